@@ -58,7 +58,7 @@ class ImageBatch:
 
     def to(self, device: Any, **kwargs: Any) -> "ImageBatch":
         """The same batch on another device."""
-        moved = {
+        moved: dict[str, Any] = {
             name: value.to(device, **kwargs)
             for name, value in vars(self).items()
             if isinstance(value, Tensor)
@@ -91,7 +91,9 @@ class VQABatch:
     def to(self, device: Any, **kwargs: Any) -> "VQABatch":
         """The same batch on another device."""
         moved = {
-            name: value.to(device, **kwargs) for name, value in vars(self).items() if value is not None
+            name: value.to(device, **kwargs)
+            for name, value in vars(self).items()
+            if value is not None
         }
         return VQABatch(**moved)
 

@@ -1,0 +1,1 @@
+"""Words, vocabularies and the official normalisation of answers."""

@@ -79,7 +79,10 @@ class Vocabulary:
         return word in self._index
 
     def encode(self, texts: Sequence[str], max_length: int | None = None) -> Tokens:
-        """Tokens of `texts`: unknown words become UNK; longer texts keep their first `max_length` words."""
+        """Tokens of `texts`.
+
+        Unknown words become UNK; longer texts keep their first `max_length` words.
+        """
         rows = [
             [self._index.get(word, UNK) for word in tokenise(text)][:max_length] for text in texts
         ]

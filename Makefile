@@ -1,0 +1,39 @@
+# `make demo` and `make test` build .venv/ when it is absent or the dependencies changed.
+PYTHON ?= python3
+VENV   := .venv
+READY  := $(VENV)/.installed
+RUN    := $(VENV)/bin/python
+
+.PHONY: demo test lint slow benchmarks clean
+
+demo: $(READY)
+	$(RUN) evaluate.py -m model=ivqa_answer_only,ivqa_image_only,ivqa_vae
+
+test: lint
+	$(RUN) -m pytest -m "not slow"
+
+slow: $(READY)
+	$(RUN) -m pytest -m slow
+
+lint: $(READY)
+	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check .
+	$(RUN) -m mypy
+	$(VENV)/bin/lint-imports
+
+benchmarks: $(READY)
+	$(RUN) -m benchmarks
+
+# The lock holds what was tested on Linux x86_64; elsewhere the lower bounds of pyproject.toml apply.
+$(READY): pyproject.toml requirements.lock
+	$(PYTHON) -m venv $(VENV)
+ifeq ($(shell uname -sm),Linux x86_64)
+	$(RUN) -m pip install --quiet -r requirements.lock
+	$(RUN) -m pip install --quiet --no-deps -e .
+else
+	$(RUN) -m pip install --quiet -e '.[dev,cluster]'
+endif
+	touch $@
+
+clean:
+	rm -rf outputs artifacts .pytest_cache .mypy_cache .ruff_cache

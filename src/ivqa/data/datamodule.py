@@ -1,0 +1,279 @@
+"""Batches of questions, answers and image features for Lightning."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import pytorch_lightning as pl
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from ivqa.data.batch import ANSWER_TYPES, ImageBatch, VQABatch
+from ivqa.data.dataset import VQADataset
+from ivqa.data.loading import BatchLoader, OrderedBatches, Rows, ShuffledBatches, with_source
+from ivqa.data.vqa_json import VQASplit
+from ivqa.text.answers import AnswerVocabulary, SoftTargets
+from ivqa.text.vocabulary import Tokens, Vocabulary
+
+
+class ImageFeatures(Protocol):
+    """Image features of whole splits, addressed by row; `ivqa.features` provides them.
+
+    sizes: last dimension of each feature by name ("grid", "pooled", "concepts").
+    """
+
+    sizes: dict[str, int]
+
+    def rows(self, split: str, image_ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Row numbers of `image_ids` in `split`. Raises ValueError for an unknown image."""
+
+    def gather(
+        self, split: str, rows: NDArray[np.int64], names: Sequence[str]
+    ) -> dict[str, Tensor]:
+        """float32 features (M, ...) of the given rows, by name."""
+
+
+def build_vocabularies(train: VQASplit, min_count: int = 1) -> tuple[Vocabulary, Vocabulary]:
+    """Vocabularies of the questions and of the words of the main answers of `train`.
+
+    min_count applies to question words; answer words are all kept, since a generator is given
+    the answer and must be able to tell rare answers apart.
+    """
+    questions = Vocabulary.build(train.questions, min_count=min_count)
+    return questions, Vocabulary.build(train.require_answers().main_answers)
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedSplit(Dataset[VQABatch]):
+    """A split as arrays: rows in, batch out, without a loop over samples.
+
+    question, answer: N texts as words. answer_type: (N,) int64, -1 unknown. target: (N,) int64,
+    -1 outside the answer vocabulary. image_ids: (N,). feature_rows: (N,) rows of `features`.
+    """
+
+    split: VQASplit
+    question: Tokens
+    answer: Tokens
+    answer_type: Tensor
+    target: Tensor
+    soft_targets: SoftTargets | None
+    features: ImageFeatures | None
+    feature_names: tuple[str, ...]
+    feature_rows: NDArray[np.int64]
+
+    def __getitem__(self, rows: Rows) -> VQABatch:
+        """The batch of `rows` (B,), in that order; images that repeat are gathered once."""
+        index = torch.from_numpy(np.asarray(rows, dtype=np.int64))
+        soft = self.soft_targets
+        return VQABatch(
+            rows=index,
+            images=self._images(rows),
+            question=_trimmed(self.question, index),
+            answer=_trimmed(self.answer, index),
+            answer_type=self.answer_type[index],
+            target=self.target[index],
+            soft_targets=None if soft is None else soft.dense(rows),
+        )
+
+    def __len__(self) -> int:
+        return len(self.split)
+
+    def _images(self, rows: Rows) -> ImageBatch:
+        ids, first, index = np.unique(
+            self.split.image_ids[rows], return_index=True, return_inverse=True
+        )
+        gathered: dict[str, Any] = {}
+        if self.features is not None and self.feature_names:
+            wanted = self.feature_rows[rows[first]]
+            gathered = self.features.gather(self.split.name, wanted, self.feature_names)
+        return ImageBatch(ids=torch.from_numpy(ids), index=torch.from_numpy(index), **gathered)
+
+
+class VQADataModule(pl.LightningDataModule):
+    """Question-answer pairs with image features in batches.
+
+    dataset: where the splits come from. features: None for text-only data.
+    question_vocabulary, answer_words: words of questions and of answers as texts.
+    answer_vocabulary: the closed set A; None leaves `target` at -1.
+    image_features: which of the features a batch carries, of "grid", "pooled", "concepts".
+    batch_size, eval_batch_size: questions a batch in training and in evaluation, a process.
+    max_question_length: words; longer questions keep their first ones.
+    soft_targets: whether batches carry the accuracy of every answer (B, |A|).
+    seed: of the training order, which depends on it and on the epoch only.
+    num_workers: processes that assemble batches; 0 is fast enough for memory-mapped features.
+    drop_unknown_answers: train only on questions whose main answer is in the vocabulary.
+
+    Training resumes in the middle of an epoch without repeating or skipping a sample. Create the
+    Trainer with use_distributed_sampler=False: the batches are dealt out to processes here.
+    Raises ValueError where features or an answer vocabulary are asked for but not given.
+    """
+
+    def __init__(
+        self,
+        dataset: VQADataset,
+        features: ImageFeatures | None,
+        question_vocabulary: Vocabulary,
+        answer_words: Vocabulary,
+        answer_vocabulary: AnswerVocabulary | None = None,
+        *,
+        image_features: Sequence[str] = (),
+        batch_size: int = 64,
+        eval_batch_size: int = 256,
+        max_question_length: int = 26,
+        soft_targets: bool = False,
+        seed: int = 0,
+        num_workers: int = 0,
+        drop_unknown_answers: bool = False,
+    ) -> None:
+        super().__init__()
+        if image_features and features is None:
+            raise ValueError(
+                f"image_features={list(image_features)} need features; "
+                "choose features= that provide them, or image_features=[] for text only"
+            )
+        if features is not None and (unknown := sorted(set(image_features) - set(features.sizes))):
+            raise ValueError(
+                f"image feature '{unknown[0]}' is not among those of features=, "
+                f"which provide {', '.join(features.sizes)}"
+            )
+        if answer_vocabulary is None and (soft_targets or drop_unknown_answers):
+            name = "soft_targets" if soft_targets else "drop_unknown_answers"
+            raise ValueError(f"{name}=true needs an answer vocabulary; give answer_vocabulary")
+        if batch_size < 1 or eval_batch_size < 1:
+            raise ValueError(
+                f"batch sizes must be at least 1, not {batch_size} and {eval_batch_size}"
+            )
+        self.dataset = dataset
+        self.question_vocabulary = question_vocabulary
+        self.answer_words = answer_words
+        self.features = features
+        self.answer_vocabulary = answer_vocabulary
+        self.image_features = tuple(image_features)
+        self.batch_size = batch_size
+        self.eval_batch_size = eval_batch_size
+        self.max_question_length = max_question_length
+        self.soft_targets = soft_targets
+        self.seed = seed
+        self.num_workers = num_workers
+        self.drop_unknown_answers = drop_unknown_answers
+        self._encoded: dict[str, EncodedSplit] = {}
+
+    def encoded(self, split: str) -> EncodedSplit:
+        """The split of a stage or name as arrays: tokenised once, then kept."""
+        name = self.dataset.name_of(split)
+        if name not in self._encoded:
+            self._encoded[name] = self._encode(self.dataset.split(name))
+        return self._encoded[name]
+
+    def batch_of(self, split: str, rows: Sequence[int] | Rows | Tensor) -> VQABatch:
+        """The batch of the given rows (B,) of a split, pixels included."""
+        encoded = self.encoded(split)
+        chosen = np.asarray(rows, dtype=np.int64)
+        outside = chosen[(chosen < 0) | (chosen >= len(encoded))]
+        if len(outside):
+            raise ValueError(
+                f"row {outside[0]} is outside split '{encoded.split.name}' "
+                f"of {len(encoded)} questions"
+            )
+        return with_source(encoded[chosen], encoded.split.images)
+
+    def batches(self, split: str, batch_size: int | None = None) -> Iterator[VQABatch]:
+        """All batches of a split in order, in this process, for evaluation."""
+        encoded = self.encoded(split)
+        ordered = OrderedBatches(len(encoded), batch_size or self.eval_batch_size)
+        return iter(self._loader(encoded, ordered))
+
+    def loader(self, split: str) -> BatchLoader:
+        """Ordered batches of a stage or split name, shared by the processes, for evaluation."""
+        encoded = self.encoded(split)
+        ordered = OrderedBatches(len(encoded), self.eval_batch_size, *_replicas())
+        return self._loader(encoded, ordered)
+
+    def training_rows(self) -> Rows:
+        """Rows of the training split that are learnt from: all, or those with a known answer."""
+        encoded = self.encoded("train")
+        encoded.split.require_answers()
+        if not self.drop_unknown_answers:
+            return np.arange(len(encoded))
+        rows = np.flatnonzero(encoded.target.numpy() >= 0)
+        if not len(rows):
+            raise ValueError(
+                f"no main answer of split '{encoded.split.name}' is in the answer vocabulary of "
+                f"{len(self.answer_vocabulary or ())}; build the vocabulary on this split"
+            )
+        return rows
+
+    def train_dataloader(self) -> BatchLoader:
+        """Shuffled batches of the training split; stateful, so that training resumes exactly."""
+        encoded = self.encoded("train")
+        batches = ShuffledBatches(self.training_rows(), self.batch_size, self.seed, *_replicas())
+        return self._loader(encoded, batches)
+
+    def val_dataloader(self) -> BatchLoader:
+        """Ordered batches of the validation split."""
+        return self.loader("val")
+
+    def test_dataloader(self) -> BatchLoader:
+        """Ordered batches of the test split."""
+        return self.loader("test")
+
+    def predict_dataloader(self) -> BatchLoader:
+        """Ordered batches of the test split."""
+        return self.loader("test")
+
+    def _loader(
+        self, encoded: EncodedSplit, batches: ShuffledBatches | OrderedBatches
+    ) -> BatchLoader:
+        return BatchLoader(
+            encoded,
+            batches,
+            num_workers=self.num_workers,
+            source=encoded.split.images,
+            finished=None if self.trainer is None else self._finished_batches,
+        )
+
+    def _finished_batches(self) -> int:
+        # `processed` counts optimiser steps done; batches handed out may be one ahead of it.
+        trainer: Any = self.trainer
+        return int(trainer.fit_loop.epoch_loop.batch_progress.current.processed)
+
+    def _encode(self, split: VQASplit) -> EncodedSplit:
+        answers, kinds = self.answer_vocabulary, {kind: i for i, kind in enumerate(ANSWER_TYPES)}
+        soft = None
+        if answers is not None and self.soft_targets:
+            soft = answers.soft_targets(split.answers)
+        feature_rows = np.zeros(len(split), dtype=np.int64)
+        if self.features is not None and self.image_features:
+            distinct, inverse = np.unique(split.image_ids, return_inverse=True)
+            feature_rows = self.features.rows(split.name, distinct)[inverse]
+        return EncodedSplit(
+            split=split,
+            question=self.question_vocabulary.encode(split.questions, self.max_question_length),
+            answer=self.answer_words.encode(split.main_answers),
+            answer_type=torch.tensor([kinds.get(kind, -1) for kind in split.answer_types]),
+            target=(
+                torch.full((len(split),), -1)
+                if answers is None
+                else answers.encode(split.main_answers)
+            ),
+            soft_targets=soft,
+            features=self.features,
+            feature_names=self.image_features,
+            feature_rows=feature_rows,
+        )
+
+
+def _trimmed(tokens: Tokens, rows: Tensor) -> Tokens:
+    lengths = tokens.lengths[rows]
+    width = max(int(lengths.max()), 1) if len(rows) else 1
+    return Tokens(tokens.ids[rows, :width], lengths)
+
+
+def _replicas() -> tuple[int, int]:
+    distributed = torch.distributed
+    if distributed.is_available() and distributed.is_initialized():
+        return distributed.get_world_size(), distributed.get_rank()
+    return 1, 0

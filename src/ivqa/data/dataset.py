@@ -1,0 +1,292 @@
+"""A data root on disk: which files make up which split."""
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ivqa.data.images import ImageFiles
+from ivqa.data.json_files import CONTAINERS, read_bytes
+from ivqa.data.validation import DataError, check_root, listed
+from ivqa.data.vqa_json import VQASplit, read_split
+
+if TYPE_CHECKING:
+    from ivqa.data.scenes import Oracle
+
+STAGES = ("train", "val", "test")
+
+
+class VQADataset:
+    """Questions, annotations and images of up to three splits under one root.
+
+    root: the folder. train, val, test: split names as they stand in the file names; they may
+    coincide, and null means that there is none.
+    question_file, annotation_file, caption_file, layout_file: paths under the root with
+    `{split}`; without an ending, .json, .json.gz and .zip are tried. Only the questions must
+    exist; caption_file and layout_file may be None.
+    image_pattern: one path under the root or several, tried in this order, with `{split}`,
+    `{image_id:012d}` and `*`; the first whose folder exists counts. None, or no such folder:
+    text-only data.
+    require_images: whether text-only data is an error.
+
+    Constructing reads nothing; `split` reads, validates and keeps a split on first use.
+    """
+
+    def __init__(
+        self,
+        root: str | Path,
+        *,
+        train: str | None = "train",
+        val: str | None = "val",
+        test: str | None = None,
+        question_file: str = "questions_{split}",
+        annotation_file: str = "annotations_{split}",
+        caption_file: str | None = "captions_{split}",
+        layout_file: str | None = "layouts_{split}",
+        image_pattern: str | Sequence[str] | None = "images/{split}/*{image_id:012d}.*",
+        require_images: bool = False,
+    ) -> None:
+        self.root = Path(root)
+        self.stages: Mapping[str, str | None] = dict(zip(STAGES, (train, val, test), strict=True))
+        self.question_file = question_file
+        self.annotation_file = annotation_file
+        self.caption_file = caption_file
+        self.layout_file = layout_file
+        patterns = [image_pattern] if isinstance(image_pattern, str) else image_pattern
+        self.image_patterns = list(patterns or ())
+        self.require_images = require_images
+        self._splits: dict[str, VQASplit] = {}
+        self._fingerprint: str | None = None
+        for stage, name in self.stages.items():
+            if name in STAGES and self.stages[name] not in (None, name):
+                raise ValueError(
+                    f"split '{name}' serves as {stage}, while '{name}' itself means the split "
+                    f"'{self.stages[name]}'; rename the files so that the two agree"
+                )
+
+    def prepare(self) -> None:
+        """Makes sure that the root is there. Raises DataError naming the nearest folder if not."""
+        check_root(self.root)
+
+    @property
+    def names(self) -> list[str]:
+        """The distinct split names in use, in the order train, val, test."""
+        return list(dict.fromkeys(name for name in self.stages.values() if name))
+
+    @property
+    def has_images(self) -> bool:
+        """Whether the first split in use has a folder of images."""
+        return bool(self.names) and self._image_folder(self.names[0]) is not None
+
+    def name_of(self, stage_or_name: str) -> str:
+        """The split name behind "train", "val", "test", or behind itself.
+
+        Raises DataError where the stage is null.
+        """
+        name = self.stages.get(stage_or_name, stage_or_name)
+        if name is None and stage_or_name in self.names:
+            name = stage_or_name
+        if name is None:
+            used = listed([stage for stage, split in self.stages.items() if split])
+            raise DataError(
+                f"no {stage_or_name} split is set, only {used}; set data.{stage_or_name}"
+            )
+        return name
+
+    def split(self, stage_or_name: str) -> VQASplit:
+        """The validated split of a stage ("train", "val", "test") or of a split name.
+
+        Raises DataError with every problem found, or with the splits that the root has.
+        """
+        name = self.name_of(stage_or_name)
+        if name not in self._splits:
+            self.prepare()
+            self._splits[name] = self._read(name)
+        return self._splits[name]
+
+    def fingerprint(self) -> str:
+        """Content hash (16 hex digits) of all splits in use, the same on every machine.
+
+        Covers the JSON texts, packed or not, and the names and sizes of the image files.
+        """
+        if self._fingerprint is None:
+            self.prepare()
+            digest = hashlib.sha256()
+            for name in self.names:
+                for kind, path in self._files(name).items():
+                    content = hashlib.sha256(read_bytes(path) if path else b"")
+                    digest.update(f"{name}/{kind}:{content.hexdigest()}\n".encode())
+                images = self._images(name)
+                for path in images.paths if images is not None else ():
+                    digest.update(f"{path.name}:{path.stat().st_size}\n".encode())
+            self._fingerprint = digest.hexdigest()[:16]
+        return self._fingerprint
+
+    def oracle(self, stage_or_name: str) -> "Oracle | None":
+        """What answers any question about this split exactly; None for data of the real world."""
+        return None
+
+    def _read(self, name: str) -> VQASplit:
+        files = self._files(name)
+        if files["questions"] is None:
+            tried = listed(self._tried(self.question_file, name))
+            raise DataError(
+                f"split '{name}' not found: none of {tried} exists in {self.root}; "
+                f"splits there: {listed(self._available())}"
+            )
+        split = read_split(
+            name,
+            files["questions"],
+            files["annotations"],
+            files["captions"],
+            files["layouts"],
+            images=self._images(name),
+            images_tried=tuple(
+                str(self.root / pattern.replace("{split}", name)) for pattern in self.image_patterns
+            ),
+        )
+        if self.require_images:
+            split.require_images()
+        return split
+
+    def _files(self, name: str) -> dict[str, Path | None]:
+        patterns = {
+            "questions": self.question_file,
+            "annotations": self.annotation_file,
+            "captions": self.caption_file,
+            "layouts": self.layout_file,
+        }
+        return {
+            kind: next(
+                (
+                    self.root / candidate
+                    for candidate in (self._tried(pattern, name) if pattern else ())
+                    if (self.root / candidate).is_file()
+                ),
+                None,
+            )
+            for kind, pattern in patterns.items()
+        }
+
+    @staticmethod
+    def _tried(pattern: str, name: str) -> list[str]:
+        stem = pattern.replace("{split}", name)
+        return [stem] if stem.endswith(CONTAINERS) else [stem + ending for ending in CONTAINERS]
+
+    def _available(self) -> list[str]:
+        path = Path(self.question_file)
+        before, _, after = re.escape(path.name).partition(re.escape("{split}"))
+        expression = re.compile(rf"{before}(.+?){after}(?:\.json|\.json\.gz|\.zip)?")
+        folder = self.root / path.parent
+        found = folder.iterdir() if folder.is_dir() else ()
+        return sorted({m[1] for entry in found if (m := expression.fullmatch(entry.name))})
+
+    def _image_folder(self, name: str) -> tuple[Path, str] | None:
+        for pattern in self.image_patterns:
+            path = self.root / pattern.replace("{split}", name)
+            if path.parent.is_dir():
+                return path.parent, path.name
+        return None
+
+    def _images(self, name: str) -> ImageFiles | None:
+        if name in self._splits:
+            return self._splits[name].images
+        found = self._image_folder(name)
+        return None if found is None else ImageFiles.in_folder(*found)
+
+
+class ScenesDataset(VQADataset):
+    """The generated data set of `ivqa.data.scenes`, made in a cache folder on first use.
+
+    cache_dir: where roots of generated data live, one a setting. seed, images (a split name to
+    its number), questions_per_image, balanced: what to generate. workers: processes.
+    """
+
+    def __init__(
+        self,
+        cache_dir: str | Path,
+        *,
+        seed: int = 0,
+        images: Mapping[str, int] | None = None,
+        questions_per_image: int = 3,
+        balanced: bool = False,
+        workers: int = 2,
+        train: str | None = "train",
+        val: str | None = "val",
+        test: str | None = "test",
+    ) -> None:
+        self.images = dict(images or {"train": 4000, "val": 500, "test": 500})
+        self.seed, self.questions_per_image = seed, questions_per_image
+        self.balanced, self.workers = balanced, workers
+        sizes = "x".join(str(number) for number in self.images.values())
+        kind = "scenes_balanced" if balanced else "scenes"
+        super().__init__(
+            Path(cache_dir) / f"{kind}_{sizes}x{questions_per_image}_seed{seed}",
+            train=train,
+            val=val,
+            test=test,
+            require_images=True,
+        )
+        self._generated = False
+
+    def prepare(self) -> None:
+        """Generates the data unless a complete root is there."""
+        if self._generated:
+            return
+        from ivqa.data.scenes import generate_scenes
+
+        generate_scenes(
+            self.root,
+            images=self.images,
+            questions_per_image=self.questions_per_image,
+            seed=self.seed,
+            balanced=self.balanced,
+            workers=self.workers,
+        )
+        self._generated = True
+
+    def oracle(self, stage_or_name: str) -> "Oracle | None":
+        """The oracle of the scenes of a split."""
+        from ivqa.data.scenes import Oracle
+
+        self.prepare()
+        return Oracle.load(self.root, self.name_of(stage_or_name))
+
+
+def official_vqa(
+    root: str | Path,
+    version: int = 2,
+    *,
+    train: str | None = "train2014",
+    val: str | None = "val2014",
+    test: str | None = None,
+    multiple_choice: bool = False,
+    require_images: bool = False,
+) -> VQADataset:
+    """VQA 1.0 or 2.0 under its official file names, as unpacked from the archives.
+
+    Images are looked for in images/SPLIT/ and SPLIT/, captions in annotations/ (COCO's folder).
+    test: "test2015" has questions only. multiple_choice: the 18 candidates of version 1.
+    Raises ValueError for another version, or for multiple choice in version 2, which has none.
+    """
+    if version not in (1, 2) or (multiple_choice and version == 2):
+        task = "multiple choice" if multiple_choice else "open-ended"
+        raise ValueError(f"VQA has no version {version} for {task}; choose 1 or open-ended 2")
+    prefix = "v2_" if version == 2 else ""
+    task_name = "MultipleChoice" if multiple_choice else "OpenEnded"
+    return VQADataset(
+        root,
+        train=train,
+        val=val,
+        test=test,
+        question_file=f"{prefix}{task_name}_mscoco_{{split}}_questions",
+        annotation_file=f"{prefix}mscoco_{{split}}_annotations",
+        caption_file="annotations/captions_{split}",
+        layout_file=None,
+        image_pattern=(
+            "images/{split}/*{image_id:012d}.*",
+            "{split}/*{image_id:012d}.*",
+        ),
+        require_images=require_images,
+    )

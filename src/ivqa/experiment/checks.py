@@ -1,0 +1,135 @@
+"""Faults of a configuration, all of them, before any work starts."""
+
+import difflib
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from hydra import compose, initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.types import RunMode
+from hydra.utils import get_object
+from omegaconf import DictConfig, ListConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+# Words of Hydra's `instantiate`, valid beside every _target_.
+_INSTANTIATE_WORDS = {"_target_", "_partial_", "_convert_", "_recursive_", "_args_"}
+
+
+def reference_config(conf_dir: Path, config_name: str) -> DictConfig:
+    """The configuration without any override: the keys that exist."""
+    GlobalHydra.instance().clear()
+    with initialize_config_dir(str(conf_dir.absolute()), version_base="1.3"):
+        return compose(config_name)
+
+
+def leaf_keys(cfg: DictConfig, prefix: str = "") -> list[str]:
+    """Dotted names of all keys in `cfg`, inner ones too."""
+    keys = []
+    for key in cfg:
+        name = f"{prefix}{key}"
+        keys.append(name)
+        child = OmegaConf.to_container(cfg, resolve=False)[key]  # type: ignore[index, call-overload]
+        if isinstance(child, dict):
+            keys += leaf_keys(OmegaConf.create(child), f"{name}.")
+    return keys
+
+
+def check_config(cfg: DictConfig) -> None:
+    """Checks that every value is set and resolves, and every key is one that somebody reads.
+
+    A key is known where the same choice of files has it without overrides, or where the callable
+    named by the enclosing `_target_` takes it. Struct mode refuses `typo=1`, this `+typo=1` too.
+
+    Raises ValueError that lists all faults.
+    """
+    faults = [f"{key} must be set" for key in sorted(OmegaConf.missing_keys(cfg))]
+    reference = _same_choices()
+    for node, path in _nodes(cfg):
+        faults += _unresolvable(node, path)
+        if "_target_" in node and not OmegaConf.is_missing(node, "_target_"):
+            faults += _unknown_arguments(node, path)
+        elif reference is not None:
+            known = OmegaConf.select(reference, path) if path else reference
+            if isinstance(known, DictConfig) and known:
+                faults += [
+                    _unknown(_join(path, str(key)), [str(name) for name in known])
+                    for key in node
+                    if key not in known
+                ]
+    if faults:
+        raise ValueError("configuration: " + "; ".join(faults))
+
+
+def _nodes(cfg: DictConfig, path: str = "") -> Iterator[tuple[DictConfig, str]]:
+    yield cfg, path
+    for key in cfg:
+        if OmegaConf.is_missing(cfg, key) or OmegaConf.is_interpolation(cfg, str(key)):
+            continue
+        child = cfg[key]
+        if isinstance(child, DictConfig):
+            yield from _nodes(child, _join(path, str(key)))
+        elif isinstance(child, ListConfig):
+            for index, item in enumerate(child):
+                if isinstance(item, DictConfig):
+                    yield from _nodes(item, f"{_join(path, str(key))}[{index}]")
+
+
+def _unresolvable(node: DictConfig, path: str) -> list[str]:
+    faults = []
+    for key in node:
+        if not OmegaConf.is_interpolation(node, str(key)):
+            continue
+        try:
+            node[key]  # noqa: B018
+        except OmegaConfBaseException as error:
+            faults.append(f"{_join(path, str(key))} does not resolve ({str(error).splitlines()[0]})")
+    return faults
+
+
+def _unknown_arguments(node: DictConfig, path: str) -> list[str]:
+    try:
+        target = get_object(node._target_)
+    except Exception as error:
+        reason = str(error).splitlines()[0]
+        return [f"{_join(path, '_target_')}={node._target_} cannot be imported ({reason})"]
+    parameters = inspect.signature(target).parameters
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
+        return []
+    return [
+        _unknown(_join(path, str(key)), list(parameters))
+        for key in node
+        if key not in parameters and key not in _INSTANTIATE_WORDS
+    ]
+
+
+def _unknown(key: str, known: list[str]) -> str:
+    close = difflib.get_close_matches(key.rsplit(".", 1)[-1], known, n=1, cutoff=0.6)
+    hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(known)}"
+    return f"nothing reads {key} ({hint})"
+
+
+def _same_choices() -> DictConfig | None:
+    """This job's configuration with the same files chosen and no other override."""
+    if not (HydraConfig.initialized() and GlobalHydra.instance().is_initialized()):
+        return None  # a job on a remote launcher: the submitting process has checked
+    hydra_cfg: Any = HydraConfig.get()
+    choices = [
+        override
+        for override in hydra_cfg.overrides.task
+        if override.split("=", 1)[0].lstrip("+") in hydra_cfg.runtime.choices
+    ]
+    return GlobalHydra.instance().config_loader().load_configuration(  # type: ignore[union-attr]
+        config_name=hydra_cfg.job.config_name, overrides=choices, run_mode=RunMode.RUN
+    )
+
+
+def _join(path: str, key: str) -> str:
+    return f"{path}.{key}" if path else key
+
+
+def plain(cfg: Any) -> Any:
+    """`cfg` with every interpolation resolved, as plain dicts, lists and numbers."""
+    return OmegaConf.to_container(cfg, resolve=True) if OmegaConf.is_config(cfg) else cfg

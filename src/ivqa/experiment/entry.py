@@ -1,0 +1,143 @@
+"""The command line: Hydra's, with one-sentence errors, nearest valid names and `resume=DIR`."""
+
+import difflib
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import hydra
+import wandb
+from hydra.errors import (
+    ConfigCompositionException,
+    HydraException,
+    InstantiationException,
+    MissingConfigException,
+    OverrideParseException,
+)
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from rich.console import Console
+
+from ivqa.experiment.checks import leaf_keys, reference_config
+
+Task = Callable[[DictConfig], float | None]
+
+# What a user can mend: shown as one sentence. Anything else is a fault of ours and keeps its traceback.
+_USER_ERRORS = (
+    ValueError,
+    FileNotFoundError,
+    NotADirectoryError,
+    PermissionError,
+    ConnectionError,
+    HydraException,
+    OmegaConfBaseException,
+)
+
+
+def entry_point(task: Task, *, conf_dir: Path, config_name: str) -> None:
+    """Runs `task` on the configuration that the command line composes from `conf_dir`.
+
+    Exits with status 1 after one sentence on stderr where the user can mend the fault;
+    IVQA_TRACEBACK=1 shows the whole traceback instead.
+    """
+    # Hydra would print its own shortened traceback and exit; with this it raises.
+    os.environ["HYDRA_FULL_ERROR"] = "1"
+
+    def job(cfg: DictConfig) -> float | None:
+        try:
+            return task(cfg)
+        finally:
+            wandb.finish(quiet=True)  # jobs of a multirun share a process: one W&B run each
+
+    try:
+        sys.argv[1:] = command_line(sys.argv[1:])
+        hydra.main(version_base="1.3", config_path=str(conf_dir), config_name=config_name)(job)()
+    except KeyboardInterrupt:
+        _stop("interrupted; what was written stays, resume=DIR goes on from the last checkpoint", 130)
+    except _USER_ERRORS as error:
+        if os.environ.get("IVQA_TRACEBACK") == "1":
+            raise
+        _stop(describe(error, conf_dir=conf_dir, config_name=config_name), 1)
+
+
+def command_line(arguments: list[str]) -> list[str]:
+    """Overrides as Hydra is to see them.
+
+    `resume=DIR` brings back the overrides of that run, before the new ones, and its directory.
+    With -m, `output_dir=DIR` is the directory of the sweep, one numbered folder a job below it.
+
+    Raises ValueError where DIR holds no run or no checkpoint to go on from.
+    """
+    resume = _value(arguments, "resume")
+    if resume not in (None, "null"):
+        run_dir = Path(str(resume))
+        if not (run_dir / "config.yaml").is_file():
+            raise ValueError(f"resume={run_dir}: no run was started there (config.yaml is missing)")
+        if not (run_dir / "checkpoints" / "last.ckpt").is_file():
+            raise ValueError(
+                f"resume={run_dir}: nothing to resume, the run stopped before its first checkpoint; "
+                "start it again without resume="
+            )
+        stored = OmegaConf.load(run_dir / ".hydra" / "overrides.yaml")
+        earlier = [str(item) for item in stored if _key(str(item)) not in ("resume", "output_dir")]
+        return [*earlier, *arguments, f"output_dir={run_dir}"]
+    output_dir = _value(arguments, "output_dir")
+    if output_dir and {"-m", "--multirun"} & set(arguments):
+        kept = [argument for argument in arguments if _key(argument) != "output_dir"]
+        return [*kept, f"hydra.sweep.dir={output_dir}"]
+    return arguments
+
+
+def describe(error: Exception, *, conf_dir: Path, config_name: str) -> str:
+    """One sentence for `error`, with the nearest valid names for a misspelt key or choice."""
+    if isinstance(error, InstantiationException) and error.__cause__ is not None:
+        return f"{error.__cause__} (configuration node {_node(error)})"
+    if isinstance(error, MissingConfigException) and error.options:
+        name = str(error.missing_cfg_file)
+        choice, group = Path(name).name, str(Path(name).parent)
+        return f"there is no {group}={choice}{_nearest(choice, error.options)}"
+    if isinstance(error, OverrideParseException):
+        return f"cannot read the override '{error.override}': {str(error).splitlines()[0]}"
+    text = str(error)
+    found = re.search(r"Could not override '([^']+)'", text)
+    found = found or re.search(r"Could not find '([^']+)'", text)
+    if isinstance(error, ConfigCompositionException) and found:
+        key = found.group(1).split("@")[0]
+        known = leaf_keys(reference_config(conf_dir, config_name))
+        groups = [item.name for item in conf_dir.iterdir() if item.is_dir()]
+        return f"there is no configuration key '{key}'{_nearest(key, [*known, *groups])}"
+    return text
+
+
+def _nearest(word: str, valid: Iterable[str]) -> str:
+    candidates = sorted(set(valid))
+    close = difflib.get_close_matches(word, candidates, n=3, cutoff=0.6)
+    if close:
+        return f"; did you mean {' or '.join(close)}?"
+    shown = candidates if len(candidates) <= 30 else [key for key in candidates if "." not in key]
+    return f"; valid are {', '.join(shown)}"
+
+
+def _node(error: InstantiationException) -> str:
+    found = re.search(r"full_key: (\S+)", str(error))
+    return found.group(1) if found else "at the top"
+
+
+def _key(argument: str) -> str:
+    return argument.split("=", 1)[0].lstrip("+~")
+
+
+def _value(arguments: Iterable[str], key: str) -> str | None:
+    values = [item.split("=", 1)[1] for item in arguments if "=" in item and _key(item) == key]
+    return values[-1] if values else None
+
+
+def _stop(message: str, status: int) -> None:
+    Console(stderr=True, highlight=False, soft_wrap=True).print(f"[bold red]error:[/] {_escape(message)}")
+    sys.exit(status)
+
+
+def _escape(message: str) -> str:
+    return message.replace("[", r"\[")

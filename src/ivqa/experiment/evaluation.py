@@ -1,0 +1,37 @@
+"""Evaluation: a trained model's metrics on a split, a table, and pages to look at."""
+
+from pathlib import Path
+
+from hydra.utils import instantiate
+from omegaconf import DictConfig, OmegaConf
+
+from ivqa.experiment.artifacts import write_json, write_text
+from ivqa.experiment.training import obtain_module, validate
+from ivqa.experiment.workbench import open_workbench
+from ivqa.report.tables import print_metrics
+
+
+def evaluate(cfg: DictConfig) -> float:
+    """Runs the model's benchmark on cfg.split; evaluate.py calls this.
+
+    Writes config.yaml, metrics.json and the benchmark's own files into the run directory.
+    Returns the benchmark's headline metric, for sweepers.
+    """
+    if cfg.resume is not None:
+        raise ValueError("resume= goes on with a training run; evaluate.py starts afresh")
+    bench = open_workbench(cfg, list(dict.fromkeys(["train", "val", cfg.split])))
+    module, checkpoint = obtain_module(bench)
+    run_dir = Path(cfg.output_dir)
+    run_dir.mkdir(parents=True, exist_ok=True)
+    write_text(run_dir / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
+
+    datamodule = bench.datamodule(module.question_vocabulary, module.answer_words)
+    metrics = validate(bench, module, datamodule, cfg.split)
+    benchmark = instantiate(cfg.model.benchmark)
+    metrics |= benchmark.run(module, datamodule, cfg.split, run_dir, bench.console)
+    write_json(run_dir / "metrics.json", metrics)
+
+    title = f"{cfg.name} on {bench.dataset.name}, split {bench.dataset.split(cfg.split).name}"
+    print_metrics(metrics, title=title, console=bench.console)
+    bench.console.print(f"checkpoint: {checkpoint}\nrun: {run_dir}")
+    return metrics[benchmark.headline]

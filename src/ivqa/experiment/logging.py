@@ -1,0 +1,54 @@
+"""Loggers of a run: metrics.csv in its directory, and Weights & Biases."""
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import wandb
+from pytorch_lightning.loggers import CSVLogger, WandbLogger
+from pytorch_lightning.loggers.csv_logs import ExperimentWriter
+
+from ivqa.experiment.artifacts import write_text
+
+
+class RunCSVLogger(CSVLogger):
+    """metrics.csv straight in the run directory; a resumed run goes on in the same file.
+
+    Lightning's logger starts an existing file afresh. Here the rows before `first_step` stay.
+    """
+
+    def __init__(self, save_dir: str, first_step: int = 0) -> None:
+        super().__init__(save_dir, name="", version="", flush_logs_every_n_steps=50)
+        self._kept = _rows_before(Path(save_dir) / "metrics.csv", first_step)
+
+    @property
+    def experiment(self) -> ExperimentWriter:
+        """The writer behind this logger, with the kept rows in it."""
+        writer = super().experiment
+        if self._kept:
+            writer.metrics, self._kept = self._kept + writer.metrics, []
+        return writer
+
+
+class RunWandbLogger(WandbLogger):
+    """A W&B run whose id is kept in the run directory, so that a resumed run goes on in it.
+
+    WANDB_MODE=offline or disabled is honoured. first_step is taken and not needed: W&B keeps
+    what it has by run id.
+    """
+
+    def __init__(self, save_dir: str, first_step: int = 0, **options: Any) -> None:
+        file = Path(save_dir) / "wandb_id.txt"
+        if not file.is_file():
+            write_text(file, wandb.util.generate_id())
+        super().__init__(
+            save_dir=save_dir, id=file.read_text().strip(), resume="allow", **options
+        )
+
+
+def _rows_before(file: Path, step: int) -> list[dict[str, Any]]:
+    if not file.is_file():
+        return []
+    with file.open(newline="") as lines:
+        rows = [row for row in csv.DictReader(lines) if int(row["step"]) < step]
+    return [{key: value for key, value in row.items() if value != ""} for row in rows]

@@ -1,0 +1,187 @@
+"""Training: a run directory with checkpoints, metrics and the configuration behind them."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytorch_lightning as pl
+from hydra.utils import instantiate
+from omegaconf import DictConfig, OmegaConf
+
+from ivqa.experiment.artifacts import copy_file, write_json, write_text
+from ivqa.experiment.checkpoints import AtomicCheckpointIO, load_checkpoint
+from ivqa.experiment.checks import plain
+from ivqa.experiment.workbench import Workbench, open_workbench
+from ivqa.report.tables import print_metrics
+from ivqa.text.vocabulary import Vocabulary
+
+
+def train(cfg: DictConfig) -> float:
+    """Trains the configured model, shows its metrics and stores it; train.py calls this.
+
+    Returns the monitored validation value, for sweepers.
+    """
+    bench = open_workbench(cfg, ["train", "val"])
+    run_dir = Path(cfg.output_dir)
+    metrics = fit(bench, run_dir, resume=cfg.resume is not None)
+    if not cfg.trainer.get("fast_dev_run"):
+        publish(bench, run_dir)
+    print_metrics(metrics, title=f"{cfg.name} on {bench.dataset.name}", console=bench.console)
+    bench.console.print(f"run: {run_dir}")
+    return metrics.get(cfg.model.monitor, float("nan"))
+
+
+def fit(bench: Workbench, run_dir: Path, *, resume: bool) -> dict[str, float]:
+    """Trains in `run_dir`, or goes on there; writes config.yaml, metrics.csv and metrics.json.
+
+    Returns the validation metrics of the best checkpoint.
+    """
+    cfg = OmegaConf.merge(bench.cfg, {"output_dir": str(run_dir)})
+    assert isinstance(cfg, DictConfig)
+    last = run_dir / "checkpoints" / "last.ckpt"
+    if resume:
+        _check_unchanged(cfg, run_dir)
+    first_step = int(load_checkpoint(last)["global_step"]) if resume else 0
+    run_dir.mkdir(parents=True, exist_ok=True)
+    write_text(run_dir / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
+
+    module = build_module(bench)
+    datamodule = bench.datamodule(*bench.vocabularies)
+    trainer = build_trainer(cfg, run_dir, first_step)
+    started = time.perf_counter()
+    trainer.fit(module, datamodule=datamodule, ckpt_path=str(last) if resume else None)
+    if trainer.interrupted:
+        raise KeyboardInterrupt
+    seconds = time.perf_counter() - started
+
+    best = run_dir / "checkpoints" / "best.ckpt"
+    if best.is_file():
+        module.load_state_dict(load_checkpoint(best)["state_dict"])
+    metrics = validate(bench, module, datamodule, "val")
+    metrics["train/epochs"] = float(trainer.current_epoch)
+    metrics["train/seconds"] = seconds
+    metrics["model/parameters"] = float(sum(value.numel() for value in module.parameters()))
+    if trainer.is_global_zero:
+        write_json(run_dir / "metrics.json", metrics)
+    return metrics
+
+
+def build_module(bench: Workbench, component: dict[str, Any] | None = None) -> pl.LightningModule:
+    """The configured module, untrained; `component` as stored in a checkpoint fixes its words."""
+    question_words, answer_words = bench.vocabularies if component is None else (
+        Vocabulary(component["question_words"]),
+        Vocabulary(component["answer_words"]),
+    )
+    return instantiate(
+        bench.cfg.model.module,
+        question_vocabulary=question_words,
+        answer_words=answer_words,
+        feature_sizes=bench.feature_sizes,
+    )
+
+
+def build_trainer(cfg: DictConfig, run_dir: Path, first_step: int = 0) -> pl.Trainer:
+    """Lightning's Trainer with the configured callbacks and loggers."""
+    loggers = [
+        instantiate(node, first_step=first_step) for node in (cfg.logger or {}).values()
+    ]
+    return instantiate(
+        cfg.trainer,
+        callbacks=[instantiate(node) for node in (cfg.callbacks or {}).values() if node],
+        logger=loggers or False,
+        default_root_dir=str(run_dir),
+        plugins=[AtomicCheckpointIO()],
+    )
+
+
+def validate(
+    bench: Workbench, module: pl.LightningModule, datamodule: pl.LightningDataModule, split: str
+) -> dict[str, float]:
+    """The module's own validation metrics on a split, as "<split>/<term>"."""
+    trainer = pl.Trainer(
+        accelerator=bench.cfg.trainer.accelerator,
+        devices=1,
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        precision=bench.cfg.trainer.precision,
+        limit_val_batches=1 if bench.cfg.trainer.get("fast_dev_run") else 1.0,
+    )
+    pl.seed_everything(bench.cfg.seed, workers=True, verbose=False)
+    loader = datamodule.loader(split)
+    (values,) = trainer.validate(module, dataloaders=loader, verbose=False)
+    return {key.replace("val/", f"{split}/", 1): float(value) for key, value in values.items()}
+
+
+def publish(bench: Workbench, run_dir: Path) -> Path:
+    """Copies the best checkpoint of a run into the artifact store; returns its path there."""
+    identity = bench.model_identity()
+    folder = bench.store.folder("models", bench.cfg.model.name, identity)
+    with bench.store.building(folder, identity):
+        copy_file(run_dir / "checkpoints" / "best.ckpt", folder / "model.ckpt")
+        write_json(folder / "origin.json", {"run": str(run_dir)})
+    return folder / "model.ckpt"
+
+
+def obtain_module(bench: Workbench) -> tuple[pl.LightningModule, Path]:
+    """The trained module that cfg.ckpt asks for, and its checkpoint; trains it where `auto` must."""
+    ckpt = str(bench.cfg.ckpt)
+    if ckpt == "none":
+        raise ValueError("ckpt=none: this command needs trained weights; pass ckpt=auto or a file")
+    path = _trained(bench) if ckpt == "auto" else Path(ckpt)
+    checkpoint = load_checkpoint(path)
+    component = checkpoint.get("component")
+    if component is None:
+        raise ValueError(f"{path} was not written by ivqa: it names no component")
+    if component["feature_sizes"] != bench.feature_sizes:
+        raise ValueError(
+            f"{path} was trained on the image features {component['feature_sizes']}, but this run "
+            f"offers {bench.feature_sizes}; pass the features= and data= it was trained with"
+        )
+    module = build_module(bench, component)
+    try:
+        module.load_state_dict(checkpoint["state_dict"])
+    except RuntimeError as error:
+        reason = " ".join(str(error).split())[:300]
+        raise ValueError(
+            f"{path} does not hold the weights of model={bench.cfg.model.name} ({reason}); "
+            "pass the model= and sizes it was trained with"
+        ) from error
+    return module.eval(), path
+
+
+def _trained(bench: Workbench) -> Path:
+    cfg = bench.cfg
+    identity = bench.model_identity()
+    folder = bench.store.folder("models", cfg.model.name, identity)
+    file = folder / "model.ckpt"
+    with bench.store.building(folder, identity):
+        if not file.is_file():
+            bench.console.print(
+                f"No trained {cfg.model.name} for this data and configuration in {bench.store.root}: "
+                f"training it first (about {cfg.model.minutes:g} min on scenes with 2 cores)."
+            )
+            run = folder / "run"
+            fit(bench, run, resume=(run / "checkpoints" / "last.ckpt").is_file())
+            copy_file(run / "checkpoints" / "best.ckpt", file)
+    return file
+
+
+def _check_unchanged(cfg: DictConfig, run_dir: Path) -> None:
+    """A resumed run must be the one that began: only how long and where it runs may change."""
+    before, now = OmegaConf.load(run_dir / "config.yaml"), plain(cfg)
+    free = {"resume", "output_dir", "logger", "callbacks", "num_workers", "artifacts"}
+    for key, value in plain(before).items():
+        if key in free or (key == "trainer" and _same_learning(value, now.get(key))):
+            continue
+        if now.get(key) != value:
+            raise ValueError(
+                f"resume={run_dir}: '{key}' was {value} when the run began and is {now.get(key)} now; "
+                "start a new run to change it"
+            )
+
+
+def _same_learning(before: dict[str, Any], now: dict[str, Any]) -> bool:
+    longer = {"max_epochs", "max_steps", "max_time"}
+    return all(now.get(key) == value for key, value in before.items() if key not in longer)

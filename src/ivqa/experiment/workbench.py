@@ -1,0 +1,147 @@
+"""What every command prepares: checked configuration, data, features, vocabularies, batches."""
+
+import logging
+import warnings
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pytorch_lightning as pl
+from hydra.core.hydra_config import HydraConfig
+from hydra.utils import instantiate
+from omegaconf import DictConfig, open_dict
+from rich.console import Console
+
+from ivqa.data import VQADataModule, VQADataset, build_vocabularies
+from ivqa.experiment.artifacts import ArtifactStore
+from ivqa.experiment.checks import check_config, plain
+from ivqa.features import FeatureStore
+from ivqa.text.vocabulary import Vocabulary
+
+# Settings of a Trainer that change where and how it runs, not what it learns.
+_MACHINE_SETTINGS = {
+    "accelerator",
+    "devices",
+    "strategy",
+    "num_nodes",
+    "logger",
+    "default_root_dir",
+    "log_every_n_steps",
+    "profiler",
+    "enable_progress_bar",
+    "enable_model_summary",
+    "enable_checkpointing",
+    "num_sanity_val_steps",
+}
+
+
+@dataclass(frozen=True)
+class Workbench:
+    """Data, features and vocabularies of one configuration; built by `open_workbench`."""
+
+    cfg: DictConfig
+    store: ArtifactStore
+    dataset: VQADataset
+    features: FeatureStore | None
+    console: Console
+
+    @cached_property
+    def vocabularies(self) -> tuple[Vocabulary, Vocabulary]:
+        """Words of the training questions, and of the training answers."""
+        return build_vocabularies(self.dataset.split("train"), self.cfg.min_word_count)
+
+    @property
+    def feature_sizes(self) -> dict[str, int]:
+        """Last dimension of each image feature that the model reads."""
+        sizes = self.features.sizes if self.features is not None else {}
+        return {name: sizes[name] for name in self.cfg.model.image_features}
+
+    def datamodule(self, question_words: Vocabulary, answer_words: Vocabulary) -> VQADataModule:
+        """Batches in the given vocabularies: the training ones, or those of a checkpoint."""
+        cfg = self.cfg
+        return VQADataModule(
+            dataset=self.dataset,
+            features=self.features,
+            question_vocabulary=question_words,
+            answer_words=answer_words,
+            answer_vocabulary=None,
+            image_features=tuple(cfg.model.image_features),
+            batch_size=cfg.batch_size,
+            max_question_length=cfg.max_question_length,
+            soft_targets=False,
+            seed=cfg.seed,
+            num_workers=cfg.num_workers,
+        )
+
+    def model_identity(self) -> dict[str, Any]:
+        """All that determines the trained weights: the key of the artifact store."""
+        cfg = self.cfg
+        model = {key: value for key, value in plain(cfg.model).items() if key != "benchmark"}
+        trainer = {
+            key: value for key, value in plain(cfg.trainer).items() if key not in _MACHINE_SETTINGS
+        }
+        return {
+            "data": self.dataset.fingerprint(),
+            "splits": [cfg.data.train, cfg.data.val],
+            "features": self.features.key if self.features is not None else None,
+            "model": model,
+            "trainer": trainer,
+            "seed": cfg.seed,
+            "batch_size": cfg.batch_size,
+            "max_question_length": cfg.max_question_length,
+            "min_word_count": cfg.min_word_count,
+        }
+
+
+def open_workbench(cfg: DictConfig, splits: list[str]) -> Workbench:
+    """Checks `cfg`, reads and validates the data of `splits`, computes or finds the features.
+
+    Raises ValueError with every fault found, before any training starts.
+    """
+    check_config(cfg)
+    _quieten()
+    with open_dict(cfg):
+        # In a multirun Hydra numbers the directories itself.
+        cfg.output_dir = HydraConfig.get().runtime.output_dir
+    pl.seed_everything(cfg.seed, workers=True, verbose=False)
+    console = Console()
+    store = ArtifactStore(cfg.artifacts)
+    dataset = instantiate(cfg.data)
+    for split in splits:
+        dataset.split(split)
+    features = _build_features(cfg, dataset, splits, store.root / "features")
+    return Workbench(cfg, store, dataset, features, console)
+
+
+def _build_features(
+    cfg: DictConfig, dataset: VQADataset, splits: list[str], root: Path
+) -> FeatureStore | None:
+    wanted = list(cfg.model.image_features)
+    if not wanted:
+        return None  # a text-only model needs no images, whatever features= says
+    if not cfg.features:
+        raise ValueError(
+            f"model={cfg.model.name} reads the image features {wanted}, but features=none; "
+            "choose features=concepts or a backbone, or a model without images"
+        )
+    if not dataset.has_images:
+        raise ValueError(
+            f"model={cfg.model.name} reads the image features {wanted}, but {cfg.data.root} has no "
+            "images; choose features=none and a model without images, such as ivqa_answer_only"
+        )
+    features = instantiate(cfg.features).build(dataset, splits, root)
+    if absent := set(wanted) - set(features.sizes):
+        raise ValueError(
+            f"model={cfg.model.name} reads the image features {sorted(absent)}, which these "
+            f"features do not offer; they offer {sorted(features.sizes)}"
+        )
+    return features
+
+
+def _quieten() -> None:
+    """Leaves the terminal to what a user asked for: progress, tables, errors."""
+    for name in ("pytorch_lightning", "lightning.pytorch", "lightning_fabric"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    warnings.filterwarnings("ignore", message=".*does not have many workers.*")
+    warnings.filterwarnings("ignore", message=".*LeafSpec.*")

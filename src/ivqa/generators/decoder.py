@@ -1,0 +1,118 @@
+"""The word-by-word question decoder that every generator shares."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ivqa.text.vocabulary import BOS, EOS, PAD, UNK, Tokens
+
+State = tuple[Tensor, ...]
+"""Recurrent state of N partial questions: tensors whose first axis is N."""
+
+Step = Callable[[State, Tensor], tuple[Tensor, State]]
+"""(state, tokens (N,)) -> (log-probabilities of the next token (N, V), state)."""
+
+# A table of every word's input gates costs as much as V words; questions have about 8.
+_WORDS_A_QUESTION = 8
+
+
+class QuestionDecoder(nn.Module):
+    """p(q | h_0) = prod_t softmax(W h_t)[w_t], h_t = LSTM(h_{t-1}, embedding of w_{t-1}), c_0 = 0.
+
+    <bos> is the first input and <eos> the last target; <pad> and <bos> have probability zero.
+
+    num_words: V, specials included. hidden_size: d_h. word_dropout: share of the input words
+    hidden as <unk> in training, which forces the decoder to listen to h_0 (Bowman et al. 2016).
+    dropout: on the input and the output of the LSTM in training (the published code: 0.5).
+    """
+
+    _never: Tensor  # (V,) -inf where a word has probability zero, 0 elsewhere
+
+    def __init__(
+        self,
+        *,
+        num_words: int,
+        embedding_size: int = 512,
+        hidden_size: int = 512,
+        word_dropout: float = 0.0,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.num_words = num_words
+        self.hidden_size = hidden_size
+        self.word_dropout = word_dropout
+        self.embedding = word_embedding(num_words, embedding_size)
+        self.lstm = nn.LSTM(embedding_size, hidden_size, batch_first=True)
+        self.output = nn.Linear(hidden_size, num_words)
+        self.dropout = nn.Dropout(dropout)
+        never = torch.zeros(num_words)
+        never[[PAD, BOS]] = float("-inf")
+        self.register_buffer("_never", never, persistent=False)
+
+    def forward(self, hidden: Tensor, question: Tokens) -> Tensor:
+        """Teacher forcing: log p(w_t | w_<t, h_0) of every word and of <eos>.
+
+        hidden: h_0, (B, d_h). question: (B, T). Returns (B, T + 1), 0 behind <eos>.
+        """
+        inputs = F.pad(question.ids, (1, 0), value=BOS)  # (B, T + 1)
+        targets = F.pad(question.ids, (0, 1), value=PAD)
+        targets = targets.scatter(1, question.lengths[:, None], EOS)
+        if self.training and self.word_dropout > 0:
+            hide = torch.rand(inputs.shape, device=inputs.device) < self.word_dropout
+            inputs = inputs.masked_fill(hide & (inputs != BOS), UNK)
+        initial = hidden.unsqueeze(0)  # (1, B, d_h)
+        outputs, _ = self.lstm(
+            self.dropout(self.embedding(inputs)), (initial, torch.zeros_like(initial))
+        )  # (B, T + 1, d_h)
+        losses = F.cross_entropy(
+            self._logits(self.dropout(outputs)).flatten(0, 1),
+            targets.flatten(),
+            ignore_index=PAD,
+            reduction="none",
+        )
+        return -losses.view_as(targets)
+
+    def start(self, hidden: Tensor) -> State:
+        """The state (h_0, c_0 = 0) before <bos> is read; hidden: (N, d_h)."""
+        return hidden, torch.zeros_like(hidden)
+
+    def stepper(self, rows: int) -> Step:
+        """One step of the recurrence for decoding about `rows` questions, without any dropout.
+
+        The equations are those of `forward`; the products of the weights with the V embeddings
+        are made once where that is less work than making them at every step.
+        """
+        weight_input, weight_hidden, bias_input, bias_hidden = self.lstm.all_weights[0]
+        bias = bias_input + bias_hidden
+        table: Tensor | None = None
+        if rows * _WORDS_A_QUESTION >= self.num_words:
+            table = F.linear(self.embedding.weight, weight_input, bias)  # (V, 4 d_h)
+
+        def step(state: State, tokens: Tensor) -> tuple[Tensor, State]:
+            hidden, cell = state
+            if table is None:
+                inputs = F.linear(self.embedding(tokens), weight_input, bias)
+            else:
+                inputs = table.index_select(0, tokens)
+            gates = torch.addmm(inputs, hidden, weight_hidden.t())  # (N, 4 d_h)
+            enter, keep, new, leave = gates.chunk(4, dim=1)
+            cell = keep.sigmoid() * cell + enter.sigmoid() * new.tanh()
+            hidden = leave.sigmoid() * cell.tanh()
+            return self._logits(hidden).log_softmax(dim=1), (hidden, cell)
+
+        return step
+
+    def _logits(self, hidden: Tensor) -> Tensor:
+        # In float32 whatever the autocast precision: likelihoods are sums of many small terms.
+        return F.linear(hidden, self.output.weight, self.output.bias + self._never).float()
+
+
+def word_embedding(num_words: int, size: int) -> nn.Embedding:
+    """A word embedding drawn from U(-0.08, 0.08), as in the published code; <pad> is zero."""
+    embedding = nn.Embedding(num_words, size, padding_idx=PAD)
+    nn.init.uniform_(embedding.weight, -0.08, 0.08)
+    with torch.no_grad():
+        embedding.weight[PAD].zero_()
+    return embedding

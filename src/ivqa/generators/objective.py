@@ -1,0 +1,115 @@
+"""The evidence lower bound and what keeps its latent variable alive. Pure functions; nats.
+
+ELBO = E_q(z | I, q)[log p(q | z, I, a)] - KL(q(z | I, q) || N(0, I))   [iVQA 3.2]
+"""
+
+import math
+from dataclasses import dataclass
+
+from torch import Tensor
+
+
+def kl_to_standard_normal(mean: Tensor, scale: Tensor) -> Tensor:
+    """KL(N(mean, scale^2) || N(0, 1)) = (mean^2 + scale^2 - 1) / 2 - log scale, elementwise.
+
+    >>> import torch
+    >>> kl_to_standard_normal(torch.tensor([0.0, 1.0]), torch.tensor([1.0, 1.0]))
+    tensor([0.0000, 0.5000])
+    """
+    return 0.5 * (mean.square() + scale.square() - 1) - scale.log()
+
+
+def free_bits(kl: Tensor, minimum: float, *, per_dimension: bool = False) -> Tensor:
+    """The KL term, a scalar, with `minimum` nats of it free (Kingma et al. 2016, eq. 15).
+
+    kl: (B, d_z). per_dimension False: max(minimum, mean over B of the whole KL), so the latent
+    variable may concentrate its information. True: the sum over dimensions of
+    max(minimum, mean over B of that dimension's KL), so every dimension is paid for.
+
+    >>> import torch
+    >>> kl = torch.tensor([[0.5, 0.0], [1.5, 0.0]])
+    >>> free_bits(kl, 2.0), free_bits(kl, 0.25), free_bits(kl, 0.25, per_dimension=True)
+    (tensor(2.), tensor(1.), tensor(1.2500))
+    """
+    mean = kl.mean(dim=0)  # (d_z,)
+    return mean.clamp_min(minimum).sum() if per_dimension else mean.sum().clamp_min(minimum)
+
+
+def negative_elbo(
+    log_likelihood: Tensor,
+    kl: Tensor | None,
+    *,
+    kl_weight: float = 1.0,
+    free_nats: float = 0.0,
+    per_dimension: bool = False,
+) -> Tensor:
+    """Training loss a question: -mean log p(q | z, I, a) + kl_weight * KL with free bits.
+
+    log_likelihood: (B,). kl: (B, d_z), or None where there is no latent variable. Scalar.
+    """
+    loss = -log_likelihood.mean()
+    if kl is None:
+        return loss
+    return loss + kl_weight * free_bits(kl, free_nats, per_dimension=per_dimension)
+
+
+def importance_weighted_bound(log_likelihood: Tensor, log_weight: Tensor) -> Tensor:
+    """The bound log 1/K sum_k p(q | z_k, I, a) p(z_k) / q(z_k | I, q), (B,); z_k ~ q.
+
+    A lower bound of log p(q | I, a) that rises with K (Burda et al. 2016).
+    log_likelihood: log p(q | z_k, I, a), (B, K). log_weight: log p(z_k) - log q(z_k), (B, K).
+    """
+    samples = log_likelihood.shape[1]
+    return (log_likelihood + log_weight).logsumexp(dim=1) - math.log(samples)
+
+
+@dataclass(frozen=True)
+class ConstantWeight:
+    """The same weight of the KL at every step."""
+
+    weight: float = 1.0
+
+    def __call__(self, step: int) -> float:
+        """The weight at an optimiser step."""
+        return self.weight
+
+
+@dataclass(frozen=True)
+class LinearAnnealing:
+    """min(1, step / steps): the KL joins slowly, once the decoder uses z (Bowman et al. 2016).
+
+    >>> [LinearAnnealing(steps=4)(step) for step in (0, 1, 4, 9)]
+    [0.0, 0.25, 1.0, 1.0]
+    """
+
+    steps: int
+
+    def __post_init__(self) -> None:
+        if self.steps < 1:
+            raise ValueError(f"annealing takes at least 1 step, not {self.steps}")
+
+    def __call__(self, step: int) -> float:
+        """The weight at an optimiser step."""
+        return min(1.0, step / self.steps)
+
+
+@dataclass(frozen=True)
+class CyclicalAnnealing:
+    """Linear annealing over the first `ramp` of every period, 1 in the rest (Fu et al. 2019).
+
+    >>> [CyclicalAnnealing(period=8)(step) for step in (0, 2, 4, 7, 8, 10)]
+    [0.0, 0.5, 1.0, 1.0, 0.0, 0.5]
+    """
+
+    period: int
+    ramp: float = 0.5  # the share that Fu et al. recommend
+
+    def __post_init__(self) -> None:
+        if self.period < 1:
+            raise ValueError(f"the period must be at least 1 step, not {self.period}")
+        if not 0 < self.ramp <= 1:
+            raise ValueError(f"the ramp is a share of the period in (0, 1], not {self.ramp}")
+
+    def __call__(self, step: int) -> float:
+        """The weight at an optimiser step."""
+        return min(1.0, (step % self.period) / (self.period * self.ramp))

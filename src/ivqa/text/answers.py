@@ -1,0 +1,148 @@
+"""The closed set of answers A, and how right each of them is for a question."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ivqa.text.normalisation import normalise_answer
+
+# Accuracy by the number of matching annotators of ten, averaged over the ten leave-one-out
+# subsets of nine: min(matches / 3, 1) of each [Antol et al. 2015, vqaEval.py].
+_LEAVE_ONE_OUT = np.array([0.0, 0.3, 0.6, 0.9] + [1.0] * 7, dtype=np.float32)
+
+
+def accuracy_of_matches(matches: NDArray[np.int64], annotators: NDArray[np.int64]) -> NDArray:
+    """VQA accuracy in [0, 1] of an answer that `matches` of n `annotators` gave, element-wise.
+
+    The official leave-one-out average where n = 10; min(matches / min(3, n), 1) otherwise, which
+    is exact match where n = 1; 0 where n = 0.
+
+    >>> accuracy_of_matches(np.array([2, 2, 1, 0]), np.array([10, 5, 1, 0])).round(3).tolist()
+    [0.6000000238418579, 0.6669999957084656, 1.0, 0.0]
+    """
+    divisor = np.clip(annotators, 1, 3)
+    shortcut = np.minimum(matches / divisor, 1.0).astype(np.float32)
+    return np.where(annotators == 10, _LEAVE_ONE_OUT[np.minimum(matches, 10)], shortcut)
+
+
+@dataclass(frozen=True)
+class SoftTargets:
+    """Accuracies of the answers of N questions as a sparse matrix (N, |A|) in CSR form.
+
+    offsets: (N + 1,) int64; row i is the slice offsets[i]:offsets[i + 1] of the other two.
+    indices: (nnz,) int64 answer indices. values: (nnz,) float32 in (0, 1]. num_answers: |A|.
+    """
+
+    offsets: NDArray[np.int64]
+    indices: NDArray[np.int64]
+    values: NDArray[np.float32]
+    num_answers: int
+
+    def dense(self, rows: NDArray[np.int64]) -> Tensor:
+        """Targets of the questions `rows` (B,): (B, |A|) float32, assembled by array indexing.
+
+        >>> soft = AnswerVocabulary(["yes", "no"]).soft_targets([["yes"] * 8 + ["no"] * 2, ["red"]])
+        >>> soft.dense(np.array([1, 0])).tolist()
+        [[0.0, 0.0], [1.0, 0.6000000238418579]]
+        """
+        starts, counts = self.offsets[rows], self.offsets[rows + 1] - self.offsets[rows]
+        sample = np.repeat(np.arange(len(rows)), counts)
+        within = np.arange(len(sample)) - np.repeat(np.cumsum(counts) - counts, counts)
+        entries = np.repeat(starts, counts) + within
+        targets = np.zeros((len(rows), self.num_answers), dtype=np.float32)
+        targets[sample, self.indices[entries]] = self.values[entries]
+        return torch.from_numpy(targets)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+
+class AnswerVocabulary:
+    """The closed answer set A: distinct answers, most frequent first by convention.
+
+    >>> answers = AnswerVocabulary.build(["yes", "2", "no", "yes", "red"], size=3)
+    >>> answers.answers, answers.index("no"), answers.index("blue")
+    (['yes', '2', 'no'], 2, -1)
+    """
+
+    def __init__(self, answers: Sequence[str]) -> None:
+        self.answers = list(answers)
+        self._index = {answer: index for index, answer in enumerate(self.answers)}
+        if len(self._index) != len(self.answers):
+            twice = next(answer for answer, n in Counter(self.answers).items() if n > 1)
+            raise ValueError(f"answer vocabulary: answers must be distinct; {twice!r} occurs twice")
+
+    @classmethod
+    def build(cls, main_answers: Iterable[str], size: int) -> "AnswerVocabulary":
+        """The `size` most frequent main answers; ties in string order, first one kept.
+
+        The published code of 2015 reverse-sorts (count, answer) and so keeps the last one of a
+        tie; which of two equally rare answers is kept has no effect beyond the last count.
+        Raises ValueError where `size` is below 1.
+        """
+        if size < 1:
+            raise ValueError(f"answer vocabulary: size must be at least 1, not {size}")
+        ranked = sorted(Counter(main_answers).items(), key=lambda item: (-item[1], item[0]))
+        return cls([answer for answer, _ in ranked[:size]])
+
+    def __len__(self) -> int:
+        return len(self.answers)
+
+    def __contains__(self, answer: object) -> bool:
+        return answer in self._index
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, AnswerVocabulary) and self.answers == other.answers
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.answers))
+
+    def index(self, answer: str) -> int:
+        """Index of `answer`, -1 outside the vocabulary."""
+        return self._index.get(answer, -1)
+
+    def encode(self, answers: Sequence[str]) -> Tensor:
+        """Indices (N,) int64 of `answers`, -1 outside the vocabulary."""
+        return torch.tensor([self._index.get(answer, -1) for answer in answers], dtype=torch.int64)
+
+    def soft_targets(self, human_answers: Sequence[Sequence[str]]) -> SoftTargets:
+        """The accuracy that each answer of the vocabulary would get from the annotators.
+
+        human_answers: the annotators' answers, raw, of each of N questions; none at all gives an
+        empty row. Answers count as equal when the official evaluation (revision of 2018) says so:
+        both normalised by `ivqa.text.normalisation` where the annotators of a question differ,
+        both as they are where all annotators agree.
+        """
+        normal_forms: dict[str, list[int]] = {}
+        for index, answer in enumerate(self.answers):
+            normal_forms.setdefault(normalise_answer(answer), []).append(index)
+        matched: dict[str, list[int]] = {}  # raw human answer -> indices, where annotators differ
+        rows: list[int] = []
+        indices: list[int] = []
+        for row, given in enumerate(human_answers):
+            trimmed = [answer.strip() for answer in given]
+            unanimous = len(set(trimmed)) == 1
+            for answer in trimmed:
+                if unanimous:
+                    hits = [self._index[answer]] if answer in self._index else []
+                elif (known := matched.get(answer)) is not None:
+                    hits = known
+                else:
+                    hits = matched[answer] = normal_forms.get(normalise_answer(answer), [])
+                rows.extend([row] * len(hits))
+                indices.extend(hits)
+        annotators = np.array([len(given) for given in human_answers], dtype=np.int64)
+        cells, matches = np.unique(
+            np.array(rows, dtype=np.int64) * len(self) + np.array(indices, dtype=np.int64),
+            return_counts=True,
+        )
+        row_of, index_of = np.divmod(cells, max(len(self), 1))
+        offsets = np.zeros(len(human_answers) + 1, dtype=np.int64)
+        np.cumsum(np.bincount(row_of, minlength=len(human_answers)), out=offsets[1:])
+        values = accuracy_of_matches(matches.astype(np.int64), annotators[row_of])
+        return SoftTargets(offsets, index_of, values.astype(np.float32), len(self))

@@ -1,0 +1,188 @@
+"""Batches hold what the split holds, row by row."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from ivqa.data.datamodule import VQADataModule, build_vocabularies
+from ivqa.data.dataset import VQADataset
+from ivqa.data.validation import DataError
+from ivqa.text.answers import AnswerVocabulary
+from ivqa.text.tokens import detokenise, tokenise
+
+
+class ArrayFeatures:
+    """Features that spell out the image id; counts the rows that were gathered."""
+
+    sizes = {"pooled": 2, "grid": 3}  # noqa: RUF012
+
+    def __init__(self) -> None:
+        self.gathered = 0
+        self.ids: dict[str, np.ndarray] = {}
+
+    def rows(self, split: str, image_ids: np.ndarray) -> np.ndarray:
+        self.ids[split] = image_ids[::-1]  # rows in another order than the ids
+        return np.arange(len(image_ids))[::-1]
+
+    def gather(self, split: str, rows: np.ndarray, names: Any) -> dict[str, torch.Tensor]:
+        self.gathered += len(rows)
+        ids = torch.from_numpy(self.ids[split][rows].copy()).float()
+        values = {"pooled": ids[:, None].repeat(1, 2), "grid": ids[:, None, None].repeat(1, 4, 3)}
+        return {name: values[name] for name in names}
+
+
+def module(root: Path, **kwargs: Any) -> VQADataModule:
+    dataset = VQADataset(root)
+    train = dataset.split("train")
+    answers = AnswerVocabulary.build(train.main_answers, size=kwargs.pop("num_answers", 4))
+    features = kwargs.pop("features", None)
+    return VQADataModule(dataset, features, *build_vocabularies(train), answers, **kwargs)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_batches_carry_the_split_row_by_row(roots: Any, workers: int):
+    data = module(
+        roots.example(20),
+        features=ArrayFeatures(),
+        image_features=["pooled", "grid"],
+        soft_targets=True,
+        num_workers=workers,
+    )
+    split = data.dataset.split("val")
+    seen = []
+    for batch in data.batches("val", batch_size=6):
+        rows = batch.rows.tolist()
+        seen += rows
+        assert data.question_vocabulary.decode(batch.question) == [
+            detokenise(["how", "many", "dogs", "<unk>", "are", "here"]) for _ in rows
+        ]
+        ids = split.image_ids[rows]
+        assert batch.images.ids[batch.images.index].tolist() == ids.tolist()
+        assert len(batch.images.ids) == len(set(ids.tolist()))
+        assert batch.images.per_sample("pooled")[:, 0].tolist() == ids.tolist()
+        assert batch.images.per_sample("grid").shape == (len(rows), 4, 3)
+        assert batch.images.concepts is None
+        for sample, row in enumerate(rows):
+            main = split.main_answers[row]
+            assert batch.target[sample] == data.answer_vocabulary.index(main)
+            assert batch.answer.lengths[sample] == len(tokenise(main))
+            assert ("yes/no", "number", "other")[batch.answer_type[sample]] == (
+                split.answer_types[row]
+            )
+        assert batch.images.source.open(int(ids[0])).mode == "RGB"
+    assert seen == list(range(20))
+
+
+def test_soft_targets_agree_with_hard_ones(roots: Any):
+    data = module(roots.example(20), soft_targets=True, num_answers=6)
+    batch = data.batch_of("train", range(20))
+    assert batch.soft_targets.shape == (20, 6)
+    assert torch.equal(batch.soft_targets.argmax(1), batch.target)
+    second = batch.soft_targets.topk(2).values[:, 1]
+    torch.testing.assert_close(second, torch.full((20,), 0.9))  # 3 of 10 annotators
+    assert data.batch_of("train", [0]).images.grid is None
+
+
+def test_images_shared_by_questions_are_gathered_once(roots: Any):
+    features = ArrayFeatures()
+    data = module(roots.example(9), features=features, image_features=["pooled"])
+    data.batch_of("train", [0, 1, 2, 3, 0])
+    distinct = len(set(data.dataset.split("train").image_ids[[0, 1, 2, 3]].tolist()))
+    assert features.gathered == distinct < 5
+
+
+def test_loaders_of_stages_and_names_agree(roots: Any):
+    data = module(roots.example(9), eval_batch_size=4)
+    rows = [batch.rows.tolist() for batch in data.loader("val")]
+    assert rows == [batch.rows.tolist() for batch in data.val_dataloader()]
+    assert rows == [[0, 1, 2, 3], [4, 5, 6, 7], [8]]
+    assert len(data.loader("train")) == 3
+    assert data.dataset.oracle("val") is None
+
+
+def test_batch_of_keeps_order_and_repeats(roots: Any):
+    data = module(roots.example(9))
+    batch = data.batch_of("train", torch.tensor([5, 0, 5]))
+    assert batch.rows.tolist() == [5, 0, 5]
+    assert batch.images.index[0] == batch.images.index[2]
+    with pytest.raises(ValueError, match="row 9 is outside split 'train' of 9 questions"):
+        data.batch_of("train", [3, 9])
+    with pytest.raises(ValueError, match="row -1 is outside"):
+        data.batch_of("train", [-1])
+
+
+def test_padding_ends_with_the_longest_question_of_the_batch(roots: Any):
+    texts = ["one two three four five six", "one two", "one"]
+    root = roots.write(
+        "train",
+        [roots.question(i, 1, text) for i, text in enumerate(texts)],
+        [roots.annotation(i, ["yes"]) for i in range(3)],
+    )
+    data = module(root, max_question_length=4)
+    assert data.batch_of("train", [0, 1]).question.lengths.tolist() == [4, 2]
+    assert data.batch_of("train", [1, 2]).question.ids.shape == (2, 2)
+
+
+def test_unknown_answers_can_be_left_out_of_training(roots: Any):
+    data = module(roots.example(20), num_answers=2, drop_unknown_answers=True)
+    kept = torch.cat([batch.rows for batch in data.train_dataloader()])
+    targets = data.batch_of("train", kept).target
+    assert 0 < len(kept) < 20
+    assert (targets >= 0).all()
+    data = module(roots.example(20), drop_unknown_answers=True)
+    data.answer_vocabulary = AnswerVocabulary(["purple"])
+    with pytest.raises(ValueError, match="no main answer of split 'train'"):
+        data.train_dataloader()
+
+
+def test_split_without_answers_evaluates_but_does_not_train(roots: Any):
+    root = roots.example(6, ("train",))
+    roots.write("val", [roots.question(1, 1)], None)
+    data = module(root, soft_targets=True)
+    batch = data.batch_of("val", [0])
+    assert batch.target.tolist() == batch.answer_type.tolist() == [-1]
+    assert batch.answer.lengths.tolist() == [0]
+    assert batch.soft_targets.sum() == 0
+    swapped = VQADataset(root, train="val", val=None)
+    untrainable = VQADataModule(swapped, None, data.question_vocabulary, data.answer_words)
+    with pytest.raises(DataError, match="has no annotations"):
+        untrainable.train_dataloader()
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "message"),
+    [
+        ({"image_features": ["grid"]}, r"image_features=\['grid'\] need features"),
+        ({"image_features": ["bad"], "features": ArrayFeatures()}, "'bad' is not among"),
+        ({"batch_size": 0}, "batch sizes must be at least 1, not 0"),
+    ],
+)
+def test_wrong_settings_are_refused_at_once(roots: Any, kwargs: dict[str, Any], message: str):
+    with pytest.raises(ValueError, match=message):
+        module(roots.example(3), **kwargs)
+
+
+def test_answer_vocabulary_is_asked_for_where_needed(roots: Any):
+    dataset = VQADataset(roots.example(3))
+    words = build_vocabularies(dataset.split("train"))
+    for name in ("soft_targets", "drop_unknown_answers"):
+        with pytest.raises(ValueError, match=f"{name}=true needs an answer vocabulary"):
+            VQADataModule(dataset, None, *words, **{name: True})
+
+
+def test_assembly_time_hardly_grows_with_the_split(roots: Any):
+    """A batch costs array indexing, not a pass over the split: 512 rows in well under 20 ms."""
+    data = module(roots.example(3000, ("train",), images=False), soft_targets=True)
+    encoded = data.encoded("train")
+    rows = np.random.default_rng(0).permutation(3000)[:512]
+    encoded[rows]
+    times = []
+    for _ in range(10):
+        start = time.perf_counter()
+        encoded[rows]
+        times.append(time.perf_counter() - start)
+    assert min(times) < 0.02

@@ -1,0 +1,193 @@
+"""Training goes on after an interruption with exactly the samples it has not finished."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import pytorch_lightning as pl
+import torch
+from pytorch_lightning.callbacks import Callback, ModelCheckpoint
+
+from ivqa.data.datamodule import VQADataModule, build_vocabularies
+from ivqa.data.dataset import VQADataset
+from ivqa.data.loading import OrderedBatches, ShuffledBatches
+
+Seen = list[tuple[int, list[int]]]
+
+
+class Recorder(pl.LightningModule):
+    """Remembers the rows of every batch whose step it finished; dropout shows RNG shifts."""
+
+    def __init__(self, interrupt_at: int | None = None) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(()))
+        self.seen: Seen = []
+        self.interrupt_at = interrupt_at
+
+    def training_step(self, batch: Any, batch_idx: int) -> torch.Tensor:
+        if self.global_step == self.interrupt_at:
+            raise RuntimeError("interrupted")
+        self.seen.append((self.current_epoch, batch.rows.tolist()))
+        return self.weight * float(batch.rows.sum())
+
+    def validation_step(self, batch: Any, batch_idx: int) -> None:
+        self.log("val/rows", float(len(batch)), batch_size=len(batch))
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        return torch.optim.SGD(self.parameters(), lr=1e-3)
+
+
+class SaveOnException(Callback):
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def on_exception(self, trainer: pl.Trainer, pl_module: Any, exception: Any) -> None:
+        trainer.save_checkpoint(self.path)
+
+
+def data_of(root: Path, num_workers: int) -> VQADataModule:
+    dataset = VQADataset(root)
+    words = build_vocabularies(dataset.split("train"))
+    return VQADataModule(dataset, None, *words, batch_size=4, seed=5, num_workers=num_workers)
+
+
+def trainer_of(folder: Path, *callbacks: Callback, **kwargs: Any) -> pl.Trainer:
+    return pl.Trainer(
+        default_root_dir=folder,
+        accelerator="cpu",
+        devices=1,
+        max_epochs=3,
+        callbacks=list(callbacks),
+        enable_checkpointing=any(isinstance(item, ModelCheckpoint) for item in callbacks),
+        logger=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        use_distributed_sampler=False,
+        num_sanity_val_steps=0,
+        **kwargs,
+    )
+
+
+def run(folder: Path, root: Path, workers: int, *callbacks: Callback, **kwargs: Any) -> Recorder:
+    ckpt_path, at = kwargs.pop("ckpt_path", None), kwargs.pop("interrupt_at", None)
+    model = Recorder(at)
+    trainer = trainer_of(folder, *callbacks, **kwargs)
+    try:
+        trainer.fit(model, datamodule=data_of(root, workers), ckpt_path=ckpt_path)
+    except RuntimeError as error:
+        if str(error) != "interrupted":
+            raise
+    return model
+
+
+# 5 batches an epoch: stops in its middle, at its end, and after its first step.
+@pytest.mark.parametrize(
+    ("steps", "workers"), [(1, 0), (3, 0), (5, 0), (6, 0), (10, 0), (12, 0), (5, 2), (8, 2)]
+)
+def test_stopped_by_steps_and_resumed(roots: Any, tmp_path: Path, steps: int, workers: int):
+    root = roots.example(18)
+    whole = run(tmp_path, root, workers)
+    saver = ModelCheckpoint(
+        tmp_path,
+        filename="{step}",
+        every_n_train_steps=1,
+        save_top_k=-1,
+        auto_insert_metric_name=False,
+    )
+    run(tmp_path, root, workers, saver, max_steps=steps)
+    resumed = run(tmp_path, root, workers, ckpt_path=str(tmp_path / f"{steps}.ckpt"))
+    assert resumed.seen == whole.seen[steps:]
+    assert torch.equal(resumed.weight, whole.weight)
+
+
+@pytest.mark.parametrize(("step", "workers"), [(2, 0), (4, 0), (5, 0), (9, 0), (5, 2), (7, 2)])
+def test_step_that_was_interrupted_comes_again(roots: Any, tmp_path: Path, step: int, workers: int):
+    root = roots.example(18)
+    whole = run(tmp_path, root, workers)
+    path = tmp_path / "exception.ckpt"
+    first = run(tmp_path, root, workers, SaveOnException(path), interrupt_at=step)
+    resumed = run(tmp_path, root, workers, ckpt_path=str(path))
+    assert first.seen + resumed.seen == whole.seen
+
+
+@pytest.mark.parametrize("kwargs", [{"val_check_interval": 2}, {}, {"limit_train_batches": 3}])
+def test_resumed_from_every_checkpoint_of_validation(
+    roots: Any, tmp_path: Path, kwargs: dict[str, Any]
+):
+    root = roots.example(18)
+    whole = run(tmp_path, root, 0, **kwargs)
+    saver = ModelCheckpoint(
+        tmp_path / "val",
+        filename="{step}",
+        save_top_k=-1,
+        monitor="val/rows",
+        auto_insert_metric_name=False,
+    )
+    run(tmp_path, root, 0, saver, **kwargs)
+    checkpoints = sorted((tmp_path / "val").glob("*.ckpt"))
+    assert len(checkpoints) >= 3
+    for path in checkpoints:
+        resumed = run(tmp_path, root, 0, ckpt_path=str(path), **kwargs)
+        assert resumed.seen == whole.seen[int(path.stem) :], path.name
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_loading_leaves_the_global_generator_alone(roots: Any, workers: int):
+    loader = data_of(roots.example(9), workers).train_dataloader()
+    before = torch.get_rng_state()
+    list(loader)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_epochs_cover_all_rows_in_new_orders_that_seed_and_epoch_decide():
+    rows = np.arange(10, 33)
+    epochs = []
+    for epoch in range(3):
+        batches = ShuffledBatches(rows, 5, seed=1)
+        batches.set_epoch(epoch)
+        epochs.append(np.concatenate(list(batches)).tolist())
+        assert sorted(epochs[-1]) == rows.tolist()
+        assert len(batches) == 5
+    assert epochs[0] != epochs[1] != epochs[2]
+    other_seed = ShuffledBatches(rows, 5, seed=2)
+    assert np.concatenate(list(other_seed)).tolist() != epochs[1]  # no (seed + epoch) collision
+
+
+@pytest.mark.parametrize("replicas", [2, 3])
+def test_processes_share_the_order_of_one_process(replicas: int):
+    rows = np.arange(24)
+    whole = np.concatenate(list(ShuffledBatches(rows, 24, seed=3)))
+    shares = [
+        np.concatenate(list(ShuffledBatches(rows, 4, 3, replicas, rank)))
+        for rank in range(replicas)
+    ]
+    assert np.stack(shares, axis=1).ravel().tolist() == whole.tolist()
+
+
+@pytest.mark.parametrize("num_rows", [1, 7, 24, 25])
+@pytest.mark.parametrize("replicas", [2, 3])
+def test_processes_take_equally_many_training_steps(num_rows: int, replicas: int):
+    shares = [
+        [len(batch) for batch in ShuffledBatches(np.arange(num_rows), 4, 0, replicas, rank)]
+        for rank in range(replicas)
+    ]
+    assert all(share == shares[0] for share in shares)
+
+
+@pytest.mark.parametrize("num_rows", [3, 7, 24, 25])
+@pytest.mark.parametrize("replicas", [1, 2, 3])
+@pytest.mark.parametrize("batch_size", [1, 4, 100])
+def test_evaluation_sees_every_row_once_in_equally_many_batches(
+    num_rows: int, replicas: int, batch_size: int
+):
+    shares = [
+        [b.tolist() for b in OrderedBatches(num_rows, batch_size, replicas, rank)]
+        for rank in range(replicas)
+    ]
+    assert sorted(row for share in shares for batch in share for row in batch) == list(
+        range(num_rows)
+    )
+    lengths = {len(share) for share in shares}
+    assert lengths == {len(OrderedBatches(num_rows, batch_size, replicas, 0))}
+    assert all(batch for share in shares for batch in share)

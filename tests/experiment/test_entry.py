@@ -1,0 +1,73 @@
+"""The command line: what a mistyped or unfinished one says."""
+
+from pathlib import Path
+
+import pytest
+
+from ivqa.experiment.entry import command_line, describe
+from ivqa.experiment.checks import leaf_keys, reference_config
+from hydra import compose, initialize_config_dir
+
+CONF = Path(__file__).parents[2] / "conf"
+
+
+def _error_of(*overrides: str) -> str:
+    with pytest.raises(Exception) as raised, initialize_config_dir(str(CONF), version_base="1.3"):
+        compose("train", overrides=list(overrides))
+    return describe(raised.value, conf_dir=CONF, config_name="train")
+
+
+@pytest.mark.parametrize(
+    ("override", "expected"),
+    [
+        ("modle=ivqa_vae", "there is no configuration key 'modle'; did you mean model"),
+        ("model=ivqa_vea", "there is no model=ivqa_vea; did you mean ivqa_vae"),
+        ("trainer.max_epoch=3", "did you mean trainer.max_epochs"),
+        ("data=scene", "did you mean scenes"),
+        ("seed=[1", "cannot read the override 'seed=[1'"),
+    ],
+)
+def test_a_misspelt_override_names_the_nearest_valid_one(override: str, expected: str) -> None:
+    message = _error_of(override)
+    assert expected in message
+    assert "\n" not in message
+
+
+def test_resume_needs_a_run_and_a_checkpoint(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no run was started there"):
+        command_line([f"resume={tmp_path}"])
+    (tmp_path / "config.yaml").write_text("seed: 1\n")
+    with pytest.raises(ValueError, match="before its first checkpoint"):
+        command_line([f"resume={tmp_path}"])
+
+
+def test_resume_brings_back_the_overrides_of_the_run(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("seed: 1\n")
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "checkpoints" / "last.ckpt").touch()
+    (tmp_path / ".hydra").mkdir()
+    (tmp_path / ".hydra" / "overrides.yaml").write_text("- model=ivqa_vae\n- output_dir=x\n")
+    arguments = command_line([f"resume={tmp_path}", "trainer.max_epochs=9"])
+    assert arguments == [
+        "model=ivqa_vae",
+        f"resume={tmp_path}",
+        "trainer.max_epochs=9",
+        f"output_dir={tmp_path}",
+    ]
+
+
+def test_output_dir_of_a_multirun_is_the_sweep_directory() -> None:
+    assert command_line(["-m", "seed=1,2", "output_dir=there"]) == [
+        "-m",
+        "seed=1,2",
+        "hydra.sweep.dir=there",
+    ]
+    assert command_line(["output_dir=there"]) == ["output_dir=there"]
+
+
+def test_reference_lists_inner_keys() -> None:
+    keys = leaf_keys(reference_config(CONF, "train"))
+    assert {"seed", "trainer.max_epochs", "callbacks.best.save_top_k"} - set(keys) <= {
+        "callbacks.best.save_top_k"
+    }
+    assert "callbacks.last.every_n_epochs" in keys
