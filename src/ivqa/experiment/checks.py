@@ -85,7 +85,9 @@ def _unresolvable(node: DictConfig, path: str) -> list[str]:
         try:
             node[key]  # noqa: B018
         except OmegaConfBaseException as error:
-            faults.append(f"{_join(path, str(key))} does not resolve ({str(error).splitlines()[0]})")
+            faults.append(
+                f"{_join(path, str(key))} does not resolve ({str(error).splitlines()[0]})"
+            )
     return faults
 
 
@@ -95,7 +97,10 @@ def _unknown_arguments(node: DictConfig, path: str) -> list[str]:
     except Exception as error:
         reason = str(error).splitlines()[0]
         return [f"{_join(path, '_target_')}={node._target_} cannot be imported ({reason})"]
-    parameters = inspect.signature(target).parameters
+    try:
+        parameters = inspect.signature(target).parameters
+    except ValueError:  # some builtins do not tell
+        return []
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
         return []
     return [
@@ -121,8 +126,12 @@ def _same_choices() -> DictConfig | None:
         for override in hydra_cfg.overrides.task
         if override.split("=", 1)[0].lstrip("+") in hydra_cfg.runtime.choices
     ]
-    return GlobalHydra.instance().config_loader().load_configuration(  # type: ignore[union-attr]
-        config_name=hydra_cfg.job.config_name, overrides=choices, run_mode=RunMode.RUN
+    return (
+        GlobalHydra.instance()
+        .config_loader()
+        .load_configuration(  # type: ignore[union-attr]
+            config_name=hydra_cfg.job.config_name, overrides=choices, run_mode=RunMode.RUN
+        )
     )
 
 

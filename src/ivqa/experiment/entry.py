@@ -6,9 +6,11 @@ import re
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import NoReturn
 
 import hydra
 import wandb
+from hydra.core.hydra_config import HydraConfig
 from hydra.errors import (
     ConfigCompositionException,
     HydraException,
@@ -16,6 +18,7 @@ from hydra.errors import (
     MissingConfigException,
     OverrideParseException,
 )
+from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
@@ -27,6 +30,7 @@ Task = Callable[[DictConfig], float | None]
 # What a user can mend: shown as one sentence. Anything else is a fault of ours and keeps its traceback.
 _USER_ERRORS = (
     ValueError,
+    ArithmeticError,
     FileNotFoundError,
     NotADirectoryError,
     PermissionError,
@@ -48,16 +52,23 @@ def entry_point(task: Task, *, conf_dir: Path, config_name: str) -> None:
     def job(cfg: DictConfig) -> float | None:
         try:
             return task(cfg)
+        except _USER_ERRORS as error:
+            if HydraConfig.get().mode is RunMode.MULTIRUN or _wants_traceback():
+                raise  # the other jobs of a sweep still run
+            _stop(describe(error, conf_dir=conf_dir, config_name=config_name), 1)
         finally:
-            wandb.finish(quiet=True)  # jobs of a multirun share a process: one W&B run each
+            if wandb.run is not None:
+                wandb.finish()  # jobs of a multirun share a process: one W&B run each
 
     try:
         sys.argv[1:] = command_line(sys.argv[1:])
         hydra.main(version_base="1.3", config_path=str(conf_dir), config_name=config_name)(job)()
     except KeyboardInterrupt:
-        _stop("interrupted; what was written stays, resume=DIR goes on from the last checkpoint", 130)
+        _stop(
+            "interrupted; what was written stays, resume=DIR goes on from the last checkpoint", 130
+        )
     except _USER_ERRORS as error:
-        if os.environ.get("IVQA_TRACEBACK") == "1":
+        if _wants_traceback():
             raise
         _stop(describe(error, conf_dir=conf_dir, config_name=config_name), 1)
 
@@ -134,8 +145,14 @@ def _value(arguments: Iterable[str], key: str) -> str | None:
     return values[-1] if values else None
 
 
-def _stop(message: str, status: int) -> None:
-    Console(stderr=True, highlight=False, soft_wrap=True).print(f"[bold red]error:[/] {_escape(message)}")
+def _wants_traceback() -> bool:
+    return os.environ.get("IVQA_TRACEBACK") == "1"
+
+
+def _stop(message: str, status: int) -> NoReturn:
+    Console(stderr=True, highlight=False, soft_wrap=True).print(
+        f"[bold red]error:[/] {_escape(message)}"
+    )
     sys.exit(status)
 
 

@@ -31,7 +31,7 @@ def evaluate(cfg: DictConfig) -> float:
     metrics |= benchmark.run(module, datamodule, cfg.split, run_dir, bench.console)
     write_json(run_dir / "metrics.json", metrics)
 
-    title = f"{cfg.name} on {bench.dataset.name}, split {bench.dataset.split(cfg.split).name}"
+    title = f"{cfg.name} on {bench.dataset.root.name}, split {bench.dataset.name_of(cfg.split)}"
     print_metrics(metrics, title=title, console=bench.console)
     bench.console.print(f"checkpoint: {checkpoint}\nrun: {run_dir}")
     return metrics[benchmark.headline]

@@ -1,6 +1,7 @@
 """Loggers of a run: metrics.csv in its directory, and Weights & Biases."""
 
 import csv
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,10 @@ class RunCSVLogger(CSVLogger):
     @property
     def experiment(self) -> ExperimentWriter:
         """The writer behind this logger, with the kept rows in it."""
-        writer = super().experiment
+        with warnings.catch_warnings():
+            # It says that the old file is deleted; its rows are kept here.
+            warnings.filterwarnings("ignore", message="Experiment logs directory")
+            writer = super().experiment
         if self._kept:
             writer.metrics, self._kept = self._kept + writer.metrics, []
         return writer
@@ -41,14 +45,14 @@ class RunWandbLogger(WandbLogger):
         file = Path(save_dir) / "wandb_id.txt"
         if not file.is_file():
             write_text(file, wandb.util.generate_id())
-        super().__init__(
-            save_dir=save_dir, id=file.read_text().strip(), resume="allow", **options
-        )
+        super().__init__(save_dir=save_dir, id=file.read_text().strip(), resume="allow", **options)
 
 
 def _rows_before(file: Path, step: int) -> list[dict[str, Any]]:
     if not file.is_file():
         return []
     with file.open(newline="") as lines:
-        rows = [row for row in csv.DictReader(lines) if int(row["step"]) < step]
-    return [{key: value for key, value in row.items() if value != ""} for row in rows]
+        rows = list(csv.DictReader(lines))
+    # A kill can cut the last row short.
+    kept = [row for row in rows if (row["step"] or "").isdigit() and int(row["step"]) < step]
+    return [{key: value for key, value in row.items() if value} for row in kept]

@@ -57,7 +57,9 @@ def average_over_seeds(jobs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]
 def _jobs(sweep_dir: Path) -> list[dict[str, Any]]:
     folders = [folder for folder in sweep_dir.iterdir() if (folder / ".hydra").is_dir()]
     jobs = []
-    for folder in sorted(folders, key=lambda folder: int(folder.name) if folder.name.isdigit() else 0):
+    for folder in sorted(
+        folders, key=lambda folder: int(folder.name) if folder.name.isdigit() else 0
+    ):
         file = folder / "metrics.json"
         overrides = OmegaConf.load(folder / ".hydra" / "overrides.yaml")
         jobs.append(

@@ -65,8 +65,7 @@ class QuestionBenchmark:
         split = datamodule.dataset.split(stage).require_answers()
         best, samples = self._ask(module, datamodule, stage, console)
         metrics = {
-            name: float(value)
-            for name, value in _linguistic(best.text, split.questions).items()
+            name: float(value) for name, value in _linguistic(best.text, split.questions).items()
         }
         training = datamodule.dataset.split("train").questions
         metrics |= _diversity(samples, len(split), self.num_samples, training)
@@ -117,9 +116,7 @@ class QuestionBenchmark:
                 generator=generator,
             )
             best.append(found)
-            samples.append(
-                module.sample(images, answers, self.num_samples, Sampling(), generator)
-            )
+            samples.append(module.sample(images, answers, self.num_samples, Sampling(), generator))
         return Questions.concatenate(best), Questions.concatenate(samples)
 
     def _unique_of_100(

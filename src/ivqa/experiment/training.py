@@ -26,7 +26,7 @@ def train(cfg: DictConfig) -> float:
     metrics = fit(bench, run_dir, resume=cfg.resume is not None)
     if not cfg.trainer.get("fast_dev_run"):
         publish(bench, run_dir)
-    print_metrics(metrics, title=f"{cfg.name} on {bench.dataset.name}", console=bench.console)
+    print_metrics(metrics, title=f"{cfg.name} on {bench.dataset.root.name}", console=bench.console)
     bench.console.print(f"run: {run_dir}")
     return metrics.get(cfg.model.monitor, float("nan"))
 
@@ -68,9 +68,13 @@ def fit(bench: Workbench, run_dir: Path, *, resume: bool) -> dict[str, float]:
 
 def build_module(bench: Workbench, component: dict[str, Any] | None = None) -> pl.LightningModule:
     """The configured module, untrained; `component` as stored in a checkpoint fixes its words."""
-    question_words, answer_words = bench.vocabularies if component is None else (
-        Vocabulary(component["question_words"]),
-        Vocabulary(component["answer_words"]),
+    question_words, answer_words = (
+        bench.vocabularies
+        if component is None
+        else (
+            Vocabulary(component["question_words"]),
+            Vocabulary(component["answer_words"]),
+        )
     )
     return instantiate(
         bench.cfg.model.module,
@@ -82,9 +86,7 @@ def build_module(bench: Workbench, component: dict[str, Any] | None = None) -> p
 
 def build_trainer(cfg: DictConfig, run_dir: Path, first_step: int = 0) -> pl.Trainer:
     """Lightning's Trainer with the configured callbacks and loggers."""
-    loggers = [
-        instantiate(node, first_step=first_step) for node in (cfg.logger or {}).values()
-    ]
+    loggers = [instantiate(node, first_step=first_step) for node in (cfg.logger or {}).values()]
     return instantiate(
         cfg.trainer,
         callbacks=[instantiate(node) for node in (cfg.callbacks or {}).values() if node],

@@ -5,12 +5,13 @@ log p(q) with <eos>, so that questions found in different ways can be compared. 
 taken. A question of `max_length` words is ended by <eos>, which is scored like any other.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from ivqa.generators.decoder import State, Step
 from ivqa.text.vocabulary import BOS, EOS, PAD, UNK, Tokens
@@ -191,6 +192,13 @@ class Beam:
             state = tuple(part.index_select(0, origin) for part in state)
             live = live[open_rows]
         return _trim(found)
+
+
+def concatenate_tokens(parts: Sequence[Tokens]) -> Tokens:
+    """The tokens of all parts, one after the other, padded to the longest."""
+    width = max(part.ids.shape[1] for part in parts)
+    ids = [F.pad(part.ids, (0, width - part.ids.shape[1]), value=PAD) for part in parts]
+    return Tokens(torch.cat(ids), torch.cat([part.lengths for part in parts]))
 
 
 def _unroll(

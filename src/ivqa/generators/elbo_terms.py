@@ -38,10 +38,12 @@ class ElboTerms(Metric):
         likelihood = output.log_likelihood
         questions = likelihood.new_tensor(len(likelihood))
         tokens = output.num_tokens.sum().to(likelihood.dtype)
-        self.totals += torch.stack([questions, tokens, likelihood.sum(), output.elbo.sum()])
+        new = torch.stack([questions, tokens, likelihood.sum(), output.elbo.sum()])
+        # Not in place: Lightning's validate() and fit() alternate between inference mode and not.
+        self.totals = self.totals + new
         if output.mean is not None:
-            self.means += output.mean.sum(dim=0)
-            self.squares += output.mean.square().sum(dim=0)
+            self.means = self.means + output.mean.sum(dim=0)
+            self.squares = self.squares + output.mean.square().sum(dim=0)
 
     def compute(self) -> dict[str, Tensor]:
         """The terms by name."""

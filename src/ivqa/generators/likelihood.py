@@ -2,12 +2,11 @@
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
-from ivqa.generators.decoding import Strategy
+from ivqa.generators.decoding import Strategy, concatenate_tokens
 from ivqa.generators.network import Conditions, Posterior, QuestionGenerator
 from ivqa.generators.objective import importance_weighted_bound
-from ivqa.text.vocabulary import PAD, Tokens
+from ivqa.text.vocabulary import Tokens
 
 # Rows decoded together: their gates stay near the cache, and memory does not grow with N.
 _DECODED_ROWS = 2048
@@ -38,7 +37,7 @@ def draw_questions(
             conditions.select(pair[rows]), None if z is None else z[rows]
         )
         parts.append(strategy(step, state, max_length, generator))
-    tokens = _stack([part.tokens for part in parts])
+    tokens = concatenate_tokens([part.tokens for part in parts])
     return tokens, torch.cat([part.log_likelihood for part in parts])
 
 
@@ -53,10 +52,12 @@ def marginal_log_likelihood(
     """Scores log p(q | I, a), (N,) float32: exact without a latent variable, else a bound on it.
 
     question: (N, T). pair: (N,) row of `conditions`. noise: (K, d_z) from N(0, I), the same for
-    all questions, so that a score depends on nothing but its own question, image and answer;
-    z_k = mu + sigma noise_k are the samples of `importance_weighted_bound`.
+    all questions, so that a score depends on nothing but its own question, image and answer. Its
+    first half makes samples mu + sigma noise_k of q(z | I, q), the other is taken as z itself; see
+    `importance_weighted_bound`.
     """
     samples = 1 if noise is None else len(noise)
+    num_posterior = (samples + 1) // 2
     logits_a_row = samples * (question.ids.shape[1] + 1) * network.decoder.num_words
     scores = []
     for rows in torch.arange(len(pair), device=pair.device).split(
@@ -69,17 +70,13 @@ def marginal_log_likelihood(
             continue
         # (n, 1, d_z) against noise (K, d_z): K samples a question
         spread = Posterior(posterior.mean[:, None], posterior.scale[:, None])
+        prior_z = noise[num_posterior:].expand(len(rows), -1, -1)
+        z = torch.cat([spread.sample(noise[:num_posterior]), prior_z], dim=1)  # (n, K, d_z)
         repeated = torch.arange(len(rows), device=pair.device).repeat_interleave(samples)
         log_probs = network.token_log_probs(
-            some.select(repeated), spread.sample(noise).flatten(0, 1), given.select(repeated)
+            some.select(repeated), z.flatten(0, 1), given.select(repeated)
         )
         log_likelihood = log_probs.sum(dim=1).view(-1, samples)
-        scores.append(importance_weighted_bound(log_likelihood, spread.log_weight(noise)))
+        log_ratio = spread.log_density_ratio(z)
+        scores.append(importance_weighted_bound(log_likelihood, log_ratio, num_posterior))
     return torch.cat(scores)
-
-
-def _stack(parts: list[Tokens]) -> Tokens:
-    """Tokens of all parts, padded to the longest."""
-    width = max(part.ids.shape[1] for part in parts)
-    ids = [F.pad(part.ids, (0, width - part.ids.shape[1]), value=PAD) for part in parts]
-    return Tokens(torch.cat(ids), torch.cat([part.lengths for part in parts]))

@@ -1,6 +1,6 @@
 """Training of any question generator, and the questioner that it becomes."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -14,6 +14,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from ivqa.data.batch import ImageBatch, VQABatch
+from ivqa.generators.component import check_same_inputs, check_same_network, network_settings
 from ivqa.generators.decoding import Sampling, Strategy
 from ivqa.generators.elbo_terms import ElboTerms
 from ivqa.generators.likelihood import draw_questions, marginal_log_likelihood
@@ -35,7 +36,7 @@ class QuestionGenerationModule(pl.LightningModule):
     KL, 1 at every step by default. free_nats, free_nats_per_dimension: see
     `objective.free_bits`. max_length: words of the longest question that `sample` makes (the
     published code decodes 20 steps). strategy: how `sample` decodes, plain sampling by default.
-    likelihood_samples: K of the importance-weighted `log_likelihood`.
+    likelihood_samples: K of the importance-weighted bound in `log_likelihood`.
     """
 
     def __init__(
@@ -75,9 +76,7 @@ class QuestionGenerationModule(pl.LightningModule):
         self.strategy = Sampling() if strategy is None else strategy
         self.likelihood_samples = likelihood_samples
         self.terms = ElboTerms(self.network.latent_size)
-        self._network_settings = _settings(network)
-
-    # Questioner
+        self._network_settings = network_settings(network)
 
     @torch.no_grad()
     def sample(
@@ -124,9 +123,9 @@ class QuestionGenerationModule(pl.LightningModule):
     ) -> Tensor:
         """Scores log p(q | I, a) of B questions, (B,) float32, words and <eos> summed.
 
-        With a latent variable this is the importance-weighted bound of `num_samples` samples
-        (likelihood_samples by default) from q(z | I, q). Their noise is fixed: the same question
-        always has the same score, whatever it is scored with.
+        With a latent variable this is an importance-weighted bound: `num_samples` values of z
+        (likelihood_samples by default), half of them from q(z | I, q), half from the prior. Their
+        noise is fixed: a question always has the same score, whatever it is scored with.
         Raises ValueError where images, answers and questions differ in number.
         """
         if len(questions) != len(answers):
@@ -156,8 +155,6 @@ class QuestionGenerationModule(pl.LightningModule):
             replace(images, index=pairs // count), words.select(pairs % count)
         )
         return conditions, row
-
-    # Training
 
     def training_step(self, batch: VQABatch, batch_idx: int) -> Tensor:
         """The loss of a batch. Raises FloatingPointError, naming rows, where it is not finite."""
@@ -219,8 +216,6 @@ class QuestionGenerationModule(pl.LightningModule):
             "the batch); lower the learning rate or trainer.gradient_clip_val"
         )
 
-    # Checkpoints
-
     def component(self) -> dict[str, Any]:
         """What a checkpoint says about itself, in plain containers."""
         return {
@@ -237,15 +232,7 @@ class QuestionGenerationModule(pl.LightningModule):
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Raises ValueError where the checkpoint has other words or features than this module."""
-        stored, own = checkpoint.get("component"), self.component()
-        if stored is None:
-            raise ValueError("this checkpoint names no component: it was not written by ivqa")
-        for key in ("question_words", "answer_words", "feature_sizes"):
-            if stored[key] != own[key]:
-                raise ValueError(
-                    f"the checkpoint was trained with other {key}: "
-                    f"{_difference(stored[key], own[key])}; use its data and features"
-                )
+        check_same_inputs(checkpoint.get("component"), self.component())
 
     @classmethod
     def from_checkpoint(
@@ -263,11 +250,8 @@ class QuestionGenerationModule(pl.LightningModule):
         component = checkpoint.get("component")
         if component is None:
             raise ValueError(f"{path} names no component: it was not written by ivqa")
-        stored, given = component["network"], _settings(network)
-        if stored["name"] != given["name"]:
-            raise ValueError(
-                f"{path} holds a {stored['name']}, not a {given['name']}; pass that class"
-            )
+        stored = component["network"]
+        check_same_network(stored, network_settings(network), str(path))
         module = cls(
             network=partial(network, **stored["arguments"]),
             question_vocabulary=Vocabulary(component["question_words"]),
@@ -288,41 +272,6 @@ def _evaluating(network: nn.Module) -> Iterator[None]:
         yield
     finally:
         network.train(training)
-
-
-def _settings(network: Callable[..., QuestionGenerator]) -> dict[str, Any]:
-    """Name and bound plain arguments of a network factory."""
-    keywords: dict[str, Any] = {}
-    while isinstance(network, partial):
-        keywords = {**network.keywords, **keywords}
-        network = network.func
-    arguments = {key: _plain(value) for key, value in keywords.items()}
-    return {
-        "name": getattr(network, "__qualname__", type(network).__qualname__),
-        "arguments": arguments,
-    }
-
-
-def _plain(value: Any) -> Any:
-    """`value` as str, number, bool, None, list or dict; config containers become plain ones."""
-    if value is None or isinstance(value, str | bool | int | float):
-        return value
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, Sequence):
-        return [_plain(item) for item in value]
-    raise ValueError(
-        f"a network setting is a {type(value).__name__}, which a checkpoint cannot hold; "
-        "pass numbers, strings, lists and dicts only"
-    )
-
-
-def _difference(stored: Any, own: Any) -> str:
-    if isinstance(stored, dict):
-        return f"{stored} there, {own} here"
-    strange = [word for word in own if word not in set(stored)][:3]
-    hint = f", such as {strange} only here" if strange else ""
-    return f"{len(stored)} words there, {len(own)} here{hint}"
 
 
 def _shown(values: Tensor) -> str:

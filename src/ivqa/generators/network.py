@@ -47,10 +47,10 @@ class Posterior:
         """KL(q(z | I, q) || N(0, I)) of every dimension, (B, d_z), in nats."""
         return kl_to_standard_normal(self.mean, self.scale)
 
-    def log_weight(self, noise: Tensor) -> Tensor:
-        """Log-ratio log N(z; 0, I) - log q(z | I, q) at z = `sample(noise)`; (B,) for (B, d_z)."""
-        z = self.sample(noise)
-        return (0.5 * (noise.square() - z.square()) + self.scale.log()).sum(dim=-1)
+    def log_density_ratio(self, z: Tensor) -> Tensor:
+        """Log-ratio log q(z | I, q) - log N(z; 0, I), (B,) for z (B, d_z)."""
+        noise = (z - self.mean) / self.scale
+        return (0.5 * (z.square() - noise.square()) - self.scale.log()).sum(dim=-1)
 
 
 @dataclass(frozen=True)

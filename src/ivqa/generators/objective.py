@@ -6,13 +6,13 @@ ELBO = E_q(z | I, q)[log p(q | z, I, a)] - KL(q(z | I, q) || N(0, I))   [iVQA 3.
 import math
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 
 def kl_to_standard_normal(mean: Tensor, scale: Tensor) -> Tensor:
     """KL(N(mean, scale^2) || N(0, 1)) = (mean^2 + scale^2 - 1) / 2 - log scale, elementwise.
 
-    >>> import torch
     >>> kl_to_standard_normal(torch.tensor([0.0, 1.0]), torch.tensor([1.0, 1.0]))
     tensor([0.0000, 0.5000])
     """
@@ -26,7 +26,6 @@ def free_bits(kl: Tensor, minimum: float, *, per_dimension: bool = False) -> Ten
     variable may concentrate its information. True: the sum over dimensions of
     max(minimum, mean over B of that dimension's KL), so every dimension is paid for.
 
-    >>> import torch
     >>> kl = torch.tensor([[0.5, 0.0], [1.5, 0.0]])
     >>> free_bits(kl, 2.0), free_bits(kl, 0.25), free_bits(kl, 0.25, per_dimension=True)
     (tensor(2.), tensor(1.), tensor(1.2500))
@@ -53,13 +52,25 @@ def negative_elbo(
     return loss + kl_weight * free_bits(kl, free_nats, per_dimension=per_dimension)
 
 
-def importance_weighted_bound(log_likelihood: Tensor, log_weight: Tensor) -> Tensor:
-    """The bound log 1/K sum_k p(q | z_k, I, a) p(z_k) / q(z_k | I, q), (B,); z_k ~ q.
+def importance_weighted_bound(
+    log_likelihood: Tensor, log_ratio: Tensor, num_posterior: int
+) -> Tensor:
+    """Estimate of log p(q | I, a), (B,), from K values of z; in expectation a lower bound.
 
-    A lower bound of log p(q | I, a) that rises with K (Burda et al. 2016).
-    log_likelihood: log p(q | z_k, I, a), (B, K). log_weight: log p(z_k) - log q(z_k), (B, K).
+    log 1/K sum_k p(q | z_k, I, a) p(z_k) / m(z_k),  m = share q(z | I, q) + (1 - share) p(z)
+
+    The first `num_posterior` z_k are drawn from q(z | I, q), the others from the prior p(z), and
+    share = num_posterior / K. num_posterior = K is the bound of Burda et al. 2016, K = 1 the ELBO.
+    Some draws from the prior keep every weight p/m below 1 / (1 - share) (defensive importance
+    sampling, Hesterberg 1995; Owen and Zhou 2000): without them one rare z can outweigh all others
+    where q is narrow, and it is narrowest for questions unlike those it was trained on.
+
+    log_likelihood: log p(q | z_k, I, a), (B, K). log_ratio: log q(z_k | I, q) - log p(z_k), (B, K).
     """
     samples = log_likelihood.shape[1]
+    share = torch.tensor([num_posterior / samples, 1 - num_posterior / samples])
+    from_posterior, from_prior = share.log().to(log_ratio).unbind()
+    log_weight = -torch.logaddexp(log_ratio + from_posterior, from_prior)
     return (log_likelihood + log_weight).logsumexp(dim=1) - math.log(samples)
 
 

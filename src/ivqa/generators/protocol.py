@@ -1,5 +1,6 @@
 """What every question generator offers, whatever is inside it: strings in, questions out."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -7,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ivqa.data.batch import ImageBatch
-from ivqa.generators.decoding import Strategy
+from ivqa.generators.decoding import Strategy, concatenate_tokens
 from ivqa.text.vocabulary import Tokens
 
 
@@ -35,6 +36,27 @@ class Questions:
             log_likelihood=self.log_likelihood[rows],
             pair=self.pair[rows],
             z=None if self.z is None else self.z[rows],
+        )
+
+    @classmethod
+    def concatenate(cls, parts: Sequence["Questions"]) -> "Questions":
+        """The questions of all parts; the pairs of each part are counted on from the last one's.
+
+        Raises ValueError without any part.
+        """
+        if not parts:
+            raise ValueError("there are no questions to concatenate; pass at least one batch")
+        pairs, first = [], 0
+        for part in parts:
+            pairs.append(part.pair + first)
+            first += int(part.pair.max()) + 1 if len(part) else 0
+        latents = [part.z for part in parts if part.z is not None]
+        return cls(
+            tokens=concatenate_tokens([part.tokens for part in parts]),
+            text=[text for part in parts for text in part.text],
+            log_likelihood=torch.cat([part.log_likelihood for part in parts]),
+            pair=torch.cat(pairs),
+            z=torch.cat(latents) if len(latents) == len(parts) else None,
         )
 
     def __len__(self) -> int:

@@ -1,0 +1,318 @@
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytorch_lightning as pl
+import torch
+from toy_generators import (
+    FEATURE_SIZES,
+    QUESTION_WORDS,
+    enlarge,
+    loader,
+    random_batch,
+    random_images,
+)
+
+from ivqa.data.batch import ImageBatch
+from ivqa.generators import (
+    AnswerOnlyGenerator,
+    Beam,
+    Greedy,
+    LinearAnnealing,
+    Questioner,
+    QuestionGenerationModule,
+    QuestionGenerator,
+    Questions,
+    Sampling,
+    VariationalGenerator,
+)
+from ivqa.generators import likelihood as likelihood_module
+from ivqa.text.vocabulary import Vocabulary
+
+Factory = Callable[..., QuestionGenerator]
+Build = Callable[..., QuestionGenerationModule]
+STRATEGIES = [Greedy(), Sampling(), Beam(size=2)]
+ANSWERS = ["yes", "red dog", "yes", "2", "unheard of", ""]
+
+
+def quiet_trainer(root: Path, **arguments: Any) -> pl.Trainer:
+    return pl.Trainer(
+        default_root_dir=root,
+        accelerator="cpu",
+        logger=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        num_sanity_val_steps=0,
+        **{"enable_checkpointing": False, "max_epochs": 1, **arguments},
+    )
+
+
+def sample(module: Questioner, images: ImageBatch, strategy: Any, num: int = 3) -> Questions:
+    generator = torch.Generator().manual_seed(7)
+    return module.sample(images, ANSWERS, num, strategy, generator)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=repr)
+def test_samples_are_scored_by_the_network_that_made_them(
+    network_factory: Factory, build_module: Build, strategy: Any
+) -> None:
+    module, images = build_module(network_factory), random_images(6)
+    questions = sample(module, images, strategy)
+    assert questions.pair.tolist() == [row for row in range(6) for _ in range(3)]
+    assert questions.text == module.question_vocabulary.decode(questions.tokens)
+    network = module.network.eval()
+    conditions = network.conditions(images, module.answer_words.encode(ANSWERS))
+    log_probs = network.token_log_probs(
+        questions.tokens, questions.z, conditions.select(questions.pair)
+    )
+    torch.testing.assert_close(questions.log_likelihood, log_probs.sum(dim=1), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=repr)
+def test_the_generator_fixes_the_samples_whatever_the_mode(
+    network_factory: Factory, build_module: Build, strategy: Any
+) -> None:
+    module, images = build_module(network_factory), random_images(6)
+    module.eval()
+    quiet = sample(module, images, strategy)
+    module.train()
+    again = sample(module, images, strategy)
+    assert again.text == quiet.text
+    assert torch.equal(again.log_likelihood, quiet.log_likelihood)
+    assert module.network.training
+
+
+def test_many_samples_are_decoded_in_chunks(
+    network_factory: Factory, build_module: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module, images = build_module(network_factory), random_images(6)
+    whole = sample(module, images, Beam(size=2), 5)
+    monkeypatch.setattr(likelihood_module, "_DECODED_ROWS", 8)
+    chunked = sample(module, images, Beam(size=2), 5)
+    assert chunked.text == whole.text
+    torch.testing.assert_close(chunked.log_likelihood, whole.log_likelihood)
+
+
+def test_samples_of_one_pair_differ_by_their_z(
+    variational_factory: Factory, build_module: Build
+) -> None:
+    module = build_module(variational_factory)
+    questions = module.sample(random_images(1), ["red"], 40, Greedy())
+    assert len(set(questions.text)) > 3
+    assert questions.z.shape == (40, 4)
+
+
+def test_without_z_a_deterministic_strategy_repeats_itself(build_module: Build) -> None:
+    module = build_module(partial(AnswerOnlyGenerator, hidden_size=9))
+    steps: list[int] = []
+    stepper = module.network.decoder.stepper
+    module.network.decoder.stepper = lambda rows: steps.append(rows) or stepper(rows)
+    questions = module.sample(random_images(2), ["red", "yes"], 40, Greedy())
+    assert len(set(questions.text[:40])) == 1
+    assert len(questions.tokens) == len(questions.pair) == len(questions.log_likelihood) == 80
+    assert steps == [2]  # one row a pair was decoded
+    assert questions.z is None
+
+
+def test_likelihood_without_z_is_exact(build_module: Build) -> None:
+    module = build_module(partial(AnswerOnlyGenerator, hidden_size=9))
+    images = random_images(6)
+    questions = module.sample(images, ANSWERS, 1)
+    scores = module.log_likelihood(images, ANSWERS, questions.text)
+    torch.testing.assert_close(scores, questions.log_likelihood, rtol=1e-4, atol=1e-4)
+
+
+def test_likelihood_with_z_is_the_integral_over_the_prior(
+    variational_factory: Factory, build_module: Build
+) -> None:
+    module, images = build_module(variational_factory), random_images(6)
+    texts = ["What is this?", "How many?", "Is there a colour?", "?", "What?", "Of the the?"]
+    enlarge(module, 0.4)
+    scores = module.log_likelihood(images, ANSWERS, texts, num_samples=4000)
+    network = module.network.eval()
+    conditions = network.conditions(images, module.answer_words.encode(ANSWERS))
+    tokens = module.question_vocabulary.encode(texts)
+    draws = 20_000
+    for row in range(6):
+        only = torch.full((draws,), row)
+        with torch.no_grad():
+            log_probs = network.token_log_probs(
+                tokens.select(only), network.prior(draws), conditions.select(only)
+            ).sum(dim=1)
+        expected = log_probs.double().logsumexp(0) - math.log(draws)
+        assert scores[row].item() == pytest.approx(expected.item(), abs=0.03)
+
+
+def test_a_score_does_not_depend_on_what_else_is_scored(
+    network_factory: Factory, build_module: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module, images = build_module(network_factory), random_images(6)
+    texts = ["What is this?", "How many?", "Is there a colour?", "?", "What?", "Of the the?"]
+    whole = module.log_likelihood(images, ANSWERS, texts)
+    assert whole.dtype == torch.float32
+    assert torch.equal(module.log_likelihood(images, ANSWERS, texts), whole)
+    monkeypatch.setattr(likelihood_module, "_SCORED_LOGITS", 1)
+    torch.testing.assert_close(module.log_likelihood(images, ANSWERS, texts), whole)
+    alone = module.log_likelihood(images.select(torch.tensor([2])), ANSWERS[2:3], texts[2:3])
+    torch.testing.assert_close(alone, whole[2:3])
+
+
+def test_equal_pairs_are_conditioned_once(
+    variational_factory: Factory, build_module: Build
+) -> None:
+    module = build_module(variational_factory)
+    images = random_images(24, distinct=1)
+    rows: list[int] = []
+    module.network.decoder_answer.register_forward_hook(
+        lambda layer, inputs, output: rows.append(len(output))
+    )
+    module.log_likelihood(images, ["red"] * 12 + ["yes"] * 12, ["What is this?"] * 24)
+    assert rows == [2]
+
+
+def test_unequal_inputs_say_so(variational_factory: Factory, build_module: Build) -> None:
+    module = build_module(variational_factory)
+    with pytest.raises(ValueError, match="1 answers for 2 images"):
+        module.sample(random_images(2), ["red"])
+    with pytest.raises(ValueError, match="3 questions for 2 answers"):
+        module.log_likelihood(random_images(2), ["red", "2"], ["a", "b", "c"])
+    with pytest.raises(ValueError, match="num_samples must be at least 1"):
+        module.sample(random_images(2), ["red", "2"], 0)
+    with pytest.raises(ValueError, match="max_length must be at least 1, not 0"):
+        build_module(variational_factory, max_length=0)
+
+
+def test_training_lowers_the_loss_and_logs_its_terms(
+    network_factory: Factory, build_module: Build, tmp_path: Path
+) -> None:
+    module = build_module(
+        network_factory,
+        scheduler=partial(torch.optim.lr_scheduler.StepLR, step_size=10, gamma=0.5),
+        kl_schedule=LinearAnnealing(steps=40),
+    )
+    batches = [random_batch() for _ in range(5)]
+    trainer = quiet_trainer(tmp_path, max_epochs=8)
+    (before,) = trainer.validate(module, loader(batches), verbose=False)
+    trainer.fit(module, loader(batches), loader(batches))
+    after = {name: value.item() for name, value in trainer.logged_metrics.items()}
+    assert after["val/loss"] < before["val/loss"] - 1
+    assert after["val/loss"] == pytest.approx(-after["val/elbo"])
+    latent = {"val/kl", "val/active_units", "train/kl", "train/kl_weight"}
+    expected = {"val/loss", "val/elbo", "val/nll_per_word", "val/perplexity"}
+    expected |= {"train/loss", "train/nll_per_word"}
+    assert after.keys() == expected | (latent if module.network.latent_size else set())
+    if module.network.latent_size:
+        assert after["train/kl_weight"] == pytest.approx(39 / 40)
+    assert trainer.optimizers[0].param_groups[0]["lr"] == pytest.approx(0.01 / 16)
+
+
+def test_a_loss_that_is_not_finite_names_the_images(
+    variational_factory: Factory, build_module: Build, tmp_path: Path
+) -> None:
+    module, batch = build_module(variational_factory), random_batch()
+    concepts = batch.images.concepts.clone()
+    concepts[1, 0] = float("nan")
+    broken = replace(batch, images=replace(batch.images, concepts=concepts))
+    before = {name: value.clone() for name, value in module.state_dict().items()}
+    with pytest.raises(FloatingPointError, match=r"'concepts' is not finite for image ids 101;"):
+        quiet_trainer(tmp_path).fit(module, loader([broken]), loader([broken]))
+    for name, value in module.state_dict().items():  # the optimiser has not stepped
+        assert torch.equal(value, before[name]), name
+
+
+def test_a_loss_that_is_not_finite_names_the_rows(build_module: Build, tmp_path: Path) -> None:
+    module = build_module(partial(AnswerOnlyGenerator, hidden_size=9))
+    batch = random_batch()
+    with torch.no_grad():  # only questions with this word meet the broken weights
+        module.network.decoder.embedding.weight[4] = float("nan")
+    ids = batch.question.ids.clone()
+    ids[ids == 4] = 5
+    ids[0, 0] = 4
+    broken = replace(batch, question=replace(batch.question, ids=ids))
+    message = r"step 0, for rows 1000 of the training split \(1 of 8 in the batch\); lower the"
+    with pytest.raises(FloatingPointError, match=message):
+        quiet_trainer(tmp_path).fit(module, loader([broken]), loader([broken]))
+
+
+@pytest.fixture
+def checkpoint(variational_factory: Factory, build_module: Build, tmp_path: Path) -> Path:
+    module = build_module(variational_factory)
+    trainer = quiet_trainer(tmp_path)
+    trainer.fit(module, loader([random_batch()]), loader([random_batch()]))
+    trainer.save_checkpoint(tmp_path / "model.ckpt")
+    return tmp_path / "model.ckpt"
+
+
+def test_a_checkpoint_is_tensors_and_plain_containers_and_describes_itself(
+    checkpoint: Path,
+) -> None:
+    component = torch.load(checkpoint, weights_only=True)["component"]
+    assert component["question_words"] == QUESTION_WORDS
+    assert component["feature_sizes"] == FEATURE_SIZES
+    assert component["network"]["arguments"]["hidden_size"] == 9
+    module = QuestionGenerationModule.from_checkpoint(checkpoint, VariationalGenerator)
+    assert not module.training
+    assert module.component() == component
+    assert module.network.latent_size == 4
+    assert module.max_length == 6
+    state = torch.load(checkpoint, weights_only=True)["state_dict"]
+    assert all(torch.equal(value, state[name]) for name, value in module.state_dict().items())
+
+
+def test_a_checkpoint_of_something_else_is_refused(
+    checkpoint: Path, variational_factory: Factory, build_module: Build, tmp_path: Path
+) -> None:
+    load = QuestionGenerationModule.from_checkpoint
+    with pytest.raises(ValueError, match="holds a VariationalGenerator, not a AnswerOnlyGen"):
+        load(checkpoint, AnswerOnlyGenerator)
+    with pytest.raises(ValueError, match="trained with latent_size=4, not 8"):
+        load(checkpoint, partial(VariationalGenerator, latent_size=8))
+    with pytest.raises(FileNotFoundError, match="there is no checkpoint"):
+        load(tmp_path / "absent.ckpt", VariationalGenerator)
+    torch.save({"state_dict": {}}, tmp_path / "other.ckpt")
+    with pytest.raises(ValueError, match="was not written by ivqa"):
+        load(tmp_path / "other.ckpt", VariationalGenerator)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            {"question_vocabulary": Vocabulary(["what", "zebra"])},
+            r"other question_words: 11 words there, 2 here, such as \['zebra'\] only here",
+        ),
+        ({"answer_words": Vocabulary(["yes"])}, "other answer_words: 6 words there, 1 here;"),
+        (
+            {"feature_sizes": {"concepts": 5}},
+            r"other feature_sizes: {'concepts': 5, 'pooled': 3} there, {'concepts': 5} here",
+        ),
+    ],
+)
+def test_resuming_with_other_inputs_is_refused(
+    checkpoint: Path,
+    variational_factory: Factory,
+    build_module: Build,
+    tmp_path: Path,
+    arguments: dict[str, Any],
+    message: str,
+) -> None:
+    module = build_module(variational_factory, **arguments)
+    data = loader([random_batch()])
+    with pytest.raises(ValueError, match=message):
+        quiet_trainer(tmp_path).fit(module, data, data, ckpt_path=checkpoint)
+
+
+def test_network_settings_must_be_plain(build_module: Build) -> None:
+    with pytest.raises(ValueError, match="network setting is a Tensor"):
+        build_module(partial(VariationalGenerator, hidden_size=9, dropout=torch.tensor(0.5)))
+
+
+def test_a_generator_for_inference_refuses_to_train(
+    variational_factory: Factory, build_module: Build
+) -> None:
+    with pytest.raises(ValueError, match="built without an optimizer"):
+        build_module(variational_factory, optimizer=None).configure_optimizers()

@@ -1,0 +1,183 @@
+"""What training does: conditions are used, and the latent variable survives with free bits."""
+
+import gzip
+import json
+import math
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytorch_lightning as pl
+import torch
+from toy_generators import loader
+
+from ivqa.data.batch import ImageBatch, VQABatch
+from ivqa.generators import (
+    AnswerOnlyGenerator,
+    Greedy,
+    LinearAnnealing,
+    QuestionGenerationModule,
+    VariationalGenerator,
+)
+from ivqa.text.vocabulary import Tokens, Vocabulary
+
+COLOURS = ["red", "green", "blue", "grey"]
+FRAMES = [
+    "is the {} thing round",
+    "can you see a {} square in this picture",
+    "what is left of that {} one",
+    "how many people hold {} balls",
+    "where are all of the {} boxes kept",
+    "who has put her {} hat there",
+]
+
+
+def toy_batches(num_batches: int, questions: Vocabulary, answers: Vocabulary) -> list[VQABatch]:
+    """The image tells the colour, the answer one of two groups of three frames; z has the rest."""
+    batches = []
+    for _ in range(num_batches):
+        colour, frame = torch.randint(4, (64,)), torch.randint(6, (64,))
+        texts = [
+            FRAMES[f].format(COLOURS[c])
+            for f, c in zip(frame.tolist(), colour.tolist(), strict=True)
+        ]
+        concepts = torch.nn.functional.one_hot(colour, 4).float()
+        batches.append(
+            VQABatch(
+                rows=torch.arange(64),
+                images=ImageBatch(torch.arange(64), torch.arange(64), concepts=concepts),
+                question=questions.encode(texts),
+                answer=answers.encode(["yes" if f < 3 else "no" for f in frame.tolist()]),
+                answer_type=torch.zeros(64, dtype=torch.int64),
+                target=torch.zeros(64, dtype=torch.int64),
+            )
+        )
+    return batches
+
+
+def fit(module: QuestionGenerationModule, batches: list[VQABatch], root: Path) -> dict[str, float]:
+    """Validation terms after one pass over the batches but the last ones, which validate."""
+    trainer = pl.Trainer(
+        default_root_dir=root,
+        accelerator="cpu",
+        max_epochs=1,
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        num_sanity_val_steps=0,
+        gradient_clip_val=5.0,
+    )
+    trainer.fit(module, loader(batches[:-10]), loader(batches[-10:]))
+    return {name: value.item() for name, value in trainer.logged_metrics.items()}
+
+
+@pytest.fixture
+def toy_module() -> Callable[..., QuestionGenerationModule]:
+    def build(network: Any, **settings: Any) -> QuestionGenerationModule:
+        texts = [frame.format(colour) for frame in FRAMES for colour in COLOURS]
+        return QuestionGenerationModule(
+            network=partial(network, embedding_size=32, hidden_size=48, dropout=0.0),
+            question_vocabulary=Vocabulary.build(texts),
+            answer_words=Vocabulary(["yes", "no"]),
+            feature_sizes={"concepts": 4},
+            optimizer=partial(torch.optim.Adam, lr=5e-3),
+            **settings,
+        )
+
+    return build
+
+
+def test_z_holds_what_image_and_answer_leave_open(
+    toy_module: Callable[..., QuestionGenerationModule], tmp_path: Path
+) -> None:
+    network = partial(VariationalGenerator, answer_size=16, latent_size=4)
+    module = toy_module(network, free_nats=1.5, kl_schedule=LinearAnnealing(steps=100))
+    batches = toy_batches(510, module.question_vocabulary, module.answer_words)
+    terms = fit(module, batches, tmp_path)
+    open_nats = math.log(3)  # three frames fit a colour and an answer
+    assert terms["val/kl"] > 1.0
+    assert terms["val/active_units"] >= 1
+    assert terms["val/elbo"] < -open_nats + 0.05
+
+    first = batches[0]
+    row = int(
+        (first.question.ids == module.question_vocabulary.encode(["red"]).ids).any(1).nonzero()[0]
+    )
+    images = first.images.select(torch.full((60,), row))
+    asked = module.sample(images, ["yes"] * 60, 1, Greedy()).text
+    fitting = {f"{frame.format('red').capitalize()}?" for frame in FRAMES[:3]}
+    assert len(fitting & set(asked)) >= 2  # z alone decides between them
+    assert sum(text in fitting for text in asked) >= 45
+
+    last = batches[-1]
+    texts = module.question_vocabulary.decode(last.question)
+    answers = [text[:-1].lower() for text in module.answer_words.decode(last.answer)]
+    truth = module.log_likelihood(last.images, answers, texts)
+    swapped = ["no" if answer == "yes" else "yes" for answer in answers]
+    assert (truth > module.log_likelihood(last.images, swapped, texts)).float().mean() > 0.95
+    assert terms["val/elbo"] < truth.mean() < -open_nats + 0.1
+
+
+def test_without_free_bits_the_latent_variable_is_given_up(
+    toy_module: Callable[..., QuestionGenerationModule], tmp_path: Path
+) -> None:
+    module = toy_module(partial(VariationalGenerator, answer_size=16, latent_size=4))
+    batches = toy_batches(310, module.question_vocabulary, module.answer_words)
+    assert fit(module, batches, tmp_path)["val/kl"] < 0.1
+
+
+def test_the_answer_tells_half_of_the_frames(
+    toy_module: Callable[..., QuestionGenerationModule], tmp_path: Path
+) -> None:
+    module = toy_module(partial(AnswerOnlyGenerator, answer_size=16))
+    batches = toy_batches(210, module.question_vocabulary, module.answer_words)
+    # Four colours and three frames are open to a generator that sees the answer only.
+    assert fit(module, batches, tmp_path)["val/loss"] == pytest.approx(math.log(12), abs=0.15)
+
+
+@pytest.mark.slow
+def test_answers_make_real_questions_more_predictable(shared_data: Path, tmp_path: Path) -> None:
+    root = shared_data / "vqa_v2_subset"
+
+    def read(name: str, key: str) -> list[dict[str, Any]]:
+        with gzip.open(root / f"{name}_train.json.gz") as file:
+            return json.load(file)[key]
+
+    by_id = {item["question_id"]: item for item in read("annotations", "annotations")}
+    items = read("questions", "questions")[:12_000]
+    texts = [item["question"] for item in items]
+    answers = [by_id[item["question_id"]]["multiple_choice_answer"] for item in items]
+    questions, words = Vocabulary.build(texts, 2), Vocabulary.build(answers, 2)
+    tokens, given = questions.encode(texts, 20), words.encode(answers, 4)
+    losses = []
+    for blind in (True, False):
+        if blind:
+            known = Tokens(torch.zeros_like(given.ids), torch.zeros_like(given.lengths))
+        else:
+            known = given
+        batches = [
+            VQABatch(
+                rows=rows,
+                images=ImageBatch(rows, torch.arange(len(rows))),
+                question=tokens.select(rows),
+                answer=known.select(rows),
+                answer_type=torch.zeros_like(rows),
+                target=torch.zeros_like(rows),
+            )
+            for rows in torch.arange(len(items)).split(64)
+        ]
+        torch.manual_seed(0)
+        module = QuestionGenerationModule(
+            network=partial(
+                AnswerOnlyGenerator, embedding_size=64, hidden_size=96, answer_size=64, dropout=0.1
+            ),
+            question_vocabulary=questions,
+            answer_words=words,
+            feature_sizes={},
+            optimizer=partial(torch.optim.Adam, lr=4e-3),
+        )
+        losses.append(fit(module, batches, tmp_path)["val/perplexity"])
+    assert losses[1] < losses[0] - 1.5

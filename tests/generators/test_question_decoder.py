@@ -1,0 +1,104 @@
+import pytest
+import torch
+from toy_generators import enlarge, pad, random_tokens
+
+from ivqa.generators.decoder import QuestionDecoder, word_embedding
+from ivqa.text.vocabulary import BOS, EOS, PAD, UNK, Tokens
+
+NUM_WORDS = 11
+
+
+@pytest.fixture
+def decoder() -> QuestionDecoder:
+    decoder = QuestionDecoder(num_words=NUM_WORDS, embedding_size=5, hidden_size=7)
+    enlarge(decoder)
+    return decoder.eval()
+
+
+def test_teacher_forcing_is_the_lstm_equations_written_out(decoder: QuestionDecoder) -> None:
+    question = random_tokens(6, NUM_WORDS)
+    hidden = torch.randn(6, 7)
+    log_probs = decoder(hidden, question)
+    for row in range(6):
+        h, c = hidden[row], torch.zeros(7)
+        words = question.ids[row, : question.lengths[row]].tolist()
+        for position, (before, word) in enumerate(zip([BOS, *words], [*words, EOS], strict=True)):
+            gates = (
+                decoder.lstm.weight_ih_l0 @ decoder.embedding.weight[before]
+                + decoder.lstm.bias_ih_l0
+                + decoder.lstm.weight_hh_l0 @ h
+                + decoder.lstm.bias_hh_l0
+            )
+            i, f, g, o = gates.chunk(4)
+            c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+            h = torch.sigmoid(o) * torch.tanh(c)
+            logits = decoder.output.weight @ h + decoder.output.bias
+            possible = torch.cat([logits[[EOS, UNK]], logits[4:]])
+            expected = logits[word] - possible.logsumexp(0)
+            torch.testing.assert_close(log_probs[row, position], expected)
+        assert (log_probs[row, len(words) + 1 :] == 0).all()
+
+
+@pytest.mark.parametrize("rows", [1, 10_000])  # without and with the table of input gates
+def test_steps_agree_with_teacher_forcing(decoder: QuestionDecoder, rows: int) -> None:
+    question = random_tokens(5, NUM_WORDS, min_length=5)
+    hidden = torch.randn(5, 7)
+    step, state = decoder.stepper(rows), decoder.start(hidden)
+    inputs = torch.cat([torch.full((5, 1), BOS), question.ids], dim=1)
+    targets = torch.cat([question.ids, torch.full((5, 1), EOS)], dim=1)
+    steps = []
+    for position in range(6):
+        log_probs, state = step(state, inputs[:, position])
+        steps.append(log_probs.gather(1, targets[:, position, None]))
+    torch.testing.assert_close(torch.cat(steps, dim=1), decoder(hidden, question))
+
+
+def test_probabilities_sum_to_one_without_pad_and_bos(decoder: QuestionDecoder) -> None:
+    log_probs, _ = decoder.stepper(1)(decoder.start(torch.randn(4, 7)), torch.full((4,), BOS))
+    torch.testing.assert_close(log_probs.exp().sum(1), torch.ones(4))
+    assert (log_probs[:, [PAD, BOS]] == float("-inf")).all()
+    assert torch.isfinite(log_probs[:, [EOS, UNK, 4]]).all()
+
+
+def test_padding_changes_nothing(decoder: QuestionDecoder) -> None:
+    question, hidden = random_tokens(6, NUM_WORDS), torch.randn(6, 7)
+    torch.testing.assert_close(decoder(hidden, pad(question, 3))[:, :6], decoder(hidden, question))
+
+
+def test_the_empty_question_is_scored_by_its_end_alone(decoder: QuestionDecoder) -> None:
+    hidden = torch.randn(2, 7)
+    empty = Tokens(torch.zeros(2, 1, dtype=torch.int64), torch.zeros(2, dtype=torch.int64))
+    first, _ = decoder.stepper(1)(decoder.start(hidden), torch.full((2,), BOS))
+    torch.testing.assert_close(decoder(hidden, empty)[:, 0], first[:, EOS])
+    assert (decoder(hidden, empty)[:, 1] == 0).all()
+
+
+def test_word_dropout_hides_inputs_in_training_only() -> None:
+    decoder = QuestionDecoder(
+        num_words=NUM_WORDS, embedding_size=5, hidden_size=7, word_dropout=1.0
+    )
+    enlarge(decoder)
+    question, hidden = random_tokens(4, NUM_WORDS, min_length=5), torch.randn(4, 7)
+    other = Tokens(question.ids.flip(1), question.lengths)
+    hidden_words = Tokens(torch.full_like(question.ids, UNK), question.lengths)
+    decoder.train()
+    # With all inputs hidden, what a word costs depends on its place alone.
+    dropped, reversed_ = decoder(hidden, question), decoder(hidden, other)
+    decoder.eval()
+    seen = decoder(hidden, question)
+    assert not torch.allclose(dropped, seen)
+    step, state = decoder.stepper(1), decoder.start(hidden)
+    tokens = torch.full((4,), BOS)
+    for position in range(5):
+        log_probs, state = step(state, tokens)
+        tokens = hidden_words.ids[:, position]
+        for scored, text in ((dropped, question), (reversed_, other)):
+            torch.testing.assert_close(
+                scored[:, position], log_probs.gather(1, text.ids[:, position, None]).squeeze(1)
+            )
+
+
+def test_pad_has_the_zero_embedding() -> None:
+    weight = word_embedding(NUM_WORDS, 3).weight
+    assert (weight[PAD] == 0).all()
+    assert weight[1:].abs().max() <= 0.08
