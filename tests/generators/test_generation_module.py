@@ -316,3 +316,16 @@ def test_a_generator_for_inference_refuses_to_train(
 ) -> None:
     with pytest.raises(ValueError, match="built without an optimizer"):
         build_module(variational_factory, optimizer=None).configure_optimizers()
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_pairs_on_the_cpu_are_asked_on_the_gpu(
+    network_factory: Factory, build_module: Build
+) -> None:
+    module, images = build_module(network_factory).cuda(), random_images(6)
+    questions = sample(module, images, Beam(size=2))
+    assert questions.tokens.ids.is_cuda
+    scores = module.log_likelihood(images, ANSWERS, questions.text[::3])
+    module.cpu()
+    expected = module.log_likelihood(images, ANSWERS, questions.text[::3])
+    torch.testing.assert_close(scores.cpu(), expected, rtol=1e-3, atol=1e-3)

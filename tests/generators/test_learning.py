@@ -102,10 +102,9 @@ def test_z_holds_what_image_and_answer_leave_open(
     assert terms["val/active_units"] >= 1
     assert terms["val/elbo"] < -open_nats + 0.05
 
+    red = module.question_vocabulary.encode(["red"]).ids
     first = batches[0]
-    row = int(
-        (first.question.ids == module.question_vocabulary.encode(["red"]).ids).any(1).nonzero()[0]
-    )
+    row = int((first.question.ids == red).any(dim=1).nonzero()[0])
     images = first.images.select(torch.full((60,), row))
     asked = module.sample(images, ["yes"] * 60, 1, Greedy()).text
     fitting = {f"{frame.format('red').capitalize()}?" for frame in FRAMES[:3]}
@@ -133,7 +132,7 @@ def test_the_answer_tells_half_of_the_frames(
     toy_module: Callable[..., QuestionGenerationModule], tmp_path: Path
 ) -> None:
     module = toy_module(partial(AnswerOnlyGenerator, answer_size=16))
-    batches = toy_batches(210, module.question_vocabulary, module.answer_words)
+    batches = toy_batches(410, module.question_vocabulary, module.answer_words)
     # Four colours and three frames are open to a generator that sees the answer only.
     assert fit(module, batches, tmp_path)["val/loss"] == pytest.approx(math.log(12), abs=0.15)
 

@@ -1,0 +1,6 @@
+"""Image features: a concept predictor, torchvision backbones, and the memory-mapped store."""
+
+from ivqa.features.concept_features import ConceptFeatures
+from ivqa.features.store import FeatureStore
+
+__all__ = ["ConceptFeatures", "FeatureStore"]

@@ -191,7 +191,7 @@ class Beam:
             origin = (open_rows[:, None] * size + parent).flatten()
             state = tuple(part.index_select(0, origin) for part in state)
             live = live[open_rows]
-        return _trim(found)
+        return Decoded(trim_tokens(found.tokens), found.log_likelihood)
 
 
 def concatenate_tokens(parts: Sequence[Tokens]) -> Tokens:
@@ -199,6 +199,12 @@ def concatenate_tokens(parts: Sequence[Tokens]) -> Tokens:
     width = max(part.ids.shape[1] for part in parts)
     ids = [F.pad(part.ids, (0, width - part.ids.shape[1]), value=PAD) for part in parts]
     return Tokens(torch.cat(ids), torch.cat([part.lengths for part in parts]))
+
+
+def trim_tokens(tokens: Tokens) -> Tokens:
+    """The same texts, padded to the longest of them only."""
+    longest = max(int(tokens.lengths.max()), 1) if len(tokens) else 1
+    return Tokens(tokens.ids[:, :longest], tokens.lengths)
 
 
 def _unroll(
@@ -228,7 +234,7 @@ def _unroll(
             state = tuple(part.index_select(0, going) for part in state)
         result.tokens.ids[rows, position] = tokens
         result.tokens.lengths[rows] += 1
-    return _trim(result)
+    return Decoded(trim_tokens(result.tokens), result.log_likelihood)
 
 
 def _inverse_cdf(weights: Tensor, uniform: Tensor) -> Tensor:
@@ -247,10 +253,3 @@ def _blank(num: int, max_length: int, device: torch.device) -> Decoded:
     ids = torch.full((num, max_length), PAD, device=device)
     lengths = torch.zeros(num, dtype=torch.int64, device=device)
     return Decoded(Tokens(ids, lengths), torch.zeros(num, device=device))
-
-
-def _trim(decoded: Decoded) -> Decoded:
-    """The same questions, padded to the longest of them only."""
-    tokens = decoded.tokens
-    longest = max(int(tokens.lengths.max()), 1) if len(tokens) else 1
-    return Decoded(Tokens(tokens.ids[:, :longest], tokens.lengths), decoded.log_likelihood)

@@ -3,15 +3,15 @@
 import torch
 from torch import Tensor
 
-from ivqa.generators.decoding import Strategy, concatenate_tokens
+from ivqa.generators.decoding import Strategy, concatenate_tokens, trim_tokens
 from ivqa.generators.network import Conditions, Posterior, QuestionGenerator
 from ivqa.generators.objective import importance_weighted_bound
 from ivqa.text.vocabulary import Tokens
 
 # Rows decoded together: their gates stay near the cache, and memory does not grow with N.
 _DECODED_ROWS = 2048
-# Logits scored together, 256 MiB of float32.
-_SCORED_LOGITS = 1 << 26
+# Logits scored together: 8 MiB of float32 (measured: half the time of 256 MiB with 300 words).
+_SCORED_LOGITS = 1 << 21
 
 
 @torch.no_grad()
@@ -59,11 +59,10 @@ def marginal_log_likelihood(
     samples = 1 if noise is None else len(noise)
     num_posterior = (samples + 1) // 2
     logits_a_row = samples * (question.ids.shape[1] + 1) * network.decoder.num_words
+    order = question.lengths.argsort()  # questions of one length together need little padding
     scores = []
-    for rows in torch.arange(len(pair), device=pair.device).split(
-        max(_SCORED_LOGITS // logits_a_row, 1)
-    ):
-        some, given = question.select(rows), conditions.select(pair[rows])
+    for rows in order.split(max(_SCORED_LOGITS // logits_a_row, 1)):
+        some, given = trim_tokens(question.select(rows)), conditions.select(pair[rows])
         posterior = network.posterior(some, given)
         if posterior is None or noise is None:
             scores.append(network.token_log_probs(some, None, given).sum(dim=1))
@@ -79,4 +78,4 @@ def marginal_log_likelihood(
         log_likelihood = log_probs.sum(dim=1).view(-1, samples)
         log_ratio = spread.log_density_ratio(z)
         scores.append(importance_weighted_bound(log_likelihood, log_ratio, num_posterior))
-    return torch.cat(scores)
+    return torch.cat(scores)[order.argsort()]

@@ -1,0 +1,25 @@
+"""Metrics: linguistic ones of the iVQA benchmark, diversity, consistency with the oracle."""
+
+from ivqa.metrics.bleu import bleu
+from ivqa.metrics.captions import CaptionMetrics, caption_metrics
+from ivqa.metrics.cider import CiderStatistics, cider, cider_scores
+from ivqa.metrics.diversity import question_diversity
+from ivqa.metrics.meteor import meteor_nltk, meteor_stages
+from ivqa.metrics.oracle_consistency import VERDICTS, oracle_consistency, verdict
+from ivqa.metrics.rouge_l import rouge_l
+
+__all__ = [
+    "VERDICTS",
+    "CaptionMetrics",
+    "CiderStatistics",
+    "bleu",
+    "caption_metrics",
+    "cider",
+    "cider_scores",
+    "meteor_nltk",
+    "meteor_stages",
+    "oracle_consistency",
+    "question_diversity",
+    "rouge_l",
+    "verdict",
+]

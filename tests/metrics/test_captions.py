@@ -1,0 +1,135 @@
+"""Linguistic metrics equal the COCO caption evaluation's, on stored values and on the library."""
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+import torch
+
+from ivqa.metrics import CaptionMetrics, CiderStatistics, bleu, cider, meteor_nltk, rouge_l
+from ivqa.text.tokens import tokenise
+
+GOLDEN = Path(__file__).with_name("golden_captions.json")
+NAMES = ("bleu1", "bleu2", "bleu3", "bleu4", "rouge_l", "cider")
+
+
+def made_up_pairs() -> tuple[list[str], list[list[str]]]:
+    """Questions of a template with words changed, dropped and repeated; one to three references."""
+    rng = random.Random(7)
+    colors, shapes = ("red", "blue", "green", "black"), ("star", "heart", "circle", "old dog")
+    frames = (
+        "What color is the {s}?", "Is there a {c} {s} in the picture?", "How many {c} {s}s?",
+        "Is the {c} {s} to the left of the {s}?", "Why?", "What is it, a {s} or a {c} {s}?",
+    )  # fmt: skip
+
+    def question() -> str:
+        return rng.choice(frames).format(c=rng.choice(colors), s=rng.choice(shapes))
+
+    hypotheses, references = [], []
+    for _ in range(120):
+        reference = [question() for _ in range(rng.choice((1, 1, 2, 3)))]
+        words = rng.choice([*reference, question()]).split()
+        for _ in range(rng.randrange(3)):
+            at = rng.randrange(len(words))
+            words = words[:at] + rng.choice(([], [words[at]] * 3, ["what"])) + words[at + 1 :]
+            words = words or ["is"]
+        hypotheses.append(" ".join(words))
+        references.append(reference)
+    return hypotheses, references
+
+
+def reference_values(
+    hypotheses: list[str], references: list[list[str]]
+) -> dict[str, float]:  # pragma: no cover
+    """The same metrics by pycocoevalcap, on text that is tokenised already."""
+    from pycocoevalcap.bleu.bleu import Bleu
+    from pycocoevalcap.cider.cider import Cider
+    from pycocoevalcap.rouge.rouge import Rouge
+
+    found = {i: [" ".join(tokenise(text))] for i, text in enumerate(hypotheses)}
+    wanted = {i: [" ".join(tokenise(t)) for t in texts] for i, texts in enumerate(references)}
+    scores = Bleu(4).compute_score(wanted, found, verbose=0)[0]
+    rouge, cider_d = (kind.compute_score(wanted, found)[0] for kind in (Rouge(), Cider()))
+    return dict(zip(NAMES, (*map(float, scores), float(rouge), float(cider_d)), strict=True))
+
+
+def ours(hypotheses: list[str], references: list[list[str]]) -> dict[str, float]:
+    values = (*bleu(hypotheses, references), rouge_l(hypotheses, references))
+    return dict(zip(NAMES, (*values, cider(hypotheses, references)), strict=True))
+
+
+def test_equals_the_stored_values_of_pycocoevalcap() -> None:
+    assert ours(*made_up_pairs()) == pytest.approx(json.loads(GOLDEN.read_text()), abs=1e-6)
+
+
+def test_the_stored_values_are_those_of_the_library() -> None:
+    pytest.importorskip("pycocoevalcap")
+    assert reference_values(*made_up_pairs()) == pytest.approx(
+        json.loads(GOLDEN.read_text()), abs=1e-9
+    )
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_equals_the_library_on_real_questions(shared_data: Path, seed: int) -> None:
+    pytest.importorskip("pycocoevalcap")
+    questions = json.loads((shared_data / "daquar" / "questions_val.json").read_text())["questions"]
+    texts = [question["question"] for question in questions]
+    rng = random.Random(seed)
+    hypotheses = [rng.choice(texts) for _ in range(300)]
+    references = [rng.sample(texts, rng.choice((1, 3))) for _ in hypotheses]
+    assert ours(hypotheses, references) == pytest.approx(
+        reference_values(hypotheses, references), abs=1e-6
+    )
+
+
+def test_batches_and_processes_add_up() -> None:
+    hypotheses, references = made_up_pairs()
+    whole, first, second = CaptionMetrics(), CaptionMetrics(), CaptionMetrics()
+    whole.update(hypotheses, references)
+    first.update(hypotheses[:50], references[:50])
+    second.update(hypotheses[50:], references[50:])
+    # What torchmetrics does with a "cat" state of two processes.
+    first.texts = torch.cat([*first.texts, *second.texts])
+    assert first.compute() == whole.compute()
+    assert whole.compute()["cider"] == pytest.approx(cider(hypotheses, references))
+
+
+def test_texts_survive_the_metric_as_they_are() -> None:
+    metric = CaptionMetrics()
+    metric.update(["", "Où est l’étoile?"], [["Is it?", ""], ["Où est l’étoile?"]])
+    alone = bleu(["", "Où est l’étoile?"], [["Is it?", ""], ["Où est l’étoile?"]])
+    with pytest.warns(UserWarning, match="CIDEr of 2 pairs"):
+        assert metric.compute()["bleu1"] == alone[0]
+
+
+def test_perfect_and_disjoint_questions() -> None:
+    questions, strangers = ["What color is it now?", "Is the dog asleep?"], ["Why not?", "Who?"]
+    assert bleu(questions, [[q] for q in questions]) == pytest.approx([1] * 4)
+    assert rouge_l(questions, [[q] for q in questions]) == 1
+    assert meteor_nltk(questions, [[q] for q in questions]) > 0.98
+    assert bleu(questions, [[q] for q in strangers])[0] == pytest.approx(0, abs=1e-6)
+    assert rouge_l(questions, [[q] for q in strangers]) == 0
+    assert meteor_nltk(questions, [[q] for q in strangers]) == 0
+
+
+def test_cider_takes_statistics_from_elsewhere() -> None:
+    hypotheses, references = made_up_pairs()
+    statistics = CiderStatistics.of(references)
+    few = cider(hypotheses[:3], references[:3], statistics)
+    assert few > 0
+    with pytest.warns(UserWarning, match="document frequencies of fewer than"):
+        assert cider(hypotheses[:1], references[:1]) == 0
+
+
+def test_the_stem_stage_of_meteor_runs() -> None:
+    assert meteor_nltk(["dogs running"], [["dog runs"]]) > 0
+
+
+def test_sides_must_match() -> None:
+    with pytest.raises(ValueError, match="2 hypotheses for 1 lists"):
+        bleu(["a", "b"], [["a"]])
+    with pytest.raises(ValueError, match="pair 1: references must be a non-empty list"):
+        cider(["a", "b"], [["a"], []])
+
+
