@@ -6,8 +6,7 @@ transformers PreTrainedModel around torch.nn.LSTM whose state rides in `past_key
 what a transformers user would write for an LSTM.
 """
 
-import time
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -16,6 +15,7 @@ from transformers import PretrainedConfig, PreTrainedModel
 from transformers.generation import GenerationMixin
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
+from benchmarks.timing import paired
 from ivqa.generators.decoder import QuestionDecoder
 from ivqa.generators.decoding import Beam, Greedy, Sampling, Strategy
 from ivqa.text.vocabulary import BOS, EOS, PAD, UNK
@@ -95,9 +95,8 @@ def run() -> list[dict[str, Any]]:
             ("beam 5", Beam(size=5), {"num_beams": 5, "length_penalty": 0.0}),
         ):
             length = _calibrate(decoder, strategy, hidden)
-            ours, theirs = _paired(
-                lambda strategy=strategy: _ours(decoder, strategy, hidden),
-                lambda options=options: _theirs(peer, options, hidden),
+            ours, theirs = paired(
+                partial(_ours, decoder, strategy, hidden), partial(_theirs, peer, options, hidden)
             )
             rows.append(
                 {
@@ -138,15 +137,3 @@ def _calibrate(decoder: QuestionDecoder, strategy: Strategy, hidden: Tensor) -> 
             mean = float(found.tokens.lengths.float().mean())
             low, high = ((low + high) / 2, high) if mean > 7 else (low, (low + high) / 2)
     return mean
-
-
-def _paired(first: Callable[[], None], second: Callable[[], None]) -> tuple[float, float]:
-    """Median seconds of each, run in turn five times after a warm-up."""
-    times: tuple[list[float], list[float]] = ([], [])
-    for repeat in range(6):
-        for side, call in enumerate((first, second)):
-            start = time.perf_counter()
-            call()
-            if repeat:
-                times[side].append(time.perf_counter() - start)
-    return sorted(times[0])[2], sorted(times[1])[2]

@@ -3,16 +3,20 @@
 from pathlib import Path
 
 import pytest
-
-from ivqa.experiment.entry import command_line, describe
-from ivqa.experiment.checks import leaf_keys, reference_config
 from hydra import compose, initialize_config_dir
+from hydra.errors import HydraException
+
+from ivqa.experiment.checks import leaf_keys, reference_config
+from ivqa.experiment.entry import command_line, describe
 
 CONF = Path(__file__).parents[2] / "conf"
 
 
 def _error_of(*overrides: str) -> str:
-    with pytest.raises(Exception) as raised, initialize_config_dir(str(CONF), version_base="1.3"):
+    with (
+        pytest.raises(HydraException) as raised,
+        initialize_config_dir(str(CONF), version_base="1.3"),
+    ):
         compose("train", overrides=list(overrides))
     return describe(raised.value, conf_dir=CONF, config_name="train")
 

@@ -131,5 +131,3 @@ def test_sides_must_match() -> None:
         bleu(["a", "b"], [["a"]])
     with pytest.raises(ValueError, match="pair 1: references must be a non-empty list"):
         cider(["a", "b"], [["a"], []])
-
-

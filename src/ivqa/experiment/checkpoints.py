@@ -41,7 +41,7 @@ class StepSeed(pl.Callback):
     def on_train_batch_start(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, batch: Any, batch_idx: int
     ) -> None:
-        """Seeds torch for this step; micro-batches of one accumulated step differ by `batch_idx`."""
+        """Seeds torch for this step, and for this batch where several are accumulated in one."""
         words = (self.seed, trainer.global_step, batch_idx, trainer.global_rank)
         mixed = np.random.SeedSequence(words).generate_state(1, np.uint64)[0]
         torch.manual_seed(int(mixed))

@@ -25,15 +25,19 @@ def reference_config(conf_dir: Path, config_name: str) -> DictConfig:
         return compose(config_name)
 
 
-def leaf_keys(cfg: DictConfig, prefix: str = "") -> list[str]:
+def leaf_keys(cfg: DictConfig) -> list[str]:
     """Dotted names of all keys in `cfg`, inner ones too."""
+    container = OmegaConf.to_container(cfg, resolve=False)
+    assert isinstance(container, dict)
+    return _names(container)
+
+
+def _names(node: dict[Any, Any], prefix: str = "") -> list[str]:
     keys = []
-    for key in cfg:
-        name = f"{prefix}{key}"
-        keys.append(name)
-        child = OmegaConf.to_container(cfg, resolve=False)[key]  # type: ignore[index, call-overload]
+    for key, child in node.items():
+        keys.append(f"{prefix}{key!s}")
         if isinstance(child, dict):
-            keys += leaf_keys(OmegaConf.create(child), f"{name}.")
+            keys += _names(child, f"{prefix}{key!s}.")
     return keys
 
 
@@ -83,7 +87,7 @@ def _unresolvable(node: DictConfig, path: str) -> list[str]:
         if not OmegaConf.is_interpolation(node, str(key)):
             continue
         try:
-            node[key]  # noqa: B018
+            node[key]
         except OmegaConfBaseException as error:
             faults.append(
                 f"{_join(path, str(key))} does not resolve ({str(error).splitlines()[0]})"
@@ -117,7 +121,7 @@ def _unknown(key: str, known: list[str]) -> str:
 
 
 def _same_choices() -> DictConfig | None:
-    """This job's configuration with the same files chosen and no other override."""
+    """The job's configuration with the same files chosen and no other override."""
     if not (HydraConfig.initialized() and GlobalHydra.instance().is_initialized()):
         return None  # a job on a remote launcher: the submitting process has checked
     hydra_cfg: Any = HydraConfig.get()
@@ -129,7 +133,7 @@ def _same_choices() -> DictConfig | None:
     return (
         GlobalHydra.instance()
         .config_loader()
-        .load_configuration(  # type: ignore[union-attr]
+        .load_configuration(
             config_name=hydra_cfg.job.config_name, overrides=choices, run_mode=RunMode.RUN
         )
     )

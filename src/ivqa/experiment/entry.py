@@ -27,7 +27,7 @@ from ivqa.experiment.checks import leaf_keys, reference_config
 
 Task = Callable[[DictConfig], float | None]
 
-# What a user can mend: shown as one sentence. Anything else is a fault of ours and keeps its traceback.
+# What a user can mend: shown as one sentence. All else is our fault and keeps its traceback.
 _USER_ERRORS = (
     ValueError,
     ArithmeticError,
@@ -88,8 +88,8 @@ def command_line(arguments: list[str]) -> list[str]:
             raise ValueError(f"resume={run_dir}: no run was started there (config.yaml is missing)")
         if not (run_dir / "checkpoints" / "last.ckpt").is_file():
             raise ValueError(
-                f"resume={run_dir}: nothing to resume, the run stopped before its first checkpoint; "
-                "start it again without resume="
+                f"resume={run_dir}: nothing to resume, the run stopped before its first "
+                "checkpoint; start it again without resume="
             )
         stored = OmegaConf.load(run_dir / ".hydra" / "overrides.yaml")
         earlier = [str(item) for item in stored if _key(str(item)) not in ("resume", "output_dir")]

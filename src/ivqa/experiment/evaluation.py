@@ -28,10 +28,9 @@ def evaluate(cfg: DictConfig) -> float:
     datamodule = bench.datamodule(module.question_vocabulary, module.answer_words)
     metrics = validate(bench, module, datamodule, cfg.split)
     benchmark = instantiate(cfg.model.benchmark)
-    metrics |= benchmark.run(module, datamodule, cfg.split, run_dir, bench.console)
-    write_json(run_dir / "metrics.json", metrics)
-
     title = f"{cfg.name} on {bench.dataset.root.name}, split {bench.dataset.name_of(cfg.split)}"
+    metrics |= benchmark.run(module, datamodule, cfg.split, run_dir, title, bench.console)
+    write_json(run_dir / "metrics.json", metrics)
     print_metrics(metrics, title=title, console=bench.console)
     bench.console.print(f"checkpoint: {checkpoint}\nrun: {run_dir}")
     return metrics[benchmark.headline]

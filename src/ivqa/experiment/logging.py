@@ -1,11 +1,11 @@
 """Loggers of a run: metrics.csv in its directory, and Weights & Biases."""
 
 import csv
+import secrets
 import warnings
 from pathlib import Path
 from typing import Any
 
-import wandb
 from pytorch_lightning.loggers import CSVLogger, WandbLogger
 from pytorch_lightning.loggers.csv_logs import ExperimentWriter
 
@@ -44,7 +44,7 @@ class RunWandbLogger(WandbLogger):
     def __init__(self, save_dir: str, first_step: int = 0, **options: Any) -> None:
         file = Path(save_dir) / "wandb_id.txt"
         if not file.is_file():
-            write_text(file, wandb.util.generate_id())
+            write_text(file, secrets.token_hex(4))
         super().__init__(save_dir=save_dir, id=file.read_text().strip(), resume="allow", **options)
 
 

@@ -1,9 +1,10 @@
 """The iVQA benchmark of a question generator: what it asks, how well, and how variously."""
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -11,20 +12,18 @@ from rich.console import Console
 from rich.progress import track
 
 from ivqa.data import VQADataModule, VQASplit
-from ivqa.data.scenes import Judgement, Oracle
+from ivqa.data.scenes import Oracle
 from ivqa.experiment.artifacts import write_text
 from ivqa.generators import Beam, QuestionGenerationModule, Questions, Sampling, ask
-from ivqa.metrics import (
-    CaptionMetrics,
-    oracle_consistency,
-    question_diversity,
-)
+from ivqa.metrics import caption_metrics, oracle_consistency, question_diversity, verdict
 from ivqa.report import (
     ContactSheetItem,
     GeneratedQuestion,
     write_contact_sheet,
     write_contact_sheet_png,
 )
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,40 +52,45 @@ class QuestionBenchmark:
         datamodule: VQADataModule,
         stage: str,
         run_dir: Path,
+        title: str,
         console: Console,
     ) -> dict[str, float]:
-        """The benchmark's metrics; writes samples.jsonl and, with images, the contact sheet.
+        """The benchmark's metrics; writes questions.jsonl and, with images, a contact sheet.
 
         Metrics: the seven linguistic ones against the pair's own question; unique_of_20,
         unique_of_100, novel, distinct_1, distinct_2 of the samples; and where the data have an
-        oracle, the shares of best (oracle/...) and of sampled questions (samples/...) that are
+        oracle, the shares of best (best/...) and of sampled questions (samples/...) that are
         understood, have a true premise, and have the given answer (consistent).
         """
         split = datamodule.dataset.split(stage).require_answers()
         best, samples = self._ask(module, datamodule, stage, console)
-        metrics = {
-            name: float(value) for name, value in _linguistic(best.text, split.questions).items()
-        }
+        metrics = caption_metrics(best.text, [[question] for question in split.questions])
         training = datamodule.dataset.split("train").questions
-        metrics |= _diversity(samples, len(split), self.num_samples, training)
+        diversity = question_diversity(_grouped(samples.text, self.num_samples), training)
+        metrics[f"unique_of_{self.num_samples}"] = diversity.pop("unique")
+        metrics |= diversity
         metrics["unique_of_100"] = self._unique_of_100(module, datamodule, stage)
         oracle = datamodule.dataset.oracle(stage)
-        best_verdicts = sample_verdicts = None
+        judged: dict[str, list[str]] = {}
         if oracle is not None:
-            best_verdicts = _judge(oracle, split, best)
-            sample_verdicts = _judge(oracle, split, samples)
-            metrics |= _consistency("oracle", best_verdicts, split, best)
-            metrics |= _consistency("samples", sample_verdicts, split, samples)
-        self._write_samples(run_dir / "samples.jsonl", split, best, samples)
+            for name, questions in (("best", best), ("samples", samples)):
+                judged[name] = _verdicts(oracle, split, questions)
+                shares = oracle_consistency(judged[name])
+                metrics |= {f"{name}/{term}": share for term, share in shares.items()}
+        items = list(self._items(split, best, samples, judged))
+        _write_questions(run_dir / "questions.jsonl", split, items)
         if split.images is not None:
-            items = self._items(split, best, best_verdicts, samples, sample_verdicts)
-            summary = {name: metrics[name] for name in ("cider", "unique_of_20") if name in metrics}
-            if "oracle/consistent" in metrics:
-                summary["consistent"] = metrics["oracle/consistent"]
-            title, subtitle = "Questions that an answer fits", f"{run_dir.name}, split {split.name}"
-            write_contact_sheet(run_dir / "questions.html", items, title, subtitle, summary)
-            write_contact_sheet_png(run_dir / "questions.png", items[:12])
-            console.print(f"look at {run_dir / 'questions.html'}")
+            shown = _spread(items, self.num_shown)
+            summary = {
+                name.replace("_", " ").replace("/", ": "): metrics[name]
+                for name in ("cider", f"unique_of_{self.num_samples}", "best/consistent")
+                if name in metrics
+            }
+            subtitle = f"{title}: {len(shown)} of {len(items)} image-answer pairs"
+            page = run_dir / "questions.html"
+            write_contact_sheet(page, shown, "Questions that an answer fits", subtitle, summary)
+            write_contact_sheet_png(run_dir / "questions.png", shown[:12])
+            console.print(f"look at {page}")
         return metrics
 
     def _ask(
@@ -125,8 +129,73 @@ class QuestionBenchmark:
         split = datamodule.dataset.split(stage)
         rng = np.random.default_rng(self.seed)
         rows = rng.permutation(len(split))[: self.num_pairs_of_100]
-        answers = [split.main_answers[row] for row in rows]
-        generator = torch.Generator().manual_seed(self.seed)
-        images = datamodule.batch_of(stage, rows).images
-        samples = module.sample(images, answers, 100, Sampling(), generator)
-        return _diversity(samples, len(rows), 100, [])["unique_of_100"]
+        samples = module.sample(
+            datamodule.batch_of(stage, rows).images,
+            [split.main_answers[row] for row in rows],
+            100,
+            Sampling(),
+            torch.Generator().manual_seed(self.seed),
+        )
+        return question_diversity(_grouped(samples.text, 100))["unique"]
+
+    def _items(
+        self, split: VQASplit, best: Questions, samples: Questions, judged: dict[str, list[str]]
+    ) -> Iterator[ContactSheetItem]:
+        """One item a pair, in the order of the split."""
+        asked = _generated(best, judged.get("best"))
+        sampled = _grouped(_generated(samples, judged.get("samples")), self.num_samples)
+        for row in range(len(split)):
+            image_id = int(split.image_ids[row])
+            yield ContactSheetItem(
+                image=Path() if split.images is None else split.images.path(image_id),
+                answer=split.main_answers[row],
+                answer_type=split.answer_types[row],
+                reference=split.questions[row],
+                best=asked[row],
+                samples=sampled[row],
+            )
+
+
+def _grouped(items: Sequence[T], size: int) -> list[list[T]]:
+    """The items in runs of `size`: the samples of each pair."""
+    return [list(items[start : start + size]) for start in range(0, len(items), size)]
+
+
+def _verdicts(oracle: Oracle, split: VQASplit, questions: Questions) -> list[str]:
+    rows = questions.pair.tolist()
+    judgements = oracle.judge_many([int(split.image_ids[row]) for row in rows], questions.text)
+    return [
+        verdict(judgement, split.main_answers[row])
+        for judgement, row in zip(judgements, rows, strict=True)
+    ]
+
+
+def _generated(questions: Questions, verdicts: list[str] | None) -> list[GeneratedQuestion]:
+    likelihoods = questions.log_likelihood.tolist()
+    judged: Sequence[str | None] = verdicts or [None] * len(questions)
+    return [
+        GeneratedQuestion(text, likelihood, name)
+        for text, likelihood, name in zip(questions.text, likelihoods, judged, strict=True)
+    ]
+
+
+def _spread(items: list[ContactSheetItem], number: int) -> list[ContactSheetItem]:
+    """`number` items evenly over the split, so that the page is no matter of luck or choice."""
+    step = max(1, len(items) // number)
+    return items[::step][:number]
+
+
+def _write_questions(path: Path, split: VQASplit, items: list[ContactSheetItem]) -> None:
+    """One line a pair: what was asked, and what the oracle says of it."""
+    lines = []
+    for row, item in enumerate(items):
+        record = {
+            "question_id": int(split.question_ids[row]),
+            "image_id": int(split.image_ids[row]),
+            "answer": item.answer,
+            "reference": item.reference,
+            "best": asdict(item.best),
+            "samples": [asdict(sample) for sample in item.samples],
+        }
+        lines.append(json.dumps(record, ensure_ascii=False))
+    write_text(path, "\n".join(lines) + "\n")

@@ -8,10 +8,12 @@ import pytorch_lightning as pl
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
+from ivqa.data import VQADataModule
 from ivqa.experiment.artifacts import copy_file, write_json, write_text
 from ivqa.experiment.checkpoints import AtomicCheckpointIO, load_checkpoint
 from ivqa.experiment.checks import plain
 from ivqa.experiment.workbench import Workbench, open_workbench
+from ivqa.generators import QuestionGenerationModule
 from ivqa.report.tables import print_metrics
 from ivqa.text.vocabulary import Vocabulary
 
@@ -45,6 +47,7 @@ def fit(bench: Workbench, run_dir: Path, *, resume: bool) -> dict[str, float]:
     run_dir.mkdir(parents=True, exist_ok=True)
     write_text(run_dir / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
 
+    pl.seed_everything(cfg.seed, workers=True, verbose=False)
     module = build_module(bench)
     datamodule = bench.datamodule(*bench.vocabularies)
     trainer = build_trainer(cfg, run_dir, first_step)
@@ -66,7 +69,9 @@ def fit(bench: Workbench, run_dir: Path, *, resume: bool) -> dict[str, float]:
     return metrics
 
 
-def build_module(bench: Workbench, component: dict[str, Any] | None = None) -> pl.LightningModule:
+def build_module(
+    bench: Workbench, component: dict[str, Any] | None = None
+) -> QuestionGenerationModule:
     """The configured module, untrained; `component` as stored in a checkpoint fixes its words."""
     question_words, answer_words = (
         bench.vocabularies
@@ -97,7 +102,7 @@ def build_trainer(cfg: DictConfig, run_dir: Path, first_step: int = 0) -> pl.Tra
 
 
 def validate(
-    bench: Workbench, module: pl.LightningModule, datamodule: pl.LightningDataModule, split: str
+    bench: Workbench, module: QuestionGenerationModule, datamodule: VQADataModule, split: str
 ) -> dict[str, float]:
     """The module's own validation metrics on a split, as "<split>/<term>"."""
     trainer = pl.Trainer(
@@ -126,8 +131,8 @@ def publish(bench: Workbench, run_dir: Path) -> Path:
     return folder / "model.ckpt"
 
 
-def obtain_module(bench: Workbench) -> tuple[pl.LightningModule, Path]:
-    """The trained module that cfg.ckpt asks for, and its checkpoint; trains it where `auto` must."""
+def obtain_module(bench: Workbench) -> tuple[QuestionGenerationModule, Path]:
+    """The trained module that cfg.ckpt asks for, and its file; trains it where `auto` must."""
     ckpt = str(bench.cfg.ckpt)
     if ckpt == "none":
         raise ValueError("ckpt=none: this command needs trained weights; pass ckpt=auto or a file")
@@ -161,8 +166,9 @@ def _trained(bench: Workbench) -> Path:
     with bench.store.building(folder, identity):
         if not file.is_file():
             bench.console.print(
-                f"No trained {cfg.model.name} for this data and configuration in {bench.store.root}: "
-                f"training it first (about {cfg.model.minutes:g} min on scenes with 2 cores)."
+                f"No trained {cfg.model.name} for this data and configuration in "
+                f"{bench.store.root}: training it first "
+                f"(about {cfg.model.minutes:g} min on scenes with 2 cores)."
             )
             run = folder / "run"
             fit(bench, run, resume=(run / "checkpoints" / "last.ckpt").is_file())
@@ -179,8 +185,8 @@ def _check_unchanged(cfg: DictConfig, run_dir: Path) -> None:
             continue
         if now.get(key) != value:
             raise ValueError(
-                f"resume={run_dir}: '{key}' was {value} when the run began and is {now.get(key)} now; "
-                "start a new run to change it"
+                f"resume={run_dir}: '{key}' was {value} when the run began and is "
+                f"{now.get(key)} now; start a new run to change it"
             )
 
 

@@ -127,7 +127,7 @@ def _build_features(
         )
     if not dataset.has_images:
         raise ValueError(
-            f"model={cfg.model.name} reads the image features {wanted}, but {cfg.data.root} has no "
+            f"model={cfg.model.name} reads the image features {wanted}, but {dataset.root} has no "
             "images; choose features=none and a model without images, such as ivqa_answer_only"
         )
     features = instantiate(cfg.features).build(dataset, splits, root)

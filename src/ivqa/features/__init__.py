@@ -1,6 +1,13 @@
 """Image features: a concept predictor, torchvision backbones, and the memory-mapped store."""
 
+from ivqa.features.backbones import BackboneFeatures, ResNetFeatures, VGGFeatures
 from ivqa.features.concept_features import ConceptFeatures
 from ivqa.features.store import FeatureStore
 
-__all__ = ["ConceptFeatures", "FeatureStore"]
+__all__ = [
+    "BackboneFeatures",
+    "ConceptFeatures",
+    "FeatureStore",
+    "ResNetFeatures",
+    "VGGFeatures",
+]

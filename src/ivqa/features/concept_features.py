@@ -39,9 +39,8 @@ class ConceptFeatures:
     longest: int = 2
     image_size: int = 96
     width: int = 128
-    pooled_size: int = 256
     epochs: int = 8
-    batch_size: int = 64
+    batch_size: int = 16
     learning_rate: float = 3e-3
     seed: int = 0
     weights: str | None = None
@@ -82,14 +81,12 @@ class ConceptFeatures:
                 batch_size=256,
                 device=device,
             )
-        sizes = {"grid": self.width, "pooled": self.pooled_size, "concepts": len(concepts)}
+        sizes = {"grid": self.width, "pooled": 2 * self.width, "concepts": len(concepts)}
         (folder / "meta.json").write_text(json.dumps({"sizes": sizes, "key": key}))
         seconds = time.perf_counter() - started
         Console().print(f"image features: {folder} ({seconds:.0f} s)")
 
-    def _network(
-        self, dataset: VQADataset, folder: Path
-    ) -> tuple[CompactCNN, ConceptVocabulary]:
+    def _network(self, dataset: VQADataset, folder: Path) -> tuple[CompactCNN, ConceptVocabulary]:
         file = folder / "cnn.pt" if self.weights is None else Path(self.weights)
         if file.is_file():
             stored = torch.load(file, map_location="cpu", weights_only=True)
@@ -141,9 +138,7 @@ class ConceptFeatures:
         )
 
     def _untrained(self, num_concepts: int) -> CompactCNN:
-        return CompactCNN(
-            num_concepts=num_concepts, width=self.width, pooled_size=self.pooled_size
-        )
+        return CompactCNN(num_concepts=num_concepts, width=self.width)
 
     def _key(self, dataset: VQADataset) -> str:
         settings = {**asdict(self), "version": _VERSION, "data": dataset.fingerprint()}

@@ -98,10 +98,14 @@ def train_concepts(
         batch_size=batch_size,
         shuffle=True,
         drop_last=len(train[1]) > batch_size,
-        collate_fn=_as_is,
+        collate_fn=_as_is,  # type: ignore[arg-type]
         generator=torch.Generator().manual_seed(seed),
     )
-    held_out = DataLoader(_Images(*val), batch_size=256, collate_fn=_as_is)
+    held_out = DataLoader(
+        _Images(*val),
+        batch_size=256,
+        collate_fn=_as_is,  # type: ignore[arg-type]
+    )
     trainer = pl.Trainer(
         max_epochs=epochs,
         accelerator="auto",

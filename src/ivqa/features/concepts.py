@@ -13,9 +13,9 @@ from ivqa.text.tokens import tokenise
 
 # Words that say nothing about what an image shows.
 _STOP_WORDS = frozenset(
-    """a an the of in on at to and or is are was were be been this that these those it its there
-    here with by for from as do does did has have had you we they he she i his her their some any
-    what where when who which why how many much can could""".split()
+    "a an the of in on at and or to is are was were be been this that these those it its there "  # noqa: SIM905
+    "here with by for from as do does did has have had you we they he she i his her their some "
+    "any what where when who which why how many much can could".split()
 )
 _PHRASE_END = re.compile(r"[,.;:?!]|\band\b")
 

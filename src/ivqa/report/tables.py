@@ -9,25 +9,57 @@ from rich.table import Table
 
 def print_metrics(metrics: Mapping[str, float], *, title: str, console: Console) -> None:
     """Prints flat metrics as a two-column table."""
-    table = Table("metric", "value", title=title)
+    table = Table(title=title)
+    table.add_column("metric")
+    table.add_column("value", justify="right")
     for name, value in metrics.items():
-        table.add_row(name, f"{value:.4g}")
+        table.add_row(name, cell(value))
     console.print(table)
 
 
 def print_table(rows: Sequence[Mapping[str, Any]], *, title: str, console: Console) -> None:
-    """Prints rows under the union of their keys."""
-    columns = list(dict.fromkeys(key for row in rows for key in row))
-    table = Table(*columns, title=title)
-    for row in rows:
-        table.add_row(*(str(row.get(column, "")) for column in columns))
+    """Prints rows of values; the first key names a row.
+
+    Rows become columns where there are more values than fit side by side.
+    """
+    header, *names = columns_of(rows)
+    table = Table(title=title)
+    if len(names) > len(rows):
+        table.add_column("")
+        for row in rows:
+            table.add_column(str(row[header]), justify="right")
+        for name in names:
+            table.add_row(name, *(cell(row.get(name, "")) for row in rows))
+    else:
+        for name in (header, *names):
+            table.add_column(name, justify="left" if name == header else "right")
+        for row in rows:
+            table.add_row(*(cell(row.get(name, "")) for name in (header, *names)))
     console.print(table)
 
 
 def markdown_table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The same rows as a Markdown table."""
-    columns = list(dict.fromkeys(key for row in rows for key in row))
-    lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
-    for row in rows:
-        lines.append("| " + " | ".join(str(row.get(column, "")) for column in columns) + " |")
+    """The same rows as a Markdown table, one line a row."""
+    names = columns_of(rows)
+    lines = [
+        "| " + " | ".join(names) + " |",
+        "|" + "---|" + "---:|" * (len(names) - 1),
+        *("| " + " | ".join(cell(row.get(name, "")) for name in names) + " |" for row in rows),
+    ]
     return "\n".join(lines) + "\n"
+
+
+def columns_of(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """All keys of the rows, in the order in which they are met."""
+    return list(dict.fromkeys(key for row in rows for key in row))
+
+
+def cell(value: Any) -> str:
+    """A value as text: whole numbers whole, others with four significant digits.
+
+    >>> [cell(value) for value in (12000.0, 0.12345, "mlb", float("nan"))]
+    ['12000', '0.1235', 'mlb', 'nan']
+    """
+    if isinstance(value, float) and value == value:
+        return str(int(value)) if value.is_integer() and abs(value) >= 1 else f"{value:.4g}"
+    return str(value)

@@ -23,14 +23,15 @@ def describe(scene: Scene, rng: random.Random) -> list[str]:
     things = list(scene.things)
     rng.shuffle(things)
     place, time = _WHERE[scene.place], _WHEN[scene.time]
+    weather = f"in {scene.weather} weather"
     counts = {name: sum(thing.shape == name for thing in things) for name in _shapes(things)}
     numbers = [f"{_NUMBERS[n]} {name}{_plural(name, n)}" for name, n in counts.items()]
     return [
         f"{_listed([f'a {thing.color} {thing.shape}' for thing in things])} {place}",
         f"{_listed([f'a {thing.pattern} {thing.shape}' for thing in things])} {time}",
-        f"{_listed([f'a {thing.size} {thing.shape}' for thing in things])} in {scene.weather} weather",
+        f"{_listed([f'a {thing.size} {thing.shape}' for thing in things])} {weather}",
         f"{_listed(_positions(things, rng))}",
-        f"{_NUMBERS[len(things)]} things, {_listed(numbers)}, {place} {time} in {scene.weather} weather",
+        f"{_NUMBERS[len(things)]} things, {_listed(numbers)}, {place} {time} {weather}",
     ]
 
 

@@ -22,7 +22,7 @@ from ivqa.data.scenes.questions import question_type, sample_contrast, sample_pr
 from ivqa.data.scenes.renderer import render
 from ivqa.data.scenes.world import Scene, change_scene, sample_scene
 
-# Change it whenever the same settings would give other data: caches of older data are then not used.
+# Raise it whenever the same settings give other data, so that older caches are not used.
 VERSION = 1
 DEFAULT_IMAGES = {"train": 4000, "val": 500, "test": 500}
 _CHUNK = 50

@@ -315,8 +315,9 @@ class _Template:
             first, second = second, first
         if self.folded:
             assert first is not None
-            assert first.anchor is not None
-            first, second, relation = Things(first.noun), Things(first.anchor), first.relation
+            anchor = first.anchor
+            assert anchor is not None
+            first, second, relation = Things(first.noun), Things(anchor), first.relation
         elif relation is not None and rng.random() < 0.5:
             first, second, relation = second, first, INVERSE[relation]
         elif self.kind in ("same", "equal") and rng.random() < 0.5:
@@ -433,9 +434,10 @@ def _nouns(words: tuple[str, ...], start: int) -> Iterator[tuple[int, Noun]]:
                 said["shape"] = word
             yield at, Noun(**said)
             pattern = {"stripes": "striped", "dots": "dotted", "checks": "checkered"}
-            if at + 1 < len(words) and words[at] == "with" and words[at + 1] in pattern:
-                if "pattern" not in said:
-                    yield at + 2, Noun(**said, pattern=pattern[words[at + 1]])
+            tail = words[at : at + 2]
+            with_pattern = len(tail) == 2 and tail[0] == "with" and tail[1] in pattern
+            if with_pattern and "pattern" not in said:
+                yield at + 2, Noun(**said, pattern=pattern[tail[1]])
             return
         if name is None or name in said:
             return

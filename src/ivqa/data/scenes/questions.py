@@ -47,7 +47,7 @@ def sample_program(rng: random.Random, scene: Scene) -> Program:
 
 
 def sample_contrast(rng: random.Random, scene: Scene, changed: Scene) -> Program | None:
-    """A program whose premise holds on both scenes and whose answers differ; None if none is found."""
+    """A program with a true premise on both scenes and different answers; None if none is found."""
     for _ in range(_TRIES):
         program = sample_program(rng, rng.choice((scene, changed)))
         first, second = evaluate(program, scene), evaluate(program, changed)

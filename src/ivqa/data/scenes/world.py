@@ -1,4 +1,4 @@
-"""The world of scenes: a background and two to six things on it, drawn from a biased distribution."""
+"""The world of scenes: a background and two to six things on it, with biases."""
 
 import random
 from dataclasses import asdict, dataclass, replace
@@ -91,14 +91,15 @@ def change_scene(rng: random.Random, scene: Scene) -> Scene:
     for kind in rng.sample(("thing", "thing", "move", "scene", "number"), rng.choice((2, 3))):
         if kind == "scene":
             name = rng.choice(SCENE_ATTRIBUTES)
-            changed = replace(changed, **{name: _another(rng, name, getattr(changed, name))})
+            other: dict[str, Any] = {name: _another(rng, name, getattr(changed, name))}
+            changed = replace(changed, **other)
             continue
         things = list(changed.things)
         index = rng.randrange(len(things))
         if kind == "thing":
             name = rng.choice(THING_ATTRIBUTES)
-            value = _another(rng, name, getattr(things[index], name))
-            things[index] = replace(things[index], **{name: value})
+            value: dict[str, Any] = {name: _another(rng, name, getattr(things[index], name))}
+            things[index] = replace(things[index], **value)
         elif kind == "move":
             x, y = _spot(rng, rng.choice(_free_cells(things)))
             things[index] = replace(things[index], x=x, y=y)

@@ -1,0 +1,157 @@
+"""features=resnet152 and kin: torchvision networks pretrained on ImageNet, for photographs."""
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+import torchvision
+from filelock import FileLock
+from rich.console import Console
+from torch import Tensor, nn
+
+from ivqa.data.dataset import VQADataset
+from ivqa.features.extraction import extract
+from ivqa.features.store import FeatureStore
+
+_MEAN, _STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+_FC7_SIZE = 224  # VGG's fully connected layers read 7 x 7 maps of a picture of this size
+
+
+class ResNetFeatures(nn.Module):
+    """grid: res5c after its ReLU, (B, 14 * 14, 2048) of 448 px; pooled: its mean, (B, 2048)."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.body = nn.Sequential(*list(network.children())[:-2])
+
+    def forward(self, images: Tensor) -> dict[str, Tensor]:
+        """Features of normalised images (B, 3, H, W)."""
+        grid = self.body(images).flatten(2).transpose(1, 2)  # (B, L, 2048)
+        return {"grid": grid, "pooled": grid.mean(dim=1)}
+
+
+class VGGFeatures(nn.Module):
+    """grid: pool5, (B, 14 * 14, 512) of 448 px; pooled: fc7 after its ReLU, (B, 4096)."""
+
+    def __init__(self, network: torchvision.models.VGG) -> None:
+        super().__init__()
+        self.body = network.features
+        self.fc7 = nn.Sequential(*list(network.classifier.children())[:5])
+
+    def forward(self, images: Tensor) -> dict[str, Tensor]:
+        """Features of normalised images (B, 3, H, W)."""
+        grid = self.body(images).flatten(2).transpose(1, 2)  # (B, L, 512)
+        small = nn.functional.interpolate(
+            images, size=(_FC7_SIZE, _FC7_SIZE), mode="bilinear", antialias=True
+        )
+        return {"grid": grid, "pooled": self.fc7(self.body(small).flatten(1))}
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackboneFeatures:
+    """Grid and pooled features of a torchvision network.
+
+    arch: torchvision's name. head: the class above that fits it. weights: "IMAGENET1K_V1" and
+    other names of torchvision's are downloaded; a path is a state_dict saved with torch.save;
+    "random" is an untrained network of this seed, for trials only. image_size: pixels a side;
+    448 gives 14 x 14 positions.
+    """
+
+    arch: str = "resnet152"
+    head: Callable[..., nn.Module] = ResNetFeatures
+    weights: str = "IMAGENET1K_V1"
+    image_size: int = 448
+    batch_size: int = 16
+    num_workers: int = 0
+    seed: int = 0
+
+    def build(self, dataset: VQADataset, splits: Sequence[str], root: Path) -> FeatureStore:
+        """Features of the given splits: found under `root`, or computed there.
+
+        Raises ValueError where the weights cannot be had, saying what to do about it.
+        """
+        names = list(dict.fromkeys(dataset.name_of(split) for split in splits))
+        key = self._key(dataset)
+        folder = root / f"{self.arch}-{key}"
+        folder.mkdir(parents=True, exist_ok=True)
+        with FileLock(folder / ".lock"):
+            todo = [name for name in names if not (folder / name / "done").is_file()]
+            if todo:
+                self._compute(dataset, todo, folder, key)
+        return FeatureStore(folder)
+
+    def _compute(self, dataset: VQADataset, splits: list[str], folder: Path, key: str) -> None:
+        started = time.perf_counter()
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        network = self.head(self.network()).eval().to(device)
+        mean, std = (torch.tensor(value, device=device).view(3, 1, 1) for value in (_MEAN, _STD))
+
+        def features(images: Tensor) -> Mapping[str, Tensor]:
+            return network((images - mean) / std)
+
+        for split in splits:
+            extract(
+                features,
+                dataset.split(split).require_images(),
+                folder / split,
+                image_size=self.image_size,
+                batch_size=self.batch_size,
+                num_workers=self.num_workers,
+                device=device,
+            )
+        with torch.inference_mode():
+            probe = features(torch.zeros(1, 3, self.image_size, self.image_size, device=device))
+        sizes = {name: value.shape[-1] for name, value in probe.items()}
+        (folder / "meta.json").write_text(json.dumps({"sizes": sizes, "key": key}))
+        seconds = time.perf_counter() - started
+        Console().print(f"image features: {folder} ({seconds:.0f} s)")
+
+    def network(self) -> nn.Module:
+        """The torchvision network with its weights."""
+        if self.weights == "random":
+            Console().print(f"[bold]{self.arch} with random weights: features of a trial only[/]")
+            with torch.random.fork_rng():
+                torch.manual_seed(self.seed)
+                return torchvision.models.get_model(self.arch, weights=None)
+        choices = torchvision.models.get_model_weights(self.arch)
+        if self.weights in choices.__members__:
+            return self._downloaded()
+        file = Path(self.weights)
+        if not file.is_file():
+            raise ValueError(
+                f"features.weights={self.weights} is neither a file nor weights of torchvision's "
+                f"{self.arch} ({', '.join(choices.__members__)}); save a state_dict there"
+            )
+        network = torchvision.models.get_model(self.arch, weights=None)
+        try:
+            network.load_state_dict(torch.load(file, map_location="cpu", weights_only=True))
+        except Exception as error:
+            reason = " ".join(str(error).split())[:200]
+            raise ValueError(f"{file} is no state_dict of {self.arch} ({reason})") from error
+        return network
+
+    def _downloaded(self) -> nn.Module:
+        try:
+            return torchvision.models.get_model(self.arch, weights=self.weights)
+        except Exception as error:
+            raise ValueError(
+                f"the weights {self.weights} of {self.arch} cannot be downloaded ({error}); save "
+                "its state_dict on a machine with network and pass features.weights=FILE, or "
+                "choose features=concepts, which trains on the data itself"
+            ) from error
+
+    def _key(self, dataset: VQADataset) -> str:
+        settings = {
+            "arch": self.arch,
+            "weights": self.weights,
+            "image_size": self.image_size,
+            "seed": self.seed,
+            "data": dataset.fingerprint(),
+        }
+        if Path(self.weights).is_file():
+            settings["weights"] = hashlib.sha256(Path(self.weights).read_bytes()).hexdigest()
+        return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:12]

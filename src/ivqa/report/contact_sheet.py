@@ -1,0 +1,142 @@
+"""A page of pictures with the questions asked about them, to look at rather than to read."""
+
+import base64
+import io
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from PIL import Image, ImageDraw, ImageFont
+
+_THUMBNAIL = 256
+_CELL, _TEXT_LINES = 240, 5
+_VERDICT_COLORS = {
+    "consistent": (24, 134, 75),
+    "other answer": (196, 88, 12),
+    "false premise": (178, 34, 82),
+    "not understood": (110, 110, 118),
+}
+
+
+@dataclass(frozen=True)
+class GeneratedQuestion:
+    """A question, its log-likelihood in nats, and what the oracle says of it, if there is one."""
+
+    text: str
+    log_likelihood: float
+    verdict: str | None = None
+
+
+@dataclass(frozen=True)
+class ContactSheetItem:
+    """One (image, answer) pair: the data set's own question, the best one, and samples."""
+
+    image: Path | Image.Image
+    answer: str
+    answer_type: str
+    reference: str
+    best: GeneratedQuestion
+    samples: Sequence[GeneratedQuestion]
+
+
+def write_contact_sheet(
+    path: Path,
+    items: Sequence[ContactSheetItem],
+    title: str,
+    subtitle: str,
+    summary: Mapping[str, float | str],
+) -> None:
+    """Writes one self-contained HTML page: pictures inside, no network, whole or not at all.
+
+    summary: figures shown on top, by name.
+    """
+    environment = Environment(
+        loader=PackageLoader("ivqa.report"), autoescape=True, undefined=StrictUndefined
+    )
+    page = environment.get_template("contact_sheet.html.j2").render(
+        title=title,
+        subtitle=subtitle,
+        summary={name: _figure(value) for name, value in summary.items()},
+        items=[_view(item) for item in items],
+        answer_types=sorted({item.answer_type for item in items}),
+        verdicts=[name for name in _VERDICT_COLORS if any(i.best.verdict == name for i in items)],
+    )
+    _replace(path, page.encode())
+
+
+def write_contact_sheet_png(
+    path: Path, items: Sequence[ContactSheetItem], columns: int = 4
+) -> None:
+    """Writes the pairs as one picture: image, answer, best question."""
+    font = ImageFont.load_default(13)
+    height = _CELL + 18 * _TEXT_LINES
+    rows = -(-len(items) // columns)
+    sheet = Image.new("RGB", (columns * (_CELL + 16), max(rows, 1) * (height + 12)), "white")
+    draw = ImageDraw.Draw(sheet)
+    for number, item in enumerate(items):
+        x, y = (number % columns) * (_CELL + 16) + 8, (number // columns) * (height + 12) + 8
+        with _opened(item.image) as picture:
+            picture = picture.copy()
+        picture.thumbnail((_CELL, _CELL), Image.Resampling.LANCZOS)
+        if picture.width < _CELL:
+            picture = picture.resize((_CELL, _CELL * picture.height // picture.width))
+        sheet.paste(picture, (x, y))
+        lines = _wrapped(f"answer: {item.answer}", font) + _wrapped(item.best.text, font)
+        color = _VERDICT_COLORS.get(item.best.verdict or "", (30, 30, 36))
+        for line, text in enumerate(lines[:_TEXT_LINES]):
+            shade = (90, 90, 100) if text.startswith("answer: ") else color
+            draw.text((x, y + _CELL + 4 + 18 * line), text, fill=shade, font=font)
+    data = io.BytesIO()
+    sheet.save(data, "PNG")
+    _replace(path, data.getvalue())
+
+
+def _view(item: ContactSheetItem) -> dict[str, Any]:
+    counts = Counter(question.text for question in item.samples)
+    first = {question.text: question for question in reversed(item.samples)}
+    return {
+        "image": _data_uri(item.image),
+        "answer": item.answer,
+        "answer_type": item.answer_type,
+        "reference": item.reference,
+        "best": item.best,
+        "samples": [(first[text], count) for text, count in counts.most_common()],
+    }
+
+
+def _data_uri(image: Path | Image.Image) -> str:
+    with _opened(image) as picture:
+        thumbnail = picture.convert("RGB")
+    thumbnail.thumbnail((_THUMBNAIL, _THUMBNAIL), Image.Resampling.LANCZOS)
+    data = io.BytesIO()
+    thumbnail.save(data, "JPEG", quality=88)
+    return "data:image/jpeg;base64," + base64.b64encode(data.getvalue()).decode()
+
+
+def _opened(image: Path | Image.Image) -> Image.Image:
+    return image.copy() if isinstance(image, Image.Image) else Image.open(image)
+
+
+def _wrapped(text: str, font: Any) -> list[str]:
+    lines, line = [], ""
+    for word in text.split():
+        longer = f"{line} {word}".strip()
+        if line and font.getlength(longer) > _CELL:
+            lines.append(line)
+            longer = word
+        line = longer
+    return [*lines, line]
+
+
+def _figure(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:.3g}"
+
+
+def _replace(path: Path, data: bytes) -> None:
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft.write_bytes(data)
+    draft.replace(path)

@@ -1,0 +1,167 @@
+"""Features: learnt concepts, backbones from local files, and a store that survives a kill."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torchvision
+from torch import Tensor
+
+from ivqa.data import VQADataset
+from ivqa.features import BackboneFeatures, ConceptFeatures, FeatureStore, VGGFeatures
+from ivqa.features.compact_cnn import CompactCNN
+from ivqa.features.concepts import ConceptVocabulary, image_texts
+from ivqa.features.extraction import extract
+
+SMALL = ConceptFeatures(image_size=32, width=16, epochs=6, batch_size=8)
+
+
+def test_concepts_are_the_commonest_words_and_runs() -> None:
+    texts = [["a red star, a blue heart"], ["the red star"], ["a red heart"]] * 5
+    vocabulary = ConceptVocabulary.build(texts, size=10, longest=2)
+    assert vocabulary.concepts[0] == "red"
+    assert {"red star", "blue heart", "red heart"} <= set(vocabulary.concepts)
+    assert "star blue" not in vocabulary.concepts  # runs end at a comma
+    assert "a" not in vocabulary.concepts
+    single = ConceptVocabulary.build(texts, size=2, longest=1)
+    assert single.concepts == ["red", "heart"]
+
+
+def test_rare_words_are_no_concepts() -> None:
+    with pytest.raises(ValueError, match="no word occurs with at least 5 images"):
+        ConceptVocabulary.build([["a red star"]], size=10)
+
+
+def test_questions_and_answers_stand_in_for_captions(dataset: VQADataset) -> None:
+    for file in dataset.root.glob("captions_*.json"):
+        file.unlink()
+    assert image_texts(VQADataset(dataset.root).split("val"))[0] == ["What?", "blue"]
+
+
+def test_the_cnn_keeps_shapes_at_any_image_size() -> None:
+    network = CompactCNN(num_concepts=5, width=16)
+    for size, positions in ((32, 16), (96, 144)):
+        grid, pooled, logits = network(torch.rand(2, 3, size, size))
+        assert grid.shape == (2, positions, 16)
+        assert pooled.shape == (2, 32)
+        assert logits.shape == (2, 5)
+
+
+def test_concepts_are_learnt_kept_and_reused(dataset: VQADataset, tmp_path: Path) -> None:
+    store = SMALL.build(dataset, ["train", "val"], tmp_path / "features")
+    split = dataset.split("val")
+    rows = store.rows("val", split.image_ids)
+    features = store.gather("val", rows, ["grid", "pooled", "concepts"])
+    assert features["grid"].shape == (12, 16, 16)
+    assert features["concepts"].dtype == torch.float32
+    concepts = torch.load(store.directory / "cnn.pt", weights_only=True)["concepts"]
+    best = features["concepts"][:, [concepts.index(name) for name in ("red", "blue", "green")]]
+    right = [("red", "blue", "green")[i] for i in best.argmax(1).tolist()]
+    assert right == split.main_answers
+
+    written = (store.directory / "val" / "done").stat().st_mtime_ns
+    again = SMALL.build(dataset, ["val"], tmp_path / "features")
+    assert again.key == store.key
+    assert (store.directory / "val" / "done").stat().st_mtime_ns == written
+    given = ConceptFeatures(**{**vars(SMALL), "weights": str(store.directory / "cnn.pt")}).build(
+        dataset, ["val"], tmp_path / "elsewhere"
+    )
+    assert torch.equal(given.gather("val", rows, ["pooled"])["pooled"], features["pooled"])
+
+
+def test_other_settings_are_other_features(dataset: VQADataset, tmp_path: Path) -> None:
+    assert SMALL._key(dataset) != ConceptFeatures()._key(dataset)
+
+
+def test_extraction_goes_on_where_it_was_stopped(dataset: VQADataset, tmp_path: Path) -> None:
+    images, seen = dataset.split("train").require_images(), []
+
+    def network(batch: Tensor) -> Mapping[str, Tensor]:
+        seen.append(len(batch))
+        if len(seen) == 4:
+            raise KeyboardInterrupt
+        return {"pooled": batch.flatten(1)[:, :6]}
+
+    settings = {"image_size": 8, "batch_size": 10}
+    with pytest.raises(KeyboardInterrupt):
+        extract(network, images, tmp_path / "halted", **settings)
+    extract(network, images, tmp_path / "halted", **settings)
+    assert sum(seen) == 60 + 10  # only the batch that was cut off is done twice
+    extract(
+        lambda batch: {"pooled": batch.flatten(1)[:, :6]}, images, tmp_path / "whole", **settings
+    )
+    for name in ("pooled.npy", "ids.npy"):
+        halted, whole = (np.load(tmp_path / kind / name) for kind in ("halted", "whole"))
+        assert np.array_equal(halted, whole)
+
+
+def test_features_that_are_not_finite_name_the_image(dataset: VQADataset, tmp_path: Path) -> None:
+    images = dataset.split("train").require_images()
+    with pytest.raises(ValueError, match=r"x_0+11\.png: its feature 'pooled' is not finite"):
+        extract(
+            lambda batch: (
+                {"pooled": torch.where(torch.arange(len(batch)) == 0, torch.nan, 1)[:, None]}
+                if len(batch) == 10 and seen.append(1) is None and len(seen) == 2
+                else {"pooled": torch.ones(len(batch), 1)}
+            ),
+            images,
+            tmp_path / "x",
+            image_size=8,
+            batch_size=10,
+        )
+
+
+seen: list[int] = []
+
+
+def test_backbones_load_local_weights(dataset: VQADataset, tmp_path: Path) -> None:
+    random = BackboneFeatures(arch="resnet50", weights="random", image_size=64)
+    torch.save(random.network().state_dict(), tmp_path / "weights.pt")
+    local = BackboneFeatures(arch="resnet50", weights=str(tmp_path / "weights.pt"), image_size=64)
+    first, second = (kind.build(dataset, ["val"], tmp_path / "f") for kind in (random, local))
+    assert first.sizes == {"grid": 2048, "pooled": 2048}
+    rows = np.arange(12)
+    one, two = (store.gather("val", rows, ["grid", "pooled"]) for store in (first, second))
+    assert one["grid"].shape == (12, 4, 2048)
+    assert torch.equal(one["pooled"], two["pooled"])
+    assert torch.allclose(one["grid"].mean(1), one["pooled"], rtol=2e-3, atol=2e-2)
+
+
+def test_vgg_gives_pool5_and_fc7() -> None:
+    torch.manual_seed(0)
+    network = VGGFeatures(torchvision.models.vgg11(weights=None)).eval()
+    with torch.inference_mode():
+        features = network(torch.rand(1, 3, 64, 64))
+    assert features["grid"].shape == (1, 4, 512)
+    assert features["pooled"].shape == (1, 4096)
+
+
+def test_weights_that_cannot_be_had_say_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+
+    def no_network(*args: object, **kwargs: object) -> None:
+        raise OSError("no route to host")
+
+    monkeypatch.setattr("torch.hub.download_url_to_file", no_network)
+    with pytest.raises(
+        ValueError, match=r"cannot be downloaded \(no route.*features\.weights=FILE"
+    ):
+        BackboneFeatures(arch="resnet50").network()
+    with pytest.raises(ValueError, match="neither a file nor weights"):
+        BackboneFeatures(arch="resnet50", weights="nowhere.pt").network()
+    (tmp_path / "bad.pt").write_bytes(b"no weights")
+    with pytest.raises(ValueError, match="is no state_dict of resnet50"):
+        BackboneFeatures(arch="resnet50", weights=str(tmp_path / "bad.pt")).network()
+
+
+def test_the_store_names_what_is_missing(dataset: VQADataset, tmp_path: Path) -> None:
+    store = SMALL.build(dataset, ["val"], tmp_path)
+    with pytest.raises(ValueError, match="no features for image 99"):
+        store.rows("val", np.array([1, 99]))
+    with pytest.raises(ValueError, match="features of split 'train' were not computed"):
+        store.rows("train", np.array([1]))
+    assert isinstance(FeatureStore(store.directory).sizes, dict)
