@@ -1,7 +1,9 @@
 """Features: learnt concepts, backbones from local files, and a store that survives a kill."""
 
+import pickle
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from torch import Tensor
 from ivqa.data import VQADataset
 from ivqa.features import BackboneFeatures, ConceptFeatures, FeatureStore, VGGFeatures
 from ivqa.features.compact_cnn import CompactCNN
+from ivqa.features.concept_training import ConceptTraining, train_concepts
 from ivqa.features.concepts import ConceptVocabulary, image_texts
 from ivqa.features.extraction import extract
 
@@ -30,7 +33,7 @@ def test_concepts_are_the_commonest_words_and_runs() -> None:
 
 
 def test_rare_words_are_no_concepts() -> None:
-    with pytest.raises(ValueError, match="no word occurs with at least 5 images"):
+    with pytest.raises(ValueError, match="fewer than two words occur with at least 5 images"):
         ConceptVocabulary.build([["a red star"]], size=10)
 
 
@@ -71,6 +74,83 @@ def test_concepts_are_learnt_kept_and_reused(dataset: VQADataset, tmp_path: Path
     assert torch.equal(given.gather("val", rows, ["pooled"])["pooled"], features["pooled"])
 
 
+def test_killed_and_resumed_training_ends_with_the_same_weights(
+    dataset: VQADataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def build(root: Path) -> dict[str, Tensor]:
+        store = SMALL.build(dataset, ["val"], root)
+        return torch.load(store.directory / "cnn.pt", weights_only=True)["state_dict"]
+
+    def killed(self: ConceptTraining) -> None:
+        if self.current_epoch == 3:
+            raise RuntimeError("power cut")
+
+    undisturbed = build(tmp_path / "undisturbed")
+    with monkeypatch.context() as patch:
+        patch.setattr(ConceptTraining, "on_train_epoch_start", killed)
+        with pytest.raises(RuntimeError, match="power cut"):
+            build(tmp_path / "killed")
+    epochs = []
+    monkeypatch.setattr(
+        ConceptTraining, "on_train_epoch_start", lambda self: epochs.append(self.current_epoch)
+    )
+    resumed = build(tmp_path / "killed")
+    assert epochs == [3, 4, 5]
+    for name, value in undisturbed.items():
+        assert torch.equal(resumed[name], value), name
+    assert not list((tmp_path / "killed").rglob("last.ckpt"))
+
+
+def test_computing_features_leaves_the_random_numbers_alone(
+    dataset: VQADataset, tmp_path: Path
+) -> None:
+    draws = []
+    for _ in range(2):  # computed, then found
+        torch.manual_seed(3)
+        SMALL.build(dataset, ["val"], tmp_path / "features")
+        draws.append(torch.rand(4))
+    assert torch.equal(*draws)
+
+
+def test_no_val_split_is_needed(dataset: VQADataset, tmp_path: Path) -> None:
+    alone = VQADataset(dataset.root, val=None)
+    assert SMALL.build(alone, ["train"], tmp_path / "features").sizes["pooled"] == 32
+
+
+def test_a_kill_before_the_index_is_written_loses_nothing(
+    dataset: VQADataset, tmp_path: Path
+) -> None:
+    store = SMALL.build(dataset, ["val"], tmp_path / "features")
+    (store.directory / "meta.json").unlink()
+    assert SMALL.build(dataset, ["val"], tmp_path / "features").sizes == store.sizes
+
+
+def test_an_unreadable_image_is_named_before_training(dataset: VQADataset, tmp_path: Path) -> None:
+    path = dataset.split("train").require_images().path(7)
+    path.write_bytes(path.read_bytes()[:600])  # the header is whole, the pixels are not
+    with pytest.raises(ValueError, match=r"x_0+7\.png: image 7 cannot be read"):
+        SMALL.build(dataset, ["train"], tmp_path / "features")
+
+
+def test_precision_leaves_out_concepts_that_no_held_out_image_has(tmp_path: Path) -> None:
+    network = CompactCNN(num_concepts=3, width=8)
+    images = np.zeros((16, 3, 16, 16), dtype=np.uint8)
+    images[::2] = 255
+    targets = torch.zeros(16, 3)
+    targets[::2, 0] = targets[1::2, 1] = 1
+    precision = train_concepts(
+        network,
+        (images, targets),
+        (images, targets),
+        tmp_path,
+        epochs=10,
+        batch_size=4,
+        learning_rate=1e-2,
+        seed=0,
+    )
+    assert precision == pytest.approx(1)
+
+
 def test_other_settings_are_other_features(dataset: VQADataset, tmp_path: Path) -> None:
     assert SMALL._key(dataset) != ConceptFeatures()._key(dataset)
 
@@ -95,6 +175,37 @@ def test_extraction_goes_on_where_it_was_stopped(dataset: VQADataset, tmp_path: 
     for name in ("pooled.npy", "ids.npy"):
         halted, whole = (np.load(tmp_path / kind / name) for kind in ("halted", "whole"))
         assert np.array_equal(halted, whole)
+
+
+def test_half_written_features_that_were_lost_are_not_read_as_zeros(
+    dataset: VQADataset, tmp_path: Path
+) -> None:
+    images = dataset.split("train").require_images()
+    (tmp_path / "progress.json").write_text('{"images": 10}')
+    with pytest.raises(ValueError, match=r"pooled\.npy is missing, although a part of it"):
+        extract(
+            lambda batch: {"pooled": batch.flatten(1)[:, :6]},
+            images,
+            tmp_path,
+            image_size=8,
+            batch_size=10,
+        )
+
+
+def test_a_full_disk_is_noticed_first(
+    dataset: VQADataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=100))
+    with pytest.raises(
+        ValueError, match=r"pooled\.npy needs 0\.0 GB and its disk has 0\.0 GB left"
+    ):
+        extract(
+            lambda batch: {"pooled": batch.flatten(1)[:, :6]},
+            dataset.split("train").require_images(),
+            tmp_path / "x",
+            image_size=8,
+            batch_size=10,
+        )
 
 
 def test_features_that_are_not_finite_name_the_image(dataset: VQADataset, tmp_path: Path) -> None:
@@ -165,3 +276,14 @@ def test_the_store_names_what_is_missing(dataset: VQADataset, tmp_path: Path) ->
     with pytest.raises(ValueError, match="features of split 'train' were not computed"):
         store.rows("train", np.array([1]))
     assert isinstance(FeatureStore(store.directory).sizes, dict)
+
+
+def test_a_store_travels_to_other_processes_without_its_arrays(
+    dataset: VQADataset, tmp_path: Path
+) -> None:
+    store = SMALL.build(dataset, ["val"], tmp_path)
+    before = store.gather("val", np.array([2, 0]), ["grid"])["grid"]
+    sent = pickle.dumps(store)
+    assert len(sent) < 1000
+    after = pickle.loads(sent).gather("val", np.array([2, 0]), ["grid"])["grid"]
+    assert torch.equal(before, after)

@@ -1,13 +1,29 @@
-"""Linguistic metrics equal the COCO caption evaluation's, on stored values and on the library."""
+"""Linguistic metrics equal the COCO caption evaluation's, on stored values and on the library.
+
+`python tests/metrics/test_captions.py` writes the stored pairs and values anew (pycocoevalcap).
+"""
 
 import json
 import random
+import time
+import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
+from nltk.stem import PorterStemmer
+from nltk.translate.meteor_score import single_meteor_score
 
-from ivqa.metrics import CaptionMetrics, CiderStatistics, bleu, cider, meteor_nltk, rouge_l
+from ivqa.metrics import (
+    CaptionMetrics,
+    CiderStatistics,
+    bleu,
+    cider,
+    meteor_nltk,
+    meteor_stages,
+    rouge_l,
+)
 from ivqa.text.tokens import tokenise
 
 GOLDEN = Path(__file__).with_name("golden_captions.json")
@@ -59,15 +75,21 @@ def ours(hypotheses: list[str], references: list[list[str]]) -> dict[str, float]
     return dict(zip(NAMES, (*values, cider(hypotheses, references)), strict=True))
 
 
+def golden() -> tuple[list[str], list[list[str]], dict[str, float]]:
+    stored = json.loads(GOLDEN.read_text())
+    return stored["hypotheses"], stored["references"], stored["values"]
+
+
 def test_equals_the_stored_values_of_pycocoevalcap() -> None:
-    assert ours(*made_up_pairs()) == pytest.approx(json.loads(GOLDEN.read_text()), abs=1e-6)
+    hypotheses, references, values = golden()
+    assert set(values) == set(NAMES)
+    assert ours(hypotheses, references) == pytest.approx(values, abs=1e-6)
 
 
 def test_the_stored_values_are_those_of_the_library() -> None:
     pytest.importorskip("pycocoevalcap")
-    assert reference_values(*made_up_pairs()) == pytest.approx(
-        json.loads(GOLDEN.read_text()), abs=1e-9
-    )
+    hypotheses, references, values = golden()
+    assert reference_values(hypotheses, references) == pytest.approx(values, abs=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -95,10 +117,33 @@ def test_batches_and_processes_add_up() -> None:
     assert whole.compute()["cider"] == pytest.approx(cider(hypotheses, references))
 
 
+def test_few_pairs_warn_once_a_metric() -> None:
+    metric = CaptionMetrics()
+    metric.update(["Is it?"], [["Is it?"]])
+    with pytest.warns(UserWarning, match="CIDEr of 1 pairs"):
+        metric.compute()
+    metric.update(["Why?"], [["Why?"]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        metric.compute()
+
+
+def test_5000_pairs_take_less_than_three_seconds() -> None:
+    rng = random.Random(3)
+    hypotheses, references = made_up_pairs()
+    rows = [rng.randrange(len(hypotheses)) for _ in range(5000)]
+    # Numbers make most n-grams rare, which is the costly case.
+    guessed = [f"{hypotheses[row]} {rng.randrange(999)}" for row in rows]
+    wanted = [[f"{text} {rng.randrange(999)}" for text in references[row]] for row in rows]
+    start = time.process_time()
+    ours(guessed, wanted)
+    assert time.process_time() - start < 3  # measured: 0.8 s
+
+
 def test_texts_survive_the_metric_as_they_are() -> None:
     metric = CaptionMetrics()
-    metric.update(["", "Où est l’étoile?"], [["Is it?", ""], ["Où est l’étoile?"]])
-    alone = bleu(["", "Où est l’étoile?"], [["Is it?", ""], ["Où est l’étoile?"]])
+    metric.update(["", "Où est\0 l’étoile\1?"], [["Is it?", ""], ["Où est l’étoile?"]])
+    alone = bleu(["", "Où est\0 l’étoile\1?"], [["Is it?", ""], ["Où est l’étoile?"]])
     with pytest.warns(UserWarning, match="CIDEr of 2 pairs"):
         assert metric.compute()["bleu1"] == alone[0]
 
@@ -126,8 +171,42 @@ def test_the_stem_stage_of_meteor_runs() -> None:
     assert meteor_nltk(["dogs running"], [["dog runs"]]) > 0
 
 
+def test_meteor_says_which_stages_ran() -> None:
+    assert meteor_stages() in (("exact", "stem"), ("exact", "stem", "synonym"))
+    # "picture" and "image" are synonyms in WordNet and nowhere else.
+    assert (meteor_nltk(["picture"], [["image"]]) > 0) == ("synonym" in meteor_stages())
+
+
+def test_meteor_is_the_best_reference_of_nltk_without_our_caches() -> None:
+    hypotheses, references = made_up_pairs()
+    wordnet = SimpleNamespace(synsets=lambda word: [])
+    if "synonym" in meteor_stages():
+        from nltk.corpus import wordnet
+    expected = [
+        max(
+            single_meteor_score(
+                tokenise(t), tokenise(text), stemmer=PorterStemmer(), wordnet=wordnet
+            )
+            for t in texts
+        )
+        for text, texts in zip(hypotheses, references, strict=True)
+    ]
+    assert meteor_nltk(hypotheses, references) == pytest.approx(sum(expected) / len(expected))
+
+
 def test_sides_must_match() -> None:
     with pytest.raises(ValueError, match="2 hypotheses for 1 lists"):
         bleu(["a", "b"], [["a"]])
     with pytest.raises(ValueError, match="pair 1: references must be a non-empty list"):
         cider(["a", "b"], [["a"], []])
+    for metric in (bleu, rouge_l, cider, meteor_nltk):
+        with pytest.raises(ValueError, match="at least one hypothesis"):
+            metric([], [])
+    with pytest.raises(ValueError, match="at least 1 document, not 0"):
+        CiderStatistics.of([])
+
+
+if __name__ == "__main__":
+    pairs = dict(zip(("hypotheses", "references"), made_up_pairs(), strict=True))
+    values = reference_values(*made_up_pairs())
+    GOLDEN.write_text(json.dumps(pairs | {"values": values}, indent=1) + "\n")

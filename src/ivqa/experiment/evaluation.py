@@ -32,5 +32,5 @@ def evaluate(cfg: DictConfig) -> float:
     metrics |= benchmark.run(module, datamodule, cfg.split, run_dir, title, bench.console)
     write_json(run_dir / "metrics.json", metrics)
     print_metrics(metrics, title=title, console=bench.console)
-    bench.console.print(f"checkpoint: {checkpoint}\nrun: {run_dir}")
+    bench.console.print(f"checkpoint: {checkpoint}\nrun: {run_dir}", soft_wrap=True)
     return metrics[benchmark.headline]

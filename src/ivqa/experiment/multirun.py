@@ -31,8 +31,11 @@ class MultirunTable(Callback):
         print_table(rows, title=f"{len(finished)} of {len(jobs)} runs", console=console)
         for job in jobs:
             if not job["metrics"]:
-                console.print(f"no metrics: {job['directory']} ({', '.join(job['overrides'])})")
-        console.print(f"table: {sweep_dir / 'table.md'}")
+                console.print(
+                    f"no metrics: {job['directory']} ({', '.join(job['overrides'])})",
+                    soft_wrap=True,
+                )
+        console.print(f"table: {sweep_dir / 'table.md'}", soft_wrap=True)
 
 
 def average_over_seeds(jobs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -90,7 +90,7 @@ class QuestionBenchmark:
             page = run_dir / "questions.html"
             write_contact_sheet(page, shown, "Questions that an answer fits", subtitle, summary)
             write_contact_sheet_png(run_dir / "questions.png", shown[:12])
-            console.print(f"look at {page}")
+            console.print(f"look at {page}", soft_wrap=True)
         return metrics
 
     def _ask(

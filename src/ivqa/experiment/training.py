@@ -29,7 +29,7 @@ def train(cfg: DictConfig) -> float:
     if not cfg.trainer.get("fast_dev_run"):
         publish(bench, run_dir)
     print_metrics(metrics, title=f"{cfg.name} on {bench.dataset.root.name}", console=bench.console)
-    bench.console.print(f"run: {run_dir}")
+    bench.console.print(f"run: {run_dir}", soft_wrap=True)
     return metrics.get(cfg.model.monitor, float("nan"))
 
 
@@ -168,7 +168,8 @@ def _trained(bench: Workbench) -> Path:
             bench.console.print(
                 f"No trained {cfg.model.name} for this data and configuration in "
                 f"{bench.store.root}: training it first "
-                f"(about {cfg.model.minutes:g} min on scenes with 2 cores)."
+                f"(about {cfg.model.minutes:g} min on scenes with 2 cores).",
+                soft_wrap=True,
             )
             run = folder / "run"
             fit(bench, run, resume=(run / "checkpoints" / "last.ckpt").is_file())

@@ -2,19 +2,17 @@
 
 import hashlib
 import json
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 import torchvision
-from filelock import FileLock
 from rich.console import Console
 from torch import Tensor, nn
 
 from ivqa.data.dataset import VQADataset
-from ivqa.features.extraction import extract
+from ivqa.features.extraction import Network, build_store
 from ivqa.features.store import FeatureStore
 
 _MEAN, _STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -74,47 +72,31 @@ class BackboneFeatures:
 
         Raises ValueError where the weights cannot be had, saying what to do about it.
         """
-        names = list(dict.fromkeys(dataset.name_of(split) for split in splits))
         key = self._key(dataset)
-        folder = root / f"{self.arch}-{key}"
-        folder.mkdir(parents=True, exist_ok=True)
-        with FileLock(folder / ".lock"):
-            todo = [name for name in names if not (folder / name / "done").is_file()]
-            if todo:
-                self._compute(dataset, todo, folder, key)
-        return FeatureStore(folder)
+        return build_store(
+            dataset,
+            splits,
+            root / f"{self.arch}-{key}",
+            key,
+            self._extractor,
+            image_size=self.image_size,
+            batch_size=self.batch_size,
+            num_workers=self.num_workers,
+        )
 
-    def _compute(self, dataset: VQADataset, splits: list[str], folder: Path, key: str) -> None:
-        started = time.perf_counter()
-        device = "cuda" if torch.cuda.is_available() else "cpu"
+    def _extractor(self, device: str) -> Network:
         network = self.head(self.network()).eval().to(device)
         mean, std = (torch.tensor(value, device=device).view(3, 1, 1) for value in (_MEAN, _STD))
-
-        def features(images: Tensor) -> Mapping[str, Tensor]:
-            return network((images - mean) / std)
-
-        for split in splits:
-            extract(
-                features,
-                dataset.split(split).require_images(),
-                folder / split,
-                image_size=self.image_size,
-                batch_size=self.batch_size,
-                num_workers=self.num_workers,
-                device=device,
-            )
-        with torch.inference_mode():
-            probe = features(torch.zeros(1, 3, self.image_size, self.image_size, device=device))
-        sizes = {name: value.shape[-1] for name, value in probe.items()}
-        (folder / "meta.json").write_text(json.dumps({"sizes": sizes, "key": key}))
-        seconds = time.perf_counter() - started
-        Console().print(f"image features: {folder} ({seconds:.0f} s)")
+        return lambda images: network((images - mean) / std)
 
     def network(self) -> nn.Module:
         """The torchvision network with its weights."""
         if self.weights == "random":
-            Console().print(f"[bold]{self.arch} with random weights: features of a trial only[/]")
-            with torch.random.fork_rng():
+            Console().print(
+                f"[bold]{self.arch} with random weights: features of a trial only[/]",
+                soft_wrap=True,
+            )
+            with torch.random.fork_rng(range(torch.cuda.device_count())):
                 torch.manual_seed(self.seed)
                 return torchvision.models.get_model(self.arch, weights=None)
         choices = torchvision.models.get_model_weights(self.arch)
@@ -147,6 +129,7 @@ class BackboneFeatures:
     def _key(self, dataset: VQADataset) -> str:
         settings = {
             "arch": self.arch,
+            "head": getattr(self.head, "__qualname__", repr(self.head)),
             "weights": self.weights,
             "image_size": self.image_size,
             "seed": self.seed,

@@ -2,22 +2,23 @@
 
 import hashlib
 import json
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
-from filelock import FileLock
+from numpy.typing import NDArray
 from rich.console import Console
 from torch import Tensor
 
 from ivqa.data.dataset import VQADataset
+from ivqa.data.vqa_json import VQASplit
 from ivqa.features.compact_cnn import CompactCNN
 from ivqa.features.concept_training import train_concepts
 from ivqa.features.concepts import ConceptVocabulary, image_texts
-from ivqa.features.extraction import extract, pixels
+from ivqa.features.extraction import Network, build_store, pixels
 from ivqa.features.store import FeatureStore
 
 _VERSION = 1  # change it with anything that changes the features of the same settings
@@ -50,41 +51,26 @@ class ConceptFeatures:
 
         splits: stages or split names. Raises ValueError where images or weights cannot be read.
         """
-        names = list(dict.fromkeys(dataset.name_of(split) for split in splits))
         key = self._key(dataset)
         folder = root / f"concepts-{key}"
-        folder.mkdir(parents=True, exist_ok=True)
-        with FileLock(folder / ".lock"):
-            todo = [name for name in names if not (folder / name / "done").is_file()]
-            if todo or not (folder / "meta.json").is_file():
-                self._compute(dataset, todo, folder, key)
-        return FeatureStore(folder)
+        return build_store(
+            dataset,
+            splits,
+            folder,
+            key,
+            lambda device: self._extractor(dataset, folder, device),
+            image_size=self.image_size,
+            batch_size=256,
+        )
 
-    def _compute(self, dataset: VQADataset, splits: list[str], folder: Path, key: str) -> None:
-        started = time.perf_counter()
-        network, concepts = self._network(dataset, folder)
-        network.eval()
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-        network.to(device)
+    def _extractor(self, dataset: VQADataset, folder: Path, device: str) -> Network:
+        network = self._network(dataset, folder)[0].eval().to(device)
 
         def features(images: Tensor) -> Mapping[str, Tensor]:
             grid, pooled, logits = network(images.contiguous(memory_format=torch.channels_last))
             return {"grid": grid, "pooled": pooled, "concepts": logits.sigmoid()}
 
-        for split in splits:
-            images = dataset.split(split).require_images()
-            extract(
-                features,
-                images,
-                folder / split,
-                image_size=self.image_size,
-                batch_size=256,
-                device=device,
-            )
-        sizes = {"grid": self.width, "pooled": 2 * self.width, "concepts": len(concepts)}
-        (folder / "meta.json").write_text(json.dumps({"sizes": sizes, "key": key}))
-        seconds = time.perf_counter() - started
-        Console().print(f"image features: {folder} ({seconds:.0f} s)")
+        return features
 
     def _network(self, dataset: VQADataset, folder: Path) -> tuple[CompactCNN, ConceptVocabulary]:
         file = folder / "cnn.pt" if self.weights is None else Path(self.weights)
@@ -99,40 +85,50 @@ class ConceptFeatures:
         return self._train(dataset, file)
 
     def _train(self, dataset: VQADataset, file: Path) -> tuple[CompactCNN, ConceptVocabulary]:
-        train, val = dataset.split("train"), dataset.split("val")
+        train = dataset.split("train")
         texts = image_texts(train)
         concepts = ConceptVocabulary.build(texts, self.num_concepts, self.longest)
         Console().print(
             f"Training a concept predictor on {len(texts)} images and {len(concepts)} concepts "
-            "first (about 100 s for 4,000 images on 2 cores); it is kept for the next time."
+            "first (about 100 s for 4,000 images on 2 cores); it is kept for the next time.",
+            soft_wrap=True,
         )
-        with torch.random.fork_rng():
-            torch.manual_seed(self.seed)
-            network = self._untrained(len(concepts))
-            precision = train_concepts(
-                network,
-                (self._pixels(train, file), concepts.targets(texts)),
-                (self._pixels(val, file), concepts.targets(image_texts(val))),
-                file.parent,
-                epochs=self.epochs,
-                batch_size=self.batch_size,
-                learning_rate=self.learning_rate,
-                seed=self.seed,
-            )
-        draft = file.with_suffix(".draft")
+        # Everything is decoded before anything is trained: an unreadable file ends it here.
+        learn = self._pixels(train, file), concepts.targets(texts)
+        val = None if dataset.stages["val"] is None else dataset.split("val")
+        held_out = None
+        if val is not None:
+            held_out = self._pixels(val, file), concepts.targets(image_texts(val))
+        torch.manual_seed(self.seed)
+        network = self._untrained(len(concepts))
+        precision = train_concepts(
+            network,
+            learn,
+            held_out,
+            file.parent,
+            epochs=self.epochs,
+            batch_size=self.batch_size,
+            learning_rate=self.learning_rate,
+            seed=self.seed,
+        )
         content: dict[str, Any] = {
             "state_dict": network.cpu().state_dict(),
             "concepts": concepts.concepts,
             "val_map": precision,
         }
+        draft = file.with_suffix(".draft")
         torch.save(content, draft)
         draft.replace(file)
         for leftover in (*file.parent.glob("pixels_*.npy"), file.parent / "last.ckpt"):
             leftover.unlink(missing_ok=True)
-        Console().print(f"concept predictor: mean average precision {precision:.3f} on {val.name}")
+        if val is not None:
+            Console().print(
+                f"concept predictor: mean average precision {precision:.3f} on {val.name}",
+                soft_wrap=True,
+            )
         return network, concepts
 
-    def _pixels(self, split: Any, file: Path) -> Any:
+    def _pixels(self, split: VQASplit, file: Path) -> NDArray[np.uint8]:
         return pixels(
             split.require_images(), file.parent / f"pixels_{split.name}.npy", self.image_size
         )

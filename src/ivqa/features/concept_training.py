@@ -1,12 +1,14 @@
 """Training of the concept predictor."""
 
+import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytorch_lightning as pl
 import torch
-from pytorch_lightning.callbacks import ModelCheckpoint, RichProgressBar
+from numpy.typing import NDArray
+from pytorch_lightning.callbacks import Callback, ModelCheckpoint, RichProgressBar
 from torch import Tensor
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, Dataset
@@ -15,16 +17,29 @@ from torchmetrics.classification import MultilabelAveragePrecision
 from ivqa.features.compact_cnn import CompactCNN
 
 Batch = tuple[Tensor, Tensor]
+Labelled = tuple[NDArray[np.uint8], Tensor]
+"""Pixels (M, 3, H, W) uint8, and targets (M, C) of 0 and 1."""
+
+# Warnings about what is meant: resuming, judging after training, concepts absent from `held_out`.
+_EXPECTED = (".*exists and is not empty.*", ".*Skipping val loop.*", ".*No positive samples.*")
 
 
 class ConceptTraining(pl.LightningModule):
-    """Binary cross-entropy of every concept of an image; logs val/map, mean average precision."""
+    """Binary cross-entropy of every concept of an image; logs val/map, mean average precision.
 
-    def __init__(self, network: CompactCNN, learning_rate: float) -> None:
+    judged: (C,) bool, the concepts that the mean covers: one that no held-out image has would
+    count as 0, however good the network is.
+    """
+
+    judged: Tensor
+
+    def __init__(self, network: CompactCNN, learning_rate: float, judged: Tensor) -> None:
         super().__init__()
         self.network = network
         self.learning_rate = learning_rate
-        self.precision = MultilabelAveragePrecision(network.num_concepts, thresholds=100)
+        self.register_buffer("judged", judged)
+        # Exact, without bins: the probabilities of rare concepts all lie in the lowest one.
+        self.precision = MultilabelAveragePrecision(network.num_concepts, average="none")
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """The loss of pixels (B, 3, H, W) uint8 and targets (B, C)."""
@@ -39,7 +54,11 @@ class ConceptTraining(pl.LightningModule):
         logits = self._logits(pixels)
         self.log("val/loss", F.binary_cross_entropy_with_logits(logits, targets))
         self.precision.update(logits.sigmoid(), targets.int())
-        self.log("val/map", self.precision, prog_bar=True)
+
+    def on_validation_epoch_end(self) -> None:
+        """Logs the mean average precision."""
+        self.log("val/map", self.precision.compute()[self.judged].mean())
+        self.precision.reset()
 
     def configure_optimizers(self) -> Any:
         """Adam with one cycle of the learning rate (Smith 2018)."""
@@ -60,10 +79,23 @@ class ConceptTraining(pl.LightningModule):
         return self.network(images)[2]
 
 
+class _Order(Callback):
+    """Keeps the generator of the training order in the checkpoint: a resumed run draws on."""
+
+    def __init__(self, generator: torch.Generator) -> None:
+        self.generator = generator
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"generator": self.generator.get_state()}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.generator.set_state(state_dict["generator"])
+
+
 class _Images(Dataset[Batch]):
     """Whole batches at once: rows of the pixel array and of the targets."""
 
-    def __init__(self, pixels: np.ndarray, targets: Tensor) -> None:
+    def __init__(self, pixels: NDArray[np.uint8], targets: Tensor) -> None:
         self.pixels, self.targets = pixels, targets
 
     def __getitem__(self, index: int) -> Batch:
@@ -79,8 +111,8 @@ class _Images(Dataset[Batch]):
 
 def train_concepts(
     network: CompactCNN,
-    train: tuple[np.ndarray, Tensor],
-    val: tuple[np.ndarray, Tensor],
+    train: Labelled,
+    held_out: Labelled | None,
     folder: Path,
     *,
     epochs: int,
@@ -88,23 +120,23 @@ def train_concepts(
     learning_rate: float,
     seed: int,
 ) -> float:
-    """Trains `network` in place on (pixels, targets), going on from folder/last.ckpt if there.
+    """Trains `network` in place, going on after the last whole epoch of folder/last.ckpt if there.
 
-    Returns the mean average precision on `val`.
+    Killed and resumed, it ends with the weights of an undisturbed run. Returns the mean average
+    precision on `held_out`, NaN without it.
     """
-    module = ConceptTraining(network.to(memory_format=torch.channels_last), learning_rate)
+    judged = torch.ones(network.num_concepts, dtype=torch.bool)
+    if held_out is not None:
+        judged = held_out[1].any(dim=0)
+    module = ConceptTraining(network.to(memory_format=torch.channels_last), learning_rate, judged)
+    generator = torch.Generator().manual_seed(seed)
     loader = DataLoader(
         _Images(*train),
         batch_size=batch_size,
         shuffle=True,
         drop_last=len(train[1]) > batch_size,
         collate_fn=_as_is,  # type: ignore[arg-type]
-        generator=torch.Generator().manual_seed(seed),
-    )
-    held_out = DataLoader(
-        _Images(*val),
-        batch_size=256,
-        collate_fn=_as_is,  # type: ignore[arg-type]
+        generator=generator,
     )
     trainer = pl.Trainer(
         max_epochs=epochs,
@@ -112,18 +144,32 @@ def train_concepts(
         devices=1,
         logger=False,
         callbacks=[
-            ModelCheckpoint(folder, filename="last", enable_version_counter=False),
+            ModelCheckpoint(
+                folder,
+                filename="last",
+                enable_version_counter=False,
+                save_on_train_epoch_end=True,
+            ),
+            _Order(generator),
             RichProgressBar(leave=False),
         ],
-        check_val_every_n_epoch=max(1, epochs // 2),
-        num_sanity_val_steps=0,
         enable_model_summary=False,
     )
     last = folder / "last.ckpt"
-    trainer.fit(module, loader, held_out, ckpt_path=str(last) if last.is_file() else None)
-    if trainer.interrupted:
-        raise KeyboardInterrupt
-    return float(trainer.callback_metrics.get("val/map", float("nan")))
+    with warnings.catch_warnings():
+        for message in _EXPECTED:
+            warnings.filterwarnings("ignore", message=message)
+        trainer.fit(module, loader, ckpt_path=last if last.is_file() else None)
+        if trainer.interrupted:
+            raise KeyboardInterrupt
+        if held_out is None:
+            return float("nan")
+        judge = DataLoader(
+            _Images(*held_out),
+            batch_size=256,
+            collate_fn=_as_is,  # type: ignore[arg-type]
+        )
+        return float(trainer.validate(module, judge, verbose=False)[0]["val/map"])
 
 
 def _as_is(batch: Batch) -> Batch:

@@ -39,17 +39,18 @@ class ConceptVocabulary:
         """The `size` concepts of at most `longest` words that most images have.
 
         texts: of each image. min_images: rarer concepts cannot be learnt and are left out.
-        Raises ValueError where no concept is that frequent.
+        Raises ValueError where fewer than two concepts are that frequent.
         """
         counts = Counter(
             concept for captions in texts for concept in _concepts_of(captions, longest)
         )
         ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         kept = [concept for concept, count in ranked[:size] if count >= min_images]
-        if not kept:
+        if len(kept) < 2:
             raise ValueError(
-                f"no word occurs with at least {min_images} images, so there is no concept to "
-                "learn; give captions_SPLIT.json or more data, or choose a backbone for features="
+                f"fewer than two words occur with at least {min_images} images, so there are no "
+                "concepts to learn; give captions_SPLIT.json or more data, or choose a backbone "
+                "for features="
             )
         return cls(kept)
 

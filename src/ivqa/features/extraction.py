@@ -2,20 +2,30 @@
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import torch
+from filelock import FileLock
+from numpy.typing import NDArray
 from PIL import Image
+from rich.console import Console
 from rich.progress import track
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, get_worker_info
 
+from ivqa.data.dataset import VQADataset
 from ivqa.data.images import ImageFiles
+from ivqa.features.store import FeatureStore
 
 Network = Callable[[Tensor], Mapping[str, Tensor]]
 """Images (B, 3, H, W), RGB in [0, 1] -> features by name, each with B rows."""
+
+_DECODERS = min(8, os.cpu_count() or 1)  # threads: Pillow decodes and resizes outside the GIL
 
 
 class ResizedImages(Dataset[Tensor]):
@@ -30,8 +40,60 @@ class ResizedImages(Dataset[Tensor]):
             picture = picture.resize((self.size, self.size), Image.Resampling.BILINEAR)
         return torch.from_numpy(np.array(picture)).permute(2, 0, 1)
 
+    def __getitems__(self, indices: list[int]) -> list[Tensor]:
+        """A batch, decoded by threads; in a worker process by that process alone."""
+        if get_worker_info() is not None:
+            return [self[index] for index in indices]
+        with ThreadPoolExecutor(_DECODERS) as pool:
+            return list(pool.map(self.__getitem__, indices))
+
     def __len__(self) -> int:
         return len(self.images) - self.start
+
+
+def build_store(
+    dataset: VQADataset,
+    splits: Sequence[str],
+    folder: Path,
+    key: str,
+    make_network: Callable[[str], Network],
+    *,
+    image_size: int,
+    batch_size: int,
+    num_workers: int = 0,
+) -> FeatureStore:
+    """The store of `splits` in `folder`: what is not there yet is computed, by one process.
+
+    splits: stages or split names. make_network: called with the device, only if there is
+    something to compute, and after it is known that all the splits have images.
+    """
+    names = list(dict.fromkeys(dataset.name_of(split) for split in splits))
+    folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder / ".lock"):
+        todo = [name for name in names if not (folder / name / "done").is_file()]
+        if todo:
+            started = time.perf_counter()
+            images = {name: dataset.split(name).require_images() for name in todo}
+            device = "cuda" if torch.cuda.is_available() else "cpu"
+            # What follows must not depend on whether the features were found or computed.
+            with torch.random.fork_rng(range(torch.cuda.device_count())):
+                network = make_network(device)
+                for name in todo:
+                    extract(
+                        network,
+                        images[name],
+                        folder / name,
+                        image_size=image_size,
+                        batch_size=batch_size,
+                        num_workers=num_workers,
+                        device=device,
+                    )
+            seconds = time.perf_counter() - started
+            Console().print(f"image features: {folder} ({seconds:.0f} s)", soft_wrap=True)
+        if not (folder / "meta.json").is_file():
+            meta = {"sizes": _sizes(folder / names[0]), "key": key}
+            _write(folder / "meta.json", json.dumps(meta))
+    return FeatureStore(folder)
 
 
 def extract(
@@ -46,14 +108,15 @@ def extract(
 ) -> None:
     """Writes the features of all images into `folder`, going on where an earlier call stopped.
 
-    Raises ValueError naming the image whose file cannot be read or whose features are not finite.
+    Raises ValueError naming the image whose file cannot be read or whose features are not finite,
+    or where the disk has no room for the features.
     """
     if (folder / "done").is_file():
         return
     folder.mkdir(parents=True, exist_ok=True)
     progress = folder / "progress.json"
     start = json.loads(progress.read_text())["images"] if progress.is_file() else 0
-    arrays: dict[str, np.memmap] = {}
+    arrays: dict[str, NDArray[np.float16]] = {}
     batches = DataLoader(
         ResizedImages(images, image_size, start), batch_size=batch_size, num_workers=num_workers
     )
@@ -65,43 +128,62 @@ def extract(
             for name, value in features.items():
                 _check_finite(name, value, images, start)
                 if name not in arrays:
-                    arrays[name] = _array(folder, name, (len(images), *value.shape[1:]))
+                    shape = (len(images), *value.shape[1:])
+                    arrays[name] = _array(folder / f"{name}.npy", shape, resumed=start > 0)
                 arrays[name][start:end] = value.half().cpu().numpy()
-                arrays[name].flush()
+                arrays[name].flush()  # type: ignore[attr-defined]
             start = end
             _write(progress, json.dumps({"images": start}))
     np.save(folder / "ids.npy", images.ids)
     _write(folder / "done", "")
 
 
-def pixels(images: ImageFiles, file: Path, size: int) -> np.ndarray:
+def pixels(images: ImageFiles, file: Path, size: int) -> NDArray[np.uint8]:
     """All images as one memory-mapped uint8 array (M, 3, size, size), decoded once into `file`."""
     if not file.is_file():
         draft = file.with_name(f".{file.name}.{os.getpid()}.npy")
         array = np.lib.format.open_memmap(
             draft, mode="w+", dtype=np.uint8, shape=(len(images), 3, size, size)
         )
-        for row, picture in enumerate(_each(images, size)):
-            array[row] = picture
+        for start, pictures in _decoded(images, size):
+            array[start : start + len(pictures)] = pictures
         array.flush()
         draft.replace(file)
     return np.load(file, mmap_mode="r")
 
 
-def _each(images: ImageFiles, size: int) -> Iterator[np.ndarray]:
-    resized = ResizedImages(images, size)
-    rows = range(len(resized))
-    for row in track(rows, description=f"reading {len(rows)} images", transient=True):
-        yield resized[row].numpy()
+def _decoded(images: ImageFiles, size: int) -> Iterator[tuple[int, NDArray[np.uint8]]]:
+    chunk = 256
+    batches = DataLoader(ResizedImages(images, size), batch_size=chunk)
+    label = f"reading {len(images)} images"
+    for number, batch in enumerate(track(batches, description=label, transient=True)):
+        yield number * chunk, batch.numpy()
 
 
-def _array(folder: Path, name: str, shape: tuple[int, ...]) -> np.memmap:
-    file = folder / f"{name}.npy"
-    if file.is_file():
-        array = np.lib.format.open_memmap(file, mode="r+")
-        if array.shape == shape:
-            return array
+def _array(file: Path, shape: tuple[int, ...], *, resumed: bool) -> NDArray[np.float16]:
+    if resumed:
+        array = np.lib.format.open_memmap(file, mode="r+") if file.is_file() else None
+        if array is None or array.shape != shape:
+            found = "missing" if array is None else f"of shape {array.shape}, not {shape}"
+            raise ValueError(
+                f"{file} is {found}, although a part of it was written before; delete "
+                f"{file.parent} to compute these features again"
+            )
+        return array
+    # A memory map on a full disk ends the process with a bus error: better to look first.
+    wanted, free = 2 * int(np.prod(shape)), shutil.disk_usage(file.parent).free
+    if wanted > free:
+        raise ValueError(
+            f"{file} needs {wanted / 1e9:.1f} GB and its disk has {free / 1e9:.1f} GB left; "
+            "make room, set artifacts= to another disk, or choose a smaller features.image_size"
+        )
     return np.lib.format.open_memmap(file, mode="w+", dtype=np.float16, shape=shape)
+
+
+def _sizes(folder: Path) -> dict[str, int]:
+    """Last dimension of every feature of a finished split."""
+    files = [file for file in sorted(folder.glob("*.npy")) if file.stem != "ids"]
+    return {file.stem: int(np.load(file, mmap_mode="r").shape[-1]) for file in files}
 
 
 def _check_finite(name: str, value: Tensor, images: ImageFiles, start: int) -> None:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -42,6 +43,10 @@ class FeatureStore:
         """float32 features of the rows, by name: grid (M, L, d), pooled (M, d), concepts (M, C)."""
         arrays = self._split(split)[2]
         return {name: torch.from_numpy(arrays[name][rows]).float() for name in names}
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Each process maps the files itself; pickled, a memory map becomes all of its content.
+        return {**vars(self), "_open": {}}
 
     def _split(self, split: str) -> tuple[NDArray[np.int64], NDArray[np.int64], Mapping]:
         if split not in self._open:

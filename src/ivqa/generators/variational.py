@@ -21,12 +21,38 @@ from ivqa.text.vocabulary import Tokens
 _SMALLEST_SCALE = 1e-6
 
 
+class JointTerm(nn.Module):
+    """W_J (tanh(U f_I) * tanh(V a)), what image and answer say together: (B, d_h).
+
+    A low-rank bilinear term as in MLB (Kim et al. 2017). Which thing is the red one depends on the
+    answer and on the image at once, and a sum of the two cannot say it.
+    """
+
+    def __init__(
+        self,
+        *,
+        feature_sizes: Mapping[str, int],
+        answer_size: int,
+        joint_size: int,
+        hidden_size: int,
+    ) -> None:
+        super().__init__()
+        self.image = ImageEncoder(feature_sizes=feature_sizes, size=joint_size)
+        self.answer = nn.Linear(answer_size, joint_size)
+        self.output = nn.Linear(joint_size, hidden_size, bias=False)
+
+    def forward(self, images: ImageBatch, encoded: Tensor) -> Tensor:
+        """The term for B samples; encoded: their answers (B, d_a)."""
+        return self.output(self.image(images).tanh() * self.answer(encoded).tanh())
+
+
 class VariationalGenerator(QuestionGenerator):
     """p(q | z, I, a) with q(z | I, q).
 
     num_words, num_answer_words: vocabulary sizes with specials. feature_sizes: the global image
     features that form f_I. The sizes are the paper's where it gives them; the latent size it does
-    not give. The encoder reads the decoder's word embedding, as in the published code; the two
+    not give. joint_size: 0 is the paper's h_0; above 0 a `JointTerm` of that rank is added to it.
+    The encoder reads the decoder's word embedding, as in the published code; the two
     W_I are two matrices.
     """
 
@@ -40,6 +66,7 @@ class VariationalGenerator(QuestionGenerator):
         hidden_size: int = 512,
         answer_size: int = 512,
         latent_size: int = 64,
+        joint_size: int = 0,
         word_dropout: float = 0.0,
         dropout: float = 0.5,
     ) -> None:
@@ -67,13 +94,22 @@ class VariationalGenerator(QuestionGenerator):
         self.decoder_image = ImageEncoder(feature_sizes=feature_sizes, size=hidden_size)
         self.decoder_answer = nn.Linear(answer_size, hidden_size, bias=False)
         self.decoder_latent = nn.Linear(latent_size, hidden_size, bias=False)
+        self.joint: JointTerm | None = None
+        if joint_size:
+            self.joint = JointTerm(
+                feature_sizes=feature_sizes,
+                answer_size=answer_size,
+                joint_size=joint_size,
+                hidden_size=hidden_size,
+            )
 
     def conditions(self, images: ImageBatch, answer: Tokens) -> Conditions:
         """W_I f_I + W_a a for the decoder and W_I f_I for the encoder."""
-        return Conditions(
-            decoder=self.decoder_image(images) + self.decoder_answer(self.answer_encoder(answer)),
-            encoder=self.encoder_image(images),
-        )
+        encoded = self.answer_encoder(answer)
+        hidden = self.decoder_image(images) + self.decoder_answer(encoded)
+        if self.joint is not None:
+            hidden = hidden + self.joint(images, encoded)
+        return Conditions(decoder=hidden, encoder=self.encoder_image(images))
 
     def initial_hidden(self, conditions: Conditions, z: Tensor | None) -> Tensor:
         """h_0 = W_z z + W_I f_I + W_a a, (N, d_h)."""

@@ -3,15 +3,24 @@
 from ivqa.metrics.bleu import bleu
 from ivqa.metrics.captions import CaptionMetrics, caption_metrics
 from ivqa.metrics.cider import CiderStatistics, cider, cider_scores
-from ivqa.metrics.diversity import question_diversity
+from ivqa.metrics.diversity import QuestionDiversity, question_diversity, self_bleu
 from ivqa.metrics.meteor import meteor_nltk, meteor_stages
-from ivqa.metrics.oracle_consistency import VERDICTS, oracle_consistency, verdict
+from ivqa.metrics.oracle_consistency import (
+    VERDICTS,
+    JudgementLike,
+    OracleConsistency,
+    oracle_consistency,
+    verdict,
+)
 from ivqa.metrics.rouge_l import rouge_l
 
 __all__ = [
     "VERDICTS",
     "CaptionMetrics",
     "CiderStatistics",
+    "JudgementLike",
+    "OracleConsistency",
+    "QuestionDiversity",
     "bleu",
     "caption_metrics",
     "cider",
@@ -21,5 +30,6 @@ __all__ = [
     "oracle_consistency",
     "question_diversity",
     "rouge_l",
+    "self_bleu",
     "verdict",
 ]

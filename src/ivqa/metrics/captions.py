@@ -1,63 +1,44 @@
 """The seven linguistic metrics of the iVQA benchmark, accumulated over batches and processes."""
 
+import warnings
 from collections.abc import Sequence
 
-import torch
-from torch import Tensor
-from torchmetrics import Metric
-
 from ivqa.metrics.bleu import bleu
-from ivqa.metrics.cider import cider
+from ivqa.metrics.cider import FEWEST_PAIRS, cider
 from ivqa.metrics.meteor import meteor_nltk
+from ivqa.metrics.ngrams import require_pairs
 from ivqa.metrics.rouge_l import rouge_l
-
-_SEPARATOR = 0  # no text contains it
-_PAIR_END = 1
+from ivqa.metrics.text_state import TextMetric
 
 
-class CaptionMetrics(Metric):
+class CaptionMetrics(TextMetric):
     """BLEU-1..4, ROUGE-L, CIDEr-D and METEOR (NLTK) of questions against references.
 
-    CIDEr's document frequencies are those of all references seen, so the metric keeps the texts:
-    as bytes in one tensor, which is what processes can exchange.
+    CIDEr's document frequencies are those of all references seen, so the metric keeps the texts;
+    the warning that these are few comes once a metric, not once an epoch.
 
     >>> metric = CaptionMetrics()
-    >>> metric.update(["What color is the cat?"], [["What color is the cat?"]])
-    >>> round(metric.compute()["bleu1"], 3)
-    1.0
+    >>> questions = [f"What color is cat {number}?" for number in range(50)]
+    >>> metric.update(questions, [[question] for question in questions])
+    >>> {name: round(value, 3) for name, value in metric.compute().items() if name != "meteor"}
+    {'cider': 10.0, 'bleu1': 1.0, 'bleu2': 1.0, 'bleu3': 1.0, 'bleu4': 1.0, 'rouge_l': 1.0}
     """
 
-    full_state_update = False
-    texts: Tensor | list[Tensor]
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.add_state("texts", [], dist_reduce_fx="cat")
+    _warned = False
 
     def update(self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> None:
-        """Adds P hypotheses, each with its references."""
-        if len(hypotheses) != len(references):
-            raise ValueError(
-                f"{len(hypotheses)} hypotheses for {len(references)} lists of references; "
-                "give one list a hypothesis"
-            )
-        assert isinstance(self.texts, list)
-        data = bytearray()
-        for hypothesis, texts in zip(hypotheses, references, strict=True):
-            for text in (hypothesis, *texts):
-                data += text.encode() + bytes([_SEPARATOR])
-            data.append(_PAIR_END)
-        self.texts.append(torch.frombuffer(data, dtype=torch.uint8).clone().to(self.device))
+        """Adds P hypotheses, each with its references; raises ValueError where they differ."""
+        require_pairs(hypotheses, references)
+        self._add([(text, *texts) for text, texts in zip(hypotheses, references, strict=True)])
 
     def compute(self) -> dict[str, float]:
         """The metrics by name: bleu1..4, rouge_l, meteor in [0, 1], cider in [0, 10]."""
-        whole = torch.cat(self.texts) if isinstance(self.texts, list) else self.texts
-        pairs = [
-            [text.decode() for text in pair.split(bytes([_SEPARATOR]))[:-1]]
-            for pair in whole.cpu().numpy().tobytes().split(bytes([_PAIR_END]))[:-1]
-        ]
-        hypotheses, references = [pair[0] for pair in pairs], [pair[1:] for pair in pairs]
-        return caption_metrics(hypotheses, references)
+        pairs = self._groups()
+        with warnings.catch_warnings():
+            if self._warned:
+                warnings.filterwarnings("ignore", message="CIDEr of")
+            self._warned = self._warned or len(pairs) < FEWEST_PAIRS
+            return caption_metrics([pair[0] for pair in pairs], [pair[1:] for pair in pairs])
 
 
 def caption_metrics(

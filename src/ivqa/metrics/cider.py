@@ -12,15 +12,19 @@ from ivqa.metrics.ngrams import Corpus, NGram, NGramIndex
 from ivqa.text.tokens import tokenise
 
 _SIGMA = 6.0
-_FEWEST_PAIRS = 50
+FEWEST_PAIRS = 50
 
 
 @dataclass(frozen=True)
 class CiderStatistics:
-    """In how many of `documents` references sets each n-gram (n = 1..4) occurs."""
+    """In how many of `documents` sets of references each n-gram (n = 1..4) occurs."""
 
     frequency: Mapping[NGram, int]
     documents: int
+
+    def __post_init__(self) -> None:
+        if self.documents < 1:
+            raise ValueError(f"CIDEr statistics need at least 1 document, not {self.documents}")
 
     @classmethod
     def of(cls, references: Sequence[Sequence[str]]) -> "CiderStatistics":
@@ -61,10 +65,10 @@ def cider_scores(
 ) -> np.ndarray:
     """CIDEr-D of every pair, (P,); see `cider`."""
     corpus = Corpus.of(hypotheses, references)
-    if statistics is None and len(hypotheses) < _FEWEST_PAIRS:
+    if statistics is None and len(hypotheses) < FEWEST_PAIRS:
         warnings.warn(
             f"CIDEr of {len(hypotheses)} pairs: document frequencies of fewer than "
-            f"{_FEWEST_PAIRS} references say little; pass statistics of a corpus",
+            f"{FEWEST_PAIRS} references say little; pass statistics of a corpus",
             stacklevel=2,
         )
     statistics = CiderStatistics.of(references) if statistics is None else statistics

@@ -5,7 +5,11 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from ivqa.metrics.ngrams import NGramIndex
+from ivqa.metrics.text_state import TextMetric
 from ivqa.text.tokens import tokenise
+
+_SELF_BLEU_PAIRS = 100  # bounds the time on large test sets
+_TINY = 1e-15  # keeps the logarithm of no match finite; as in BLEU
 
 
 def question_diversity(
@@ -13,32 +17,104 @@ def question_diversity(
 ) -> dict[str, float]:
     """Diversity of the questions sampled for each of P (image, answer) pairs.
 
-    unique: distinct questions a pair, mean (U# of [iVQA]). novel: share of all distinct questions
-    that are not among the training questions; absent without these. distinct_1, distinct_2:
-    distinct words and bigrams of a pair's questions per word and bigram, mean (Li et al. 2016).
+    unique_of_n (also `unique`): distinct questions a pair, mean (U# of [iVQA]). novel: share of
+    all distinct questions that are not among the training questions, NaN without these.
+    distinct_1, distinct_2: distinct words and bigrams of a pair's questions per word and bigram,
+    mean over pairs (Li et al. 2016). self_bleu4: mean `self_bleu` of at most 100 pairs (Zhu et al.
+    2018), NaN where no pair has two questions; low means various.
     Questions are compared as words: case and punctuation do not count.
+    Raises ValueError without a pair.
 
     >>> scores = question_diversity([["Is it red?", "is it red", "Is it blue?"]], ["Is it red?"])
-    >>> scores["unique"], scores["novel"], round(scores["distinct_1"], 3)
+    >>> scores["unique_of_n"], scores["novel"], round(scores["distinct_1"], 3)
     (2.0, 0.5, 0.444)
     """
     if not questions_by_pair:
         raise ValueError("diversity needs the questions of at least one pair")
     tokenised = [[tuple(tokenise(text)) for text in texts] for texts in questions_by_pair]
     distinct = [set(questions) for questions in tokenised]
-    scores = {"unique": float(np.mean([len(questions) for questions in distinct]))}
+    unique = float(np.mean([len(questions) for questions in distinct]))
+    scores = {"unique_of_n": unique, "unique": unique, "novel": float("nan")}
     if training_questions:
         known = {tuple(tokenise(text)) for text in training_questions}
         asked = set().union(*distinct)
         scores["novel"] = len(asked - known) / max(len(asked), 1)
     for order in (1, 2):
-        scores[f"distinct_{order}"] = float(
-            np.mean([_distinct_share(questions, order) for questions in tokenised])
-        )
+        shares = [_distinct_share(questions, order) for questions in tokenised]
+        scores[f"distinct_{order}"] = float(np.mean(shares))
+    several = [questions for questions in tokenised if len(questions) > 1]
+    # Evenly spread, so that the value is no matter of luck.
+    chosen = np.linspace(0, len(several) - 1, min(len(several), _SELF_BLEU_PAIRS)).astype(int)
+    values = [self_bleu(several[at]).mean() for at in chosen]
+    scores["self_bleu4"] = float(np.mean(values)) if values else float("nan")
     return scores
+
+
+def self_bleu(questions: Sequence[Sequence[str]]) -> np.ndarray:
+    """BLEU-4 of each of n >= 2 tokenised questions against the n - 1 others, (n,) in [0, 1].
+
+    A question shorter than four words has no n-grams of the highest orders; its mean is over the
+    orders it has (Post 2018: effective order), so that copies score 1 whatever their length.
+    Raises ValueError for fewer than two questions.
+
+    >>> self_bleu([["is", "it", "red"], ["is", "it", "red"], ["why"]]).round(3)
+    array([1., 1., 0.])
+    """
+    if len(questions) < 2:
+        raise ValueError(f"self-BLEU needs at least 2 questions of a pair, not {len(questions)}")
+    lengths = np.array([len(words) for words in questions])
+    log_precision = np.zeros(len(questions))
+    for order in range(1, 5):
+        counts = NGramIndex(order).counts(questions).toarray()  # (n, n-grams)
+        highest = np.sort(counts, axis=0)[-2:]
+        # The most among the others: the second most where this question itself has the most.
+        allowed = np.where(counts == highest[1], highest[0], highest[1])
+        correct = np.minimum(counts, allowed).sum(axis=1)
+        total = np.maximum(lengths - order + 1, 0)
+        log_precision += np.where(total > 0, np.log((correct + _TINY) / np.maximum(total, 1)), 0)
+    precision = np.exp(log_precision / np.clip(lengths, 1, 4))
+    return precision * _brevity(lengths, _closest_other(lengths))
+
+
+def _closest_other(lengths: np.ndarray) -> np.ndarray:
+    """For each length the closest of the other ones, of two equally close ones the shorter."""
+    distance = np.abs(lengths[:, None] - lengths[None, :])
+    rank = distance * (lengths.max() + 1) + lengths[None, :]
+    np.fill_diagonal(rank, rank.max() + 1)
+    closest: np.ndarray = lengths[rank.argmin(axis=1)]
+    return closest
+
+
+def _brevity(lengths: np.ndarray, closest: np.ndarray) -> np.ndarray:
+    penalty = np.exp(np.minimum(0, 1 - closest / np.maximum(lengths, 1)))
+    return np.where(lengths > 0, penalty, closest == 0)
 
 
 def _distinct_share(questions: Sequence[Sequence[str]], order: int) -> float:
     index = NGramIndex(order)
     counts = index.counts(questions)
     return len(index.numbers) / max(counts.sum(), 1)
+
+
+class QuestionDiversity(TextMetric):
+    """`question_diversity` accumulated over batches and processes.
+
+    training_questions: what `novel` compares with.
+
+    >>> metric = QuestionDiversity(["Is it red?"])
+    >>> metric.update([["Is it red?", "Is it blue?"]])
+    >>> metric.compute()["novel"]
+    0.5
+    """
+
+    def __init__(self, training_questions: Collection[str] = ()) -> None:
+        super().__init__()
+        self.training_questions = training_questions
+
+    def update(self, questions_by_pair: Sequence[Sequence[str]]) -> None:
+        """Adds the questions of P pairs, all of a pair at once."""
+        self._add(questions_by_pair)
+
+    def compute(self) -> dict[str, float]:
+        """The measures by name; see `question_diversity`."""
+        return question_diversity(self._groups(), self.training_questions)

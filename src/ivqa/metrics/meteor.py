@@ -8,6 +8,7 @@ from nltk.corpus import wordnet
 from nltk.stem import PorterStemmer
 from nltk.translate.meteor_score import meteor_score
 
+from ivqa.metrics.ngrams import require_pairs
 from ivqa.text.tokens import tokenise
 
 
@@ -33,11 +34,7 @@ def meteor_nltk(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) 
     these values with each other only. `meteor_stages` says which stages ran.
     Raises ValueError where the two sides do not match.
     """
-    if len(hypotheses) != len(references):
-        raise ValueError(
-            f"{len(hypotheses)} hypotheses for {len(references)} lists of references; "
-            "give one list a hypothesis"
-        )
+    require_pairs(hypotheses, references)
     synonyms = _synonyms()
     scores: dict[tuple[str, ...], float] = {}  # generators repeat themselves
     total = 0.0
@@ -49,7 +46,7 @@ def meteor_nltk(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) 
                 words, tokenise(hypothesis), stemmer=_STEMMER, wordnet=synonyms
             )
         total += scores[key]
-    return total / max(len(hypotheses), 1)
+    return total / len(hypotheses)
 
 
 def meteor_stages() -> tuple[str, ...]:

@@ -46,16 +46,9 @@ class Corpus:
     def of(cls, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> "Corpus":
         """Tokenises both sides.
 
-        Raises ValueError where they differ in number or a hypothesis has no reference.
+        Raises ValueError as `require_pairs`.
         """
-        if len(hypotheses) != len(references):
-            raise ValueError(
-                f"{len(hypotheses)} hypotheses for {len(references)} lists of references; "
-                "give one list a hypothesis"
-            )
-        for pair, texts in enumerate(references):
-            if isinstance(texts, str) or not texts:
-                raise ValueError(f"pair {pair}: references must be a non-empty list, not {texts!r}")
+        require_pairs(hypotheses, references)
         return cls(
             [tokenise(text) for text in hypotheses],
             [tokenise(text) for texts in references for text in texts],
@@ -74,3 +67,17 @@ def row_maximum(matrix: csr_matrix, owner: np.ndarray, rows: int) -> csr_matrix:
     kept, values = pairs[last], data[last]
     index = (kept // max(matrix.shape[1], 1), kept % max(matrix.shape[1], 1))
     return csr_matrix((values, index), shape=(rows, matrix.shape[1]))
+
+
+def require_pairs(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> None:
+    """Raises ValueError unless every one of at least one hypothesis has a list of references."""
+    if len(hypotheses) != len(references):
+        raise ValueError(
+            f"{len(hypotheses)} hypotheses for {len(references)} lists of references; "
+            "give one list a hypothesis"
+        )
+    if not hypotheses:
+        raise ValueError("linguistic metrics need at least one hypothesis; there is none")
+    for pair, texts in enumerate(references):
+        if isinstance(texts, str) or not texts:
+            raise ValueError(f"pair {pair}: references must be a non-empty list, not {texts!r}")

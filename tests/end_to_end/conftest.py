@@ -1,0 +1,90 @@
+"""The commands as a user runs them, on data small enough for seconds."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hydra.core.global_hydra import GlobalHydra
+
+import ivqa.experiment
+from ivqa.data.scenes import generate_scenes
+
+PROJECT = Path(__file__).parents[2]
+# A model and features that learn in seconds; what they learn is tested elsewhere.
+TINY = [
+    "features.image_size=32",
+    "features.width=16",
+    "features.epochs=1",
+    "model.epochs=3",
+    "model.module.network.embedding_size=16",
+    "model.module.network.hidden_size=16",
+    "batch_size=16",
+]
+TINY_BENCHMARK = ["model.benchmark.num_latents=2", "model.benchmark.num_samples=3"]
+
+Run = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture(scope="session")
+def tiny_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("data") / "tiny"
+    sizes = {"train": 40, "val": 10}
+    return generate_scenes(root, images=sizes, workers=1, progress=False)
+
+
+@pytest.fixture
+def root(tiny_root: Path, tmp_path: Path) -> Path:
+    """A copy that a test may spoil."""
+    return Path(shutil.copytree(tiny_root, tmp_path / "root"))
+
+
+@pytest.fixture(scope="session")
+def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("artifacts")
+
+
+@pytest.fixture
+def run(
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    artifacts: Path,
+) -> Run:
+    """Runs a command in this process; returns its exit status and all that it printed."""
+
+    def call(command: str, *overrides: str) -> tuple[int, str]:
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setenv("IVQA_ARTIFACTS", str(artifacts))
+        monkeypatch.setattr(sys, "argv", [f"{command}.py", *overrides])
+        GlobalHydra.instance().clear()
+        status = 0
+        try:
+            task = getattr(ivqa.experiment, command)
+            ivqa.experiment.entry_point(task, conf_dir=PROJECT / "conf", config_name=command)
+        except SystemExit as stop:
+            status = int(stop.code or 0)
+        printed = capfd.readouterr()
+        return status, printed.out + printed.err
+
+    return call
+
+
+def start(command: str, *overrides: str, cwd: Path, artifacts: Path) -> subprocess.Popen[str]:
+    """Starts a command as a process of its own."""
+    return subprocess.Popen(
+        [sys.executable, str(PROJECT / f"{command}.py"), *overrides],
+        cwd=cwd,
+        env={**os.environ, "IVQA_ARTIFACTS": str(artifacts)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def metrics_of(run_dir: Path) -> dict[str, float]:
+    return json.loads((run_dir / "metrics.json").read_text())

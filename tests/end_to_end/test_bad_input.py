@@ -1,0 +1,142 @@
+"""What a mistake says: one sentence that names it and its remedy, before anything trains."""
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from .conftest import TINY, Run
+
+
+def _edit(file: Path, change: Callable[[dict], None]) -> None:
+    content = json.loads(file.read_text())
+    change(content)
+    file.write_text(json.dumps(content))
+
+
+def _truncate(root: Path) -> None:
+    file = root / "questions_train.json"
+    file.write_text(file.read_text()[:1000])
+
+
+def _duplicate(root: Path) -> None:
+    _edit(root / "questions_train.json", lambda c: c["questions"].append(c["questions"][0]))
+
+
+def _orphan(root: Path) -> None:
+    _edit(root / "questions_train.json", lambda c: c["questions"].pop(0))
+
+
+def _no_answers(root: Path) -> None:
+    _edit(root / "annotations_train.json", lambda c: c["annotations"][0].update(answers=[]))
+
+
+def _empty(root: Path) -> None:
+    _edit(root / "questions_val.json", lambda c: c.update(questions=[]))
+    _edit(root / "annotations_val.json", lambda c: c.update(annotations=[]))
+
+
+def _missing_image(root: Path) -> None:
+    next((root / "images" / "train").iterdir()).unlink()
+
+
+def _no_image(root: Path) -> None:
+    picture = next((root / "images" / "train").iterdir())
+    picture.with_suffix(".jpg").write_text("no picture")
+    picture.unlink()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "expected"),
+    [
+        (_truncate, ["questions_train.json", "JSON"]),
+        (_duplicate, ["questions_train.json", "101", "question_id"]),
+        (_orphan, ["annotations_train.json", "question"]),
+        (_no_answers, ["annotations_train.json", "answers"]),
+        (_empty, ["questions_val.json", "empty"]),
+        (_missing_image, ["image", "no file"]),
+        (_no_image, [".jpg"]),
+    ],
+)
+def test_spoilt_data(
+    spoil: Callable[[Path], None], expected: list[str], run: Run, root: Path, tmp_path: Path
+) -> None:
+    spoil(root)
+    output = tmp_path / "run"
+    status, printed = run(
+        "train", "data=vqa_json", f"data.root={root}", *TINY, f"output_dir={output}"
+    )
+    assert status == 1
+    assert "Traceback" not in printed
+    assert printed.count("error:") == 1
+    for word in expected:
+        assert word in printed
+    assert not (output / "checkpoints").exists()
+
+
+@pytest.mark.parametrize(
+    ("overrides", "expected"),
+    [
+        (["data.val=valid"], ["valid", "train"]),
+        (["trainer.max_epoch=3"], ["did you mean trainer.max_epochs"]),
+        (["+model.module.network.latent_sizes=3"], ["nothing reads", "did you mean latent_size"]),
+        (["+typo=1"], ["nothing reads typo"]),
+        (["features=none"], ["features=none", "concepts"]),
+        (["model.image_features=[grids]"], ["grids", "offer"]),
+        (["data.root=nowhere"], ["nowhere"]),
+        (["model.module._target_=ivqa.Nothing"], ["cannot be imported"]),
+    ],
+)
+def test_mistaken_overrides(
+    overrides: list[str], expected: list[str], run: Run, tiny_root: Path
+) -> None:
+    status, printed = run("train", "data=vqa_json", f"data.root={tiny_root}", *TINY, *overrides)
+    assert status == 1
+    assert "Traceback" not in printed
+    assert printed.count("error:") == 1
+    for word in expected:
+        assert word in printed
+
+
+def test_mistaken_checkpoints(run: Run, tiny_root: Path, tmp_path: Path) -> None:
+    data = ["data=vqa_json", f"data.root={tiny_root}", *TINY]
+    (tmp_path / "broken.ckpt").write_bytes(b"no checkpoint")
+    for ckpt, expected in (
+        ("none", "needs trained weights"),
+        ("absent.ckpt", "there is no checkpoint absent.ckpt"),
+        ("broken.ckpt", "broken.ckpt is not a readable checkpoint"),
+    ):
+        status, printed = run("evaluate", *data, f"ckpt={ckpt}")
+        assert status == 1
+        assert expected in printed.replace("\n", " ")
+        assert "Traceback" not in printed
+
+
+def test_a_checkpoint_of_another_model_is_refused(
+    run: Run, tiny_root: Path, tmp_path: Path
+) -> None:
+    data = ["data=vqa_json", f"data.root={tiny_root}", *TINY]
+    assert run("train", "model=ivqa_image_only", *data, "output_dir=run")[0] == 0
+    ckpt = "run/checkpoints/best.ckpt"
+    status, printed = run("evaluate", "model=ivqa_vae", *data, f"ckpt={ckpt}")
+    assert status == 1
+    assert "does not hold the weights of model=ivqa_vae" in printed.replace("\n", " ")
+
+
+def test_text_alone_needs_a_model_without_images(run: Run, root: Path) -> None:
+    for file in (root / "images").rglob("*.png"):
+        file.unlink()
+    for folder in sorted((root / "images").rglob("*"), reverse=True):
+        folder.rmdir()
+    (root / "images").rmdir()
+    for name in ("questions", "annotations"):
+        file = root / f"{name}_train.json"
+        (root / f"{name}_train.json.gz").write_bytes(gzip.compress(file.read_bytes()))
+        file.unlink()
+    data = ["data=vqa_json", f"data.root={root}", *TINY]
+    status, printed = run("train", *data)
+    assert status == 1
+    assert "has no images" in printed.replace("\n", " ")
+    assert run("train", "model=ivqa_answer_only", *data, "features=none", "model.epochs=1")[0] == 0

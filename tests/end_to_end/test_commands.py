@@ -1,0 +1,149 @@
+"""train.py and evaluate.py from the command line to the files they promise."""
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from hydra import compose, initialize_config_dir
+
+from ivqa.experiment.checks import check_config
+
+from .conftest import PROJECT, TINY, TINY_BENCHMARK, Run, metrics_of, start
+
+
+def _data(root: Path) -> list[str]:
+    return ["data=vqa_json", f"data.root={root}"]
+
+
+@pytest.mark.parametrize("model", ["ivqa_vae", "ivqa_answer_only", "ivqa_image_only"])
+def test_evaluate_trains_what_it_needs_and_reuses_it(
+    model: str, run: Run, tiny_root: Path, tmp_path: Path
+) -> None:
+    command = [f"model={model}", *_data(tiny_root), *TINY, *TINY_BENCHMARK]
+    status, printed = run("evaluate", *command, f"output_dir={tmp_path / 'first'}")
+    assert status == 0, printed
+    assert f"No trained {model}" in printed
+    assert "questions.html" in printed
+    metrics = metrics_of(tmp_path / "first")
+    expected = {"cider", "bleu4", "rouge_l", "meteor", "unique_of_3", "unique_of_100", "novel"}
+    expected |= {"best/consistent", "samples/understood", "test/perplexity"}
+    assert expected <= set(metrics)
+    assert all(isinstance(value, float) for value in metrics.values())
+    lines = (tmp_path / "first" / "questions.jsonl").read_text().splitlines()
+    assert len(lines) == 30
+    assert len(json.loads(lines[0])["samples"]) == 3
+    assert (tmp_path / "first" / "questions.png").stat().st_size > 1000
+
+    status, printed = run("evaluate", *command, f"output_dir={tmp_path / 'second'}")
+    assert status == 0, printed
+    assert "No trained" not in printed
+    assert metrics_of(tmp_path / "second") == metrics
+
+
+def test_train_writes_a_run_and_feeds_the_store(run: Run, tiny_root: Path, tmp_path: Path) -> None:
+    command = ["model=ivqa_answer_only", *_data(tiny_root), *TINY, "seed=5"]
+    status, printed = run("train", *command, f"output_dir={tmp_path / 'run'}")
+    assert status == 0, printed
+    folder = tmp_path / "run"
+    for name in ("config.yaml", "metrics.json", "metrics.csv", "checkpoints/best.ckpt"):
+        assert (folder / name).is_file(), name
+    assert {"val/loss", "train/seconds", "model/parameters"} <= set(metrics_of(folder))
+    for name in ("best", "last"):
+        torch.load(folder / "checkpoints" / f"{name}.ckpt", weights_only=True)
+    status, printed = run("evaluate", *command, *TINY_BENCHMARK)
+    assert status == 0, printed
+    assert "No trained" not in printed
+    best = folder / "checkpoints" / "best.ckpt"
+    status, printed = run("evaluate", *command, *TINY_BENCHMARK, f"ckpt={best}")
+    assert status == 0, printed
+    assert str(best.name) in printed
+
+
+def test_a_multirun_ends_with_one_table(run: Run, tiny_root: Path, tmp_path: Path) -> None:
+    sweep = tmp_path / "sweep"
+    status, printed = run(
+        "evaluate",
+        "-m",
+        "model=ivqa_answer_only,ivqa_image_only",
+        "seed=1,2",
+        f"output_dir={sweep}",
+        *_data(tiny_root),
+        *TINY,
+        *TINY_BENCHMARK,
+    )
+    assert status == 0, printed
+    assert "4 of 4 runs" in printed
+    table = (sweep / "table.md").read_text()
+    assert table.count("\n") == 4
+    assert "±" in table
+    assert len(json.loads((sweep / "results.json").read_text())) == 4
+
+
+def test_wandb_works_offline(
+    run: Run, tiny_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    command = ["model=ivqa_answer_only", *_data(tiny_root), *TINY, "logger=wandb"]
+    status, printed = run("train", *command, "model.epochs=1", f"output_dir={tmp_path / 'run'}")
+    assert status == 0, printed
+    assert list((tmp_path / "run" / "wandb").glob("offline-run-*"))
+    assert len((tmp_path / "run" / "wandb_id.txt").read_text()) == 8
+    assert (tmp_path / "run" / "metrics.csv").is_file()
+
+
+def test_a_killed_run_resumes_to_the_same_bits(
+    tiny_root: Path, tmp_path: Path, artifacts: Path
+) -> None:
+    command = ["model=ivqa_vae", *_data(tiny_root), *TINY, "model.epochs=40", "features=concepts"]
+    # Features first, so that both runs start from the store.
+    ready = start("train", *command, "output_dir=whole", cwd=tmp_path, artifacts=artifacts)
+    assert ready.communicate()[0] is not None
+    assert ready.returncode == 0
+    killed = start("train", *command, "output_dir=killed", cwd=tmp_path, artifacts=artifacts)
+    last = tmp_path / "killed" / "checkpoints" / "last.ckpt"
+    while not last.is_file() and killed.poll() is None:
+        time.sleep(0.02)
+    killed.kill()
+    killed.communicate()
+    assert torch.load(last, weights_only=True)["epoch"] < 39
+    resumed = start("train", "resume=killed", cwd=tmp_path, artifacts=artifacts)
+    printed = resumed.communicate()[0]
+    assert resumed.returncode == 0, printed
+    states = [
+        torch.load(tmp_path / name / "checkpoints" / "last.ckpt", weights_only=True)
+        for name in ("whole", "killed")
+    ]
+    assert states[0]["global_step"] == states[1]["global_step"]
+    for key, value in states[0]["state_dict"].items():
+        assert torch.equal(value, states[1]["state_dict"][key]), key
+    csv = [(tmp_path / name / "metrics.csv").read_text() for name in ("whole", "killed")]
+    assert csv[0] == csv[1]
+
+
+def test_a_resumed_run_must_be_the_one_that_began(
+    run: Run, tiny_root: Path, tmp_path: Path
+) -> None:
+    command = ["model=ivqa_answer_only", *_data(tiny_root), *TINY]
+    assert run("train", *command, f"output_dir={tmp_path / 'run'}")[0] == 0
+    status, printed = run("train", f"resume={tmp_path / 'run'}", "model.epochs=4")
+    assert status == 1
+    assert "'model' was" in printed
+    status, printed = run("train", f"resume={tmp_path / 'run'}", "trainer.max_epochs=4")
+    assert status == 0, printed
+    assert metrics_of(tmp_path / "run")["train/epochs"] == 4
+
+
+@pytest.mark.parametrize("command", ["train", "evaluate"])
+def test_every_choice_of_every_group_composes(command: str) -> None:
+    groups = [folder for folder in (PROJECT / "conf").iterdir() if folder.is_dir()]
+    assert {group.name for group in groups} >= {"data", "features", "model", "trainer", "logger"}
+    for group in groups:
+        for file in group.glob("*.yaml"):
+            overrides = [f"{group.name}={file.stem}"]
+            if group.name == "data" and file.stem.startswith("vqa"):
+                overrides.append("data.root=somewhere")
+            with initialize_config_dir(str(PROJECT / "conf"), version_base="1.3"):
+                check_config(compose(command, overrides=overrides))

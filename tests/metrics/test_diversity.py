@@ -1,0 +1,103 @@
+"""Diversity counts what differs between the questions of a pair."""
+
+import math
+import time
+
+import pytest
+
+from ivqa.metrics import QuestionDiversity, bleu, question_diversity, self_bleu
+from ivqa.text.tokens import tokenise
+
+QUESTIONS = [
+    "What color is the star on the left?",
+    "What color is the star on the left of the heart?",
+    "Is the star on the left red?",
+    "what color is the star on the left",
+    "How many hearts are there, how many hearts?",
+]
+
+
+def test_copies_of_one_question_have_no_diversity() -> None:
+    same = question_diversity([["Is it red?"] * 10], ["Is it red?"])
+    assert same["unique_of_n"] == same["unique"] == 1
+    assert same["novel"] == 0
+    assert same["distinct_1"] == pytest.approx(3 / 30)
+    assert same["self_bleu4"] == pytest.approx(1)  # although three words have no 4-gram
+
+
+def test_all_different_questions_have_all_of_it() -> None:
+    scores = question_diversity([["red", "blue"], ["green", "black"]], ["yellow"])
+    assert scores["unique_of_n"] == 2
+    assert scores["novel"] == 1
+    assert scores["distinct_1"] == 1
+    assert scores["self_bleu4"] == pytest.approx(0, abs=1e-6)
+
+
+def test_case_and_punctuation_are_no_difference() -> None:
+    assert question_diversity([["Is it red?", "is it red"]])["unique_of_n"] == 1
+
+
+def test_what_does_not_apply_is_nan() -> None:
+    scores = question_diversity([["Is it?"]])
+    assert math.isnan(scores["novel"])
+    assert math.isnan(scores["self_bleu4"])
+    with pytest.raises(ValueError, match="at least one pair"):
+        question_diversity([])
+
+
+def test_self_bleu_is_bleu_of_each_against_the_others() -> None:
+    expected = [
+        bleu([question], [QUESTIONS[:at] + QUESTIONS[at + 1 :]])[3]
+        for at, question in enumerate(QUESTIONS)
+    ]
+    found = self_bleu([tokenise(question) for question in QUESTIONS])
+    # The small guard of the corpus metric moves the value of one sentence by 1e-9 a precision.
+    assert found == pytest.approx(expected, abs=1e-4)
+    assert question_diversity([QUESTIONS])["self_bleu4"] == pytest.approx(found.mean())
+
+
+@pytest.mark.parametrize(
+    ("questions", "expected"),
+    [
+        ([[], []], [1, 1]),
+        ([[], ["why"]], [0, 0]),
+        ([["a", "b"], ["a", "b", "c"]], [math.exp(1 - 3 / 2), math.sqrt(2 / 3 * 1 / 2 * 1e-15)]),
+    ],
+)
+def test_self_bleu_of_very_short_questions(
+    questions: list[list[str]], expected: list[float]
+) -> None:
+    assert self_bleu(questions) == pytest.approx(expected, abs=1e-4)
+
+
+def test_self_bleu_needs_another_question() -> None:
+    with pytest.raises(ValueError, match="at least 2 questions of a pair, not 1"):
+        self_bleu([["why"]])
+
+
+def test_100_pairs_spread_over_all_are_compared() -> None:
+    varied, copies = ["red", "blue"], ["red", "red"]
+    assert question_diversity([varied, copies] * 50)["self_bleu4"] == pytest.approx(0.5, abs=1e-6)
+    many = question_diversity([varied] * 1000 + [copies] * 1000)["self_bleu4"]
+    assert many == pytest.approx(0.5, abs=1e-6)
+
+
+def test_100_pairs_of_20_questions_take_no_time() -> None:
+    pairs = [[f"{QUESTIONS[i % 5]} {i * k % 7} and {i}" for i in range(20)] for k in range(100)]
+    start = time.process_time()
+    question_diversity(pairs)
+    assert time.process_time() - start < 2  # measured: 0.1 s
+
+
+def test_batches_add_up() -> None:
+    metric = QuestionDiversity(["Is the star on the left red?"])
+    metric.update([QUESTIONS[:2], QUESTIONS[2:]])
+    metric.update([["Why?", "Why not?"]])
+    pairs = [QUESTIONS[:2], QUESTIONS[2:], ["Why?", "Why not?"]]
+    assert metric.compute() == question_diversity(pairs, ["Is the star on the left red?"])
+    metric.reset()
+    with (
+        pytest.warns(UserWarning, match="before the"),
+        pytest.raises(ValueError, match="at least one pair"),
+    ):
+        metric.compute()

@@ -1,0 +1,52 @@
+"""Consistency counts what the oracle accepts, as shares of all questions."""
+
+import pytest
+
+from ivqa.data.scenes import Judgement
+from ivqa.metrics import OracleConsistency, oracle_consistency, verdict
+
+JUDGED = [
+    (Judgement(False), "not understood"),
+    (Judgement(True, False), "false premise"),
+    (Judgement(True, None), "false premise"),
+    (Judgement(True, True, "red", frozenset({"red"})), "other answer"),
+    (Judgement(True, True, "blue", frozenset({"blue", "navy"})), "consistent"),
+    (Judgement(True, True, "navy", frozenset({"blue", "navy"})), "consistent"),
+]
+JUDGEMENTS = [judgement for judgement, _ in JUDGED]
+SHARES = {"understood": 5 / 6, "true_premise": 3 / 6, "consistent": 2 / 6}
+
+
+@pytest.mark.parametrize(("judgement", "expected"), JUDGED)
+def test_verdicts(judgement: Judgement, expected: str) -> None:
+    assert verdict(judgement, "blue") == expected
+
+
+def test_shares_are_nested_and_of_all_questions() -> None:
+    assert oracle_consistency(JUDGEMENTS, ["blue"] * 6) == pytest.approx(SHARES)
+    assert oracle_consistency([name for _, name in JUDGED]) == pytest.approx(SHARES)
+
+
+def test_each_question_is_held_to_its_own_answer() -> None:
+    answers = ["blue", "blue", "blue", "red", "red", "red"]
+    assert oracle_consistency(JUDGEMENTS, answers)["consistent"] == pytest.approx(1 / 6)
+
+
+def test_batches_add_up() -> None:
+    metric = OracleConsistency()
+    metric.update(JUDGEMENTS[:1], ["blue"])
+    metric.update(JUDGEMENTS[1:], ["blue"] * 5)
+    assert metric.compute() == pytest.approx(SHARES)
+
+
+def test_errors_say_what_to_do() -> None:
+    with pytest.raises(ValueError, match="'perhaps' is no verdict"):
+        oracle_consistency(["perhaps"])
+    with pytest.raises(ValueError, match="6 judgements for 1 answers"):
+        oracle_consistency(JUDGEMENTS, ["blue"])
+    with pytest.raises(ValueError, match="6 judgements came without the answers"):
+        oracle_consistency(JUDGEMENTS)
+    with pytest.raises(ValueError, match="leave the answers out"):
+        oracle_consistency(["consistent"], ["blue"])
+    with pytest.raises(ValueError, match="at least one question"):
+        oracle_consistency([], [])

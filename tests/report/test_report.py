@@ -1,0 +1,110 @@
+"""Pages are self-contained and safe; tables show what they are given."""
+
+import io
+import re
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from rich.console import Console
+
+from ivqa.report import (
+    ContactSheetItem,
+    GeneratedQuestion,
+    markdown_table,
+    print_metrics,
+    print_table,
+    write_contact_sheet,
+    write_contact_sheet_png,
+)
+
+
+@pytest.fixture
+def items(tmp_path: Path) -> list[ContactSheetItem]:
+    picture = tmp_path / "picture.png"
+    Image.new("RGB", (320, 240), "teal").save(picture)
+    best = GeneratedQuestion("What <b>color</b> is it?", -3.2, "consistent")
+    other = GeneratedQuestion("Is it?", -1.0, "other answer")
+    return [
+        ContactSheetItem(picture, "red & blue", "other", "What is it?", best, [best, best, other]),
+        ContactSheetItem(Image.new("L", (8, 8)), "yes", "yes/no", "Is it so?", other, [other]),
+    ]
+
+
+def test_the_page_is_self_contained_and_escapes(tmp_path: Path, items: list) -> None:
+    page = tmp_path / "page.html"
+    write_contact_sheet(page, items, "A <title>", "sub", {"cider": 1.23456, "name": "x"})
+    text = page.read_text()
+    assert not re.search(r"https?://", text)
+    assert "&lt;b&gt;color&lt;/b&gt;" in text
+    assert "red &amp; blue" in text
+    assert "A &lt;title&gt;" in text
+    assert text.count("<article") == 2
+    assert text.count('src="data:image/jpeg;base64,') == 2
+    assert "<b>1.23</b>" in text
+    assert [path.name for path in tmp_path.iterdir() if path.suffix == ".html"] == ["page.html"]
+
+
+def test_the_page_has_what_its_filters_need(tmp_path: Path, items: list) -> None:
+    page = tmp_path / "page.html"
+    write_contact_sheet(page, items, "t", "s", {})
+    text = page.read_text()
+    for attribute in ('data-type="yes/no"', 'data-verdict="consistent"', 'data-likelihood="-3.2"'):
+        assert attribute in text
+    assert set(re.findall(r'<button data-value="([^"]+)"', text)) == {
+        "other", "yes/no", "consistent", "other answer",
+    }  # fmt: skip
+
+
+def test_repeated_samples_are_counted_once(tmp_path: Path, items: list) -> None:
+    page = tmp_path / "page.html"
+    write_contact_sheet(page, items[:1], "t", "s", {})
+    text = page.read_text()
+    assert "2 different sampled questions" in text
+    assert text.count("<li ") == 2
+    assert "<i>2</i>" in text
+
+
+def test_a_page_without_an_oracle_has_no_verdicts(tmp_path: Path, items: list) -> None:
+    plain = GeneratedQuestion("Is it?", -1.0)
+    item = ContactSheetItem(items[0].image, "yes", "yes/no", "Is it?", plain, [plain])
+    write_contact_sheet(tmp_path / "page.html", [item], "t", "s", {})
+    assert "all verdicts" not in (tmp_path / "page.html").read_text()
+
+
+def test_the_picture_holds_all_items(tmp_path: Path, items: list) -> None:
+    write_contact_sheet_png(tmp_path / "few.png", items, columns=2)
+    write_contact_sheet_png(tmp_path / "many.png", items * 3, columns=2)
+    with Image.open(tmp_path / "few.png") as few, Image.open(tmp_path / "many.png") as many:
+        assert many.size == (few.width, 3 * few.height)
+        assert len(few.convert("RGB").getcolors(1 << 20) or []) > 10
+
+
+def _printed(rows: list[dict]) -> str:
+    console = Console(file=io.StringIO(), width=80)
+    print_table(rows, title="t", console=console)
+    return console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_tables_turn_when_they_are_too_wide() -> None:
+    wide = _printed([{"setting": "a", **{f"metric_{i}": i / 7 for i in range(20)}}])
+    assert "metric_19" in wide
+    assert "2.714" in wide
+    long = _printed([{"setting": name, "x": 1.0} for name in "abc"])
+    assert long.index("a") < long.index("b") < long.index("c")
+
+
+def test_markdown_has_a_line_a_row() -> None:
+    table = markdown_table([{"model": "a", "x": 0.123456}, {"model": "b", "y": 3.0}])
+    assert table.splitlines() == [
+        "| model | x | y |",
+        "|---|---:|---:|",
+        "| a | 0.1235 |  |",
+        "| b |  | 3 |",
+    ]
+
+
+def test_metrics_are_printed_by_name() -> None:
+    console = Console(file=io.StringIO(), width=80)
+    print_metrics({"val/loss": 1.25}, title="t", console=console)
+    assert "val/loss" in console.file.getvalue()  # type: ignore[attr-defined]
