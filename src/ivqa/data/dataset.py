@@ -124,8 +124,17 @@ class VQADataset:
         return self._fingerprint
 
     def oracle(self, stage_or_name: str) -> "Oracle | None":
-        """What answers any question about this split exactly; None for data of the real world."""
-        return None
+        """What answers any question about this split exactly; None for data of the real world.
+
+        Any root with scenes_SPLIT.json has one: generated scenes, or what was made from them.
+        """
+        from ivqa.data.scenes import Oracle
+
+        self.prepare()
+        name = self.name_of(stage_or_name)
+        if not (self.root / f"scenes_{name}.json").is_file():
+            return None
+        return Oracle.load(self.root, name)
 
     def _read(self, name: str) -> VQASplit:
         files = self._files(name)
@@ -245,13 +254,6 @@ class ScenesDataset(VQADataset):
             workers=self.workers,
         )
         self._generated = True
-
-    def oracle(self, stage_or_name: str) -> "Oracle | None":
-        """The oracle of the scenes of a split."""
-        from ivqa.data.scenes import Oracle
-
-        self.prepare()
-        return Oracle.load(self.root, self.name_of(stage_or_name))
 
 
 def official_vqa(

@@ -67,8 +67,8 @@ class QuestionBenchmark:
         metrics = caption_metrics(best.text, [[question] for question in split.questions])
         training = datamodule.dataset.split("train").questions
         diversity = question_diversity(_grouped(samples.text, self.num_samples), training)
-        metrics[f"unique_of_{self.num_samples}"] = diversity.pop("unique")
-        metrics |= diversity
+        metrics[f"unique_of_{self.num_samples}"] = diversity.pop("unique_of_n")
+        metrics |= {name: value for name, value in diversity.items() if value == value}
         metrics["unique_of_100"] = self._unique_of_100(module, datamodule, stage)
         oracle = datamodule.dataset.oracle(stage)
         judged: dict[str, list[str]] = {}
@@ -136,7 +136,7 @@ class QuestionBenchmark:
             Sampling(),
             torch.Generator().manual_seed(self.seed),
         )
-        return question_diversity(_grouped(samples.text, 100))["unique"]
+        return question_diversity(_grouped(samples.text, 100))["unique_of_n"]
 
     def _items(
         self, split: VQASplit, best: Questions, samples: Questions, judged: dict[str, list[str]]

@@ -33,7 +33,7 @@ class QuestionGenerationModule(pl.LightningModule):
     this package. feature_sizes: last dimension of each image feature the network reads.
     optimizer: called with the parameters; None for inference. scheduler: called with the
     optimiser and stepped after each of its steps. kl_schedule: optimiser step -> weight of the
-    KL, 1 at every step by default. free_nats, free_nats_per_dimension: see
+    KL, 1 at every step by default. free_nats, free_nats_per_dimension, free_nats_pull: see
     `objective.free_bits`. max_length: words of the longest question that `sample` makes (the
     published code decodes 20 steps). strategy: how `sample` decodes, plain sampling by default.
     likelihood_samples: K of the importance-weighted bound in `log_likelihood`.
@@ -51,6 +51,7 @@ class QuestionGenerationModule(pl.LightningModule):
         kl_schedule: Callable[[int], float] | None = None,
         free_nats: float = 0.0,
         free_nats_per_dimension: bool = False,
+        free_nats_pull: bool = False,
         max_length: int = 20,
         strategy: Strategy | None = None,
         likelihood_samples: int = 16,
@@ -72,6 +73,7 @@ class QuestionGenerationModule(pl.LightningModule):
         self.kl_schedule = ConstantWeight() if kl_schedule is None else kl_schedule
         self.free_nats = free_nats
         self.free_nats_per_dimension = free_nats_per_dimension
+        self.free_nats_pull = free_nats_pull
         self.max_length = max_length
         self.strategy = Sampling() if strategy is None else strategy
         self.likelihood_samples = likelihood_samples
@@ -166,6 +168,7 @@ class QuestionGenerationModule(pl.LightningModule):
             kl_weight=weight,
             free_nats=self.free_nats,
             per_dimension=self.free_nats_per_dimension,
+            pull=self.free_nats_pull,
         )
         if not torch.isfinite(loss):
             raise FloatingPointError(self._diagnosis(batch, output))

@@ -19,19 +19,27 @@ def kl_to_standard_normal(mean: Tensor, scale: Tensor) -> Tensor:
     return 0.5 * (mean.square() + scale.square() - 1) - scale.log()
 
 
-def free_bits(kl: Tensor, minimum: float, *, per_dimension: bool = False) -> Tensor:
+def free_bits(
+    kl: Tensor, minimum: float, *, per_dimension: bool = False, pull: bool = False
+) -> Tensor:
     """The KL term, a scalar, with `minimum` nats of it free (Kingma et al. 2016, eq. 15).
 
     kl: (B, d_z). per_dimension False: max(minimum, mean over B of the whole KL), so the latent
     variable may concentrate its information. True: the sum over dimensions of
     max(minimum, mean over B of that dimension's KL), so every dimension is paid for.
+    pull: a KL below the minimum costs what it lacks, minimum + |KL - minimum| (the rate target of
+    Burgess et al. 2018), where free bits alone would let it stay at zero.
 
     >>> kl = torch.tensor([[0.5, 0.0], [1.5, 0.0]])
     >>> free_bits(kl, 2.0), free_bits(kl, 0.25), free_bits(kl, 0.25, per_dimension=True)
     (tensor(2.), tensor(1.), tensor(1.2500))
+    >>> free_bits(kl, 2.0, pull=True)
+    tensor(3.)
     """
     mean = kl.mean(dim=0)  # (d_z,)
-    return mean.clamp_min(minimum).sum() if per_dimension else mean.sum().clamp_min(minimum)
+    rate = mean if per_dimension else mean.sum()
+    lifted = minimum + (rate - minimum).abs() if pull else rate.clamp_min(minimum)
+    return lifted.sum()
 
 
 def negative_elbo(
@@ -41,6 +49,7 @@ def negative_elbo(
     kl_weight: float = 1.0,
     free_nats: float = 0.0,
     per_dimension: bool = False,
+    pull: bool = False,
 ) -> Tensor:
     """Training loss a question: -mean log p(q | z, I, a) + kl_weight * KL with free bits.
 
@@ -49,7 +58,7 @@ def negative_elbo(
     loss = -log_likelihood.mean()
     if kl is None:
         return loss
-    return loss + kl_weight * free_bits(kl, free_nats, per_dimension=per_dimension)
+    return loss + kl_weight * free_bits(kl, free_nats, per_dimension=per_dimension, pull=pull)
 
 
 def importance_weighted_bound(

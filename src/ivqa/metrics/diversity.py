@@ -17,7 +17,7 @@ def question_diversity(
 ) -> dict[str, float]:
     """Diversity of the questions sampled for each of P (image, answer) pairs.
 
-    unique_of_n (also `unique`): distinct questions a pair, mean (U# of [iVQA]). novel: share of
+    unique_of_n: distinct questions a pair, mean (U# of [iVQA]). novel: share of
     all distinct questions that are not among the training questions, NaN without these.
     distinct_1, distinct_2: distinct words and bigrams of a pair's questions per word and bigram,
     mean over pairs (Li et al. 2016). self_bleu4: mean `self_bleu` of at most 100 pairs (Zhu et al.
@@ -34,7 +34,7 @@ def question_diversity(
     tokenised = [[tuple(tokenise(text)) for text in texts] for texts in questions_by_pair]
     distinct = [set(questions) for questions in tokenised]
     unique = float(np.mean([len(questions) for questions in distinct]))
-    scores = {"unique_of_n": unique, "unique": unique, "novel": float("nan")}
+    scores = {"unique_of_n": unique, "novel": float("nan")}
     if training_questions:
         known = {tuple(tokenise(text)) for text in training_questions}
         asked = set().union(*distinct)

@@ -24,7 +24,7 @@ from ivqa.data.scenes.world import SCENE_ATTRIBUTES, THING_ATTRIBUTES, VALUES, S
 YES_SHARE = 0.59  # as in VQA 1.0 [Antol et al. 2015]
 _COUNT_WEIGHTS = {"0": 0.3, "1": 0.5, "2": 3.0, "3": 1.2, "4": 1.0, "5": 1.0, "6": 1.0}
 _TRIES = 60
-_WORDY = 0.3
+_WORDY = 0.1
 
 
 def sample_program(rng: random.Random, scene: Scene) -> Program:
@@ -104,14 +104,14 @@ def _described(rng: random.Random, scene: Scene, hidden: str | None = None) -> T
     """A phrase for one thing: by itself, by where it is, or by being the furthest."""
     thing = rng.choice(scene.things)
     way = rng.random()
-    if way < 0.2:
+    if way < 0.12:
         relation = rng.choice(list(INVERSE))
         anchors = [other for other in scene.things if holds(thing, relation, other)]
         anchor = noun_for(rng, scene, rng.choice(anchors)) if anchors else None
         if anchor is not None:
             things = Things(Noun(), relation, anchor)
             return things if denoted(things, scene) == [thing] else None
-    elif way < 0.27:
+    elif way < 0.16:
         things = Things(Noun(), extreme=rng.choice(list(EXTREMES)))
         return things if len(denoted(things, scene) or ()) == 1 else None
     noun = noun_for(rng, scene, thing, hidden)
@@ -231,16 +231,16 @@ _KINDS: dict[str, Callable[[random.Random, Scene], Program | None]] = {
     "scene_query": _scene_query,
 }
 _WEIGHTS = {
-    "exist": 12,
+    "exist": 14,
     "check": 9,
-    "relate": 7,
-    "compare": 4,
-    "same": 3,
-    "larger": 3,
+    "relate": 6,
+    "compare": 3,
+    "same": 2,
+    "larger": 2,
     "scene_check": 5,
-    "count": 14,
-    "query": 34,
-    "scene_query": 9,
+    "count": 11,
+    "query": 36,
+    "scene_query": 12,
 }
 
 
