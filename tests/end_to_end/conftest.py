@@ -25,6 +25,7 @@ TINY = [
     "model.module.network.hidden_size=16",
     "batch_size=16",
 ]
+TINY_MODEL = [override for override in TINY if not override.startswith("features.")]
 TINY_BENCHMARK = ["model.benchmark.num_latents=2", "model.benchmark.num_samples=3"]
 
 Run = Callable[..., tuple[int, str]]

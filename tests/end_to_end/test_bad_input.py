@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import TINY, Run
+from .conftest import TINY, TINY_MODEL, Run
 
 
 def _edit(file: Path, change: Callable[[dict], None]) -> None:
@@ -52,7 +52,7 @@ def _no_image(root: Path) -> None:
     ("spoil", "expected"),
     [
         (_truncate, ["questions_train.json", "JSON"]),
-        (_duplicate, ["questions_train.json", "101", "question_id"]),
+        (_duplicate, ["questions_train.json", "100", "question_id"]),
         (_orphan, ["annotations_train.json", "question"]),
         (_no_answers, ["annotations_train.json", "answers"]),
         (_empty, ["questions_val.json", "empty"]),
@@ -92,7 +92,8 @@ def test_spoilt_data(
 def test_mistaken_overrides(
     overrides: list[str], expected: list[str], run: Run, tiny_root: Path
 ) -> None:
-    status, printed = run("train", "data=vqa_json", f"data.root={tiny_root}", *TINY, *overrides)
+    tiny = TINY_MODEL if "features=none" in overrides else TINY
+    status, printed = run("train", "data=vqa_json", f"data.root={tiny_root}", *tiny, *overrides)
     assert status == 1
     assert "Traceback" not in printed
     assert printed.count("error:") == 1
@@ -139,4 +140,6 @@ def test_text_alone_needs_a_model_without_images(run: Run, root: Path) -> None:
     status, printed = run("train", *data)
     assert status == 1
     assert "has no images" in printed.replace("\n", " ")
-    assert run("train", "model=ivqa_answer_only", *data, "features=none", "model.epochs=1")[0] == 0
+    text = ["data=vqa_json", f"data.root={root}", *TINY_MODEL, "features=none"]
+    status, printed = run("train", "model=ivqa_answer_only", *text, "trainer.max_epochs=1")
+    assert status == 0, printed

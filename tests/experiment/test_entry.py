@@ -49,8 +49,7 @@ def test_resume_brings_back_the_overrides_of_the_run(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("seed: 1\n")
     (tmp_path / "checkpoints").mkdir()
     (tmp_path / "checkpoints" / "last.ckpt").touch()
-    (tmp_path / ".hydra").mkdir()
-    (tmp_path / ".hydra" / "overrides.yaml").write_text("- model=ivqa_vae\n- output_dir=x\n")
+    (tmp_path / "overrides.yaml").write_text("- model=ivqa_vae\n- output_dir=x\n")
     arguments = command_line([f"resume={tmp_path}", "trainer.max_epochs=9"])
     assert arguments == [
         "model=ivqa_vae",

@@ -91,7 +91,7 @@ def command_line(arguments: list[str]) -> list[str]:
                 f"resume={run_dir}: nothing to resume, the run stopped before its first "
                 "checkpoint; start it again without resume="
             )
-        stored = OmegaConf.load(run_dir / ".hydra" / "overrides.yaml")
+        stored = OmegaConf.load(run_dir / "overrides.yaml")
         earlier = [str(item) for item in stored if _key(str(item)) not in ("resume", "output_dir")]
         return [*earlier, *arguments, f"output_dir={run_dir}"]
     output_dir = _value(arguments, "output_dir")

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytorch_lightning as pl
+from hydra.core.hydra_config import HydraConfig
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
@@ -46,6 +47,9 @@ def fit(bench: Workbench, run_dir: Path, *, resume: bool) -> dict[str, float]:
     first_step = int(load_checkpoint(last)["global_step"]) if resume else 0
     run_dir.mkdir(parents=True, exist_ok=True)
     write_text(run_dir / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
+    if not resume:  # Hydra's own list of them is overwritten by every attempt to resume
+        overrides = OmegaConf.create(list(HydraConfig.get().overrides.task))
+        write_text(run_dir / "overrides.yaml", OmegaConf.to_yaml(overrides))
 
     pl.seed_everything(cfg.seed, workers=True, verbose=False)
     module = build_module(bench)

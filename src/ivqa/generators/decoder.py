@@ -44,7 +44,7 @@ class QuestionDecoder(nn.Module):
         self.hidden_size = hidden_size
         self.word_dropout = word_dropout
         self.embedding = word_embedding(num_words, embedding_size)
-        self.lstm = nn.LSTM(embedding_size, hidden_size, batch_first=True)
+        self.lstm = remembering_lstm(embedding_size, hidden_size)
         self.output = nn.Linear(hidden_size, num_words)
         self.dropout = nn.Dropout(dropout)
         never = torch.zeros(num_words)
@@ -107,6 +107,19 @@ class QuestionDecoder(nn.Module):
     def _logits(self, hidden: Tensor) -> Tensor:
         # In float32 whatever the autocast precision: likelihoods are sums of many small terms.
         return F.linear(hidden, self.output.weight, self.output.bias + self._never).float()
+
+
+def remembering_lstm(input_size: int, hidden_size: int) -> nn.LSTM:
+    """A batch-first LSTM whose forget gate starts with a bias of 1, as in the published code.
+
+    TensorFlow's cell adds it, PyTorch's does not: with 0 the memory halves at every word, and
+    what h_0 says of the image is gone before the first noun.
+    """
+    lstm = nn.LSTM(input_size, hidden_size, batch_first=True)
+    with torch.no_grad():
+        for name, value in (("bias_ih_l0", 1.0), ("bias_hh_l0", 0.0)):
+            getattr(lstm, name)[hidden_size : 2 * hidden_size] = value  # gates: i, f, g, o
+    return lstm
 
 
 def word_embedding(num_words: int, size: int) -> nn.Embedding:

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from ivqa.data.batch import ImageBatch
 from ivqa.generators.answer_encoder import AnswerEncoder, last_hidden
-from ivqa.generators.decoder import QuestionDecoder
+from ivqa.generators.decoder import QuestionDecoder, remembering_lstm
 from ivqa.generators.image_encoder import ImageEncoder
 from ivqa.generators.network import Conditions, Posterior, QuestionGenerator
 from ivqa.text.vocabulary import Tokens
@@ -87,7 +87,7 @@ class VariationalGenerator(QuestionGenerator):
             dropout=dropout,
         )
         self.encoder_image = ImageEncoder(feature_sizes=feature_sizes, size=hidden_size)
-        self.encoder_lstm = nn.LSTM(embedding_size, hidden_size, batch_first=True)
+        self.encoder_lstm = remembering_lstm(embedding_size, hidden_size)
         self.encoder_mean = nn.Linear(hidden_size, latent_size)
         self.encoder_scale = nn.Linear(hidden_size, latent_size)
         # One bias is enough for the sum of three projections.
