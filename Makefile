@@ -7,7 +7,7 @@ RUN    := $(VENV)/bin/python
 .PHONY: demo test lint slow benchmarks clean
 
 demo: $(READY)
-	$(RUN) evaluate.py -m model=ivqa_answer_only,ivqa_image_only,ivqa_vae
+	$(RUN) evaluate.py model=ivqa_vae
 
 test: lint
 	$(RUN) -m pytest -m "not slow"

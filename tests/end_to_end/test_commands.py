@@ -21,7 +21,9 @@ def _data(root: Path) -> list[str]:
 def test_evaluate_trains_what_it_needs_and_reuses_it(
     model: str, run: Run, tiny_root: Path, tmp_path: Path
 ) -> None:
-    command = [f"model={model}", *_data(tiny_root), *TINY, *TINY_BENCHMARK]
+    # A store of its own: others may have trained the same model in the shared one.
+    store = f"artifacts={tmp_path / 'artifacts'}"
+    command = [f"model={model}", *_data(tiny_root), *TINY, *TINY_BENCHMARK, store]
     status, printed = run("evaluate", *command, f"output_dir={tmp_path / 'first'}")
     assert status == 0, printed
     assert f"No trained {model}" in printed

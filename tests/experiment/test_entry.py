@@ -18,7 +18,7 @@ def _error_of(*overrides: str) -> str:
         initialize_config_dir(str(CONF), version_base="1.3"),
     ):
         compose("train", overrides=list(overrides))
-    return describe(raised.value, conf_dir=CONF, config_name="train")
+    return describe(raised.value, overrides, conf_dir=CONF, config_name="train")
 
 
 @pytest.mark.parametrize(
@@ -35,6 +35,12 @@ def test_a_misspelt_override_names_the_nearest_valid_one(override: str, expected
     message = _error_of(override)
     assert expected in message
     assert "\n" not in message
+
+
+def test_the_nearest_key_is_one_of_the_chosen_files() -> None:
+    message = _error_of("features=resnet50", "features.wieghts=x.pt")
+    assert "did you mean features.weights" in message
+    assert "features.longest" not in _error_of("features=resnet50", "features.longes=3")
 
 
 def test_resume_needs_a_run_and_a_checkpoint(tmp_path: Path) -> None:

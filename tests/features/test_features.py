@@ -15,7 +15,7 @@ from ivqa.data import VQADataset
 from ivqa.features import BackboneFeatures, ConceptFeatures, FeatureStore, VGGFeatures
 from ivqa.features.compact_cnn import CompactCNN
 from ivqa.features.concept_training import ConceptTraining, train_concepts
-from ivqa.features.concepts import ConceptVocabulary, image_texts
+from ivqa.features.concepts import ConceptVocabulary, described_images
 from ivqa.features.extraction import extract
 
 SMALL = ConceptFeatures(image_size=32, width=16, epochs=6, batch_size=8)
@@ -40,7 +40,7 @@ def test_rare_words_are_no_concepts() -> None:
 def test_questions_and_answers_stand_in_for_captions(dataset: VQADataset) -> None:
     for file in dataset.root.glob("captions_*.json"):
         file.unlink()
-    assert image_texts(VQADataset(dataset.root).split("val"))[0] == ["What?", "blue"]
+    assert described_images(VQADataset(dataset.root).split("val"))[1][0] == ["What?", "blue"]
 
 
 def test_the_cnn_keeps_shapes_at_any_image_size() -> None:
@@ -267,6 +267,38 @@ def test_weights_that_cannot_be_had_say_what_to_do(
     (tmp_path / "bad.pt").write_bytes(b"no weights")
     with pytest.raises(ValueError, match="is no state_dict of resnet50"):
         BackboneFeatures(arch="resnet50", weights=str(tmp_path / "bad.pt")).network()
+
+
+def test_images_without_questions_or_captions_are_passed_over(
+    dataset: VQADataset, tmp_path: Path
+) -> None:
+    # A folder of images that serves more than these questions; the extra file is not even opened.
+    (dataset.root / "images" / "val" / "x_000000000099.png").write_bytes(b"no image at all")
+    split = VQADataset(dataset.root).split("val")
+    assert 99 in split.require_images().ids
+    images, texts = described_images(split)
+    assert len(images) == len(texts) == 12
+    store = SMALL.build(VQADataset(dataset.root), ["val"], tmp_path / "features")
+    assert len(store.gather("val", np.arange(12), ["pooled"])["pooled"]) == 12
+    with pytest.raises(ValueError, match="no features for image 99"):
+        store.rows("val", np.array([99]))
+
+
+@pytest.mark.parametrize("content", ["no weights", "another width", "another network"])
+def test_weights_that_are_no_concept_predictor_are_named(
+    dataset: VQADataset, tmp_path: Path, content: str
+) -> None:
+    file = tmp_path / "given.pt"
+    if content == "no weights":
+        file.write_bytes(b"no weights")
+    elif content == "another network":
+        torch.save({"fc.weight": torch.zeros(2, 2)}, file)
+    else:
+        state = CompactCNN(num_concepts=2, width=8).state_dict()
+        torch.save({"state_dict": state, "concepts": ["red", "blue"]}, file)
+    given = ConceptFeatures(**{**vars(SMALL), "weights": str(file)})
+    with pytest.raises(ValueError, match=r"given\.pt is no concept predictor of width 16.*cnn\.pt"):
+        given.build(dataset, ["val"], tmp_path / "features")
 
 
 def test_the_store_names_what_is_missing(dataset: VQADataset, tmp_path: Path) -> None:

@@ -20,7 +20,8 @@ def network_factory(request: pytest.FixtureRequest) -> Callable[..., QuestionGen
 
 @pytest.fixture
 def variational_factory() -> Callable[..., QuestionGenerator]:
-    return partial(NETWORKS["variational"], embedding_size=7, hidden_size=9, dropout=0.3)
+    sizes = {"embedding_size": 7, "hidden_size": 9, "dropout": 0.3}
+    return partial(NETWORKS["variational"], feed_condition=True, **sizes)
 
 
 @pytest.fixture

@@ -2,15 +2,17 @@ import pytest
 import torch
 from toy_generators import enlarge, pad, random_tokens
 
-from ivqa.generators.decoder import QuestionDecoder, word_embedding
+from ivqa.generators.decoder import LockedDropout, QuestionDecoder, word_embedding
 from ivqa.text.vocabulary import BOS, EOS, PAD, UNK, Tokens
 
 NUM_WORDS = 11
 
 
-@pytest.fixture
-def decoder() -> QuestionDecoder:
-    decoder = QuestionDecoder(num_words=NUM_WORDS, embedding_size=5, hidden_size=7)
+@pytest.fixture(params=[False, True], ids=["h_0 once", "h_0 at every word"])
+def decoder(request: pytest.FixtureRequest) -> QuestionDecoder:
+    decoder = QuestionDecoder(
+        num_words=NUM_WORDS, embedding_size=5, hidden_size=7, feed_condition=request.param
+    )
     enlarge(decoder)
     return decoder.eval()
 
@@ -22,9 +24,10 @@ def test_teacher_forcing_is_the_lstm_equations_written_out(decoder: QuestionDeco
     for row in range(6):
         h, c = hidden[row], torch.zeros(7)
         words = question.ids[row, : question.lengths[row]].tolist()
+        fed = 0.0 if decoder.feed is None else decoder.feed.weight @ hidden[row]
         for position, (before, word) in enumerate(zip([BOS, *words], [*words, EOS], strict=True)):
             gates = (
-                decoder.lstm.weight_ih_l0 @ decoder.embedding.weight[before]
+                decoder.lstm.weight_ih_l0 @ (decoder.embedding.weight[before] + fed)
                 + decoder.lstm.bias_ih_l0
                 + decoder.lstm.weight_hh_l0 @ h
                 + decoder.lstm.bias_hh_l0
@@ -96,6 +99,17 @@ def test_word_dropout_hides_inputs_in_training_only() -> None:
             torch.testing.assert_close(
                 scored[:, position], log_probs.gather(1, text.ids[:, position, None]).squeeze(1)
             )
+
+
+def test_dropout_is_the_same_at_every_word_and_keeps_the_mean() -> None:
+    dropout = LockedDropout(0.3)
+    dropped = dropout(torch.ones(400, 3, 50))
+    assert torch.equal(dropped, dropped[:, :1].expand_as(dropped))
+    torch.testing.assert_close(dropped.unique(), torch.tensor([0, 1 / 0.7]))
+    assert dropped.mean().item() == pytest.approx(1, abs=0.03)
+    assert (dropout.eval()(torch.ones(2, 3, 4)) == 1).all()
+    with pytest.raises(ValueError, match=r"dropout must be in \[0, 1\), not 1"):
+        LockedDropout(1.0)
 
 
 def test_pad_has_the_zero_embedding() -> None:

@@ -2,13 +2,15 @@
 
 import difflib
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
+from hydra.errors import ConfigCompositionException, HydraException
 from hydra.types import RunMode
 from hydra.utils import get_object
 from omegaconf import DictConfig, ListConfig, OmegaConf
@@ -18,11 +20,19 @@ from omegaconf.errors import OmegaConfBaseException
 _INSTANTIATE_WORDS = {"_target_", "_partial_", "_convert_", "_recursive_", "_args_"}
 
 
-def reference_config(conf_dir: Path, config_name: str) -> DictConfig:
-    """The configuration without any override: the keys that exist."""
-    GlobalHydra.instance().clear()
-    with initialize_config_dir(str(conf_dir.absolute()), version_base="1.3"):
-        return compose(config_name)
+def reference_config(conf_dir: Path, config_name: str, choices: Sequence[str] = ()) -> DictConfig:
+    """The configuration with only the given choices of files: the keys that exist.
+
+    Choices that do not compose are left out, all of them.
+    """
+    for overrides in (list(choices), []):
+        GlobalHydra.instance().clear()
+        with (
+            initialize_config_dir(str(conf_dir.absolute()), version_base="1.3"),
+            suppress(HydraException),
+        ):
+            return compose(config_name, overrides)
+    raise ConfigCompositionException(f"{config_name}.yaml in {conf_dir} does not compose")
 
 
 def leaf_keys(cfg: DictConfig) -> list[str]:

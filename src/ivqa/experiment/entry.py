@@ -4,7 +4,7 @@ import difflib
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -55,7 +55,7 @@ def entry_point(task: Task, *, conf_dir: Path, config_name: str) -> None:
         except _USER_ERRORS as error:
             if HydraConfig.get().mode is RunMode.MULTIRUN or _wants_traceback():
                 raise  # the other jobs of a sweep still run
-            _stop(describe(error, conf_dir=conf_dir, config_name=config_name), 1)
+            _stop(describe(error, sys.argv[1:], conf_dir=conf_dir, config_name=config_name), 1)
         finally:
             if wandb.run is not None:
                 wandb.finish()  # jobs of a multirun share a process: one W&B run each
@@ -70,7 +70,7 @@ def entry_point(task: Task, *, conf_dir: Path, config_name: str) -> None:
     except _USER_ERRORS as error:
         if _wants_traceback():
             raise
-        _stop(describe(error, conf_dir=conf_dir, config_name=config_name), 1)
+        _stop(describe(error, sys.argv[1:], conf_dir=conf_dir, config_name=config_name), 1)
 
 
 def command_line(arguments: list[str]) -> list[str]:
@@ -101,8 +101,13 @@ def command_line(arguments: list[str]) -> list[str]:
     return arguments
 
 
-def describe(error: Exception, *, conf_dir: Path, config_name: str) -> str:
-    """One sentence for `error`, with the nearest valid names for a misspelt key or choice."""
+def describe(
+    error: Exception, arguments: Sequence[str], *, conf_dir: Path, config_name: str
+) -> str:
+    """One sentence for `error`, with the nearest valid names for a misspelt key or choice.
+
+    arguments: of the command line; the files they choose decide which keys are valid.
+    """
     if isinstance(error, InstantiationException) and error.__cause__ is not None:
         return f"{error.__cause__} (configuration node {_node(error)})"
     if isinstance(error, MissingConfigException) and error.options:
@@ -116,8 +121,9 @@ def describe(error: Exception, *, conf_dir: Path, config_name: str) -> str:
     found = found or re.search(r"Could not find '([^']+)'", text)
     if isinstance(error, ConfigCompositionException) and found:
         key = found.group(1).split("@")[0]
-        known = leaf_keys(reference_config(conf_dir, config_name))
         groups = [item.name for item in conf_dir.iterdir() if item.is_dir()]
+        choices = [item for item in arguments if _key(item) in groups and "," not in item]
+        known = leaf_keys(reference_config(conf_dir, config_name, choices))
         return f"there is no configuration key '{key}'{_nearest(key, [*known, *groups])}"
     return text
 

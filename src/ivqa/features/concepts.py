@@ -8,7 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ivqa.data.images import ImageFiles
 from ivqa.data.vqa_json import VQASplit
+from ivqa.features.extraction import subset
 from ivqa.text.tokens import tokenise
 
 # Words that say nothing about what an image shows.
@@ -71,10 +73,11 @@ class ConceptVocabulary:
         return len(self.concepts)
 
 
-def image_texts(split: VQASplit) -> list[list[str]]:
-    """Texts that describe each image of `split.images`, in its order.
+def described_images(split: VQASplit) -> tuple[ImageFiles, list[list[str]]]:
+    """The images of which the data say something, and the texts that describe each of them.
 
-    Captions where the data have them; else the questions about the image and their answers.
+    Captions where the data have them; else the questions about the image and their answers. An
+    image without any text is left out: it would teach that it shows none of the concepts.
     """
     images = split.require_images()
     by_image: dict[int, list[str]] = {}
@@ -85,7 +88,8 @@ def image_texts(split: VQASplit) -> list[list[str]]:
             split.image_ids.tolist(), split.questions, split.main_answers, strict=True
         ):
             by_image.setdefault(image_id, []).extend((question, answer))
-    return [by_image.get(image_id, []) for image_id in images.ids.tolist()]
+    described = subset(images, [image_id for image_id, texts in by_image.items() if texts])
+    return described, [by_image[image_id] for image_id in described.ids.tolist()]
 
 
 def _concepts_of(texts: Iterable[str], longest: int) -> set[str]:

@@ -4,7 +4,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from torch.utils.data import DataLoader, Dataset, get_worker_info
 
 from ivqa.data.dataset import VQADataset
 from ivqa.data.images import ImageFiles
+from ivqa.data.vqa_json import VQASplit
 from ivqa.features.store import FeatureStore
 
 Network = Callable[[Tensor], Mapping[str, Tensor]]
@@ -65,7 +66,8 @@ def build_store(
     """The store of `splits` in `folder`: what is not there yet is computed, by one process.
 
     splits: stages or split names. make_network: called with the device, only if there is
-    something to compute, and after it is known that all the splits have images.
+    something to compute, and after it is known that all the splits have images. Images that no
+    question is about have no features.
     """
     names = list(dict.fromkeys(dataset.name_of(split) for split in splits))
     folder.mkdir(parents=True, exist_ok=True)
@@ -73,7 +75,7 @@ def build_store(
         todo = [name for name in names if not (folder / name / "done").is_file()]
         if todo:
             started = time.perf_counter()
-            images = {name: dataset.split(name).require_images() for name in todo}
+            images = {name: _asked_about(dataset.split(name)) for name in todo}
             device = "cuda" if torch.cuda.is_available() else "cpu"
             # What follows must not depend on whether the features were found or computed.
             with torch.random.fork_rng(range(torch.cuda.device_count())):
@@ -141,6 +143,7 @@ def extract(
 def pixels(images: ImageFiles, file: Path, size: int) -> NDArray[np.uint8]:
     """All images as one memory-mapped uint8 array (M, 3, size, size), decoded once into `file`."""
     if not file.is_file():
+        _check_room(file, len(images) * 3 * size * size)
         draft = file.with_name(f".{file.name}.{os.getpid()}.npy")
         array = np.lib.format.open_memmap(
             draft, mode="w+", dtype=np.uint8, shape=(len(images), 3, size, size)
@@ -150,6 +153,17 @@ def pixels(images: ImageFiles, file: Path, size: int) -> NDArray[np.uint8]:
         array.flush()
         draft.replace(file)
     return np.load(file, mmap_mode="r")
+
+
+def subset(images: ImageFiles, image_ids: Iterable[int]) -> ImageFiles:
+    """Those of `images` whose id is in `image_ids`."""
+    kept = np.flatnonzero(np.isin(images.ids, np.fromiter(image_ids, dtype=np.int64)))
+    return ImageFiles(images.ids[kept], [images.paths[position] for position in kept])
+
+
+def _asked_about(split: VQASplit) -> ImageFiles:
+    # A folder may serve more questions than are in use: COCO's 80,000 images for a subset of VQA.
+    return subset(split.require_images(), np.unique(split.image_ids))
 
 
 def _decoded(images: ImageFiles, size: int) -> Iterator[tuple[int, NDArray[np.uint8]]]:
@@ -170,14 +184,18 @@ def _array(file: Path, shape: tuple[int, ...], *, resumed: bool) -> NDArray[np.f
                 f"{file.parent} to compute these features again"
             )
         return array
+    _check_room(file, 2 * int(np.prod(shape)))
+    return np.lib.format.open_memmap(file, mode="w+", dtype=np.float16, shape=shape)
+
+
+def _check_room(file: Path, wanted: int) -> None:
     # A memory map on a full disk ends the process with a bus error: better to look first.
-    wanted, free = 2 * int(np.prod(shape)), shutil.disk_usage(file.parent).free
+    free = shutil.disk_usage(file.parent).free
     if wanted > free:
         raise ValueError(
             f"{file} needs {wanted / 1e9:.1f} GB and its disk has {free / 1e9:.1f} GB left; "
             "make room, set artifacts= to another disk, or choose a smaller features.image_size"
         )
-    return np.lib.format.open_memmap(file, mode="w+", dtype=np.float16, shape=shape)
 
 
 def _sizes(folder: Path) -> dict[str, int]:

@@ -28,6 +28,7 @@ class AnswerOnlyGenerator(QuestionGenerator):
         answer_size: int = 512,
         word_dropout: float = 0.0,
         dropout: float = 0.5,
+        feed_condition: bool = False,
     ) -> None:
         super().__init__(
             QuestionDecoder(
@@ -36,6 +37,7 @@ class AnswerOnlyGenerator(QuestionGenerator):
                 hidden_size=hidden_size,
                 word_dropout=word_dropout,
                 dropout=dropout,
+                feed_condition=feed_condition,
             )
         )
         self.answer_encoder = AnswerEncoder(

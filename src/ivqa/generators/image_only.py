@@ -25,6 +25,7 @@ class ImageOnlyGenerator(QuestionGenerator):
         hidden_size: int = 512,
         word_dropout: float = 0.0,
         dropout: float = 0.5,
+        feed_condition: bool = False,
     ) -> None:
         super().__init__(
             QuestionDecoder(
@@ -33,6 +34,7 @@ class ImageOnlyGenerator(QuestionGenerator):
                 hidden_size=hidden_size,
                 word_dropout=word_dropout,
                 dropout=dropout,
+                feed_condition=feed_condition,
             )
         )
         self.decoder_image = ImageEncoder(feature_sizes=feature_sizes, size=hidden_size)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from inspect import signature
 from pathlib import Path
 from typing import Any, Self
 
@@ -47,7 +48,7 @@ class QuestionGenerationModule(pl.LightningModule):
         answer_words: Vocabulary,
         feature_sizes: Mapping[str, int],
         optimizer: Callable[[Iterable[nn.Parameter]], Optimizer] | None = None,
-        scheduler: Callable[[Optimizer], LRScheduler] | None = None,
+        scheduler: Callable[..., LRScheduler] | None = None,
         kl_schedule: Callable[[int], float] | None = None,
         free_nats: float = 0.0,
         free_nats_per_dimension: bool = False,
@@ -198,7 +199,10 @@ class QuestionGenerationModule(pl.LightningModule):
         optimizer = self.optimizer(self.parameters())
         if self.scheduler is None:
             return optimizer
-        scheduler = {"scheduler": self.scheduler(optimizer), "interval": "step"}
+        horizon = {}
+        if "num_training_steps" in signature(self.scheduler).parameters:
+            horizon["num_training_steps"] = int(self.trainer.estimated_stepping_batches)
+        scheduler = {"scheduler": self.scheduler(optimizer, **horizon), "interval": "step"}
         return {"optimizer": optimizer, "lr_scheduler": scheduler}
 
     def _diagnosis(self, batch: VQABatch, output: GeneratorOutput) -> str:

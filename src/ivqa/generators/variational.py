@@ -52,6 +52,7 @@ class VariationalGenerator(QuestionGenerator):
     num_words, num_answer_words: vocabulary sizes with specials. feature_sizes: the global image
     features that form f_I. The sizes are the paper's where it gives them; the latent size it does
     not give. joint_size: 0 is the paper's h_0; above 0 a `JointTerm` of that rank is added to it.
+    feed_condition: false is the paper's decoder; see `QuestionDecoder`.
     The encoder reads the decoder's word embedding, as in the published code; the two
     W_I are two matrices.
     """
@@ -69,6 +70,7 @@ class VariationalGenerator(QuestionGenerator):
         joint_size: int = 0,
         word_dropout: float = 0.0,
         dropout: float = 0.5,
+        feed_condition: bool = False,
     ) -> None:
         super().__init__(
             QuestionDecoder(
@@ -77,6 +79,7 @@ class VariationalGenerator(QuestionGenerator):
                 hidden_size=hidden_size,
                 word_dropout=word_dropout,
                 dropout=dropout,
+                feed_condition=feed_condition,
             )
         )
         self.latent_size = latent_size

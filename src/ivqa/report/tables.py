@@ -27,12 +27,12 @@ def print_table(rows: Sequence[Mapping[str, Any]], *, title: str, console: Conso
     if len(names) > len(rows):
         table.add_column("")
         for row in rows:
-            table.add_column(str(row[header]), justify="right")
+            table.add_column(str(row[header]), justify="right", overflow="fold")
         for name in names:
             table.add_row(name, *(cell(row.get(name, "")) for row in rows))
     else:
         for name in (header, *names):
-            table.add_column(name, justify="left" if name == header else "right")
+            table.add_column(name, justify="left" if name == header else "right", overflow="fold")
         for row in rows:
             table.add_row(*(cell(row.get(name, "")) for name in (header, *names)))
     console.print(table)

@@ -23,7 +23,7 @@ from ivqa.data.scenes.renderer import render
 from ivqa.data.scenes.world import Scene, change_scene, sample_scene
 
 # Raise it whenever the same settings give other data, so that older caches are not used.
-VERSION = 1
+VERSION = 2
 DEFAULT_IMAGES = {"train": 4000, "val": 500, "test": 500}
 _CHUNK = 50
 _IDS_A_SPLIT = 1_000_000

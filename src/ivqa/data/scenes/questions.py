@@ -23,6 +23,15 @@ from ivqa.data.scenes.world import SCENE_ATTRIBUTES, THING_ATTRIBUTES, VALUES, S
 
 YES_SHARE = 0.59  # as in VQA 1.0 [Antol et al. 2015]
 _COUNT_WEIGHTS = {"0": 0.3, "1": 0.5, "2": 3.0, "3": 1.2, "4": 1.0, "5": 1.0, "6": 1.0}
+# What people ask whether there is, or how many there are of.
+_ASKED = {
+    ("shape",): 8,
+    ("color",): 3,
+    ("pattern",): 1,
+    ("shape", "color"): 5,
+    ("shape", "pattern"): 2,
+    ("shape", "size"): 1,
+}
 _TRIES = 60
 _WORDY = 0.1
 
@@ -68,7 +77,7 @@ def noun_for(
             noun = Noun(**{name: getattr(thing, name) for name in chosen})
             if sum(noun.matches(other) for other in scene.things) == 1:
                 # People name the shape of a thing where they can.
-                fitting += [noun] * (4 if "shape" in chosen else 1)
+                fitting += [noun] * (12 if "shape" in chosen else 1)
         if fitting:
             noun = rng.choice(fitting)
             unsaid = [name for name in names if getattr(noun, name) is None]
@@ -82,17 +91,7 @@ def noun_for(
 def _some_noun(rng: random.Random, scene: Scene) -> Noun:
     """A noun phrase that may fit none, one or many things."""
     thing = rng.choice(scene.things)
-    names = rng.choice(
-        (
-            ("shape",),
-            ("shape", "color"),
-            ("shape", "pattern"),
-            ("shape", "size"),
-            ("color",),
-            ("pattern",),
-            ("size", "shape"),
-        )
-    )
+    names = rng.choices(list(_ASKED), list(_ASKED.values()))[0]
     values = {name: getattr(thing, name) for name in names}
     if rng.random() < 0.5:
         name = rng.choice(names)
