@@ -16,16 +16,15 @@ from ivqa.data.scenes import generate_scenes
 
 PROJECT = Path(__file__).parents[2]
 # A model and features that learn in seconds; what they learn is tested elsewhere.
+TINY_FEATURES = ["features.image_size=32", "features.width=16", "features.epochs=1"]
 TINY = [
-    "features.image_size=32",
-    "features.width=16",
-    "features.epochs=1",
+    *TINY_FEATURES,
     "model.epochs=3",
     "model.module.network.embedding_size=16",
     "model.module.network.hidden_size=16",
     "batch_size=16",
 ]
-TINY_MODEL = [override for override in TINY if not override.startswith("features.")]
+TINY_MODEL = [override for override in TINY if override not in TINY_FEATURES]
 TINY_BENCHMARK = ["model.benchmark.num_latents=2", "model.benchmark.num_samples=3"]
 
 Run = Callable[..., tuple[int, str]]

@@ -10,7 +10,7 @@ from hydra import compose, initialize_config_dir
 
 from ivqa.experiment.checks import check_config
 
-from .conftest import PROJECT, TINY, TINY_BENCHMARK, Run, metrics_of, start
+from .conftest import PROJECT, TINY, TINY_BENCHMARK, TINY_FEATURES, Run, metrics_of, start
 
 
 def _data(root: Path) -> list[str]:
@@ -42,6 +42,32 @@ def test_evaluate_trains_what_it_needs_and_reuses_it(
     assert status == 0, printed
     assert "No trained" not in printed
     assert metrics_of(tmp_path / "second") == metrics
+
+
+@pytest.mark.parametrize("model", ["prior", "language_only", "vanilla", "mlb"])
+def test_a_vqa_model_is_trained_and_its_answers_can_be_scored_again(
+    model: str, run: Run, tiny_root: Path, tmp_path: Path
+) -> None:
+    command = [f"model={model}", *_data(tiny_root), *TINY_FEATURES, "model.epochs=1"]
+    status, printed = run("evaluate", *command, f"output_dir={tmp_path / 'first'}")
+    assert status == 0, printed
+    metrics = metrics_of(tmp_path / "first")
+    scores = {name: value for name, value in metrics.items() if name.startswith("vqa/")}
+    assert scores.keys() == {"vqa/accuracy", "vqa/yes_no", "vqa/number", "vqa/other"}
+    # In the model's own vocabulary and as text, accuracy is the same.
+    assert metrics["test/vqa_accuracy"] == pytest.approx(scores["vqa/accuracy"])
+
+    file = tmp_path / "first" / "predictions.json"
+    scored = [f"predictions={file}", *_data(tiny_root)]
+    status, printed = run("evaluate", *scored, f"output_dir={tmp_path / 'second'}")
+    assert status == 0, printed
+    assert metrics_of(tmp_path / "second") == scores
+    results = json.loads(file.read_text())
+    file.write_text(json.dumps([*results[1:], {"question_id": 5, "answer": "yes"}]))
+    status, printed = run("evaluate", *scored)
+    assert status == 1
+    assert f"question {results[0]['question_id']}: of 'val' has no answer" in printed
+    assert "question 5: question_id: is not in split 'val'" in printed
 
 
 def test_train_writes_a_run_and_feeds_the_store(run: Run, tiny_root: Path, tmp_path: Path) -> None:

@@ -2,11 +2,16 @@
 
 from pathlib import Path
 
+from hydra.core.hydra_config import HydraConfig
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
+from rich.console import Console
 
+from ivqa.data.results import read_results
 from ivqa.experiment.artifacts import write_json, write_text
+from ivqa.experiment.checks import check_config
 from ivqa.experiment.training import obtain_module, validate
+from ivqa.experiment.vqa_benchmark import score_answers
 from ivqa.experiment.workbench import open_workbench
 from ivqa.report.tables import print_metrics
 
@@ -19,13 +24,15 @@ def evaluate(cfg: DictConfig) -> float:
     """
     if cfg.resume is not None:
         raise ValueError("resume= goes on with a training run; evaluate.py starts afresh")
+    if cfg.predictions is not None:
+        return score_predictions(cfg)
     bench = open_workbench(cfg, list(dict.fromkeys(["train", "val", cfg.split])))
-    module, checkpoint = obtain_module(bench)
+    module, vocabularies, checkpoint = obtain_module(bench)
     run_dir = Path(cfg.output_dir)
     run_dir.mkdir(parents=True, exist_ok=True)
     write_text(run_dir / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
 
-    datamodule = bench.datamodule(module.question_vocabulary, module.answer_words)
+    datamodule = bench.datamodule(vocabularies)
     metrics = validate(bench, module, datamodule, cfg.split)
     benchmark = instantiate(cfg.model.benchmark)
     title = f"{cfg.name} on {bench.dataset.root.name}, split {bench.dataset.name_of(cfg.split)}"
@@ -34,3 +41,20 @@ def evaluate(cfg: DictConfig) -> float:
     print_metrics(metrics, title=title, console=bench.console)
     bench.console.print(f"checkpoint: {checkpoint}\nrun: {run_dir}", soft_wrap=True)
     return metrics[benchmark.headline]
+
+
+def score_predictions(cfg: DictConfig) -> float:
+    """Scores the result file cfg.predictions of any VQA system; returns its accuracy."""
+    check_config(cfg)
+    run_dir = Path(HydraConfig.get().runtime.output_dir)
+    dataset = instantiate(cfg.data)
+    split = dataset.split(cfg.split)
+    metrics = score_answers(split, read_results(Path(cfg.predictions), split))
+    run_dir.mkdir(parents=True, exist_ok=True)
+    write_text(run_dir / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
+    write_json(run_dir / "metrics.json", metrics)
+    console = Console()
+    title = f"{Path(cfg.predictions).name} on {dataset.root.name}, split {split.name}"
+    print_metrics(metrics, title=title, console=console)
+    console.print(f"run: {run_dir}", soft_wrap=True)
+    return metrics["vqa/accuracy"]

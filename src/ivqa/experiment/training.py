@@ -1,22 +1,21 @@
 """Training: a run directory with checkpoints, metrics and the configuration behind them."""
 
 import time
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
 import pytorch_lightning as pl
 from hydra.core.hydra_config import HydraConfig
-from hydra.utils import instantiate
+from hydra.utils import get_class, instantiate
 from omegaconf import DictConfig, OmegaConf
 
 from ivqa.data import VQADataModule
 from ivqa.experiment.artifacts import copy_file, write_json, write_text
 from ivqa.experiment.checkpoints import AtomicCheckpointIO, load_checkpoint
 from ivqa.experiment.checks import plain
-from ivqa.experiment.workbench import Workbench, open_workbench
-from ivqa.generators import QuestionGenerationModule
+from ivqa.experiment.workbench import Vocabularies, Workbench, open_workbench
 from ivqa.report.tables import print_metrics
-from ivqa.text.vocabulary import Vocabulary
 
 
 def train(cfg: DictConfig) -> float:
@@ -52,8 +51,8 @@ def fit(bench: Workbench, run_dir: Path, *, resume: bool) -> dict[str, float]:
         write_text(run_dir / "overrides.yaml", OmegaConf.to_yaml(overrides))
 
     pl.seed_everything(cfg.seed, workers=True, verbose=False)
-    module = build_module(bench)
-    datamodule = bench.datamodule(*bench.vocabularies)
+    module = build_module(bench, bench.vocabularies)
+    datamodule = bench.datamodule(bench.vocabularies)
     trainer = build_trainer(cfg, run_dir, first_step)
     started = time.perf_counter()
     trainer.fit(module, datamodule=datamodule, ckpt_path=str(last) if resume else None)
@@ -73,23 +72,12 @@ def fit(bench: Workbench, run_dir: Path, *, resume: bool) -> dict[str, float]:
     return metrics
 
 
-def build_module(
-    bench: Workbench, component: dict[str, Any] | None = None
-) -> QuestionGenerationModule:
-    """The configured module, untrained; `component` as stored in a checkpoint fixes its words."""
-    question_words, answer_words = (
-        bench.vocabularies
-        if component is None
-        else (
-            Vocabulary(component["question_words"]),
-            Vocabulary(component["answer_words"]),
-        )
-    )
+def build_module(bench: Workbench, vocabularies: Vocabularies) -> pl.LightningModule:
+    """The configured module, untrained; of words, answers and features it gets what it takes."""
+    given = {**vars(vocabularies), "feature_sizes": bench.feature_sizes}
+    taken = signature(get_class(bench.cfg.model.module._target_)).parameters
     return instantiate(
-        bench.cfg.model.module,
-        question_vocabulary=question_words,
-        answer_words=answer_words,
-        feature_sizes=bench.feature_sizes,
+        bench.cfg.model.module, **{name: value for name, value in given.items() if name in taken}
     )
 
 
@@ -106,7 +94,7 @@ def build_trainer(cfg: DictConfig, run_dir: Path, first_step: int = 0) -> pl.Tra
 
 
 def validate(
-    bench: Workbench, module: QuestionGenerationModule, datamodule: VQADataModule, split: str
+    bench: Workbench, module: pl.LightningModule, datamodule: VQADataModule, split: str
 ) -> dict[str, float]:
     """The module's own validation metrics on a split, as "<split>/<term>"."""
     trainer = pl.Trainer(
@@ -135,8 +123,8 @@ def publish(bench: Workbench, run_dir: Path) -> Path:
     return folder / "model.ckpt"
 
 
-def obtain_module(bench: Workbench) -> tuple[QuestionGenerationModule, Path]:
-    """The trained module that cfg.ckpt asks for, and its file; trains it where `auto` must."""
+def obtain_module(bench: Workbench) -> tuple[pl.LightningModule, Vocabularies, Path]:
+    """The trained module that cfg.ckpt asks for, its vocabularies and file; `auto` may train it."""
     ckpt = str(bench.cfg.ckpt)
     if ckpt == "none":
         raise ValueError("ckpt=none: this command needs trained weights; pass ckpt=auto or a file")
@@ -150,7 +138,8 @@ def obtain_module(bench: Workbench) -> tuple[QuestionGenerationModule, Path]:
             f"{path} was trained on the image features {component['feature_sizes']}, but this run "
             f"offers {bench.feature_sizes}; pass the features= and data= it was trained with"
         )
-    module = build_module(bench, component)
+    vocabularies = bench.vocabularies.restored(component)
+    module = build_module(bench, vocabularies)
     try:
         module.load_state_dict(checkpoint["state_dict"])
     except RuntimeError as error:
@@ -159,7 +148,7 @@ def obtain_module(bench: Workbench) -> tuple[QuestionGenerationModule, Path]:
             f"{path} does not hold the weights of model={bench.cfg.model.name} ({reason}); "
             "pass the model= and sizes it was trained with"
         ) from error
-    return module.eval(), path
+    return module.eval(), vocabularies, path
 
 
 def _trained(bench: Workbench) -> Path:

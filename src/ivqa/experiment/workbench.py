@@ -2,7 +2,8 @@
 
 import logging
 import warnings
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from ivqa.data import VQADataModule, VQADataset, build_vocabularies
 from ivqa.experiment.artifacts import ArtifactStore
 from ivqa.experiment.checks import check_config, plain
 from ivqa.features import FeatureStore
+from ivqa.text.answers import AnswerVocabulary
 from ivqa.text.vocabulary import Vocabulary
 
 # Settings of a Trainer that change where and how it runs, not what it learns.
@@ -37,6 +39,26 @@ _MACHINE_SETTINGS = {
 
 
 @dataclass(frozen=True)
+class Vocabularies:
+    """Words of training questions and answers, and the closed answer set A where one is used."""
+
+    question_vocabulary: Vocabulary
+    answer_words: Vocabulary
+    answers: AnswerVocabulary | None = None
+
+    def restored(self, component: Mapping[str, Any]) -> "Vocabularies":
+        """Those that a checkpoint was trained with; where it names none, these."""
+        known: dict[str, Any] = {}
+        if "question_words" in component:
+            known["question_vocabulary"] = Vocabulary(component["question_words"])
+        if "answer_words" in component:
+            known["answer_words"] = Vocabulary(component["answer_words"])
+        if "answers" in component:
+            known["answers"] = AnswerVocabulary(component["answers"])
+        return replace(self, **known)
+
+
+@dataclass(frozen=True)
 class Workbench:
     """Data, features and vocabularies of one configuration; built by `open_workbench`."""
 
@@ -47,9 +69,13 @@ class Workbench:
     console: Console
 
     @cached_property
-    def vocabularies(self) -> tuple[Vocabulary, Vocabulary]:
-        """Words of the training questions, and of the training answers."""
-        return build_vocabularies(self.dataset.split("train"), self.cfg.min_word_count)
+    def vocabularies(self) -> Vocabularies:
+        """Of the training split; A holds its model.num_answers most frequent main answers."""
+        train = self.dataset.split("train")
+        words = build_vocabularies(train, self.cfg.min_word_count)
+        size = self.cfg.model.num_answers
+        answers = None if size is None else AnswerVocabulary.build(train.main_answers, size)
+        return Vocabularies(*words, answers)
 
     @property
     def feature_sizes(self) -> dict[str, int]:
@@ -57,19 +83,20 @@ class Workbench:
         sizes = self.features.sizes if self.features is not None else {}
         return {name: sizes[name] for name in self.cfg.model.image_features}
 
-    def datamodule(self, question_words: Vocabulary, answer_words: Vocabulary) -> VQADataModule:
+    def datamodule(self, vocabularies: Vocabularies) -> VQADataModule:
         """Batches in the given vocabularies: the training ones, or those of a checkpoint."""
-        cfg = self.cfg
+        cfg, closed = self.cfg, vocabularies.answers is not None
         return VQADataModule(
             dataset=self.dataset,
             features=self.features,
-            question_vocabulary=question_words,
-            answer_words=answer_words,
-            answer_vocabulary=None,
+            question_vocabulary=vocabularies.question_vocabulary,
+            answer_words=vocabularies.answer_words,
+            answer_vocabulary=vocabularies.answers,
             image_features=tuple(cfg.model.image_features),
             batch_size=cfg.batch_size,
             max_question_length=cfg.max_question_length,
-            soft_targets=False,
+            soft_targets=closed,
+            drop_unknown_answers=closed,
             seed=cfg.seed,
             num_workers=cfg.num_workers,
         )

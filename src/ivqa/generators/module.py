@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
+from ivqa.component import check_same_inputs, check_same_network, network_settings
 from ivqa.data.batch import ImageBatch, VQABatch
-from ivqa.generators.component import check_same_inputs, check_same_network, network_settings
 from ivqa.generators.decoding import Sampling, Strategy
 from ivqa.generators.elbo_terms import ElboTerms
 from ivqa.generators.likelihood import draw_questions, marginal_log_likelihood

@@ -1,8 +1,10 @@
-"""What a checkpoint says about the generator inside it, and whether that fits."""
+"""What a checkpoint says about the model inside it, and whether that fits."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
+
+_INPUTS = {"question_words", "answer_words", "answers", "feature_sizes"}
 
 
 def network_settings(network: Callable[..., Any]) -> dict[str, Any]:
@@ -22,14 +24,14 @@ def network_settings(network: Callable[..., Any]) -> dict[str, Any]:
 
 
 def check_same_inputs(stored: Mapping[str, Any] | None, own: Mapping[str, Any]) -> None:
-    """Raises ValueError where a stored component has other words or features than `own`."""
+    """Raises ValueError where a stored component has other words, answers or features."""
     if stored is None:
         raise ValueError("this checkpoint names no component: it was not written by ivqa")
-    for key in ("question_words", "answer_words", "feature_sizes"):
-        if stored[key] != own[key]:
+    for key in _INPUTS & own.keys():
+        if stored.get(key) != own[key]:
             raise ValueError(
                 f"the checkpoint was trained with other {key}: "
-                f"{_difference(stored[key], own[key])}; use its data and features"
+                f"{_difference(stored.get(key, ()), own[key])}; use its data and features"
             )
 
 
@@ -55,9 +57,11 @@ def _plain(value: Any) -> Any:
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, Sequence):
         return [_plain(item) for item in value]
+    if isinstance(value, partial | type):
+        return network_settings(value)
     raise ValueError(
         f"a network setting is a {type(value).__name__}, which a checkpoint cannot hold; "
-        "pass numbers, strings, lists and dicts only"
+        "pass numbers, strings, lists, dicts and factories only"
     )
 
 

@@ -1,0 +1,69 @@
+"""Result files of VQA systems in the official format: [{"question_id", "answer"}, ...]."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ivqa.data.json_files import open_json
+from ivqa.data.validation import DataError, Problems, check_id, check_text
+from ivqa.data.vqa_json import VQASplit
+
+
+def results_text(split: VQASplit, answers: Sequence[str]) -> str:
+    """The JSON text of a result file: every question of `split` once, in its order.
+
+    Raises ValueError where the answers are not as many as the questions.
+    """
+    if len(answers) != len(split):
+        raise ValueError(f"{len(answers)} answers for {len(split)} questions of '{split.name}'")
+    records = [
+        {"question_id": question_id, "answer": answer}
+        for question_id, answer in zip(split.question_ids.tolist(), answers, strict=True)
+    ]
+    return json.dumps(records, ensure_ascii=False)
+
+
+def read_results(path: Path, split: VQASplit) -> list[str]:
+    """The answers of a result file in the order of the questions of `split`.
+
+    Raises DataError with every problem: ids of the split that are missing, others, duplicates.
+    """
+    records = open_json(path)
+    if not isinstance(records, list):
+        raise DataError(f'{path}: must hold a list of {{"question_id", "answer"}}')
+    problems = Problems()
+    found: dict[int, str] = {}
+    known = set(split.question_ids.tolist())
+    for number, record in enumerate(records):
+        _read(record, number, path, split.name, known, found, problems)
+    for question_id in split.question_ids.tolist():
+        if question_id not in found:
+            problems.add(path, f"question {question_id}", "", f"of '{split.name}' has no answer")
+    problems.raise_if_any()
+    return [found[question_id] for question_id in split.question_ids.tolist()]
+
+
+def _read(
+    record: Any,
+    number: int,
+    path: Path,
+    split: str,
+    known: set[int],
+    found: dict[int, str],
+    problems: Problems,
+) -> None:
+    if not isinstance(record, dict):
+        problems.add(path, f"record {number}", "", "must be an object")
+        return
+    question_id = check_id(record, "question_id", path, f"record {number}", problems)
+    if question_id is None:
+        return
+    where = f"question {question_id}"
+    answer = check_text(record, "answer", path, where, problems)
+    if question_id in found:
+        problems.add(path, where, "question_id", "occurs twice")
+    elif question_id not in known:
+        problems.add(path, where, "question_id", f"is not in split '{split}'")
+    elif answer is not None:
+        found[question_id] = answer

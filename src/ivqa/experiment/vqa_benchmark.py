@@ -1,0 +1,65 @@
+"""The VQA benchmark of an answerer: official accuracy, and a result file that servers accept."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from rich.console import Console
+from rich.progress import track
+
+from ivqa.data import VQADataModule, VQASplit
+from ivqa.data.batch import ANSWER_TYPES
+from ivqa.data.results import results_text
+from ivqa.experiment.artifacts import write_text
+from ivqa.metrics.vqa_accuracy import VQAAccuracy, vqa_accuracies
+from ivqa.vqa import Answerer
+
+
+@dataclass(frozen=True, kw_only=True)
+class VQABenchmark:
+    """Answers every question of a split and scores the answers officially.
+
+    batch_size: questions at once.
+    """
+
+    batch_size: int = 500
+    headline: str = "vqa/accuracy"
+
+    def run(
+        self,
+        module: Answerer,
+        datamodule: VQADataModule,
+        stage: str,
+        run_dir: Path,
+        title: str,
+        console: Console,
+    ) -> dict[str, float]:
+        """The metrics of `score_answers`; writes predictions.json in the official format."""
+        split = datamodule.dataset.split(stage).require_answers()
+        answers: list[str] = []
+        starts = range(0, len(split), self.batch_size)
+        for start in track(starts, description="answering", console=console, transient=True):
+            rows = np.arange(start, min(start + self.batch_size, len(split)))
+            questions = [split.questions[row] for row in rows]
+            answers += module.answer(datamodule.batch_of(stage, rows).images, questions)
+        write_text(run_dir / "predictions.json", results_text(split, answers))
+        return score_answers(split, answers)
+
+
+def score_answers(split: VQASplit, answers: Sequence[str]) -> dict[str, float]:
+    """Official accuracies as fractions: vqa/accuracy, vqa/yes_no, vqa/number, vqa/other.
+
+    A type without questions is left out. Raises ValueError where the split has no annotations.
+    """
+    accuracies = vqa_accuracies(answers, split.require_answers().answers)
+    kinds = {kind: index for index, kind in enumerate(ANSWER_TYPES)}
+    metric = VQAAccuracy()
+    metric.update(
+        torch.from_numpy(accuracies),
+        torch.tensor([kinds.get(kind, -1) for kind in split.answer_types]),
+    )
+    return {
+        f"vqa/{name.removeprefix('vqa_')}": value.item() for name, value in metric.compute().items()
+    }

@@ -1,0 +1,38 @@
+"""The blind baseline: answers from the question alone [Antol et al. 2015, "LSTM Q"]."""
+
+from collections.abc import Callable, Mapping
+
+from torch import Tensor, nn
+
+from ivqa.data.batch import ImageBatch
+from ivqa.text.vocabulary import Tokens
+from ivqa.vqa.network import VQANetwork
+from ivqa.vqa.question_encoder import RecurrentEncoder
+
+
+class LanguageOnly(VQANetwork):
+    """logits = W drop(tanh(W_q drop(q))).
+
+    question_encoder: called with num_words. feature_sizes is taken and not used.
+    """
+
+    def __init__(
+        self,
+        *,
+        num_words: int,
+        num_answers: int,
+        feature_sizes: Mapping[str, int] | None = None,
+        question_encoder: Callable[..., RecurrentEncoder] = RecurrentEncoder,
+        joint_size: int = 1024,
+        dropout: float = 0.5,
+    ) -> None:
+        super().__init__()
+        self.question_encoder = question_encoder(num_words=num_words)
+        self.question = nn.Linear(self.question_encoder.size, joint_size)
+        self.output = nn.Linear(joint_size, num_answers)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, images: ImageBatch, question: Tokens) -> Tensor:
+        """Answer logits (B, K); the images are not looked at."""
+        encoded = self.dropout(self.question_encoder(question))
+        return self.output(self.dropout(self.question(encoded).tanh()))

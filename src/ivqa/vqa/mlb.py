@@ -1,0 +1,69 @@
+"""MLB: low-rank bilinear pooling with attention (Kim et al., ICLR 2017).
+
+alpha = softmax_L(P^T (tanh(U^T q) * tanh(W^T V_n)))          (B, L, G)
+f_v   = concat_g tanh(W_g sum_n alpha_gn V_n)                 (B, G d)
+logits = W (tanh(W_q q) * f_v)                                (B, K)
+with dropout in front of every linear map of q, V and the product.
+"""
+
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import Tensor, nn
+
+from ivqa.data.batch import ImageBatch
+from ivqa.text.vocabulary import Tokens
+from ivqa.vqa.network import VQANetwork, checked_grid, single_feature
+from ivqa.vqa.question_encoder import RecurrentEncoder
+
+
+class MLB(VQANetwork):
+    """Multimodal low-rank bilinear attention network.
+
+    joint_size: d. num_glimpses: G, one attention map and one projection W_g each, as released.
+    question_encoder: called with num_words. num_answers: K.
+    """
+
+    def __init__(
+        self,
+        *,
+        num_words: int,
+        num_answers: int,
+        feature_sizes: Mapping[str, int],
+        question_encoder: Callable[..., RecurrentEncoder] = RecurrentEncoder,
+        joint_size: int = 1200,
+        num_glimpses: int = 2,
+        dropout: float = 0.5,
+    ) -> None:
+        super().__init__()
+        self.feature, self.feature_size = single_feature(feature_sizes, "mlb")
+        self.question_encoder = question_encoder(num_words=num_words)
+        asked = self.question_encoder.size
+        self.attention_question = nn.Linear(asked, joint_size)
+        self.attention_image = nn.Linear(self.feature_size, joint_size)
+        self.glimpses = nn.Linear(joint_size, num_glimpses)
+        self.images = nn.ModuleList(
+            nn.Linear(self.feature_size, joint_size) for _ in range(num_glimpses)
+        )
+        self.question = nn.Linear(asked, joint_size * num_glimpses)
+        self.output = nn.Linear(joint_size * num_glimpses, num_answers)
+        self.dropout = nn.Dropout(dropout)
+
+    def attention(self, grid: Tensor, index: Tensor, encoded: Tensor) -> Tensor:
+        """Attention (B, L, G) of questions (B, d_q) over the grids (M, L, d_v) they ask about."""
+        places = self.attention_image(self.dropout(grid)).tanh()[index]  # (B, L, d)
+        asked = self.attention_question(self.dropout(encoded)).tanh()  # (B, d)
+        return self.glimpses(asked[:, None] * places).float().softmax(dim=1)
+
+    def forward(self, images: ImageBatch, question: Tokens) -> Tensor:
+        """Answer logits (B, K)."""
+        grid = checked_grid(images, self.feature, self.feature_size)  # (M, L, d_v)
+        encoded = self.question_encoder(question)  # (B, d_q)
+        weights = self.attention(grid, images.index, encoded)
+        seen = torch.einsum("blg,bld->bgd", weights.to(grid.dtype), grid[images.index])
+        glimpses = [
+            project(self.dropout(seen[:, number])).tanh()
+            for number, project in enumerate(self.images)
+        ]
+        asked = self.question(self.dropout(encoded)).tanh()
+        return self.output(self.dropout(asked * torch.cat(glimpses, dim=1)))

@@ -1,0 +1,162 @@
+"""Training of any network of the zoo, and the answerer that it becomes."""
+
+from collections.abc import Callable, Iterable, Mapping
+from inspect import signature
+from typing import Any, Literal
+
+import pytorch_lightning as pl
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
+
+from ivqa.component import check_same_inputs, network_settings
+from ivqa.data.batch import ImageBatch, VQABatch
+from ivqa.metrics.vqa_accuracy import VQAAccuracy
+from ivqa.text.answers import AnswerVocabulary
+from ivqa.text.vocabulary import Vocabulary
+from ivqa.vqa.network import VQANetwork
+
+_SHOWN_ROWS = 10
+
+
+class VQAModule(pl.LightningModule):
+    """Learns to answer from a closed set; an `Answerer` at its boundary.
+
+    network: called with num_words, num_answers and feature_sizes. answers: the closed set A.
+    optimizer: called with the parameters; None for inference. scheduler: called with the
+    optimiser, and with num_training_steps where it takes that, and stepped after each step.
+    targets: "main" learns the annotators' mode by cross entropy, "annotators" the distribution of
+    their answers that are in A (the expectation of sampling one of them each time).
+    max_question_length: words of a question that are read; later ones are cut.
+    """
+
+    def __init__(
+        self,
+        *,
+        network: Callable[..., VQANetwork],
+        question_vocabulary: Vocabulary,
+        answers: AnswerVocabulary,
+        feature_sizes: Mapping[str, int],
+        optimizer: Callable[[Iterable[nn.Parameter]], Optimizer] | None = None,
+        scheduler: Callable[..., LRScheduler] | None = None,
+        targets: Literal["main", "annotators"] = "main",
+        max_question_length: int = 26,
+    ) -> None:
+        super().__init__()
+        if targets not in ("main", "annotators"):
+            raise ValueError(f"targets must be main or annotators, not {targets}")
+        self.question_vocabulary = question_vocabulary
+        self.answers = answers
+        self.feature_sizes = {str(name): int(size) for name, size in feature_sizes.items()}
+        self.network = network(
+            num_words=len(question_vocabulary),
+            num_answers=len(answers),
+            feature_sizes=self.feature_sizes,
+        )
+        self.optimizer = optimizer
+        self.scheduler = scheduler
+        self.targets = targets
+        self.max_question_length = max_question_length
+        self.accuracy = VQAAccuracy()
+        self._network_settings = network_settings(network)
+
+    @torch.no_grad()
+    def log_scores(
+        self, images: ImageBatch, questions: list[str], answers: list[str] | None = None
+    ) -> Tensor:
+        """Scores log phi(a | I, q), (B, |A|) float32, of all answers, or of those given (B, n).
+
+        phi is normalised over all of A. Never with dropout.
+        Raises ValueError where images and questions differ in number, or an answer is not in A.
+        """
+        if len(images) != len(questions):
+            raise ValueError(
+                f"{len(questions)} questions for {len(images)} images; give one question an image"
+            )
+        chosen = None if answers is None else self._columns(answers)
+        training = self.network.training
+        self.network.eval()
+        try:
+            tokens = self.question_vocabulary.encode(questions, self.max_question_length)
+            logits = self.network(images.to(self.device), tokens.to(self.device))
+            scores = logits.float().log_softmax(dim=1)
+        finally:
+            self.network.train(training)
+        return scores if chosen is None else scores[:, chosen]
+
+    def answer(self, images: ImageBatch, questions: list[str]) -> list[str]:
+        """The most probable answer to each of B questions."""
+        best = self.log_scores(images, questions).argmax(dim=1)
+        return [self.answers.answers[index] for index in best.tolist()]
+
+    def _columns(self, answers: list[str]) -> Tensor:
+        chosen = self.answers.encode(answers)
+        if (chosen < 0).any():
+            unknown = answers[int((chosen < 0).nonzero()[0])]
+            raise ValueError(
+                f"answer '{unknown}' is not among the {len(self.answers)} answers of this model; "
+                "ask for answers of its vocabulary"
+            )
+        return chosen.to(self.device)
+
+    def training_step(self, batch: VQABatch, batch_idx: int) -> Tensor:
+        """The loss of a batch. Raises FloatingPointError, naming rows, where it is not finite."""
+        logits = self.network(batch.images, batch.question).float()
+        if self.targets == "main":
+            losses = F.cross_entropy(logits, batch.target, reduction="none")
+        else:
+            assert batch.soft_targets is not None  # the datamodule was asked for them
+            shares = F.normalize(batch.soft_targets, p=1, dim=1)
+            losses = F.cross_entropy(logits, shares, reduction="none")
+        loss = losses.mean()
+        if not torch.isfinite(loss):
+            rows = batch.rows[~torch.isfinite(losses)][:_SHOWN_ROWS].tolist()
+            raise FloatingPointError(
+                f"the training loss is not finite at step {self.global_step}, for rows {rows} of "
+                "the training split; check the features or lower the learning rate"
+            )
+        self.log("train/loss", loss.detach(), batch_size=len(batch))
+        return loss
+
+    def validation_step(self, batch: VQABatch, batch_idx: int) -> None:
+        """Adds the accuracies of a batch: what the annotators give the most probable answer."""
+        assert batch.soft_targets is not None
+        best = self.network(batch.images, batch.question).argmax(dim=1, keepdim=True)
+        self.accuracy.update(batch.soft_targets.gather(1, best)[:, 0], batch.answer_type)
+
+    def on_validation_epoch_end(self) -> None:
+        """Logs the accuracy of the whole split, overall and by answer type."""
+        self.log_dict({f"val/{name}": value for name, value in self.accuracy.compute().items()})
+        self.accuracy.reset()
+
+    def configure_optimizers(self) -> Any:
+        """The optimiser, and the scheduler where there is one, stepped with it."""
+        if self.optimizer is None:
+            raise ValueError("this model was built without an optimizer; pass one to train it")
+        optimizer = self.optimizer(self.parameters())
+        if self.scheduler is None:
+            return optimizer
+        horizon = {}
+        if "num_training_steps" in signature(self.scheduler).parameters:
+            horizon["num_training_steps"] = int(self.trainer.estimated_stepping_batches)
+        scheduler = {"scheduler": self.scheduler(optimizer, **horizon), "interval": "step"}
+        return {"optimizer": optimizer, "lr_scheduler": scheduler}
+
+    def component(self) -> dict[str, Any]:
+        """What a checkpoint says about itself, in plain containers."""
+        return {
+            "question_words": list(self.question_vocabulary.words),
+            "answers": list(self.answers.answers),
+            "feature_sizes": dict(self.feature_sizes),
+            "network": self._network_settings,
+        }
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Stores `component` beside the weights."""
+        checkpoint["component"] = self.component()
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Raises ValueError where the checkpoint has other words, answers or features."""
+        check_same_inputs(checkpoint.get("component"), self.component())

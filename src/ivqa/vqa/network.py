@@ -1,0 +1,53 @@
+"""What the networks of the zoo have in common: features and a question in, answer logits out."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+
+from torch import Tensor, nn
+
+from ivqa.data.batch import ImageBatch
+from ivqa.text.vocabulary import Tokens
+
+
+class VQANetwork(nn.Module, ABC):
+    """Logits of the K answers; a model of the zoo is one subclass in its own file."""
+
+    @abstractmethod
+    def forward(self, images: ImageBatch, question: Tokens) -> Tensor:
+        """Answer logits (B, K) of B questions about M images."""
+
+
+def single_feature(feature_sizes: Mapping[str, int], model: str) -> tuple[str, int]:
+    """Name and size of the one image feature that `model` reads.
+
+    Raises ValueError where none or several are given.
+    """
+    if len(feature_sizes) != 1:
+        raise ValueError(
+            f"{model} reads exactly one image feature, not {sorted(feature_sizes)}; "
+            "name one in model.image_features"
+        )
+    ((name, size),) = feature_sizes.items()
+    return str(name), int(size)
+
+
+def checked_feature(images: ImageBatch, name: str, size: int) -> Tensor:
+    """The feature of the M images. Raises ValueError where it has not the size trained with."""
+    feature = images.feature(name)
+    if feature.shape[-1] != size:
+        raise ValueError(
+            f"image feature '{name}' has {feature.shape[-1]} dimensions, but this model was built "
+            f"for {size}; use the features= it was trained with"
+        )
+    return feature
+
+
+def checked_grid(images: ImageBatch, name: str, size: int) -> Tensor:
+    """A spatial feature (M, L, d). Raises ValueError where the feature is global."""
+    grid = checked_feature(images, name, size)
+    if grid.dim() != 3:
+        raise ValueError(
+            f"attention needs a spatial feature, but '{name}' is one vector an image; "
+            "use model.image_features=[grid]"
+        )
+    return grid

@@ -1,0 +1,45 @@
+"""Vanilla: a question vector times a global image vector [iVQA 5; Antol et al. 2015]."""
+
+from collections.abc import Callable, Mapping
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ivqa.data.batch import ImageBatch
+from ivqa.text.vocabulary import Tokens
+from ivqa.vqa.network import VQANetwork, checked_feature, single_feature
+from ivqa.vqa.question_encoder import RecurrentEncoder
+
+
+class Vanilla(VQANetwork):
+    """a = tanh(W_q drop(q)), b = tanh(W_v drop(v)), logits = W drop(a * b).
+
+    v is the global feature, or the mean of a grid, with unit L2 norm ("norm I"). Embeddings of
+    1024 as in the belief-set code. question_encoder: called with num_words.
+    """
+
+    def __init__(
+        self,
+        *,
+        num_words: int,
+        num_answers: int,
+        feature_sizes: Mapping[str, int],
+        question_encoder: Callable[..., RecurrentEncoder] = RecurrentEncoder,
+        joint_size: int = 1024,
+        dropout: float = 0.5,
+    ) -> None:
+        super().__init__()
+        self.feature, self.feature_size = single_feature(feature_sizes, "vanilla")
+        self.question_encoder = question_encoder(num_words=num_words)
+        self.question = nn.Linear(self.question_encoder.size, joint_size)
+        self.image = nn.Linear(self.feature_size, joint_size)
+        self.output = nn.Linear(joint_size, num_answers)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, images: ImageBatch, question: Tokens) -> Tensor:
+        """Answer logits (B, K)."""
+        seen = checked_feature(images, self.feature, self.feature_size)
+        pooled = F.normalize(seen.mean(dim=1) if seen.dim() == 3 else seen, dim=1)  # (M, d)
+        image = self.image(self.dropout(pooled)).tanh()[images.index]  # (B, d_joint)
+        asked = self.question(self.dropout(self.question_encoder(question))).tanh()
+        return self.output(self.dropout(asked * image))

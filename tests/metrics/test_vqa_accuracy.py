@@ -1,0 +1,52 @@
+import random
+
+import pytest
+import torch
+
+from ivqa.metrics.vqa_accuracy import VQAAccuracy, vqa_accuracies
+from ivqa.text.normalisation import normalise_answer
+
+ANSWERS = ["yes", "no", "2", "two", "a dog", "dog", "Dogs.", "dont know", "don't know", "red"]
+
+
+def _official(prediction: str, given: list[str]) -> float:
+    """The loop of the published evaluation, written out: one leave-one-out subset at a time."""
+    prediction = prediction.strip()
+    if len(set(given)) > 1:
+        given = [normalise_answer(answer) for answer in given]
+        prediction = normalise_answer(prediction)
+    accuracies = []
+    for left_out in range(len(given)):
+        others = [answer for index, answer in enumerate(given) if index != left_out]
+        accuracies.append(min(1.0, sum(answer == prediction for answer in others) / 3))
+    return sum(accuracies) / len(accuracies)
+
+
+def test_it_equals_the_published_loop_on_random_cases() -> None:
+    rng = random.Random(0)
+    predictions, given, expected = [], [], []
+    for _ in range(1000):
+        pool = rng.sample(ANSWERS, rng.randint(1, 4))
+        given.append([rng.choice(pool) for _ in range(10)])
+        predictions.append(rng.choice([*pool, rng.choice(ANSWERS)]))
+        expected.append(_official(predictions[-1], given[-1]))
+    torch.testing.assert_close(
+        torch.from_numpy(vqa_accuracies(predictions, given)), torch.tensor(expected)
+    )
+
+
+def test_types_are_averaged_apart_and_unknown_types_count_overall() -> None:
+    metric = VQAAccuracy()
+    metric.update(torch.tensor([1.0, 0.3]), torch.tensor([0, 1]))
+    metric.update(torch.tensor([0.0, 1.0]), torch.tensor([0, -1]))
+    found = {name: value.item() for name, value in metric.compute().items()}
+    assert found == {
+        "vqa_accuracy": pytest.approx(2.3 / 4),
+        "yes_no": 0.5,
+        "number": pytest.approx(0.3),
+    }
+
+
+def test_one_prediction_a_question() -> None:
+    with pytest.raises(ValueError, match="1 predictions for 2 questions"):
+        vqa_accuracies(["yes"], [["yes"], ["no"]])

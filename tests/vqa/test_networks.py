@@ -1,0 +1,119 @@
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+from toy_zoo import ENCODER, ZOO, feature_sizes
+
+from ivqa.data.batch import ImageBatch
+from ivqa.text.vocabulary import Tokens
+from ivqa.vqa import MLB, RecurrentEncoder, Vanilla, VQANetwork
+
+NUM_WORDS, NUM_ANSWERS = 12, 4
+
+
+def _network(kind: str) -> VQANetwork:
+    torch.manual_seed(0)
+    factory, _ = ZOO[kind]
+    network = factory(
+        num_words=NUM_WORDS, num_answers=NUM_ANSWERS, feature_sizes=feature_sizes(kind)
+    )
+    return network.eval()
+
+
+def _questions() -> Tokens:
+    ids = torch.randint(4, NUM_WORDS, (5, 6), generator=torch.Generator().manual_seed(1))
+    lengths = torch.tensor([6, 1, 3, 4, 2])
+    return Tokens(ids * (torch.arange(6) < lengths[:, None]), lengths)
+
+
+def test_padding_and_order_change_no_logit(kind: str, images: ImageBatch) -> None:
+    network, question = _network(kind), _questions()
+    logits = network(images, question)
+    assert logits.shape == (5, NUM_ANSWERS)
+    padded = Tokens(F.pad(question.ids, (0, 4)), question.lengths)
+    torch.testing.assert_close(network(images, padded), logits)
+    order = torch.tensor([4, 2, 0])
+    torch.testing.assert_close(network(images.select(order), question.select(order)), logits[order])
+
+
+def test_every_weight_learns(kind: str, images: ImageBatch) -> None:
+    network = _network(kind).train()
+    logits = network(images, _questions())
+    (logits * torch.randn_like(logits)).sum().backward()
+    for name, value in network.named_parameters():
+        assert value.grad is not None, name
+        assert value.grad.abs().sum() > 0, name
+
+
+def test_image_models_look_at_the_image_asked_about(kind: str, images: ImageBatch) -> None:
+    network, question = _network(kind), _questions()
+    other = replace(images, index=(images.index + 1) % 3)
+    same = torch.allclose(network(images, question), network(other, question))
+    assert same == (not feature_sizes(kind))
+
+
+def test_a_feature_of_another_size_is_refused(kind: str, images: ImageBatch) -> None:
+    network = _network(kind)
+    for name in feature_sizes(kind):
+        wide = replace(images, **{name: torch.cat([images.feature(name)] * 2, dim=-1)})
+        with pytest.raises(ValueError, match=rf"'{name}' has \d+ dimensions, but this model"):
+            network(wide, _questions())
+
+
+def test_attention_needs_a_grid_and_one_feature(images: ImageBatch) -> None:
+    network = MLB(num_words=9, num_answers=3, feature_sizes={"pooled": 4}, question_encoder=ENCODER)
+    with pytest.raises(ValueError, match=r"'pooled' is one vector an image; use .*\[grid\]"):
+        network(images, Tokens(torch.full((5, 1), 4), torch.ones(5, dtype=torch.int64)))
+    with pytest.raises(ValueError, match=r"vanilla reads exactly one image feature, not \[\]"):
+        Vanilla(num_words=9, num_answers=3, feature_sizes={}, question_encoder=ENCODER)
+
+
+def test_attention_is_a_distribution_over_places(images: ImageBatch) -> None:
+    network = _network("mlb")
+    assert isinstance(network, MLB)
+    assert images.grid is not None
+    weights = network.attention(images.grid, images.index, torch.randn(5, 8))
+    assert weights.shape == (5, 6, 2)
+    torch.testing.assert_close(weights.sum(dim=1), torch.ones(5, 2))
+
+
+def test_an_empty_question_is_zero_and_unknown_cells_are_refused() -> None:
+    empty = Tokens(torch.zeros(2, 1, dtype=torch.int64), torch.zeros(2, dtype=torch.int64))
+    assert (ENCODER(num_words=9).eval()(empty) == 0).all()
+    with pytest.raises(ValueError, match="cell must be one of lstm, gru, not rnn"):
+        RecurrentEncoder(num_words=9, cell="rnn")  # type: ignore[arg-type]
+
+
+def test_sizes_of_the_papers() -> None:
+    """Parameters of the released models beside the question encoder [VQA zoo]."""
+
+    class Encoder(nn.Module):
+        size = 2400
+
+        def __init__(self, num_words: int) -> None:
+            super().__init__()
+
+    with torch.device("meta"):
+        mlb = MLB(
+            num_words=10,
+            num_answers=2000,
+            feature_sizes={"grid": 2048},
+            question_encoder=Encoder,  # type: ignore[arg-type]
+        )
+        encoder = RecurrentEncoder(num_words=0 + 4)
+    assert sum(value.numel() for value in mlb.parameters()) == 20_824_402
+    gru = sum(value.numel() for value in encoder.recurrence.parameters())
+    assert gru == 21_751_200 + 3 * 2400  # PyTorch's GRU has two biases, the published one has one
+
+
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+def test_question_dropout_is_the_same_at_every_word(cell: str) -> None:
+    encoder = RecurrentEncoder(num_words=9, embedding_size=50, size=3, cell=cell, dropout=0.5)
+    seen: list[torch.Tensor] = []
+    encoder.recurrence.register_forward_pre_hook(lambda _, given: seen.append(given[0]))
+    nn.init.ones_(encoder.embedding.weight)
+    encoder(Tokens(torch.full((4, 5), 4), torch.full((4,), 5)))
+    assert torch.equal(seen[0], seen[0][:, :1].expand_as(seen[0]))
+    assert set(seen[0].unique().tolist()) == {0.0, 2.0}

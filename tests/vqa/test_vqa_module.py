@@ -1,0 +1,125 @@
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytorch_lightning as pl
+import torch
+from torch.utils.data import DataLoader
+from toy_zoo import ZOO, feature_sizes
+
+from ivqa.data.batch import ImageBatch, VQABatch
+from ivqa.text.answers import AnswerVocabulary
+from ivqa.text.vocabulary import Vocabulary
+from ivqa.vqa import VQAModule
+
+QUESTIONS = ["is it red", "what color is it", "how many", "is it", "what"]
+ANSWERS = AnswerVocabulary(["yes", "red", "2", "no"])
+WORDS = Vocabulary.build(QUESTIONS)
+
+
+def _module(kind: str, **arguments: Any) -> VQAModule:
+    torch.manual_seed(0)
+    settings: dict[str, Any] = {
+        "network": ZOO[kind][0],
+        "question_vocabulary": WORDS,
+        "answers": ANSWERS,
+        "feature_sizes": feature_sizes(kind),
+        "optimizer": partial(torch.optim.Adam, lr=0.02),
+    }
+    return VQAModule(**settings | arguments)
+
+
+def _batch(images: ImageBatch) -> VQABatch:
+    question = WORDS.encode(QUESTIONS)
+    target = torch.tensor([0, 1, 2, 3, 1])
+    soft = torch.nn.functional.one_hot(target, 4).float()
+    soft[0] = torch.tensor([0.9, 0.3, 0, 0])
+    kinds = torch.tensor([0, 2, 1, 0, 2])
+    return VQABatch(torch.arange(5), images, question, question, kinds, target, soft)
+
+
+def _trainer(folder: Path, **arguments: Any) -> pl.Trainer:
+    return pl.Trainer(
+        default_root_dir=folder,
+        accelerator="cpu",
+        logger=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        use_distributed_sampler=False,
+        **arguments,
+    )
+
+
+def _loader(batch: VQABatch) -> Any:
+    return DataLoader([batch], batch_size=None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("targets", ["main", "annotators"])
+def test_it_learns_five_questions_and_reports_official_accuracy(
+    kind: str, targets: Any, images: ImageBatch, tmp_path: Path
+) -> None:
+    module, batch = _module(kind, targets=targets), _batch(images)
+    trainer = _trainer(tmp_path, max_epochs=150, enable_checkpointing=False)
+    trainer.fit(module, _loader(batch), _loader(batch))
+    logged = {name: value.item() for name, value in trainer.callback_metrics.items()}
+    assert logged.keys() == {
+        "train/loss", "val/vqa_accuracy", "val/yes_no", "val/number", "val/other",
+    }  # fmt: skip
+    if kind != "prior":  # four of five are learnt by heart, the first is worth 0.9 at best
+        assert logged["val/vqa_accuracy"] == pytest.approx(4.9 / 5)
+        assert logged["val/yes_no"] == pytest.approx(1.9 / 2)
+        assert module.answer(images, QUESTIONS) == ["yes", "red", "2", "no", "red"]
+    else:
+        assert module.answer(images, QUESTIONS) == ["red"] * 5
+
+
+def test_scores_are_log_probabilities_and_columns_can_be_chosen(
+    kind: str, images: ImageBatch
+) -> None:
+    module = _module(kind).train()
+    scores = module.log_scores(images, QUESTIONS)
+    torch.testing.assert_close(scores.exp().sum(dim=1), torch.ones(5))
+    torch.testing.assert_close(module.log_scores(images, QUESTIONS), scores)  # no dropout
+    assert module.network.training
+    some = module.log_scores(images, QUESTIONS, ["no", "yes"])
+    torch.testing.assert_close(some, scores[:, [3, 0]])
+    single = torch.cat(
+        [
+            module.log_scores(images.select(torch.tensor([row])), [question])
+            for row, question in enumerate(QUESTIONS)
+        ]
+    )
+    torch.testing.assert_close(single, scores)
+
+
+def test_bad_input_is_named(images: ImageBatch) -> None:
+    module = _module("vanilla")
+    with pytest.raises(ValueError, match="answer 'blue' is not among the 4 answers"):
+        module.log_scores(images, QUESTIONS, ["yes", "blue"])
+    with pytest.raises(ValueError, match="1 questions for 5 images"):
+        module.log_scores(images, ["is it"])
+    with pytest.raises(ValueError, match="targets must be main or annotators, not soft"):
+        _module("vanilla", targets="soft")
+
+
+def test_a_checkpoint_of_other_answers_is_refused(images: ImageBatch, tmp_path: Path) -> None:
+    trainer = _trainer(tmp_path, max_epochs=1)
+    trainer.fit(_module("vanilla"), _loader(_batch(images)), _loader(_batch(images)))
+    path = tmp_path / "model.ckpt"
+    trainer.save_checkpoint(path)
+    stored = torch.load(path, weights_only=True)["component"]
+    assert stored["answers"] == ANSWERS.answers
+    assert stored["network"]["arguments"]["question_encoder"]["arguments"]["size"] == 8
+    other = _module("vanilla", answers=AnswerVocabulary(["yes", "no", "2", "blue"]))
+    with pytest.raises(ValueError, match=r"trained with other answers: .*only here"):
+        _trainer(tmp_path).validate(
+            other, _loader(_batch(images)), ckpt_path=path, verbose=False, weights_only=True
+        )
+
+
+def test_a_loss_that_is_not_finite_names_the_rows(images: ImageBatch, tmp_path: Path) -> None:
+    assert images.pooled is not None
+    images.pooled[1] = float("nan")
+    with pytest.raises(FloatingPointError, match=r"at step 0, for rows \[2, 3\]"):
+        _trainer(tmp_path, max_epochs=1).fit(_module("vanilla"), _loader(_batch(images)))
