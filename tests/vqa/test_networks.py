@@ -1,4 +1,5 @@
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -8,7 +9,18 @@ from toy_zoo import ENCODER, ZOO, feature_sizes
 
 from ivqa.data.batch import ImageBatch
 from ivqa.text.vocabulary import Tokens
-from ivqa.vqa import MLB, RecurrentEncoder, Vanilla, VQANetwork
+from ivqa.vqa import (
+    MCB,
+    MLB,
+    HieCoAtt,
+    Mutan,
+    MutanNoAttention,
+    RecurrentEncoder,
+    Vanilla,
+    VQANetwork,
+)
+from ivqa.vqa.mcb import CompactBilinear
+from ivqa.vqa.mutan import RankSumFusion
 
 NUM_WORDS, NUM_ANSWERS = 12, 4
 
@@ -70,9 +82,10 @@ def test_attention_needs_a_grid_and_one_feature(images: ImageBatch) -> None:
         Vanilla(num_words=9, num_answers=3, feature_sizes={}, question_encoder=ENCODER)
 
 
-def test_attention_is_a_distribution_over_places(images: ImageBatch) -> None:
-    network = _network("mlb")
-    assert isinstance(network, MLB)
+@pytest.mark.parametrize("kind", ["mlb", "mutan", "mcb"])
+def test_attention_is_a_distribution_over_places(kind: str, images: ImageBatch) -> None:
+    network = _network(kind)
+    assert isinstance(network, MLB | Mutan | MCB)
     assert images.grid is not None
     weights = network.attention(images.grid, images.index, torch.randn(5, 8))
     assert weights.shape == (5, 6, 2)
@@ -103,7 +116,14 @@ def test_sizes_of_the_papers() -> None:
             question_encoder=Encoder,  # type: ignore[arg-type]
         )
         encoder = RecurrentEncoder(num_words=0 + 4)
+        sizes: dict[str, Any] = {"num_words": 10, "num_answers": 2000, "question_encoder": Encoder}
+        mutan_noatt = MutanNoAttention(feature_sizes={"pooled": 2048}, **sizes)
+        mutan = Mutan(feature_sizes={"grid": 2048}, **sizes)
+        mcb = MCB(feature_sizes={"grid": 2048}, **(sizes | {"num_answers": 3000}))
     assert sum(value.numel() for value in mlb.parameters()) == 20_824_402
+    assert sum(value.numel() for value in mutan_noatt.parameters()) == 4_923_200
+    assert sum(value.numel() for value in mutan.parameters()) == 8_379_912
+    assert mcb.output.weight.numel() == 48_000_000
     gru = sum(value.numel() for value in encoder.recurrence.parameters())
     assert gru == 21_751_200 + 3 * 2400  # PyTorch's GRU has two biases, the published one has one
 
@@ -117,3 +137,49 @@ def test_question_dropout_is_the_same_at_every_word(cell: str) -> None:
     encoder(Tokens(torch.full((4, 5), 4), torch.full((4,), 5)))
     assert torch.equal(seen[0], seen[0][:, :1].expand_as(seen[0]))
     assert set(seen[0].unique().tolist()) == {0.0, 2.0}
+
+
+def test_compact_bilinear_is_the_convolution_of_two_sketches() -> None:
+    torch.manual_seed(0)
+    pooling = CompactBilinear(first_size=5, second_size=4, size=11)
+    first, second = torch.randn(3, 5), torch.randn(3, 4)
+    found = pooling(first, second)
+    sketches = pooling.first(first), pooling.second(second)
+    for row in range(3):
+        for place in range(11):
+            expected = sum(
+                sketches[0][row, shift] * sketches[1][row, (place - shift) % 11]
+                for shift in range(11)
+            )
+            assert found[row, place].item() == pytest.approx(float(expected), abs=1e-4)
+
+
+def test_compact_bilinear_keeps_inner_products_on_average() -> None:
+    """Expectation over h, s: <Phi(x, y), Phi(x', y')> = <x, x'> <y, y'>."""
+    torch.manual_seed(0)
+    x, other_x, y, other_y = torch.randn(4, 6).unbind()
+    products = []
+    for _ in range(4000):
+        pooling = CompactBilinear(first_size=6, second_size=6, size=16)
+        products.append(pooling(x, y) @ pooling(other_x, other_y))
+    found = torch.stack(products)
+    error = found.std() / len(found) ** 0.5
+    assert abs(found.mean() - (x @ other_x) * (y @ other_y)) < 4 * error
+
+
+def test_a_fusion_of_rank_one_and_identities_is_the_product_of_mlb() -> None:
+    fusion = RankSumFusion(first_size=4, second_size=4, size=4, rank=1)
+    for layer in (fusion.first, fusion.second):
+        nn.init.eye_(layer.weight)
+        nn.init.zeros_(layer.bias)
+    first, second = torch.randn(3, 4), torch.randn(3, 4)
+    torch.testing.assert_close(fusion(first, second), first * second)
+
+
+def test_padding_gets_no_attention_of_words() -> None:
+    network = _network("hiecoatt")
+    assert isinstance(network, HieCoAtt)
+    question = _questions()
+    weights = network.levels[0].summary.weights(torch.randn(5, 6, 8), question.mask, None)
+    assert (weights[~question.mask] == 0).all()
+    torch.testing.assert_close(weights.sum(dim=1), torch.ones(5))

@@ -1,8 +1,12 @@
 """VQA systems phi(a | I, q): the zoo of published models and what they have in common."""
 
+from ivqa.vqa.hiecoatt import HieCoAtt
 from ivqa.vqa.language_only import LanguageOnly
+from ivqa.vqa.lstm_qi import LSTMQI
+from ivqa.vqa.mcb import MCB
 from ivqa.vqa.mlb import MLB
 from ivqa.vqa.module import VQAModule
+from ivqa.vqa.mutan import Mutan, MutanNoAttention
 from ivqa.vqa.network import VQANetwork
 from ivqa.vqa.prior import Prior
 from ivqa.vqa.protocol import Answerer
@@ -10,9 +14,14 @@ from ivqa.vqa.question_encoder import RecurrentEncoder
 from ivqa.vqa.vanilla import Vanilla
 
 __all__ = [
+    "LSTMQI",
+    "MCB",
     "MLB",
     "Answerer",
+    "HieCoAtt",
     "LanguageOnly",
+    "Mutan",
+    "MutanNoAttention",
     "Prior",
     "RecurrentEncoder",
     "VQAModule",

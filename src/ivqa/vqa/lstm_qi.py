@@ -1,0 +1,75 @@
+"""Deeper LSTM Q + norm I (Antol et al. 2015, released code of Lu 2015).
+
+e_t = tanh(drop(W_e w_t)), a two-layer LSTM over e, q = [c_1; h_1; c_2; h_2] at the last word,
+v = I / |I|,  logits = W drop(tanh(W_q drop(q)) * tanh(W_v drop(v))).
+"""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.utils.rnn import pack_padded_sequence
+
+from ivqa.data.batch import ImageBatch
+from ivqa.text.vocabulary import PAD, Tokens
+from ivqa.vqa.network import VQANetwork, checked_feature, single_feature
+
+_INITIAL = 0.08  # every parameter starts in U(-0.08, 0.08), biases too
+
+
+class LSTMQI(VQANetwork):
+    """The released network; the paper's text has an embedding of 300 and one more layer.
+
+    hidden_size: of each of the num_layers LSTM layers. joint_size: of the product.
+    """
+
+    def __init__(
+        self,
+        *,
+        num_words: int,
+        num_answers: int,
+        feature_sizes: Mapping[str, int],
+        embedding_size: int = 200,
+        hidden_size: int = 512,
+        num_layers: int = 2,
+        joint_size: int = 1024,
+        dropout: float = 0.5,
+    ) -> None:
+        super().__init__()
+        self.feature, self.feature_size = single_feature(feature_sizes, "lstm_qi")
+        self.embedding = nn.Embedding(num_words, embedding_size, padding_idx=PAD)
+        self.lstm = nn.LSTM(
+            embedding_size,
+            hidden_size,
+            num_layers,
+            batch_first=True,
+            dropout=dropout if num_layers > 1 else 0.0,
+        )
+        self.question = nn.Linear(2 * hidden_size * num_layers, joint_size)
+        self.image = nn.Linear(self.feature_size, joint_size)
+        self.output = nn.Linear(joint_size, num_answers)
+        self.dropout = nn.Dropout(dropout)
+        for parameter in self.parameters():
+            nn.init.uniform_(parameter, -_INITIAL, _INITIAL)
+        with torch.no_grad():
+            self.embedding.weight[PAD].zero_()
+
+    def encode(self, question: Tokens) -> Tensor:
+        """Q (B, 2 * layers * d_h): cells and states of all layers; 0 for an empty question."""
+        words = self.dropout(self.embedding(question.ids)).tanh()
+        packed = pack_padded_sequence(
+            words, question.lengths.clamp_min(1).cpu(), batch_first=True, enforce_sorted=False
+        )
+        _, (hidden, cell) = self.lstm(packed)  # (layers, B, d_h) each
+        states = torch.stack([cell, hidden], dim=1).flatten(0, 1)  # c_1, h_1, c_2, h_2
+        encoded = states.transpose(0, 1).flatten(1)  # (B, 2 * layers * d_h)
+        return encoded * (question.lengths > 0)[:, None]
+
+    def forward(self, images: ImageBatch, question: Tokens) -> Tensor:
+        """Answer logits (B, K)."""
+        seen = checked_feature(images, self.feature, self.feature_size)
+        pooled = F.normalize(seen.mean(dim=1) if seen.dim() == 3 else seen, dim=1)  # (M, d_v)
+        image = self.image(self.dropout(pooled)).tanh()[images.index]  # (B, d)
+        asked = self.question(self.dropout(self.encode(question))).tanh()
+        return self.output(self.dropout(asked * image))

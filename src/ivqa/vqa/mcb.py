@@ -1,0 +1,123 @@
+"""MCB: multimodal compact bilinear pooling with attention (Fukui et al., EMNLP 2016).
+
+Phi(x, y) = irfft(rfft(Psi_1 x) * rfft(Psi_2 y)),  Psi x [j] = sum_{i: h_i = j} s_i x_i
+then signed square root, unit L2 norm, dropout; h and s are drawn once and kept.
+"""
+
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ivqa.data.batch import ImageBatch
+from ivqa.text.vocabulary import Tokens
+from ivqa.vqa.network import VQANetwork, checked_grid, single_feature
+from ivqa.vqa.question_encoder import RecurrentEncoder
+
+# The square root has an infinite slope at 0.
+_EPSILON = 1e-10
+
+
+class CountSketch(nn.Module):
+    """Psi: (..., n) -> (..., d), each input added with a random sign to a random output."""
+
+    place: Tensor  # h, (n,) int64
+    sign: Tensor  # s, (n,) of -1 and 1
+
+    def __init__(self, *, input_size: int, size: int) -> None:
+        super().__init__()
+        self.size = size
+        # Buffers: without them a checkpoint would be useless.
+        self.register_buffer("place", torch.randint(size, (input_size,)))
+        self.register_buffer("sign", torch.randint(2, (input_size,)) * 2.0 - 1)
+
+    def forward(self, values: Tensor) -> Tensor:
+        """The sketch (..., d) in float32 of values (..., n)."""
+        values = values.float() * self.sign
+        sketch = values.new_zeros(*values.shape[:-1], self.size)
+        return sketch.index_add(-1, self.place, values)
+
+
+class CompactBilinear(nn.Module):
+    """Phi of two vectors; the spectra of its arguments can be computed once and reused."""
+
+    def __init__(self, *, first_size: int, second_size: int, size: int) -> None:
+        super().__init__()
+        self.size = size
+        self.first = CountSketch(input_size=first_size, size=size)
+        self.second = CountSketch(input_size=second_size, size=size)
+
+    def spectrum_first(self, values: Tensor) -> Tensor:
+        """The spectrum rfft(Psi_1 x), complex (..., d // 2 + 1)."""
+        return torch.fft.rfft(self.first(values))
+
+    def spectrum_second(self, values: Tensor) -> Tensor:
+        """The spectrum rfft(Psi_2 y), complex (..., d // 2 + 1)."""
+        return torch.fft.rfft(self.second(values))
+
+    def combine(self, first: Tensor, second: Tensor) -> Tensor:
+        """Phi from the two spectra, float32 (..., d)."""
+        return torch.fft.irfft(first * second, n=self.size)
+
+    def forward(self, first: Tensor, second: Tensor) -> Tensor:
+        """Phi(x, y), float32 (..., d): an unbiased sketch of the outer product."""
+        return self.combine(self.spectrum_first(first), self.spectrum_second(second))
+
+
+def signed_root(values: Tensor) -> Tensor:
+    """sign(x) sqrt(|x|) with unit L2 norm along the last axis."""
+    rooted = values.sign() * (values.abs() + _EPSILON).sqrt()
+    return F.normalize(rooted, dim=-1, eps=_EPSILON)
+
+
+class MCB(VQANetwork):
+    """Two poolings: one scores the places, one answers. The grid has unit norm as a whole.
+
+    size: d of the sketches (16,000). hidden_size: between the attention's two 1x1 convolutions.
+    The published code normalises the pooled vectors of one place; whether its attention branch
+    normalised over all places at once is not known. question_encoder: called with num_words (the
+    paper's is a two-layer LSTM of 1024 cells).
+    """
+
+    def __init__(
+        self,
+        *,
+        num_words: int,
+        num_answers: int,
+        feature_sizes: Mapping[str, int],
+        question_encoder: Callable[..., RecurrentEncoder] = RecurrentEncoder,
+        size: int = 16000,
+        hidden_size: int = 512,
+        num_glimpses: int = 2,
+        dropout: float = 0.1,
+    ) -> None:
+        super().__init__()
+        self.feature, self.feature_size = single_feature(feature_sizes, "mcb")
+        self.question_encoder = question_encoder(num_words=num_words)
+        asked, seen = self.question_encoder.size, self.feature_size
+        self.attention_pooling = CompactBilinear(first_size=asked, second_size=seen, size=size)
+        self.hidden = nn.Linear(size, hidden_size)
+        self.glimpses = nn.Linear(hidden_size, num_glimpses)
+        self.pooling = CompactBilinear(first_size=asked, second_size=seen * num_glimpses, size=size)
+        self.output = nn.Linear(size, num_answers)
+        self.dropout = nn.Dropout(dropout)
+        for layer in (self.hidden, self.glimpses, self.output):
+            nn.init.xavier_uniform_(layer.weight)
+
+    def attention(self, grid: Tensor, index: Tensor, encoded: Tensor) -> Tensor:
+        """Attention (B, L, G) of questions (B, d_q) over the grids (M, L, d_v) they ask about."""
+        asked = self.attention_pooling.spectrum_first(encoded)  # the same at every place
+        places = self.attention_pooling.spectrum_second(grid)[index]  # once an image
+        pooled = self.attention_pooling.combine(asked[:, None], places)  # (B, L, d)
+        hidden = self.hidden(self.dropout(signed_root(pooled))).relu()
+        return self.glimpses(hidden).float().softmax(dim=1)
+
+    def forward(self, images: ImageBatch, question: Tokens) -> Tensor:
+        """Answer logits (B, K)."""
+        grid = checked_grid(images, self.feature, self.feature_size)
+        grid = F.normalize(grid.flatten(1), dim=1).view_as(grid)  # (M, L, d_v)
+        encoded = self.question_encoder(question)
+        weights = self.attention(grid, images.index, encoded)
+        seen = torch.einsum("blg,bld->bgd", weights.to(grid.dtype), grid[images.index])
+        return self.output(self.dropout(signed_root(self.pooling(encoded, seen.flatten(1)))))

@@ -1,0 +1,141 @@
+"""MUTAN: a Tucker decomposition of bilinear pooling (Ben-younes et al., ICCV 2017).
+
+q~ = tanh(W_q q),  v~ = tanh(W_v v),  z = sum_r (M_r q~) * (N_r v~),  logits = W z
+with dropout in front of W_q, W_v and W; the products and the sum have no activation.
+"""
+
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import Tensor, nn
+
+from ivqa.data.batch import ImageBatch
+from ivqa.text.vocabulary import Tokens
+from ivqa.vqa.network import VQANetwork, checked_feature, checked_grid, single_feature
+from ivqa.vqa.question_encoder import RecurrentEncoder
+
+
+class RankSumFusion(nn.Module):
+    """z = sum_r (M_r x + m_r) * (N_r y + n_r): a core tensor whose slices have rank R.
+
+    With R = 1 and M = N = I it is the element-wise product of MLB.
+    """
+
+    def __init__(self, *, first_size: int, second_size: int, size: int, rank: int) -> None:
+        super().__init__()
+        if rank < 1:
+            raise ValueError(f"rank must be at least 1, not {rank}")
+        self.rank, self.size = rank, size
+        self.first = nn.Linear(first_size, rank * size)
+        self.second = nn.Linear(second_size, rank * size)
+
+    def factor_first(self, values: Tensor) -> Tensor:
+        """All M_r x + m_r, (..., R, size)."""
+        return self.first(values).unflatten(-1, (self.rank, self.size))
+
+    def factor_second(self, values: Tensor) -> Tensor:
+        """All N_r y + n_r, (..., R, size)."""
+        return self.second(values).unflatten(-1, (self.rank, self.size))
+
+    def forward(self, first: Tensor, second: Tensor) -> Tensor:
+        """The fusion (..., size) of (..., first_size) and (..., second_size)."""
+        return (self.factor_first(first) * self.factor_second(second)).sum(dim=-2)
+
+
+class MutanNoAttention(VQANetwork):
+    """MUTAN on a global feature (a grid is averaged); question_encoder: called with num_words."""
+
+    def __init__(
+        self,
+        *,
+        num_words: int,
+        num_answers: int,
+        feature_sizes: Mapping[str, int],
+        question_encoder: Callable[..., RecurrentEncoder] = RecurrentEncoder,
+        joint_size: int = 360,
+        rank: int = 10,
+        dropout: float = 0.5,
+    ) -> None:
+        super().__init__()
+        self.feature, self.feature_size = single_feature(feature_sizes, "mutan_noatt")
+        self.question_encoder = question_encoder(num_words=num_words)
+        self.question = nn.Linear(self.question_encoder.size, joint_size)
+        self.image = nn.Linear(self.feature_size, joint_size)
+        self.fusion = RankSumFusion(
+            first_size=joint_size, second_size=joint_size, size=joint_size, rank=rank
+        )
+        self.output = nn.Linear(joint_size, num_answers)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, images: ImageBatch, question: Tokens) -> Tensor:
+        """Answer logits (B, K)."""
+        seen = checked_feature(images, self.feature, self.feature_size)
+        pooled = seen.mean(dim=1) if seen.dim() == 3 else seen
+        image = self.image(self.dropout(pooled)).tanh()[images.index]
+        asked = self.question(self.dropout(self.question_encoder(question))).tanh()
+        return self.output(self.dropout(self.fusion(asked, image)))
+
+
+class Mutan(VQANetwork):
+    """MUTAN with attention: one fusion scores the places, a second one answers.
+
+    hidden_size: of q~ and of each glimpse (310). fused_size: t_o (510). question_encoder: called
+    with num_words.
+    """
+
+    def __init__(
+        self,
+        *,
+        num_words: int,
+        num_answers: int,
+        feature_sizes: Mapping[str, int],
+        question_encoder: Callable[..., RecurrentEncoder] = RecurrentEncoder,
+        hidden_size: int = 310,
+        fused_size: int = 510,
+        rank: int = 5,
+        num_glimpses: int = 2,
+        dropout: float = 0.5,
+    ) -> None:
+        super().__init__()
+        self.feature, self.feature_size = single_feature(feature_sizes, "mutan")
+        self.question_encoder = question_encoder(num_words=num_words)
+        asked, seen = self.question_encoder.size, self.feature_size
+        self.attention_question = nn.Linear(asked, hidden_size)
+        self.attention_image = nn.Linear(seen, hidden_size)
+        self.attention_fusion = RankSumFusion(
+            first_size=hidden_size, second_size=hidden_size, size=fused_size, rank=rank
+        )
+        self.glimpses = nn.Linear(fused_size, num_glimpses)
+        self.images = nn.ModuleList(nn.Linear(seen, hidden_size) for _ in range(num_glimpses))
+        self.question = nn.Linear(asked, hidden_size)
+        self.fusion = RankSumFusion(
+            first_size=hidden_size,
+            second_size=hidden_size * num_glimpses,
+            size=fused_size,
+            rank=rank,
+        )
+        self.output = nn.Linear(fused_size, num_answers)
+        self.dropout = nn.Dropout(dropout)
+
+    def attention(self, grid: Tensor, index: Tensor, encoded: Tensor) -> Tensor:
+        """Attention (B, L, G) of questions (B, d_q) over the grids (M, L, d_v) they ask about."""
+        asked = self.attention_question(self.dropout(encoded)).tanh()
+        places = self.attention_image(self.dropout(grid)).tanh()
+        # An image's factors are computed once, whatever is asked about it.
+        places = self.attention_fusion.factor_second(places).flatten(2)[index]  # (B, L, R t)
+        asked = self.attention_fusion.factor_first(asked).flatten(1)  # (B, R t)
+        fused = (places * asked[:, None]).unflatten(-1, (self.attention_fusion.rank, -1)).sum(2)
+        return self.glimpses(self.dropout(fused)).float().softmax(dim=1)
+
+    def forward(self, images: ImageBatch, question: Tokens) -> Tensor:
+        """Answer logits (B, K)."""
+        grid = checked_grid(images, self.feature, self.feature_size)  # (M, L, d_v)
+        encoded = self.question_encoder(question)  # (B, d_q)
+        weights = self.attention(grid, images.index, encoded)
+        seen = torch.einsum("blg,bld->bgd", weights.to(grid.dtype), grid[images.index])
+        glimpses = [
+            project(self.dropout(seen[:, number])).tanh()
+            for number, project in enumerate(self.images)
+        ]
+        asked = self.question(self.dropout(encoded)).tanh()
+        return self.output(self.dropout(self.fusion(asked, torch.cat(glimpses, dim=1))))
