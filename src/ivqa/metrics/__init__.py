@@ -1,4 +1,4 @@
-"""Metrics: linguistic ones of the iVQA benchmark, diversity, consistency with the oracle."""
+"""Metrics: VQA accuracy, linguistic ones of the iVQA benchmark, diversity, oracle, R_score."""
 
 from ivqa.metrics.bleu import bleu
 from ivqa.metrics.captions import CaptionMetrics, caption_metrics
@@ -12,7 +12,9 @@ from ivqa.metrics.oracle_consistency import (
     oracle_consistency,
     verdict,
 )
+from ivqa.metrics.r_score import r_score
 from ivqa.metrics.rouge_l import rouge_l
+from ivqa.metrics.vqa_accuracy import VQAAccuracy, vqa_accuracies
 
 __all__ = [
     "VERDICTS",
@@ -21,6 +23,7 @@ __all__ = [
     "JudgementLike",
     "OracleConsistency",
     "QuestionDiversity",
+    "VQAAccuracy",
     "bleu",
     "caption_metrics",
     "cider",
@@ -29,7 +32,9 @@ __all__ = [
     "meteor_stages",
     "oracle_consistency",
     "question_diversity",
+    "r_score",
     "rouge_l",
     "self_bleu",
     "verdict",
+    "vqa_accuracies",
 ]

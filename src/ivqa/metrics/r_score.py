@@ -1,0 +1,51 @@
+"""R_score: how little basic-question noise changes a model's accuracy [ROB eq. 3]."""
+
+from typing import overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+
+@overload
+def r_score(clean: float, noisy: float, t: float = ..., m: float = ...) -> float: ...
+@overload
+def r_score(
+    clean: ArrayLike, noisy: ArrayLike, t: float = ..., m: float = ...
+) -> float | NDArray[np.float64]: ...
+def r_score(
+    clean: ArrayLike, noisy: ArrayLike, t: float = 5e-4, m: float = 0.2
+) -> float | NDArray[np.float64]:
+    """R_score = clamp_0^1((sqrt(m) - sqrt(|clean - noisy|)) / (sqrt(m) - sqrt(t))).
+
+    clean, noisy: accuracies as fractions in [0, 1], numbers or arrays that broadcast. t: the
+    change that is still tolerated; m: the change at which nothing of the score is left.
+    Returns a float for two numbers, else a float64 array.
+    Raises ValueError for an accuracy outside [0, 1] (over 1: percent was passed), NaN, or where
+    0 <= t < m <= 1 does not hold.
+
+    >>> round(r_score(0.6579, 0.5712), 2)
+    0.36
+    >>> r_score(0.6, [0.6, 0.4, 0.3]).tolist()
+    [1.0, 0.0, 0.0]
+    """
+    if not 0 <= t < m <= 1:
+        raise ValueError(f"r_score needs 0 <= t < m <= 1, not t={t} and m={m}")
+    before, after = _fractions(clean, "clean"), _fractions(noisy, "noisy")
+    # A change of exactly t or m must not miss its bound by the last bit of the subtraction.
+    change = np.round(np.abs(before - after), 15)
+    scores = np.clip((np.sqrt(m) - np.sqrt(change)) / (np.sqrt(m) - np.sqrt(t)), 0.0, 1.0)
+    return float(scores) if scores.ndim == 0 else scores
+
+
+def _fractions(values: ArrayLike, name: str) -> NDArray[np.float64]:
+    numbers = np.asarray(values, dtype=np.float64)
+    if np.isnan(numbers).any():
+        raise ValueError(f"r_score: {name} accuracy is NaN; leave out what was not measured")
+    if (numbers > 1).any():
+        raise ValueError(
+            f"r_score: {name} accuracy {numbers.max():g} is over 1: percent was passed; "
+            "divide by 100"
+        )
+    if (numbers < 0).any():
+        raise ValueError(f"r_score: {name} accuracy {numbers.min():g} is below 0")
+    return numbers

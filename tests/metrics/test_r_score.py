@@ -1,0 +1,57 @@
+import numpy as np
+import pytest
+
+from ivqa.metrics import r_score
+
+# Clean and partition-1 accuracy in percent, and R_score, as published (GBQD, then YNBQD).
+PUBLISHED = [
+    (58.02, 44.47, 0.19),
+    (60.48, 54.63, 0.48),
+    (61.81, 55.22, 0.45),
+    (60.16, 49.96, 0.30),
+    (65.98, 56.85, 0.34),
+    (65.79, 57.12, 0.36),
+    (58.02, 40.91, 0.08),
+    (60.48, 54.49, 0.48),
+    (61.81, 56.90, 0.53),
+    (60.16, 49.96, 0.30),
+    (65.98, 53.79, 0.23),
+    (65.79, 57.33, 0.37),
+]
+
+
+@pytest.mark.parametrize(("clean", "noisy", "expected"), PUBLISHED)
+def test_published_values(clean: float, noisy: float, expected: float) -> None:
+    assert round(r_score(clean / 100, noisy / 100), 2) == expected
+
+
+def test_bounds_symmetry_and_monotony() -> None:
+    assert r_score(0.5, 0.5) == r_score(0.5, 0.4995) == 1
+    assert r_score(0.5, 0.3) == r_score(0.9, 0.1) == 0
+    assert r_score(0.5, 0.6) == pytest.approx(r_score(0.6, 0.5))  # a gain is a change as well
+    scores = r_score(0.7, 0.7 - np.linspace(0, 0.3, 50))
+    assert (np.diff(scores) <= 0).all()
+    assert (np.diff(scores[(scores > 0) & (scores < 1)]) < 0).all()
+
+
+def test_arrays_broadcast() -> None:
+    clean, noisy = np.array([[0.5], [0.6]]), np.array([0.45, 0.5, 0.6])
+    scores = r_score(clean, noisy)
+    assert scores.shape == (2, 3)
+    assert scores[1, 1] == r_score(0.6, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((58.0, 44.0), "clean accuracy 58 is over 1: percent was passed"),
+        ((0.5, [0.4, 44]), "noisy accuracy 44 is over 1: percent was passed"),
+        ((0.5, -0.1), r"noisy accuracy -0\.1 is below 0"),
+        ((float("nan"), 0.1), "clean accuracy is NaN"),
+        ((0.5, 0.4, 0.2, 0.2), "0 <= t < m <= 1, not t=0.2 and m=0.2"),
+        ((0.5, 0.4, -0.1, 0.2), "0 <= t < m <= 1"),
+    ],
+)
+def test_wrong_input_is_named(arguments: tuple, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        r_score(*arguments)
