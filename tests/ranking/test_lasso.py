@@ -1,0 +1,138 @@
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.optimize import lsq_linear
+
+from ivqa.ranking import LassoRanker
+
+
+def _unit(rows: int, size: int, seed: int) -> NDArray[np.float32]:
+    """Vectors that resemble each other a little, as sentences do."""
+    rng = np.random.default_rng(seed)
+    vectors = rng.normal(size=(rows, size)) + 0.5 * rng.normal(size=size)
+    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+
+
+def _primal_dual_gap(
+    pool: NDArray, vector: NDArray, x: NDArray, lam: float, positive: bool
+) -> float:
+    """The relative gap over the whole pool, written out in float64."""
+    columns = pool.astype(np.float64).T
+    residual = vector.astype(np.float64) - columns @ x
+    correlations = columns.T @ residual
+    largest = correlations.max() if positive else np.abs(correlations).max()
+    square, along = residual @ residual, vector.astype(np.float64) @ residual
+    scale = min(along / square, lam / largest)
+    primal = 0.5 * square + lam * np.abs(x).sum()
+    return (primal - (scale * along - 0.5 * scale**2 * square)) / primal
+
+
+@pytest.mark.parametrize("positive", [True, False])
+@pytest.mark.parametrize("lam", [1e-6, 1e-2])
+@pytest.mark.parametrize("working_set", [8, 96])
+def test_solutions_are_certified_over_the_whole_pool(
+    positive: bool, lam: float, working_set: int
+) -> None:
+    if not positive and lam < 1e-3:
+        pytest.skip("basis pursuit: as many columns as dimensions; see the test of its own")
+    pool, vectors = _unit(600, 24, 0), _unit(40, 24, 1)
+    ranker = LassoRanker(pool, lam, positive, working_set=working_set, batch_size=16)
+    found = ranker.rank(vectors, k=600)
+    assert (found.gap <= 1e-6).all()
+    for row in range(40):
+        x = np.zeros(600)
+        x[found.indices[row]] = found.scores[row]
+        if positive:
+            # Scores are float32, so the gap of what is returned is a little larger.
+            assert _primal_dual_gap(pool, vectors[row], x, lam, True) < 1e-4
+            assert found.support[row] == (x > 0).sum()
+
+
+def test_without_a_penalty_it_is_non_negative_least_squares() -> None:
+    pool, vectors = _unit(50, 80, 2), _unit(10, 80, 3)
+    found = LassoRanker(pool, 1e-9).rank(vectors, k=50)
+    for row in range(10):
+        x = np.zeros(50)
+        x[found.indices[row]] = found.scores[row]
+        expected = lsq_linear(pool.T.astype(float), vectors[row], (0, np.inf), tol=1e-13).x
+        np.testing.assert_allclose(x, expected, atol=1e-5)
+
+
+def test_a_main_question_in_the_pool_takes_all_the_weight_unless_excluded() -> None:
+    pool = _unit(300, 32, 4)
+    ranker = LassoRanker(pool)
+    own = ranker.rank(pool[:5], k=3)
+    assert own.indices[:, 0].tolist() == [0, 1, 2, 3, 4]
+    np.testing.assert_allclose(own.scores[:, 0], 1, atol=1e-4)
+    other = ranker.rank(pool[:5], k=21, exclude=[[row] for row in range(5)])
+    assert not (other.indices == np.arange(5)[:, None]).any()
+    assert (other.gap <= 1e-6).all()
+
+
+def test_scores_fall_and_the_rest_follows_by_correlation_with_the_residual() -> None:
+    pool, vectors = _unit(400, 16, 5), _unit(12, 16, 6)
+    found = LassoRanker(pool, 0.3).rank(vectors, k=30)
+    assert (np.diff(found.scores, axis=1) <= 0).all()
+    assert (found.support < 30).any()
+    for row in range(12):
+        support, order = found.support[row], found.indices[row]
+        assert len(set(order.tolist())) == 30
+        assert (found.scores[row, support:] == 0).all()
+        x = np.zeros(400)
+        x[order] = found.scores[row]
+        correlations = pool @ (vectors[row] - pool.T @ x)
+        assert (np.diff(correlations[order[support:]]) < 1e-5).all()
+
+
+def test_batches_chunks_and_memory_maps_change_nothing(tmp_path: object) -> None:
+    pool, vectors = _unit(500, 20, 7), _unit(30, 20, 8)
+    np.save(f"{tmp_path}/pool.npy", pool)
+    mapped = np.load(f"{tmp_path}/pool.npy", mmap_mode="r")
+    whole = LassoRanker(pool).rank(vectors)
+    parts = LassoRanker(mapped, batch_size=7, chunk_rows=64).rank(vectors)
+    np.testing.assert_array_equal(whole.indices, parts.indices)
+    np.testing.assert_allclose(whole.scores, parts.scores, atol=1e-6)
+
+
+def test_equal_columns_are_no_trouble() -> None:
+    pool = _unit(100, 16, 9)
+    doubled = np.concatenate([pool, pool])
+    found = LassoRanker(doubled).rank(_unit(8, 16, 10))
+    assert (found.gap <= 1e-6).all()
+
+
+def test_the_published_setting_equals_scikit_learn() -> None:
+    linear_model = pytest.importorskip("sklearn.linear_model")
+    pool, vectors = _unit(200, 48, 11), _unit(6, 48, 12)
+    alpha = 1e-3
+    ranker = LassoRanker(pool, 48 * alpha, positive=False, intercept=True)
+    found = ranker.rank(vectors, k=10)
+    assert (found.gap <= 1e-6).all()
+    for row in range(6):
+        model = linear_model.Lasso(alpha, tol=1e-10, max_iter=100_000)
+        model.fit(pool.T.astype(np.float64), vectors[row].astype(np.float64))
+        positive = min(10, int((model.coef_ > 1e-7).sum()))
+        order = np.argsort(-model.coef_)[:positive]
+        np.testing.assert_array_equal(found.indices[row, :positive], order)
+        np.testing.assert_allclose(found.scores[row, :positive], model.coef_[order], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("pool", "vectors", "k", "exclude", "message"),
+    [
+        (_unit(9, 4, 0), _unit(2, 5, 0), 3, None, r"must be vectors \(B, 4\) as in the pool"),
+        (_unit(9, 4, 0), _unit(2, 4, 0) * np.float32(np.nan), 3, None, "main question 0 has"),
+        (_unit(9, 4, 0), _unit(2, 4, 0), 10, None, "k=10 of 9 basic questions"),
+        (_unit(9, 4, 0), _unit(2, 4, 0), 9, [[1], []], "k=9 of 9 basic questions, 1 of them"),
+        (_unit(9, 4, 0), _unit(2, 4, 0), 3, [[1]], "exclude has 1 entries for 2"),
+        (np.zeros((0, 4), np.float32), _unit(2, 4, 0), 3, None, "N >= 1"),
+        (_unit(9, 4, 0).astype(float), _unit(2, 4, 0), 3, None, "must be float32, not float64"),
+        (_unit(9, 4, 0) / np.float32(0), _unit(2, 4, 0), 3, None, "vector 0 of the pool"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:divide by zero")
+def test_wrong_input_is_named(
+    pool: NDArray, vectors: NDArray, k: int, exclude: list | None, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        LassoRanker(pool).rank(vectors, k, exclude)
