@@ -70,6 +70,27 @@ def test_a_vqa_model_is_trained_and_its_answers_can_be_scored_again(
     assert "question 5: question_id: is not in split 'val'" in printed
 
 
+def test_the_model_of_the_documentation_trains_from_outside_the_package(
+    run: Run, tiny_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (PROJECT / "docs" / "vqa_models.md").read_text()
+    code, config = (
+        page.split(f"```{language}\n")[1].split("```")[0] for language in ("python", "yaml")
+    )
+    (tmp_path / "my_models.py").write_text(code)
+    folder = tmp_path / "my_conf" / "model"
+    folder.mkdir(parents=True)
+    (folder / "bag_of_words.yaml").write_text(config)
+    monkeypatch.syspath_prepend(tmp_path)
+    conf = ["--config-dir", str(tmp_path / "my_conf"), "model=bag_of_words"]
+    command = [*conf, *_data(tiny_root), *TINY_FEATURES, "model.epochs=2"]
+    assert run("train", *command)[0] == 0
+    status, printed = run("evaluate", *command, f"output_dir={tmp_path / 'run'}")
+    assert status == 0, printed
+    assert "No trained" not in printed
+    assert metrics_of(tmp_path / "run")["vqa/accuracy"] > 0.2
+
+
 def test_train_writes_a_run_and_feeds_the_store(run: Run, tiny_root: Path, tmp_path: Path) -> None:
     command = ["model=ivqa_answer_only", *_data(tiny_root), *TINY, "seed=5"]
     status, printed = run("train", *command, f"output_dir={tmp_path / 'run'}")

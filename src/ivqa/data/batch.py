@@ -77,7 +77,8 @@ class VQABatch:
     and of the main answer (the annotators' mode). answer_type: (B,) int64 index into
     ANSWER_TYPES. target: (B,) int64 index of the main answer in the answer vocabulary, -1 outside
     it. soft_targets: (B, |A|) float in [0, 1], the accuracy that each answer of the vocabulary
-    would get from the annotators; None where the model does not ask for them.
+    would get from the annotators; None where the model does not ask for them. layout: (B, T)
+    int64 expert layouts in the model's own numbers; None likewise.
     """
 
     rows: Tensor
@@ -87,6 +88,7 @@ class VQABatch:
     answer_type: Tensor
     target: Tensor
     soft_targets: Tensor | None = None
+    layout: Tensor | None = None
 
     def to(self, device: Any, **kwargs: Any) -> "VQABatch":
         """The same batch on another device."""

@@ -1,6 +1,6 @@
 """Batches of questions, answers and image features for Lightning."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -51,7 +51,7 @@ class EncodedSplit(Dataset[VQABatch]):
     """A split as arrays: rows in, batch out, without a loop over samples.
 
     question, answer: N texts as words. answer_type: (N,) int64, -1 unknown. target: (N,) int64,
-    -1 outside the answer vocabulary. image_ids: (N,). feature_rows: (N,) rows of `features`.
+    -1 outside the answer vocabulary. layout: (N, T) or None. feature_rows: (N,) rows of `features`.
     """
 
     split: VQASplit
@@ -60,6 +60,7 @@ class EncodedSplit(Dataset[VQABatch]):
     answer_type: Tensor
     target: Tensor
     soft_targets: SoftTargets | None
+    layout: Tensor | None
     features: ImageFeatures | None
     feature_names: tuple[str, ...]
     feature_rows: NDArray[np.int64]
@@ -76,6 +77,7 @@ class EncodedSplit(Dataset[VQABatch]):
             answer_type=self.answer_type[index],
             target=self.target[index],
             soft_targets=None if soft is None else soft.dense(rows),
+            layout=None if self.layout is None else self.layout[index],
         )
 
     def __len__(self) -> int:
@@ -105,6 +107,8 @@ class VQADataModule(pl.LightningDataModule):
     seed: of the training order, which depends on it and on the epoch only.
     num_workers: processes that assemble batches; 0 is fast enough for memory-mapped features.
     drop_unknown_answers: train only on questions whose main answer is in the vocabulary.
+    encode_layouts: expert layouts as numbers (N, T), for batches that carry them; data without
+    layouts have none.
 
     Training resumes in the middle of an epoch without repeating or skipping a sample. Create the
     Trainer with use_distributed_sampler=False: the batches are dealt out to processes here.
@@ -127,6 +131,7 @@ class VQADataModule(pl.LightningDataModule):
         seed: int = 0,
         num_workers: int = 0,
         drop_unknown_answers: bool = False,
+        encode_layouts: Callable[[Sequence[Sequence[str]]], Tensor] | None = None,
     ) -> None:
         super().__init__()
         if image_features and features is None:
@@ -159,6 +164,7 @@ class VQADataModule(pl.LightningDataModule):
         self.seed = seed
         self.num_workers = num_workers
         self.drop_unknown_answers = drop_unknown_answers
+        self.encode_layouts = encode_layouts
         self._encoded: dict[str, EncodedSplit] = {}
 
     def encoded(self, split: str) -> EncodedSplit:
@@ -260,10 +266,22 @@ class VQADataModule(pl.LightningDataModule):
                 else answers.encode(split.main_answers)
             ),
             soft_targets=soft,
+            layout=self._layouts(split),
             features=self.features,
             feature_names=self.image_features,
             feature_rows=feature_rows,
         )
+
+    def _layouts(self, split: VQASplit) -> Tensor | None:
+        if self.encode_layouts is None or split.layouts is None:
+            return None
+        absent = [number for number in split.question_ids.tolist() if number not in split.layouts]
+        if absent:
+            raise ValueError(
+                f"split '{split.name}' has no layout for question {absent[0]} ({len(absent)} in "
+                "all); add them or remove its layout file"
+            )
+        return self.encode_layouts([split.layouts[n] for n in split.question_ids.tolist()])
 
 
 def _trimmed(tokens: Tokens, rows: Tensor) -> Tokens:

@@ -32,7 +32,7 @@ def evaluate(cfg: DictConfig) -> float:
     run_dir.mkdir(parents=True, exist_ok=True)
     write_text(run_dir / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
 
-    datamodule = bench.datamodule(vocabularies)
+    datamodule = bench.datamodule(vocabularies, module)
     metrics = validate(bench, module, datamodule, cfg.split)
     benchmark = instantiate(cfg.model.benchmark)
     title = f"{cfg.name} on {bench.dataset.root.name}, split {bench.dataset.name_of(cfg.split)}"

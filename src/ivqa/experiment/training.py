@@ -52,7 +52,7 @@ def fit(bench: Workbench, run_dir: Path, *, resume: bool) -> dict[str, float]:
 
     pl.seed_everything(cfg.seed, workers=True, verbose=False)
     module = build_module(bench, bench.vocabularies)
-    datamodule = bench.datamodule(bench.vocabularies)
+    datamodule = bench.datamodule(bench.vocabularies, module)
     trainer = build_trainer(cfg, run_dir, first_step)
     started = time.perf_counter()
     trainer.fit(module, datamodule=datamodule, ckpt_path=str(last) if resume else None)

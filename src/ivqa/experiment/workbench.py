@@ -83,8 +83,8 @@ class Workbench:
         sizes = self.features.sizes if self.features is not None else {}
         return {name: sizes[name] for name in self.cfg.model.image_features}
 
-    def datamodule(self, vocabularies: Vocabularies) -> VQADataModule:
-        """Batches in the given vocabularies: the training ones, or those of a checkpoint."""
+    def datamodule(self, vocabularies: Vocabularies, module: pl.LightningModule) -> VQADataModule:
+        """Batches for `module` in the given vocabularies: the training ones, or a checkpoint's."""
         cfg, closed = self.cfg, vocabularies.answers is not None
         return VQADataModule(
             dataset=self.dataset,
@@ -97,6 +97,7 @@ class Workbench:
             max_question_length=cfg.max_question_length,
             soft_targets=closed,
             drop_unknown_answers=closed,
+            encode_layouts=getattr(module.network, "encode_layouts", None),
             seed=cfg.seed,
             num_workers=cfg.num_workers,
         )

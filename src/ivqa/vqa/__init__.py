@@ -7,7 +7,8 @@ from ivqa.vqa.mcb import MCB
 from ivqa.vqa.mlb import MLB
 from ivqa.vqa.module import VQAModule
 from ivqa.vqa.mutan import Mutan, MutanNoAttention
-from ivqa.vqa.network import VQANetwork
+from ivqa.vqa.n2nmn import N2NMN
+from ivqa.vqa.network import TrainingOutput, VQANetwork
 from ivqa.vqa.prior import Prior
 from ivqa.vqa.protocol import Answerer
 from ivqa.vqa.question_encoder import RecurrentEncoder
@@ -17,6 +18,7 @@ __all__ = [
     "LSTMQI",
     "MCB",
     "MLB",
+    "N2NMN",
     "Answerer",
     "HieCoAtt",
     "LanguageOnly",
@@ -24,6 +26,7 @@ __all__ = [
     "MutanNoAttention",
     "Prior",
     "RecurrentEncoder",
+    "TrainingOutput",
     "VQAModule",
     "VQANetwork",
     "Vanilla",

@@ -103,21 +103,27 @@ class VQAModule(pl.LightningModule):
 
     def training_step(self, batch: VQABatch, batch_idx: int) -> Tensor:
         """The loss of a batch. Raises FloatingPointError, naming rows, where it is not finite."""
-        logits = self.network(batch.images, batch.question).float()
+        output = self.network.train_forward(batch)
+        logits = output.logits.float()
         if self.targets == "main":
             losses = F.cross_entropy(logits, batch.target, reduction="none")
         else:
             assert batch.soft_targets is not None  # the datamodule was asked for them
             shares = F.normalize(batch.soft_targets, p=1, dim=1)
             losses = F.cross_entropy(logits, shares, reduction="none")
-        loss = losses.mean()
+        terms = {"answer": losses.mean(), **output.further(losses)}
+        loss = torch.stack(list(terms.values())).sum()
         if not torch.isfinite(loss):
             rows = batch.rows[~torch.isfinite(losses)][:_SHOWN_ROWS].tolist()
             raise FloatingPointError(
                 f"the training loss is not finite at step {self.global_step}, for rows {rows} of "
                 "the training split; check the features or lower the learning rate"
             )
-        self.log("train/loss", loss.detach(), batch_size=len(batch))
+        shown = {"loss": loss, **(terms if len(terms) > 1 else {})}
+        self.log_dict(
+            {f"train/{name}": value.detach() for name, value in shown.items()},
+            batch_size=len(batch),
+        )
         return loss
 
     def validation_step(self, batch: VQABatch, batch_idx: int) -> None:

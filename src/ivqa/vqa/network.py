@@ -1,20 +1,39 @@
 """What the networks of the zoo have in common: features and a question in, answer logits out."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from ivqa.data.batch import ImageBatch
+from ivqa.data.batch import ImageBatch, VQABatch
 from ivqa.text.vocabulary import Tokens
+
+
+@dataclass(frozen=True)
+class TrainingOutput:
+    """Answer logits (B, K) of a training batch, and what else the network learns from.
+
+    further: called with the answers' losses (B,), gives further losses by name, scalars.
+    """
+
+    logits: Tensor
+    further: Callable[[Tensor], dict[str, Tensor]] = lambda _: {}
 
 
 class VQANetwork(nn.Module, ABC):
     """Logits of the K answers; a model of the zoo is one subclass in its own file."""
 
+    encode_layouts: Callable[[Sequence[Sequence[str]]], Tensor] | None = None
+    """Expert layouts as numbers (N, T), for networks that learn from them."""
+
     @abstractmethod
     def forward(self, images: ImageBatch, question: Tokens) -> Tensor:
         """Answer logits (B, K) of B questions about M images."""
+
+    def train_forward(self, batch: VQABatch) -> TrainingOutput:
+        """What a training step needs; the logits alone unless a network overrides it."""
+        return TrainingOutput(self(batch.images, batch.question))
 
 
 def single_feature(feature_sizes: Mapping[str, int], model: str) -> tuple[str, int]:

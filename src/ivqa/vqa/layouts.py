@@ -1,0 +1,118 @@
+"""Layouts of module networks: reverse Polish, and which of them are valid (Hu et al. 2017)."""
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+EOS = "<eos>"
+
+# Maps that each module takes from the stack.
+MAP_MODULES = {"_Find": 0, "_Transform": 1, "_And": 2}
+ANSWER_MODULES = {
+    "_Scene": 0,
+    "_Exist": 1,
+    "_Count": 1,
+    "_Describe": 1,
+    "_Answer": 1,
+    "_MoreNum": 2,
+    "_EqualNum": 2,
+    "_SameProperty": 2,
+}
+
+
+class LayoutGrammar:
+    """Module tokens as numbers, <eos> first, and the layouts that can be built from them.
+
+    modules: names of MAP_MODULES and ANSWER_MODULES. Raises ValueError for an unknown one, or
+    where no answer module is among them.
+    """
+
+    def __init__(self, modules: Sequence[str]) -> None:
+        unknown = [name for name in modules if name not in MAP_MODULES | ANSWER_MODULES]
+        if unknown or not set(modules) & set(ANSWER_MODULES):
+            known = ", ".join(MAP_MODULES | ANSWER_MODULES)
+            raise ValueError(
+                f"modules={list(modules)} must hold an answer module and only these: {known}"
+            )
+        self.tokens = [EOS, *modules]
+        arities: Mapping[str, int] = {EOS: 0, **MAP_MODULES, **ANSWER_MODULES}
+        self.arity = torch.tensor([arities[name] for name in self.tokens])
+        self.answers = torch.tensor([name in ANSWER_MODULES for name in self.tokens])
+        taken = {ANSWER_MODULES[name] for name in modules if name in ANSWER_MODULES}
+        self._finish = _steps_to_finish(taken, "_And" in modules, "_Find" in modules)
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def encode(self, layouts: Sequence[Sequence[str]], length: int) -> Tensor:
+        """Layouts as (N, length) int64, <eos> behind their end.
+
+        Raises ValueError for an unknown module or a layout without room for <eos>.
+        """
+        index = {name: number for number, name in enumerate(self.tokens)}
+        encoded = torch.zeros(len(layouts), length, dtype=torch.int64)
+        for row, layout in enumerate(layouts):
+            unknown = [name for name in layout if name not in index]
+            if unknown:
+                raise ValueError(
+                    f"layout {' '.join(layout)} uses {unknown[0]}, which is not among the modules "
+                    f"{', '.join(self.tokens[1:])}; add it to them"
+                )
+            if len(layout) >= length:
+                raise ValueError(
+                    f"layout {' '.join(layout)} has no room in {length} steps; raise max_layout"
+                )
+            encoded[row, : len(layout)] = torch.tensor([index[name] for name in layout])
+        return encoded
+
+    def allowed(self, maps: Tensor, answered: Tensor, steps_left: int) -> Tensor:
+        """Tokens that can still lead to a valid layout, (B, V) bool.
+
+        maps: (B,) on the stack. answered: (B,) bool. steps_left: this step included.
+        """
+        arity, answers = self.arity.to(maps.device), self.answers.to(maps.device)
+        enough = maps[:, None] >= arity
+        finish = self._finish.to(maps.device)
+        after = (maps[:, None] - arity + 1).clamp(0, len(finish) - 1)
+        in_time = finish[after] <= steps_left - 1
+        mapping = ~answers & enough & in_time
+        # An answer module takes the whole stack, and nothing follows it.
+        ending = answers & (maps[:, None] == arity)
+        may = torch.where(answers, ending, mapping) & ~answered[:, None]
+        may[:, 0] = answered
+        return may
+
+    def advance(self, maps: Tensor, answered: Tensor, token: Tensor) -> tuple[Tensor, Tensor]:
+        """The stack and whether it is answered after `token` (B,)."""
+        arity, answers = self.arity.to(maps.device)[token], self.answers.to(maps.device)[token]
+        grown = torch.where(token == 0, maps, maps - arity + 1)
+        return torch.where(answers, torch.zeros_like(maps), grown), answered | answers
+
+    def valid(self, layouts: Tensor) -> Tensor:
+        """Whether each layout (B, T) is well-formed and ends with <eos>, (B,) bool."""
+        maps = layouts.new_zeros(len(layouts))
+        answered = torch.zeros_like(maps, dtype=torch.bool)
+        good = torch.ones_like(answered)
+        for step in range(layouts.shape[1]):
+            token = layouts[:, step]
+            may = self.allowed(maps, answered, 10**6)
+            good = good & may.gather(1, token[:, None])[:, 0]
+            maps, answered = self.advance(maps, answered, token)
+        return good & answered & (layouts[:, -1] == 0)
+
+
+def _steps_to_finish(taken: set[int], joins: bool, finds: bool, most: int = 64) -> Tensor:
+    """Fewest further steps, <eos> included, to a valid layout from n maps on the stack, (most,)."""
+    never = 10**6
+    steps = [never] * most
+    for maps in range(most):
+        if maps in taken:
+            steps[maps] = 2
+    for _ in range(most):
+        for maps in range(most):
+            if joins and maps >= 2:
+                steps[maps] = min(steps[maps], steps[maps - 1] + 1)
+            if finds and maps + 1 < most:
+                steps[maps] = min(steps[maps], steps[maps + 1] + 1)
+    return torch.tensor(steps)

@@ -1,0 +1,331 @@
+"""N2NMN: end-to-end module networks (Hu et al., ICCV 2017).
+
+A policy p(l | q) writes a layout l of modules in reverse Polish; the attention of its step t over
+the words gives module t its text x_txt = sum_i alpha_i w_i; the modules run on a stack of
+attention maps (unnormalised scores a over the L positions of x, the grid with coordinates):
+
+_Find           w^T norm(W x * U x_txt)                          -> a
+_Transform(a)   w^T norm(W x * U x_txt * V sum softmax(a) x)     -> a
+_And(a, b)      min(a, b)                                        -> a
+_Describe(a)    W norm(U x_txt * V sum softmax(a) x)             -> answer scores
+_Scene          W norm(U x_txt * V mean x)
+_SameProperty   W norm(U x_txt * V sum softmax(a) x * V sum softmax(b) x)
+_Exist, _Count, _Answer(a)     W s(a);   _MoreNum, _EqualNum(a, b)   W relu(W' [s(a); s(b)])
+
+s(a) holds max, mean and min of a and what sigmoid(a) sums to over the positions: the paper's
+W vec(a) knows where things are, which counting need not, and is bound to one grid size.
+Answer scores of a question prior are added.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from ivqa.data.batch import ImageBatch, VQABatch
+from ivqa.text.vocabulary import PAD, Tokens
+from ivqa.vqa.layouts import LayoutGrammar
+from ivqa.vqa.network import TrainingOutput, VQANetwork, checked_grid, single_feature
+
+MODULES = (
+    "_Find",
+    "_Transform",
+    "_And",
+    "_Scene",
+    "_Exist",
+    "_Count",
+    "_Describe",
+    "_MoreNum",
+    "_EqualNum",
+    "_SameProperty",
+)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Layouts (B, T), the text of each step (B, T, d_w), log p(l | q) (B,), its entropy (B,)."""
+
+    layout: Tensor
+    text: Tensor
+    log_prob: Tensor
+    entropy: Tensor
+    summary: Tensor  # (B, d_h), the encoder's last state, for the question prior
+
+
+class LayoutPolicy(nn.Module):
+    """An attentional encoder-decoder from the question to a layout.
+
+    Decoding keeps to valid layouts; the likelihood of an expert's layout is not renormalised.
+    """
+
+    def __init__(
+        self,
+        *,
+        num_words: int,
+        grammar: LayoutGrammar,
+        embedding_size: int,
+        hidden_size: int,
+        dropout: float,
+    ) -> None:
+        super().__init__()
+        self.grammar = grammar
+        self.words = nn.Embedding(num_words, embedding_size, padding_idx=PAD)
+        self.encoder = nn.LSTM(embedding_size, hidden_size, batch_first=True)
+        self.keys = nn.Linear(hidden_size, hidden_size)
+        self.tokens = nn.Embedding(len(grammar) + 1, embedding_size)  # the last one: <go>
+        self.decoder = nn.LSTMCell(embedding_size, hidden_size)
+        self.query = nn.Linear(hidden_size, hidden_size)
+        self.score = nn.Linear(hidden_size, 1, bias=False)
+        self.output = nn.Linear(2 * hidden_size, len(grammar))
+        self.dropout = nn.Dropout(dropout)
+        for lstm in (self.encoder, self.decoder):  # TensorFlow's cell begins with forget bias 1
+            bias = lstm.bias_ih_l0 if isinstance(lstm, nn.LSTM) else lstm.bias_ih
+            assert isinstance(bias, Tensor)
+            nn.init.ones_(bias.data[hidden_size : 2 * hidden_size])
+
+    def forward(
+        self, question: Tokens, steps: int, expert: Tensor | None = None, sample: bool = False
+    ) -> Plan:
+        """A plan of `steps` tokens: the expert's layout (B, steps), a sample, or the best ones."""
+        words = self.words(question.ids)  # (B, T, d_w)
+        packed = pack_padded_sequence(
+            words, question.lengths.clamp_min(1).cpu(), batch_first=True, enforce_sorted=False
+        )
+        packed_states, (hidden, cell) = self.encoder(packed)
+        states, _ = pad_packed_sequence(
+            packed_states, batch_first=True, total_length=words.shape[1]
+        )  # (B, T, d_h)
+        states = self.dropout(states)
+        keys, mask = self.keys(states), question.mask
+        mask = mask | (question.lengths == 0)[:, None]  # an empty question attends evenly
+        state = hidden[0], cell[0]
+        size = len(words)
+        token = torch.full((size,), len(self.grammar), device=words.device)
+        maps = torch.zeros(size, dtype=torch.int64, device=words.device)
+        answered = torch.zeros(size, dtype=torch.bool, device=words.device)
+        log_prob, entropy = words.new_zeros(size), words.new_zeros(size)
+        layout, texts = [], []
+        for step in range(steps):
+            state = self.decoder(self.tokens(token), state)
+            scores = self.score((self.query(state[0])[:, None] + keys).tanh())[:, :, 0]
+            scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
+            weights = scores.softmax(dim=1)  # (B, T)
+            context = torch.einsum("bt,btd->bd", weights, states)
+            logits = self.output(torch.cat([state[0], context], dim=1)).float()
+            if expert is None:
+                may = self.grammar.allowed(maps, answered, steps - step)
+                logits = logits.masked_fill(~may, torch.finfo(logits.dtype).min)
+            log_probs = logits.log_softmax(dim=1)
+            if expert is not None:
+                token = expert[:, step]
+            elif sample:
+                token = torch.multinomial(log_probs.detach().exp(), 1)[:, 0]
+            else:
+                token = log_probs.argmax(dim=1)
+            log_prob = log_prob + log_probs.gather(1, token[:, None])[:, 0]
+            entropy = entropy - (log_probs.exp() * log_probs.clamp_min(-30)).sum(dim=1)
+            maps, answered = self.grammar.advance(maps, answered, token)
+            layout.append(token)
+            texts.append(torch.einsum("bt,btd->bd", weights, words))
+        return Plan(torch.stack(layout, 1), torch.stack(texts, 1), log_prob, entropy, hidden[0])
+
+
+class NeuralModules(nn.Module):
+    """The modules; a method a token, called with all the questions that need it at a step."""
+
+    def __init__(self, *, image_size: int, text_size: int, size: int, num_answers: int) -> None:
+        super().__init__()
+        self.find_image = nn.Linear(image_size, size)
+        self.find_text = nn.Linear(text_size, size)
+        self.find = nn.Linear(size, 1)
+        self.transform_image = nn.Linear(image_size, size)
+        self.transform_text = nn.Linear(text_size, size)
+        self.transform_seen = nn.Linear(image_size, size)
+        self.transform = nn.Linear(size, 1)
+        names = ("describe", "scene", "same")
+        self.text = nn.ModuleDict({name: nn.Linear(text_size, size) for name in names})
+        self.seen = nn.ModuleDict({name: nn.Linear(image_size, size) for name in names})
+        self.answer = nn.ModuleDict({name: nn.Linear(size, num_answers) for name in names})
+        self.counting = nn.ModuleDict(
+            {name: nn.Linear(4, num_answers) for name in ("_Exist", "_Count", "_Answer")}
+        )
+        self.comparing = nn.ModuleDict(
+            {
+                name: nn.Sequential(nn.Linear(8, size), nn.ReLU(), nn.Linear(size, num_answers))
+                for name in ("_MoreNum", "_EqualNum")
+            }
+        )
+
+    def map_of(self, name: str, x: Tensor, text: Tensor, maps: list[Tensor]) -> Tensor:
+        """Attention scores (n, L) of a module that makes a map; x (n, L, d), text (n, d_w)."""
+        if name == "_And":
+            return torch.minimum(*maps)
+        if name == "_Find":
+            found = self.find_image(x) * self.find_text(text)[:, None]
+            return self.find(F.normalize(found, dim=2))[:, :, 0]
+        guide = self.transform_text(text) * self.transform_seen(_attended(maps[0], x))
+        return self.transform(F.normalize(self.transform_image(x) * guide[:, None], dim=2))[:, :, 0]
+
+    def answer_of(self, name: str, x: Tensor, text: Tensor, maps: list[Tensor]) -> Tensor:
+        """Answer scores (n, K) of a module that answers."""
+        if name in self.counting:
+            return self.counting[name](_summary(maps[0]))
+        if name in self.comparing:
+            return self.comparing[name](torch.cat([_summary(maps[0]), _summary(maps[1])], dim=1))
+        kind = {"_Describe": "describe", "_Scene": "scene", "_SameProperty": "same"}[name]
+        seen = [_attended(scores, x) for scores in maps] or [x.mean(dim=1)]
+        joint = self.text[kind](text)
+        for vector in seen:
+            joint = joint * self.seen[kind](vector)
+        return self.answer[kind](F.normalize(joint, dim=1))
+
+
+class N2NMN(VQANetwork):
+    """The policy, the modules and the question prior.
+
+    modules: those a layout may use. max_layout: steps, <eos> included. search_after: training
+    steps of cloning the experts' layouts before layouts are sampled and the policy learns from
+    their losses; None only clones, 0 never does. entropy_weight, baseline_decay: of the search.
+    """
+
+    baseline: Tensor
+    steps: Tensor
+
+    def __init__(
+        self,
+        *,
+        num_words: int,
+        num_answers: int,
+        feature_sizes: Mapping[str, int],
+        modules: Sequence[str] = MODULES,
+        embedding_size: int = 300,
+        hidden_size: int = 1000,
+        map_size: int = 1024,
+        prior_size: int = 500,
+        max_layout: int = 8,
+        dropout: float = 0.5,
+        search_after: int | None = None,
+        entropy_weight: float = 0.005,
+        baseline_decay: float = 0.99,
+    ) -> None:
+        super().__init__()
+        self.feature, self.feature_size = single_feature(feature_sizes, "n2nmn")
+        self.grammar = LayoutGrammar(list(modules))
+        self.max_layout, self.search_after = max_layout, search_after
+        self.entropy_weight, self.baseline_decay = entropy_weight, baseline_decay
+        self.policy = LayoutPolicy(
+            num_words=num_words,
+            grammar=self.grammar,
+            embedding_size=embedding_size,
+            hidden_size=hidden_size,
+            dropout=dropout,
+        )
+        self.modules_ = NeuralModules(
+            image_size=self.feature_size + 2,
+            text_size=embedding_size,
+            size=map_size,
+            num_answers=num_answers,
+        )
+        self.prior = nn.Sequential(
+            nn.Dropout(dropout),
+            nn.Linear(hidden_size, prior_size),
+            nn.ReLU(),
+            nn.Dropout(dropout),
+            nn.Linear(prior_size, num_answers),
+        )
+        self.register_buffer("baseline", torch.zeros(()))
+        self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
+
+    def forward(self, images: ImageBatch, question: Tokens) -> Tensor:
+        """Answer logits (B, K) under the most probable layouts, word by word."""
+        return self.execute(images, self.policy(question, self.max_layout))
+
+    def encode_layouts(self, layouts: Sequence[Sequence[str]]) -> Tensor:
+        """Expert layouts as numbers (N, max_layout), <eos> behind their end."""
+        return self.grammar.encode(layouts, self.max_layout)
+
+    def plan(self, question: Tokens) -> list[list[str]]:
+        """The layouts that `forward` uses, as module names."""
+        layout = self.policy(question, self.max_layout).layout
+        return [[self.grammar.tokens[token] for token in row if token] for row in layout.tolist()]
+
+    def train_forward(self, batch: VQABatch) -> TrainingOutput:
+        """Cloning: logits under the experts' layouts. Search: under sampled ones, with REINFORCE.
+
+        Raises ValueError where an expert is to be cloned and the batch has no layouts.
+        """
+        searching = self.search_after is not None and int(self.steps) >= self.search_after
+        self.steps += 1
+        if not searching:
+            if batch.layout is None:
+                raise ValueError(
+                    "n2nmn clones expert layouts, but these data have none (layouts_SPLIT.json); "
+                    "set model.module.network.search_after=0 to search for layouts from scratch"
+                )
+            plan = self.policy(batch.question, self.max_layout, expert=batch.layout)
+            return TrainingOutput(
+                self.execute(batch.images, plan), lambda _: {"layout": -plan.log_prob.mean()}
+            )
+        plan = self.policy(batch.question, self.max_layout, sample=True)
+
+        def further(losses: Tensor) -> dict[str, Tensor]:
+            cost = losses.detach()
+            surrogate = ((cost - self.baseline) * plan.log_prob).mean()
+            self.baseline.lerp_(cost.mean(), 1 - self.baseline_decay)
+            return {"policy": surrogate, "entropy": -self.entropy_weight * plan.entropy.mean()}
+
+        return TrainingOutput(self.execute(batch.images, plan), further)
+
+    def execute(self, images: ImageBatch, plan: Plan) -> Tensor:
+        """Answer logits (B, K): all questions step by step, those of one module together."""
+        grid = checked_grid(images, self.feature, self.feature_size)
+        x = torch.cat([grid, _coordinates(grid)], dim=2)[images.index]  # (B, L, d + 2)
+        size, length, _ = x.shape
+        # Scores below the stack's first are never read; two maps and one in the making suffice
+        # for most layouts, deeper ones need one a step.
+        stack = x.new_zeros(size, self.max_layout + 1, length)
+        depth = torch.zeros(size, dtype=torch.int64, device=x.device)
+        logits = self.prior(plan.summary)
+        for step in range(self.max_layout):
+            token = plan.layout[:, step]
+            for number in token.unique().tolist():
+                if number == 0:
+                    continue
+                name, arity = self.grammar.tokens[number], int(self.grammar.arity[number])
+                rows = (token == number).nonzero()[:, 0]
+                at = depth[rows]
+                maps = [stack[rows, at - arity + taken] for taken in range(arity)]
+                given = x[rows], plan.text[rows, step], maps
+                if self.grammar.answers[number]:
+                    logits = logits.index_add(0, rows, self.modules_.answer_of(name, *given))
+                    depth = depth.index_fill(0, rows, 0)
+                else:
+                    made = self.modules_.map_of(name, *given)
+                    stack = stack.index_put((rows, at - arity), made)
+                    depth = depth.index_put((rows,), at - arity + 1)
+        return logits
+
+
+def _attended(scores: Tensor, x: Tensor) -> Tensor:
+    """Sum of x (n, L, d) under softmax(scores) (n, L): (n, d)."""
+    return torch.einsum("nl,nld->nd", scores.softmax(dim=1), x)
+
+
+def _summary(scores: Tensor) -> Tensor:
+    """(n, 4): max, mean, min, and how many positions sigmoid counts."""
+    return torch.stack(
+        [scores.amax(1), scores.mean(1), scores.amin(1), scores.sigmoid().sum(1)], dim=1
+    )
+
+
+def _coordinates(grid: Tensor) -> Tensor:
+    """X and y in [-1, 1] of the positions of a square grid, (M, L, 2), row by row."""
+    side = round(grid.shape[1] ** 0.5)
+    if side * side != grid.shape[1]:
+        raise ValueError(f"n2nmn needs a square grid, not one of {grid.shape[1]} positions")
+    line = torch.linspace(-1, 1, side, device=grid.device, dtype=grid.dtype)
+    rows, columns = torch.meshgrid(line, line, indexing="ij")
+    return torch.stack([columns, rows], dim=2).reshape(1, -1, 2).expand(len(grid), -1, -1)
