@@ -25,7 +25,7 @@ def print_table(rows: Sequence[Mapping[str, Any]], *, title: str, console: Conso
     header, *names = columns_of(rows)
     table = Table(title=title)
     if len(names) > len(rows):
-        table.add_column("")
+        table.add_column("", overflow="fold")
         for row in rows:
             table.add_column(str(row[header]), justify="right", overflow="fold")
         for name in names:
