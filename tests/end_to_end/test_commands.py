@@ -44,7 +44,7 @@ def test_evaluate_trains_what_it_needs_and_reuses_it(
     assert metrics_of(tmp_path / "second") == metrics
 
 
-@pytest.mark.parametrize("model", ["prior", "language_only", "vanilla", "mlb"])
+@pytest.mark.parametrize("model", ["prior", "language_only", "vanilla", "mlb", "n2nmn"])
 def test_a_vqa_model_is_trained_and_its_answers_can_be_scored_again(
     model: str, run: Run, tiny_root: Path, tmp_path: Path
 ) -> None:
@@ -52,6 +52,7 @@ def test_a_vqa_model_is_trained_and_its_answers_can_be_scored_again(
     status, printed = run("evaluate", *command, f"output_dir={tmp_path / 'first'}")
     assert status == 0, printed
     metrics = metrics_of(tmp_path / "first")
+    assert metrics.pop("vqa/questions_per_second") > 0
     scores = {name: value for name, value in metrics.items() if name.startswith("vqa/")}
     assert scores.keys() == {"vqa/accuracy", "vqa/yes_no", "vqa/number", "vqa/other"}
     # In the model's own vocabulary and as text, accuracy is the same.
@@ -83,7 +84,7 @@ def test_the_model_of_the_documentation_trains_from_outside_the_package(
     (folder / "bag_of_words.yaml").write_text(config)
     monkeypatch.syspath_prepend(tmp_path)
     conf = ["--config-dir", str(tmp_path / "my_conf"), "model=bag_of_words"]
-    command = [*conf, *_data(tiny_root), *TINY_FEATURES, "model.epochs=2"]
+    command = [*conf, *_data(tiny_root), *TINY_FEATURES, "model.epochs=30", "batch_size=16"]
     assert run("train", *command)[0] == 0
     status, printed = run("evaluate", *command, f"output_dir={tmp_path / 'run'}")
     assert status == 0, printed
@@ -194,5 +195,7 @@ def test_every_choice_of_every_group_composes(command: str) -> None:
             overrides = [f"{group.name}={file.stem}"]
             if group.name == "data" and file.stem.startswith("vqa"):
                 overrides.append("data.root=somewhere")
+            if file.stem.startswith("hf_"):
+                overrides.append("model.path=somewhere")
             with initialize_config_dir(str(PROJECT / "conf"), version_base="1.3"):
                 check_config(compose(command, overrides=overrides))

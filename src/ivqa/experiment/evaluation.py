@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytorch_lightning as pl
 from hydra.core.hydra_config import HydraConfig
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
@@ -26,14 +27,18 @@ def evaluate(cfg: DictConfig) -> float:
         raise ValueError("resume= goes on with a training run; evaluate.py starts afresh")
     if cfg.predictions is not None:
         return score_predictions(cfg)
-    bench = open_workbench(cfg, list(dict.fromkeys(["train", "val", cfg.split])))
+    learnt_from = [] if cfg.model.get("pretrained") else ["train", "val"]
+    bench = open_workbench(cfg, list(dict.fromkeys([*learnt_from, cfg.split])))
     module, vocabularies, checkpoint = obtain_module(bench)
     run_dir = Path(cfg.output_dir)
     run_dir.mkdir(parents=True, exist_ok=True)
     write_text(run_dir / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
 
     datamodule = bench.datamodule(vocabularies, module)
-    metrics = validate(bench, module, datamodule, cfg.split)
+    metrics: dict[str, float] = {}
+    if isinstance(module, pl.LightningModule):
+        metrics = validate(bench, module, datamodule, cfg.split)
+    metrics["model/parameters"] = float(sum(value.numel() for value in module.parameters()))
     benchmark = instantiate(cfg.model.benchmark)
     title = f"{cfg.name} on {bench.dataset.root.name}, split {bench.dataset.name_of(cfg.split)}"
     metrics |= benchmark.run(module, datamodule, cfg.split, run_dir, title, bench.console)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytorch_lightning as pl
 from hydra.core.hydra_config import HydraConfig
-from hydra.utils import get_class, instantiate
+from hydra.utils import get_object, instantiate
 from omegaconf import DictConfig, OmegaConf
 
 from ivqa.data import VQADataModule
@@ -16,6 +16,7 @@ from ivqa.experiment.checkpoints import AtomicCheckpointIO, load_checkpoint
 from ivqa.experiment.checks import plain
 from ivqa.experiment.workbench import Vocabularies, Workbench, open_workbench
 from ivqa.report.tables import print_metrics
+from ivqa.text.vocabulary import Vocabulary
 
 
 def train(cfg: DictConfig) -> float:
@@ -23,6 +24,8 @@ def train(cfg: DictConfig) -> float:
 
     Returns the monitored validation value, for sweepers.
     """
+    if cfg.model.get("pretrained"):
+        raise ValueError(f"model={cfg.model.name} comes trained; use it with evaluate.py")
     bench = open_workbench(cfg, ["train", "val"])
     run_dir = Path(cfg.output_dir)
     metrics = fit(bench, run_dir, resume=cfg.resume is not None)
@@ -72,10 +75,10 @@ def fit(bench: Workbench, run_dir: Path, *, resume: bool) -> dict[str, float]:
     return metrics
 
 
-def build_module(bench: Workbench, vocabularies: Vocabularies) -> pl.LightningModule:
+def build_module(bench: Workbench, vocabularies: Vocabularies) -> Any:
     """The configured module, untrained; of words, answers and features it gets what it takes."""
     given = {**vars(vocabularies), "feature_sizes": bench.feature_sizes}
-    taken = signature(get_class(bench.cfg.model.module._target_)).parameters
+    taken = signature(get_object(bench.cfg.model.module._target_)).parameters
     return instantiate(
         bench.cfg.model.module, **{name: value for name, value in given.items() if name in taken}
     )
@@ -123,8 +126,14 @@ def publish(bench: Workbench, run_dir: Path) -> Path:
     return folder / "model.ckpt"
 
 
-def obtain_module(bench: Workbench) -> tuple[pl.LightningModule, Vocabularies, Path]:
-    """The trained module that cfg.ckpt asks for, its vocabularies and file; `auto` may train it."""
+def obtain_module(bench: Workbench) -> tuple[Any, Vocabularies, Path]:
+    """The trained module that cfg.ckpt asks for, its vocabularies and file; `auto` may train it.
+
+    A model of another library comes trained, with its own words.
+    """
+    if bench.cfg.model.get("pretrained"):
+        none = Vocabularies(Vocabulary([]), Vocabulary([]))
+        return build_module(bench, none), none, Path(bench.cfg.model.path)
     ckpt = str(bench.cfg.ckpt)
     if ckpt == "none":
         raise ValueError("ckpt=none: this command needs trained weights; pass ckpt=auto or a file")

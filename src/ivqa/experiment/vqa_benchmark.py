@@ -1,5 +1,6 @@
 """The VQA benchmark of an answerer: official accuracy, and a result file that servers accept."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,16 +37,24 @@ class VQABenchmark:
         title: str,
         console: Console,
     ) -> dict[str, float]:
-        """The metrics of `score_answers`; writes predictions.json in the official format."""
+        """The metrics of `score_answers`, and vqa/questions_per_second, reading data included.
+
+        Writes predictions.json in the official format.
+        """
         split = datamodule.dataset.split(stage).require_answers()
         answers: list[str] = []
+        started = time.perf_counter()
         starts = range(0, len(split), self.batch_size)
         for start in track(starts, description="answering", console=console, transient=True):
             rows = np.arange(start, min(start + self.batch_size, len(split)))
             questions = [split.questions[row] for row in rows]
             answers += module.answer(datamodule.batch_of(stage, rows).images, questions)
+        seconds = time.perf_counter() - started
         write_text(run_dir / "predictions.json", results_text(split, answers))
-        return score_answers(split, answers)
+        return {
+            **score_answers(split, answers),
+            "vqa/questions_per_second": len(split) / seconds,
+        }
 
 
 def score_answers(split: VQASplit, answers: Sequence[str]) -> dict[str, float]:

@@ -13,6 +13,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.utils import instantiate
 from omegaconf import DictConfig, open_dict
 from rich.console import Console
+from torch import nn
 
 from ivqa.data import VQADataModule, VQADataset, build_vocabularies
 from ivqa.experiment.artifacts import ArtifactStore
@@ -83,7 +84,7 @@ class Workbench:
         sizes = self.features.sizes if self.features is not None else {}
         return {name: sizes[name] for name in self.cfg.model.image_features}
 
-    def datamodule(self, vocabularies: Vocabularies, module: pl.LightningModule) -> VQADataModule:
+    def datamodule(self, vocabularies: Vocabularies, module: nn.Module) -> VQADataModule:
         """Batches for `module` in the given vocabularies: the training ones, or a checkpoint's."""
         cfg, closed = self.cfg, vocabularies.answers is not None
         return VQADataModule(
@@ -97,7 +98,7 @@ class Workbench:
             max_question_length=cfg.max_question_length,
             soft_targets=closed,
             drop_unknown_answers=closed,
-            encode_layouts=getattr(module.network, "encode_layouts", None),
+            encode_layouts=getattr(getattr(module, "network", None), "encode_layouts", None),
             seed=cfg.seed,
             num_workers=cfg.num_workers,
         )
