@@ -33,8 +33,6 @@ def _primal_dual_gap(
 def test_solutions_are_certified_over_the_whole_pool(
     positive: bool, lam: float, working_set: int
 ) -> None:
-    if not positive and lam < 1e-3:
-        pytest.skip("basis pursuit: as many columns as dimensions; see the test of its own")
     pool, vectors = _unit(600, 24, 0), _unit(40, 24, 1)
     ranker = LassoRanker(pool, lam, positive, working_set=working_set, batch_size=16)
     found = ranker.rank(vectors, k=600)
@@ -44,7 +42,7 @@ def test_solutions_are_certified_over_the_whole_pool(
         x[found.indices[row]] = found.scores[row]
         if positive:
             # Scores are float32, so the gap of what is returned is a little larger.
-            assert _primal_dual_gap(pool, vectors[row], x, lam, True) < 1e-4
+            assert _primal_dual_gap(pool, vectors[row], x, lam, True) < 1e-3
             assert found.support[row] == (x > 0).sum()
 
 
