@@ -9,6 +9,7 @@ import pytorch_lightning as pl
 from hydra.core.hydra_config import HydraConfig
 from hydra.utils import get_object, instantiate
 from omegaconf import DictConfig, OmegaConf
+from pytorch_lightning.utilities import rank_zero_only
 
 from ivqa.data import VQADataModule
 from ivqa.experiment.artifacts import copy_file, write_json, write_text
@@ -29,6 +30,8 @@ def train(cfg: DictConfig) -> float:
     bench = open_workbench(cfg, ["train", "val"])
     run_dir = Path(cfg.output_dir)
     metrics = fit(bench, run_dir, resume=cfg.resume is not None)
+    if rank_zero_only.rank:  # type: ignore[attr-defined]
+        return metrics.get(cfg.model.monitor, float("nan"))  # one process speaks for all
     if not cfg.trainer.get("fast_dev_run"):
         publish(bench, run_dir)
     print_metrics(metrics, title=f"{cfg.name} on {bench.dataset.root.name}", console=bench.console)
