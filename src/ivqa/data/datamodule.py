@@ -186,6 +186,18 @@ class VQADataModule(pl.LightningDataModule):
             )
         return with_source(encoded[chosen], encoded.split.images)
 
+    def images_of(self, split: str, image_ids: Sequence[int] | Rows) -> ImageBatch:
+        """The images `image_ids` (B,) of a split, which may repeat, for questions of one's own.
+
+        Raises ValueError for an image that no question of the split is about.
+        """
+        encoded, wanted = self.encoded(split), np.asarray(image_ids, dtype=np.int64)
+        known, first = np.unique(encoded.split.image_ids, return_index=True)
+        at = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+        if (strange := wanted[known[at] != wanted]).size:
+            raise ValueError(f"image {strange[0]} is not in split '{encoded.split.name}'")
+        return self.batch_of(split, first[at]).images
+
     def batches(self, split: str, batch_size: int | None = None) -> Iterator[VQABatch]:
         """All batches of a split in order, in this process, for evaluation."""
         encoded = self.encoded(split)

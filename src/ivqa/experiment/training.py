@@ -79,12 +79,17 @@ def fit(bench: Workbench, run_dir: Path, *, resume: bool) -> dict[str, float]:
 
 
 def build_module(bench: Workbench, vocabularies: Vocabularies) -> Any:
-    """The configured module, untrained; of words, answers and features it gets what it takes."""
+    """The configured module, untrained; of words, answers and features it gets what it takes.
+
+    model.parts are trained models that it is built of, by argument name; they are obtained first.
+    """
+    cfg = bench.cfg.model
     given = {**vars(vocabularies), "feature_sizes": bench.feature_sizes}
-    taken = signature(get_object(bench.cfg.model.module._target_)).parameters
-    return instantiate(
-        bench.cfg.model.module, **{name: value for name, value in given.items() if name in taken}
-    )
+    for name, part in (cfg.get("parts") or {}).items():
+        given[name] = obtain_module(bench.for_model(part, cfg.part_ckpt[name]))[0]
+    taken = signature(get_object(cfg.module._target_)).parameters
+    build = instantiate(cfg.module, _partial_=True)
+    return build(**{name: value for name, value in given.items() if name in taken})
 
 
 def build_trainer(cfg: DictConfig, run_dir: Path, first_step: int = 0) -> pl.Trainer:
@@ -111,7 +116,9 @@ def validate(
         enable_progress_bar=False,
         enable_model_summary=False,
         precision=bench.cfg.trainer.precision,
-        limit_val_batches=1 if bench.cfg.trainer.get("fast_dev_run") else 1.0,
+        limit_val_batches=(
+            1 if bench.cfg.trainer.get("fast_dev_run") else bench.cfg.trainer.limit_val_batches
+        ),
     )
     pl.seed_everything(bench.cfg.seed, workers=True, verbose=False)
     loader = datamodule.loader(split)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import track
 
@@ -42,19 +43,42 @@ class VQABenchmark:
         Writes predictions.json in the official format.
         """
         split = datamodule.dataset.split(stage).require_answers()
-        answers: list[str] = []
         started = time.perf_counter()
-        starts = range(0, len(split), self.batch_size)
-        for start in track(starts, description="answering", console=console, transient=True):
-            rows = np.arange(start, min(start + self.batch_size, len(split)))
-            questions = [split.questions[row] for row in rows]
-            answers += module.answer(datamodule.batch_of(stage, rows).images, questions)
+        answers = answer_all(
+            module,
+            datamodule,
+            stage,
+            split.image_ids,
+            split.questions,
+            console,
+            batch_size=self.batch_size,
+        )
         seconds = time.perf_counter() - started
         write_text(run_dir / "predictions.json", results_text(split, answers))
         return {
             **score_answers(split, answers),
             "vqa/questions_per_second": len(split) / seconds,
         }
+
+
+def answer_all(
+    module: Answerer,
+    datamodule: VQADataModule,
+    stage: str,
+    image_ids: NDArray[np.int64],
+    questions: Sequence[str],
+    console: Console,
+    *,
+    batch_size: int = 500,
+) -> list[str]:
+    """The model's answers to any N questions about images of a split, in their order."""
+    answers: list[str] = []
+    starts = range(0, len(questions), batch_size)
+    for start in track(starts, description="answering", console=console, transient=True):
+        rows = slice(start, start + batch_size)
+        images = datamodule.images_of(stage, image_ids[rows])
+        answers += module.answer(images, list(questions[rows]))
+    return answers
 
 
 def score_answers(split: VQASplit, answers: Sequence[str]) -> dict[str, float]:

@@ -22,6 +22,9 @@ from ivqa.features import FeatureStore
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.text.vocabulary import Vocabulary
 
+# Settings of a Trainer that say nothing while they have its own default.
+_TRAINER_DEFAULTS = {"limit_train_batches": 1.0, "limit_val_batches": 1.0}
+
 # Settings of a Trainer that change where and how it runs, not what it learns.
 _MACHINE_SETTINGS = {
     "accelerator",
@@ -84,16 +87,26 @@ class Workbench:
         sizes = self.features.sizes if self.features is not None else {}
         return {name: sizes[name] for name in self.cfg.model.image_features}
 
+    def for_model(self, model: DictConfig, ckpt: str) -> "Workbench":
+        """The same data and features for another model, such as a part of this one."""
+        cfg = self.cfg.copy()
+        with open_dict(cfg):
+            cfg.model = plain(model)
+            cfg.ckpt = ckpt
+        return replace(self, cfg=cfg)
+
     def datamodule(self, vocabularies: Vocabularies, module: nn.Module) -> VQADataModule:
         """Batches for `module` in the given vocabularies: the training ones, or a checkpoint's."""
-        cfg, closed = self.cfg, vocabularies.answers is not None
+        cfg = self.cfg
+        answers = getattr(module, "answers", None) or vocabularies.answers
+        closed = answers is not None
         return VQADataModule(
             dataset=self.dataset,
             features=self.features,
             question_vocabulary=vocabularies.question_vocabulary,
             answer_words=vocabularies.answer_words,
-            answer_vocabulary=vocabularies.answers,
-            image_features=tuple(cfg.model.image_features),
+            answer_vocabulary=answers,
+            image_features=tuple(wanted_features(cfg.model)),
             batch_size=cfg.batch_size,
             max_question_length=cfg.max_question_length,
             soft_targets=closed,
@@ -108,7 +121,9 @@ class Workbench:
         cfg = self.cfg
         model = {key: value for key, value in plain(cfg.model).items() if key != "benchmark"}
         trainer = {
-            key: value for key, value in plain(cfg.trainer).items() if key not in _MACHINE_SETTINGS
+            key: value
+            for key, value in plain(cfg.trainer).items()
+            if key not in _MACHINE_SETTINGS and _TRAINER_DEFAULTS.get(key) != value
         }
         return {
             "data": self.dataset.fingerprint(),
@@ -146,7 +161,7 @@ def open_workbench(cfg: DictConfig, splits: list[str]) -> Workbench:
 def _build_features(
     cfg: DictConfig, dataset: VQADataset, splits: list[str], root: Path
 ) -> FeatureStore | None:
-    wanted = list(cfg.model.image_features)
+    wanted = wanted_features(cfg.model)
     if not wanted:
         return None  # a text-only model needs no images, whatever features= says
     if not cfg.features:
@@ -166,6 +181,14 @@ def _build_features(
             f"features do not offer; they offer {sorted(features.sizes)}"
         )
     return features
+
+
+def wanted_features(model: DictConfig) -> list[str]:
+    """The image features that a model and the models it is built of read."""
+    names = dict.fromkeys(model.image_features)
+    for part in (model.get("parts") or {}).values():
+        names |= dict.fromkeys(wanted_features(part))
+    return list(names)
 
 
 def _quieten() -> None:

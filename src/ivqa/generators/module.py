@@ -103,7 +103,7 @@ class QuestionGenerationModule(pl.LightningModule):
         # Without z and chance, all questions of a pair are one question.
         repeats = num_samples if strategy.deterministic and not latent else 1
         with _evaluating(self.network):
-            conditions, row = self._conditions(images, answers)
+            conditions, row = self.encode_pairs(images, answers)
             row = row.repeat_interleave(num_samples // repeats)
             z = self.network.prior(len(row), generator)
             tokens, log_likelihood = draw_questions(
@@ -137,13 +137,16 @@ class QuestionGenerationModule(pl.LightningModule):
             )
         samples = self.likelihood_samples if num_samples is None else num_samples
         with _evaluating(self.network):
-            conditions, row = self._conditions(images, answers)
+            conditions, row = self.encode_pairs(images, answers)
             noise = self.network.prior(samples, torch.Generator().manual_seed(0))
             tokens = self.question_vocabulary.encode(questions).to(self.device)
             return marginal_log_likelihood(self.network, tokens, conditions, row, noise)
 
-    def _conditions(self, images: ImageBatch, answers: list[str]) -> tuple[Conditions, Tensor]:
-        """Conditions of the P distinct pairs, and the row among them of each pair (B,)."""
+    def encode_pairs(self, images: ImageBatch, answers: list[str]) -> tuple[Conditions, Tensor]:
+        """Conditions of the P distinct pairs, and the row among them of each pair (B,).
+
+        Raises ValueError where images and answers differ in number.
+        """
         if len(images) != len(answers):
             raise ValueError(
                 f"{len(answers)} answers for {len(images)} images; give one answer an image"

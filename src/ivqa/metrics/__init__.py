@@ -1,5 +1,6 @@
 """Metrics: VQA accuracy, linguistic ones of the iVQA benchmark, diversity, oracle, R_score."""
 
+from ivqa.metrics.best_match import best_matches
 from ivqa.metrics.bleu import bleu
 from ivqa.metrics.captions import CaptionMetrics, caption_metrics
 from ivqa.metrics.cider import CiderStatistics, cider, cider_scores
@@ -24,6 +25,7 @@ __all__ = [
     "OracleConsistency",
     "QuestionDiversity",
     "VQAAccuracy",
+    "best_matches",
     "bleu",
     "caption_metrics",
     "cider",

@@ -1,5 +1,11 @@
 """What people look at: tables, and pages of pictures and questions."""
 
+from ivqa.report.belief_page import (
+    BeliefPageModel,
+    read_curves,
+    write_annotation_page,
+    write_belief_page,
+)
 from ivqa.report.contact_sheet import (
     ContactSheetItem,
     GeneratedQuestion,
@@ -9,11 +15,15 @@ from ivqa.report.contact_sheet import (
 from ivqa.report.tables import markdown_table, print_metrics, print_table
 
 __all__ = [
+    "BeliefPageModel",
     "ContactSheetItem",
     "GeneratedQuestion",
     "markdown_table",
     "print_metrics",
     "print_table",
+    "read_curves",
+    "write_annotation_page",
+    "write_belief_page",
     "write_contact_sheet",
     "write_contact_sheet_png",
 ]

@@ -65,7 +65,7 @@ def write_contact_sheet(
         answer_types=sorted({item.answer_type for item in items}),
         verdicts=[name for name in _VERDICT_COLORS if any(i.best.verdict == name for i in items)],
     )
-    _replace(path, page.encode())
+    write_page(path, page.encode())
 
 
 def write_contact_sheet_png(
@@ -92,14 +92,14 @@ def write_contact_sheet_png(
             draw.text((x, y + _CELL + 4 + 18 * line), text, fill=shade, font=font)
     data = io.BytesIO()
     sheet.save(data, "PNG")
-    _replace(path, data.getvalue())
+    write_page(path, data.getvalue())
 
 
 def _view(item: ContactSheetItem) -> dict[str, Any]:
     counts = Counter(question.text for question in item.samples)
     first = {question.text: question for question in reversed(item.samples)}
     return {
-        "image": _data_uri(item.image),
+        "image": data_uri(item.image),
         "answer": item.answer,
         "answer_type": item.answer_type,
         "reference": item.reference,
@@ -108,7 +108,8 @@ def _view(item: ContactSheetItem) -> dict[str, Any]:
     }
 
 
-def _data_uri(image: Path | Image.Image) -> str:
+def data_uri(image: Path | Image.Image) -> str:
+    """A thumbnail of the image that a page can hold."""
     with _opened(image) as picture:
         thumbnail = picture.convert("RGB")
     thumbnail.thumbnail((_THUMBNAIL, _THUMBNAIL), Image.Resampling.LANCZOS)
@@ -136,7 +137,8 @@ def _figure(value: float | str) -> str:
     return value if isinstance(value, str) else f"{value:.3g}"
 
 
-def _replace(path: Path, data: bytes) -> None:
+def write_page(path: Path, data: bytes) -> None:
+    """Writes a file whole or not at all."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     draft.write_bytes(data)
     draft.replace(path)

@@ -1,0 +1,43 @@
+"""Diagnosis: what a VQA model believes, found by a generator that learnt to ask for it."""
+
+from ivqa.diagnosis.beliefs import (
+    TYPES,
+    Belief,
+    apply_annotations,
+    read_beliefs,
+    share_of_contradictions,
+    shares_of_types,
+    type_of,
+    typed_by_oracle,
+)
+from ivqa.diagnosis.candidates import Candidates
+from ivqa.diagnosis.contradictions import contradicting
+from ivqa.diagnosis.legality import LegalityCNN, LegalityModule
+from ivqa.diagnosis.perturbation import KINDS, perturb
+from ivqa.diagnosis.policy import PolicyGradientModule
+from ivqa.diagnosis.rewards import DiversityReward, GoalReward, LegalityReward, Reward
+from ivqa.diagnosis.search import BeliefSearch, Found
+
+__all__ = [
+    "KINDS",
+    "TYPES",
+    "Belief",
+    "BeliefSearch",
+    "Candidates",
+    "DiversityReward",
+    "Found",
+    "GoalReward",
+    "LegalityCNN",
+    "LegalityModule",
+    "LegalityReward",
+    "PolicyGradientModule",
+    "Reward",
+    "apply_annotations",
+    "contradicting",
+    "perturb",
+    "read_beliefs",
+    "share_of_contradictions",
+    "shares_of_types",
+    "type_of",
+    "typed_by_oracle",
+]

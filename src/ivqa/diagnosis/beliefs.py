@@ -1,0 +1,150 @@
+"""Beliefs as records, their types, and the figures that describe a belief set."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from ivqa.data.scenes import Oracle, parse
+from ivqa.data.validation import DataError
+from ivqa.diagnosis.contradictions import contradicting
+
+BeliefType = Literal["rephrase", "complementary", "adversarial", "irrelevant"]
+TYPES: tuple[BeliefType, ...] = ("rephrase", "complementary", "adversarial", "irrelevant")
+
+
+@dataclass(frozen=True)
+class Belief:
+    """A question q with argmax phi(. | I, q) = a; one line of beliefs.jsonl.
+
+    phi: phi(a | I, q). log_likelihood: log p(q | z, I, a) in nats. legality: p(legal).
+    source: the generator that found it. type_by: who said so: oracle, human or proxy.
+    """
+
+    image_id: int
+    answer: str
+    question: str
+    phi: float
+    log_likelihood: float
+    legality: float
+    source: str
+    type: BeliefType | None = None
+    type_by: Literal["oracle", "human", "proxy"] | None = None
+
+    def line(self) -> str:
+        """The record as one line of JSON."""
+        return json.dumps(asdict(self), ensure_ascii=False) + "\n"
+
+
+def read_beliefs(path: Path) -> list[Belief]:
+    """The beliefs of a file. Raises DataError naming the line that is none."""
+    if not path.is_file():
+        raise DataError(f"there is no {path}; python diagnose.py vqa=mlb writes one")
+    beliefs = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        try:
+            beliefs.append(Belief(**json.loads(line)))
+        except (json.JSONDecodeError, TypeError) as error:
+            raise DataError(f"{path}, line {number}: is no belief ({error})") from error
+    return beliefs
+
+
+def type_of(*, relevant: bool, same_fact: bool, correct: bool) -> BeliefType:
+    """The type from the three answers about a candidate [iVQA 6].
+
+    >>> type_of(relevant=True, same_fact=False, correct=True)
+    'complementary'
+    """
+    if not relevant:
+        return "irrelevant"
+    if not correct:
+        return "adversarial"
+    return "rephrase" if same_fact else "complementary"
+
+
+def typed_by_oracle(
+    beliefs: Sequence[Belief],
+    oracle: Oracle,
+    references: Mapping[tuple[int, str], Sequence[str]],
+) -> list[Belief]:
+    """The beliefs with exact types; one that the oracle does not understand has none.
+
+    references: the data set's own questions for each (image, answer). The same visual fact means
+    the same program: "is there a star" and "do you see any stars".
+    """
+    facts = {key: {parse(text) for text in texts} for key, texts in references.items()}
+    typed = []
+    for belief in beliefs:
+        judged = oracle.judge(belief.image_id, belief.question)
+        if not judged.understood:
+            typed.append(replace(belief, type=None, type_by=None))
+            continue
+        same = parse(belief.question) in facts.get((belief.image_id, belief.answer), ())
+        kind = type_of(
+            relevant=bool(judged.premise),
+            same_fact=same,
+            correct=belief.answer in judged.acceptable,
+        )
+        typed.append(replace(belief, type=kind, type_by="oracle"))
+    return typed
+
+
+def share_of_contradictions(beliefs: Iterable[Belief]) -> float:
+    """The share of beliefs that cannot hold together with another one about the same image."""
+    by_image: dict[int, list[tuple[str, str]]] = {}
+    for belief in beliefs:
+        by_image.setdefault(belief.image_id, []).append((belief.question, belief.answer))
+    clashes = [clash for told in by_image.values() for clash in contradicting(told)]
+    return sum(clashes) / max(len(clashes), 1)
+
+
+def shares_of_types(beliefs: Sequence[Belief]) -> dict[str, float]:
+    """beliefs/<type>, beliefs/correct and beliefs/incorrect, as shares of the typed beliefs.
+
+    Correct are rephrase and complementary beliefs. Empty where no belief has a type.
+    """
+    counts = Counter(belief.type for belief in beliefs if belief.type is not None)
+    total = sum(counts.values())
+    if not total:
+        return {}
+    shares = {f"beliefs/{kind}": counts[kind] / total for kind in TYPES}
+    correct = shares["beliefs/rephrase"] + shares["beliefs/complementary"]
+    return {**shares, "beliefs/correct": correct, "beliefs/incorrect": 1 - correct}
+
+
+def apply_annotations(beliefs: Sequence[Belief], path: Path) -> list[Belief]:
+    """The beliefs with the types that people gave them, exported from annotate.html.
+
+    path: [{"image_id", "answer", "question", "relevant", "same_fact", "correct"}]; several people
+    may have judged a belief, and the majority of each answer counts (a tie: no).
+    Raises DataError where a record lacks a field or judges no belief of this set.
+    """
+    try:
+        records = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, json.JSONDecodeError) as error:
+        raise DataError(f"annotations={path}: cannot be read ({error})") from error
+    known = {(belief.image_id, belief.answer, belief.question) for belief in beliefs}
+    votes: dict[tuple[int, str, str], list[tuple[bool, bool, bool]]] = {}
+    for number, record in enumerate(records, start=1):
+        try:
+            key = (int(record["image_id"]), str(record["answer"]), str(record["question"]))
+            relevant = bool(record["relevant"])
+            # What is not in the image is neither the same fact nor answered correctly.
+            same, correct = (relevant and bool(record[name]) for name in ("same_fact", "correct"))
+        except (KeyError, TypeError, ValueError) as error:
+            raise DataError(f"{path}, record {number}: lacks {error}") from error
+        if key not in known:
+            raise DataError(f"{path}, record {number}: '{key[2]}' is no belief of this run")
+        votes.setdefault(key, []).append((relevant, same, correct))
+    typed = []
+    for belief in beliefs:
+        given = votes.get((belief.image_id, belief.answer, belief.question))
+        if given is None:
+            typed.append(replace(belief, type=None, type_by=None))
+            continue
+        relevant, same, correct = (2 * sum(one) > len(given) for one in zip(*given, strict=True))
+        kind = type_of(relevant=relevant, same_fact=same, correct=correct)
+        typed.append(replace(belief, type=kind, type_by="human"))
+    return typed

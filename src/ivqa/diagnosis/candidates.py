@@ -1,0 +1,118 @@
+"""Questions asked about (image, answer) pairs, and what the judges say of them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from ivqa.data.batch import ImageBatch
+from ivqa.generators import Questions
+from ivqa.text.answers import AnswerVocabulary
+from ivqa.vqa import Answerer
+
+# Questions answered at once: attention over a grid needs some 150 kB a question.
+_ANSWERED_AT_ONCE = 1024
+
+
+class LegalityJudge(Protocol):
+    """Says how much a text looks like a question that people ask."""
+
+    def probabilities(self, questions: Sequence[str]) -> Tensor:
+        """p(legal) of N texts, (N,) float32."""
+
+    @property
+    def limit(self) -> float:
+        """The calibrated threshold: what is below counts as illegal."""
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """N questions about P pairs; judgements are made on demand, once for each distinct question.
+
+    questions: `pair` says to which of the P pairs each belongs. images, answers: of the P pairs.
+    answers_known: the closed set that the answerer chooses from.
+    """
+
+    questions: Questions
+    images: ImageBatch
+    answers: Sequence[str]
+    answerer: Answerer
+    answers_known: AnswerVocabulary
+    judge: LegalityJudge | None = None
+
+    def __len__(self) -> int:
+        return len(self.questions)
+
+    @cached_property
+    def pairs(self) -> list[int]:
+        """The pair of each of the N questions."""
+        return self.questions.pair.tolist()
+
+    @cached_property
+    def first(self) -> Tensor:
+        """Rows (U,) of the first occurrence of each distinct question of a pair."""
+        return self._distinct[0]
+
+    @cached_property
+    def group(self) -> Tensor:
+        """(N,) which of the U distinct questions of `first` each question is."""
+        return self._distinct[1]
+
+    @cached_property
+    def _distinct(self) -> tuple[Tensor, Tensor]:
+        seen: dict[tuple[int, str], int] = {}
+        group = [
+            seen.setdefault(key, len(seen))
+            for key in zip(self.pairs, self.questions.text, strict=True)
+        ]
+        codes = torch.tensor(group, dtype=torch.int64)
+        first = torch.full((len(seen),), len(group)).scatter_reduce(
+            0, codes, torch.arange(len(group)), "amin"
+        )
+        return first, codes
+
+    @cached_property
+    def _verdicts(self) -> tuple[Tensor, Tensor]:
+        """phi(a | I, q) and the answer that the model gives, of the U distinct questions."""
+        pair = self.questions.pair.cpu()[self.first]
+        texts = [self.questions.text[row] for row in self.first.tolist()]
+        known = None if self.answerer.answers is not None else list(self.answers_known.answers)
+        target = self.answers_known.encode(list(self.answers))
+        phi, best = [], []
+        for rows in torch.arange(len(texts)).split(_ANSWERED_AT_ONCE):
+            scores = self.answerer.log_scores(
+                self.images.select(pair[rows].to(self.images.index.device)),
+                [texts[row] for row in rows.tolist()],
+                known,
+            ).cpu()
+            wanted = target[pair[rows]]
+            phi.append(scores.gather(1, wanted[:, None])[:, 0].exp())
+            best.append(scores.argmax(dim=1) == wanted)
+        if not phi:
+            return torch.zeros(0), torch.zeros(0, dtype=torch.bool)
+        return torch.cat(phi), torch.cat(best)
+
+    @property
+    def phi(self) -> Tensor:
+        """The probability phi(a | I, q) of the pair's own answer, (N,) float32."""
+        return self._verdicts[0][self.group]
+
+    @property
+    def believed(self) -> Tensor:
+        """(N,) bool: whether the model answers the question with the pair's answer."""
+        return self._verdicts[1][self.group]
+
+    @cached_property
+    def legality(self) -> Tensor:
+        """p(legal) of the N questions, (N,) float32 in [0, 1].
+
+        Raises ValueError without a legality model.
+        """
+        if self.judge is None:
+            raise ValueError("legality needs a legality model; name one in model.parts.judge")
+        codes = {text: code for code, text in enumerate(dict.fromkeys(self.questions.text))}
+        scores = self.judge.probabilities(list(codes)).cpu()
+        return scores[torch.tensor([codes[text] for text in self.questions.text])]

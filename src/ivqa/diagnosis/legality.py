@@ -1,0 +1,217 @@
+"""The legality model p(legal | q): the text CNN that discriminates in SeqGAN [iVQA 5]."""
+
+from collections.abc import Callable, Iterable, Sequence
+from inspect import signature
+from typing import Any
+
+import pytorch_lightning as pl
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
+from torchmetrics.classification import BinaryAUROC
+
+from ivqa.component import check_same_inputs, network_settings
+from ivqa.data.batch import VQABatch
+from ivqa.diagnosis.perturbation import KINDS, fingerprints, perturb
+from ivqa.generators import QuestionGenerationModule, Sampling
+from ivqa.text.vocabulary import PAD, Tokens, Vocabulary
+
+_JUDGED_AT_ONCE = 4096
+
+
+class LegalityCNN(nn.Module):
+    """Convolutions of several widths, max over time, a highway layer, one logit.
+
+    widths, maps: words that a filter sees and how many filters; the defaults are those of the
+    published code (1,720 maps). max_length: words that are read; shorter texts are padded.
+    """
+
+    def __init__(
+        self,
+        *,
+        num_words: int,
+        embedding_size: int = 64,
+        widths: Sequence[int] = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 15, 20),
+        maps: Sequence[int] = (100, 200, 200, 200, 200, 100, 100, 100, 100, 100, 160, 160),
+        max_length: int = 20,
+        dropout: float = 0.25,
+    ) -> None:
+        super().__init__()
+        if len(widths) != len(maps):
+            raise ValueError(f"{len(widths)} filter widths, but {len(maps)} numbers of maps")
+        if max(widths) > max_length:
+            raise ValueError(f"a filter of {max(widths)} words does not fit in {max_length}")
+        self.max_length = max_length
+        self.embedding = nn.Embedding(num_words, embedding_size)
+        self.filters = nn.ModuleList(
+            nn.Conv1d(embedding_size, number, width)
+            for width, number in zip(widths, maps, strict=True)
+        )
+        total = sum(maps)
+        self.gate, self.carry = nn.Linear(total, total), nn.Linear(total, total)
+        self.dropout = nn.Dropout(dropout)
+        self.output = nn.Linear(total, 1)
+
+    def forward(self, questions: Tokens) -> Tensor:
+        """Logits (B,) of being a question that people ask."""
+        ids = questions.ids[:, : self.max_length]
+        ids = F.pad(ids, (0, self.max_length - ids.shape[1]), value=PAD)
+        embedded = self.embedding(ids).transpose(1, 2)  # (B, d_e, T)
+        found = torch.cat([layer(embedded).relu().amax(dim=2) for layer in self.filters], dim=1)
+        open_ = self.gate(found).sigmoid()
+        mixed = open_ * self.carry(found).relu() + (1 - open_) * found
+        return self.output(self.dropout(mixed))[:, 0]
+
+
+class LegalityModule(pl.LightningModule):
+    """Learns to tell real questions from damaged ones and from nonsense of the generator.
+
+    network: called with num_words. questioner: whose samples at `temperature` are `own_share` of
+    the negatives. Negatives that are real questions of the training split are left out.
+    kept: share of held-out real questions that the calibrated `limit` must let pass.
+    """
+
+    threshold: Tensor
+    known: Tensor
+
+    def __init__(
+        self,
+        *,
+        network: Callable[..., LegalityCNN],
+        question_vocabulary: Vocabulary,
+        questioner: QuestionGenerationModule | None = None,
+        optimizer: Callable[[Iterable[nn.Parameter]], Optimizer] | None = None,
+        scheduler: Callable[..., LRScheduler] | None = None,
+        own_share: float = 0.25,
+        temperature: float = 2.0,
+        kept: float = 0.95,
+    ) -> None:
+        super().__init__()
+        if not 0 <= own_share < 1:
+            raise ValueError(f"own_share must be in [0, 1), not {own_share}")
+        self.question_vocabulary = question_vocabulary
+        self.network = network(num_words=len(question_vocabulary))
+        self.optimizer = optimizer
+        self.scheduler = scheduler
+        self.own_share = own_share if questioner is not None else 0.0
+        self.temperature = temperature
+        self.kept = kept
+        self.auroc = BinaryAUROC(thresholds=None)
+        self._frozen = (questioner,)  # in a tuple: not a part of this module's weights
+        self._real: list[Tensor] = []
+        self._known: Tensor | None = None
+        self._network_settings = network_settings(network)
+        self.register_buffer("threshold", torch.tensor(0.5))
+
+    @property
+    def limit(self) -> float:
+        """The threshold that lets `kept` of the held-out real questions pass."""
+        return float(self.threshold)
+
+    @torch.no_grad()
+    def probabilities(self, questions: Sequence[str]) -> Tensor:
+        """p(legal) of N texts, (N,) float32."""
+        training = self.network.training
+        self.network.eval()
+        try:
+            tokens = self.question_vocabulary.encode(questions).to(self.device)
+            rows = torch.arange(len(questions), device=self.device).split(_JUDGED_AT_ONCE)
+            parts = [self.network(tokens.select(some)).float().sigmoid() for some in rows]
+        finally:
+            self.network.train(training)
+        return torch.cat(parts) if parts else torch.zeros(0)
+
+    def on_fit_start(self) -> None:
+        """Remembers the real questions, and moves the generator to this device."""
+        datamodule: Any = self.trainer.datamodule  # type: ignore[attr-defined]
+        self._known = fingerprints(datamodule.encoded("train").question).unique().to(self.device)
+        if self._frozen[0] is not None:
+            self._frozen[0].to(self.device)
+
+    def training_step(self, batch: VQABatch, batch_idx: int) -> Tensor:
+        """Cross entropy of as many negatives as positives."""
+        real = batch.question
+        fake = self._negatives(batch)
+        assert self._known is not None
+        kept = ~torch.isin(fingerprints(fake), self._known)
+        fake = fake.select(kept.nonzero()[:, 0])
+        positive, negative = self.network(real), self.network(fake)
+        loss = 0.5 * (F.softplus(-positive).mean() + F.softplus(negative).sum() / max(len(fake), 1))
+        self.log("train/loss", loss.detach(), batch_size=len(batch))
+        return loss
+
+    def validation_step(self, batch: VQABatch, batch_idx: int) -> None:
+        """Scores real questions and one damaged copy of each; the same ones every time."""
+        real = batch.question
+        generator = torch.Generator().manual_seed(batch_idx)
+        kinds = torch.randint(len(KINDS), (len(real),), generator=generator).to(real.ids.device)
+        fake = perturb(real, len(self.question_vocabulary), kinds, generator)
+        differs = fingerprints(fake) != fingerprints(real)
+        fake = fake.select(differs.nonzero()[:, 0])
+        positive, negative = self.network(real).sigmoid(), self.network(fake).sigmoid()
+        self.auroc.update(positive, torch.ones_like(positive, dtype=torch.int64))
+        self.auroc.update(negative, torch.zeros_like(negative, dtype=torch.int64))
+        self._real.append(positive)
+
+    def on_validation_epoch_end(self) -> None:
+        """Logs the area under the ROC curve, and calibrates the threshold in training."""
+        scores = torch.cat(self._real)
+        self._real.clear()
+        if self.trainer.training or self.trainer.state.fn == "fit":
+            self.threshold.fill_(float(scores.float().quantile(1 - self.kept)))
+        self.log("val/auroc", self.auroc.compute())
+        self.log("val/kept", (scores > self.threshold).float().mean())
+        self.auroc.reset()
+
+    def configure_optimizers(self) -> Any:
+        """The optimiser, and the scheduler where there is one, stepped with it."""
+        if self.optimizer is None:
+            raise ValueError("this model was built without an optimizer; pass one to train it")
+        optimizer = self.optimizer(self.parameters())
+        if self.scheduler is None:
+            return optimizer
+        horizon = {}
+        if "num_training_steps" in signature(self.scheduler).parameters:
+            horizon["num_training_steps"] = int(self.trainer.estimated_stepping_batches)
+        scheduler = {"scheduler": self.scheduler(optimizer, **horizon), "interval": "step"}
+        return {"optimizer": optimizer, "lr_scheduler": scheduler}
+
+    def component(self) -> dict[str, Any]:
+        """What a checkpoint says about itself, in plain containers."""
+        return {
+            "question_words": list(self.question_vocabulary.words),
+            "feature_sizes": {},
+            "network": self._network_settings,
+        }
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Stores `component` beside the weights."""
+        checkpoint["component"] = self.component()
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Raises ValueError where the checkpoint has other words than this module."""
+        check_same_inputs(checkpoint.get("component"), self.component())
+
+    def _negatives(self, batch: VQABatch) -> Tokens:
+        real, (questioner,) = batch.question, self._frozen
+        kinds = torch.randint(len(KINDS), (len(real),), device=real.ids.device)
+        damaged = perturb(real, len(self.question_vocabulary), kinds)
+        number = int(self.own_share * len(real))
+        if questioner is None or number == 0:
+            return damaged
+        datamodule: Any = self.trainer.datamodule  # type: ignore[attr-defined]
+        answers = datamodule.dataset.split("train").main_answers
+        rows = torch.arange(number, device=real.ids.device)
+        asked = questioner.sample(
+            batch.images.select(rows),
+            [answers[row] for row in batch.rows[:number].tolist()],
+            1,
+            Sampling(temperature=self.temperature),
+        )
+        own = self.question_vocabulary.encode(asked.text).to(real.ids.device)
+        width = max(own.ids.shape[1], damaged.ids.shape[1])
+        ids = [F.pad(t.ids, (0, width - t.ids.shape[1]), value=PAD) for t in (own, damaged)]
+        merged = Tokens(torch.cat(ids), torch.cat([own.lengths, damaged.lengths]))
+        return merged.select(torch.arange(len(real), device=real.ids.device))

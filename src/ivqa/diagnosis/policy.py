@@ -1,0 +1,309 @@
+"""The generator as a policy: learns by policy gradient to ask what a VQA model believes."""
+
+import copy
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from inspect import signature
+from typing import Any, Literal
+
+import pytorch_lightning as pl
+import torch
+from pytorch_lightning.utilities import rank_zero_warn
+from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
+
+from ivqa.component import check_same_inputs
+from ivqa.data.batch import ImageBatch, VQABatch
+from ivqa.diagnosis.candidates import Candidates
+from ivqa.diagnosis.legality import LegalityModule
+from ivqa.diagnosis.rewards import Reward
+from ivqa.generators import Greedy, QuestionGenerationModule, Questions, Sampling, Strategy
+from ivqa.generators.objective import negative_elbo
+from ivqa.text.answers import AnswerVocabulary
+from ivqa.vqa import Answerer
+
+# Below these a policy counts as collapsed, and a warning says so.
+_FEWEST_UNIQUE, _MOST_EMPTY, _SHORTEST = 0.15, 0.05, 2.0
+
+
+class PolicyGradientModule(pl.LightningModule):
+    """Gradient (r - b) grad log p(w_t | w_<t; z, I, a) summed over the words of samples [iVQA 5].
+
+    questioner: the supervised generator that the policy starts from; kept as `reference`.
+    answerer, judge: the VQA model and the legality model that rewards ask; both stay as they are.
+    rewards: by name; a sample earns their product. answer_vocabulary: what an answerer without a
+    closed set chooses from. num_samples: z for each pair and step. baseline b: the mean reward of
+    the pair's other samples ("pair_mean"), that of the greedy question with z = 0 ("greedy", the
+    self-critical one) or 0 ("none").
+    latent: where gradients meet z. "prior" takes z as drawn; "posterior" draws it again as
+    mu(I, q) + sigma(I, q) * noise of the sampled question, so that the encoder learns too, which
+    is what the published code seems to do.
+    entropy_weight, kl_weight: added to the reward, per word: -log p, and minus the log-ratio to the
+    supervised generator. supervised_weight: of the negative ELBO of the batch's own questions.
+    """
+
+    def __init__(
+        self,
+        *,
+        questioner: QuestionGenerationModule,
+        answerer: Answerer,
+        rewards: Mapping[str, Reward],
+        judge: LegalityModule | None = None,
+        answers: AnswerVocabulary | None = None,
+        optimizer: Callable[[Iterable[nn.Parameter]], Optimizer] | None = None,
+        scheduler: Callable[..., LRScheduler] | None = None,
+        num_samples: int = 10,
+        temperature: float = 1.0,
+        baseline: Literal["pair_mean", "greedy", "none"] = "pair_mean",
+        latent: Literal["prior", "posterior"] = "posterior",
+        entropy_weight: float = 0.0,
+        kl_weight: float = 0.0,
+        supervised_weight: float = 0.0,
+    ) -> None:
+        super().__init__()
+        if not rewards:
+            raise ValueError("a policy needs at least one reward; choose reward=full")
+        if baseline not in ("pair_mean", "greedy", "none"):
+            raise ValueError(f"baseline must be pair_mean, greedy or none, not {baseline}")
+        if latent not in ("prior", "posterior"):
+            raise ValueError(f"latent must be prior or posterior, not {latent}")
+        if num_samples < 2 and baseline == "pair_mean":
+            raise ValueError(
+                f"baseline=pair_mean needs num_samples of 2 or more, not {num_samples}"
+            )
+        known = answerer.answers if answerer.answers is not None else answers
+        if known is None:
+            raise ValueError("this VQA model has no closed answers: set vqa.num_answers")
+        self.questioner = copy.deepcopy(questioner).train()
+        # In a tuple: they are not trained, and not stored with the policy.
+        self._frozen = (questioner.eval(), answerer, judge)
+        self.rewards = dict(rewards)
+        self.answers = known
+        self.optimizer = optimizer
+        self.scheduler = scheduler
+        self.num_samples = num_samples
+        self.temperature = temperature
+        self.baseline = baseline
+        self.latent = latent
+        self.entropy_weight = entropy_weight
+        self.kl_weight = kl_weight
+        self.supervised_weight = supervised_weight
+        self._alarmed: set[str] = set()
+
+    @property
+    def reference(self) -> QuestionGenerationModule:
+        """The supervised generator, as it was."""
+        return self._frozen[0]
+
+    @property
+    def answerer(self) -> Answerer:
+        """The VQA model that is diagnosed."""
+        return self._frozen[1]
+
+    @property
+    def judge(self) -> LegalityModule | None:
+        """The legality model."""
+        return self._frozen[2]
+
+    def sample(
+        self,
+        images: ImageBatch,
+        answers: list[str],
+        num_samples: int = 1,
+        strategy: Strategy | None = None,
+        generator: torch.Generator | None = None,
+    ) -> Questions:
+        """Questions of the policy; see `QuestionGenerationModule.sample`."""
+        return self.questioner.sample(images, answers, num_samples, strategy, generator)
+
+    def log_likelihood(
+        self, images: ImageBatch, answers: list[str], questions: list[str]
+    ) -> Tensor:
+        """Scores of given questions; see `QuestionGenerationModule.log_likelihood`."""
+        return self.questioner.log_likelihood(images, answers, questions)
+
+    def judged(self, questions: Questions, images: ImageBatch, answers: list[str]) -> Candidates:
+        """The questions with what the VQA model and the legality model say of them."""
+        return Candidates(questions, images, answers, self.answerer, self.answers, self.judge)
+
+    def earned(self, candidates: Candidates) -> dict[str, Tensor]:
+        """The rewards of N candidates by name, (N,) each, and their product as "reward"."""
+        terms = {name: reward(candidates) for name, reward in self.rewards.items()}
+        product = torch.stack(list(terms.values())).prod(dim=0)
+        return {**terms, "reward": product}
+
+    def on_fit_start(self) -> None:
+        """Moves the frozen models to the policy's device."""
+        for part in self._frozen:
+            if isinstance(part, nn.Module):
+                part.to(self.device)
+
+    def on_validation_start(self) -> None:
+        """Moves the frozen models to the policy's device, without training too."""
+        self.on_fit_start()
+
+    def training_step(self, batch: VQABatch, batch_idx: int) -> Tensor:
+        """The policy's loss on `num_samples` questions of each of the batch's pairs."""
+        answers = self._answers(batch.target)
+        questions = self.questioner.sample(
+            batch.images, answers, self.num_samples, Sampling(temperature=self.temperature)
+        )
+        candidates = self.judged(questions, batch.images, answers)
+        terms = self.earned(candidates)
+        log_probs = self._log_probs(batch.images, answers, questions)  # (N, T + 1)
+        total = log_probs.sum(dim=1)
+        words = (questions.tokens.lengths + 1).float()
+        reward = terms["reward"].to(self.device)
+        if self.entropy_weight or self.kl_weight:
+            reward = reward - self._penalty(batch.images, answers, questions, total.detach(), words)
+        advantage = reward - self._baseline(batch.images, answers, reward)
+        loss = -(advantage * total).sum() / words.sum()
+        if self.supervised_weight:
+            output = self.questioner.network(batch)
+            elbo = negative_elbo(
+                output.log_likelihood,
+                output.kl,
+                free_nats=self.questioner.free_nats,
+                per_dimension=self.questioner.free_nats_per_dimension,
+                pull=self.questioner.free_nats_pull,
+            )
+            loss = loss + self.supervised_weight * elbo * len(batch) / output.num_tokens.sum()
+        if not torch.isfinite(loss):
+            raise FloatingPointError(
+                f"the policy's loss is not finite at step {self.global_step}; lower the learning "
+                "rate or trainer.gradient_clip_val"
+            )
+        shown = {"loss": loss.detach(), **_summary(candidates, terms), "nats": -total.mean()}
+        self.log_dict(
+            {f"train/{name}": value for name, value in shown.items()}, batch_size=len(batch)
+        )
+        self._alarm(shown)
+        return loss
+
+    def validation_step(self, batch: VQABatch, batch_idx: int) -> None:
+        """Adds what the policy's samples earn; the same random numbers every time."""
+        generator = torch.Generator().manual_seed(batch_idx)
+        rows = (batch.target >= 0).nonzero()[:, 0]  # the others are no answers of this model
+        if not len(rows):
+            return
+        answers, images = self._answers(batch.target[rows]), batch.images.select(rows)
+        questions = self.questioner.sample(images, answers, self.num_samples, Sampling(), generator)
+        candidates = self.judged(questions, images, answers)
+        summary = _summary(candidates, self.earned(candidates))
+        self.log_dict(
+            {f"val/{name}": value for name, value in summary.items()}, batch_size=len(answers)
+        )
+
+    def configure_optimizers(self) -> Any:
+        """The optimiser, and the scheduler where there is one, stepped with it."""
+        if self.optimizer is None:
+            raise ValueError("this policy was built without an optimizer; pass one to train it")
+        optimizer = self.optimizer(self.questioner.parameters())
+        if self.scheduler is None:
+            return optimizer
+        horizon = {}
+        if "num_training_steps" in signature(self.scheduler).parameters:
+            horizon["num_training_steps"] = int(self.trainer.estimated_stepping_batches)
+        scheduler = {"scheduler": self.scheduler(optimizer, **horizon), "interval": "step"}
+        return {"optimizer": optimizer, "lr_scheduler": scheduler}
+
+    def component(self) -> dict[str, Any]:
+        """What a checkpoint says about itself: the generator's description.
+
+        Features are its parts' business.
+        """
+        return {**self.questioner.component(), "feature_sizes": {}}
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Stores `component` beside the weights."""
+        checkpoint["component"] = self.component()
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Raises ValueError where the checkpoint has other words or features than this module."""
+        check_same_inputs(checkpoint.get("component"), self.component())
+
+    def _answers(self, target: Tensor) -> list[str]:
+        return [self.answers.answers[index] for index in target.tolist()]
+
+    def _log_probs(self, images: ImageBatch, answers: list[str], questions: Questions) -> Tensor:
+        """Scores log p(w_t | w_<t; z, I, a) of the samples, with their gradients."""
+        network = self.questioner.network
+        with _evaluating(network):
+            conditions, row = self.questioner.encode_pairs(images, answers)
+            given = conditions.select(row[questions.pair])
+            z = questions.z
+            if z is not None and self.latent == "posterior":
+                posterior = network.posterior(questions.tokens, given)
+                assert posterior is not None
+                z = posterior.sample(z)
+            return network.token_log_probs(questions.tokens, z, given)
+
+    @torch.no_grad()
+    def _penalty(
+        self,
+        images: ImageBatch,
+        answers: list[str],
+        questions: Questions,
+        total: Tensor,
+        words: Tensor,
+    ) -> Tensor:
+        """What entropy_weight and kl_weight take off the reward, (N,)."""
+        penalty = self.entropy_weight * total
+        if self.kl_weight:
+            reference = self.reference
+            conditions, row = reference.encode_pairs(images, answers)
+            given = conditions.select(row[questions.pair])
+            before = reference.network.token_log_probs(questions.tokens, questions.z, given)
+            penalty = penalty + self.kl_weight * (questions.log_likelihood - before.sum(dim=1))
+        return penalty / words
+
+    def _baseline(self, images: ImageBatch, answers: list[str], reward: Tensor) -> Tensor:
+        """What (N,) rewards are compared with."""
+        if self.baseline == "none":
+            return torch.zeros_like(reward)
+        if self.baseline == "pair_mean":
+            by_pair = reward.view(-1, self.num_samples)
+            others = by_pair.sum(dim=1, keepdim=True) - by_pair
+            return (others / (self.num_samples - 1)).flatten()
+        greedy = self.questioner.sample(images, answers, 1, Greedy())
+        earned = self.earned(self.judged(greedy, images, answers))["reward"]
+        return earned.to(reward).repeat_interleave(self.num_samples)
+
+    def _alarm(self, shown: Mapping[str, Any]) -> None:
+        """Warns once of each sign that the policy has collapsed."""
+        signs = {
+            "asks nearly the same question for every z": float(shown["unique"]) < _FEWEST_UNIQUE,
+            "asks empty questions": float(shown["empty"]) > _MOST_EMPTY,
+            "asks questions of hardly a word": float(shown["words"]) < _SHORTEST,
+        }
+        for sign, seen in signs.items():
+            if seen and sign not in self._alarmed:
+                self._alarmed.add(sign)
+                rank_zero_warn(
+                    f"step {self.global_step}: the policy {sign}; lower the learning rate, or add "
+                    "a reward (reward=full), entropy_weight or supervised_weight"
+                )
+
+
+def _summary(candidates: Candidates, terms: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Means of the rewards, and what the samples look like."""
+    lengths = candidates.questions.tokens.lengths.float()
+    return {
+        **{name: value.mean() for name, value in terms.items()},
+        "unique": torch.tensor(len(candidates.first) / max(len(candidates), 1)),
+        "empty": (lengths == 0).float().mean(),
+        "words": lengths.mean(),
+    }
+
+
+@contextmanager
+def _evaluating(network: nn.Module) -> Iterator[None]:
+    """Without dropout, but with gradients: cuDNN's recurrences have those only in training."""
+    training = network.training
+    network.eval()
+    try:
+        with torch.backends.cudnn.flags(enabled=False):
+            yield
+    finally:
+        network.train(training)

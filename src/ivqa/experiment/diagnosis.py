@@ -1,0 +1,282 @@
+"""Diagnosis: extracts the belief set of a VQA model, types it, and shows it."""
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from omegaconf import DictConfig, OmegaConf
+from rich.console import Console
+from rich.progress import track
+
+from ivqa.data import VQADataModule, VQASplit
+from ivqa.diagnosis import (
+    Belief,
+    BeliefSearch,
+    Found,
+    PolicyGradientModule,
+    apply_annotations,
+    read_beliefs,
+    share_of_contradictions,
+    shares_of_types,
+    typed_by_oracle,
+)
+from ivqa.diagnosis.challenge import write_challenge
+from ivqa.experiment.artifacts import write_json, write_text
+from ivqa.experiment.training import obtain_module
+from ivqa.experiment.vqa_benchmark import answer_all, score_answers
+from ivqa.experiment.workbench import open_workbench
+from ivqa.metrics import CiderStatistics, best_matches, bleu, cider
+from ivqa.report import (
+    BeliefPageModel,
+    print_metrics,
+    read_curves,
+    write_annotation_page,
+    write_belief_page,
+)
+
+_PAIRS_AT_ONCE = 50
+
+
+@dataclass(frozen=True)
+class _Pairs:
+    """The (image, answer) pairs that are asked about, and the data set's own questions."""
+
+    images: list[int]
+    answers: list[str]
+    references: dict[tuple[int, str], list[str]]
+
+    def __len__(self) -> int:
+        return len(self.answers)
+
+
+def diagnose(cfg: DictConfig) -> float:
+    """Extracts and describes the belief set of cfg.vqa; diagnose.py calls this.
+
+    Writes beliefs.jsonl (as it goes; resume=DIR goes on), metrics.json, report.html, annotate.html
+    and challenge/ into the run directory. Returns the verified beliefs a pair, for sweepers.
+    """
+    bench = open_workbench(cfg, list(dict.fromkeys(["train", "val", cfg.split])))
+    run_dir, console = Path(cfg.output_dir), bench.console
+    split = bench.dataset.split(cfg.split).require_answers()
+    earlier = [(Path(folder).name, _of_run(Path(folder))) for folder in cfg.compare]
+    run_dir.mkdir(parents=True, exist_ok=True)
+    write_text(run_dir / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
+    module, vocabularies, checkpoint = obtain_module(bench)
+    datamodule = bench.datamodule(vocabularies, module)
+    train_answers = bench.dataset.split("train").main_answers
+    pairs = _choose_pairs(cfg, split, module, train_answers)
+
+    file = run_dir / "beliefs.jsonl"
+    statistics = CiderStatistics.of([[text] for text in split.questions])
+    metrics = _search(cfg, module, datamodule, pairs, statistics, file, console)
+    beliefs = read_beliefs(file)
+    oracle = bench.dataset.oracle(cfg.split)
+    if oracle is not None:
+        beliefs = typed_by_oracle(beliefs, oracle, pairs.references)
+    if cfg.annotations is not None:
+        beliefs = apply_annotations(beliefs, Path(cfg.annotations))
+    write_text(file, "".join(belief.line() for belief in beliefs))
+    metrics |= shares_of_types(beliefs)
+    if oracle is not None:
+        understood = [belief.type_by == "oracle" for belief in beliefs]
+        metrics["beliefs/understood"] = sum(understood) / max(len(beliefs), 1)
+        metrics["beliefs/contradictions"] = share_of_contradictions(beliefs)
+    answers = answer_all(
+        module.answerer, datamodule, cfg.split, split.image_ids, split.questions, console
+    )
+    metrics["vqa/accuracy"] = score_answers(split, answers)["vqa/accuracy"]
+    metrics["challenge/questions"] = float(
+        write_challenge(run_dir / "challenge", beliefs, split, oracle)
+    )
+    write_json(run_dir / "metrics.json", metrics)
+
+    title = f"What {cfg.vqa.name} believes about {bench.dataset.root.name}"
+    shown = [BeliefPageModel(str(cfg.vqa.name), beliefs, metrics)]
+    shown += [BeliefPageModel(name, *run) for name, run in earlier]
+    curves = read_curves(_training_log(checkpoint))
+    write_belief_page(run_dir / "report.html", title, shown, split, pairs.references, curves)
+    write_annotation_page(run_dir / "annotate.html", title, beliefs, split, pairs.references)
+    print_metrics(metrics, title=title, console=console)
+    console.print(f"report: {run_dir / 'report.html'}\nrun: {run_dir}", soft_wrap=True)
+    return metrics["beliefs/per_pair"]
+
+
+def _choose_pairs(
+    cfg: DictConfig, split: VQASplit, module: PolicyGradientModule, train_answers: Sequence[str]
+) -> _Pairs:
+    """The pairs of the chosen images and answer pool, answers the model does not know left out."""
+    images = np.unique(split.image_ids)
+    if cfg.num_images is not None and cfg.num_images < len(images):
+        images = np.sort(np.random.default_rng(cfg.seed).permutation(images)[: cfg.num_images])
+    chosen = set(images.tolist())
+    references: dict[tuple[int, str], list[str]] = {}
+    for image_id, answer, question in zip(
+        split.image_ids.tolist(), split.main_answers, split.questions, strict=True
+    ):
+        if image_id in chosen:
+            references.setdefault((image_id, answer), []).append(question)
+    if cfg.pool == "ground_truth":
+        keys = [key for key in references if key[1] in module.answers]
+    elif cfg.pool in ("top", "all"):
+        known = list(dict.fromkeys(answer for answer in train_answers if answer in module.answers))
+        counts = dict.fromkeys(known, 0)
+        for answer in train_answers:
+            if answer in counts:
+                counts[answer] += 1
+        ranked = sorted(known, key=lambda answer: -counts[answer])
+        asked = ranked if cfg.pool == "all" else ranked[: cfg.num_top_answers]
+        keys = [(image_id, answer) for image_id in images.tolist() for answer in asked]
+    else:
+        raise ValueError(f"pool must be ground_truth, top or all, not {cfg.pool}")
+    if not keys:
+        raise ValueError(
+            f"no answer of split '{split.name}' is among the {len(module.answers)} answers of "
+            f"{cfg.vqa.name}; choose pool=top"
+        )
+    keys.sort()
+    return _Pairs([key[0] for key in keys], [key[1] for key in keys], references)
+
+
+def _search(
+    cfg: DictConfig,
+    module: PolicyGradientModule,
+    datamodule: VQADataModule,
+    pairs: _Pairs,
+    statistics: CiderStatistics,
+    file: Path,
+    console: Console,
+) -> dict[str, float]:
+    """Runs Algorithm 1 over the pairs, appends to `file`, and returns the figures of the search.
+
+    What was done is noted beside it after each chunk of pairs: a killed run goes on there.
+    """
+    if module.judge is None:
+        raise ValueError("diagnosis needs a legality model; name one in model.parts.judge")
+    search = BeliefSearch(
+        questioners={"supervised": module.reference, "rl": module.questioner},
+        answerer=module.answerer,
+        answers=module.answers,
+        judge=module.judge,
+        num_latents=cfg.num_latents,
+        legality=cfg.legality,
+    )
+    progress = file.with_name("progress.json")
+    state: dict[str, Any] = {"pairs": 0, "bytes": 0, "figures": []}
+    if progress.is_file() and file.is_file():
+        state = json.loads(progress.read_text())
+        with file.open("r+b") as stream:
+            stream.truncate(state["bytes"])  # a chunk that was cut short is searched again
+    else:
+        file.write_bytes(b"")
+    starts = range(state["pairs"], len(pairs), _PAIRS_AT_ONCE)
+    for start in track(starts, description="searching beliefs", console=console, transient=True):
+        chosen = slice(start, start + _PAIRS_AT_ONCE)
+        answers = pairs.answers[chosen]
+        images = datamodule.images_of(cfg.split, pairs.images[chosen])
+        seed = np.random.SeedSequence([cfg.seed, start]).generate_state(1)[0]
+        found = search(images, answers, torch.Generator().manual_seed(int(seed)))
+        lines = [belief.line() for belief in _beliefs(found, pairs.images[chosen], search)]
+        with file.open("ab") as stream:
+            stream.write("".join(lines).encode())
+            stream.flush()
+            os.fsync(stream.fileno())
+            state["bytes"] = stream.tell()
+        state["pairs"] = min(start + _PAIRS_AT_ONCE, len(pairs))
+        keys = list(zip(pairs.images[chosen], answers, strict=True))
+        state["figures"].append(_figures(found, keys, pairs.references, statistics))
+        write_json(progress, state)
+    return _totals(state["figures"], statistics)
+
+
+def _beliefs(found: Found, images: Sequence[int], search: BeliefSearch) -> Iterator[Belief]:
+    candidates, questions = found.candidates, found.candidates.questions
+    names = list(search.questioners)
+    phi, legality = candidates.phi, candidates.legality
+    for row in found.kept.tolist():
+        pair = candidates.pairs[row]
+        yield Belief(
+            image_id=images[pair],
+            answer=candidates.answers[pair],
+            question=questions.text[row],
+            phi=round(float(phi[row]), 6),
+            log_likelihood=round(float(questions.log_likelihood[row]), 4),
+            legality=round(float(legality[row]), 6),
+            source=names[int(found.source[row])],
+        )
+
+
+def _figures(
+    found: Found,
+    keys: Sequence[tuple[int, str]],
+    references: dict[tuple[int, str], list[str]],
+    statistics: CiderStatistics,
+) -> dict[str, Any]:
+    """Sums over the pairs of one chunk, by generator; `_totals` makes means of them."""
+    candidates = found.candidates
+    beliefs = torch.zeros(len(candidates), dtype=torch.bool)
+    beliefs[found.kept] = True
+    known = [at for at, key in enumerate(keys) if key in references]
+    figures: dict[str, Any] = {}
+    for name, index in {**found.samples, "beliefs": None}.items():
+        rows = torch.arange(len(candidates)) if index is None else index.unique()
+        sums = {
+            "pairs": len(keys),
+            "unique": len(rows),
+            "beliefs": int(beliefs[rows].sum()),
+            "samples": len(rows) if index is None else len(index),
+            "phi": float(candidates.phi[rows if index is None else index].sum()),
+            "legal": int(found.legal[rows if index is None else index].sum()),
+        }
+        asked: list[list[str]] = [[] for _ in keys]
+        for row in rows.tolist():
+            asked[candidates.pairs[row]].append(candidates.questions.text[row])
+        matched = best_matches(
+            [asked[at] for at in known], [references[keys[at]] for at in known], statistics
+        )
+        figures[name] = {"sums": sums, "matched": matched}
+    return figures
+
+
+def _totals(chunks: Sequence[dict[str, Any]], statistics: CiderStatistics) -> dict[str, float]:
+    """The figures of the whole search: of the pooled beliefs and of each generator's samples."""
+    metrics: dict[str, float] = {}
+    for name in ("beliefs", "rl", "supervised"):
+        sums: Counter[str] = Counter()
+        matched: list[tuple[str, str]] = []
+        for chunk in chunks:
+            sums.update(chunk[name]["sums"])
+            matched += [(hypothesis, reference) for hypothesis, reference in chunk[name]["matched"]]
+        found = {"per_pair": sums["beliefs"] / sums["pairs"]}
+        if name == "beliefs":
+            found = {"count": float(sums["beliefs"]), **found}
+        else:
+            found["unique_per_pair"] = sums["unique"] / sums["pairs"]
+            found["mean_score"] = sums["phi"] / sums["samples"]
+            found["legal"] = sums["legal"] / sums["samples"]
+        if matched:
+            hypotheses, own = [pair[0] for pair in matched], [[pair[1]] for pair in matched]
+            found["oracle_cider"] = cider(hypotheses, own, statistics)
+            found["oracle_bleu4"] = bleu(hypotheses, own)[3]
+        metrics |= {f"{name}/{term}": value for term, value in found.items()}
+    # The papers' U# and m-S are those of the policy's own samples.
+    for term in ("unique_per_pair", "mean_score"):
+        metrics[f"beliefs/{term}"] = metrics[f"rl/{term}"]
+    return metrics
+
+
+def _of_run(folder: Path) -> tuple[list[Belief], dict[str, float]]:
+    if not (folder / "metrics.json").is_file():
+        raise ValueError(f"compare: {folder} holds no finished diagnosis (metrics.json is missing)")
+    return read_beliefs(folder / "beliefs.jsonl"), json.loads((folder / "metrics.json").read_text())
+
+
+def _training_log(checkpoint: Path) -> Path:
+    """metrics.csv of the run that wrote the checkpoint, in the store or beside it."""
+    inside = checkpoint.parent / "run" / "metrics.csv"
+    return inside if inside.is_file() else checkpoint.parent.parent / "metrics.csv"
