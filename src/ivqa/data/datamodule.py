@@ -1,6 +1,7 @@
 """Batches of questions, answers and image features for Lightning."""
 
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -165,6 +166,7 @@ class VQADataModule(pl.LightningDataModule):
         self.num_workers = num_workers
         self.drop_unknown_answers = drop_unknown_answers
         self.encode_layouts = encode_layouts
+        self.evaluated: str | None = None
         self._encoded: dict[str, EncodedSplit] = {}
 
     def encoded(self, split: str) -> EncodedSplit:
@@ -210,6 +212,12 @@ class VQADataModule(pl.LightningDataModule):
         ordered = OrderedBatches(len(encoded), self.eval_batch_size, *_replicas())
         return self._loader(encoded, ordered)
 
+    def evaluating(self, split: str) -> "VQADataModule":
+        """A copy for Trainer.validate on any split; callbacks find its name in `evaluated`."""
+        other = copy(self)
+        other.evaluated = split
+        return other
+
     def training_rows(self) -> Rows:
         """Rows of the training split that are learnt from: all, or those with a known answer."""
         encoded = self.encoded("train")
@@ -231,8 +239,8 @@ class VQADataModule(pl.LightningDataModule):
         return self._loader(encoded, batches)
 
     def val_dataloader(self) -> BatchLoader:
-        """Ordered batches of the validation split."""
-        return self.loader("val")
+        """Ordered batches of the validation split, or of the one that `evaluating` names."""
+        return self.loader(self.evaluated or "val")
 
     def test_dataloader(self) -> BatchLoader:
         """Ordered batches of the test split."""

@@ -97,7 +97,7 @@ class Candidates:
 
     @property
     def phi(self) -> Tensor:
-        """The probability phi(a | I, q) of the pair's own answer, (N,) float32."""
+        """Probability of the pair's own answer under the VQA model, (N,) float32."""
         return self._verdicts[0][self.group]
 
     @property

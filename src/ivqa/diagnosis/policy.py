@@ -19,6 +19,7 @@ from ivqa.diagnosis.candidates import Candidates
 from ivqa.diagnosis.legality import LegalityModule
 from ivqa.diagnosis.rewards import Reward
 from ivqa.generators import Greedy, QuestionGenerationModule, Questions, Sampling, Strategy
+from ivqa.generators.likelihood import draw_questions
 from ivqa.generators.objective import negative_elbo
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.vqa import Answerer
@@ -34,8 +35,8 @@ class PolicyGradientModule(pl.LightningModule):
     answerer, judge: the VQA model and the legality model that rewards ask; both stay as they are.
     rewards: by name; a sample earns their product. answer_vocabulary: what an answerer without a
     closed set chooses from. num_samples: z for each pair and step. baseline b: the mean reward of
-    the pair's other samples ("pair_mean"), that of the greedy question with z = 0 ("greedy", the
-    self-critical one) or 0 ("none").
+    the pair's other samples ("pair_mean"), the reward of the greedy question of the same z
+    ("greedy", the self-critical one) or 0 ("none").
     latent: where gradients meet z. "prior" takes z as drawn; "posterior" draws it again as
     mu(I, q) + sigma(I, q) * noise of the sampled question, so that the encoder learns too, which
     is what the published code seems to do.
@@ -157,7 +158,7 @@ class PolicyGradientModule(pl.LightningModule):
         reward = terms["reward"].to(self.device)
         if self.entropy_weight or self.kl_weight:
             reward = reward - self._penalty(batch.images, answers, questions, total.detach(), words)
-        advantage = reward - self._baseline(batch.images, answers, reward)
+        advantage = reward - self._baseline(batch.images, answers, questions, reward)
         loss = -(advantage * total).sum() / words.sum()
         if self.supervised_weight:
             output = self.questioner.network(batch)
@@ -258,17 +259,30 @@ class PolicyGradientModule(pl.LightningModule):
             penalty = penalty + self.kl_weight * (questions.log_likelihood - before.sum(dim=1))
         return penalty / words
 
-    def _baseline(self, images: ImageBatch, answers: list[str], reward: Tensor) -> Tensor:
-        """What (N,) rewards are compared with."""
+    @torch.no_grad()
+    def _baseline(
+        self, images: ImageBatch, answers: list[str], questions: Questions, reward: Tensor
+    ) -> Tensor:
+        """What the rewards of N samples are compared with, (N,)."""
         if self.baseline == "none":
             return torch.zeros_like(reward)
         if self.baseline == "pair_mean":
             by_pair = reward.view(-1, self.num_samples)
             others = by_pair.sum(dim=1, keepdim=True) - by_pair
             return (others / (self.num_samples - 1)).flatten()
-        greedy = self.questioner.sample(images, answers, 1, Greedy())
-        earned = self.earned(self.judged(greedy, images, answers))["reward"]
-        return earned.to(reward).repeat_interleave(self.num_samples)
+        with _evaluating(self.questioner.network):
+            conditions, row = self.questioner.encode_pairs(images, answers)
+            tokens, likelihood = draw_questions(
+                self.questioner.network,
+                conditions,
+                row[questions.pair],
+                questions.z,
+                Greedy(),
+                self.questioner.max_length,
+            )
+        text = self.questioner.question_vocabulary.decode(tokens)
+        greedy = Questions(tokens, text, likelihood, questions.pair, questions.z)
+        return self.earned(self.judged(greedy, images, answers))["reward"].to(reward)
 
     def _alarm(self, shown: Mapping[str, Any]) -> None:
         """Warns once of each sign that the policy has collapsed."""

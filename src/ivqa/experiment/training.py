@@ -97,17 +97,27 @@ def build_trainer(cfg: DictConfig, run_dir: Path, first_step: int = 0) -> pl.Tra
     loggers = [instantiate(node, first_step=first_step) for node in (cfg.logger or {}).values()]
     return instantiate(
         cfg.trainer,
-        callbacks=[instantiate(node) for node in (cfg.callbacks or {}).values() if node],
+        callbacks=build_callbacks(cfg),
         logger=loggers or False,
         default_root_dir=str(run_dir),
         plugins=[AtomicCheckpointIO()],
     )
 
 
+def build_callbacks(cfg: DictConfig) -> list[pl.Callback]:
+    """The configured callbacks; a null entry switches one off."""
+    return [instantiate(node) for node in (cfg.callbacks or {}).values() if node]
+
+
 def validate(
     bench: Workbench, module: pl.LightningModule, datamodule: VQADataModule, split: str
 ) -> dict[str, float]:
-    """The module's own validation metrics on a split, as "<split>/<term>"."""
+    """The module's own validation metrics on a split, as "<split>/<term>", and its callbacks'."""
+    callbacks = [
+        callback
+        for callback in build_callbacks(bench.cfg)
+        if not isinstance(callback, pl.callbacks.ProgressBar | pl.callbacks.Checkpoint)
+    ]
     trainer = pl.Trainer(
         accelerator=bench.cfg.trainer.accelerator,
         devices=1,
@@ -115,14 +125,14 @@ def validate(
         enable_checkpointing=False,
         enable_progress_bar=False,
         enable_model_summary=False,
+        callbacks=callbacks,
         precision=bench.cfg.trainer.precision,
         limit_val_batches=(
             1 if bench.cfg.trainer.get("fast_dev_run") else bench.cfg.trainer.limit_val_batches
         ),
     )
     pl.seed_everything(bench.cfg.seed, workers=True, verbose=False)
-    loader = datamodule.loader(split)
-    (values,) = trainer.validate(module, dataloaders=loader, verbose=False)
+    (values,) = trainer.validate(module, datamodule=datamodule.evaluating(split), verbose=False)
     return {key.replace("val/", f"{split}/", 1): float(value) for key, value in values.items()}
 
 

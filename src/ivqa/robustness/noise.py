@@ -1,0 +1,117 @@
+"""Noise on questions, of a controllable level; a source is one class here and one file in
+conf/noise.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from ivqa.ranking import QuestionRanker, Ranking, duplicates_of, unique_questions
+from ivqa.text.tokens import detokenise, tokenise
+
+
+class Noise(Protocol):
+    """Disturbs questions. Level 1 is the least noise, `levels` the most; 0 is none."""
+
+    @property
+    def levels(self) -> int:
+        """The highest level."""
+
+    def disturbed(self, questions: Sequence[str], training: Sequence[str]) -> list[list[str]]:
+        """The N questions at each level 1..levels; training: questions that may be used for it."""
+
+
+@dataclass(frozen=True)
+class BasicQuestionNoise:
+    """A question followed by basic questions: the further down the ranking, the more noise [ROB 4].
+
+    ranker: of the unique training questions, a question's own duplicates excluded. levels:
+    partitions. a_level: basic questions of a partition. cache: a folder for rankings, by content;
+    None ranks every time.
+    """
+
+    ranker: QuestionRanker
+    levels: int = 7
+    a_level: int = 3
+    cache: str | None = None
+
+    def disturbed(self, questions: Sequence[str], training: Sequence[str]) -> list[list[str]]:
+        """Plain concatenation of each question and its partition."""
+        pool = unique_questions(training)
+        distinct = list(dict.fromkeys(questions))
+        indices = self._ranking(distinct, pool).indices
+        rows = {question: row for row, question in enumerate(distinct)}
+        noisy = []
+        for level in range(self.levels):
+            columns = slice(level * self.a_level, (level + 1) * self.a_level)
+            added = [" ".join(pool[at] for at in row[columns]) for row in indices.tolist()]
+            noisy.append([f"{question} {added[rows[question]]}" for question in questions])
+        return noisy
+
+    def _ranking(self, questions: list[str], pool: list[str]) -> Ranking:
+        number = self.levels * self.a_level
+        if self.cache is None:
+            return self.ranker.rank(questions, pool, number, duplicates_of(questions, pool))
+        content = "\0".join([repr(self.ranker_settings()), str(number), *questions, "", *pool])
+        name = hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
+        file = Path(self.cache) / f"{name}.npz"
+        if file.is_file():
+            with np.load(file) as stored:
+                return Ranking(**{key: stored[key] for key in stored.files[:4]}, rounds=0)
+        ranking = self.ranker.rank(questions, pool, number, duplicates_of(questions, pool))
+        file.parent.mkdir(parents=True, exist_ok=True)
+        draft = file.with_name(f".{file.name}")
+        with draft.open("wb") as stream:
+            np.savez(
+                stream,
+                indices=ranking.indices,
+                scores=ranking.scores,
+                gap=ranking.gap,
+                support=ranking.support,
+            )
+        draft.replace(file)
+        return ranking
+
+    def ranker_settings(self) -> dict[str, object]:
+        """What determines the ranker's output, by name: part of the key of the cache."""
+        settings: dict[str, object] = {"ranker": type(self.ranker).__name__}
+        for name, value in vars(self.ranker).items():
+            plain = value is None or isinstance(value, str | int | float | bool)
+            inner = {} if plain else {k: v for k, v in vars(value).items() if k[0] != "_"}
+            settings[name] = value if plain else (type(value).__name__, sorted(inner.items()))
+        return settings
+
+
+@dataclass(frozen=True)
+class WordShuffling:
+    """Words change places: at level L exactly min(L + 1, n) of a question's n words have moved.
+
+    That number is the Hamming distance to the clean question, counted by places.
+    """
+
+    levels: int = 7
+    seed: int = 0
+
+    def disturbed(self, questions: Sequence[str], training: Sequence[str]) -> list[list[str]]:
+        """Each question's words in another order; one of a single word stays."""
+        return [
+            [self._shuffled(question, level, row) for row, question in enumerate(questions)]
+            for level in range(1, self.levels + 1)
+        ]
+
+    def _shuffled(self, question: str, level: int, row: int) -> str:
+        words = tokenise(question)
+        moved = min(level + 1, len(words))
+        if moved < 2:
+            return question
+        rng = np.random.default_rng([self.seed, level, row])
+        places = rng.permutation(len(words))[:moved]
+        # A rotation of random places leaves none of them as it was.
+        shuffled = list(words)
+        for place, source in zip(places, np.roll(places, 1), strict=True):
+            shuffled[place] = words[source]
+        return detokenise(shuffled)

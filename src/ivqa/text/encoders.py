@@ -1,0 +1,140 @@
+"""Sentence encoders: questions as vectors of unit length, for ranking by LASSO."""
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
+from scipy.sparse.linalg import svds
+
+from ivqa.text.tokens import tokenise
+
+
+class SentenceEncoder(Protocol):
+    """Maps texts to vectors."""
+
+    def fit(self, texts: Sequence[str]) -> Self:
+        """Learns what it needs from a corpus; encoders that come trained need nothing."""
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """(N, d) float32 of unit l2 norm; a text without a known word is a zero vector."""
+
+
+class TfidfEncoder:
+    """Tf-idf of words and word pairs, reduced to `size` dimensions by a truncated SVD (LSA).
+
+    longest: words of an n-gram. min_count: texts that an n-gram must occur in.
+    """
+
+    def __init__(self, size: int = 256, longest: int = 2, min_count: int = 2) -> None:
+        if size < 1 or longest < 1 or min_count < 1:
+            raise ValueError("size, longest and min_count of the encoder must be at least 1")
+        self.size, self.longest, self.min_count = size, longest, min_count
+        self._terms: dict[tuple[str, ...], int] = {}
+        self._weight: NDArray[np.float64] = np.zeros(0)
+        self._basis: NDArray[np.float64] = np.zeros((0, 0))
+
+    def fit(self, texts: Sequence[str]) -> Self:
+        """Learns terms, their idf, and the principal directions of the corpus.
+
+        Raises ValueError where no term is frequent enough.
+        """
+        frequency = Counter(term for text in texts for term in set(self._grams(text)))
+        kept = sorted(term for term, count in frequency.items() if count >= self.min_count)
+        if not kept:
+            raise ValueError(f"no word occurs in {self.min_count} of {len(texts)} texts")
+        self._terms = {term: at for at, term in enumerate(kept)}
+        counts = np.array([frequency[term] for term in kept])
+        self._weight = np.log((1 + len(texts)) / (1 + counts)) + 1
+        matrix = self._matrix(texts)
+        rank = min(self.size, min(matrix.shape) - 1)
+        if rank < 1:
+            self._basis = np.eye(len(kept))
+            return self
+        start = np.random.default_rng(0).standard_normal(min(matrix.shape))
+        _, values, directions = svds(matrix, k=rank, v0=start)
+        # Larger directions first, and with a sign that does not depend on the solver.
+        directions = directions[np.argsort(-values)]
+        largest = np.abs(directions).argmax(axis=1)
+        directions *= np.sign(directions[np.arange(rank), largest])[:, None]
+        self._basis = directions.T
+        return self
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """(N, size) float32. Raises ValueError before `fit`."""
+        if not self._terms:
+            raise ValueError("this encoder has not seen a corpus; call fit first")
+        return unit_rows(np.asarray(self._matrix(texts) @ self._basis))
+
+    def _matrix(self, texts: Sequence[str]) -> csr_matrix:
+        rows, columns = [], []
+        for row, text in enumerate(texts):
+            known = [self._terms[term] for term in self._grams(text) if term in self._terms]
+            rows += [row] * len(known)
+            columns += known
+        shape = (len(texts), len(self._terms))
+        counts = csr_matrix((np.ones(len(rows)), (rows, columns)), shape=shape)
+        weighted = counts.multiply(self._weight[None]).tocsr()
+        norms = np.sqrt(np.asarray(weighted.multiply(weighted).sum(axis=1)).ravel())
+        return weighted.multiply(1 / np.maximum(norms, 1e-12)[:, None]).tocsr()
+
+    def _grams(self, text: str) -> list[tuple[str, ...]]:
+        words = tokenise(text)
+        return [
+            tuple(words[at : at + length])
+            for length in range(1, self.longest + 1)
+            for at in range(len(words) - length + 1)
+        ]
+
+
+class TransformersEncoder:
+    """Mean of the last hidden states of any transformers model: a local folder or a hub id."""
+
+    def __init__(self, path: str, batch_size: int = 64, max_length: int = 64) -> None:
+        from transformers import AutoModel, AutoTokenizer
+
+        try:
+            self._model: Any = AutoModel.from_pretrained(path).eval()
+            self._tokenizer: Any = AutoTokenizer.from_pretrained(path)
+        except (OSError, ValueError) as error:
+            kind = "folder" if Path(path).is_dir() else "hub id (is the network there?)"
+            reason = str(error).strip().splitlines()[0]
+            raise ValueError(
+                f"cannot load a sentence encoder from the {kind} '{path}': {reason}; download it "
+                "where there is a network and pass encoder.path=FOLDER"
+            ) from error
+        self.batch_size, self.max_length = batch_size, max_length
+
+    def fit(self, texts: Sequence[str]) -> Self:
+        """Nothing to learn."""
+        return self
+
+    @torch.no_grad()
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """(N, d) float32; texts of similar length are encoded together."""
+        order = np.argsort([len(text) for text in texts], kind="stable")
+        result: NDArray[np.float32] = np.zeros((len(texts), self._model.config.hidden_size), "f4")
+        for start in range(0, len(texts), self.batch_size):
+            rows = order[start : start + self.batch_size]
+            words = self._tokenizer(
+                [texts[row] for row in rows],
+                padding=True,
+                truncation=True,
+                max_length=self.max_length,
+                return_tensors="pt",
+            )
+            hidden = self._model(**words).last_hidden_state
+            mask = words["attention_mask"][:, :, None]
+            mean = (hidden * mask).sum(dim=1) / mask.sum(dim=1).clamp_min(1)
+            result[rows] = mean.float().numpy()
+        return unit_rows(result)
+
+
+def unit_rows(vectors: NDArray[Any]) -> NDArray[np.float32]:
+    """The rows (N, d) at unit l2 norm, float32; zero rows stay zero."""
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return (vectors / np.where(norms > 0, norms, 1)).astype(np.float32)

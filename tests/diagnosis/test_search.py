@@ -1,0 +1,97 @@
+import torch
+from toy_diagnosis import ANSWERS, LongIsLegal, WordAnswerer, toy_images, toy_questioner
+
+from ivqa.diagnosis import BeliefSearch, Candidates, DiversityReward, GoalReward, LegalityReward
+from ivqa.diagnosis.search import pooled
+from ivqa.generators import Questions
+from ivqa.text.vocabulary import Vocabulary
+
+PAIR_ANSWERS = ["yes", "red", "no", "yes"]
+
+
+def _questions(texts: list[str], pairs: list[int], likelihood: list[float]) -> Questions:
+    tokens = Vocabulary.build(texts).encode(texts)
+    return Questions(tokens, texts, torch.tensor(likelihood), torch.tensor(pairs))
+
+
+def _candidates() -> Candidates:
+    texts = ["Is it?", "What color?", "What color?", "Star?", "What color?"]
+    questions = _questions(texts, [0, 1, 1, 3, 3], [-1.0, -3.0, -2.0, -1.0, -9.0])
+    return Candidates(
+        questions, toy_images(4), PAIR_ANSWERS, WordAnswerer(), ANSWERS, LongIsLegal()
+    )
+
+
+def test_rewards_of_known_questions() -> None:
+    candidates = _candidates()
+    assert torch.allclose(GoalReward()(candidates), torch.tensor([0.1, 0.8, 0.8, 0.8, 0.1]))
+    assert LegalityReward()(candidates).tolist() == [1, 1, 1, 0, 1]
+    assert LegalityReward(threshold=0.95)(candidates).tolist() == [0] * 5
+    # Of the two identical questions of pair 1 the more probable wins; pair 3 has its own.
+    assert DiversityReward()(candidates).tolist() == [1, 0, 1, 1, 1]
+    assert candidates.believed.tolist() == [False, True, True, True, False]
+
+
+def test_identical_questions_of_a_pair_are_answered_once() -> None:
+    candidates = _candidates()
+    candidates.phi.sum()
+    candidates.believed.sum()
+    assert candidates.answerer.asked == 4  # type: ignore[attr-defined]
+    assert candidates.group.tolist() == [0, 1, 1, 2, 3]
+    assert candidates.first.tolist() == [0, 1, 3, 4]
+
+
+def test_of_equal_likelihoods_exactly_one_wins() -> None:
+    questions = _questions(["Is it?"] * 3, [0, 0, 0], [-1.0, -1.0, -1.0])
+    candidates = Candidates(questions, toy_images(1), ["yes"], WordAnswerer(), ANSWERS)
+    assert DiversityReward()(candidates).tolist() == [1, 0, 0]
+
+
+def test_pooling_keeps_the_most_probable_of_identical_questions() -> None:
+    first = _questions(["A b?", "C?"], [1, 0], [-2.0, -1.0])
+    second = _questions(["C?", "A b?", "D?"], [1, 1, 0], [-1.0, -1.5, -4.0])
+    questions, source, rows = pooled([first, second])
+    assert questions.pair.tolist() == [0, 0, 1, 1]
+    assert set(zip(questions.pair.tolist(), questions.text, strict=True)) == {
+        (0, "C?"),
+        (0, "D?"),
+        (1, "A b?"),
+        (1, "C?"),
+    }
+    for part, became in zip((first, second), rows, strict=True):
+        assert [questions.text[row] for row in became.tolist()] == part.text
+        assert questions.pair[became].tolist() == part.pair.tolist()
+    at = questions.text.index("A b?")
+    assert questions.log_likelihood[at] == -1.5
+    assert source[at] == 1
+
+
+def test_a_belief_set_holds_exactly_the_legal_questions_answered_so() -> None:
+    answerer, judge = WordAnswerer(), LongIsLegal()
+    questioner = toy_questioner()
+    search = BeliefSearch({"one": questioner}, answerer, ANSWERS, judge, num_latents=60)
+    images = toy_images(4)
+
+    def run(seed: int) -> list[tuple[int, str]]:
+        found = search(images, PAIR_ANSWERS, torch.Generator().manual_seed(seed))
+        candidates = found.candidates
+        texts = candidates.questions.text
+        expected = {
+            (pair, text)
+            for pair, text in zip(candidates.pairs, texts, strict=True)
+            if len(text.split()) > 1
+            and answerer.answer(toy_images(1), [text]) == [PAIR_ANSWERS[pair]]
+        }
+        kept = [(candidates.pairs[row], texts[row]) for row in found.kept.tolist()]
+        assert len(kept) == len(set(kept))
+        assert set(kept) == expected
+        phi = candidates.phi[found.kept]
+        for pair in range(4):
+            own = phi[[key[0] == pair for key in kept]]
+            assert (own[:-1] >= own[1:]).all()
+        assert len(found.samples["one"]) == 240
+        return kept
+
+    assert run(0) == run(0)
+    assert run(0) != run(1)
+    assert run(0)
