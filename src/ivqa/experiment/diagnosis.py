@@ -28,17 +28,19 @@ from ivqa.diagnosis import (
 )
 from ivqa.diagnosis.challenge import write_challenge
 from ivqa.experiment.artifacts import write_json, write_text
-from ivqa.experiment.training import obtain_module
+from ivqa.experiment.training import build_callbacks, note_overrides, obtain_module
 from ivqa.experiment.vqa_benchmark import answer_all, score_answers
 from ivqa.experiment.workbench import open_workbench
 from ivqa.metrics import CiderStatistics, best_matches, bleu, cider
 from ivqa.report import (
     BeliefPageModel,
     print_metrics,
+    print_noise_curve,
     read_curves,
     write_annotation_page,
     write_belief_page,
 )
+from ivqa.robustness import RobustnessCallback
 
 _PAIRS_AT_ONCE = 50
 
@@ -67,6 +69,8 @@ def diagnose(cfg: DictConfig) -> float:
     earlier = [(Path(folder).name, _of_run(Path(folder))) for folder in cfg.compare]
     run_dir.mkdir(parents=True, exist_ok=True)
     write_text(run_dir / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
+    if cfg.resume is None:
+        note_overrides(run_dir)
     module, vocabularies, checkpoint = obtain_module(bench)
     datamodule = bench.datamodule(vocabularies, module)
     train_answers = bench.dataset.split("train").main_answers
@@ -91,6 +95,9 @@ def diagnose(cfg: DictConfig) -> float:
         module.answerer, datamodule, cfg.split, split.image_ids, split.questions, console
     )
     metrics["vqa/accuracy"] = score_answers(split, answers)["vqa/accuracy"]
+    for callback in build_callbacks(cfg):
+        if isinstance(callback, RobustnessCallback):
+            metrics |= callback.metrics(module.answerer, datamodule, cfg.split)
     metrics["challenge/questions"] = float(
         write_challenge(run_dir / "challenge", beliefs, split, oracle)
     )
@@ -103,6 +110,8 @@ def diagnose(cfg: DictConfig) -> float:
     write_belief_page(run_dir / "report.html", title, shown, split, pairs.references, curves)
     write_annotation_page(run_dir / "annotate.html", title, beliefs, split, pairs.references)
     print_metrics(metrics, title=title, console=console)
+    if "robustness/r_score" in metrics:
+        print_noise_curve(metrics, console=console)
     console.print(f"report: {run_dir / 'report.html'}\nrun: {run_dir}", soft_wrap=True)
     return metrics["beliefs/per_pair"]
 

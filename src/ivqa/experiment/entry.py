@@ -86,7 +86,8 @@ def command_line(arguments: list[str]) -> list[str]:
         run_dir = Path(str(resume))
         if not (run_dir / "config.yaml").is_file():
             raise ValueError(f"resume={run_dir}: no run was started there (config.yaml is missing)")
-        if not (run_dir / "checkpoints" / "last.ckpt").is_file():
+        progress = (Path("checkpoints") / "last.ckpt", Path("progress.json"))
+        if not any((run_dir / file).is_file() for file in progress):
             raise ValueError(
                 f"resume={run_dir}: nothing to resume, the run stopped before its first "
                 "checkpoint; start it again without resume="

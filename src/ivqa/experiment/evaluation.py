@@ -8,13 +8,15 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
-from ivqa.data.results import read_results
+from ivqa.data import VQADataset, VQASplit
+from ivqa.data.results import read_results, results_text
 from ivqa.experiment.artifacts import write_json, write_text
 from ivqa.experiment.checks import check_config
-from ivqa.experiment.training import obtain_module, validate
-from ivqa.experiment.vqa_benchmark import score_answers
+from ivqa.experiment.training import build_callbacks, obtain_module, validate
+from ivqa.experiment.vqa_benchmark import answer_all, score_answers
 from ivqa.experiment.workbench import open_workbench
-from ivqa.report.tables import print_metrics
+from ivqa.report import print_metrics, print_noise_curve, write_noise_curve
+from ivqa.robustness import RobustnessCallback
 
 
 def evaluate(cfg: DictConfig) -> float:
@@ -27,6 +29,7 @@ def evaluate(cfg: DictConfig) -> float:
         raise ValueError("resume= goes on with a training run; evaluate.py starts afresh")
     if cfg.predictions is not None:
         return score_predictions(cfg)
+    other = other_questions(cfg)
     learnt_from = [] if cfg.model.get("pretrained") else ["train", "val"]
     bench = open_workbench(cfg, list(dict.fromkeys([*learnt_from, cfg.split])))
     module, vocabularies, checkpoint = obtain_module(bench)
@@ -38,14 +41,44 @@ def evaluate(cfg: DictConfig) -> float:
     metrics: dict[str, float] = {}
     if isinstance(module, pl.LightningModule):
         metrics = validate(bench, module, datamodule, cfg.split)
+    else:
+        for callback in build_callbacks(cfg):
+            if isinstance(callback, RobustnessCallback):
+                metrics |= callback.metrics(module, datamodule, cfg.split)
     metrics["model/parameters"] = float(sum(value.numel() for value in module.parameters()))
     benchmark = instantiate(cfg.model.benchmark)
     title = f"{cfg.name} on {bench.dataset.root.name}, split {bench.dataset.name_of(cfg.split)}"
-    metrics |= benchmark.run(module, datamodule, cfg.split, run_dir, title, bench.console)
+    if other is None:
+        metrics |= benchmark.run(module, datamodule, cfg.split, run_dir, title, bench.console)
+        headline = metrics[benchmark.headline]
+    else:
+        title = f"{cfg.name} on {Path(cfg.questions).parent.name}, split {other.name}"
+        answers = answer_all(
+            module, datamodule, cfg.split, other.image_ids, other.questions, bench.console
+        )
+        write_text(run_dir / "predictions.json", results_text(other, answers))
+        metrics = score_answers(other, answers)
+        headline = metrics["vqa/accuracy"]
     write_json(run_dir / "metrics.json", metrics)
     print_metrics(metrics, title=title, console=bench.console)
+    if any(name.startswith("robustness/partition_1") for name in metrics):
+        print_noise_curve(metrics, console=bench.console)
+        write_noise_curve(run_dir / "robustness.png", {cfg.name: metrics})
+        bench.console.print(f"look at {run_dir / 'robustness.png'}", soft_wrap=True)
     bench.console.print(f"checkpoint: {checkpoint}\nrun: {run_dir}", soft_wrap=True)
-    return metrics[benchmark.headline]
+    return headline
+
+
+def other_questions(cfg: DictConfig) -> VQASplit | None:
+    """The questions of cfg.questions, a data root, about images of cfg.split; None without one.
+
+    Raises DataError with every fault of its files.
+    """
+    if cfg.questions is None:
+        return None
+    root = Path(cfg.questions)
+    dataset = VQADataset(root, train=None, val=None, test=cfg.questions_split)
+    return dataset.split("test").require_answers()
 
 
 def score_predictions(cfg: DictConfig) -> float:

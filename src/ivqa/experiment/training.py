@@ -52,9 +52,8 @@ def fit(bench: Workbench, run_dir: Path, *, resume: bool) -> dict[str, float]:
     first_step = int(load_checkpoint(last)["global_step"]) if resume else 0
     run_dir.mkdir(parents=True, exist_ok=True)
     write_text(run_dir / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
-    if not resume:  # Hydra's own list of them is overwritten by every attempt to resume
-        overrides = OmegaConf.create(list(HydraConfig.get().overrides.task))
-        write_text(run_dir / "overrides.yaml", OmegaConf.to_yaml(overrides))
+    if not resume:
+        note_overrides(run_dir)
 
     pl.seed_everything(cfg.seed, workers=True, verbose=False)
     module = build_module(bench, bench.vocabularies)
@@ -76,6 +75,12 @@ def fit(bench: Workbench, run_dir: Path, *, resume: bool) -> dict[str, float]:
     if trainer.is_global_zero:
         write_json(run_dir / "metrics.json", metrics)
     return metrics
+
+
+def note_overrides(run_dir: Path) -> None:
+    """Keeps the command line for resume=; Hydra's own note of it is overwritten by resuming."""
+    overrides = OmegaConf.create(list(HydraConfig.get().overrides.task))
+    write_text(run_dir / "overrides.yaml", OmegaConf.to_yaml(overrides))
 
 
 def build_module(bench: Workbench, vocabularies: Vocabularies) -> Any:

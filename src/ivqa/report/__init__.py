@@ -12,7 +12,8 @@ from ivqa.report.contact_sheet import (
     write_contact_sheet,
     write_contact_sheet_png,
 )
-from ivqa.report.tables import markdown_table, print_metrics, print_table
+from ivqa.report.noise_curve import write_noise_curve
+from ivqa.report.tables import markdown_table, print_metrics, print_noise_curve, print_table
 
 __all__ = [
     "BeliefPageModel",
@@ -20,10 +21,12 @@ __all__ = [
     "GeneratedQuestion",
     "markdown_table",
     "print_metrics",
+    "print_noise_curve",
     "print_table",
     "read_curves",
     "write_annotation_page",
     "write_belief_page",
     "write_contact_sheet",
     "write_contact_sheet_png",
+    "write_noise_curve",
 ]

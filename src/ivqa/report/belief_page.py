@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import random
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from markupsafe import Markup
 from ivqa.data import VQASplit
 from ivqa.diagnosis import TYPES, Belief
 from ivqa.report.contact_sheet import data_uri, write_page
+from ivqa.report.noise_curve import accuracies
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
@@ -155,6 +157,7 @@ def _summary(model: BeliefPageModel) -> dict[str, Any]:
         "correct": metrics.get("beliefs/correct"),
         "contradictory": metrics.get("beliefs/contradictions"),
         "VQA accuracy": metrics.get("vqa/accuracy"),
+        "R_score": metrics.get("robustness/r_score"),
     }
     by = {belief.type_by for belief in model.beliefs if belief.type_by}
     return {
@@ -199,6 +202,15 @@ def _plots(
             axes.set(xlabel="policy gradient step", ylabel="mean over samples", ylim=(0, 1.02))
             axes.legend(frameon=False, fontsize=8)
             plots.append(_svg(figure))
+        noisy = {model.name: accuracies(model.metrics) for model in models}
+        if any(noisy.values()):
+            figure, axes = plt.subplots(figsize=(4.6, 2.8))
+            for name, means in noisy.items():
+                axes.plot(range(len(means)), means, marker="o", markersize=3, label=name)
+            axes.set(xlabel="basic-question noise, level", ylabel="accuracy", ylim=(0, 1))
+            if len(models) > 1:
+                axes.legend(frameon=False, fontsize=8)
+            plots.append(_svg(figure))
     return plots
 
 
@@ -206,7 +218,8 @@ def _svg(figure: Any) -> str:
     text = io.StringIO()
     figure.savefig(text, format="svg", bbox_inches="tight", transparent=True)
     plt.close(figure)
-    return text.getvalue()[text.getvalue().index("<svg") :]
+    drawing = text.getvalue()[text.getvalue().index("<svg") :]
+    return re.sub(r"<metadata>.*?</metadata>", "", drawing, flags=re.DOTALL)  # it has the date
 
 
 def _picture(split: VQASplit, image_id: int) -> str:

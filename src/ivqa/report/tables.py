@@ -6,14 +6,36 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+_OF_PARTITIONS = ("robustness/partition_", "robustness/r_score_partition_")
+
 
 def print_metrics(metrics: Mapping[str, float], *, title: str, console: Console) -> None:
-    """Prints flat metrics as a two-column table."""
+    """Prints flat metrics as a two-column table; `print_noise_curve` has those of partitions."""
     table = Table(title=title)
     table.add_column("metric")
     table.add_column("value", justify="right")
     for name, value in metrics.items():
-        table.add_row(name, cell(value))
+        if not name.startswith(_OF_PARTITIONS):
+            table.add_row(name, cell(value))
+    console.print(table)
+
+
+def print_noise_curve(metrics: Mapping[str, float], *, console: Console) -> None:
+    """Prints robustness/partition_K/... as a table, one level of noise a row."""
+    names = list(
+        dict.fromkeys(
+            key.split("/")[2] for key in metrics if key.startswith("robustness/partition_")
+        )
+    )
+    table = Table(title="accuracy under noise")
+    for name in ("level", *names, "R_score"):
+        table.add_column(name, justify="right")
+    level = 0
+    while f"robustness/partition_{level}/accuracy" in metrics:
+        values = [metrics.get(f"robustness/partition_{level}/{name}", "") for name in names]
+        score = metrics.get(f"robustness/r_score_partition_{level}", "")
+        table.add_row(str(level) if level else "0, clean", *map(cell, values), cell(score))
+        level += 1
     console.print(table)
 
 

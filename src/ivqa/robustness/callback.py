@@ -19,7 +19,8 @@ class RobustnessCallback(pl.Callback):
     """Asks a model every question at every level of noise; logs accuracies and R_score.
 
     Runs at the end of Trainer.validate and Trainer.test, and in training after every
-    `every_n_epochs` validations (0: not in training). The trainer needs a `VQADataModule`.
+    `every_n_epochs` validations (0: not in training). The trainer needs a `VQADataModule`; a
+    module that answers no questions, such as a generator, is left alone.
     num_questions: of the split, the first ones of a random order; None takes all.
     batch_size: questions answered at once. resamples: of the bootstrap.
     """
@@ -105,6 +106,8 @@ class RobustnessCallback(pl.Callback):
         return answers
 
     def _log(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
+        if not hasattr(pl_module, "answer"):
+            return
         datamodule: Any = trainer.datamodule  # type: ignore[attr-defined]
         if not isinstance(datamodule, VQADataModule):
             raise ValueError("callbacks=robustness needs a trainer with a VQADataModule")

@@ -1,0 +1,168 @@
+"""diagnose.py from the command line to the files it promises."""
+
+import json
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ivqa.data import VQADataset
+from ivqa.diagnosis import Belief, read_beliefs
+from ivqa.diagnosis.challenge import write_challenge
+
+from .conftest import TINY_FEATURES, Run, metrics_of
+
+QUESTIONER = [
+    "model.parts.questioner.epochs=3",
+    "model.parts.questioner.module.network.embedding_size=16",
+    "model.parts.questioner.module.network.hidden_size=16",
+]
+SMALL = [
+    *TINY_FEATURES,
+    *QUESTIONER,
+    "model.parts.judge.epochs=1",
+    "model.epochs=2",
+    "model.epoch_steps=3",
+    "model.val_batches=1",
+    "vqa.epochs=1",
+    "num_images=4",
+    "num_latents=12",
+    "legality=0",
+    "callbacks.robustness.num_questions=20",
+]
+
+
+def _command(root: Path, *overrides: str) -> list[str]:
+    return ["data=vqa_json", f"data.root={root}", *SMALL, *overrides]
+
+
+def test_a_model_is_diagnosed_and_the_diagnosis_resumes(
+    run: Run, tiny_root: Path, tmp_path: Path
+) -> None:
+    first = tmp_path / "first"
+    status, printed = run("diagnose", *_command(tiny_root, "vqa=mlb", f"output_dir={first}"))
+    assert status == 0, printed
+    metrics = metrics_of(first)
+    expected = "count unique_per_pair mean_score oracle_cider oracle_bleu4 contradictions"
+    assert {f"beliefs/{name}" for name in expected.split()} <= set(metrics)
+    assert {"vqa/accuracy", "robustness/r_score", "robustness/partition_7/accuracy"} <= set(metrics)
+    assert all(isinstance(value, float | int) for value in metrics.values())
+    beliefs = read_beliefs(first / "beliefs.jsonl")
+    assert len(beliefs) == metrics["beliefs/count"] > 0
+    assert len({(b.image_id, b.answer, b.question) for b in beliefs}) == len(beliefs)
+    assert {belief.source for belief in beliefs} <= {"supervised", "rl"}
+    for page in ("report.html", "annotate.html"):
+        assert not re.search(r"""(src|href)=["']?http""", (first / page).read_text())
+    # Everything is found again, and a search cut short in the middle of a line goes on.
+    second = tmp_path / "second"
+    shutil.copytree(first, second)
+    progress = json.loads((second / "progress.json").read_text())
+    progress.update(pairs=0, bytes=0, figures=[])
+    (second / "progress.json").write_text(json.dumps(progress))
+    (second / "beliefs.jsonl").write_text(beliefs[0].line()[:30])
+    (second / "config.yaml").write_text((first / "config.yaml").read_text())
+    shutil.copy(first / "overrides.yaml", second / "overrides.yaml")
+    status, printed = run("diagnose", f"resume={second}")
+    assert status == 0, printed
+    assert "No trained" not in printed
+    assert read_beliefs(second / "beliefs.jsonl") == beliefs
+    assert metrics_of(second) == metrics
+
+
+def test_another_model_is_scored_on_the_challenging_set(
+    run: Run, tiny_root: Path, tmp_path: Path
+) -> None:
+    dataset = VQADataset(tiny_root, test=None)
+    split, oracle = dataset.split("val"), dataset.oracle("val")
+    asked = list(zip(split.image_ids.tolist(), split.questions, split.main_answers, strict=True))
+    beliefs = [
+        Belief(image_id, "nothing", question, 0.5, -1.0, 0.9, "rl", "adversarial", "oracle")
+        for image_id, question, _ in asked
+    ]
+    irrelevant = replace(beliefs[0], question="Is the moon there?", type="irrelevant")
+    right = replace(beliefs[0], question="Is there a star?", type="complementary")
+    root = tmp_path / "challenge"
+    told = [*beliefs, beliefs[0], irrelevant, right]
+    distinct = len({(image_id, question) for image_id, question, _ in asked})
+    assert write_challenge(root, told, split, oracle) == distinct
+    challenge = VQADataset(root, train=None, val=None, test="challenge").split("test")
+    assert len(challenge) == distinct
+    assert challenge.images is not None
+    assert len(VQADataset(root, train=None, val=None, test="irrelevant").split("test")) == 1
+    assert oracle is not None
+    for row, question in enumerate(challenge.questions):
+        judged = oracle.judge(int(challenge.image_ids[row]), question)
+        assert challenge.main_answers[row] == judged.answer
+    status, printed = run(
+        "evaluate",
+        "model=vanilla",
+        "model.epochs=1",
+        *TINY_FEATURES,
+        "data=vqa_json",
+        f"data.root={tiny_root}",
+        f"questions={root}",
+        f"output_dir={tmp_path / 'challenged'}",
+    )
+    assert status == 0, printed
+    assert set(metrics_of(tmp_path / "challenged")) >= {"vqa/accuracy"}
+
+
+def test_a_policy_trains_by_itself(run: Run, tiny_root: Path, tmp_path: Path) -> None:
+    small = [item for item in SMALL if item.split("=")[0] not in _OF_DIAGNOSE]
+    status, printed = run(
+        "train",
+        "model=ivqa_rl",
+        "vqa=vanilla",
+        "reward=goal",
+        "data=vqa_json",
+        f"data.root={tiny_root}",
+        *small,
+        f"output_dir={tmp_path / 'run'}",
+    )
+    assert status == 0, printed
+    assert "val/goal" in metrics_of(tmp_path / "run")
+    assert "val/legality" not in metrics_of(tmp_path / "run")
+
+
+def test_noise_curves_beside_any_models_metrics(run: Run, tiny_root: Path, tmp_path: Path) -> None:
+    for noise in ("basic_questions", "word_shuffling"):
+        status, printed = run(
+            "evaluate",
+            "model=language_only",
+            "model.epochs=1",
+            "callbacks=robustness",
+            f"noise={noise}",
+            "data=vqa_json",
+            f"data.root={tiny_root}",
+            f"output_dir={tmp_path / noise}",
+        )
+        assert status == 0, printed
+        assert "accuracy under noise" in printed
+        metrics = metrics_of(tmp_path / noise)
+        assert metrics["robustness/partition_0/accuracy"] == pytest.approx(metrics["vqa/accuracy"])
+        assert metrics["robustness/r_score_low"] <= metrics["robustness/r_score"]
+        assert (tmp_path / noise / "robustness.png").stat().st_size > 1000
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["pool=some"], "pool must be ground_truth, top or all"),
+        (["compare=[nowhere]"], "holds no finished diagnosis"),
+        (["vqa=mlbb"], "did you mean mlb"),
+    ],
+)
+def test_bad_settings_are_told_in_one_sentence(
+    overrides: list[str], message: str, run: Run, tiny_root: Path, tmp_path: Path
+) -> None:
+    output = f"output_dir={tmp_path / 'run'}"
+    choice = [] if overrides[0].startswith("vqa") else ["vqa=mlb"]
+    status, printed = run("diagnose", *_command(tiny_root, *choice, *overrides, output))
+    assert status == 1
+    assert message in printed
+    assert "Traceback" not in printed
+
+
+_OF_DIAGNOSE = {"num_images", "num_latents", "legality", "callbacks.robustness.num_questions"}
