@@ -39,11 +39,16 @@ def _command(root: Path, *overrides: str) -> list[str]:
 
 
 def test_a_model_is_diagnosed_and_the_diagnosis_resumes(
-    run: Run, tiny_root: Path, tmp_path: Path
+    run: Run, tiny_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = tmp_path / "first"
-    status, printed = run("diagnose", *_command(tiny_root, "vqa=mlb", f"output_dir={first}"))
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    command = _command(tiny_root, "vqa=mlb", "logger=wandb", f"output_dir={first}")
+    status, printed = run("diagnose", *command)
     assert status == 0, printed
+    files = first / "wandb" / "latest-run" / "files" / "media"
+    assert list(files.glob("html/report_*.html"))
+    assert list(files.glob("table/beliefs_table_*.json"))
     metrics = metrics_of(first)
     expected = "count unique_per_pair mean_score oracle_cider oracle_bleu4 contradictions"
     assert {f"beliefs/{name}" for name in expected.split()} <= set(metrics)

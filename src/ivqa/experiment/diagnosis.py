@@ -4,11 +4,12 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
@@ -28,6 +29,7 @@ from ivqa.diagnosis import (
 )
 from ivqa.diagnosis.challenge import write_challenge
 from ivqa.experiment.artifacts import write_json, write_text
+from ivqa.experiment.logging import log_results
 from ivqa.experiment.training import build_callbacks, note_overrides, obtain_module
 from ivqa.experiment.vqa_benchmark import answer_all, score_answers
 from ivqa.experiment.workbench import open_workbench
@@ -43,6 +45,7 @@ from ivqa.report import (
 from ivqa.robustness import RobustnessCallback
 
 _PAIRS_AT_ONCE = 50
+_LOGGED_BELIEFS = 2000  # rows of the table that goes to W&B
 
 
 @dataclass(frozen=True)
@@ -109,6 +112,8 @@ def diagnose(cfg: DictConfig) -> float:
     curves = read_curves(_training_log(checkpoint))
     write_belief_page(run_dir / "report.html", title, shown, split, pairs.references, curves)
     write_annotation_page(run_dir / "annotate.html", title, beliefs, split, pairs.references)
+    table = pd.DataFrame([asdict(belief) for belief in beliefs[:_LOGGED_BELIEFS]])
+    log_results(cfg, metrics, {"report": run_dir / "report.html", "beliefs_table": table})
     print_metrics(metrics, title=title, console=console)
     if "robustness/r_score" in metrics:
         print_noise_curve(metrics, console=console)

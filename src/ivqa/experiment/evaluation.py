@@ -12,6 +12,7 @@ from ivqa.data import VQADataset, VQASplit
 from ivqa.data.results import read_results, results_text
 from ivqa.experiment.artifacts import write_json, write_text
 from ivqa.experiment.checks import check_config
+from ivqa.experiment.logging import log_results
 from ivqa.experiment.training import build_callbacks, obtain_module, validate
 from ivqa.experiment.vqa_benchmark import answer_all, score_answers
 from ivqa.experiment.workbench import open_workbench
@@ -61,10 +62,13 @@ def evaluate(cfg: DictConfig) -> float:
         headline = metrics["vqa/accuracy"]
     write_json(run_dir / "metrics.json", metrics)
     print_metrics(metrics, title=title, console=bench.console)
+    media: dict[str, Path] = {}
     if any(name.startswith("robustness/partition_1") for name in metrics):
         print_noise_curve(metrics, console=bench.console)
         write_noise_curve(run_dir / "robustness.png", {cfg.name: metrics})
         bench.console.print(f"look at {run_dir / 'robustness.png'}", soft_wrap=True)
+        media["noise_curve"] = run_dir / "robustness.png"
+    log_results(cfg, metrics, media)
     bench.console.print(f"checkpoint: {checkpoint}\nrun: {run_dir}", soft_wrap=True)
     return headline
 

@@ -3,11 +3,16 @@
 import csv
 import secrets
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import wandb
+from hydra.utils import instantiate
+from omegaconf import DictConfig
 from pytorch_lightning.loggers import CSVLogger, WandbLogger
 from pytorch_lightning.loggers.csv_logs import ExperimentWriter
+from pytorch_lightning.utilities import rank_zero_only
 
 from ivqa.experiment.artifacts import write_text
 
@@ -56,3 +61,25 @@ def _rows_before(file: Path, step: int) -> list[dict[str, Any]]:
     # A kill can cut the last row short.
     kept = [row for row in rows if (row["step"] or "").isdigit() and int(row["step"]) < step]
     return [{key: value for key, value in row.items() if value} for row in kept]
+
+
+def log_results(
+    cfg: DictConfig, metrics: Mapping[str, float], media: Mapping[str, Any] | None = None
+) -> None:
+    """Logs the results of a command to Weights & Biases, where logger=wandb asks for that.
+
+    media: by name, the path of an image or an HTML page, or a pandas table.
+    """
+    node = (cfg.logger or {}).get("wandb")
+    if node is None or rank_zero_only.rank:  # type: ignore[attr-defined]
+        return
+    run = instantiate(node).experiment  # one that is under way in this process goes on
+    run.log({**metrics, **{name: _medium(value) for name, value in (media or {}).items()}})
+
+
+def _medium(value: Any) -> Any:
+    if isinstance(value, Path):
+        if value.suffix == ".html":
+            return wandb.Html(str(value), inject=False)
+        return wandb.Image(str(value))
+    return wandb.Table(dataframe=value)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytorch_lightning as pl
+import wandb
 from hydra.core.hydra_config import HydraConfig
 from hydra.utils import get_object, instantiate
 from omegaconf import DictConfig, OmegaConf
@@ -200,6 +201,8 @@ def _trained(bench: Workbench) -> Path:
             )
             run = folder / "run"
             fit(bench, run, resume=(run / "checkpoints" / "last.ckpt").is_file())
+            if wandb.run is not None:
+                wandb.finish()  # what is trained on the way has a W&B run of its own
             copy_file(run / "checkpoints" / "best.ckpt", file)
     return file
 

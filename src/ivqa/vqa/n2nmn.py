@@ -165,9 +165,9 @@ class NeuralModules(nn.Module):
             return torch.minimum(*maps)
         if name == "_Find":
             found = self.find_image(x) * self.find_text(text)[:, None]
-            return self.find(F.normalize(found, dim=2))[:, :, 0]
+            return self.find(_unit(found))[:, :, 0]
         guide = self.transform_text(text) * self.transform_seen(_attended(maps[0], x))
-        return self.transform(F.normalize(self.transform_image(x) * guide[:, None], dim=2))[:, :, 0]
+        return self.transform(_unit(self.transform_image(x) * guide[:, None]))[:, :, 0]
 
     def answer_of(self, name: str, x: Tensor, text: Tensor, maps: list[Tensor]) -> Tensor:
         """Answer scores (n, K) of a module that answers."""
@@ -180,7 +180,7 @@ class NeuralModules(nn.Module):
         joint = self.text[kind](text)
         for vector in seen:
             joint = joint * self.seen[kind](vector)
-        return self.answer[kind](F.normalize(joint, dim=1))
+        return self.answer[kind](_unit(joint))
 
 
 class N2NMN(VQANetwork):
@@ -288,7 +288,7 @@ class N2NMN(VQANetwork):
         # for most layouts, deeper ones need one a step.
         stack = x.new_zeros(size, self.max_layout + 1, length)
         depth = torch.zeros(size, dtype=torch.int64, device=x.device)
-        logits = self.prior(plan.summary)
+        logits = self.prior(plan.summary).float()  # whatever the autocast precision
         for step in range(self.max_layout):
             token = plan.layout[:, step]
             for number in token.unique().tolist():
@@ -300,10 +300,11 @@ class N2NMN(VQANetwork):
                 maps = [stack[rows, at - arity + taken] for taken in range(arity)]
                 given = x[rows], plan.text[rows, step], maps
                 if self.grammar.answers[number]:
-                    logits = logits.index_add(0, rows, self.modules_.answer_of(name, *given))
+                    answer = self.modules_.answer_of(name, *given).float()
+                    logits = logits.index_add(0, rows, answer)
                     depth = depth.index_fill(0, rows, 0)
                 else:
-                    made = self.modules_.map_of(name, *given)
+                    made = self.modules_.map_of(name, *given).to(stack.dtype)
                     stack = stack.index_put((rows, at - arity), made)
                     depth = depth.index_put((rows,), at - arity + 1)
         return logits
@@ -314,10 +315,19 @@ def _attended(scores: Tensor, x: Tensor) -> Tensor:
     return torch.einsum("nl,nld->nd", scores.softmax(dim=1), x)
 
 
+def _unit(values: Tensor) -> Tensor:
+    """`values` (..., d) at l2 norm sqrt(d): norm() of the equations, at a scale that W learns from.
+
+    At norm 1 the scores begin so close to each other that attention stays even for thousands of
+    steps; the factor is one that W could absorb.
+    """
+    return F.normalize(values, dim=-1) * values.shape[-1] ** 0.5
+
+
 def _summary(scores: Tensor) -> Tensor:
-    """(n, 4): max, mean, min, and how many positions sigmoid counts."""
+    """(n, 4): max, mean, min, and how many positions sigmoid counts, in tens."""
     return torch.stack(
-        [scores.amax(1), scores.mean(1), scores.amin(1), scores.sigmoid().sum(1)], dim=1
+        [scores.amax(1), scores.mean(1), scores.amin(1), scores.sigmoid().sum(1) / 10], dim=1
     )
 
 

@@ -1,0 +1,40 @@
+"""Every point of a W&B sweep is a configuration that composes and that something reads."""
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hydra import compose, initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+
+PROJECT = Path(__file__).parents[2]
+SWEEPS = sorted((PROJECT / "conf" / "sweep").glob("*.yaml"))
+
+
+def _points(parameters: dict[str, dict[str, Any]]) -> list[list[str]]:
+    choices = []
+    for key, setting in parameters.items():
+        values = setting.get("values") or [setting["min"], setting["max"]]
+        # As the agent writes them: Python's str, so true becomes True.
+        choices.append([f"{key}={value}" for value in values])
+    return [list(point) for point in itertools.product(*choices)]
+
+
+@pytest.mark.parametrize("file", SWEEPS, ids=lambda file: file.stem)
+def test_every_point_composes(file: Path) -> None:
+    sweep = yaml.safe_load(file.read_text())
+    assert (PROJECT / sweep["program"]).is_file()
+    assert sweep["command"][:3] == ["${env}", "${interpreter}", "${program}"]
+    assert sweep["command"][-1] == "${args_no_hyphens}"
+    fixed = sweep["command"][3:-1]
+    points = _points(sweep["parameters"])
+    assert len(points) >= 10
+    GlobalHydra.instance().clear()
+    with initialize_config_dir(str(PROJECT / "conf"), version_base="1.3"):
+        seen = set()
+        for point in points:
+            cfg = compose(Path(sweep["program"]).stem, [*fixed, *point])
+            seen.add(str(cfg))
+        assert len(seen) == len(points)
