@@ -15,6 +15,7 @@ from ivqa.diagnosis.contradictions import contradicting
 from ivqa.diagnosis.legality import LegalityCNN, LegalityModule
 from ivqa.diagnosis.perturbation import KINDS, perturb
 from ivqa.diagnosis.policy import PolicyGradientModule
+from ivqa.diagnosis.proxy import agreement, typed_by_proxy
 from ivqa.diagnosis.rewards import DiversityReward, GoalReward, LegalityReward, Reward
 from ivqa.diagnosis.search import BeliefSearch, Found
 
@@ -32,6 +33,7 @@ __all__ = [
     "LegalityReward",
     "PolicyGradientModule",
     "Reward",
+    "agreement",
     "apply_annotations",
     "contradicting",
     "perturb",
@@ -40,4 +42,5 @@ __all__ = [
     "shares_of_types",
     "type_of",
     "typed_by_oracle",
+    "typed_by_proxy",
 ]

@@ -1,11 +1,13 @@
 """Beliefs as records, their types, and the figures that describe a belief set."""
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ivqa.data.scenes import Oracle, parse
 from ivqa.data.validation import DataError
@@ -100,18 +102,40 @@ def share_of_contradictions(beliefs: Iterable[Belief]) -> float:
     return sum(clashes) / max(len(clashes), 1)
 
 
-def shares_of_types(beliefs: Sequence[Belief]) -> dict[str, float]:
+def shares_of_types(
+    beliefs: Sequence[Belief], resamples: int = 1000, seed: int = 0
+) -> dict[str, float]:
     """beliefs/<type>, beliefs/correct and beliefs/incorrect, as shares of the typed beliefs.
 
-    Correct are rephrase and complementary beliefs. Empty where no belief has a type.
+    Correct are rephrase and complementary beliefs. <name>_low and _high: the 95 percent interval
+    of a bootstrap over images, since beliefs about one image stand and fall together.
+    Empty where no belief has a type.
     """
-    counts = Counter(belief.type for belief in beliefs if belief.type is not None)
-    total = sum(counts.values())
-    if not total:
+    typed = [belief for belief in beliefs if belief.type is not None]
+    if not typed:
         return {}
-    shares = {f"beliefs/{kind}": counts[kind] / total for kind in TYPES}
-    correct = shares["beliefs/rephrase"] + shares["beliefs/complementary"]
-    return {**shares, "beliefs/correct": correct, "beliefs/incorrect": 1 - correct}
+    images = {image_id: row for row, image_id in enumerate({b.image_id: None for b in typed})}
+    counts = np.zeros((len(images), len(TYPES)))
+    for belief in typed:
+        counts[images[belief.image_id], TYPES.index(belief.type)] += 1
+    rng = np.random.default_rng(seed)
+    even = np.full(len(images), 1 / len(images))
+    drawn = rng.multinomial(len(images), even, size=resamples) @ counts
+    drawn = drawn / np.maximum(drawn.sum(axis=1, keepdims=True), 1)
+    correct = [TYPES.index("rephrase"), TYPES.index("complementary")]
+    shares: dict[str, float] = {}
+
+    def note(name: str, value: float, resampled: NDArray[np.float64]) -> None:
+        low, high = np.quantile(resampled, [0.025, 0.975])
+        shares[f"beliefs/{name}"] = value
+        shares[f"beliefs/{name}_low"], shares[f"beliefs/{name}_high"] = float(low), float(high)
+
+    totals = counts.sum(axis=0) / len(typed)
+    for at, kind in enumerate(TYPES):
+        note(kind, float(totals[at]), drawn[:, at])
+    note("correct", float(totals[correct].sum()), drawn[:, correct].sum(axis=1))
+    shares["beliefs/incorrect"] = 1 - shares["beliefs/correct"]
+    return shares
 
 
 def apply_annotations(beliefs: Sequence[Belief], path: Path) -> list[Belief]:

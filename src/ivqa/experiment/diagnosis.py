@@ -21,11 +21,13 @@ from ivqa.diagnosis import (
     BeliefSearch,
     Found,
     PolicyGradientModule,
+    agreement,
     apply_annotations,
     read_beliefs,
     share_of_contradictions,
     shares_of_types,
     typed_by_oracle,
+    typed_by_proxy,
 )
 from ivqa.diagnosis.challenge import write_challenge
 from ivqa.experiment.artifacts import write_json, write_text
@@ -84,8 +86,12 @@ def diagnose(cfg: DictConfig) -> float:
     metrics = _search(cfg, module, datamodule, pairs, statistics, file, console)
     beliefs = read_beliefs(file)
     oracle = bench.dataset.oracle(cfg.split)
-    if oracle is not None:
+    guessed = typed_by_proxy(beliefs, split, pairs.references)
+    if oracle is None:
+        beliefs = guessed
+    else:
         beliefs = typed_by_oracle(beliefs, oracle, pairs.references)
+        metrics |= {f"proxy/{name}": share for name, share in agreement(beliefs, guessed).items()}
     if cfg.annotations is not None:
         beliefs = apply_annotations(beliefs, Path(cfg.annotations))
     write_text(file, "".join(belief.line() for belief in beliefs))

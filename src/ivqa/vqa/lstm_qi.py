@@ -70,6 +70,6 @@ class LSTMQI(VQANetwork):
         """Answer logits (B, K)."""
         seen = checked_feature(images, self.feature, self.feature_size)
         pooled = F.normalize(seen.mean(dim=1) if seen.dim() == 3 else seen, dim=1)  # (M, d_v)
-        image = self.image(self.dropout(pooled)).tanh()[images.index]  # (B, d)
+        image = self.image(self.dropout(pooled)).tanh().index_select(0, images.index)  # (B, d)
         asked = self.question(self.dropout(self.encode(question))).tanh()
         return self.output(self.dropout(asked * image))

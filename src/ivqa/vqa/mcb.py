@@ -108,7 +108,7 @@ class MCB(VQANetwork):
     def attention(self, grid: Tensor, index: Tensor, encoded: Tensor) -> Tensor:
         """Attention (B, L, G) of questions (B, d_q) over the grids (M, L, d_v) they ask about."""
         asked = self.attention_pooling.spectrum_first(encoded)  # the same at every place
-        places = self.attention_pooling.spectrum_second(grid)[index]  # once an image
+        places = self.attention_pooling.spectrum_second(grid)[index]  # once an image; no gradient
         pooled = self.attention_pooling.combine(asked[:, None], places)  # (B, L, d)
         hidden = self.hidden(self.dropout(signed_root(pooled))).relu()
         return self.glimpses(hidden).float().softmax(dim=1)

@@ -71,7 +71,7 @@ class MutanNoAttention(VQANetwork):
         """Answer logits (B, K)."""
         seen = checked_feature(images, self.feature, self.feature_size)
         pooled = seen.mean(dim=1) if seen.dim() == 3 else seen
-        image = self.image(self.dropout(pooled)).tanh()[images.index]
+        image = self.image(self.dropout(pooled)).tanh().index_select(0, images.index)
         asked = self.question(self.dropout(self.question_encoder(question))).tanh()
         return self.output(self.dropout(self.fusion(asked, image)))
 
@@ -122,7 +122,7 @@ class Mutan(VQANetwork):
         asked = self.attention_question(self.dropout(encoded)).tanh()
         places = self.attention_image(self.dropout(grid)).tanh()
         # An image's factors are computed once, whatever is asked about it.
-        places = self.attention_fusion.factor_second(places).flatten(2)[index]  # (B, L, R t)
+        places = self.attention_fusion.factor_second(places).flatten(2).index_select(0, index)
         asked = self.attention_fusion.factor_first(asked).flatten(1)  # (B, R t)
         fused = (places * asked[:, None]).unflatten(-1, (self.attention_fusion.rank, -1)).sum(2)
         return self.glimpses(self.dropout(fused)).float().softmax(dim=1)
