@@ -7,7 +7,7 @@ RUN    := $(VENV)/bin/python
 .PHONY: demo test lint slow benchmarks clean
 
 demo: $(READY)
-	$(RUN) evaluate.py model=ivqa_vae
+	$(RUN) diagnose.py vqa=mlb
 
 test: lint
 	$(RUN) -m pytest -m "not slow"

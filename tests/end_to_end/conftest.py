@@ -26,6 +26,24 @@ TINY = [
 ]
 TINY_MODEL = [override for override in TINY if override not in TINY_FEATURES]
 TINY_BENCHMARK = ["model.benchmark.num_latents=2", "model.benchmark.num_samples=3"]
+TINY_QUESTIONER = [
+    "model.parts.questioner.epochs=3",
+    "model.parts.questioner.module.network.embedding_size=16",
+    "model.parts.questioner.module.network.hidden_size=16",
+]
+TINY_DIAGNOSIS = [
+    *TINY_FEATURES,
+    *TINY_QUESTIONER,
+    "model.parts.judge.epochs=1",
+    "model.epochs=2",
+    "model.epoch_steps=3",
+    "model.val_batches=1",
+    "vqa.epochs=1",
+    "num_images=4",
+    "num_latents=12",
+    "legality=0",
+    "num_noisy_questions=20",
+]
 
 Run = Callable[..., tuple[int, str]]
 

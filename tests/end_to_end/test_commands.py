@@ -10,7 +10,16 @@ from hydra import compose, initialize_config_dir
 
 from ivqa.experiment.checks import check_config
 
-from .conftest import PROJECT, TINY, TINY_BENCHMARK, TINY_FEATURES, Run, metrics_of, start
+from .conftest import (
+    PROJECT,
+    TINY,
+    TINY_BENCHMARK,
+    TINY_DIAGNOSIS,
+    TINY_FEATURES,
+    Run,
+    metrics_of,
+    start,
+)
 
 
 def _data(root: Path) -> list[str]:
@@ -75,9 +84,8 @@ def test_the_model_of_the_documentation_trains_from_outside_the_package(
     run: Run, tiny_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = (PROJECT / "docs" / "vqa_models.md").read_text()
-    code, config = (
-        page.split(f"```{language}\n")[1].split("```")[0] for language in ("python", "yaml")
-    )
+    code = page.split("```python\n")[1].split("```")[0]
+    config, alias = (part.split("```")[0] for part in page.split("```yaml\n")[1:3])
     (tmp_path / "my_models.py").write_text(code)
     folder = tmp_path / "my_conf" / "model"
     folder.mkdir(parents=True)
@@ -90,6 +98,17 @@ def test_the_model_of_the_documentation_trains_from_outside_the_package(
     assert status == 0, printed
     assert "No trained" not in printed
     assert metrics_of(tmp_path / "run")["vqa/accuracy"] > 0.2
+    noisy = [*command, "callbacks=robustness", f"output_dir={tmp_path / 'noisy'}"]
+    assert run("evaluate", *noisy)[0] == 0
+    assert "robustness/r_score" in metrics_of(tmp_path / "noisy")
+
+    (tmp_path / "my_conf" / "vqa").mkdir()
+    (tmp_path / "my_conf" / "vqa" / "bag_of_words.yaml").write_text(alias)
+    conf = [*conf[:2], "vqa=bag_of_words", "callbacks=default", *_data(tiny_root)]
+    diagnosed = f"output_dir={tmp_path / 'diagnosed'}"
+    status, printed = run("diagnose", *conf, *TINY_DIAGNOSIS, diagnosed)
+    assert status == 0, printed
+    assert metrics_of(tmp_path / "diagnosed")["beliefs/count"] > 0
 
 
 def test_train_writes_a_run_and_feeds_the_store(run: Run, tiny_root: Path, tmp_path: Path) -> None:

@@ -12,30 +12,12 @@ from ivqa.data import VQADataset
 from ivqa.diagnosis import Belief, read_beliefs
 from ivqa.diagnosis.challenge import write_challenge
 
-from .conftest import TINY_FEATURES, Run, metrics_of
-
-QUESTIONER = [
-    "model.parts.questioner.epochs=3",
-    "model.parts.questioner.module.network.embedding_size=16",
-    "model.parts.questioner.module.network.hidden_size=16",
-]
-SMALL = [
-    *TINY_FEATURES,
-    *QUESTIONER,
-    "model.parts.judge.epochs=1",
-    "model.epochs=2",
-    "model.epoch_steps=3",
-    "model.val_batches=1",
-    "vqa.epochs=1",
-    "num_images=4",
-    "num_latents=12",
-    "legality=0",
-    "callbacks.robustness.num_questions=20",
-]
+from .conftest import TINY_DIAGNOSIS, TINY_FEATURES, Run, metrics_of
+from .tiny_vilt import train_tiny_vilt
 
 
 def _command(root: Path, *overrides: str) -> list[str]:
-    return ["data=vqa_json", f"data.root={root}", *SMALL, *overrides]
+    return ["data=vqa_json", f"data.root={root}", *TINY_DIAGNOSIS, *overrides]
 
 
 def test_a_model_is_diagnosed_and_the_diagnosis_resumes(
@@ -114,8 +96,30 @@ def test_another_model_is_scored_on_the_challenging_set(
     assert set(metrics_of(tmp_path / "challenged")) >= {"vqa/accuracy"}
 
 
+def test_a_transformers_model_is_diagnosed_by_the_same_command(
+    run: Run, tiny_root: Path, tmp_path: Path
+) -> None:
+    train = VQADataset(tiny_root).split("train")
+    folder = train_tiny_vilt(train, tmp_path / "vilt", steps=10, batch_size=8, hidden_size=32)
+    small = [item for item in TINY_DIAGNOSIS if not item.startswith("vqa.")]
+    status, printed = run(
+        "diagnose",
+        "vqa=hf_classifier",
+        f"vqa.path={folder}",
+        "callbacks=default",
+        "data=vqa_json",
+        f"data.root={tiny_root}",
+        *small,
+        f"output_dir={tmp_path / 'run'}",
+    )
+    assert status == 0, printed
+    metrics = metrics_of(tmp_path / "run")
+    assert metrics["beliefs/count"] > 0
+    assert not any(name.startswith("robustness") for name in metrics)
+
+
 def test_a_policy_trains_by_itself(run: Run, tiny_root: Path, tmp_path: Path) -> None:
-    small = [item for item in SMALL if item.split("=")[0] not in _OF_DIAGNOSE]
+    small = [item for item in TINY_DIAGNOSIS if item.split("=")[0] not in _OF_DIAGNOSE]
     status, printed = run(
         "train",
         "model=ivqa_rl",
@@ -170,4 +174,4 @@ def test_bad_settings_are_told_in_one_sentence(
     assert "Traceback" not in printed
 
 
-_OF_DIAGNOSE = {"num_images", "num_latents", "legality", "callbacks.robustness.num_questions"}
+_OF_DIAGNOSE = {"num_images", "num_latents", "legality", "num_noisy_questions"}

@@ -1,0 +1,61 @@
+import numpy as np
+import pytest
+
+from ivqa.data import VQASplit
+from ivqa.diagnosis import Belief, agreement, typed_by_proxy
+
+
+def _split() -> VQASplit:
+    return VQASplit(
+        name="val",
+        question_ids=np.array([1, 2]),
+        image_ids=np.array([7, 7]),
+        questions=["What color is the star?", "Is the heart small?"],
+        answers=[["red"] * 10, ["yes"] * 6 + ["no"] * 4],
+        main_answers=["red", "yes"],
+        answer_types=["other", "yes/no"],
+        question_types=["what color", "is the"],
+        captions={7: ["A tiny heart beside a star"]},
+    )
+
+
+def _belief(question: str, answer: str) -> Belief:
+    return Belief(7, answer, question, 0.5, -3.0, 0.9, "rl")
+
+
+REFERENCES = {(7, "red"): ["What color is the star?"]}
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "kind"),
+    [
+        ("What color is the star?", "red", "rephrase"),
+        ("Is the heart small?", "yes", "complementary"),
+        ("What color is the star?", "blue", "adversarial"),
+        ("Is the bus green?", "yes", "irrelevant"),
+        ("What color is the heart?", "red", None),  # nobody has said
+    ],
+)
+def test_types_by_what_is_known(question: str, answer: str, kind: str | None) -> None:
+    (typed,) = typed_by_proxy([_belief(question, answer)], _split(), REFERENCES)
+    assert typed.type == kind
+    assert typed.type_by == (None if kind is None else "proxy")
+
+
+def test_a_second_model_may_judge_what_nobody_annotated() -> None:
+    belief = _belief("What color is the heart?", "red")
+    for told, kind in (("red", "complementary"), ("blue", "adversarial")):
+        judged = {(7, belief.question): told}
+        (typed,) = typed_by_proxy([belief], _split(), REFERENCES, judged)
+        assert typed.type == kind
+
+
+def test_agreement_counts_what_both_have_typed() -> None:
+    kinds = ["rephrase", "irrelevant", "adversarial", None]
+    others = ["complementary", "irrelevant", "complementary", "rephrase"]
+    make = [_belief("Is it?", "yes")] * 4
+    first = [Belief(**{**vars(b), "type": kind}) for b, kind in zip(make, kinds, strict=True)]
+    second = [Belief(**{**vars(b), "type": kind}) for b, kind in zip(make, others, strict=True)]
+    shares = agreement(first, second)
+    assert shares == pytest.approx({"typed": 0.75, "type": 1 / 3, "relevant": 1.0, "correct": 0.5})
+    assert agreement(first[3:], second[3:]) == {"typed": 0.0}
