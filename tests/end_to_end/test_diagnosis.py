@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from ivqa.data import VQADataset
 from ivqa.diagnosis import Belief, read_beliefs
@@ -133,6 +134,24 @@ def test_a_policy_trains_by_itself(run: Run, tiny_root: Path, tmp_path: Path) ->
     assert status == 0, printed
     assert "val/goal" in metrics_of(tmp_path / "run")
     assert "val/legality" not in metrics_of(tmp_path / "run")
+
+
+def test_a_resumed_policy_ends_with_the_same_weights(
+    run: Run, tiny_root: Path, tmp_path: Path
+) -> None:
+    small = [item for item in TINY_DIAGNOSIS if item.split("=")[0] not in _OF_DIAGNOSE]
+    command = ["model=ivqa_rl", "vqa=vanilla", "data=vqa_json", f"data.root={tiny_root}", *small]
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    assert run("train", *command, f"output_dir={whole}")[0] == 0
+    assert run("train", *command, "trainer.max_epochs=1", f"output_dir={parts}")[0] == 0
+    status, printed = run("train", f"resume={parts}", "trainer.max_epochs=2")
+    assert status == 0, printed
+    one, other = (
+        torch.load(folder / "checkpoints" / "last.ckpt", weights_only=True)["state_dict"]
+        for folder in (whole, parts)
+    )
+    assert one.keys() == other.keys()
+    assert all(torch.equal(one[key], other[key]) for key in one)
 
 
 def test_noise_curves_beside_any_models_metrics(run: Run, tiny_root: Path, tmp_path: Path) -> None:

@@ -38,6 +38,7 @@ from ivqa.experiment.workbench import open_workbench
 from ivqa.metrics import CiderStatistics, best_matches, bleu, cider
 from ivqa.report import (
     BeliefPageModel,
+    ToAnnotate,
     print_metrics,
     print_noise_curve,
     read_curves,
@@ -117,7 +118,16 @@ def diagnose(cfg: DictConfig) -> float:
     shown += [BeliefPageModel(name, *run) for name, run in earlier]
     curves = read_curves(_training_log(checkpoint))
     write_belief_page(run_dir / "report.html", title, shown, split, pairs.references, curves)
-    write_annotation_page(run_dir / "annotate.html", title, beliefs, split, pairs.references)
+    asked = [
+        ToAnnotate(
+            belief.image_id,
+            belief.answer,
+            belief.question,
+            pairs.references.get((belief.image_id, belief.answer), [""])[0],
+        )
+        for belief in beliefs
+    ]
+    write_annotation_page(run_dir / "annotate.html", title, asked, split)
     table = pd.DataFrame([asdict(belief) for belief in beliefs[:_LOGGED_BELIEFS]])
     log_results(cfg, metrics, {"report": run_dir / "report.html", "beliefs_table": table})
     print_metrics(metrics, title=title, console=console)

@@ -12,6 +12,7 @@ from ivqa.data import VQADataset, VQASplit
 from ivqa.data.results import read_results, results_text
 from ivqa.experiment.artifacts import write_json, write_text
 from ivqa.experiment.checks import check_config
+from ivqa.experiment.human_study import compare_with_people
 from ivqa.experiment.logging import log_results
 from ivqa.experiment.training import build_callbacks, obtain_module, validate
 from ivqa.experiment.vqa_benchmark import answer_all, score_answers
@@ -28,6 +29,9 @@ def evaluate(cfg: DictConfig) -> float:
     """
     if cfg.resume is not None:
         raise ValueError("resume= goes on with a training run; evaluate.py starts afresh")
+    if cfg.human is not None:
+        check_config(cfg)
+        return compare_with_people(cfg)
     if cfg.predictions is not None:
         return score_predictions(cfg)
     other = other_questions(cfg)

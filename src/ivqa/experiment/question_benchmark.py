@@ -19,6 +19,8 @@ from ivqa.metrics import caption_metrics, oracle_consistency, question_diversity
 from ivqa.report import (
     ContactSheetItem,
     GeneratedQuestion,
+    ToAnnotate,
+    write_annotation_page,
     write_contact_sheet,
     write_contact_sheet_png,
 )
@@ -55,7 +57,8 @@ class QuestionBenchmark:
         title: str,
         console: Console,
     ) -> dict[str, float]:
-        """The benchmark's metrics; writes questions.jsonl and, with images, a contact sheet.
+        """The benchmark's metrics; writes questions.jsonl and, with images, a contact sheet
+        and annotate.html for people to score the best questions.
 
         Metrics: the seven linguistic ones against the pair's own question; unique_of_20,
         unique_of_100, novel, distinct_1, distinct_2 of the samples; and where the data have an
@@ -90,6 +93,11 @@ class QuestionBenchmark:
             page = run_dir / "questions.html"
             write_contact_sheet(page, shown, "Questions that an answer fits", subtitle, summary)
             write_contact_sheet_png(run_dir / "questions.png", shown[:12])
+            asked = [
+                ToAnnotate(int(image_id), item.answer, item.best.text, item.reference)
+                for image_id, item in zip(split.image_ids, items, strict=True)
+            ]
+            write_annotation_page(run_dir / "annotate.html", title, asked, split)
             console.print(f"look at {page}", soft_wrap=True)
         return metrics
 

@@ -2,6 +2,7 @@
 
 from ivqa.report.belief_page import (
     BeliefPageModel,
+    ToAnnotate,
     read_curves,
     write_annotation_page,
     write_belief_page,
@@ -19,6 +20,7 @@ __all__ = [
     "BeliefPageModel",
     "ContactSheetItem",
     "GeneratedQuestion",
+    "ToAnnotate",
     "markdown_table",
     "print_metrics",
     "print_noise_curve",

@@ -99,34 +99,36 @@ def write_belief_page(
     write_page(path, page.encode())
 
 
+@dataclass(frozen=True)
+class ToAnnotate:
+    """A question that people are to judge; reference: the data set's own one, if it has one."""
+
+    image_id: int
+    answer: str
+    question: str
+    reference: str = ""
+
+
 def write_annotation_page(
-    path: Path,
-    title: str,
-    beliefs: Sequence[Belief],
-    split: VQASplit,
-    references: Mapping[tuple[int, str], Sequence[str]],
-    seed: int = 0,
+    path: Path, title: str, asked: Sequence[ToAnnotate], split: VQASplit, seed: int = 0
 ) -> None:
     """Writes the questionnaire: relevant? same fact as the reference? correct? and a score 0-4.
 
-    500 beliefs drawn at random; answers stay in the browser until they are exported as JSON.
+    500 questions drawn at random; answers stay in the browser until they are exported as JSON.
     """
-    chosen = random.Random(seed).sample(list(beliefs), min(len(beliefs), _TO_ANNOTATE))
+    chosen = random.Random(seed).sample(list(asked), min(len(asked), _TO_ANNOTATE))
     items = [
         {
-            "image": belief.image_id,
-            "answer": belief.answer,
-            "question": belief.question,
-            "reference": (list(references.get((belief.image_id, belief.answer), ())) or [""])[0],
+            "image": item.image_id,
+            "answer": item.answer,
+            "question": item.question,
+            "reference": item.reference,
         }
-        for belief in chosen
+        for item in chosen
     ]
-    images = {belief.image_id: _picture(split, belief.image_id) for belief in chosen}
-    page = (
-        _environment()
-        .get_template("annotate.html.j2")
-        .render(title=title, data=_script_json({"images": images, "items": items}))
-    )
+    images = {item.image_id: _picture(split, item.image_id) for item in chosen}
+    template = _environment().get_template("annotate.html.j2")
+    page = template.render(title=title, data=_script_json({"images": images, "items": items}))
     write_page(path, page.encode())
 
 

@@ -1,0 +1,106 @@
+"""The pages about beliefs, opened and used in headless Chromium."""
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ivqa.data import VQASplit
+from ivqa.diagnosis import Belief
+from ivqa.report import BeliefPageModel, ToAnnotate, write_annotation_page, write_belief_page
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
+
+SPLIT = VQASplit("val", np.array([1]), np.array([7]), ["Is it red?"], [["yes"]], ["yes"],
+                 ["yes/no"], ["is it"])  # fmt: skip
+HOSTILE = "Is </script><script>document.title=1</script> there?"
+
+
+def _belief(question: str, answer: str, kind: str, phi: float) -> Belief:
+    return Belief(7, answer, question, phi, -3.0, 0.9, "rl", kind, "oracle")  # type: ignore[arg-type]
+
+
+def _after(page: Path, script: str) -> dict[str, object]:
+    """What `script` returns after the page has loaded, run inside it."""
+    text = page.read_text().replace(
+        "</html>",
+        f"<script>document.title = JSON.stringify((() => {{{script}}})())</script></html>",
+    )
+    page.write_text(text)
+    command = [str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"]
+    dom = subprocess.run(
+        [*command, "--virtual-time-budget=2000", page.as_uri()],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    ).stdout
+    found = re.search(r"<title>(.*?)</title>", dom, re.DOTALL)
+    assert found is not None
+    return json.loads(found[1].replace("&amp;", "&").replace("&lt;", "<").replace("&gt;", ">"))
+
+
+def test_the_gallery_shows_filters_and_searches(tmp_path: Path) -> None:
+    beliefs = [
+        _belief("Is it red?", "yes", "rephrase", 0.9),
+        _belief(HOSTILE, "yes", "irrelevant", 0.8),
+        *[_belief(f"Is it number {n}?", "no", "adversarial", 0.5) for n in range(20)],
+    ]
+    models = [BeliefPageModel("one", beliefs, {"beliefs/count": 22.0}),
+              BeliefPageModel("two", beliefs[:1], {"beliefs/count": 1.0})]  # fmt: skip
+    page = tmp_path / "report.html"
+    write_belief_page(page, "Beliefs", models, SPLIT, {(7, "yes"): ["Is it red?"]}, {})
+    seen = _after(
+        page,
+        """
+        const shown = () => document.getElementById("shown").textContent;
+        const all = shown(), hidden = document.querySelectorAll("li[hidden]").length;
+        document.querySelector(".more").click();
+        const after = document.querySelectorAll("li[hidden]").length;
+        const hostile = [...document.querySelectorAll("li span")].map(e => e.textContent)[1];
+        document.querySelector("[data-type=irrelevant]").click(); const irrelevant = shown();
+        document.querySelector("[data-type='']").click();
+        document.querySelector("[data-name=two]").click(); const two = shown();
+        document.querySelector("[data-name='']").click();
+        const box = document.getElementById("search"); box.value = "number 3";
+        box.dispatchEvent(new Event("input")); const search = shown();
+        return { all, hidden, after, hostile, irrelevant, two, search };
+        """,
+    )
+    assert seen == {
+        "all": "23 beliefs about 2 pairs",
+        "hidden": 5,
+        "after": 0,
+        "hostile": HOSTILE,
+        "irrelevant": "1 beliefs about 1 pairs",
+        "two": "1 beliefs about 1 pairs",
+        "search": "1 beliefs about 1 pairs",
+    }
+
+
+def test_people_answer_by_keyboard(tmp_path: Path) -> None:
+    page = tmp_path / "annotate.html"
+    asked = [ToAnnotate(7, "yes", f"Is it {color}?", "Is it red?") for color in ("red", "blue")]
+    write_annotation_page(page, "Judge", asked, SPLIT)
+    seen = _after(
+        page,
+        """
+        const press = key => dispatchEvent(new KeyboardEvent("keydown", { key }));
+        for (const key of ["4", "a", "f", "g"]) press(key);
+        press("ArrowRight"); press("s");
+        const stored = JSON.parse(localStorage.getItem(store));
+        const disabled = document.querySelectorAll("fieldset[disabled]").length;
+        return { stored, disabled, count: document.getElementById("count").textContent };
+        """,
+    )
+    assert seen["stored"] == {
+        "0": {"score": 4, "relevant": 1, "same_fact": 0, "correct": 1},
+        "1": {"relevant": 0},
+    }
+    assert seen["disabled"] == 2
+    assert seen["count"] == "2 of 2, 2 judged"
