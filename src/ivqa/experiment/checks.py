@@ -14,7 +14,7 @@ from hydra.errors import ConfigCompositionException, HydraException
 from hydra.types import RunMode
 from hydra.utils import get_object
 from omegaconf import DictConfig, ListConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf.errors import InterpolationResolutionError, OmegaConfBaseException
 
 # Words of Hydra's `instantiate`, valid beside every _target_.
 _INSTANTIATE_WORDS = {"_target_", "_partial_", "_convert_", "_recursive_", "_args_"}
@@ -59,7 +59,14 @@ def check_config(cfg: DictConfig) -> None:
 
     Raises ValueError that lists all faults.
     """
-    faults = [f"{key} must be set" for key in sorted(OmegaConf.missing_keys(cfg))]
+    try:
+        faults = [f"{key} must be set" for key in sorted(OmegaConf.missing_keys(cfg))]
+    except InterpolationResolutionError as error:  # of a whole node: nothing else can be checked
+        reason = str(error).splitlines()[0]
+        raise ValueError(
+            f"configuration: {error.full_key} does not resolve ({reason}); choose a file of that "
+            "group, such as vqa=mlb"
+        ) from error
     reference = _same_choices()
     for node, path in _nodes(cfg):
         faults += _unresolvable(node, path)
@@ -68,10 +75,9 @@ def check_config(cfg: DictConfig) -> None:
         elif reference is not None:
             known = OmegaConf.select(reference, path) if path else reference
             if isinstance(known, DictConfig) and known:
+                names = [str(name) for name in known]  # `in` would not find a key that is ???
                 faults += [
-                    _unknown(_join(path, str(key)), [str(name) for name in known])
-                    for key in node
-                    if key not in known
+                    _unknown(_join(path, str(key)), names) for key in node if str(key) not in names
                 ]
     if faults:
         raise ValueError("configuration: " + "; ".join(faults))

@@ -88,11 +88,20 @@ class Workbench:
         return {name: sizes[name] for name in self.cfg.model.image_features}
 
     def for_model(self, model: DictConfig, ckpt: str) -> "Workbench":
-        """The same data and features for another model, such as a part of this one."""
+        """The same data and features for another model, such as a part of this one.
+
+        It trains as its own configuration says: overrides of how long this one trains, and in
+        what batches, are not meant for it.
+        """
         cfg = self.cfg.copy()
         with open_dict(cfg):
             cfg.model = plain(model)
             cfg.ckpt = ckpt
+            cfg.batch_size = cfg.model.batch_size
+            cfg.trainer.max_epochs = cfg.model.epochs
+            cfg.trainer.gradient_clip_val = cfg.model.gradient_clip
+            cfg.trainer.limit_train_batches = cfg.model.get("epoch_steps", 1.0)
+            cfg.trainer.limit_val_batches = cfg.model.get("val_batches", 1.0)
         return replace(self, cfg=cfg)
 
     def datamodule(self, vocabularies: Vocabularies, module: nn.Module) -> VQADataModule:
