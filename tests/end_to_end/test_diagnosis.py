@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from ivqa.data import VQADataset
+from ivqa.data.results import results_text
 from ivqa.diagnosis import Belief, read_beliefs
 from ivqa.diagnosis.challenge import write_challenge
 
@@ -172,6 +173,34 @@ def test_noise_curves_beside_any_models_metrics(run: Run, tiny_root: Path, tmp_p
         assert metrics["robustness/partition_0/accuracy"] == pytest.approx(metrics["vqa/accuracy"])
         assert metrics["robustness/r_score_low"] <= metrics["robustness/r_score"]
         assert (tmp_path / noise / "robustness.png").stat().st_size > 1000
+
+
+def test_an_outside_system_is_noise_tested_by_files_alone(
+    run: Run, tiny_root: Path, tmp_path: Path
+) -> None:
+    data = ["data=vqa_json", f"data.root={tiny_root}"]
+    noisy = tmp_path / "noisy"
+    status, printed = run("evaluate", *data, "write_noisy_questions=true", f"output_dir={noisy}")
+    assert status == 0, printed
+    files = sorted(noisy.glob("questions_val_level_*.json"))
+    assert len(files) == 8
+    clean, first = (json.loads(file.read_text())["questions"] for file in files[:2])
+    for one, other in zip(clean, first, strict=True):
+        assert one["question_id"] == other["question_id"]
+        assert other["question"].startswith(one["question"] + " ")
+    # A system that is right on clean questions and says nothing else but yes under noise.
+    split = VQADataset(tiny_root, test=None).split("val")
+    results = [split.main_answers, ["yes"] * len(split)]
+    names = []
+    for level, answers in enumerate(results):
+        names.append(tmp_path / f"level_{level}.json")
+        names[-1].write_text(results_text(split, answers))
+    listed = f"predictions=[{names[0]},{names[1]}]"
+    status, printed = run("evaluate", *data, listed, f"output_dir={tmp_path / 'scored'}")
+    assert status == 0, printed
+    metrics = metrics_of(tmp_path / "scored")
+    assert metrics["robustness/partition_0/accuracy"] == metrics["vqa/accuracy"] > 0.8
+    assert metrics["robustness/r_score"] == 0
 
 
 @pytest.mark.parametrize(

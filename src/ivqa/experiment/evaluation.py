@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytorch_lightning as pl
 from hydra.core.hydra_config import HydraConfig
 from hydra.utils import instantiate
@@ -17,8 +18,9 @@ from ivqa.experiment.logging import log_results
 from ivqa.experiment.training import build_callbacks, obtain_module, validate
 from ivqa.experiment.vqa_benchmark import answer_all, score_answers
 from ivqa.experiment.workbench import open_workbench
+from ivqa.metrics import vqa_accuracies
 from ivqa.report import print_metrics, print_noise_curve, write_noise_curve
-from ivqa.robustness import RobustnessCallback
+from ivqa.robustness import NoiseCurve, RobustnessCallback
 
 
 def evaluate(cfg: DictConfig) -> float:
@@ -32,6 +34,8 @@ def evaluate(cfg: DictConfig) -> float:
     if cfg.human is not None:
         check_config(cfg)
         return compare_with_people(cfg)
+    if cfg.write_noisy_questions:
+        return write_noisy_questions(cfg)
     if cfg.predictions is not None:
         return score_predictions(cfg)
     other = other_questions(cfg)
@@ -90,17 +94,60 @@ def other_questions(cfg: DictConfig) -> VQASplit | None:
 
 
 def score_predictions(cfg: DictConfig) -> float:
-    """Scores the result file cfg.predictions of any VQA system; returns its accuracy."""
+    """Scores the result file cfg.predictions of any VQA system; returns its accuracy.
+
+    Of several files the first answers the clean questions, the others those of noise levels
+    1, 2, ...: they give the noise curve, and the R_score is returned.
+    """
     check_config(cfg)
     run_dir = Path(HydraConfig.get().runtime.output_dir)
     dataset = instantiate(cfg.data)
     split = dataset.split(cfg.split)
-    metrics = score_answers(split, read_results(Path(cfg.predictions), split))
+    several = not isinstance(cfg.predictions, str)
+    files = [Path(file) for file in cfg.predictions] if several else [Path(cfg.predictions)]
+    if not files:
+        raise ValueError("predictions=[] names no result file")
+    levels = [read_results(file, split) for file in files]
+    metrics = score_answers(split, levels[0])
+    if len(levels) > 1:
+        accuracies = np.stack([vqa_accuracies(level, split.answers) for level in levels]).astype(
+            float
+        )
+        curve = NoiseCurve(accuracies, split.answer_types)
+        metrics |= {f"robustness/{name}": value for name, value in curve.metrics().items()}
     run_dir.mkdir(parents=True, exist_ok=True)
     write_text(run_dir / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
     write_json(run_dir / "metrics.json", metrics)
     console = Console()
-    title = f"{Path(cfg.predictions).name} on {dataset.root.name}, split {split.name}"
+    title = f"{files[0].name} on {dataset.root.name}, split {split.name}"
     print_metrics(metrics, title=title, console=console)
+    if len(levels) > 1:
+        print_noise_curve(metrics, console=console)
+        write_noise_curve(run_dir / "robustness.png", {files[0].stem: metrics})
     console.print(f"run: {run_dir}", soft_wrap=True)
-    return metrics["vqa/accuracy"]
+    return metrics.get("robustness/r_score", metrics["vqa/accuracy"])
+
+
+def write_noisy_questions(cfg: DictConfig) -> float:
+    """Writes the questions of cfg.split at every level of cfg.noise, in the official format.
+
+    For systems that run elsewhere: questions_SPLIT_level_K.json in the run directory, with the
+    ids of the clean questions. Returns the number of levels.
+    """
+    check_config(cfg)
+    run_dir = Path(HydraConfig.get().runtime.output_dir)
+    dataset = instantiate(cfg.data)
+    split, training = dataset.split(cfg.split), dataset.split("train")
+    noise = instantiate(cfg.noise)
+    levels = [split.questions, *noise.disturbed(split.questions, training.questions)]
+    run_dir.mkdir(parents=True, exist_ok=True)
+    for level, questions in enumerate(levels):
+        records = [
+            {"image_id": image_id, "question_id": question_id, "question": question}
+            for image_id, question_id, question in zip(
+                split.image_ids.tolist(), split.question_ids.tolist(), questions, strict=True
+            )
+        ]
+        write_json(run_dir / f"questions_{split.name}_level_{level}.json", {"questions": records})
+    Console().print(f"run: {run_dir}", soft_wrap=True)
+    return float(len(levels) - 1)
