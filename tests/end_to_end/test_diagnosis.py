@@ -37,6 +37,7 @@ def test_a_model_is_diagnosed_and_the_diagnosis_resumes(
     expected = "count unique_per_pair mean_score oracle_cider oracle_bleu4 contradictions"
     assert {f"beliefs/{name}" for name in expected.split()} <= set(metrics)
     assert {"vqa/accuracy", "robustness/r_score", "robustness/partition_7/accuracy"} <= set(metrics)
+    assert {"rl/legal", "rl/understood", "supervised/understood"} <= set(metrics)
     assert all(isinstance(value, float | int) for value in metrics.values())
     beliefs = read_beliefs(first / "beliefs.jsonl")
     assert len(beliefs) == metrics["beliefs/count"] > 0

@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.progress import track
 
 from ivqa.data import VQADataModule, VQASplit
+from ivqa.data.scenes import Oracle
 from ivqa.diagnosis import (
     Belief,
     BeliefSearch,
@@ -84,9 +85,9 @@ def diagnose(cfg: DictConfig) -> float:
 
     file = run_dir / "beliefs.jsonl"
     statistics = CiderStatistics.of([[text] for text in split.questions])
-    metrics = _search(cfg, module, datamodule, pairs, statistics, file, console)
-    beliefs = read_beliefs(file)
     oracle = bench.dataset.oracle(cfg.split)
+    metrics = _search(cfg, module, datamodule, pairs, statistics, oracle, file, console)
+    beliefs = read_beliefs(file)
     guessed = typed_by_proxy(beliefs, split, pairs.references)
     if oracle is None:
         beliefs = guessed
@@ -179,6 +180,7 @@ def _search(
     datamodule: VQADataModule,
     pairs: _Pairs,
     statistics: CiderStatistics,
+    oracle: Oracle | None,
     file: Path,
     console: Console,
 ) -> dict[str, float]:
@@ -219,7 +221,7 @@ def _search(
             state["bytes"] = stream.tell()
         state["pairs"] = min(start + _PAIRS_AT_ONCE, len(pairs))
         keys = list(zip(pairs.images[chosen], answers, strict=True))
-        state["figures"].append(_figures(found, keys, pairs.references, statistics))
+        state["figures"].append(_figures(found, keys, pairs.references, statistics, oracle))
         write_json(progress, state)
     return _totals(state["figures"], statistics)
 
@@ -246,11 +248,16 @@ def _figures(
     keys: Sequence[tuple[int, str]],
     references: dict[tuple[int, str], list[str]],
     statistics: CiderStatistics,
+    oracle: Oracle | None,
 ) -> dict[str, Any]:
     """Sums over the pairs of one chunk, by generator; `_totals` makes means of them."""
     candidates = found.candidates
     beliefs = torch.zeros(len(candidates), dtype=torch.bool)
     beliefs[found.kept] = True
+    texts = candidates.questions.text
+    images = [keys[pair][0] for pair in candidates.pairs]
+    judged = [] if oracle is None else oracle.judge_many(images, texts)
+    understood = torch.tensor([judgement.understood for judgement in judged])
     known = [at for at, key in enumerate(keys) if key in references]
     figures: dict[str, Any] = {}
     for name, index in {**found.samples, "beliefs": None}.items():
@@ -263,9 +270,11 @@ def _figures(
             "phi": float(candidates.phi[rows if index is None else index].sum()),
             "legal": int(found.legal[rows if index is None else index].sum()),
         }
+        if oracle is not None:
+            sums["understood"] = int(understood[rows if index is None else index].sum())
         asked: list[list[str]] = [[] for _ in keys]
         for row in rows.tolist():
-            asked[candidates.pairs[row]].append(candidates.questions.text[row])
+            asked[candidates.pairs[row]].append(texts[row])
         matched = best_matches(
             [asked[at] for at in known], [references[keys[at]] for at in known], statistics
         )
@@ -289,6 +298,8 @@ def _totals(chunks: Sequence[dict[str, Any]], statistics: CiderStatistics) -> di
             found["unique_per_pair"] = sums["unique"] / sums["pairs"]
             found["mean_score"] = sums["phi"] / sums["samples"]
             found["legal"] = sums["legal"] / sums["samples"]
+            if "understood" in sums:
+                found["understood"] = sums["understood"] / sums["samples"]
         if matched:
             hypotheses, own = [pair[0] for pair in matched], [[pair[1]] for pair in matched]
             found["oracle_cider"] = cider(hypotheses, own, statistics)
