@@ -63,6 +63,24 @@ def test_lasso_puts_close_questions_before_far_ones() -> None:
     assert all({"is", "car"} & set(tokenise(text)) for text in first)
 
 
+@pytest.mark.parametrize(("lam", "short"), [(1e-6, 0.0), (0.6, 0.5)])
+def test_the_noise_tells_how_exact_its_rankings_are(
+    lam: float, short: float, tmp_path: Path
+) -> None:
+    ranker = LassoQuestionRanker(TfidfEncoder(size=24, min_count=1), lam=lam)
+    questions = ["Is the pink car big?", "How many red and blue cats or dogs are there?"]
+    noise = BasicQuestionNoise(ranker, levels=2, a_level=2, cache=str(tmp_path))
+    pool, exclude = [*POOL], duplicates_of(questions, POOL)
+    ranking = ranker.rank(questions, pool, 4, exclude)
+    figures = noise.figures(questions, POOL)
+    assert figures == {"gap": ranking.gap.max(), "short_rankings": short}
+    assert 0 < figures["gap"] < 1e-6
+    # A later process finds the certificate with the ranking.
+    assert BasicQuestionNoise(ranker, 2, 2, str(tmp_path)).figures(questions, POOL) == figures
+    unsolved = BasicQuestionNoise(RandomRanker(), levels=2, a_level=2)
+    assert unsolved.figures(questions, POOL) == {"short_rankings": 1.0}
+
+
 def test_rankings_are_kept_by_content(tmp_path: Path) -> None:
     class Counting:
         calls = 0

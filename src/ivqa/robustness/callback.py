@@ -10,7 +10,7 @@ from rich.progress import track
 from ivqa.data import VQADataModule
 from ivqa.metrics import vqa_accuracies
 from ivqa.robustness.curve import NoiseCurve
-from ivqa.robustness.noise import Noise
+from ivqa.robustness.noise import Certified, Noise
 from ivqa.text.tokens import tokenise
 from ivqa.vqa import Answerer
 
@@ -77,14 +77,17 @@ class RobustnessCallback(pl.Callback):
             for q in track(levels, description="noisy questions", transient=True)
         ]
         self.levels = levels
+        self.certificate = (
+            self.noise.figures(clean, training) if isinstance(self.noise, Certified) else {}
+        )
         return NoiseCurve(np.stack(accuracies), [split.answer_types[row] for row in rows])
 
     def metrics(
         self, answerer: Answerer, datamodule: VQADataModule, stage: str
     ) -> dict[str, float]:
-        """robustness/...: the figures of `NoiseCurve.metrics`, and the share of cut questions."""
+        """robustness/...: figures of the curve and of the noise, and the share of cut questions."""
         curve = self.measure(answerer, datamodule, stage)
-        figures = curve.metrics(self.resamples, self.seed)
+        figures = {**curve.metrics(self.resamples, self.seed), **self.certificate}
         if (limit := getattr(answerer, "max_question_length", None)) is not None:
             lengths = [len(tokenise(text)) for text in self.levels[1]]
             figures["truncated"] = float(np.mean(np.array(lengths) > limit))

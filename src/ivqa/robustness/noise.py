@@ -3,10 +3,11 @@ conf/noise.
 """
 
 import hashlib
+import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -25,19 +26,30 @@ class Noise(Protocol):
         """The N questions at each level 1..levels; training: questions that may be used for it."""
 
 
+@runtime_checkable
+class Certified(Protocol):
+    """Noise that can say how exactly it was computed."""
+
+    def figures(self, questions: Sequence[str], training: Sequence[str]) -> dict[str, float]:
+        """Figures about the noise that `disturbed` gives for the same arguments, by name."""
+
+
 @dataclass(frozen=True)
 class BasicQuestionNoise:
     """A question followed by basic questions: the further down the ranking, the more noise [ROB 4].
 
     ranker: of the unique training questions, a question's own duplicates excluded. levels:
     partitions. a_level: basic questions of a partition. cache: a folder for rankings, by content;
-    None ranks every time.
+    None keeps them in memory only.
     """
 
     ranker: QuestionRanker
     levels: int = 7
     a_level: int = 3
     cache: str | None = None
+    _rankings: dict[str, Ranking] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def disturbed(self, questions: Sequence[str], training: Sequence[str]) -> list[list[str]]:
         """Plain concatenation of each question and its partition."""
@@ -52,29 +64,31 @@ class BasicQuestionNoise:
             noisy.append([f"{question} {added[rows[question]]}" for question in questions])
         return noisy
 
+    def figures(self, questions: Sequence[str], training: Sequence[str]) -> dict[str, float]:
+        """The certificate of the rankings.
+
+        gap: the largest relative duality gap over the whole pool; left out by rankers that solve
+        nothing. short_rankings: share of the distinct questions with fewer scores over 0 than
+        basic questions are used; there the ranking goes on by correlation with the residual.
+        """
+        ranking = self._ranking(list(dict.fromkeys(questions)), unique_questions(training))
+        short = float((ranking.support < self.levels * self.a_level).mean())
+        figures = {"gap": float(ranking.gap.max())} if ranking.gap.any() else {}
+        return {**figures, "short_rankings": short}
+
     def _ranking(self, questions: list[str], pool: list[str]) -> Ranking:
         number = self.levels * self.a_level
-        if self.cache is None:
-            return self.ranker.rank(questions, pool, number, duplicates_of(questions, pool))
         content = "\0".join([repr(self.ranker_settings()), str(number), *questions, "", *pool])
         name = hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
-        file = Path(self.cache) / f"{name}.npz"
-        if file.is_file():
-            with np.load(file) as stored:
-                return Ranking(**{key: stored[key] for key in stored.files[:4]}, rounds=0)
-        ranking = self.ranker.rank(questions, pool, number, duplicates_of(questions, pool))
-        file.parent.mkdir(parents=True, exist_ok=True)
-        draft = file.with_name(f".{file.name}")
-        with draft.open("wb") as stream:
-            np.savez(
-                stream,
-                indices=ranking.indices,
-                scores=ranking.scores,
-                gap=ranking.gap,
-                support=ranking.support,
-            )
-        draft.replace(file)
-        return ranking
+        if name not in self._rankings:
+            file = None if self.cache is None else Path(self.cache) / f"{name}.npz"
+            found = None if file is None else _read(file)
+            if found is None:
+                found = self.ranker.rank(questions, pool, number, duplicates_of(questions, pool))
+                if file is not None:
+                    _write(file, found)
+            self._rankings[name] = found
+        return self._rankings[name]
 
     def ranker_settings(self) -> dict[str, object]:
         """What determines the ranker's output, by name: part of the key of the cache."""
@@ -115,3 +129,24 @@ class WordShuffling:
         for place, source in zip(places, np.roll(places, 1), strict=True):
             shuffled[place] = words[source]
         return detokenise(shuffled)
+
+
+def _read(file: Path) -> Ranking | None:
+    if not file.is_file():
+        return None
+    with np.load(file) as stored:
+        return Ranking(**{key: stored[key] for key in stored.files[:4]}, rounds=0)
+
+
+def _write(file: Path, ranking: Ranking) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    draft = file.with_name(f".{os.getpid()}.{file.name}")
+    with draft.open("wb") as stream:
+        np.savez(
+            stream,
+            indices=ranking.indices,
+            scores=ranking.scores,
+            gap=ranking.gap,
+            support=ranking.support,
+        )
+    draft.replace(file)
