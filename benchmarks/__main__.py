@@ -12,7 +12,7 @@ from rich.console import Console
 
 from ivqa.report.tables import markdown_table, print_table
 
-NAMES = ("input_pipeline", "decoding", "belief_search")
+NAMES = ("input_pipeline", "decoding", "belief_search", "text_metrics")
 RESULTS = Path(__file__).with_name("RESULTS.md")
 
 

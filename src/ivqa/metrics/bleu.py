@@ -7,7 +7,7 @@ import numpy as np
 from ivqa.metrics.ngrams import Corpus, NGramIndex, row_maximum
 
 # pycocoevalcap's guards against division by zero; part of the values it prints.
-_SMALL, _TINY = 1e-9, 1e-15
+SMALL, TINY = 1e-9, 1e-15
 
 
 def bleu(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> list[float]:
@@ -30,7 +30,7 @@ def bleu(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> list
         allowed = index.counts(corpus.references)
         guessed.resize(guessed.shape[0], allowed.shape[1])
         correct = guessed.minimum(row_maximum(allowed, corpus.owner, len(corpus.hypotheses))).sum()
-        product *= (correct + _TINY) / (guessed.sum() + _SMALL)
+        product *= (correct + TINY) / (guessed.sum() + SMALL)
         scores.append(float(product ** (1 / order) * penalty))
     return scores
 
@@ -48,5 +48,5 @@ def _lengths(corpus: Corpus) -> tuple[int, int]:
 
 
 def _brevity(length: int, closest: int) -> float:
-    ratio = (length + _TINY) / (closest + _SMALL)
+    ratio = (length + TINY) / (closest + SMALL)
     return 1.0 if ratio >= 1 else float(np.exp(1 - 1 / ratio))

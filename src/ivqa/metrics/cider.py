@@ -11,7 +11,7 @@ from scipy.sparse import csr_matrix, diags
 from ivqa.metrics.ngrams import Corpus, NGram, NGramIndex
 from ivqa.text.tokens import tokenise
 
-_SIGMA = 6.0
+SIGMA = 6.0
 FEWEST_PAIRS = 50
 
 
@@ -108,4 +108,4 @@ def _length_penalty(corpus: Corpus) -> np.ndarray:
     """exp(-difference^2 / 2 sigma^2); lengths are counted in bigrams there."""
     mine = np.array([max(len(words) - 1, 0) for words in corpus.hypotheses])[corpus.owner]
     theirs = np.array([max(len(words) - 1, 0) for words in corpus.references])
-    return np.exp(-((mine - theirs) ** 2) / (2 * _SIGMA**2))
+    return np.exp(-((mine - theirs) ** 2) / (2 * SIGMA**2))

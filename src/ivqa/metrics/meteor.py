@@ -35,7 +35,7 @@ def meteor_nltk(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) 
     Raises ValueError where the two sides do not match.
     """
     require_pairs(hypotheses, references)
-    synonyms = _synonyms()
+    source = _synonyms()
     scores: dict[tuple[str, ...], float] = {}  # generators repeat themselves
     total = 0.0
     for hypothesis, texts in zip(hypotheses, references, strict=True):
@@ -43,7 +43,7 @@ def meteor_nltk(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) 
         if key not in scores:
             words = [tokenise(text) for text in texts]
             scores[key] = meteor_score(
-                words, tokenise(hypothesis), stemmer=_STEMMER, wordnet=synonyms
+                words, tokenise(hypothesis), stemmer=_STEMMER, wordnet=source
             )
         total += scores[key]
     return total / len(hypotheses)
@@ -53,6 +53,21 @@ def meteor_stages() -> tuple[str, ...]:
     """The matching stages that run on this machine."""
     found = not isinstance(_synonyms(), _NoSynonyms)
     return ("exact", "stem", "synonym") if found else ("exact", "stem")
+
+
+def stem(word: str) -> str:
+    """What the stem stage compares words by."""
+    found: str = _STEMMER.stem(word)
+    return found
+
+
+def synonyms(word: str) -> set[str]:
+    """One-word lemmas of the word's synsets: what the synonym stage matches a stem with.
+
+    Empty where WordNet is absent.
+    """
+    lemmas = [lemma.name() for synset in _synonyms().synsets(word) for lemma in synset.lemmas()]
+    return {name for name in lemmas if "_" not in name}
 
 
 @cache

@@ -6,7 +6,7 @@ import numpy as np
 
 from ivqa.metrics.ngrams import Corpus
 
-_BETA = 1.2  # recall counts a little more than precision
+BETA = 1.2  # recall counts a little more than precision
 
 
 def rouge_l(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> float:
@@ -29,9 +29,9 @@ def rouge_l(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> f
     precision, recall = np.zeros(pairs), np.zeros(pairs)
     np.maximum.at(precision, corpus.owner, common / lengths[corpus.owner])
     np.maximum.at(recall, corpus.owner, common / reference)
-    weighted = recall + _BETA**2 * precision
+    weighted = recall + BETA**2 * precision
     score = np.divide(
-        (1 + _BETA**2) * precision * recall, weighted, out=np.zeros(pairs), where=weighted > 0
+        (1 + BETA**2) * precision * recall, weighted, out=np.zeros(pairs), where=weighted > 0
     )
     return float(score.mean())
 

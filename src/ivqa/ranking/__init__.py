@@ -9,14 +9,19 @@ from ivqa.ranking.question_rankers import (
     duplicates_of,
     unique_questions,
 )
+from ivqa.ranking.text_metrics import BleuRanker, CiderRanker, MeteorRanker, RougeLRanker
 
 __all__ = [
+    "BleuRanker",
+    "CiderRanker",
     "CosineRanker",
     "LassoQuestionRanker",
     "LassoRanker",
+    "MeteorRanker",
     "QuestionRanker",
     "RandomRanker",
     "Ranking",
+    "RougeLRanker",
     "duplicates_of",
     "unique_questions",
 ]

@@ -1,0 +1,75 @@
+"""CIDEr-D of main questions with every question of a pool."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_matrix, diags, hstack
+
+from ivqa.metrics.cider import SIGMA
+from ivqa.ranking.text_metrics.clipped_counts import ClippedCounts, ones
+from ivqa.ranking.text_metrics.ranker import TextMetricRanker
+
+# Sums of the same terms in another order differ by rounding; these digits make them equal again.
+_DECIMALS = 9
+
+
+@dataclass(frozen=True)
+class CiderRanker(TextMetricRanker):
+    """CIDEr-D, which the COCO evaluation calls CIDEr; document frequencies are the pool's."""
+
+    def scores(self, pool: Sequence[Sequence[str]]) -> "CiderScores":
+        """CIDEr-D in [0, 10] with each of the N questions of the pool."""
+        return CiderScores(pool)
+
+
+class CiderScores:
+    """CIDEr-D of hypotheses, the N questions of a pool, for references given later."""
+
+    def __init__(self, pool: Sequence[Sequence[str]]) -> None:
+        self.documents = max(len(pool), 1)
+        self.lengths = _lengths(pool)
+        self.counts = [ClippedCounts(pool, order) for order in range(1, 5)]
+        self.rarity = [self._rarity(own.counts) for own in self.counts]
+        blocks = [
+            _divided(ones(own.slots(own.counts)), _norms(own.counts, rarity))
+            for own, rarity in zip(self.counts, self.rarity, strict=True)
+        ]
+        self.pool = hstack(blocks, format="csr").T.tocsr()
+
+    def __call__(self, references: Sequence[Sequence[str]]) -> NDArray[np.float64]:
+        """Scores (B, N).
+
+        Of an n-gram with counts h, r and rarity w: min(h w, r w) r w = w^2 r sum_j [h, r >= j].
+        """
+        blocks = []
+        for own, rarity in zip(self.counts, self.rarity, strict=True):
+            counts = own.of(references)
+            unknown = np.full(counts.shape[1] - len(rarity), np.log(self.documents))
+            norms = _norms(counts, np.concatenate([rarity, unknown]))
+            blocks.append(_divided(own.slots(counts) @ diags(rarity[own.gram] ** 2), norms))
+        scores = (hstack(blocks, format="csr") @ self.pool).toarray()
+        difference = self.lengths - _lengths(references)[:, None]
+        scores *= 10 / 4 * np.exp(-(difference**2) / (2 * SIGMA**2))
+        return np.round(scores, _DECIMALS, out=scores)
+
+    def _rarity(self, counts: csr_matrix) -> NDArray[np.float64]:
+        """Inverse document frequencies: log(N / questions that have the n-gram)."""
+        frequency = np.bincount(counts.indices, minlength=counts.shape[1])
+        return np.log(self.documents) - np.log(frequency)
+
+
+def _norms(counts: csr_matrix, rarity: NDArray[np.float64]) -> NDArray[np.float64]:
+    weighted = counts @ diags(rarity)
+    return np.sqrt(np.asarray(weighted.multiply(weighted).sum(axis=1)).ravel())
+
+
+def _divided(matrix: csr_matrix, norms: NDArray[np.float64]) -> csr_matrix:
+    """Rows over their norms; a row of norm zero has no weight and stays away."""
+    return diags(np.divide(1, norms, out=np.zeros(len(norms)), where=norms > 0)) @ matrix
+
+
+def _lengths(questions: Sequence[Sequence[str]]) -> NDArray[np.int64]:
+    """Lengths in bigrams, as the COCO evaluation counts them."""
+    return np.array([max(len(words) - 1, 0) for words in questions], dtype=np.int64)

@@ -1,0 +1,107 @@
+"""METEOR of main questions with every question of a pool."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ivqa.metrics.meteor import meteor_stages, stem, synonyms
+from ivqa.ranking.text_metrics.ranker import TextMetricRanker
+from ivqa.ranking.text_metrics.word_columns import WordColumns, bit_counts
+
+_ALPHA, _BETA, _GAMMA = 0.9, 3, 0.5  # Lavie and Agarwal 2007, NLTK's defaults
+
+
+def _stages() -> str:
+    return "+".join(meteor_stages())
+
+
+@dataclass(frozen=True)
+class MeteorRanker(TextMetricRanker):
+    """METEOR as `ivqa.metrics.meteor_nltk` computes it, not METEOR 1.5 of the COCO evaluation.
+
+    stages: those that run on this machine, "exact+stem" or "exact+stem+synonym"; no choice, but
+    part of what a stored ranking depends on.
+    """
+
+    stages: str = field(init=False, default_factory=_stages)
+
+    def scores(self, pool: Sequence[Sequence[str]]) -> "MeteorScores":
+        """METEOR in [0, 1] with each of the N questions of the pool."""
+        return MeteorScores(pool)
+
+
+class MeteorScores:
+    """METEOR of hypotheses, the N questions of a pool, for references given later."""
+
+    def __init__(self, pool: Sequence[Sequence[str]]) -> None:
+        self.words = WordColumns(pool)
+        # For each stage: from a word of a reference to the words of the pool that it may match.
+        self.exact = _inverse(self.words.numbers, lambda word: [word])
+        self.stems = _inverse(self.words.numbers, lambda word: [stem(word)])
+        self.synonyms = _inverse(self.words.numbers, lambda word: synonyms(stem(word)))
+
+    def __call__(self, references: Sequence[Sequence[str]]) -> NDArray[np.float64]:
+        """Scores (B, N)."""
+        scores = np.empty((len(references), len(self.words)))
+        for row, reference in enumerate(references):
+            scores[row] = self.words.in_pool_order(self._score(reference))
+        return scores
+
+    def _score(self, reference: Sequence[str]) -> NDArray[np.float64]:
+        matched, chunks = self._alignment(reference)
+        score = np.zeros(len(matched))
+        some = np.flatnonzero(matched)
+        matched, chunks = matched[some], chunks[some]
+        precision, recall = matched / self.words.lengths[some], matched / max(len(reference), 1)
+        mean = precision * recall / (_ALPHA * precision + (1 - _ALPHA) * recall)
+        score[some] = (1 - _GAMMA * (chunks / matched) ** _BETA) * mean
+        return score
+
+    def _alignment(self, reference: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Matched words and chunks, two (N,).
+
+        As NLTK aligns: stage by stage, from the last word of the hypothesis to its first, each
+        takes the last free word of the reference that it matches.
+        """
+        stems = [stem(word) for word in reference]  # NLTK looks up synonyms of stems, too
+        stages = [
+            self.words.masks(reference, self.exact),
+            self.words.masks(stems, self.stems),
+            self.words.masks(stems, self.synonyms),
+        ]
+        used = np.zeros(len(self.words), dtype=stages[0].dtype)
+        partners = [np.zeros(len(column), used.dtype) for column in self.words.columns]
+        for masks in stages:
+            for partner, column in zip(partners, self.words.columns, strict=True):
+                wanted = masks[column]
+                rows = np.flatnonzero(wanted)  # few: most words match nothing
+                rows = rows[partner[rows] == 0]
+                free = wanted[rows] & ~used[rows]
+                last = free & -free  # the lowest bit is the last place
+                partner[rows] = last
+                used[rows] |= last
+        matched = bit_counts(used)
+        return matched, matched - self._joints(partners)
+
+    def _joints(self, partners: Sequence[NDArray[Any]]) -> NDArray[np.int64]:
+        """How often neighbours in the hypothesis match neighbours in the reference, (N,)."""
+        joints = np.zeros(len(self.words), dtype=np.int64)
+        for after, before in pairwise(partners):
+            follows = after[: len(before)]
+            joints[: len(before)] += (follows != 0) & (follows == before >> 1)
+        return joints
+
+
+def _inverse(
+    numbers: Mapping[str, int], keys: Callable[[str], Iterable[str]]
+) -> Mapping[str, list[int]]:
+    inverse: defaultdict[str, list[int]] = defaultdict(list)
+    for word, number in numbers.items():
+        for key in keys(word):
+            inverse[key].append(number)
+    return dict(inverse)

@@ -1,0 +1,65 @@
+"""Words of a pool by place, and words of one main question as bits: for metrics of word order."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class WordColumns:
+    """Words of N questions by their place from the end, the longest question first.
+
+    numbers: of the words. columns: for each place t an array (questions of more than t words,) of
+    word numbers; question n is row n of each column that is long enough. lengths: (N,) in that
+    order.
+    """
+
+    def __init__(self, pool: Sequence[Sequence[str]]) -> None:
+        self.numbers: dict[str, int] = {}
+        numbers = self.numbers
+        flat = np.array(
+            [numbers.setdefault(word, len(numbers)) for words in pool for word in words],
+            dtype=np.intp,
+        )
+        lengths = np.array([len(words) for words in pool], dtype=np.int64)
+        self.order = np.argsort(-lengths, kind="stable")
+        self.lengths = lengths[self.order]
+        last = np.cumsum(lengths)[self.order] - 1
+        self.columns = [
+            flat[last[: int((lengths > place).sum())] - place]
+            for place in range(int(lengths.max(initial=0)))
+        ]
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def masks(self, words: Sequence[str], matches: Mapping[str, Iterable[int]]) -> NDArray[Any]:
+        """(word numbers,) bits: the places of `words` that each word of the pool matches.
+
+        Bit t is the word at place t from the end. matches: for a word of the main question the
+        numbers of the pool's words that match it.
+        """
+        masks = np.zeros(len(self.numbers), dtype=bit_type(len(words)))
+        for place, word in enumerate(reversed(words)):
+            masks[list(matches.get(word, ()))] |= 1 << place
+        return masks
+
+    def in_pool_order(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Values (N,) in the order of the pool instead of the order here."""
+        ordered = np.empty_like(values)
+        ordered[self.order] = values
+        return ordered
+
+
+def bit_type(length: int) -> np.dtype[Any]:
+    """The smallest type of `length` bits; beyond 64 Python's integers, which are slow but exact."""
+    for kind in (np.uint8, np.uint16, np.uint32, np.uint64):
+        if length <= np.iinfo(kind).bits:
+            return np.dtype(kind)
+    return np.dtype(object)
+
+
+def bit_counts(bits: NDArray[Any]) -> NDArray[np.int64]:
+    """How many bits are set in each element."""
+    return np.bitwise_count(bits).astype(np.int64)
