@@ -4,8 +4,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ivqa.data.datamodule import ImageFeatures, VQADataModule, build_vocabularies
+    from ivqa.data.datamodule import VQADataModule, build_vocabularies
     from ivqa.data.dataset import ScenesDataset, VQADataset, official_vqa
+    from ivqa.data.encoded_split import ImageFeatures
     from ivqa.data.images import ImageFiles
     from ivqa.data.validation import DataError
     from ivqa.data.vqa_json import VQASplit
@@ -24,7 +25,7 @@ __all__ = [
 
 _HOME = {
     "DataError": "validation",
-    "ImageFeatures": "datamodule",
+    "ImageFeatures": "encoded_split",
     "ImageFiles": "images",
     "ScenesDataset": "dataset",
     "VQADataModule": "datamodule",

@@ -1,5 +1,6 @@
 """What data hands to models: typed batches of images, questions and answers."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -16,6 +17,22 @@ class PixelSource(Protocol):
 
     def open(self, image_id: int) -> Image.Image:
         """The image in RGB. Raises ValueError naming the file where it is missing or no image."""
+
+
+Disturb = Callable[[Image.Image, int], Image.Image]
+"""Changes an RGB image, given its data-set id too."""
+
+
+@dataclass(frozen=True)
+class DisturbedImages:
+    """The images of another source, each changed as it is opened; satisfies PixelSource."""
+
+    source: PixelSource
+    disturb: Disturb
+
+    def open(self, image_id: int) -> Image.Image:
+        """The changed image in RGB. Raises ValueError as the source does."""
+        return self.disturb(self.source.open(image_id), image_id)
 
 
 @dataclass(frozen=True)

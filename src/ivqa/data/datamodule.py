@@ -2,39 +2,22 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytorch_lightning as pl
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
-from torch.utils.data import Dataset
 
-from ivqa.data.batch import ANSWER_TYPES, ImageBatch, VQABatch
+from ivqa.data.augmentation import AugmentedBatches, AugmentedSplit, QuestionAugmentation
+from ivqa.data.batch import ANSWER_TYPES, Disturb, DisturbedImages, ImageBatch, VQABatch
 from ivqa.data.dataset import VQADataset
+from ivqa.data.encoded_split import EncodedSplit, ImageFeatures
 from ivqa.data.loading import BatchLoader, OrderedBatches, Rows, ShuffledBatches, with_source
 from ivqa.data.vqa_json import VQASplit
-from ivqa.text.answers import AnswerVocabulary, SoftTargets
-from ivqa.text.vocabulary import Tokens, Vocabulary
-
-
-class ImageFeatures(Protocol):
-    """Image features of whole splits, addressed by row; `ivqa.features` provides them.
-
-    sizes: last dimension of each feature by name ("grid", "pooled", "concepts").
-    """
-
-    sizes: dict[str, int]
-
-    def rows(self, split: str, image_ids: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Row numbers of `image_ids` in `split`. Raises ValueError for an unknown image."""
-
-    def gather(
-        self, split: str, rows: NDArray[np.int64], names: Sequence[str]
-    ) -> dict[str, Tensor]:
-        """float32 features (M, ...) of the given rows, by name."""
+from ivqa.text.answers import AnswerVocabulary
+from ivqa.text.vocabulary import Vocabulary
 
 
 def build_vocabularies(train: VQASplit, min_count: int = 1) -> tuple[Vocabulary, Vocabulary]:
@@ -45,54 +28,6 @@ def build_vocabularies(train: VQASplit, min_count: int = 1) -> tuple[Vocabulary,
     """
     questions = Vocabulary.build(train.questions, min_count=min_count)
     return questions, Vocabulary.build(train.require_answers().main_answers)
-
-
-@dataclass(frozen=True, eq=False)
-class EncodedSplit(Dataset[VQABatch]):
-    """A split as arrays: rows in, batch out, without a loop over samples.
-
-    question, answer: N texts as words. answer_type: (N,) int64, -1 unknown. target: (N,) int64,
-    -1 outside the answer vocabulary. layout: (N, T) or None. feature_rows: (N,) rows of `features`.
-    """
-
-    split: VQASplit
-    question: Tokens
-    answer: Tokens
-    answer_type: Tensor
-    target: Tensor
-    soft_targets: SoftTargets | None
-    layout: Tensor | None
-    features: ImageFeatures | None
-    feature_names: tuple[str, ...]
-    feature_rows: NDArray[np.int64]
-
-    def __getitem__(self, rows: Rows) -> VQABatch:
-        """The batch of `rows` (B,), in that order; images that repeat are gathered once."""
-        index = torch.from_numpy(np.asarray(rows, dtype=np.int64))
-        soft = self.soft_targets
-        return VQABatch(
-            rows=index,
-            images=self._images(rows),
-            question=_trimmed(self.question, index),
-            answer=_trimmed(self.answer, index),
-            answer_type=self.answer_type[index],
-            target=self.target[index],
-            soft_targets=None if soft is None else soft.dense(rows),
-            layout=None if self.layout is None else self.layout[index],
-        )
-
-    def __len__(self) -> int:
-        return len(self.split)
-
-    def _images(self, rows: Rows) -> ImageBatch:
-        ids, first, index = np.unique(
-            self.split.image_ids[rows], return_index=True, return_inverse=True
-        )
-        gathered: dict[str, Any] = {}
-        if self.features is not None and self.feature_names:
-            wanted = self.feature_rows[rows[first]]
-            gathered = self.features.gather(self.split.name, wanted, self.feature_names)
-        return ImageBatch(ids=torch.from_numpy(ids), index=torch.from_numpy(index), **gathered)
 
 
 class VQADataModule(pl.LightningDataModule):
@@ -110,6 +45,7 @@ class VQADataModule(pl.LightningDataModule):
     drop_unknown_answers: train only on questions whose main answer is in the vocabulary.
     encode_layouts: expert layouts as numbers (N, T), for batches that carry them; data without
     layouts have none.
+    augmentation: other wordings of the training questions, drawn anew in every epoch.
 
     Training resumes in the middle of an epoch without repeating or skipping a sample. Create the
     Trainer with use_distributed_sampler=False: the batches are dealt out to processes here.
@@ -133,6 +69,7 @@ class VQADataModule(pl.LightningDataModule):
         num_workers: int = 0,
         drop_unknown_answers: bool = False,
         encode_layouts: Callable[[Sequence[Sequence[str]]], Tensor] | None = None,
+        augmentation: QuestionAugmentation | None = None,
     ) -> None:
         super().__init__()
         if image_features and features is None:
@@ -166,8 +103,10 @@ class VQADataModule(pl.LightningDataModule):
         self.num_workers = num_workers
         self.drop_unknown_answers = drop_unknown_answers
         self.encode_layouts = encode_layouts
+        self.augmentation = augmentation
         self.evaluated: str | None = None
         self._encoded: dict[str, EncodedSplit] = {}
+        self._augmented: AugmentedSplit | None = None
 
     def encoded(self, split: str) -> EncodedSplit:
         """The split of a stage or name as arrays: tokenised once, then kept."""
@@ -188,9 +127,12 @@ class VQADataModule(pl.LightningDataModule):
             )
         return with_source(encoded[chosen], encoded.split.images)
 
-    def images_of(self, split: str, image_ids: Sequence[int] | Rows) -> ImageBatch:
+    def images_of(
+        self, split: str, image_ids: Sequence[int] | Rows, disturb: Disturb | None = None
+    ) -> ImageBatch:
         """The images `image_ids` (B,) of a split, which may repeat, for questions of one's own.
 
+        disturb: changes the images; the features are computed from the changed pixels.
         Raises ValueError for an image that no question of the split is about.
         """
         encoded, wanted = self.encoded(split), np.asarray(image_ids, dtype=np.int64)
@@ -198,7 +140,15 @@ class VQADataModule(pl.LightningDataModule):
         at = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
         if (strange := wanted[known[at] != wanted]).size:
             raise ValueError(f"image {strange[0]} is not in split '{encoded.split.name}'")
-        return self.batch_of(split, first[at]).images
+        images = self.batch_of(split, first[at]).images
+        if disturb is None:
+            return images
+        source = DisturbedImages(encoded.split.require_images(), disturb)
+        features: dict[str, Any] = {}
+        if self.features is not None and self.image_features:
+            pictures = [source.open(image_id) for image_id in images.ids.tolist()]
+            features = self.features.extract(pictures, self.image_features)
+        return replace(images, source=source, **features)
 
     def batches(self, split: str, batch_size: int | None = None) -> Iterator[VQABatch]:
         """All batches of a split in order, in this process, for evaluation."""
@@ -235,8 +185,14 @@ class VQADataModule(pl.LightningDataModule):
     def train_dataloader(self) -> BatchLoader:
         """Shuffled batches of the training split; stateful, so that training resumes exactly."""
         encoded = self.encoded("train")
-        batches = ShuffledBatches(self.training_rows(), self.batch_size, self.seed, *_replicas())
-        return self._loader(encoded, batches)
+        order = self.training_rows(), self.batch_size, self.seed, *_replicas()
+        if self.augmentation is None:
+            return self._loader(encoded, ShuffledBatches(*order))
+        if self._augmented is None:
+            self._augmented = AugmentedSplit.build(
+                encoded, self.augmentation, self.question_vocabulary, self.max_question_length
+            )
+        return self._loader(encoded, AugmentedBatches(self._augmented, *order), self._augmented)
 
     def val_dataloader(self) -> BatchLoader:
         """Ordered batches of the validation split, or of the one that `evaluating` names."""
@@ -251,10 +207,13 @@ class VQADataModule(pl.LightningDataModule):
         return self.loader("test")
 
     def _loader(
-        self, encoded: EncodedSplit, batches: ShuffledBatches | OrderedBatches
+        self,
+        encoded: EncodedSplit,
+        batches: ShuffledBatches | OrderedBatches,
+        augmented: AugmentedSplit | None = None,
     ) -> BatchLoader:
         return BatchLoader(
-            encoded,
+            augmented or encoded,
             batches,
             num_workers=self.num_workers,
             source=encoded.split.images,
@@ -302,12 +261,6 @@ class VQADataModule(pl.LightningDataModule):
                 "all); add them or remove its layout file"
             )
         return self.encode_layouts([split.layouts[n] for n in split.question_ids.tolist()])
-
-
-def _trimmed(tokens: Tokens, rows: Tensor) -> Tokens:
-    lengths = tokens.lengths[rows]
-    width = max(int(lengths.max()), 1) if len(rows) else 1
-    return Tokens(tokens.ids[rows, :width], lengths)
 
 
 def _replicas() -> tuple[int, int]:

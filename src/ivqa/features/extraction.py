@@ -4,7 +4,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from filelock import FileLock
 from numpy.typing import NDArray
-from PIL import Image
 from rich.console import Console
 from rich.progress import track
 from torch import Tensor
@@ -21,25 +20,20 @@ from torch.utils.data import DataLoader, Dataset, get_worker_info
 from ivqa.data.dataset import VQADataset
 from ivqa.data.images import ImageFiles
 from ivqa.data.vqa_json import VQASplit
+from ivqa.features.pictures import Network, PictureFeatures, resized
 from ivqa.features.store import FeatureStore
-
-Network = Callable[[Tensor], Mapping[str, Tensor]]
-"""Images (B, 3, H, W), RGB in [0, 1] -> features by name, each with B rows."""
 
 _DECODERS = min(8, os.cpu_count() or 1)  # threads: Pillow decodes and resizes outside the GIL
 
 
 class ResizedImages(Dataset[Tensor]):
-    """Images as uint8 tensors (3, size, size), the aspect ratio given up as in the VQA models."""
+    """Images as uint8 tensors (3, size, size)."""
 
     def __init__(self, images: ImageFiles, size: int, start: int = 0) -> None:
         self.images, self.size, self.start = images, size, start
 
     def __getitem__(self, index: int) -> Tensor:
-        picture = self.images.open(int(self.images.ids[self.start + index]))
-        if picture.size != (self.size, self.size):
-            picture = picture.resize((self.size, self.size), Image.Resampling.BILINEAR)
-        return torch.from_numpy(np.array(picture)).permute(2, 0, 1)
+        return resized(self.images.open(int(self.images.ids[self.start + index])), self.size)
 
     def __getitems__(self, indices: list[int]) -> list[Tensor]:
         """A batch, decoded by threads; in a worker process by that process alone."""
@@ -95,7 +89,7 @@ def build_store(
         if not (folder / "meta.json").is_file():
             meta = {"sizes": _sizes(folder / names[0]), "key": key}
             _write(folder / "meta.json", json.dumps(meta))
-    return FeatureStore(folder)
+    return FeatureStore(folder, PictureFeatures(make_network, image_size, batch_size))
 
 
 def extract(

@@ -1,0 +1,133 @@
+"""Other wordings of training questions: drawn by seed and epoch, sliced from arrays."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from ivqa.data import VQADataModule, VQADataset, build_vocabularies
+from ivqa.data.augmentation import AugmentedBatches, AugmentedSplit
+from ivqa.data.batch import VQABatch
+from ivqa.data.loading import ShuffledBatches
+from ivqa.text.tokens import tokenise
+
+NUMBER = 18
+
+
+@dataclass
+class Repeating:
+    """Variant v says the last word v more times; counts how often it is asked."""
+
+    probability: float = 0.5
+    calls: int = 0
+
+    def variants(self, questions: Sequence[str]) -> list[list[str]]:
+        self.calls += 1
+        return [[question + " here" * v for question in questions] for v in (1, 2, 3)]
+
+
+def _data(root: Path, augmentation: Any, seed: int = 5, **options: Any) -> VQADataModule:
+    dataset = VQADataset(root)
+    words = build_vocabularies(dataset.split("train"))
+    return VQADataModule(
+        dataset, None, *words, batch_size=4, seed=seed, augmentation=augmentation, **options
+    )
+
+
+def _epoch(data: VQADataModule, epoch: int) -> dict[int, str]:
+    """The wording of each row in an epoch."""
+    loader = data.train_dataloader()
+    loader.sampler.set_epoch(epoch)  # type: ignore[attr-defined]
+    read: dict[int, str] = {}
+    for batch in loader:
+        texts = data.question_vocabulary.decode(batch.question)
+        read |= dict(zip(batch.rows.tolist(), texts, strict=True))
+    return read
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_every_question_is_read_once_an_epoch_in_a_drawn_wording(roots: Any, workers: int) -> None:
+    augmentation = Repeating()
+    data = _data(roots.example(NUMBER), augmentation, num_workers=workers)
+    questions = data.dataset.split("train").questions
+    epochs = [_epoch(data, epoch) for epoch in range(3)]
+    for read in epochs:
+        assert sorted(read) == list(range(NUMBER))
+        for row, text in read.items():
+            words, own = tokenise(text), tokenise(questions[row])
+            assert words[: len(own)] == own
+            assert words[len(own) :] == ["here"] * (len(words) - len(own))
+            assert len(words) - len(own) <= 3
+    assert epochs[0] != epochs[1] != epochs[2]
+    assert augmentation.calls == 1  # what is drawn was encoded once
+    again = _data(data.dataset.root, Repeating())
+    assert [_epoch(again, epoch) for epoch in (2, 0)] == [epochs[2], epochs[0]]
+    other = _data(data.dataset.root, Repeating(), seed=6)
+    assert _epoch(other, 0) != epochs[0]
+
+
+@pytest.mark.parametrize("probability", [0.0, 0.3, 1.0])
+def test_the_rest_is_read_as_it_is_and_all_levels_alike(roots: Any, probability: float) -> None:
+    data = _data(roots.example(4000, images=False), None)
+    split = AugmentedSplit.build(
+        data.encoded("train"), Repeating(probability), data.question_vocabulary, 26
+    )
+    wordings = np.concatenate([split.draw(0, epoch) // 4000 for epoch in range(10)])
+    shares = np.bincount(wordings, minlength=4) / len(wordings)
+    assert shares[0] == pytest.approx(1 - probability, abs=0.01)
+    np.testing.assert_allclose(shares[1:], probability / 3, atol=0.01)
+    np.testing.assert_array_equal(split.draw(0, 1) % 4000, np.arange(4000))
+
+
+def test_validation_and_all_but_the_question_stay(roots: Any) -> None:
+    root = roots.example(NUMBER)
+    plain, noisy = _data(root, None), _data(root, Repeating(1.0))
+    for ours, theirs in zip(plain.val_dataloader(), noisy.val_dataloader(), strict=True):
+        assert torch.equal(ours.question.ids, theirs.question.ids)
+    for ours, theirs in zip(plain.train_dataloader(), noisy.train_dataloader(), strict=True):
+        assert torch.equal(ours.rows, theirs.rows)
+        assert torch.equal(ours.answer.ids, theirs.answer.ids)
+        assert torch.equal(ours.images.ids, theirs.images.ids)
+        assert (theirs.question.lengths > ours.question.lengths).all()
+        assert theirs.question.ids.dtype == torch.int64
+
+
+def test_wordings_are_cut_like_questions(roots: Any) -> None:
+    data = _data(roots.example(NUMBER), Repeating(1.0), max_question_length=6)
+    batches: list[VQABatch] = list(data.train_dataloader())
+    assert all(batch.question.lengths.tolist() == [6] * len(batch) for batch in batches)
+
+
+def test_an_interrupted_epoch_goes_on_with_the_same_wordings(roots: Any) -> None:
+    data = _data(roots.example(NUMBER), Repeating())
+    split = AugmentedSplit.build(data.encoded("train"), Repeating(), data.question_vocabulary, None)
+    rows = np.arange(NUMBER)
+    whole = AugmentedBatches(split, rows, 4, seed=3)
+    whole.set_epoch(2)
+    resumed = AugmentedBatches(split, rows, 4, seed=3)
+    resumed.resume(2, 3)
+    rest = [batch.tolist() for batch in resumed]
+    assert rest == [batch.tolist() for batch in whole][3:]
+    order = ShuffledBatches(rows, 4, seed=3)
+    order.set_epoch(2)
+    assert [(np.array(batch) % NUMBER).tolist() for batch in whole] == [b.tolist() for b in order]
+
+
+@pytest.mark.parametrize(
+    ("probability", "wordings", "message"),
+    [(1.5, 1, r"probability must be in \[0, 1\], not 1.5"), (0.5, 0, "at least one other wording")],
+)
+def test_what_cannot_be_drawn_is_refused(
+    roots: Any, probability: float, wordings: int, message: str
+) -> None:
+    class Few(Repeating):
+        def variants(self, questions: Sequence[str]) -> list[list[str]]:
+            return super().variants(questions)[:wordings]
+
+    data = _data(roots.example(NUMBER), Few(probability))
+    with pytest.raises(ValueError, match=message):
+        data.train_dataloader()
