@@ -13,7 +13,12 @@ from ivqa.ranking import (
     Ranking,
     duplicates_of,
 )
-from ivqa.robustness import BasicQuestionNoise, NoiseCurve, WordShuffling
+from ivqa.robustness import (
+    BasicQuestionNoise,
+    NoiseAugmentation,
+    NoiseCurve,
+    WordShuffling,
+)
 from ivqa.text.encoders import TfidfEncoder
 from ivqa.text.tokens import tokenise
 
@@ -101,6 +106,24 @@ def test_rankings_are_kept_by_content(tmp_path: Path) -> None:
     assert Counting.calls == 1
     noise.disturbed(["Is it there?"], POOL)
     assert Counting.calls == 2
+
+
+@pytest.mark.parametrize(("number", "disturbed"), [(None, 60), (5, 5), (100, 60)])
+def test_training_questions_are_disturbed_at_every_level_or_never(
+    number: int | None, disturbed: int
+) -> None:
+    questions = [f"Is the thing number {i} red?" for i in range(60)]
+    augmentation = NoiseAugmentation(WordShuffling(levels=2), num_questions=number)
+    levels = augmentation.variants(questions)
+    assert [len(level) for level in levels] == [60, 60]
+    changed = [
+        {row for row, text in enumerate(level) if text != questions[row]} for level in levels
+    ]
+    assert len(changed[0]) == disturbed
+    assert changed[0] == changed[1]
+    assert augmentation.variants(questions) == levels
+    other = NoiseAugmentation(WordShuffling(levels=2), num_questions=5, seed=1)
+    assert other.variants(questions) != levels
 
 
 def test_shuffling_moves_exactly_as_many_words_as_the_level_says() -> None:

@@ -108,7 +108,7 @@ def diagnose(cfg: DictConfig) -> float:
     metrics["vqa/accuracy"] = score_answers(split, answers)["vqa/accuracy"]
     for callback in build_callbacks(cfg):
         if isinstance(callback, RobustnessCallback):
-            metrics |= callback.metrics(module.answerer, datamodule, cfg.split)
+            metrics |= callback.metrics(module.answerer, datamodule, cfg.split, run_dir)
     metrics["challenge/questions"] = float(
         write_challenge(run_dir / "challenge", beliefs, split, oracle)
     )

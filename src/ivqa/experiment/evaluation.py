@@ -1,8 +1,10 @@
 """Evaluation: a trained model's metrics on a split, a table, and pages to look at."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-import numpy as np
+import pandas as pd
 import pytorch_lightning as pl
 from hydra.core.hydra_config import HydraConfig
 from hydra.utils import instantiate
@@ -13,14 +15,14 @@ from ivqa.data import VQADataset, VQASplit
 from ivqa.data.results import read_results, results_text
 from ivqa.experiment.artifacts import write_json, write_text
 from ivqa.experiment.checks import check_config
+from ivqa.experiment.comparison import compare_runs
 from ivqa.experiment.human_study import compare_with_people
 from ivqa.experiment.logging import log_results
 from ivqa.experiment.training import build_callbacks, obtain_module, validate
 from ivqa.experiment.vqa_benchmark import answer_all, score_answers
 from ivqa.experiment.workbench import open_workbench
-from ivqa.metrics import vqa_accuracies
-from ivqa.report import print_metrics, print_noise_curve, write_noise_curve
-from ivqa.robustness import NoiseCurve, RobustnessCallback
+from ivqa.report import noise_rows, print_metrics, print_noise_curve, write_noise_curve
+from ivqa.robustness import DisturbsImages, NoiseRecords, RobustnessCallback
 
 
 def evaluate(cfg: DictConfig) -> float:
@@ -34,6 +36,9 @@ def evaluate(cfg: DictConfig) -> float:
     if cfg.human is not None:
         check_config(cfg)
         return compare_with_people(cfg)
+    if cfg.compare is not None:
+        check_config(cfg)
+        return compare_runs(cfg)
     if cfg.write_noisy_questions:
         return write_noisy_questions(cfg)
     if cfg.predictions is not None:
@@ -49,11 +54,11 @@ def evaluate(cfg: DictConfig) -> float:
     datamodule = bench.datamodule(vocabularies, module)
     metrics: dict[str, float] = {}
     if isinstance(module, pl.LightningModule):
-        metrics = validate(bench, module, datamodule, cfg.split)
+        metrics = validate(bench, module, datamodule, cfg.split, run_dir)
     else:
         for callback in build_callbacks(cfg):
             if isinstance(callback, RobustnessCallback):
-                metrics |= callback.metrics(module, datamodule, cfg.split)
+                metrics |= callback.metrics(module, datamodule, cfg.split, run_dir)
     metrics["model/parameters"] = float(sum(value.numel() for value in module.parameters()))
     benchmark = instantiate(cfg.model.benchmark)
     title = f"{cfg.name} on {bench.dataset.root.name}, split {bench.dataset.name_of(cfg.split)}"
@@ -70,15 +75,26 @@ def evaluate(cfg: DictConfig) -> float:
         headline = metrics["vqa/accuracy"]
     write_json(run_dir / "metrics.json", metrics)
     print_metrics(metrics, title=title, console=bench.console)
-    media: dict[str, Path] = {}
-    if any(name.startswith("robustness/partition_1") for name in metrics):
-        print_noise_curve(metrics, console=bench.console)
-        write_noise_curve(run_dir / "robustness.png", {cfg.name: metrics})
-        bench.console.print(f"look at {run_dir / 'robustness.png'}", soft_wrap=True)
-        media["noise_curve"] = run_dir / "robustness.png"
+    media = show_noise_curve(metrics, str(cfg.name), run_dir, bench.console)
     log_results(cfg, metrics, media)
     bench.console.print(f"checkpoint: {checkpoint}\nrun: {run_dir}", soft_wrap=True)
     return headline
+
+
+def show_noise_curve(
+    metrics: Mapping[str, float], name: str, run_dir: Path, console: Console
+) -> dict[str, Any]:
+    """Prints accuracy under noise, where it was measured, and draws robustness.png.
+
+    Returns both as media for `log_results`.
+    """
+    if "robustness/partition_1/accuracy" not in metrics:
+        return {}
+    picture = run_dir / "robustness.png"
+    print_noise_curve(metrics, console=console)
+    write_noise_curve(picture, {name: metrics})
+    console.print(f"look at {picture}", soft_wrap=True)
+    return {"noise_curve": picture, "noise_table": pd.DataFrame(noise_rows(metrics))}
 
 
 def other_questions(cfg: DictConfig) -> VQASplit | None:
@@ -109,21 +125,16 @@ def score_predictions(cfg: DictConfig) -> float:
         raise ValueError("predictions=[] names no result file")
     levels = [read_results(file, split) for file in files]
     metrics = score_answers(split, levels[0])
+    records = NoiseRecords.scored(split.question_ids, split.answer_types, levels, split.answers)
+    records.write(run_dir)
     if len(levels) > 1:
-        accuracies = np.stack([vqa_accuracies(level, split.answers) for level in levels]).astype(
-            float
-        )
-        curve = NoiseCurve(accuracies, split.answer_types)
-        metrics |= {f"robustness/{name}": value for name, value in curve.metrics().items()}
-    run_dir.mkdir(parents=True, exist_ok=True)
+        metrics |= {f"robustness/{name}": value for name, value in records.curve.metrics().items()}
     write_text(run_dir / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
     write_json(run_dir / "metrics.json", metrics)
     console = Console()
     title = f"{files[0].name} on {dataset.root.name}, split {split.name}"
     print_metrics(metrics, title=title, console=console)
-    if len(levels) > 1:
-        print_noise_curve(metrics, console=console)
-        write_noise_curve(run_dir / "robustness.png", {files[0].stem: metrics})
+    log_results(cfg, metrics, show_noise_curve(metrics, files[0].stem, run_dir, console))
     console.print(f"run: {run_dir}", soft_wrap=True)
     return metrics.get("robustness/r_score", metrics["vqa/accuracy"])
 
@@ -137,9 +148,14 @@ def write_noisy_questions(cfg: DictConfig) -> float:
     check_config(cfg)
     run_dir = Path(HydraConfig.get().runtime.output_dir)
     dataset = instantiate(cfg.data)
-    split, training = dataset.split(cfg.split), dataset.split("train")
-    noise = instantiate(cfg.noise)
-    levels = [split.questions, *noise.disturbed(split.questions, training.questions)]
+    split, noise = dataset.split(cfg.split), instantiate(cfg.noise)
+    if isinstance(noise, DisturbsImages):
+        raise ValueError(
+            "write_noisy_questions=true writes questions, but this noise= disturbs images; "
+            "choose noise=basic_questions or word_shuffling"
+        )
+    pool = dataset.split("train").questions
+    levels = [split.questions, *noise.disturbed(split.questions, pool)]
     run_dir.mkdir(parents=True, exist_ok=True)
     for level, questions in enumerate(levels):
         records = [

@@ -69,7 +69,7 @@ def fit(bench: Workbench, run_dir: Path, *, resume: bool) -> dict[str, float]:
     best = run_dir / "checkpoints" / "best.ckpt"
     if best.is_file():
         module.load_state_dict(load_checkpoint(best)["state_dict"])
-    metrics = validate(bench, module, datamodule, "val")
+    metrics = validate(bench, module, datamodule, "val", run_dir)
     metrics["train/epochs"] = float(trainer.current_epoch)
     metrics["train/seconds"] = seconds
     metrics["model/parameters"] = float(sum(value.numel() for value in module.parameters()))
@@ -116,9 +116,16 @@ def build_callbacks(cfg: DictConfig) -> list[pl.Callback]:
 
 
 def validate(
-    bench: Workbench, module: pl.LightningModule, datamodule: VQADataModule, split: str
+    bench: Workbench,
+    module: pl.LightningModule,
+    datamodule: VQADataModule,
+    split: str,
+    run_dir: Path,
 ) -> dict[str, float]:
-    """The module's own validation metrics on a split, as "<split>/<term>", and its callbacks'."""
+    """The module's own validation metrics on a split, as "<split>/<term>", and its callbacks'.
+
+    run_dir: where callbacks write files.
+    """
     callbacks = [
         callback
         for callback in build_callbacks(bench.cfg)
@@ -128,6 +135,7 @@ def validate(
         accelerator=bench.cfg.trainer.accelerator,
         devices=1,
         logger=False,
+        default_root_dir=str(run_dir),
         enable_checkpointing=False,
         enable_progress_bar=False,
         enable_model_summary=False,

@@ -121,6 +121,7 @@ class Workbench:
             soft_targets=closed,
             drop_unknown_answers=closed,
             encode_layouts=getattr(getattr(module, "network", None), "encode_layouts", None),
+            augmentation=instantiate(cfg.model.augment) if cfg.model.get("augment") else None,
             seed=cfg.seed,
             num_workers=cfg.num_workers,
         )
@@ -128,7 +129,7 @@ class Workbench:
     def model_identity(self) -> dict[str, Any]:
         """All that determines the trained weights: the key of the artifact store."""
         cfg = self.cfg
-        model = {key: value for key, value in plain(cfg.model).items() if key != "benchmark"}
+        model = {key: node for key, node in plain(cfg.model).items() if key != "benchmark"}
         trainer = {
             key: value
             for key, value in plain(cfg.trainer).items()
@@ -138,7 +139,7 @@ class Workbench:
             "data": self.dataset.fingerprint(),
             "splits": [cfg.data.train, cfg.data.val],
             "features": self.features.key if self.features is not None else None,
-            "model": model,
+            "model": _decisive(model),
             "trainer": trainer,
             "seed": cfg.seed,
             "batch_size": cfg.batch_size,
@@ -153,6 +154,7 @@ def open_workbench(cfg: DictConfig, splits: list[str]) -> Workbench:
     Raises ValueError with every fault found, before any training starts.
     """
     check_config(cfg)
+    _check_augmentation(cfg)
     _quieten()
     with open_dict(cfg):
         # In a multirun Hydra numbers the directories itself.
@@ -190,6 +192,30 @@ def _build_features(
             f"features do not offer; they offer {sorted(features.sizes)}"
         )
     return features
+
+
+def _check_augmentation(cfg: DictConfig) -> None:
+    """Raises ValueError where training questions are to be disturbed, and no model reads any."""
+
+    def reads_questions(model: DictConfig) -> bool:
+        return "augment" in model or any(map(reads_questions, (model.get("parts") or {}).values()))
+
+    if cfg.augment and not reads_questions(cfg.model):
+        raise ValueError(
+            f"augment= is for VQA models that are trained here, and model={cfg.model.name} is "
+            "none; leave it out"
+        )
+
+
+def _decisive(value: Any) -> Any:
+    """Configuration without folders of caches, and without augmentation where there is none."""
+    if isinstance(value, dict):
+        return {
+            key: _decisive(item)
+            for key, item in value.items()
+            if key != "cache" and (key != "augment" or item)
+        }
+    return value
 
 
 def wanted_features(model: DictConfig) -> list[str]:

@@ -2,9 +2,11 @@
 
 from ivqa.metrics.best_match import best_matches
 from ivqa.metrics.bleu import bleu
+from ivqa.metrics.bootstrap import interval, resampled_means
 from ivqa.metrics.captions import CaptionMetrics, caption_metrics
 from ivqa.metrics.cider import CiderStatistics, cider, cider_scores
 from ivqa.metrics.diversity import QuestionDiversity, question_diversity, self_bleu
+from ivqa.metrics.mcnemar import McNemar, mcnemar
 from ivqa.metrics.meteor import meteor_nltk, meteor_stages
 from ivqa.metrics.oracle_consistency import (
     VERDICTS,
@@ -22,6 +24,7 @@ __all__ = [
     "CaptionMetrics",
     "CiderStatistics",
     "JudgementLike",
+    "McNemar",
     "OracleConsistency",
     "QuestionDiversity",
     "VQAAccuracy",
@@ -30,11 +33,14 @@ __all__ = [
     "caption_metrics",
     "cider",
     "cider_scores",
+    "interval",
+    "mcnemar",
     "meteor_nltk",
     "meteor_stages",
     "oracle_consistency",
     "question_diversity",
     "r_score",
+    "resampled_means",
     "rouge_l",
     "self_bleu",
     "verdict",

@@ -14,7 +14,13 @@ from ivqa.report.contact_sheet import (
     write_contact_sheet_png,
 )
 from ivqa.report.noise_curve import write_noise_curve
-from ivqa.report.tables import markdown_table, print_metrics, print_noise_curve, print_table
+from ivqa.report.tables import (
+    markdown_table,
+    noise_rows,
+    print_metrics,
+    print_noise_curve,
+    print_table,
+)
 
 __all__ = [
     "BeliefPageModel",
@@ -22,6 +28,7 @@ __all__ = [
     "GeneratedQuestion",
     "ToAnnotate",
     "markdown_table",
+    "noise_rows",
     "print_metrics",
     "print_noise_curve",
     "print_table",

@@ -14,7 +14,10 @@ from matplotlib import pyplot as plt
 
 
 def write_noise_curve(path: Path, models: Mapping[str, Mapping[str, float]]) -> None:
-    """Draws robustness/partition_K/accuracy of each model against the level K, as PNG."""
+    """Draws robustness/partition_K/accuracy of each model against the level K, as PNG.
+
+    Bands are the intervals accuracy_low to accuracy_high.
+    """
     settings: dict[Any, Any] = {
         "axes.spines.top": False,
         "axes.spines.right": False,
@@ -24,8 +27,12 @@ def write_noise_curve(path: Path, models: Mapping[str, Mapping[str, float]]) -> 
         figure, axes = plt.subplots(figsize=(6.4, 4.0))
         for name, metrics in models.items():
             means = accuracies(metrics)
-            score = metrics["robustness/r_score"]
-            axes.plot(range(len(means)), means, marker="o", label=f"{name}, R_score {score:.2f}")
+            score = metrics.get("robustness/r_score")
+            label = name if score is None else f"{name}, R_score {score:.2f}"
+            (line,) = axes.plot(range(len(means)), means, marker="o", label=label)
+            low, high = (accuracies(metrics, f"accuracy_{end}") for end in ("low", "high"))
+            if low:
+                axes.fill_between(range(len(low)), low, high, color=line.get_color(), alpha=0.15)
         axes.set(xlabel="level of noise", ylabel="accuracy", ylim=(0, 1), title="Under noise")
         axes.grid(axis="y", alpha=0.3)
         axes.legend(frameon=False)
@@ -35,9 +42,9 @@ def write_noise_curve(path: Path, models: Mapping[str, Mapping[str, float]]) -> 
     write_page(path, data.getvalue())
 
 
-def accuracies(metrics: Mapping[str, float]) -> list[float]:
-    """The accuracy at levels 0, 1, ... of flat metrics."""
+def accuracies(metrics: Mapping[str, float], figure: str = "accuracy") -> list[float]:
+    """The accuracy, or another figure, at levels 0, 1, ... of flat metrics."""
     means: list[float] = []
-    while (name := f"robustness/partition_{len(means)}/accuracy") in metrics:
+    while (name := f"robustness/partition_{len(means)}/{figure}") in metrics:
         means.append(metrics[name])
     return means

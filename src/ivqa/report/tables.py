@@ -6,36 +6,50 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-_OF_PARTITIONS = ("robustness/partition_", "robustness/r_score_partition_")
+_LONG = ("robustness/partition_", "robustness/r_score_partition_", "vqa/question_type/")
 
 
 def print_metrics(metrics: Mapping[str, float], *, title: str, console: Console) -> None:
-    """Prints flat metrics as a two-column table; `print_noise_curve` has those of partitions."""
+    """Prints flat metrics as a two-column table.
+
+    Those of partitions are for `print_noise_curve`, those of question types for metrics.json.
+    """
     table = Table(title=title)
     table.add_column("metric")
     table.add_column("value", justify="right")
     for name, value in metrics.items():
-        if not name.startswith(_OF_PARTITIONS):
+        if not name.startswith(_LONG):
             table.add_row(name, cell(value))
     console.print(table)
 
 
+def noise_rows(metrics: Mapping[str, float]) -> list[dict[str, Any]]:
+    """Flat robustness/partition_K/... as rows, one level of noise a row."""
+    rows: list[dict[str, Any]] = []
+    while f"robustness/partition_{len(rows)}/accuracy" in metrics:
+        level = len(rows)
+        start = f"robustness/partition_{level}/"
+        row = {key.removeprefix(start): metrics[key] for key in metrics if key.startswith(start)}
+        score = metrics.get(f"robustness/r_score_partition_{level}", float("nan"))
+        rows.append({"level": level, **row, "R_score": score})
+    return rows
+
+
 def print_noise_curve(metrics: Mapping[str, float], *, console: Console) -> None:
     """Prints robustness/partition_K/... as a table, one level of noise a row."""
-    names = list(
-        dict.fromkeys(
-            key.split("/")[2] for key in metrics if key.startswith("robustness/partition_")
-        )
-    )
+    rows = noise_rows(metrics)
+    kinds = [name for name in columns_of(rows)[1:-1] if not name.startswith("accuracy")]
     table = Table(title="accuracy under noise")
-    for name in ("level", *names, "R_score"):
+    for name in ("level", "accuracy", "95 percent", *kinds, "R_score"):
         table.add_column(name, justify="right")
-    level = 0
-    while f"robustness/partition_{level}/accuracy" in metrics:
-        values = [metrics.get(f"robustness/partition_{level}/{name}", "") for name in names]
-        score = metrics.get(f"robustness/r_score_partition_{level}", "")
-        table.add_row(str(level) if level else "0, clean", *map(cell, values), cell(score))
-        level += 1
+    for row in rows:
+        table.add_row(
+            str(row["level"]) if row["level"] else "0, clean",
+            cell(row["accuracy"]),
+            f"{cell(row['accuracy_low'])} to {cell(row['accuracy_high'])}",
+            *(cell(row.get(kind, "")) for kind in kinds),
+            cell(row["R_score"]) if row["level"] else "",
+        )
     console.print(table)
 
 

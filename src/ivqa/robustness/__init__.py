@@ -1,7 +1,34 @@
 """Robustness: how a VQA model's accuracy falls as questions are disturbed, and its R_score."""
 
+from ivqa.robustness.augmentation import NoiseAugmentation
 from ivqa.robustness.callback import RobustnessCallback
+from ivqa.robustness.comparison import compare
 from ivqa.robustness.curve import NoiseCurve
-from ivqa.robustness.noise import BasicQuestionNoise, Noise, WordShuffling
+from ivqa.robustness.image_noise import (
+    Blur,
+    GaussianNoise,
+    ImageNoise,
+    JointNoise,
+    JPEGCompression,
+    Occlusion,
+)
+from ivqa.robustness.noise import BasicQuestionNoise, DisturbsImages, Noise, WordShuffling
+from ivqa.robustness.records import NoiseRecords
 
-__all__ = ["BasicQuestionNoise", "Noise", "NoiseCurve", "RobustnessCallback", "WordShuffling"]
+__all__ = [
+    "BasicQuestionNoise",
+    "Blur",
+    "DisturbsImages",
+    "GaussianNoise",
+    "ImageNoise",
+    "JPEGCompression",
+    "JointNoise",
+    "Noise",
+    "NoiseAugmentation",
+    "NoiseCurve",
+    "NoiseRecords",
+    "Occlusion",
+    "RobustnessCallback",
+    "WordShuffling",
+    "compare",
+]

@@ -1,5 +1,8 @@
 """The robustness of a VQA model as a Lightning callback: plugs into any run."""
 
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -7,11 +10,9 @@ import pytorch_lightning as pl
 from numpy.typing import NDArray
 from rich.progress import track
 
-from ivqa.data import VQADataModule
-from ivqa.metrics import vqa_accuracies
-from ivqa.robustness.curve import NoiseCurve
-from ivqa.robustness.noise import Certified, Noise
-from ivqa.text.tokens import tokenise
+from ivqa.data import VQADataModule, VQADataset
+from ivqa.robustness.noise import Certified, DisturbsImages, Noise
+from ivqa.robustness.records import NoiseRecords
 from ivqa.vqa import Answerer
 
 
@@ -19,8 +20,10 @@ class RobustnessCallback(pl.Callback):
     """Asks a model every question at every level of noise; logs accuracies and R_score.
 
     Runs at the end of Trainer.validate and Trainer.test, and in training after every
-    `every_n_epochs` validations (0: not in training). The trainer needs a `VQADataModule`; a
-    module that answers no questions, such as a generator, is left alone.
+    `every_n_epochs` validations (0: not in training). The trainer needs a `VQADataModule`, and
+    its default_root_dir gets robustness.parquet, every answer at every level; a module that
+    answers no questions, such as a generator, is left alone.
+    pool: the questions of a data set that noise may use; None takes the training questions.
     num_questions: of the split, the first ones of a random order; None takes all.
     batch_size: questions answered at once. resamples: of the bootstrap.
     """
@@ -29,6 +32,7 @@ class RobustnessCallback(pl.Callback):
         self,
         noise: Noise,
         *,
+        pool: Callable[[VQADataset], Sequence[str]] | None = None,
         num_questions: int | None = None,
         every_n_epochs: int = 0,
         batch_size: int = 500,
@@ -36,6 +40,7 @@ class RobustnessCallback(pl.Callback):
         seed: int = 0,
     ) -> None:
         self.noise = noise
+        self.pool = pool
         self.num_questions = num_questions
         self.every_n_epochs = every_n_epochs
         self.batch_size = batch_size
@@ -56,8 +61,10 @@ class RobustnessCallback(pl.Callback):
         """Measures, and logs robustness/... beside the module's own metrics."""
         self._log(trainer, pl_module, "test")
 
-    def measure(self, answerer: Answerer, datamodule: VQADataModule, stage: str) -> NoiseCurve:
-        """The accuracy of every question of a split at every level of noise.
+    def measure(
+        self, answerer: Answerer, datamodule: VQADataModule, stage: str
+    ) -> tuple[NoiseRecords, dict[str, float]]:
+        """The answers to the questions of a split at every level, and figures of the noise.
 
         Raises ValueError where the split has no annotations.
         """
@@ -67,30 +74,44 @@ class RobustnessCallback(pl.Callback):
             rows = np.random.default_rng(self.seed).permutation(rows)[: self.num_questions]
             rows.sort()
         clean = [split.questions[row] for row in rows]
-        training = datamodule.dataset.split("train").questions
-        levels = [clean, *self.noise.disturbed(clean, training)]
-        human = [split.answers[row] for row in rows]
-        accuracies = [
-            vqa_accuracies(
-                self._answers(answerer, datamodule, stage, split.image_ids[rows], q), human
+        dataset = datamodule.dataset
+        pool = self.pool(dataset) if self.pool else dataset.split("train").questions
+        levels = [clean, *self.noise.disturbed(clean, pool)]
+        answers = [
+            self._answers(answerer, datamodule, stage, split.image_ids[rows], questions, level)
+            for level, questions in enumerate(
+                track(levels, description="noisy questions", transient=True)
             )
-            for q in track(levels, description="noisy questions", transient=True)
         ]
-        self.levels = levels
-        self.certificate = (
-            self.noise.figures(clean, training) if isinstance(self.noise, Certified) else {}
+        records = NoiseRecords.scored(
+            split.question_ids[rows],
+            [split.answer_types[row] for row in rows],
+            answers,
+            [split.answers[row] for row in rows],
+            levels,
         )
-        return NoiseCurve(np.stack(accuracies), [split.answer_types[row] for row in rows])
+        if isinstance(self.noise, Certified):
+            return records, self.noise.figures(clean, pool)
+        return records, {}
 
     def metrics(
-        self, answerer: Answerer, datamodule: VQADataModule, stage: str
+        self,
+        answerer: Answerer,
+        datamodule: VQADataModule,
+        stage: str,
+        run_dir: Path | None = None,
     ) -> dict[str, float]:
-        """robustness/...: figures of the curve and of the noise, and the share of cut questions."""
-        curve = self.measure(answerer, datamodule, stage)
-        figures = {**curve.metrics(self.resamples, self.seed), **self.certificate}
-        if (limit := getattr(answerer, "max_question_length", None)) is not None:
-            lengths = [len(tokenise(text)) for text in self.levels[1]]
-            figures["truncated"] = float(np.mean(np.array(lengths) > limit))
+        """robustness/...: figures of the curve and of the noise, and the share of cut questions.
+
+        run_dir: where robustness.parquet goes, every answer at every level; None: nowhere.
+        """
+        records, certificate = self.measure(answerer, datamodule, stage)
+        if run_dir is not None:
+            records.write(run_dir)
+        figures = {**records.curve.metrics(self.resamples, self.seed), **certificate}
+        if (is_cut := getattr(answerer, "is_cut", None)) is not None:
+            assert records.questions is not None
+            figures["truncated"] = float(np.mean(is_cut(records.questions[1])))
         return {f"robustness/{name}": value for name, value in figures.items()}
 
     def _answers(
@@ -100,11 +121,15 @@ class RobustnessCallback(pl.Callback):
         stage: str,
         image_ids: NDArray[np.int64],
         questions: list[str],
+        level: int,
     ) -> list[str]:
+        noise, disturb = self.noise, None
+        if level and isinstance(noise, DisturbsImages):
+            disturb = partial(noise.disturbed_image, level=level)
         answers: list[str] = []
         for start in range(0, len(questions), self.batch_size):
             part = slice(start, start + self.batch_size)
-            images = datamodule.images_of(stage, image_ids[part])
+            images = datamodule.images_of(stage, image_ids[part], disturb)
             answers += answerer.answer(images, questions[part])
         return answers
 
@@ -115,4 +140,6 @@ class RobustnessCallback(pl.Callback):
         if not isinstance(datamodule, VQADataModule):
             raise ValueError("callbacks=robustness needs a trainer with a VQADataModule")
         stage = datamodule.evaluated or stage
-        pl_module.log_dict(self.metrics(pl_module, datamodule, stage))  # type: ignore[arg-type]
+        run_dir = Path(trainer.default_root_dir) if trainer.is_global_zero else None
+        answerer: Any = pl_module
+        pl_module.log_dict(self.metrics(answerer, datamodule, stage, run_dir))

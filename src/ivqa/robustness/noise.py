@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
 
 from ivqa.ranking import QuestionRanker, Ranking, duplicates_of, unique_questions
 from ivqa.text.tokens import detokenise, tokenise
@@ -34,35 +36,47 @@ class Certified(Protocol):
         """Figures about the noise that `disturbed` gives for the same arguments, by name."""
 
 
+@runtime_checkable
+class DisturbsImages(Protocol):
+    """Noise that changes the image too, or nothing else."""
+
+    def disturbed_image(self, image: Image.Image, image_id: int, level: int) -> Image.Image:
+        """The RGB image at a level 1..levels, of the same size; the same one every time."""
+
+
 @dataclass(frozen=True)
 class BasicQuestionNoise:
     """A question followed by basic questions: the further down the ranking, the more noise [ROB 4].
 
-    ranker: of the unique training questions, a question's own duplicates excluded. levels:
-    partitions. a_level: basic questions of a partition. cache: a folder for rankings, by content;
-    None keeps them in memory only.
+    ranker: of the unique questions of the pool. levels: partitions. a_level: basic questions of a
+    partition. cache: a folder for rankings, by content; None keeps them in memory only.
+    exclude_duplicates: whether a question's own duplicates in the pool are left out.
     """
 
     ranker: QuestionRanker
     levels: int = 7
     a_level: int = 3
     cache: str | None = None
+    exclude_duplicates: bool = True
     _rankings: dict[str, Ranking] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
 
     def disturbed(self, questions: Sequence[str], training: Sequence[str]) -> list[list[str]]:
         """Plain concatenation of each question and its partition."""
-        pool = unique_questions(training)
-        distinct = list(dict.fromkeys(questions))
-        indices = self._ranking(distinct, pool).indices
+        ranked, _ = self.ranked(questions, training)
+        return partitions(questions, ranked, self.levels, self.a_level)
+
+    def ranked(
+        self, questions: Sequence[str], training: Sequence[str]
+    ) -> tuple[list[list[str]], NDArray[np.float32]]:
+        """Basic questions of N main questions, best first, and their scores (N, k)."""
+        pool, distinct = unique_questions(training), list(dict.fromkeys(questions))
+        ranking = self._ranking(distinct, pool)
+        texts = [[pool[at] for at in row] for row in ranking.indices.tolist()]
         rows = {question: row for row, question in enumerate(distinct)}
-        noisy = []
-        for level in range(self.levels):
-            columns = slice(level * self.a_level, (level + 1) * self.a_level)
-            added = [" ".join(pool[at] for at in row[columns]) for row in indices.tolist()]
-            noisy.append([f"{question} {added[rows[question]]}" for question in questions])
-        return noisy
+        places = [rows[question] for question in questions]
+        return [texts[place] for place in places], ranking.scores[places]
 
     def figures(self, questions: Sequence[str], training: Sequence[str]) -> dict[str, float]:
         """The certificate of the rankings.
@@ -78,13 +92,17 @@ class BasicQuestionNoise:
 
     def _ranking(self, questions: list[str], pool: list[str]) -> Ranking:
         number = self.levels * self.a_level
-        content = "\0".join([repr(self.ranker_settings()), str(number), *questions, "", *pool])
+        exclude = (
+            duplicates_of(questions, pool) if self.exclude_duplicates else [[]] * len(questions)
+        )
+        settings = [repr(self.ranker_settings()), str(number), str(self.exclude_duplicates)]
+        content = "\0".join([*settings, *questions, "", *pool])
         name = hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
         if name not in self._rankings:
             file = None if self.cache is None else Path(self.cache) / f"{name}.npz"
             found = None if file is None else _read(file)
             if found is None:
-                found = self.ranker.rank(questions, pool, number, duplicates_of(questions, pool))
+                found = self.ranker.rank(questions, pool, number, exclude)
                 if file is not None:
                     _write(file, found)
             self._rankings[name] = found
@@ -98,6 +116,23 @@ class BasicQuestionNoise:
             inner = {} if plain else {k: v for k, v in vars(value).items() if k[0] != "_"}
             settings[name] = value if plain else (type(value).__name__, sorted(inner.items()))
         return settings
+
+
+def partitions(
+    questions: Sequence[str], ranked: Sequence[Sequence[str]], levels: int, a_level: int
+) -> list[list[str]]:
+    """The questions at levels 1..levels: each followed by `a_level` of its ranked questions.
+
+    >>> partitions(["Is it red?"], [["Is it?", "Red?", "Why?", "Who?"]], 2, 2)
+    [['Is it red? Is it? Red?'], ['Is it red? Why? Who?']]
+    """
+    return [
+        [
+            " ".join([question, *texts[start : start + a_level]])
+            for question, texts in zip(questions, ranked, strict=True)
+        ]
+        for start in range(0, levels * a_level, a_level)
+    ]
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,107 @@
+"""Robustness from the command line: noise, comparison of runs."""
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from .conftest import TINY_FEATURES, Run, metrics_of
+
+
+def _command(root: Path, *overrides: str) -> list[str]:
+    return ["data=vqa_json", f"data.root={root}", *TINY_FEATURES, "model.epochs=1", *overrides]
+
+
+def test_two_models_are_compared_in_pairs(
+    run: Run, tiny_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    runs = []
+    for model, logger in (("language_only", "wandb"), ("vanilla", "csv")):
+        runs.append(tmp_path / model)
+        command = _command(tiny_root, f"model={model}", "callbacks=robustness", f"logger={logger}")
+        status, printed = run("evaluate", *command, f"output_dir={runs[-1]}")
+        assert status == 0, printed
+    media = runs[0] / "wandb" / "latest-run" / "files" / "media"
+    assert list(media.glob("images/noise_curve_*.png"))
+    assert list(media.glob("table/noise_table_*.json"))
+    records = pd.read_parquet(runs[0] / "robustness.parquet")
+    metrics = metrics_of(runs[0])
+    for level, rows in records.groupby("level"):
+        expected = metrics[f"robustness/partition_{level}/accuracy"]
+        assert rows["accuracy"].mean() == pytest.approx(expected)
+        ends = [metrics[f"robustness/partition_{level}/accuracy_{end}"] for end in ("low", "high")]
+        assert ends[0] <= expected <= ends[1]
+    assert metrics["robustness/gap"] < 1e-6
+    assert 0 <= metrics["robustness/short_rankings"] <= 1
+
+    compared = tmp_path / "compared"
+    status, printed = run("evaluate", f"compare=[{runs[0]},{runs[1]}]", f"output_dir={compared}")
+    assert status == 0, printed
+    assert "vanilla against language_only, 30 questions" in printed
+    differences = metrics_of(compared)
+    other = metrics_of(runs[1])
+    for name in ("partition_0/accuracy", "partition_7/accuracy", "r_score"):
+        key = name if name != "r_score" else "r_score_partition_1"
+        assert differences[f"first/{key}"] == pytest.approx(metrics[f"robustness/{name}"])
+        assert differences[f"second/{key}"] == pytest.approx(other[f"robustness/{name}"])
+    assert (compared / "table.md").read_text().count("\n") == 10
+    assert (compared / "robustness.png").stat().st_size > 1000
+
+
+def test_result_files_of_other_systems_are_compared_too(
+    run: Run, tiny_root: Path, tmp_path: Path
+) -> None:
+    questions = json.loads((tiny_root / "questions_val.json").read_text())["questions"]
+    for answer in ("yes", "no"):
+        results = [{"question_id": q["question_id"], "answer": answer} for q in questions]
+        (tmp_path / f"{answer}.json").write_text(json.dumps(results))
+        data = ["data=vqa_json", f"data.root={tiny_root}", f"output_dir={tmp_path / answer}"]
+        assert run("evaluate", f"predictions={tmp_path / answer}.json", *data)[0] == 0
+    compare = f"compare=[{tmp_path / 'yes'},{tmp_path / 'no'}]"
+    status, printed = run("evaluate", compare, f"output_dir={tmp_path / 'compared'}")
+    assert status == 0, printed
+    metrics = metrics_of(tmp_path / "compared")
+    assert metrics["compare/partition_0/only_first"] > 0
+    assert metrics["compare/partition_0/only_second"] > 0
+    assert run("evaluate", f"compare=[{tmp_path}]")[0] == 1
+    status, printed = run("evaluate", f"compare=[{tmp_path},{tmp_path}]")
+    assert status == 1
+    assert "has no robustness.parquet; evaluate the model with callbacks=robustness" in printed
+
+
+def test_a_model_trains_on_noisy_questions_and_is_another_model(
+    run: Run, tiny_root: Path, tmp_path: Path
+) -> None:
+    store = f"artifacts={tmp_path / 'artifacts'}"
+    command = _command(tiny_root, "model=language_only", store)
+    noisy = [*command, "augment=basic_questions", "augment.noise.levels=3"]
+    for overrides, trained in ((command, True), (noisy, True), (noisy, False)):
+        status, printed = run("evaluate", *overrides)
+        assert status == 0, printed
+        assert ("No trained language_only" in printed) == trained
+    identities = (tmp_path / "artifacts" / "models").glob("*/identity.json")
+    chosen = [json.loads(file.read_text())["model"].get("augment") for file in identities]
+    assert sum(augment is None for augment in chosen) == 1
+    (augment,) = (augment for augment in chosen if augment is not None)
+    assert augment["noise"]["levels"] == 3
+    assert str(tmp_path) not in json.dumps(augment)  # where rankings are kept changes no model
+    status, printed = run("evaluate", "model=ivqa_vae", "augment=basic_questions", store)
+    assert status == 1
+    assert "augment= is for VQA models that are trained here" in printed
+
+
+@pytest.mark.parametrize("noise", ["image_occlusion", "joint"])
+def test_images_are_disturbed_by_the_same_command(
+    noise: str, run: Run, tiny_root: Path, tmp_path: Path
+) -> None:
+    command = _command(tiny_root, "model=vanilla", "callbacks=robustness", f"noise={noise}")
+    status, printed = run("evaluate", *command, f"output_dir={tmp_path / 'run'}")
+    assert status == 0, printed
+    metrics = metrics_of(tmp_path / "run")
+    assert "robustness/partition_7/accuracy" in metrics
+    assert ("robustness/gap" in metrics) == (noise == "joint")
+    status, printed = run("evaluate", *command, "write_noisy_questions=true")
+    assert status == 1
+    assert "this noise= disturbs images" in printed

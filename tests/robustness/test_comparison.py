@@ -1,0 +1,78 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ivqa.metrics import mcnemar, r_score
+from ivqa.robustness import NoiseRecords, compare
+from ivqa.robustness.comparison import paired
+
+
+def _records(share: float, seed: int, ids: range = range(600), levels: int = 3) -> NoiseRecords:
+    """Accuracies that fall by a tenth a level, from `share`."""
+    rng = np.random.default_rng(seed)
+    draws = rng.random(len(ids))
+    keep = share * (1 - 0.1 * np.arange(levels))
+    accuracies = (draws < keep[:, None]).astype(float)
+    answers = [["yes" if right else "no" for right in level] for level in accuracies]
+    questions = [[f"Is it {i}, {level}?" for i in ids] for level in range(levels)]
+    return NoiseRecords(np.array(ids), ["yes/no"] * len(ids), answers, accuracies, questions)
+
+
+def test_records_are_read_as_they_were_written(tmp_path: Path) -> None:
+    records = _records(0.8, 0, range(9, -1, -1))
+    read = NoiseRecords.read(records.write(tmp_path / "run").parent)
+    assert read.question_ids.tolist() == list(range(9, -1, -1))
+    assert read.answers == records.answers
+    assert read.questions == records.questions
+    assert read.answer_types == records.answer_types
+    np.testing.assert_array_equal(read.accuracies, records.accuracies)
+    with pytest.raises(FileNotFoundError, match=r"has no robustness\.parquet; evaluate the model"):
+        NoiseRecords.read(tmp_path)
+
+
+def test_a_run_does_not_differ_from_itself() -> None:
+    figures = compare(_records(0.8, 0), _records(0.8, 0))
+    assert figures.pop("questions") == 600
+    for name, value in figures.items():
+        assert value == (1.0 if name.endswith("p_value") else 0.0), name
+
+
+def test_differences_are_those_of_the_curves_and_swap_sign_with_the_runs() -> None:
+    first, second = _records(0.6, 1), _records(0.9, 2)
+    there, back = compare(first, second), compare(second, first)
+    for level in range(3):
+        name = f"partition_{level}/accuracy_difference"
+        means = [records.accuracies[level].mean() for records in (first, second)]
+        assert there[name] == pytest.approx(means[1] - means[0])
+        assert there[f"{name}_low"] < there[name] < there[f"{name}_high"]
+        assert back[f"{name}_low"] == pytest.approx(-there[f"{name}_high"])
+        p_value = mcnemar(first.accuracies[level] == 1, second.accuracies[level] == 1).p_value
+        assert there[f"partition_{level}/p_value"] == p_value == back[f"partition_{level}/p_value"]
+    assert there["partition_0/p_value"] < 1e-6
+    scores = [r_score(*records.accuracies[:2].mean(axis=1)) for records in (first, second)]
+    assert there["r_score_difference_1"] == pytest.approx(scores[1] - scores[0])
+    assert "r_score_difference_0" not in there
+
+
+def test_an_interval_of_paired_answers_is_narrower_than_of_independent_ones() -> None:
+    """Two models that fail on the same questions differ by less than chance in each alone."""
+    first, alike, other = _records(0.8, 3), _records(0.78, 3), _records(0.78, 4)
+    width = {}
+    for name, second in (("alike", alike), ("other", other)):
+        figures = compare(first, second)
+        ends = [figures[f"partition_0/accuracy_difference_{end}"] for end in ("low", "high")]
+        width[name] = ends[1] - ends[0]
+    assert width["alike"] < width["other"] / 2
+
+
+def test_only_common_questions_are_compared() -> None:
+    whole, part = _records(0.8, 0), _records(0.8, 0).select(np.arange(400, 100, -1))
+    left, right = paired(whole, part)
+    assert left.question_ids.tolist() == right.question_ids.tolist() == list(range(101, 401))
+    np.testing.assert_array_equal(left.accuracies, right.accuracies)
+    assert compare(whole, part)["questions"] == 300
+    with pytest.raises(ValueError, match="share no question"):
+        compare(whole, _records(0.8, 0, range(700, 710)))
+    with pytest.raises(ValueError, match="has 2 levels of noise and the second 1"):
+        compare(whole, _records(0.8, 0, levels=2))
