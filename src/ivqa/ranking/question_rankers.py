@@ -1,12 +1,16 @@
 """From texts to rankings: which questions of a pool are nearest to each main question."""
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ivqa.ranking.deduplication import Distinct
 from ivqa.ranking.lasso import LassoRanker, Ranking
 from ivqa.text.encoders import SentenceEncoder
 from ivqa.text.tokens import tokenise
@@ -30,7 +34,8 @@ class LassoQuestionRanker:
     """LASSO over sentence embeddings [ROB 3]; see `LassoRanker`.
 
     encoder: fitted on the pool. lam: weight of the l1 norm. alpha: scikit-learn's parameter of the
-    same, lam = alpha * d; give one of the two.
+    same, lam = alpha * d; give one of the two. deduplicate: cosine over which questions of the
+    pool are one, for which the first stands; None keeps all.
     """
 
     encoder: SentenceEncoder
@@ -38,6 +43,7 @@ class LassoQuestionRanker:
     alpha: float | None = None
     positive: bool = True
     intercept: bool = False
+    deduplicate: float | None = None
 
     def rank(
         self,
@@ -49,17 +55,20 @@ class LassoQuestionRanker:
         """The k best of the pool, certified. Raises ValueError unless one weight is given."""
         if (self.lam is None) == (self.alpha is None):
             raise ValueError("the LASSO ranker takes lam or alpha, one of the two")
-        vectors = self.encoder.fit(pool).encode(pool)
-        lam = self.lam if self.lam is not None else float(self.alpha or 0) * vectors.shape[1]
-        ranker = LassoRanker(vectors, lam, self.positive, intercept=self.intercept)
-        return ranker.rank(self.encoder.encode(questions), k, exclude)
+        encoder, distinct, ranker = _lasso(self, tuple(pool))
+        ranking = ranker.rank(encoder.encode(questions), k, distinct.exclude(exclude))
+        return distinct.restored(ranking)
 
 
 @dataclass(frozen=True)
 class CosineRanker:
-    """The cosine of sentence embeddings, one by one: what LASSO is to be compared with."""
+    """The cosine of sentence embeddings, one by one: what LASSO is to be compared with.
+
+    deduplicate: as for LASSO.
+    """
 
     encoder: SentenceEncoder
+    deduplicate: float | None = None
 
     def rank(
         self,
@@ -69,11 +78,11 @@ class CosineRanker:
         exclude: Sequence[Sequence[int]],
     ) -> Ranking:
         """The k most similar of the pool; scores are cosines, gap is zero: nothing is solved."""
-        vectors = self.encoder.fit(pool).encode(pool)
-        products = self.encoder.encode(questions) @ vectors.T
-        for row, rows in enumerate(exclude):
-            products[row, list(rows)] = -np.inf
-        return _best(products, k)
+        encoder, distinct, vectors = _encoded(self.encoder, tuple(pool), self.deduplicate)
+        products = encoder.encode(questions) @ vectors.T
+        for row, rows in enumerate(distinct.exclude(exclude)):
+            products[row, rows] = -np.inf
+        return distinct.restored(_best(products, k))
 
 
 @dataclass(frozen=True)
@@ -90,9 +99,10 @@ class RandomRanker:
         exclude: Sequence[Sequence[int]],
     ) -> Ranking:
         """K different rows of the pool, at random; all scores are zero."""
-        rng = np.random.default_rng(self.seed)
         indices = np.empty((len(questions), k), dtype=np.int64)
         for row, rows in enumerate(exclude):
+            # By the question, so that it does not matter which others it is ranked with.
+            rng = np.random.default_rng([self.seed, crc32(questions[row].encode())])
             allowed = np.setdiff1d(np.arange(len(pool)), rows)
             if len(allowed) < k:
                 raise ValueError(f"only {len(allowed)} questions to rank, but k is {k}")
@@ -122,6 +132,30 @@ def duplicates_of(questions: Sequence[str], pool: Sequence[str]) -> list[list[in
     for row, question in enumerate(pool):
         rows.setdefault(tuple(tokenise(question)), []).append(row)
     return [rows.get(tuple(tokenise(question)), []) for question in questions]
+
+
+# The last pool stays: the questions of a large set are ranked part by part, and preparing the pool
+# takes longer than ranking one part.
+@lru_cache(maxsize=1)
+def _encoded(
+    encoder: SentenceEncoder, pool: tuple[str, ...], deduplicate: float | None
+) -> tuple[SentenceEncoder, Distinct, NDArray[np.float32]]:
+    """An encoder of its own fitted on the pool, and the vectors of its distinct questions."""
+    fitted = copy(encoder).fit(pool)
+    vectors = fitted.encode(pool)
+    distinct = Distinct.of(vectors, deduplicate)
+    return fitted, distinct, distinct.select(vectors)
+
+
+@lru_cache(maxsize=1)
+def _lasso(
+    settings: LassoQuestionRanker, pool: tuple[str, ...]
+) -> tuple[SentenceEncoder, Distinct, LassoRanker]:
+    encoder, distinct, vectors = _encoded(settings.encoder, pool, settings.deduplicate)
+    alpha, lam = settings.alpha, settings.lam
+    lam = lam if lam is not None else float(alpha or 0) * vectors.shape[1]
+    ranker = LassoRanker(vectors, lam, settings.positive, intercept=settings.intercept)
+    return encoder, distinct, ranker
 
 
 def _best(values: NDArray[np.floating], k: int) -> Ranking:

@@ -1,21 +1,27 @@
 """Sentence encoders: questions as vectors of unit length, for ranking by LASSO."""
 
+import hashlib
+import os
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import Any, Protocol, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from rich.progress import track
 from scipy.sparse import csr_matrix
 from scipy.sparse.linalg import svds
 
 from ivqa.text.tokens import tokenise
 
+_STORED_AT_ONCE = 4096  # texts: with vectors of 4800 dimensions 79 MB
 
-class SentenceEncoder(Protocol):
-    """Maps texts to vectors."""
+
+class SentenceEncoder(Hashable, Protocol):
+    """Maps texts to vectors; hashable, as any object is by its identity."""
 
     def fit(self, texts: Sequence[str]) -> Self:
         """Learns what it needs from a corpus; encoders that come trained need nothing."""
@@ -91,12 +97,46 @@ class TfidfEncoder:
         ]
 
 
-class TransformersEncoder:
-    """Mean of the last hidden states of any transformers model: a local folder or a hub id."""
+class TrainedEncoder(ABC):
+    """An encoder that comes trained: what it says of a text depends on that text alone.
 
-    def __init__(self, path: str, batch_size: int = 64, max_length: int = 64) -> None:
+    cache: a folder where encodings are kept, as memory-mapped files named by content; None keeps
+    none. Public attributes are what determines the encodings.
+    """
+
+    def __init__(self, cache: str | None) -> None:
+        self._cache = cache
+
+    def fit(self, texts: Sequence[str]) -> Self:
+        """Nothing to learn."""
+        return self
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """(N, d) float32; read from disk, not into memory, where there is a cache."""
+        if self._cache is None or not texts:
+            return self._encode(texts)
+        settings = sorted((k, v) for k, v in vars(self).items() if k[0] != "_")
+        content = "\0".join([type(self).__name__, repr(settings), *texts])
+        name = hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
+        return stored_rows(Path(self._cache) / f"{name}.npy", texts, self._encode)
+
+    @abstractmethod
+    def _encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Encodings of unit l2 norm (N, d)."""
+
+
+class TransformersEncoder(TrainedEncoder):
+    """Mean of the last hidden states of any transformers model: a local folder or a hub id.
+
+    cache: a folder for encodings; None keeps none.
+    """
+
+    def __init__(
+        self, path: str, batch_size: int = 64, max_length: int = 64, cache: str | None = None
+    ) -> None:
         from transformers import AutoModel, AutoTokenizer
 
+        super().__init__(cache)
         try:
             self._model: Any = AutoModel.from_pretrained(path).eval()
             self._tokenizer: Any = AutoTokenizer.from_pretrained(path)
@@ -107,15 +147,12 @@ class TransformersEncoder:
                 f"cannot load a sentence encoder from the {kind} '{path}': {reason}; download it "
                 "where there is a network and pass encoder.path=FOLDER"
             ) from error
-        self.batch_size, self.max_length = batch_size, max_length
-
-    def fit(self, texts: Sequence[str]) -> Self:
-        """Nothing to learn."""
-        return self
+        self.path, self.batch_size, self.max_length = path, batch_size, max_length
+        self.content = files_state(path)
 
     @torch.no_grad()
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """(N, d) float32; texts of similar length are encoded together."""
+    def _encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        # Texts of similar length are encoded together.
         order = np.argsort([len(text) for text in texts], kind="stable")
         result: NDArray[np.float32] = np.zeros((len(texts), self._model.config.hidden_size), "f4")
         for start in range(0, len(texts), self.batch_size):
@@ -138,3 +175,34 @@ def unit_rows(vectors: NDArray[Any]) -> NDArray[np.float32]:
     """The rows (N, d) at unit l2 norm, float32; zero rows stay zero."""
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     return (vectors / np.where(norms > 0, norms, 1)).astype(np.float32)
+
+
+def stored_rows(
+    file: Path, texts: Sequence[str], encode: Callable[[Sequence[str]], NDArray[np.float32]]
+) -> NDArray[np.float32]:
+    """The encodings (N, d) of N >= 1 texts, memory-mapped; the .npy file is made if absent.
+
+    It is written part by part beside its place and then renamed: whole or not at all.
+    """
+    if not file.is_file():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        draft = file.with_name(f".{file.name}.{os.getpid()}")
+        starts = range(0, len(texts), _STORED_AT_ONCE)
+        rows: Any = None
+        for start in track(starts, description="encoding questions", transient=True):
+            part = encode(texts[start : start + _STORED_AT_ONCE])
+            if rows is None:
+                shape = (len(texts), part.shape[1])
+                rows = np.lib.format.open_memmap(draft, mode="w+", dtype=np.float32, shape=shape)
+            rows[start : start + len(part)] = part
+        rows.flush()
+        draft.replace(file)
+    return np.load(file, mmap_mode="r")
+
+
+def files_state(path: str | Path) -> str:
+    """Sixteen digits for the names, sizes and times of the files at `path`; "" where none are."""
+    place = Path(path)
+    files = sorted(place.iterdir()) if place.is_dir() else [place] if place.is_file() else []
+    states = [(file.name, (state := file.stat()).st_size, state.st_mtime_ns) for file in files]
+    return hashlib.blake2b(repr(states).encode(), digest_size=8).hexdigest() if states else ""

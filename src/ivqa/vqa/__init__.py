@@ -11,7 +11,12 @@ from ivqa.vqa.n2nmn import N2NMN
 from ivqa.vqa.network import TrainingOutput, VQANetwork
 from ivqa.vqa.prior import Prior
 from ivqa.vqa.protocol import Answerer
-from ivqa.vqa.question_encoder import RecurrentEncoder
+from ivqa.vqa.question_encoder import (
+    QuestionEncoder,
+    RecurrentEncoder,
+    SkipThoughtsQuestionEncoder,
+    TransformersQuestionEncoder,
+)
 from ivqa.vqa.vanilla import Vanilla
 
 __all__ = [
@@ -25,8 +30,11 @@ __all__ = [
     "Mutan",
     "MutanNoAttention",
     "Prior",
+    "QuestionEncoder",
     "RecurrentEncoder",
+    "SkipThoughtsQuestionEncoder",
     "TrainingOutput",
+    "TransformersQuestionEncoder",
     "VQAModule",
     "VQANetwork",
     "Vanilla",

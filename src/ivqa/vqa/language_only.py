@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from ivqa.data.batch import ImageBatch
 from ivqa.text.vocabulary import Tokens
 from ivqa.vqa.network import VQANetwork
-from ivqa.vqa.question_encoder import RecurrentEncoder
+from ivqa.vqa.question_encoder import QuestionEncoder, RecurrentEncoder
 
 
 class LanguageOnly(VQANetwork):
@@ -22,7 +22,7 @@ class LanguageOnly(VQANetwork):
         num_words: int,
         num_answers: int,
         feature_sizes: Mapping[str, int] | None = None,
-        question_encoder: Callable[..., RecurrentEncoder] = RecurrentEncoder,
+        question_encoder: Callable[..., QuestionEncoder] = RecurrentEncoder,
         joint_size: int = 1024,
         dropout: float = 0.5,
     ) -> None:

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from ivqa.data.batch import ImageBatch
 from ivqa.text.vocabulary import Tokens
 from ivqa.vqa.network import VQANetwork, checked_grid, single_feature
-from ivqa.vqa.question_encoder import RecurrentEncoder
+from ivqa.vqa.question_encoder import QuestionEncoder, RecurrentEncoder
 
 # The square root has an infinite slope at 0.
 _EPSILON = 1e-10
@@ -86,7 +86,7 @@ class MCB(VQANetwork):
         num_words: int,
         num_answers: int,
         feature_sizes: Mapping[str, int],
-        question_encoder: Callable[..., RecurrentEncoder] = RecurrentEncoder,
+        question_encoder: Callable[..., QuestionEncoder] = RecurrentEncoder,
         size: int = 16000,
         hidden_size: int = 512,
         num_glimpses: int = 2,

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from ivqa.data.batch import ImageBatch
 from ivqa.text.vocabulary import Tokens
 from ivqa.vqa.network import VQANetwork, checked_grid, single_feature
-from ivqa.vqa.question_encoder import RecurrentEncoder
+from ivqa.vqa.question_encoder import QuestionEncoder, RecurrentEncoder
 
 
 class MLB(VQANetwork):
@@ -30,7 +30,7 @@ class MLB(VQANetwork):
         num_words: int,
         num_answers: int,
         feature_sizes: Mapping[str, int],
-        question_encoder: Callable[..., RecurrentEncoder] = RecurrentEncoder,
+        question_encoder: Callable[..., QuestionEncoder] = RecurrentEncoder,
         joint_size: int = 1200,
         num_glimpses: int = 2,
         dropout: float = 0.5,

@@ -18,6 +18,7 @@ from ivqa.text.answers import AnswerVocabulary
 from ivqa.text.vocabulary import Vocabulary
 from ivqa.vqa.network import VQANetwork
 
+from ivqa.vqa.question_encoder import QuestionEncoder
 _SHOWN_ROWS = 10
 
 
@@ -106,6 +107,12 @@ class VQAModule(pl.LightningModule):
         output = self.network.train_forward(batch)
         logits = output.logits.float()
         if self.targets == "main":
+    def setup(self, stage: str) -> None:
+        """Before training, question encoders read the weights that they start from."""
+        for part in self.network.modules() if stage == "fit" else ():
+            if isinstance(part, QuestionEncoder):
+                part.initialise(self.question_vocabulary.words)
+
             losses = F.cross_entropy(logits, batch.target, reduction="none")
         else:
             assert batch.soft_targets is not None  # the datamodule was asked for them

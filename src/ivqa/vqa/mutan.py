@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from ivqa.data.batch import ImageBatch
 from ivqa.text.vocabulary import Tokens
 from ivqa.vqa.network import VQANetwork, checked_feature, checked_grid, single_feature
-from ivqa.vqa.question_encoder import RecurrentEncoder
+from ivqa.vqa.question_encoder import QuestionEncoder, RecurrentEncoder
 
 
 class RankSumFusion(nn.Module):
@@ -51,7 +51,7 @@ class MutanNoAttention(VQANetwork):
         num_words: int,
         num_answers: int,
         feature_sizes: Mapping[str, int],
-        question_encoder: Callable[..., RecurrentEncoder] = RecurrentEncoder,
+        question_encoder: Callable[..., QuestionEncoder] = RecurrentEncoder,
         joint_size: int = 360,
         rank: int = 10,
         dropout: float = 0.5,
@@ -89,7 +89,7 @@ class Mutan(VQANetwork):
         num_words: int,
         num_answers: int,
         feature_sizes: Mapping[str, int],
-        question_encoder: Callable[..., RecurrentEncoder] = RecurrentEncoder,
+        question_encoder: Callable[..., QuestionEncoder] = RecurrentEncoder,
         hidden_size: int = 310,
         fused_size: int = 510,
         rank: int = 5,

@@ -8,7 +8,7 @@ from torch.nn import functional as F
 from ivqa.data.batch import ImageBatch
 from ivqa.text.vocabulary import Tokens
 from ivqa.vqa.network import VQANetwork, checked_feature, single_feature
-from ivqa.vqa.question_encoder import RecurrentEncoder
+from ivqa.vqa.question_encoder import QuestionEncoder, RecurrentEncoder
 
 
 class Vanilla(VQANetwork):
@@ -24,7 +24,7 @@ class Vanilla(VQANetwork):
         num_words: int,
         num_answers: int,
         feature_sizes: Mapping[str, int],
-        question_encoder: Callable[..., RecurrentEncoder] = RecurrentEncoder,
+        question_encoder: Callable[..., QuestionEncoder] = RecurrentEncoder,
         joint_size: int = 1024,
         dropout: float = 0.5,
     ) -> None:

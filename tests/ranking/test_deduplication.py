@@ -1,0 +1,65 @@
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from ivqa.ranking import CosineRanker, LassoQuestionRanker, QuestionRanker
+from ivqa.ranking.deduplication import near_duplicates
+from ivqa.text.encoders import TfidfEncoder
+
+POOL = [f"what color is the {noun}" for noun in ("car", "bus", "cat", "dog", "tree", "house")]
+POOL += [f"how many {noun} are there" for noun in ("cars", "dogs", "trees")]
+
+
+def _clusters(rows: int, size: int, spread: float) -> NDArray[np.float32]:
+    rng = np.random.default_rng(0)
+    centres = rng.normal(size=(rows // 6, size))
+    vectors = centres[rng.integers(len(centres), size=rows)] + spread * rng.normal(
+        size=(rows, size)
+    )
+    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+
+
+@pytest.mark.parametrize("threshold", [0.5, 0.9, 0.98])
+@pytest.mark.parametrize("size", [8, 200])
+def test_groups_are_those_of_a_plain_loop(
+    threshold: float, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ivqa.ranking.deduplication._BLOCK", 64)
+    vectors = np.concatenate([_clusters(500, size, 0.15), np.zeros((3, size), "f4")])
+    cosines, expected = vectors.astype(float) @ vectors.T.astype(float), []
+    for row in range(len(vectors)):
+        over = [at for at in range(row) if expected[at] == at and cosines[row, at] > threshold]
+        expected.append(over[0] if over else row)
+    found = near_duplicates(vectors, threshold)
+    assert found.tolist() == expected
+    assert 10 < len(set(expected)) < 503
+    assert expected[-3:] == [500, 501, 502]  # texts without a known word are not alike
+
+
+def test_memory_maps_change_nothing_and_empty_pools_are_none(tmp_path: object) -> None:
+    vectors = _clusters(200, 80, 0.05)
+    np.save(f"{tmp_path}/pool.npy", vectors)
+    mapped = np.load(f"{tmp_path}/pool.npy", mmap_mode="r")
+    assert np.array_equal(near_duplicates(mapped, 0.98), near_duplicates(vectors, 0.98))
+    assert near_duplicates(vectors[:0], 0.98).shape == (0,)
+    with pytest.raises(ValueError, match=r"must be in \(0, 1\), not 1.5"):
+        near_duplicates(vectors, 1.5)
+
+
+@pytest.mark.parametrize("kind", [CosineRanker, LassoQuestionRanker])
+def test_rankings_without_near_duplicates_name_rows_of_the_whole_pool(kind: type) -> None:
+    encoder = TfidfEncoder(size=24, min_count=1)
+    doubled = [question for question in POOL for _ in range(3)]  # each three times in a row
+    plain: QuestionRanker = kind(encoder)
+    once: QuestionRanker = kind(encoder, deduplicate=0.98)
+    questions = ["what color is the horse", "how many cars are there"]
+    found = once.rank(questions, doubled, 6, [[], []])
+    assert (found.indices % 3 == 0).all()  # the first of each group
+    alone = kind(TfidfEncoder(size=24, min_count=1)).rank(questions, doubled[::3], 6, [[], []])
+    assert found.indices.shape == alone.indices.shape == (2, 6)
+    assert len({doubled[row] for row in found.indices[0]}) == 6
+    repeated = plain.rank(questions, doubled, 6, [[], []])
+    assert len({doubled[row] for row in repeated.indices[0]}) < 6
+    # A main question's own duplicate takes its whole group with it.
+    own = once.rank(questions, doubled, 6, [[], [doubled.index("how many cars are there") + 1]])
+    assert "how many cars are there" not in [doubled[row] for row in own.indices[1]]
