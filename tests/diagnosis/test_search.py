@@ -1,6 +1,10 @@
+from dataclasses import replace
+
 import torch
+from torch import Tensor
 from toy_diagnosis import ANSWERS, LongIsLegal, WordAnswerer, toy_images, toy_questioner
 
+from ivqa.data.batch import ImageBatch
 from ivqa.diagnosis import BeliefSearch, Candidates, DiversityReward, GoalReward, LegalityReward
 from ivqa.diagnosis.search import pooled
 from ivqa.generators import Questions
@@ -30,6 +34,29 @@ def test_rewards_of_known_questions() -> None:
     # Of the two identical questions of pair 1 the more probable wins; pair 3 has its own.
     assert DiversityReward()(candidates).tolist() == [1, 0, 1, 1, 1]
     assert candidates.believed.tolist() == [False, True, True, True, False]
+
+
+class _InItsOwnWords(WordAnswerer):
+    """Answers as its closed twin does, in a sentence; scores only what it is asked about."""
+
+    answers = None
+
+    def log_scores(
+        self, images: ImageBatch, questions: list[str], answers: list[str] | None = None
+    ) -> Tensor:
+        assert answers is not None
+        return super().log_scores(images, questions)[:, ANSWERS.encode(answers)]
+
+    def answer(self, images: ImageBatch, questions: list[str]) -> list[str]:
+        scores = super().log_scores(images, questions)
+        return [f"The {ANSWERS.answers[at]}." for at in scores.argmax(dim=1).tolist()]
+
+
+def test_a_model_with_its_own_words_believes_what_it_writes() -> None:
+    closed = _candidates()
+    candidates = replace(closed, answerer=_InItsOwnWords())
+    assert torch.allclose(candidates.phi, closed.phi)
+    assert candidates.believed.tolist() == closed.believed.tolist()
 
 
 def test_identical_questions_of_a_pair_are_answered_once() -> None:

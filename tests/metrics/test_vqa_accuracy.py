@@ -1,10 +1,12 @@
 import random
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 
 from ivqa.metrics.vqa_accuracy import VQAAccuracy, vqa_accuracies
-from ivqa.text.normalisation import normalise_answer
+from ivqa.text.normalisation import normalise_answer, strip_punctuation
 
 ANSWERS = ["yes", "no", "2", "two", "a dog", "dog", "Dogs.", "dont know", "don't know", "red"]
 
@@ -33,6 +35,44 @@ def test_it_equals_the_published_loop_on_random_cases() -> None:
     torch.testing.assert_close(
         torch.from_numpy(vqa_accuracies(predictions, given)), torch.tensor(expected)
     )
+
+
+def _of_2015(prediction: str, given: list[str]) -> float:
+    """The loop of the evaluation of 2015: the prediction always normalised, people hardly."""
+    prediction = normalise_answer(prediction)
+    if len(set(given)) > 1:
+        given = [strip_punctuation(answer) for answer in given]
+    accuracies = []
+    for left_out in range(len(given)):
+        others = [answer for index, answer in enumerate(given) if index != left_out]
+        accuracies.append(min(1.0, sum(answer == prediction for answer in others) / 3))
+    return sum(accuracies) / len(accuracies)
+
+
+def _shortcut(prediction: str, given: list[str]) -> float:
+    if len(set(given)) > 1:
+        given = [normalise_answer(answer) for answer in given]
+        prediction = normalise_answer(prediction)
+    return min(given.count(prediction) / 3, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("reference", "variant"),
+    [(_shortcut, {"leave_one_out": False}), (_of_2015, {"revision": 2015})],
+)
+def test_the_other_variants_equal_their_definitions(
+    reference: Callable[[str, list[str]], float], variant: dict[str, Any]
+) -> None:
+    rng = random.Random(1)
+    predictions, given = [], []
+    for _ in range(1000):
+        pool = rng.sample(ANSWERS, rng.randint(1, 4))
+        given.append([rng.choice(pool) for _ in range(10)])
+        predictions.append(rng.choice([*pool, rng.choice(ANSWERS)]))
+    expected = [reference(*case) for case in zip(predictions, given, strict=True)]
+    found = vqa_accuracies(predictions, given, **variant)
+    torch.testing.assert_close(torch.from_numpy(found), torch.tensor(expected))
+    assert (found != vqa_accuracies(predictions, given)).any()
 
 
 def test_types_are_averaged_apart_and_unknown_types_count_overall() -> None:

@@ -11,6 +11,7 @@ from torch import Tensor
 from ivqa.data.batch import ImageBatch
 from ivqa.generators import Questions
 from ivqa.text.answers import AnswerVocabulary
+from ivqa.text.normalisation import normalise_answer
 from ivqa.vqa import Answerer
 
 # Questions answered at once: attention over a grid needs some 150 kB a question.
@@ -33,7 +34,8 @@ class Candidates:
     """N questions about P pairs; judgements are made on demand, once for each distinct question.
 
     questions: `pair` says to which of the P pairs each belongs. images, answers: of the P pairs.
-    answers_known: the closed set that the answerer chooses from.
+    answers_known: the closed set that the answerer chooses from; for one that answers in its own
+    words, those it may be asked about.
     """
 
     questions: Questions
@@ -76,24 +78,40 @@ class Candidates:
 
     @cached_property
     def _verdicts(self) -> tuple[Tensor, Tensor]:
-        """phi(a | I, q) and the answer that the model gives, of the U distinct questions."""
+        """phi(a | I, q) and whether the model answers a, of the U distinct questions."""
         pair = self.questions.pair.cpu()[self.first]
         texts = [self.questions.text[row] for row in self.first.tolist()]
-        known = None if self.answerer.answers is not None else list(self.answers_known.answers)
-        target = self.answers_known.encode(list(self.answers))
-        phi, best = [], []
-        for rows in torch.arange(len(texts)).split(_ANSWERED_AT_ONCE):
-            scores = self.answerer.log_scores(
-                self.images.select(pair[rows].to(self.images.index.device)),
-                [texts[row] for row in rows.tolist()],
-                known,
-            ).cpu()
-            wanted = target[pair[rows]]
-            phi.append(scores.gather(1, wanted[:, None])[:, 0].exp())
-            best.append(scores.argmax(dim=1) == wanted)
-        if not phi:
+        judge = self._of_open_set if self.answerer.answers is None else self._of_closed_set
+        parts = [
+            judge(pair[rows], [texts[row] for row in rows.tolist()])
+            for rows in torch.arange(len(texts)).split(_ANSWERED_AT_ONCE)
+            if len(rows)
+        ]
+        if not parts:
             return torch.zeros(0), torch.zeros(0, dtype=torch.bool)
-        return torch.cat(phi), torch.cat(best)
+        phi, believed = zip(*parts, strict=True)
+        return torch.cat(phi), torch.cat(believed)
+
+    def _of_closed_set(self, pair: Tensor, texts: list[str]) -> tuple[Tensor, Tensor]:
+        images = self.images.select(pair.to(self.images.index.device))
+        scores = self.answerer.log_scores(images, texts).cpu()
+        wanted = self.answers_known.encode(list(self.answers))[pair]
+        phi = scores.gather(1, wanted[:, None])[:, 0].exp()
+        return phi, scores.argmax(dim=1) == wanted
+
+    def _of_open_set(self, pair: Tensor, texts: list[str]) -> tuple[Tensor, Tensor]:
+        """A model that answers in its own words believes a where it writes a."""
+        images = self.images.select(pair.to(self.images.index.device))
+        written = [normalise_answer(text) for text in self.answerer.answer(images, texts)]
+        wanted = [self.answers[at] for at in pair.tolist()]
+        phi = torch.empty(len(texts))
+        for answer in dict.fromkeys(wanted):
+            rows = [row for row, own in enumerate(wanted) if own == answer]
+            asked = images.select(torch.tensor(rows, device=images.index.device))
+            scores = self.answerer.log_scores(asked, [texts[row] for row in rows], [answer])
+            phi[rows] = scores[:, 0].cpu().exp()
+        pairs = zip(written, wanted, strict=True)
+        return phi, torch.tensor([own == normalise_answer(answer) for own, answer in pairs])
 
     @property
     def phi(self) -> Tensor:

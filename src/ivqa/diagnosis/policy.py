@@ -33,8 +33,8 @@ class PolicyGradientModule(pl.LightningModule):
 
     questioner: the supervised generator that the policy starts from; kept as `reference`.
     answerer, judge: the VQA model and the legality model that rewards ask; both stay as they are.
-    rewards: by name; a sample earns their product. answer_vocabulary: what an answerer without a
-    closed set chooses from. num_samples: z for each pair and step. baseline b: the mean reward of
+    rewards: by name; a sample earns their product. answers: what an answerer without a closed set
+    is asked about. num_samples: z for each pair and step. baseline b: the mean reward of
     the pair's other samples ("pair_mean"), the reward of the greedy question of the same z
     ("greedy", the self-critical one) or 0 ("none").
     latent: where gradients meet z. "prior" takes z as drawn; "posterior" draws it again as
@@ -75,7 +75,10 @@ class PolicyGradientModule(pl.LightningModule):
             )
         known = answerer.answers if answerer.answers is not None else answers
         if known is None:
-            raise ValueError("this VQA model has no closed answers: set vqa.num_answers")
+            raise ValueError(
+                "this VQA model answers in its own words: set vqa.pool_answers, how many of the "
+                "training split's answers to ask it about"
+            )
         self.questioner = copy.deepcopy(questioner).train()
         # In a tuple: they are not trained, and not stored with the policy.
         self._frozen = (questioner.eval(), answerer, judge)

@@ -1,6 +1,7 @@
 """VQA accuracy, official, overall and by answer type."""
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 import torch
@@ -13,10 +14,17 @@ from ivqa.text.answers import AnswerVocabulary
 
 
 def vqa_accuracies(
-    predictions: Sequence[str], human_answers: Sequence[Sequence[str]]
+    predictions: Sequence[str],
+    human_answers: Sequence[Sequence[str]],
+    *,
+    leave_one_out: bool = True,
+    revision: Literal[2015, 2018] = 2018,
 ) -> NDArray[np.float32]:
     """Accuracy in [0, 1] of each of N predicted answers, as the official evaluation computes it.
 
+    leave_one_out: False is the shortcut min(matches / 3, 1) that many papers report. revision: of
+    the official evaluation; 2015 is what papers before 2018 used. Both: `soft_targets` of
+    `AnswerVocabulary`.
     Raises ValueError where the two differ in number.
 
     >>> vqa_accuracies(["2", "red"], [["2"] * 3 + ["3"] * 7, ["blue"]]).round(2).tolist()
@@ -27,7 +35,9 @@ def vqa_accuracies(
             f"{len(predictions)} predictions for {len(human_answers)} questions; give one each"
         )
     distinct = {answer: code for code, answer in enumerate(dict.fromkeys(predictions))}
-    soft = AnswerVocabulary(list(distinct)).soft_targets(human_answers)
+    soft = AnswerVocabulary(list(distinct)).soft_targets(
+        human_answers, leave_one_out=leave_one_out, revision=revision
+    )
     rows = np.repeat(np.arange(len(soft)), np.diff(soft.offsets))
     chosen = np.array([distinct[answer] for answer in predictions], dtype=np.int64)
     hits = soft.indices == chosen[rows]

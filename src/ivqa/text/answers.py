@@ -3,30 +3,35 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ivqa.text.normalisation import normalise_answer
+from ivqa.text.normalisation import normalise_answer, strip_punctuation
 
 # Accuracy by the number of matching annotators of ten, averaged over the ten leave-one-out
 # subsets of nine: min(matches / 3, 1) of each [Antol et al. 2015, vqaEval.py].
 _LEAVE_ONE_OUT = np.array([0.0, 0.3, 0.6, 0.9] + [1.0] * 7, dtype=np.float32)
 
 
-def accuracy_of_matches(matches: NDArray[np.int64], annotators: NDArray[np.int64]) -> NDArray:
+def accuracy_of_matches(
+    matches: NDArray[np.int64], annotators: NDArray[np.int64], *, leave_one_out: bool = True
+) -> NDArray:
     """VQA accuracy in [0, 1] of an answer that `matches` of n `annotators` gave, element-wise.
 
     The official leave-one-out average where n = 10; min(matches / min(3, n), 1) otherwise, which
-    is exact match where n = 1; 0 where n = 0.
+    is exact match where n = 1; 0 where n = 0. Without leave_one_out that shortcut for all n.
 
     >>> accuracy_of_matches(np.array([2, 2, 1, 0]), np.array([10, 5, 1, 0])).round(3).tolist()
     [0.6000000238418579, 0.6669999957084656, 1.0, 0.0]
     """
     divisor = np.clip(annotators, 1, 3)
     shortcut = np.minimum(matches / divisor, 1.0).astype(np.float32)
+    if not leave_one_out:
+        return shortcut
     return np.where(annotators == 10, _LEAVE_ONE_OUT[np.minimum(matches, 10)], shortcut)
 
 
@@ -110,13 +115,21 @@ class AnswerVocabulary:
         """Indices (N,) int64 of `answers`, -1 outside the vocabulary."""
         return torch.tensor([self._index.get(answer, -1) for answer in answers], dtype=torch.int64)
 
-    def soft_targets(self, human_answers: Sequence[Sequence[str]]) -> SoftTargets:
+    def soft_targets(
+        self,
+        human_answers: Sequence[Sequence[str]],
+        *,
+        leave_one_out: bool = True,
+        revision: Literal[2015, 2018] = 2018,
+    ) -> SoftTargets:
         """The accuracy that each answer of the vocabulary would get from the annotators.
 
         human_answers: the annotators' answers, raw, of each of N questions; none at all gives an
-        empty row. Answers count as equal when the official evaluation (revision of 2018) says so:
-        both normalised by `ivqa.text.normalisation` where the annotators of a question differ,
-        both as they are where all annotators agree.
+        empty row. leave_one_out: see `accuracy_of_matches`. revision: of the official evaluation,
+        which says when answers count as equal. 2018: both normalised by `ivqa.text.normalisation`
+        where the annotators of a question differ, both as they are where all agree. 2015: the
+        vocabulary's normalised always; the annotators' without punctuation where they differ, so
+        that "a dog" or "two" among them can never be met.
         """
         normal_forms: dict[str, list[int]] = {}
         for index, answer in enumerate(self.answers):
@@ -128,8 +141,10 @@ class AnswerVocabulary:
             trimmed = [answer.strip() for answer in given]
             unanimous = len(set(trimmed)) == 1
             for answer in trimmed:
-                if unanimous:
+                if unanimous and revision == 2018:
                     hits = [self._index[answer]] if answer in self._index else []
+                elif revision == 2015:
+                    hits = normal_forms.get(answer if unanimous else strip_punctuation(answer), [])
                 elif (known := matched.get(answer)) is not None:
                     hits = known
                 else:
@@ -144,5 +159,7 @@ class AnswerVocabulary:
         row_of, index_of = np.divmod(cells, max(len(self), 1))
         offsets = np.zeros(len(human_answers) + 1, dtype=np.int64)
         np.cumsum(np.bincount(row_of, minlength=len(human_answers)), out=offsets[1:])
-        values = accuracy_of_matches(matches.astype(np.int64), annotators[row_of])
+        values = accuracy_of_matches(
+            matches.astype(np.int64), annotators[row_of], leave_one_out=leave_one_out
+        )
         return SoftTargets(offsets, index_of, values.astype(np.float32), len(self))

@@ -1,6 +1,6 @@
 """Training of any network of the zoo, and the answerer that it becomes."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from inspect import signature
 from typing import Any, Literal
 
@@ -15,10 +15,11 @@ from ivqa.component import check_same_inputs, network_settings
 from ivqa.data.batch import ImageBatch, VQABatch
 from ivqa.metrics.vqa_accuracy import VQAAccuracy
 from ivqa.text.answers import AnswerVocabulary
+from ivqa.text.tokens import tokenise
 from ivqa.text.vocabulary import Vocabulary
 from ivqa.vqa.network import VQANetwork
-
 from ivqa.vqa.question_encoder import QuestionEncoder
+
 _SHOWN_ROWS = 10
 
 
@@ -92,6 +93,10 @@ class VQAModule(pl.LightningModule):
         best = self.log_scores(images, questions).argmax(dim=1)
         return [self.answers.answers[index] for index in best.tolist()]
 
+    def is_cut(self, questions: Sequence[str]) -> list[bool]:
+        """Whether the model reads each of N questions only in part."""
+        return [len(tokenise(text)) > self.max_question_length for text in questions]
+
     def _columns(self, answers: list[str]) -> Tensor:
         chosen = self.answers.encode(answers)
         if (chosen < 0).any():
@@ -102,17 +107,17 @@ class VQAModule(pl.LightningModule):
             )
         return chosen.to(self.device)
 
-    def training_step(self, batch: VQABatch, batch_idx: int) -> Tensor:
-        """The loss of a batch. Raises FloatingPointError, naming rows, where it is not finite."""
-        output = self.network.train_forward(batch)
-        logits = output.logits.float()
-        if self.targets == "main":
     def setup(self, stage: str) -> None:
         """Before training, question encoders read the weights that they start from."""
         for part in self.network.modules() if stage == "fit" else ():
             if isinstance(part, QuestionEncoder):
                 part.initialise(self.question_vocabulary.words)
 
+    def training_step(self, batch: VQABatch, batch_idx: int) -> Tensor:
+        """The loss of a batch. Raises FloatingPointError, naming rows, where it is not finite."""
+        output = self.network.train_forward(batch)
+        logits = output.logits.float()
+        if self.targets == "main":
             losses = F.cross_entropy(logits, batch.target, reduction="none")
         else:
             assert batch.soft_targets is not None  # the datamodule was asked for them
