@@ -34,7 +34,7 @@ from ivqa.ranking.text_metrics import TextMetricRanker
 from ivqa.ranking.text_metrics.ranker import pool_scores
 from ivqa.text.tokens import tokenise
 
-MAIN, BASIC, PEER_PAIRS = 1000, 40_000, 2000
+MAIN, BASIC, PEER_PAIRS = 500, 40_000, 1000
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 Pairs = list[tuple[str, str]]  # a main and a basic question, words apart by spaces

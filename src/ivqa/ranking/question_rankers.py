@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ivqa.ranking.deduplication import Distinct
 from ivqa.ranking.lasso import LassoRanker, Ranking
+from ivqa.ranking.score_ranking import rank_by_scores
 from ivqa.text.encoders import SentenceEncoder
 from ivqa.text.tokens import tokenise
 
@@ -56,7 +57,7 @@ class LassoQuestionRanker:
         if (self.lam is None) == (self.alpha is None):
             raise ValueError("the LASSO ranker takes lam or alpha, one of the two")
         encoder, distinct, ranker = _lasso(self, tuple(pool))
-        ranking = ranker.rank(encoder.encode(questions), k, distinct.exclude(exclude))
+        ranking = ranker.rank(_vectors(encoder, questions), k, distinct.exclude(exclude))
         return distinct.restored(ranking)
 
 
@@ -79,10 +80,15 @@ class CosineRanker:
     ) -> Ranking:
         """The k most similar of the pool; scores are cosines, gap is zero: nothing is solved."""
         encoder, distinct, vectors = _encoded(self.encoder, tuple(pool), self.deduplicate)
-        products = encoder.encode(questions) @ vectors.T
-        for row, rows in enumerate(distinct.exclude(exclude)):
-            products[row, rows] = -np.inf
-        return distinct.restored(_best(products, k))
+        main = _vectors(encoder, questions)
+        ranking = rank_by_scores(
+            lambda part: main[part] @ vectors.T,
+            (len(main), len(vectors)),
+            k,
+            distinct.exclude(exclude),
+            rows_at_once=256,  # each product reads all vectors of the pool
+        )
+        return distinct.restored(ranking)
 
 
 @dataclass(frozen=True)
@@ -134,6 +140,17 @@ def duplicates_of(questions: Sequence[str], pool: Sequence[str]) -> list[list[in
     return [rows.get(tuple(tokenise(question)), []) for question in questions]
 
 
+def _vectors(encoder: SentenceEncoder, texts: Sequence[str]) -> NDArray[np.float32]:
+    """The vectors (N, d) of the texts. Raises ValueError naming one that is not finite."""
+    vectors = encoder.encode(texts)
+    finite = np.isfinite(vectors.sum(axis=1))
+    if not finite.all():
+        raise ValueError(
+            f"the vector of '{texts[int(finite.argmin())]}' is not finite; check the encoder"
+        )
+    return vectors
+
+
 # The last pool stays: the questions of a large set are ranked part by part, and preparing the pool
 # takes longer than ranking one part.
 @lru_cache(maxsize=1)
@@ -142,7 +159,7 @@ def _encoded(
 ) -> tuple[SentenceEncoder, Distinct, NDArray[np.float32]]:
     """An encoder of its own fitted on the pool, and the vectors of its distinct questions."""
     fitted = copy(encoder).fit(pool)
-    vectors = fitted.encode(pool)
+    vectors = _vectors(fitted, pool)
     distinct = Distinct.of(vectors, deduplicate)
     return fitted, distinct, distinct.select(vectors)
 
@@ -156,12 +173,3 @@ def _lasso(
     lam = lam if lam is not None else float(alpha or 0) * vectors.shape[1]
     ranker = LassoRanker(vectors, lam, settings.positive, intercept=settings.intercept)
     return encoder, distinct, ranker
-
-
-def _best(values: NDArray[np.floating], k: int) -> Ranking:
-    if values.shape[1] < k:
-        raise ValueError(f"only {values.shape[1]} questions to rank, but k is {k}")
-    indices = np.argsort(-values, axis=1, kind="stable")[:, :k]
-    scores = np.take_along_axis(values, indices, axis=1).astype(np.float32)
-    size = len(values)
-    return Ranking(indices, scores, np.zeros(size), (scores > 0).sum(axis=1), 0)

@@ -15,12 +15,14 @@ def rank_by_scores(
     shape: tuple[int, int],
     k: int,
     exclude: Sequence[Sequence[int]],
+    rows_at_once: int | None = None,
 ) -> Ranking:
     """The k basic questions of highest score, of equal ones the first of the pool.
 
     scores: from a slice of the main questions to their scores (b, N), which are overwritten.
     shape: (B, N), main questions and the pool. exclude: for each main question the rows of the
-    pool that must not be used. The gap of the ranking is zero: nothing is solved.
+    pool that must not be used. rows_at_once: main questions of a slice, by default so few that
+    their scores stay in the processor's cache. The gap is zero: nothing is solved.
     Raises ValueError where exclude is of another length or too few rows are left.
     """
     size, pool = shape
@@ -33,7 +35,7 @@ def rank_by_scores(
         )
     indices = np.empty((size, k), dtype=np.int64)
     best = np.empty((size, k), dtype=np.float32)
-    step = max(1, _PAIRS_AT_ONCE // max(pool, 1))
+    step = rows_at_once or max(1, _PAIRS_AT_ONCE // max(pool, 1))
     for start in range(0, size, step):
         part = slice(start, min(start + step, size))
         values = scores(part)
