@@ -1,5 +1,6 @@
 """What a trained sentence encoder calls similar: nearest neighbours of questions."""
 
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,8 +67,6 @@ class EncoderBenchmark:
 
 def _untrained(module: SkipThoughtsModule) -> dict[str, torch.Tensor]:
     """Weights as they are before training."""
-    from copy import deepcopy
-
     network = deepcopy(module.network)
     with torch.random.fork_rng():
         torch.manual_seed(0)
