@@ -11,11 +11,19 @@ from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
 from ivqa.experiment.artifacts import write_json, write_text
+from ivqa.report.noise_curve import write_noise_curve
 from ivqa.report.tables import markdown_table, print_table
 
 
 class MultirunTable(Callback):
-    """Gathers metrics.json of every job into table.md and results.json of the sweep's directory."""
+    """Gathers metrics.json of every job into table.md and results.json of the sweep's directory.
+
+    columns: the metrics to show and their order, by heading, as the table of a paper has them;
+    None shows all.
+    """
+
+    def __init__(self, columns: Mapping[str, str] | None = None) -> None:
+        self.columns = dict(columns or {})
 
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
         """Prints the table; jobs that wrote no metrics are named below it."""
@@ -24,7 +32,7 @@ class MultirunTable(Callback):
         finished = [job for job in jobs if job["metrics"]]
         if not finished:
             return
-        rows = average_over_seeds(finished)
+        rows = [arranged(row, self.columns) for row in average_over_seeds(finished)]
         write_json(sweep_dir / "results.json", jobs)
         write_text(sweep_dir / "table.md", markdown_table(rows))
         console = Console()
@@ -36,6 +44,44 @@ class MultirunTable(Callback):
                     soft_wrap=True,
                 )
         console.print(f"table: {sweep_dir / 'table.md'}", soft_wrap=True)
+
+
+class MultirunCurves(Callback):
+    """Draws accuracy under noise of all jobs that measured it into one picture, curves.png."""
+
+    def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
+        """One curve a job, named by what tells it from the others."""
+        sweep_dir = Path(str(config.hydra.sweep.dir))
+        jobs = [
+            job for job in _jobs(sweep_dir) if "robustness/partition_0/accuracy" in job["metrics"]
+        ]
+        if jobs:
+            names = distinguishing([job["overrides"] for job in jobs])
+            curves = {name: job["metrics"] for name, job in zip(names, jobs, strict=True)}
+            write_noise_curve(sweep_dir / "curves.png", curves)
+            Console().print(f"curves: {sweep_dir / 'curves.png'}", soft_wrap=True)
+
+
+def distinguishing(overrides: Sequence[Sequence[str]]) -> list[str]:
+    """The overrides of each job that not all jobs have, as one text each.
+
+    >>> distinguishing([["model=mlb", "ranker=lasso"], ["model=mlb", "ranker=cider"]])
+    ['ranker=lasso', 'ranker=cider']
+    """
+    common = set.intersection(*(set(items) for items in overrides)) if len(overrides) > 1 else set()
+    return [" ".join(item for item in items if item not in common) for items in overrides]
+
+
+def arranged(row: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, Any]:
+    """The row with the metrics that `columns` names, under its headings; without any, as it is.
+
+    >>> arranged({"setting": "model=mlb", "robustness/r_score": 0.4}, {"R": "robustness/r_score"})
+    {'setting': 'model=mlb', 'R': 0.4}
+    """
+    if not columns:
+        return dict(row)
+    shown = {heading: row.get(metric, "") for heading, metric in columns.items()}
+    return {key: row[key] for key in ("setting", "seeds") if key in row} | shown
 
 
 def average_over_seeds(jobs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
