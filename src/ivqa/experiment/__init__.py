@@ -2,7 +2,7 @@
 
 from ivqa.experiment.diagnosis import diagnose
 from ivqa.experiment.entry import entry_point
-from ivqa.experiment.evaluation import evaluate
+from ivqa.experiment.tasks import evaluate
 from ivqa.experiment.training import train
 
 __all__ = ["diagnose", "entry_point", "evaluate", "train"]

@@ -25,8 +25,8 @@ from ivqa.report import noise_rows, print_metrics, print_noise_curve, write_nois
 from ivqa.robustness import DisturbsImages, NoiseRecords, RobustnessCallback
 
 
-def evaluate(cfg: DictConfig) -> float:
-    """Runs the model's benchmark on cfg.split; evaluate.py calls this.
+def evaluate_model(cfg: DictConfig) -> float:
+    """Runs the model's benchmark on cfg.split (task=evaluate).
 
     Writes config.yaml, metrics.json and the benchmark's own files into the run directory.
     Returns the benchmark's headline metric, for sweepers.
@@ -154,7 +154,7 @@ def write_noisy_questions(cfg: DictConfig) -> float:
             "write_noisy_questions=true writes questions, but this noise= disturbs images; "
             "choose noise=basic_questions or word_shuffling"
         )
-    pool = dataset.split("train").questions
+    pool = instantiate(cfg.bqd)(dataset)
     levels = [split.questions, *noise.disturbed(split.questions, pool)]
     run_dir.mkdir(parents=True, exist_ok=True)
     for level, questions in enumerate(levels):

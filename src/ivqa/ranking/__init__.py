@@ -1,6 +1,16 @@
 """Ranking of basic questions by their similarity to a main question."""
 
+from ivqa.ranking.bqd_files import (
+    read_bqd,
+    read_parquet,
+    scores_of,
+    write_parquet,
+    write_records,
+)
+from ivqa.ranking.bqd_merging import merge_shards
+from ivqa.ranking.bqd_ranking import BQDRanking
 from ivqa.ranking.lasso import LassoRanker, Ranking
+from ivqa.ranking.pools import general_questions, questions_of_answer_type
 from ivqa.ranking.question_rankers import (
     CosineRanker,
     LassoQuestionRanker,
@@ -12,6 +22,7 @@ from ivqa.ranking.question_rankers import (
 from ivqa.ranking.text_metrics import BleuRanker, CiderRanker, MeteorRanker, RougeLRanker
 
 __all__ = [
+    "BQDRanking",
     "BleuRanker",
     "CiderRanker",
     "CosineRanker",
@@ -23,5 +34,13 @@ __all__ = [
     "Ranking",
     "RougeLRanker",
     "duplicates_of",
+    "general_questions",
+    "merge_shards",
+    "questions_of_answer_type",
+    "read_bqd",
+    "read_parquet",
+    "scores_of",
     "unique_questions",
+    "write_parquet",
+    "write_records",
 ]

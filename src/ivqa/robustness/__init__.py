@@ -1,6 +1,7 @@
 """Robustness: how a VQA model's accuracy falls as questions are disturbed, and its R_score."""
 
 from ivqa.robustness.augmentation import NoiseAugmentation
+from ivqa.robustness.bqd_noise import BQDNoise
 from ivqa.robustness.callback import RobustnessCallback
 from ivqa.robustness.comparison import compare
 from ivqa.robustness.curve import NoiseCurve
@@ -14,8 +15,11 @@ from ivqa.robustness.image_noise import (
 )
 from ivqa.robustness.noise import BasicQuestionNoise, DisturbsImages, Noise, WordShuffling
 from ivqa.robustness.records import NoiseRecords
+from ivqa.robustness.vqabq import VQABQ, helpful_counts, selection_figures
 
 __all__ = [
+    "VQABQ",
+    "BQDNoise",
     "BasicQuestionNoise",
     "Blur",
     "DisturbsImages",
@@ -31,4 +35,6 @@ __all__ = [
     "RobustnessCallback",
     "WordShuffling",
     "compare",
+    "helpful_counts",
+    "selection_figures",
 ]

@@ -1,0 +1,165 @@
+"""Files of a basic question dataset (BQD): Parquet, and the paper's records as JSON.
+
+A BQD is a table with one row a main question: image_id, question_id (int64), question (text),
+basic_questions (k texts, best first), scores (k float32), gap (float64, the certificate of the
+ranking), support (int64, how many of the k scores are over 0).
+"""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from ivqa.data.json_files import CONTAINERS, open_json
+from ivqa.data.validation import DataError, Problems, listed, shown
+
+# Key of the Parquet metadata under which a file says how it was made.
+_ORIGIN = b"ivqa.bqd"
+_NEEDED = ("question", "basic_questions", "scores")
+# Names of the paper's record and of the records that the published code wrote.
+_MAIN, _BASIC = ("MQ", "question"), ("BQ", "basic")
+
+
+def write_parquet(path: Path, table: pa.Table, origin: Mapping[str, Any]) -> None:
+    """Writes the table whole or not at all; origin: how it was made, plain values."""
+    metadata = {_ORIGIN: json.dumps(origin, sort_keys=True, ensure_ascii=False)}
+    draft = _draft(path)
+    pq.write_table(
+        table.combine_chunks().replace_schema_metadata(metadata), draft, compression="zstd"
+    )
+    draft.replace(path)
+
+
+def read_parquet(path: Path) -> tuple[pa.Table, dict[str, Any]]:
+    """The table of a Parquet file and its origin, {} where it tells none.
+
+    Raises DataError where the file is missing, cut short or damaged, or has no basic questions.
+    """
+    try:
+        table = pq.read_table(path)
+    except FileNotFoundError:
+        raise DataError(f"{path}: file not found") from None
+    except (pa.ArrowException, OSError) as error:
+        reason = str(error).splitlines()[0].rstrip(".")
+        raise DataError(
+            f"{path} is cut short or damaged ({reason}); delete it and run its command again, "
+            "or copy it again"
+        ) from None
+    if absent := [name for name in _NEEDED if name not in table.column_names]:
+        raise DataError(f"{path} holds no basic questions: it has no column {listed(absent)}")
+    origin = json.loads((table.schema.metadata or {}).get(_ORIGIN, b"{}"))
+    return table.replace_schema_metadata(None), origin
+
+
+def write_records(path: Path, table: pa.Table) -> None:
+    """The paper's records, {image, MQ, k x (BQ, score)}, one a line of a JSON list.
+
+    Scores are the shortest decimals that read back as the same float32.
+    """
+    draft = _draft(path)
+    with draft.open("w", encoding="utf-8") as stream:
+        for number, line in enumerate(_record_lines(table)):
+            stream.write(("[\n" if number == 0 else ",\n") + line)
+        stream.write("\n]\n" if len(table) else "[]\n")
+    draft.replace(path)
+
+
+def read_bqd(path: Path) -> pa.Table:
+    """Main questions, basic questions and scores of a BQD, Parquet or JSON by its name.
+
+    JSON: a list of the paper's records, {"image", "MQ", "BQ": [[text, score], ...]}, or of those
+    that the published code wrote, {"question", "basic": [{"question", "score"}, ...]}.
+    Raises DataError with every fault of the file.
+    """
+    if path.name.endswith(CONTAINERS):
+        return _records_table(path)
+    return read_parquet(path)[0]
+
+
+def scores_of(table: pa.Table) -> NDArray[np.float32]:
+    """The scores of N main questions, (N, k) float32, 0 behind the end of shorter rankings."""
+    column = table["scores"].combine_chunks()
+    counts = column.value_lengths().to_numpy()
+    scores = np.zeros((len(counts), counts.max(initial=0)), dtype=np.float32)
+    scores[np.arange(scores.shape[1]) < counts[:, None]] = column.flatten().to_numpy()
+    return scores
+
+
+def _record_lines(table: pa.Table) -> Iterator[str]:
+    for batch in table.to_batches(max_chunksize=10_000):
+        scores = scores_of(pa.Table.from_batches([batch]))
+        for row, values in zip(batch.to_pylist(), scores, strict=True):
+            record = {
+                "image": row["image_id"],
+                "question_id": row["question_id"],
+                "MQ": row["question"],
+                # float32 as decimal: 0.2952, not 0.2952000200748443
+                "BQ": [
+                    [text, float(str(value))]
+                    for text, value in zip(row["basic_questions"], values, strict=False)
+                ],
+            }
+            yield json.dumps(record, ensure_ascii=False)
+
+
+def _records_table(path: Path) -> pa.Table:
+    records = open_json(path)
+    if not isinstance(records, list) or not records:
+        raise DataError(f"{path}: must hold a list of records with MQ and BQ, at least one")
+    problems = Problems()
+    read = [_record(record, number, path, problems) for number, record in enumerate(records)]
+    problems.raise_if_any()
+    questions, texts, scores = zip(*read, strict=True)
+    return pa.table(
+        {
+            "question": pa.array(questions, pa.string()),
+            "basic_questions": pa.array(texts, pa.list_(pa.string())),
+            "scores": pa.array(scores, pa.list_(pa.float32())),
+        }
+    )
+
+
+def _record(
+    record: Any, number: int, path: Path, problems: Problems
+) -> tuple[str, list[str], list[float]]:
+    where = f"record {number}"
+    if not isinstance(record, dict):
+        problems.add(path, where, "", f"must be an object, not {shown(record)}")
+        return "", [], []
+    question = _first(record, _MAIN)
+    if not isinstance(question, str):
+        problems.add(path, where, "MQ", f"must be text, not {shown(question)}")
+    pairs = _first(record, _BASIC)
+    if not isinstance(pairs, list):
+        problems.add(path, where, "BQ", f"must be a list of (text, score), not {shown(pairs)}")
+        pairs = []
+    texts, scores = [], []
+    for pair in pairs:
+        if isinstance(pair, dict):
+            pair = [pair.get("question"), pair.get("score")]
+        if not _is_pair(pair):
+            problems.add(path, where, "BQ", f"must hold (text, score), not {shown(pair)}")
+            break
+        texts.append(pair[0])
+        scores.append(float(pair[1]))
+    return question, texts, scores
+
+
+def _is_pair(pair: Any) -> bool:
+    if not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[0], str):
+        return False
+    return type(pair[1]) in (int, float) and bool(np.isfinite(pair[1]))
+
+
+def _first(record: Mapping[str, Any], names: tuple[str, ...]) -> Any:
+    return next((record[name] for name in names if name in record), None)
+
+
+def _draft(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}")

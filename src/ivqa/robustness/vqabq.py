@@ -1,0 +1,94 @@
+"""Basic questions that help instead of disturb: selection by thresholds [IJCV, Algorithm 1]."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+# (s1, s2, s3) of the paper; the published code has others, (0.43, 0.82, 0.53).
+THRESHOLDS = (0.60, 0.58, 0.41)
+
+
+class RankedBasicQuestions(Protocol):
+    """Where rankings come from: noise of basic questions, by a ranker or from a file."""
+
+    def ranked(
+        self, questions: Sequence[str], training: Sequence[str]
+    ) -> tuple[list[list[str]], NDArray[np.float32]]:
+        """Basic questions of N main questions, best first, and their scores (N, k)."""
+
+
+@dataclass(frozen=True)
+class VQABQ:
+    """A question followed by its helpful basic questions, none to three, as the only level.
+
+    Partition 0 of the curve is VQA, partition 1 is VQABQ: their accuracies are to be compared.
+    thresholds: s1, s2, s3 of `helpful_counts`.
+    """
+
+    source: RankedBasicQuestions
+    thresholds: Sequence[float] = THRESHOLDS
+    levels: int = 1
+
+    def disturbed(self, questions: Sequence[str], training: Sequence[str]) -> list[list[str]]:
+        """One level: plain concatenation."""
+        ranked, scores = self.source.ranked(questions, training)
+        counts = helpful_counts(scores, self.thresholds).tolist()
+        parts = zip(questions, ranked, counts, strict=True)
+        return [[" ".join([question, *texts[:count]]) for question, texts, count in parts]]
+
+    def figures(self, questions: Sequence[str], training: Sequence[str]) -> dict[str, float]:
+        """The statistics of the selection, see `selection_figures`."""
+        return selection_figures(self.source.ranked(questions, training)[1], self.thresholds)
+
+
+def helpful_counts(
+    scores: NDArray[np.floating], thresholds: Sequence[float] = THRESHOLDS
+) -> NDArray[np.int64]:
+    """How many of the best basic questions help each main question, (N,) from 0 to 3.
+
+    scores: (N, k), best first; absent ones are 0. thresholds: (s1, s2, s3). The first helps if
+    score1 > s1, then the second if score2 / score1 > s2, then the third if score3 / score2 > s3.
+    Raises ValueError for scores that are not finite or not three thresholds.
+
+    >>> helpful_counts(np.array([[0.2952, 0.2401, 0.1416], [0.7, 0.5, 0.1], [0.61, 0.3, 0.3]]))
+    array([0, 2, 1])
+    """
+    if len(thresholds) != 3:
+        raise ValueError(f"VQABQ takes three thresholds, not {list(thresholds)}")
+    passed = _ratios(scores) > np.asarray(thresholds, dtype=float)
+    return passed.cumprod(axis=1).sum(axis=1)
+
+
+def selection_figures(
+    scores: NDArray[np.floating], thresholds: Sequence[float] = THRESHOLDS
+) -> dict[str, float]:
+    """Shares of main questions with 0, 1, 2 and 3 helpful basic questions, and the scores behind.
+
+    helpful_K; score1, score2_over_score1, score3_over_score2: mean and, as ..._std, standard
+    deviation, of the questions where the divisor is over 0.
+    """
+    counts, ratios = helpful_counts(scores, thresholds), _ratios(scores)
+    figures = {f"helpful_{count}": float((counts == count).mean()) for count in range(4)}
+    defined = np.ones(len(ratios), dtype=bool)
+    names = ("score1", "score2_over_score1", "score3_over_score2")
+    for column, name in enumerate(names):
+        if defined.any():
+            values = ratios[defined, column]
+            figures |= {name: float(values.mean()), f"{name}_std": float(values.std())}
+        defined &= ratios[:, column] > 0
+    return figures
+
+
+def _ratios(scores: NDArray[np.floating]) -> NDArray[np.float64]:
+    """The score1, score2 / score1 and score3 / score2 of N questions, (N, 3); 0 for 0 / 0."""
+    best = np.zeros((len(scores), 3))
+    best[:, : min(3, scores.shape[1])] = scores[:, :3]
+    if not np.isfinite(best).all():
+        row = int(np.flatnonzero(~np.isfinite(best).all(axis=1))[0])
+        raise ValueError(f"the scores of main question {row} are not finite; rank it again")
+    over = best[:, :-1]
+    ratios = np.divide(best[:, 1:], over, out=np.zeros_like(over), where=over > 0)
+    return np.column_stack([best[:, 0], ratios])

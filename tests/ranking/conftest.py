@@ -1,0 +1,32 @@
+"""Fixtures of the ranking tests."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from toy_bqd import MAIN, POOL, MakeRanking
+
+from ivqa.ranking import BQDRanking, LassoQuestionRanker
+from ivqa.text.encoders import TfidfEncoder
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> MakeRanking:
+    """A ranking of MAIN in parts of two questions."""
+
+    def build(folder: str = "parts", **changes: Any) -> BQDRanking:
+        settings: dict[str, Any] = {
+            "questions": MAIN,
+            "question_ids": np.arange(len(MAIN))[::-1] * 10,
+            "image_ids": np.arange(len(MAIN)) // 2,
+            "pool": POOL,
+            "ranker": LassoQuestionRanker(TfidfEncoder(size=24, min_count=1)),
+            "settings": {"ranker": {"lam": 1e-6}},
+            "folder": tmp_path / folder,
+            "k": 5,
+            "part_size": 2,
+        }
+        return BQDRanking(**{**settings, **changes})
+
+    return build

@@ -1,0 +1,230 @@
+"""Basic question datasets: what is ranked, resuming and merging."""
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from numpy.typing import NDArray
+from toy_bqd import MAIN, POOL, MakeRanking, Watched
+
+from ivqa.data import DataError, VQADataset
+from ivqa.ranking import (
+    BQDRanking,
+    CosineRanker,
+    LassoQuestionRanker,
+    QuestionRanker,
+    RandomRanker,
+    general_questions,
+    merge_shards,
+    read_parquet,
+    scores_of,
+    write_parquet,
+)
+from ivqa.text.encoders import TfidfEncoder
+from ivqa.text.tokens import tokenise
+
+
+def _write(job: BQDRanking, file: Path) -> Path:
+    assert list(job.run())[-1] == job.size
+    write_parquet(file, job.table(), job.origin)
+    return file
+
+
+def test_a_row_for_each_main_question_and_one_ranking_for_each_text(make: MakeRanking) -> None:
+    ranker = Watched()
+    job = make(ranker=ranker)
+    assert list(job.run()) == [0, 2, 4, 6, 7]
+    asked = [text for part in ranker.asked for text in part]
+    assert [tokenise(text) for text in asked] == [
+        list(words) for words in dict.fromkeys(tuple(tokenise(text)) for text in MAIN)
+    ]
+    table = job.table()
+    assert table["question_id"].to_pylist() == sorted(job.question_ids.tolist())
+    assert table["question"].to_pylist() == MAIN[::-1]
+    assert table["image_id"].to_pylist() == job.image_ids[::-1].tolist()
+    rows = table.to_pylist()[::-1]
+    assert rows[0]["basic_questions"] == rows[3]["basic_questions"] == rows[6]["basic_questions"]
+
+
+def test_the_ranking_is_that_of_the_ranker(make: MakeRanking) -> None:
+    job = make()
+    list(job.run())
+    table = job.table()
+    exclude = [[POOL.index("Is the car red?")] if "red" in text else [] for text in MAIN]
+    direct = job.ranker.rank(MAIN, POOL, 5, exclude)
+    rows = table.to_pylist()[::-1]
+    assert [row["basic_questions"][0] for row in rows] == [
+        POOL[best] for best in direct.indices[:, 0]
+    ]
+    assert np.allclose(scores_of(table)[::-1], direct.scores, atol=1e-5)
+    assert max(row["gap"] for row in rows) < 1e-6
+    assert [row["support"] for row in rows] == direct.support.tolist()
+
+
+def test_duplicates_are_left_out_unless_they_are_wanted(make: MakeRanking) -> None:
+    own, first = {}, {}
+    for exclude in (True, False):
+        job = make(str(exclude), exclude_duplicates=exclude)
+        list(job.run())
+        row = job.table().to_pylist()[-1]
+        assert row["question"] == "Is the car red?"
+        own[exclude] = "Is the car red?" in row["basic_questions"]
+        first[exclude] = row["scores"][0]
+    assert own == {True: False, False: True}
+    # LASSO puts all weight on the duplicate [IJCV, Table 8].
+    assert first[False] == pytest.approx(1, abs=1e-3)
+    assert first[True] < 0.9
+
+
+@pytest.mark.parametrize("num_shards", [2, 3, 6])
+@pytest.mark.parametrize(
+    "ranker", [LassoQuestionRanker(TfidfEncoder(size=24, min_count=1)), RandomRanker()]
+)
+def test_merged_shards_are_the_file_of_one_process(
+    ranker: QuestionRanker, num_shards: int, make: MakeRanking, tmp_path: Path
+) -> None:
+    one = _write(make("one", ranker=ranker), tmp_path / "one.parquet")
+    shards = [
+        _write(make(f"{shard}", ranker=ranker, shard=shard, num_shards=num_shards), file)
+        for shard, file in enumerate(tmp_path / f"{shard}.parquet" for shard in range(num_shards))
+    ]
+    table, origin = merge_shards(shards[::-1])
+    write_parquet(tmp_path / "merged.parquet", table, origin)
+    assert (tmp_path / "merged.parquet").read_bytes() == one.read_bytes()
+
+
+def test_a_killed_ranking_goes_on_to_the_same_file(make: MakeRanking, tmp_path: Path) -> None:
+    whole = _write(make("whole", ranker=Watched()), tmp_path / "whole.parquet")
+    with pytest.raises(KeyboardInterrupt):
+        list(make(ranker=Watched(dies_after=2)).run())
+    (tmp_path / "parts" / ".part_00002.parquet.77").write_bytes(b"a draft that the kill left")
+    again = Watched()
+    resumed = _write(make(ranker=again), tmp_path / "resumed.parquet")
+    assert sum(map(len, again.asked)) == 3
+    assert resumed.read_bytes() == whole.read_bytes()
+    # And parts do not depend on the number of shards.
+    assert next(make(num_shards=2).run()) == 4
+
+
+def test_parts_of_another_configuration_are_refused(make: MakeRanking) -> None:
+    list(make().run())
+    with pytest.raises(DataError, match=r"made otherwise.*ranker.lam is 1e-06 there, 0.1 here"):
+        next(make(settings={"ranker": {"lam": 0.1}}).run())
+    with pytest.raises(DataError, match="pool_content is"):
+        next(make(pool=POOL[1:]).run())
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"pool": []}, "k=5 basic questions are wanted of a pool of 0"),
+        ({"k": len(POOL)}, f"k={len(POOL)} .* pool of {len(POOL)}, 1 of them excluded"),
+        ({"k": 0}, "k=0 basic questions"),
+        ({"shard": 3, "num_shards": 3}, "shard=3 of num_shards=3 does not exist"),
+        ({"question_ids": np.zeros(9, dtype=np.int64)}, "need different question ids"),
+        ({"part_size": 0}, "part_size must be at least 1"),
+    ],
+)
+def test_what_cannot_be_ranked(changes: dict[str, object], message: str, make: MakeRanking) -> None:
+    with pytest.raises(ValueError, match=message):
+        list(make(**changes).run())
+
+
+def test_a_whole_pool_can_be_ranked(make: MakeRanking) -> None:
+    job = make(k=len(POOL), exclude_duplicates=False, ranker=RandomRanker())
+    list(job.run())
+    assert all(len(set(row)) == len(POOL) for row in job.table()["basic_questions"].to_pylist())
+
+
+class _Broken:
+    """An encoder with one vector that is not finite."""
+
+    def __init__(self, bad: str) -> None:
+        self.bad = bad
+
+    def fit(self, texts: Sequence[str]) -> "_Broken":
+        return self
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        vectors = np.random.default_rng(0).standard_normal((len(texts), 8)).astype("f4")
+        vectors[[text == self.bad for text in texts]] = np.nan
+        return vectors
+
+
+@pytest.mark.parametrize("ranker", [LassoQuestionRanker, CosineRanker])
+@pytest.mark.parametrize("bad", [POOL[7], "Is the tree pink?"])
+def test_vectors_that_are_not_finite_are_told(
+    bad: str, ranker: Callable[..., QuestionRanker], make: MakeRanking
+) -> None:
+    with pytest.raises(ValueError, match=f"the vector of '{re.escape(bad)}' is not finite"):
+        list(make(ranker=ranker(_Broken(bad)), k=len(POOL) - 1).run())
+
+
+def _shards(make: MakeRanking, tmp_path: Path, **changes: object) -> list[Path]:
+    files = [tmp_path / f"shard_{shard}.parquet" for shard in range(3)]
+    for shard, file in enumerate(files):
+        job = make(ranker=RandomRanker(), shard=shard, num_shards=3, **changes)
+        _write(job, file)
+    return files
+
+
+def test_shards_that_do_not_make_one_file(make: MakeRanking, tmp_path: Path) -> None:
+    files = _shards(make, tmp_path)
+    with pytest.raises(DataError, match=r"shard 1 of 3 is missing .* with shard=1"):
+        merge_shards([files[0], files[2]])
+    copied = tmp_path / "copy.parquet"
+    copied.write_bytes(files[1].read_bytes())
+    with pytest.raises(DataError, match=r"question ids occur twice, .*shard_1.*and in .*copy"):
+        merge_shards([*files, copied])
+    with pytest.raises(DataError, match="no shards"):
+        merge_shards([])
+    other = make("other", ranker=RandomRanker(), shard=1, num_shards=3, k=6)
+    with pytest.raises(DataError, match=r"shard_1.parquet was made otherwise .*k is 5 there, 6"):
+        merge_shards([files[0], _write(other, files[1]), files[2]])
+    write_parquet(files[1], pa.table({"question": [], "basic_questions": [], "scores": []}), {})
+    with pytest.raises(DataError, match=r"shard_1.parquet is no shard"):
+        merge_shards(files)
+
+
+def test_a_shard_cut_short_is_named(make: MakeRanking, tmp_path: Path) -> None:
+    files = _shards(make, tmp_path)
+    content = files[1].read_bytes()
+    for length in (0, 3, len(content) // 2, len(content) - 1):
+        files[1].write_bytes(content[:length])
+        with pytest.raises(DataError, match=r"shard_1.parquet is cut short or damaged") as raised:
+            merge_shards(files)
+        assert "\n" not in str(raised.value)
+    # A readable file with rows missing, as another program might write.
+    files[1].write_bytes(content)
+    table, origin = read_parquet(files[1])
+    write_parquet(files[1], table.slice(1), origin)
+    with pytest.raises(DataError, match="hold 8 main questions of 9"):
+        merge_shards(files)
+
+
+def test_real_questions_have_certified_rankings(shared_data: Path, make: MakeRanking) -> None:
+    dataset = VQADataset(shared_data / "vqa_v2_subset")
+    val = dataset.split("val")
+    main = {
+        "questions": val.questions[:25],
+        "question_ids": val.question_ids[:25],
+        "image_ids": val.image_ids[:25],
+    }
+    pool = general_questions(dataset, ["val"])[:1000]
+    ranker = LassoQuestionRanker(TfidfEncoder(size=32))
+    job = make(**main, pool=pool, k=21, ranker=ranker, part_size=16)
+    list(job.run())
+    table = job.table()
+    assert table["gap"].to_numpy().max() <= 1e-6
+    scores = scores_of(table)
+    assert scores.shape == (25, 21)
+    assert (np.diff(scores, axis=1) <= 0).all()
+    assert scores.min() >= 0
+    # The pool holds every main question, and none is its own basic question.
+    for row in table.to_pylist():
+        own = tokenise(row["question"])
+        assert own in map(tokenise, pool)
+        assert own not in map(tokenise, row["basic_questions"])

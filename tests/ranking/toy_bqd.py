@@ -1,0 +1,48 @@
+"""A split of main questions, some of them repeated, and a pool to rank them against."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from ivqa.ranking import BQDRanking, RandomRanker, Ranking
+
+COLORS = ["red", "blue", "green", "yellow", "black", "white"]
+NOUNS = ["car", "bus", "cat", "dog", "tree"]
+POOL = [
+    *[f"What color is the {noun}?" for noun in NOUNS],
+    *[f"Is the {noun} {color}?" for noun in NOUNS for color in COLORS],
+    *[f"How many {color} {noun}s are there?" for noun in NOUNS for color in COLORS],
+]
+# In the order of a file whose ids do not ascend; 7 distinct ones of 9.
+MAIN = [
+    "Is the car red?",
+    "How many cats are there?",
+    "What color is the big dog?",
+    "is the car red",
+    "Is the tree pink?",
+    "Are the buses blue?",
+    "Is the car red?",
+    "Is there a white cat?",
+    "How many dogs?",
+]
+
+MakeRanking = Callable[..., BQDRanking]
+
+
+@dataclass
+class Watched:
+    """A ranker that notes what it is asked, and dies after so many parts."""
+
+    dies_after: int = 1000
+    asked: list[list[str]] = field(default_factory=list)
+
+    def rank(
+        self,
+        questions: Sequence[str],
+        pool: Sequence[str],
+        k: int,
+        exclude: Sequence[Sequence[int]],
+    ) -> Ranking:
+        if len(self.asked) == self.dies_after:
+            raise KeyboardInterrupt
+        self.asked.append(list(questions))
+        return RandomRanker().rank(questions, pool, k, exclude)

@@ -1,0 +1,105 @@
+"""Noise from files of basic questions, and basic questions that help."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from numpy.typing import NDArray
+
+from ivqa.data import DataError
+from ivqa.ranking import RandomRanker, write_parquet
+from ivqa.robustness import (
+    VQABQ,
+    BasicQuestionNoise,
+    BQDNoise,
+    helpful_counts,
+    selection_figures,
+)
+
+POOL = [f"What is number {number}?" for number in range(30)]
+
+
+def _records(path: Path, *, questions: Sequence[str], k: int) -> str:
+    records = [
+        {"image": 1, "MQ": text, "BQ": [[f"{text} {rank}", 1 / (rank + 1)] for rank in range(k)]}
+        for text in questions
+    ]
+    path.write_text(json.dumps(records))
+    return str(path)
+
+
+def test_a_file_gives_the_noise_of_the_ranker_that_it_was_made_with(tmp_path: Path) -> None:
+    questions = ["Is it red?", "Why?", "Is it red?"]
+    made = BasicQuestionNoise(RandomRanker())
+    ranked, scores = made.ranked(questions, POOL)
+    table = pa.table({"question": questions, "basic_questions": ranked, "scores": scores.tolist()})
+    write_parquet(tmp_path / "bqd.parquet", table, {})
+    stored = BQDNoise(str(tmp_path / "bqd.parquet"))
+    assert stored.disturbed(questions[::-1], []) == [
+        level[::-1] for level in made.disturbed(questions, POOL)
+    ]
+
+
+def test_main_questions_are_found_by_their_words(tmp_path: Path) -> None:
+    path = _records(tmp_path / "bqd.json", questions=["is it red ?"], k=4)
+    (level,) = BQDNoise(path, levels=1, a_level=2).disturbed(["Is it red?"], [])
+    assert level == ["Is it red? is it red ? 0 is it red ? 1"]
+
+
+def test_what_a_file_lacks_is_told(tmp_path: Path) -> None:
+    path = _records(tmp_path / "bqd.json", questions=["Is it red?"], k=20)
+    message = r"bqd.json has no basic questions for 2 of 3 questions, such as 'Why\?'"
+    with pytest.raises(DataError, match=message):
+        BQDNoise(path).disturbed(["Why?", "Is it red?", "How?"], [])
+    with pytest.raises(DataError, match=r"holds 20 basic questions .* 7 levels of 3 need 21"):
+        BQDNoise(path).disturbed(["Is it red?"], [])
+    with pytest.raises(DataError, match=r"nowhere.parquet: file not found"):
+        BQDNoise(str(tmp_path / "nowhere.parquet")).disturbed(["Is it red?"], [])
+
+
+@pytest.mark.parametrize(
+    ("scores", "count"),
+    [
+        ([0.60, 0.60, 0.60], 0),  # over s1, not at it
+        ([0.61, 0.35, 0.35], 1),  # 0.35 / 0.61 = 0.574
+        ([0.61, 0.36, 0.14], 2),  # 0.590, then 0.389
+        ([0.61, 0.36, 0.15], 3),  # 0.590, then 0.417
+        ([0.61, 0.10, 0.10], 1),  # the third never helps without the second
+        ([0.00, 0.00, 0.00], 0),
+        ([0.90, 0.00, 0.00], 1),
+        ([0.90, 0.80], 2),  # there is no third
+    ],
+)
+def test_thresholds_of_helpful_questions(scores: list[float], count: int) -> None:
+    assert helpful_counts(np.array([scores])).tolist() == [count]
+
+
+def test_limits_of_the_thresholds() -> None:
+    scores = np.sort(np.random.default_rng(0).random((50, 5)), axis=1)[:, ::-1]
+    assert (helpful_counts(scores, (0, 0, 0)) == 3).all()
+    assert (helpful_counts(scores, (1, 0, 0)) == 0).all()
+    figures = selection_figures(scores)
+    assert sum(figures[f"helpful_{count}"] for count in range(4)) == pytest.approx(1)
+    assert figures["score2_over_score1"] == pytest.approx((scores[:, 1] / scores[:, 0]).mean())
+    with pytest.raises(ValueError, match="main question 3 are not finite"):
+        helpful_counts(np.where(np.arange(50)[:, None] == 3, np.nan, scores))
+    with pytest.raises(ValueError, match="three thresholds"):
+        helpful_counts(scores, (0.5,))
+
+
+def test_helpful_questions_follow_the_main_question() -> None:
+    class Source:
+        def ranked(
+            self, questions: Sequence[str], training: Sequence[str]
+        ) -> tuple[list[list[str]], NDArray[np.float32]]:
+            scores = np.array([[0.2, 0.2, 0.2], [0.7, 0.6, 0.1]], dtype=np.float32)
+            return [["A?", "B?", "C?"], ["D?", "E?", "F?"]], scores
+
+    noise = VQABQ(Source())
+    assert noise.disturbed(["One?", "Two?"], []) == [["One?", "Two? D? E?"]]
+    assert noise.levels == 1
+    figures = noise.figures(["One?", "Two?"], [])
+    assert (figures["helpful_0"], figures["helpful_2"]) == (0.5, 0.5)
