@@ -1,0 +1,155 @@
+"""BLIP's question answering behind the `Answerer` protocol [Li et al. 2022]."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Self
+
+import torch
+from PIL import Image
+from torch import Tensor
+from transformers import BlipForQuestionAnswering
+
+from ivqa.text.answers import AnswerVocabulary
+from ivqa.vqa.hf_answerer import HFAnswerer, longer_than, read_candidates
+from ivqa.vqa.hf_loading import load_pretrained
+from ivqa.vqa.likelihood import answer_batches, answer_log_likelihood
+
+
+class HFBlip(HFAnswerer):
+    """Encodes an image once, a question on it once, and decodes answers from that.
+
+    log phi(a | I, q) is the log-likelihood of the answer's tokens and [SEP] after the decoder's
+    start token, in float32. answers: the closed set that it chooses from; None writes greedily, up
+    to max_new_tokens. batch_size: questions at once. answer_batch_size: pairs of a question and an
+    answer at once.
+
+    Questions of equal length are read together: the decoder attends to their padding otherwise,
+    whatever mask it is given (transformers 5).
+    """
+
+    def __init__(
+        self,
+        model: BlipForQuestionAnswering,
+        processor: Any,
+        *,
+        answers: AnswerVocabulary | None = None,
+        batch_size: int = 32,
+        answer_batch_size: int = 1024,
+        max_new_tokens: int = 16,
+    ) -> None:
+        super().__init__(model, processor, answers, batch_size=batch_size)
+        self.answer_batch_size = answer_batch_size
+        self.max_new_tokens = max_new_tokens
+
+    @classmethod
+    def load(
+        cls,
+        path: str,
+        *,
+        answers: AnswerVocabulary | None = None,
+        candidates: str | None = None,
+        device: str = "auto",
+        dtype: str = "float32",
+        **arguments: Any,
+    ) -> Self:
+        """From a local folder or a hub id; arguments: of the constructor.
+
+        candidates: a file with the closed set of answers, which counts instead of `answers`.
+        Raises ValueError as `load_pretrained` and `read_candidates` do.
+        """
+        answers = answers if candidates is None else read_candidates(candidates)
+        loaded = load_pretrained(path, BlipForQuestionAnswering, device=device, dtype=dtype)
+        return cls(*loaded, answers=answers, **arguments)
+
+    @property
+    def max_question_tokens(self) -> int:
+        """Tokens of a question that the model reads, special ones included."""
+        return int(self.model.config.text_config.max_position_embeddings)
+
+    def is_cut(self, questions: Sequence[str]) -> list[bool]:
+        """Whether the model reads each of N questions only in part."""
+        return longer_than(self.max_question_tokens, questions, self.processor.tokenizer)
+
+    def _prepared(self, answers: Sequence[str]) -> list[list[int]]:
+        if not answers:
+            return []
+        tokens = self.processor.tokenizer(list(answers), add_special_tokens=False)["input_ids"]
+        most = self.max_question_tokens - 1
+        for answer, ids in zip(answers, tokens, strict=True):
+            if len(ids) > most:
+                raise ValueError(f"answer '{answer[:40]}...' has more than {most} tokens")
+        return tokens
+
+    def _log_scores(
+        self,
+        pictures: list[Image.Image],
+        index: Tensor,
+        questions: list[str],
+        answers: list[list[int]],
+    ) -> Tensor:
+        scores = torch.empty(len(questions), len(answers), device=self.model.device)
+        for rows, states in self._read(pictures, index, questions):
+            scores[rows] = self._decoded(states, answers)
+        return scores
+
+    def _decoded(self, states: Tensor, answers: list[list[int]]) -> Tensor:
+        """Scores (n, |A|) after n questions as the encoder read them, (n, T, d)."""
+        end = self.model.config.text_config.sep_token_id
+        scores = torch.empty(len(states), len(answers), device=states.device)
+        size = max(1, self.answer_batch_size // len(states))
+        for positions, tokens, lengths in answer_batches(answers, size, end):
+            number = len(positions)
+            start = torch.full((number, 1), self.model.decoder_start_token_id)
+            # Every question meets every answer, question by question.
+            written = torch.cat([start, tokens], dim=1).repeat(len(states), 1).to(states.device)
+            logits = self.model.text_decoder(
+                input_ids=written,
+                encoder_hidden_states=states.repeat_interleave(number, dim=0),
+                use_cache=False,
+            ).logits
+            lengths = lengths.repeat(len(states)).to(states.device)
+            found = answer_log_likelihood(logits, written[:, 1:], lengths, [end])
+            scores[:, positions] = found.view(len(states), number)
+        return scores
+
+    def _written(
+        self, pictures: list[Image.Image], index: Tensor, questions: list[str]
+    ) -> list[str]:
+        config = self.model.config.text_config
+        texts = [""] * len(questions)
+        for rows, states in self._read(pictures, index, questions):
+            start = torch.full(
+                (len(states), 1), self.model.decoder_start_token_id, device=states.device
+            )
+            tokens = self.model.text_decoder.generate(
+                input_ids=start,
+                attention_mask=torch.ones_like(start),
+                encoder_hidden_states=states,
+                eos_token_id=config.sep_token_id,
+                pad_token_id=config.pad_token_id,
+                max_new_tokens=min(self.max_new_tokens, self.max_question_tokens - 1),
+                do_sample=False,
+                num_beams=1,
+            )
+            decoded = self.processor.tokenizer.batch_decode(tokens, skip_special_tokens=True)
+            for row, text in zip(rows.tolist(), decoded, strict=True):
+                texts[row] = text.strip()
+        return texts
+
+    def _read(
+        self, pictures: list[Image.Image], index: Tensor, questions: list[str]
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """Rows (n,) of questions of T tokens, and them with the image in mind, (n, T, d)."""
+        device = self.model.device
+        pixels = self.processor.image_processor(images=pictures, return_tensors="pt")
+        seen = self.model.vision_model(pixels["pixel_values"].to(device, self.model.dtype))
+        words = self.processor.tokenizer(
+            questions, truncation=True, max_length=self.max_question_tokens
+        )["input_ids"]
+        lengths = torch.tensor([len(ids) for ids in words])
+        for length in lengths.unique().tolist():
+            rows = (lengths == length).nonzero()[:, 0]
+            read = self.model.text_encoder(
+                input_ids=torch.tensor([words[row] for row in rows.tolist()], device=device),
+                encoder_hidden_states=seen.last_hidden_state[index[rows].to(device)],
+            )
+            yield rows, read.last_hidden_state

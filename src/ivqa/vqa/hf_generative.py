@@ -1,0 +1,195 @@
+"""Models of transformers that write their answers (LLaVA, PaliGemma, Qwen-VL, BLIP-2) as
+`Answerer`s.
+"""
+
+import copy
+from collections.abc import Sequence
+from inspect import Parameter, signature
+from typing import Any, Self
+
+import torch
+from PIL import Image
+from torch import Tensor
+from transformers import AutoModelForImageTextToText, DynamicCache
+
+from ivqa.text.answers import AnswerVocabulary
+from ivqa.vqa.hf_answerer import HFAnswerer, read_candidates
+from ivqa.vqa.hf_loading import load_pretrained
+from ivqa.vqa.hf_prompts import PromptReader, Prompts
+from ivqa.vqa.likelihood import answer_batches, answer_log_likelihood
+
+
+class HFGenerative(HFAnswerer):
+    """Scores an answer by the log-likelihood of its tokens and the end after the prompt.
+
+    Images are encoded once for the questions of a batch where the model's API takes encoded ones,
+    and the image and question are read once for all answers. Prompts of equal length are read
+    together, so that nothing is padded: padding, positions and masks differ from model to model.
+
+    prompt: with {question} in it; wrapped in the processor's chat template where it has one and
+    `chat` is not False. answer_prefix: written before every answer to be scored; " " for
+    tokenisers whose words begin with their space. answers: the closed set that it chooses from;
+    None writes greedily, up to max_new_tokens.
+    cache: False reads image and question anew for every answer, for models whose keys and values
+    cannot be kept; encoder-decoders are always read so. batch_size: questions at once.
+    answer_batch_size: pairs of a question and an answer at once.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        processor: Any,
+        *,
+        answers: AnswerVocabulary | None = None,
+        prompt: str = "{question}",
+        chat: bool | None = None,
+        answer_prefix: str = "",
+        cache: bool = True,
+        batch_size: int = 16,
+        answer_batch_size: int = 256,
+        max_new_tokens: int = 16,
+    ) -> None:
+        super().__init__(model, processor, answers, batch_size=batch_size)
+        self.reader = PromptReader(model, processor, prompt=prompt, chat=chat)
+        self.answer_prefix = answer_prefix
+        text = getattr(model.config, "text_config", model.config)
+        self.encodes = bool(model.config.is_encoder_decoder or text.is_encoder_decoder)
+        self._takes = signature(model.forward).parameters
+        # What must be shown pixels at every call cannot read an answer alone.
+        self.cache = cache and not self.encodes and not self._required
+        self.answer_batch_size = answer_batch_size
+        self.max_new_tokens = max_new_tokens
+        self.ends = _end_tokens(model, processor)
+
+    @classmethod
+    def load(
+        cls,
+        path: str,
+        *,
+        answers: AnswerVocabulary | None = None,
+        candidates: str | None = None,
+        device: str = "auto",
+        dtype: str = "float32",
+        **arguments: Any,
+    ) -> Self:
+        """From a local folder or a hub id; arguments: of the constructor.
+
+        candidates: a file with the closed set of answers, which counts instead of `answers`.
+        Raises ValueError as `load_pretrained` and `read_candidates` do.
+        """
+        answers = answers if candidates is None else read_candidates(candidates)
+        loaded = load_pretrained(path, AutoModelForImageTextToText, device=device, dtype=dtype)
+        return cls(*loaded, answers=answers, **arguments)
+
+    def _prepared(self, answers: Sequence[str]) -> list[list[int]]:
+        if not answers:
+            return []
+        texts = [self.answer_prefix + answer for answer in answers]
+        tokens = self.processor.tokenizer(texts, add_special_tokens=False)["input_ids"]
+        for answer, ids in zip(answers, tokens, strict=True):
+            if self.reader.image_token in ids:
+                raise ValueError(f"answer '{answer}' holds the token that stands for the image")
+        return tokens
+
+    def _log_scores(
+        self,
+        pictures: list[Image.Image],
+        index: Tensor,
+        questions: list[str],
+        answers: list[list[int]],
+    ) -> Tensor:
+        scores = torch.empty(len(questions), len(answers), device=self.model.device)
+        for prompts in self.reader.read(pictures, index, questions):
+            scores[prompts.rows] = (self._cached if self.cache else self._anew)(prompts, answers)
+        return scores
+
+    def _cached(self, prompts: Prompts, answers: list[list[int]]) -> Tensor:
+        """Scores (n, |A|): the prompts are read once."""
+        known = DynamicCache(config=self.model.config)
+        last = self._read(prompts.inputs(), past_key_values=known, use_cache=True, logits=1)
+        scores = last.new_empty(len(prompts), len(answers), dtype=torch.float32)
+        size = max(1, self.answer_batch_size // len(prompts))
+        for positions, tokens, lengths in answer_batches(answers, size, self.ends[0]):
+            number = len(positions)
+            written = tokens.repeat(len(prompts), 1).to(last.device)  # prompt by prompt
+            logits = last.repeat_interleave(number, dim=0)
+            if tokens.shape[1]:
+                further = copy.deepcopy(known)
+                further.batch_repeat_interleave(number)
+                decoded = self._read(
+                    {"input_ids": written}, past_key_values=further, use_cache=True
+                )
+                logits = torch.cat([logits, decoded], dim=1)
+            scores[:, positions] = self._likelihood(logits, written, lengths, len(prompts))
+        return scores
+
+    def _anew(self, prompts: Prompts, answers: list[list[int]]) -> Tensor:
+        """The same scores, with the prompt read for every answer."""
+        device = self.model.device
+        scores = torch.empty(len(prompts), len(answers), device=device)
+        size = max(1, self.answer_batch_size // len(prompts))
+        for positions, tokens, lengths in answer_batches(answers, size, self.ends[0]):
+            written = tokens.repeat(len(prompts), 1).to(device)
+            every = prompts.repeat_interleave(len(positions))
+            if self.encodes:
+                first = torch.full((len(written), 1), self._decoder_start, device=device)
+                decoded = torch.cat([first, written], dim=1)
+                logits = self._read(every.inputs(), decoder_input_ids=decoded)
+            else:
+                logits = self._read(every.inputs(written), logits=tokens.shape[1] + 1)
+            scores[:, positions] = self._likelihood(logits, written, lengths, len(prompts))
+        return scores
+
+    def _likelihood(self, logits: Tensor, written: Tensor, lengths: Tensor, prompts: int) -> Tensor:
+        lengths = lengths.repeat(prompts).to(logits.device)
+        return answer_log_likelihood(logits, written, lengths, self.ends).view(prompts, -1)
+
+    def _read(self, inputs: dict[str, Any], *, logits: int = 0, **further: Any) -> Tensor:
+        """The model's logits (n, T, V), of the last `logits` positions or, for 0, of all."""
+        absent = {name: None for name in self._required if name not in inputs}
+        if logits and "logits_to_keep" in self._takes:
+            further["logits_to_keep"] = logits
+        return self.model(**absent, **inputs, **further).logits[:, -logits:]
+
+    @property
+    def _required(self) -> list[str]:
+        """Arguments without a default, such as the pixels that encoded pictures stand for."""
+        named = [self._takes[name] for name in self._takes if name != "input_ids"]
+        kind = Parameter.POSITIONAL_OR_KEYWORD
+        return [one.name for one in named if one.kind is kind and one.default is Parameter.empty]
+
+    @property
+    def _decoder_start(self) -> int:
+        text = getattr(self.model.config, "text_config", self.model.config)
+        return int(text.decoder_start_token_id)
+
+    def _written(
+        self, pictures: list[Image.Image], index: Tensor, questions: list[str]
+    ) -> list[str]:
+        texts = [""] * len(questions)
+        for prompts in self.reader.read(pictures, index, questions):
+            tokens = self.model.generate(
+                **prompts.inputs(raw="pixel_values" in signature(self.model.generate).parameters),
+                max_new_tokens=self.max_new_tokens,
+                do_sample=False,
+                num_beams=1,
+            )
+            length = prompts.tokens.shape[1]
+            if tokens.shape[1] >= length and torch.equal(tokens[:, :length], prompts.tokens):
+                tokens = tokens[:, length:]
+            decoded = self.processor.tokenizer.batch_decode(tokens, skip_special_tokens=True)
+            for row, text in zip(prompts.rows.tolist(), decoded, strict=True):
+                texts[row] = text.strip()
+        return texts
+
+
+def _end_tokens(model: Any, processor: Any) -> list[int]:
+    """The tokens at which the model stops writing. Raises ValueError where it has none."""
+    configured = model.generation_config.eos_token_id
+    ends = configured if configured is not None else processor.tokenizer.eos_token_id
+    if ends is None:
+        raise ValueError(
+            "this model has no end token, without which an answer has no probability; set "
+            "eos_token_id in its generation_config.json"
+        )
+    return [int(end) for end in ends] if isinstance(ends, list | tuple) else [int(ends)]

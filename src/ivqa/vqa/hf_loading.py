@@ -1,0 +1,133 @@
+"""Models of transformers from a folder or the hub, with one clear sentence where that fails."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import torch
+from huggingface_hub import HfApi
+from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+from transformers import AutoConfig, AutoProcessor
+from transformers.utils import logging
+
+_PROBE_SECONDS = 5.0
+_ADAPTERS = (
+    "hf_classifier is for classifiers such as ViLT, hf_blip for BLIP's question answering, "
+    "hf_generative for models that write (LLaVA, PaliGemma, Qwen-VL)"
+)
+
+
+def load_pretrained(
+    path: str, model_class: Any, *, device: str = "auto", dtype: str = "float32"
+) -> tuple[Any, Any]:
+    """The model in evaluation mode, and its processor.
+
+    path: a folder that save_pretrained wrote, which is read without a network, or a hub id.
+    model_class: of transformers, an Auto class or a model. device: "auto" takes a GPU where there
+    is one. dtype: of the weights; "auto" is that of the checkpoint.
+
+    Raises ValueError within seconds where neither folder nor hub has it, where it is another kind
+    of model, where weights are missing or of other sizes, or where it has no whole processor.
+    """
+    local = Path(path).is_dir()
+    known = {"local_files_only": local or not _hub_answers(path)}
+    try:
+        with _errors_only():
+            config = AutoConfig.from_pretrained(path, **known)
+            _check_kind(path, config, model_class)
+            model, report = model_class.from_pretrained(
+                path,
+                config=config,
+                dtype=dtype,
+                output_loading_info=True,
+                ignore_mismatched_sizes=True,  # they are reported, and refused below
+                **known,
+            )
+            processor = AutoProcessor.from_pretrained(path, **known)
+    except _WrongKind:
+        raise
+    except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
+        reason = " ".join(str(error).split())[:300].rstrip(".")
+        where = f"folder '{path}'" if local else f"hub id '{path}'"
+        remedy = "write model and processor there with save_pretrained"
+        if not local:
+            where += " (is the network there?)" if known["local_files_only"] else ""
+            remedy = "download it where there is a network and pass model.path=FOLDER"
+        raise ValueError(f"cannot load the {where}: {reason}; {remedy}") from error
+    _check_weights(path, config, type(model).__name__, report)
+    _check_processor(path, processor)
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    return model.to(device).eval(), processor
+
+
+class _WrongKind(ValueError):
+    pass
+
+
+def _check_kind(path: str, config: Any, model_class: Any) -> None:
+    # A model class would load any configuration with a warning, and random weights.
+    mapping = getattr(model_class, "_model_mapping", None)
+    fits = isinstance(config, model_class.config_class) if mapping is None else (
+        type(config) in mapping
+    )  # fmt: skip
+    if not fits:
+        raise _WrongKind(
+            f"'{path}' holds a model of type {config.model_type}, which {model_class.__name__} "
+            f"cannot load; {_ADAPTERS}"
+        )
+
+
+def _check_weights(path: str, config: Any, kind: str, report: dict[str, Any]) -> None:
+    if kind not in (saved := config.architectures or [kind]):
+        raise ValueError(f"'{path}' holds a {saved[0]}, not a {kind}; {_ADAPTERS}")
+    if report["mismatched_keys"]:
+        name, stored, expected = min(report["mismatched_keys"])
+        raise ValueError(
+            f"'{path}': the weights {name} are {tuple(stored)}, but config.json asks for "
+            f"{tuple(expected)}; restore the config.json they were trained with (its id2label has "
+            "the answers)"
+        )
+    if missing := sorted(report["missing_keys"]):
+        raise ValueError(
+            f"'{path}' lacks {len(missing)} weights of {kind}, such as {missing[0]}; save the "
+            "whole model there with save_pretrained"
+        )
+
+
+def _check_processor(path: str, processor: Any) -> None:
+    for part in ("tokenizer", "image_processor"):
+        if getattr(processor, part, None) is None:
+            raise ValueError(
+                f"'{path}' has no {part}; write one there with processor.save_pretrained"
+            )
+    # Without its files a tokenizer is made that knows no word.
+    if len(processor.tokenizer) <= len(processor.tokenizer.all_special_tokens):
+        raise ValueError(
+            f"'{path}': its tokenizer has no words; write its files there with "
+            "processor.save_pretrained"
+        )
+
+
+def _hub_answers(path: str) -> bool:
+    """Whether the hub can be asked about `path`; loading itself would try for half a minute."""
+    try:
+        HfApi().model_info(path, timeout=_PROBE_SECONDS)
+    except HfHubHTTPError:
+        return True  # it answers, with a refusal that loading words better
+    except (httpx.HTTPError, OSError, HFValidationError):
+        return False
+    return True
+
+
+@contextmanager
+def _errors_only() -> Iterator[None]:
+    """Keeps loading reports off the terminal: what matters of them is raised."""
+    before = logging.get_verbosity()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)

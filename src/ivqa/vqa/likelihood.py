@@ -1,0 +1,47 @@
+"""The log-likelihood of answers that a model writes token by token."""
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+
+def answer_log_likelihood(
+    logits: Tensor, tokens: Tensor, lengths: Tensor, ends: Sequence[int]
+) -> Tensor:
+    """Log p(a) of N answers, (N,) float32: their tokens and the end, summed.
+
+    Without the end it would be the probability of all answers that begin so, not of this one.
+
+    logits: (N, T + 1, V), position t predicts token t. tokens: (N, T) int64, what is beyond
+    lengths (N,) is ignored. ends: the tokens that end an answer; their probabilities add up.
+
+    >>> logits = torch.zeros(2, 2, 4)
+    >>> answer_log_likelihood(logits, torch.tensor([[3], [0]]), torch.tensor([1, 0]), [1]).exp()
+    tensor([0.0625, 0.2500])
+    """
+    log_probs = logits.float().log_softmax(dim=2)
+    own = log_probs[:, :-1].gather(2, tokens[:, :, None])[:, :, 0]  # (N, T)
+    beyond = torch.arange(tokens.shape[1], device=tokens.device) >= lengths[:, None]
+    rows = torch.arange(len(tokens), device=tokens.device)
+    end = log_probs[rows, lengths][:, list(ends)].logsumexp(dim=1)
+    return own.masked_fill(beyond, 0.0).sum(dim=1) + end
+
+
+def answer_batches(
+    answers: Sequence[Sequence[int]], size: int, filler: int
+) -> Iterator[tuple[list[int], Tensor, Tensor]]:
+    """Answers in batches of `size`, of similar length, each as (positions, tokens, lengths).
+
+    tokens: (n, T) int64, short ones filled up with `filler` at their end.
+
+    >>> [(at, tokens.tolist()) for at, tokens, _ in answer_batches([[5, 6], [7]], 2, 0)]
+    [([1, 0], [[7, 0], [5, 6]])]
+    """
+    order = sorted(range(len(answers)), key=lambda at: len(answers[at]))
+    for start in range(0, len(order), size):
+        positions = order[start : start + size]
+        longest = len(answers[positions[-1]])
+        rows = [[*answers[at], *[filler] * (longest - len(answers[at]))] for at in positions]
+        lengths = torch.tensor([len(answers[at]) for at in positions], dtype=torch.int64)
+        yield positions, torch.tensor(rows, dtype=torch.int64).view(len(rows), longest), lengths

@@ -1,0 +1,163 @@
+"""Each architecture in miniature against one plain forward pass a question and answer."""
+
+from collections.abc import Callable
+from inspect import signature
+from pathlib import Path
+
+import pytest
+import torch
+from PIL import Image
+from torch import Tensor
+
+from ivqa.data.batch import ImageBatch
+from ivqa.text.answers import AnswerVocabulary
+from ivqa.vqa.hf_generative import HFGenerative
+from tiny_transformers import (
+    ANSWERS,
+    QUESTIONS,
+    Pictures,
+    tiny_blip2,
+    tiny_llava,
+    tiny_paligemma,
+    tiny_qwen,
+)
+
+# How each is built, the prompt it is given, and the text that the model then reads.
+KINDS: dict[str, tuple[Callable[[Path], Path], str, str]] = {
+    "llava": (tiny_llava, "{question}", "<image> question : {question} answer :"),
+    "qwen": (tiny_qwen, *["<|vision_start|> <|image_pad|> <|vision_end|> {question} answer :"] * 2),
+    "paligemma": (tiny_paligemma, *["<image>answer en {question}"] * 2),
+    "blip2": (tiny_blip2, *["question : {question} answer :"] * 2),
+}
+IMAGES = [7, 9, 8, 8, 7]
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def folder(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return KINDS[kind][0](tmp_path_factory.mktemp(kind))
+
+
+def _images(source: Pictures | None) -> ImageBatch:
+    return ImageBatch(torch.tensor([7, 8, 9]), torch.tensor([0, 2, 1, 1, 0]), source=source)
+
+
+@torch.no_grad()
+def _naive(model: HFGenerative, text: str, image: Image.Image, answer: str) -> Tensor:
+    """log p of the answer and the end, from the logits of one sequence, without any cache."""
+    inputs = model.processor(text=text, images=image, return_tensors="pt")
+    inputs.pop("labels", None)
+    own = model.processor.tokenizer(answer, add_special_tokens=False)["input_ids"]
+    tokens = torch.tensor([[*own, 3]])  # [SEP] ends an answer
+    if model.encodes:
+        decoded = torch.cat([torch.zeros(1, 1, dtype=torch.int64), tokens[:, :-1]], dim=1)
+        logits = model.model(**inputs, decoder_input_ids=decoded).logits
+    else:
+        read = {"input_ids": tokens[:, :-1], "attention_mask": torch.ones_like(tokens[:, :-1])}
+        read["mm_token_type_ids"] = torch.zeros_like(tokens[:, :-1])
+        read["token_type_ids"] = torch.ones_like(tokens[:, :-1])  # PaliGemma: read causally
+        for name, more in read.items():
+            if name in inputs:
+                inputs[name] = torch.cat([inputs[name], more], dim=1)
+        logits = model.model(**inputs).logits[:, -tokens.shape[1] :]
+    return logits.log_softmax(dim=2).gather(2, tokens[:, :, None]).sum()
+
+
+def test_scores_equal_a_plain_pass_for_every_pair(kind: str, folder: Path) -> None:
+    source = Pictures()
+    model = HFGenerative.load(str(folder), prompt=KINDS[kind][1], answer_batch_size=8)
+    scores = model.log_scores(_images(source), QUESTIONS, ANSWERS)
+    assert sorted(source.opened) == [7, 8, 9]
+    expected = [
+        [
+            _naive(model, KINDS[kind][2].replace("{question}", q), source.open(image), answer)
+            for answer in ANSWERS
+        ]
+        for q, image in zip(QUESTIONS, IMAGES, strict=True)
+    ]
+    torch.testing.assert_close(scores, torch.tensor(expected), atol=1e-4, rtol=0)
+
+
+def test_batches_change_nothing(kind: str, folder: Path) -> None:
+    whole, single = (
+        HFGenerative.load(str(folder), prompt=KINDS[kind][1], batch_size=size) for size in (16, 1)
+    )
+    scores = [
+        model.log_scores(_images(Pictures()), QUESTIONS, ANSWERS) for model in (whole, single)
+    ]
+    torch.testing.assert_close(*scores, atol=1e-4, rtol=0)
+    answers = [model.answer(_images(Pictures()), QUESTIONS) for model in (whole, single)]
+    assert answers[0] == answers[1]
+
+
+def test_an_image_is_encoded_once_for_all_questions_about_it(kind: str, folder: Path) -> None:
+    model = HFGenerative.load(str(folder), prompt=KINDS[kind][1])
+    encode, seen = model.model.base_model.get_image_features, []
+
+    def counted(pixel_values: Tensor, **further: object) -> object:
+        seen.append(len(further.get("image_grid_thw", pixel_values)))  # type: ignore[arg-type]
+        return encode(pixel_values, **further)
+
+    counted.__signature__ = signature(encode)  # type: ignore[attr-defined]
+    model.model.base_model.get_image_features = counted
+    model.log_scores(_images(Pictures()), QUESTIONS, ANSWERS)
+    assert seen == [3]
+
+
+def test_the_greedy_answer_is_the_model_s_own(kind: str, folder: Path) -> None:
+    model = HFGenerative.load(str(folder), prompt=KINDS[kind][1], max_new_tokens=5)
+    written = model.answer(_images(Pictures()), QUESTIONS)
+    text = KINDS[kind][2].replace("{question}", QUESTIONS[1])
+    inputs = model.processor(text=text, images=Pictures().open(9), return_tensors="pt")
+    inputs.pop("labels", None)
+    tokens = model.model.generate(**inputs, max_new_tokens=5, do_sample=False)[0]
+    prompt = inputs["input_ids"].shape[1]
+    tokens = tokens if model.encodes else tokens[prompt:]
+    assert written[1] == model.processor.tokenizer.decode(tokens, skip_special_tokens=True).strip()
+
+
+def test_reading_the_prompt_anew_gives_the_same_scores(tmp_path: Path) -> None:
+    folder = str(tiny_llava(tmp_path))
+    kept, anew = (HFGenerative.load(folder, cache=cache) for cache in (True, False))
+    scores = [model.log_scores(_images(Pictures()), QUESTIONS, ANSWERS) for model in (kept, anew)]
+    torch.testing.assert_close(*scores, atol=1e-4, rtol=0)
+
+
+def test_all_ends_of_an_answer_count(tmp_path: Path) -> None:
+    model = HFGenerative.load(str(tiny_llava(tmp_path)))
+    either = []
+    for ends in ([3], [2], [3, 2]):
+        model.ends = ends
+        either.append(model.log_scores(_images(Pictures()), QUESTIONS, ["cat"]).exp())
+    torch.testing.assert_close(either[0] + either[1], either[2])
+
+
+def test_with_a_closed_set_it_chooses(tmp_path: Path) -> None:
+    model = HFGenerative.load(str(tiny_llava(tmp_path)), answers=AnswerVocabulary(ANSWERS))
+    scores = model.log_scores(_images(Pictures()), QUESTIONS)
+    best = [ANSWERS[index] for index in scores.argmax(dim=1).tolist()]
+    assert model.answer(_images(Pictures()), QUESTIONS) == best
+
+
+def test_bad_input_is_named(tmp_path: Path) -> None:
+    folder = str(tiny_llava(tmp_path))
+    model = HFGenerative.load(folder)
+    images = _images(Pictures())
+    with pytest.raises(ValueError, match="in its own words: say which answers to score"):
+        model.log_scores(images, QUESTIONS)
+    with pytest.raises(ValueError, match="answer 'a <image>' holds the token that stands for"):
+        model.log_scores(images, QUESTIONS, ["a <image>"])
+    with pytest.raises(ValueError, match=r"must have \{question\} in it"):
+        HFGenerative.load(folder, prompt="what?")
+    with pytest.raises(ValueError, match=r"refuses the prompt: .* write the image token"):
+        HFGenerative.load(folder, chat=False).answer(images, QUESTIONS)
+    with pytest.raises(ValueError, match="1 questions for 5 images"):
+        model.answer(images, ["what"])
+    model.model.generation_config.eos_token_id = None
+    model.processor.tokenizer.eos_token = None
+    with pytest.raises(ValueError, match="has no end token"):
+        HFGenerative(model.model, model.processor)
