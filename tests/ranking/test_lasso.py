@@ -1,9 +1,12 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
 from scipy.optimize import lsq_linear
 
-from ivqa.ranking import LassoRanker
+from ivqa.ranking import LassoRanker, pool_products
 
 
 def _unit(rows: int, size: int, seed: int) -> NDArray[np.float32]:
@@ -82,21 +85,64 @@ def test_scores_fall_and_the_rest_follows_by_correlation_with_the_residual() -> 
         assert (np.diff(correlations[order[support:]]) < 1e-5).all()
 
 
-def test_batches_chunks_and_memory_maps_change_nothing(tmp_path: object) -> None:
+@pytest.mark.parametrize("screening", [torch.float32, torch.bfloat16])
+def test_batches_chunks_and_memory_maps_change_nothing(
+    screening: torch.dtype, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pool, vectors = _unit(500, 20, 7), _unit(30, 20, 8)
-    np.save(f"{tmp_path}/pool.npy", pool)
-    mapped = np.load(f"{tmp_path}/pool.npy", mmap_mode="r")
-    whole = LassoRanker(pool).rank(vectors)
-    parts = LassoRanker(mapped, batch_size=7, chunk_rows=64).rank(vectors)
+    np.save(tmp_path / "pool.npy", pool)
+    mapped = np.load(tmp_path / "pool.npy", mmap_mode="r")
+    whole = LassoRanker(pool, screening=torch.float32).rank(vectors)
+    monkeypatch.setattr(pool_products, "_CHUNK_BYTES", 37 * 2 * 20)
+    monkeypatch.setattr(pool_products, "_PRODUCT_BYTES", 7 * 4 * 90)
+    parts = LassoRanker(mapped, batch_size=7, screening=screening, progress=True).rank(vectors)
     np.testing.assert_array_equal(whole.indices, parts.indices)
     np.testing.assert_allclose(whole.scores, parts.scores, atol=1e-6)
+    assert (parts.gap <= 1e-6).all()
 
 
-def test_equal_columns_are_no_trouble() -> None:
+@pytest.mark.parametrize("copies", [2, 40])
+def test_equal_columns_are_no_trouble(copies: int) -> None:
     pool = _unit(100, 16, 9)
-    doubled = np.concatenate([pool, pool])
-    found = LassoRanker(doubled).rank(_unit(8, 16, 10))
+    # With 40 copies of each, more columns are as good as those chosen than a pass lists.
+    found = LassoRanker(np.tile(pool, (copies, 1))).rank(_unit(8, 16, 10))
     assert (found.gap <= 1e-6).all()
+
+
+def test_equal_main_questions_have_equal_rankings() -> None:
+    pool, vectors = _unit(300, 16, 13), _unit(3, 16, 14)
+    found = LassoRanker(pool).rank(vectors[[0, 1, 0, 2, 0]])
+    np.testing.assert_array_equal(found.indices[0], found.indices[2])
+    np.testing.assert_allclose(found.scores[0], found.scores[4], atol=1e-6)
+
+
+@pytest.mark.parametrize("positive", [True, False])
+def test_zero_vectors_score_zero(positive: bool) -> None:
+    pool, vectors = _unit(200, 16, 15), _unit(4, 16, 16)
+    pool[::2] = 0
+    vectors[1] = 0
+    found = LassoRanker(pool, positive=positive).rank(vectors, k=30)
+    assert (found.scores[found.indices % 2 == 0] == 0).all()
+    assert (found.gap <= 1e-6).all()
+    assert found.support[1] == 0
+    assert (found.scores[1] == 0).all()
+    assert len(set(found.indices[1].tolist())) == 30
+
+
+def test_vectors_of_any_length_are_certified() -> None:
+    pool = _unit(300, 24, 17) * np.linspace(0.1, 30, 300, dtype=np.float32)[:, None]
+    vectors = 5 * _unit(6, 24, 18)
+    found = LassoRanker(pool, 1e-3).rank(vectors, k=300)
+    for row in range(6):
+        x = np.zeros(300)
+        x[found.indices[row]] = found.scores[row]
+        assert _primal_dual_gap(pool, vectors[row], x, 1e-3, True) < 1e-3
+        assert found.gap[row] <= 1e-6
+
+
+def test_nothing_to_rank_is_an_empty_ranking() -> None:
+    found = LassoRanker(_unit(30, 8, 19)).rank(np.zeros((0, 8), np.float32), k=5)
+    assert found.indices.shape == found.scores.shape == (0, 5)
 
 
 def test_the_published_setting_equals_scikit_learn() -> None:
