@@ -293,4 +293,5 @@ def _relative_gaps(
     primal = 0.5 * square + lam * norms
     scale = torch.minimum((along / square.clamp_min(1e-300)).clamp_min(0), lam / largest)
     dual = scale * along - 0.5 * scale.square() * square
-    return ((primal - dual) / primal.clamp_min(1e-300)).clamp_min(0)
+    # What float64 rounds away is not certified.
+    return ((primal - dual) / primal.clamp_min(1e-300)).clamp_min(torch.finfo(torch.float64).eps)
