@@ -6,8 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
-from .conftest import TINY, TINY_MODEL, Run
+from .conftest import TINY, TINY_FEATURES, TINY_MODEL, Run
 
 
 def _edit(file: Path, change: Callable[[dict], None]) -> None:
@@ -124,6 +125,52 @@ def test_a_checkpoint_of_another_model_is_refused(
     status, printed = run("evaluate", "model=ivqa_vae", *data, f"ckpt={ckpt}")
     assert status == 1
     assert "does not hold the weights of model=ivqa_vae" in printed.replace("\n", " ")
+
+
+def test_a_checkpoint_of_other_features_or_answers_is_refused(
+    run: Run, tiny_root: Path, tmp_path: Path
+) -> None:
+    data = ["model=mlb", "data=vqa_json", f"data.root={tiny_root}", *TINY_FEATURES]
+    assert run("train", *data, "model.epochs=1", "output_dir=run")[0] == 0
+    ckpt = tmp_path / "run" / "checkpoints" / "best.ckpt"
+    status, printed = run("evaluate", *data, "features.width=8", f"ckpt={ckpt}")
+    assert status == 1
+    printed = " ".join(printed.split())
+    assert "best.ckpt was trained on the image features {'grid':" in printed
+    assert "pass the features= and data= it was trained with" in printed
+    content = torch.load(ckpt, weights_only=True)
+    content["component"]["answers"].pop()
+    torch.save(content, tmp_path / "other.ckpt")
+    status, printed = run("evaluate", *data, f"ckpt={tmp_path / 'other.ckpt'}")
+    assert status == 1
+    printed = " ".join(printed.split())
+    assert "other.ckpt does not hold the weights of model=mlb" in printed
+    assert "Traceback" not in printed
+
+
+def test_bad_result_files(run: Run, tiny_root: Path, tmp_path: Path) -> None:
+    data = ["data=vqa_json", f"data.root={tiny_root}"]
+    asked = json.loads((tiny_root / "questions_val.json").read_text())["questions"]
+    right = [{"question_id": one["question_id"], "answer": "yes"} for one in asked]
+    first = right[0]["question_id"]
+    file = tmp_path / "results.json"
+    for text, expected in (
+        (json.dumps(right)[:-9], ["results.json: invalid JSON", "seems cut off"]),
+        (json.dumps([*right, right[0]]), [f"question {first}: question_id: occurs twice"]),
+        (json.dumps(right[1:]), [f"question {first}: of 'val' has no answer"]),
+        (
+            json.dumps([*right, {"question_id": 5, "answer": "yes"}]),
+            ["question 5: question_id: is not in split 'val'"],
+        ),
+        (json.dumps([*right[1:], {"question_id": first}]), ["answer: is missing"]),
+        (json.dumps({"results": right}), ["must hold a list of"]),
+    ):
+        file.write_text(text)
+        status, printed = run("evaluate", *data, f"predictions={file}")
+        assert status == 1
+        assert printed.count("error:") == 1
+        for words in expected:
+            assert words in " ".join(printed.split())
 
 
 def test_text_alone_needs_a_model_without_images(run: Run, root: Path) -> None:

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from ivqa.data import VQADataset
 from ivqa.data.results import results_text
 from ivqa.diagnosis import Belief, read_beliefs
 from ivqa.diagnosis.challenge import write_challenge
+from tiny_transformers import tiny_blip, tiny_llava
 
 from .conftest import TINY_DIAGNOSIS, TINY_FEATURES, Run, metrics_of
 from .tiny_vilt import train_tiny_vilt
@@ -119,6 +121,40 @@ def test_a_transformers_model_is_diagnosed_by_the_same_command(
     metrics = metrics_of(tmp_path / "run")
     assert metrics["beliefs/count"] > 0
     assert not any(name.startswith("robustness") for name in metrics)
+
+
+@pytest.mark.parametrize(
+    ("model", "build", "overrides"),
+    [
+        ("hf_generative", tiny_llava, ["vqa.prompt='{question}'"]),  # in its own words
+        ("hf_blip", tiny_blip, ["vqa.num_answers=5"]),
+    ],
+)
+def test_a_model_that_writes_is_diagnosed_and_noise_tested(
+    model: str,
+    build: Callable[[Path], Path],
+    overrides: list[str],
+    run: Run,
+    tiny_root: Path,
+    tmp_path: Path,
+) -> None:
+    folder = build(tmp_path / "model")
+    small = [item for item in TINY_DIAGNOSIS if not item.startswith("vqa.")]
+    status, printed = run(
+        "diagnose",
+        f"vqa={model}",
+        f"vqa.path={folder}",
+        *overrides,
+        "data=vqa_json",
+        f"data.root={tiny_root}",
+        *small,
+        f"output_dir={tmp_path / 'run'}",
+    )
+    assert status == 0, printed
+    metrics = metrics_of(tmp_path / "run")
+    assert 0 <= metrics["beliefs/mean_score"] <= 1
+    assert "robustness/r_score" in metrics
+    assert metrics.get("robustness/truncated", 0) == (1 if model == "hf_blip" else 0)
 
 
 def test_a_policy_trains_by_itself(run: Run, tiny_root: Path, tmp_path: Path) -> None:

@@ -163,10 +163,12 @@ def publish(bench: Workbench, run_dir: Path) -> Path:
 def obtain_module(bench: Workbench) -> tuple[Any, Vocabularies, Path]:
     """The trained module that cfg.ckpt asks for, its vocabularies and file; `auto` may train it.
 
-    A model of another library comes trained, with its own words.
+    A model of another library comes trained, with its own words; of the data it gets at most the
+    closed set of answers, where model.num_answers is set.
     """
     if bench.cfg.model.get("pretrained"):
-        none = Vocabularies(Vocabulary([]), Vocabulary([]))
+        chosen = None if bench.cfg.model.num_answers is None else bench.vocabularies.answers
+        none = Vocabularies(Vocabulary([]), Vocabulary([]), chosen)
         return build_module(bench, none), none, Path(bench.cfg.model.path)
     ckpt = str(bench.cfg.ckpt)
     if ckpt == "none":

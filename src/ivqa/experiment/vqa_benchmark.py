@@ -1,5 +1,6 @@
 """The VQA benchmark of an answerer: official accuracy, and a result file that servers accept."""
 
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from ivqa.data.results import results_text
 from ivqa.experiment.artifacts import write_text
 from ivqa.metrics.vqa_accuracy import VQAAccuracy, vqa_accuracies
 from ivqa.vqa import Answerer
+
+_MOST_KINDS = 100  # VQA has 65 question types; types derived from the first words have no end
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +43,9 @@ class VQABenchmark:
     ) -> dict[str, float]:
         """The metrics of `score_answers`, and vqa/questions_per_second, reading data included.
 
-        Writes predictions.json in the official format.
+        vqa/truncated is the share of questions that the model reads only in part, where it says.
+        Where the questions have candidates, `choose_answers` adds vqa/multiple_choice.
+        Writes predictions.json, and predictions_multiple_choice.json, in the official format.
         """
         split = datamodule.dataset.split(stage).require_answers()
         started = time.perf_counter()
@@ -55,10 +60,18 @@ class VQABenchmark:
         )
         seconds = time.perf_counter() - started
         write_text(run_dir / "predictions.json", results_text(split, answers))
-        return {
-            **score_answers(split, answers),
-            "vqa/questions_per_second": len(split) / seconds,
-        }
+        metrics = score_answers(split, answers)
+        metrics["vqa/questions_per_second"] = len(split) / seconds
+        if (is_cut := getattr(module, "is_cut", None)) is not None:
+            metrics["vqa/truncated"] = float(np.mean(is_cut(split.questions)))
+        if split.multiple_choices is not None:
+            chosen, coverage = choose_answers(module, datamodule, stage, console, self.batch_size)
+            write_text(run_dir / "predictions_multiple_choice.json", results_text(split, chosen))
+            right = vqa_accuracies(chosen, split.answers)
+            asked = np.array([bool(choices) for choices in split.multiple_choices])
+            metrics["vqa/multiple_choice"] = float(right[asked].mean())
+            metrics["vqa/multiple_choice_coverage"] = coverage
+        return metrics
 
 
 def answer_all(
@@ -81,18 +94,90 @@ def answer_all(
     return answers
 
 
+def choose_answers(
+    module: Answerer, datamodule: VQADataModule, stage: str, console: Console, batch_size: int
+) -> tuple[list[str], float]:
+    """The most probable of each question's candidates, "" where the model knows none of them.
+
+    Returns also the share of candidates that the model can choose: those in its closed set, or
+    all. Raises ValueError where the split has no candidates.
+    """
+    split = datamodule.dataset.split(stage)
+    if split.multiple_choices is None:
+        raise ValueError(f"split '{split.name}' has no multiple_choices in its questions file")
+    chosen: list[str] = []
+    known, number = 0, 0
+    starts = range(0, len(split), batch_size)
+    for start in track(starts, description="choosing", console=console, transient=True):
+        rows = slice(start, start + batch_size)
+        images = datamodule.images_of(stage, split.image_ids[rows])
+        choices, questions = split.multiple_choices[rows], split.questions[rows]
+        scores = None if module.answers is None else module.log_scores(images, questions).cpu()
+        for row, candidates in enumerate(choices):
+            possible = candidates
+            if module.answers is not None:
+                possible = [answer for answer in candidates if answer in module.answers]
+            known, number = known + len(possible), number + len(candidates)
+            if not possible:
+                chosen.append("")
+                continue
+            if scores is None:
+                own = images.select(torch.tensor([row]))
+                found = module.log_scores(own, [questions[row]], possible)[0]
+            else:
+                found = scores[row, module.answers.encode(possible)]  # type: ignore[union-attr]
+            chosen.append(possible[int(found.argmax())])
+    return chosen, known / max(number, 1)
+
+
 def score_answers(split: VQASplit, answers: Sequence[str]) -> dict[str, float]:
     """Official accuracies as fractions: vqa/accuracy, vqa/yes_no, vqa/number, vqa/other.
 
+    vqa/accuracy_shortcut is min(matches / 3, 1) without leave-one-out, vqa/accuracy_2015 that of
+    the evaluation before 2018. vqa/question_type/...: of the most frequent question types, and
+    vqa/kind/...: by expert layout, where the data have those.
     A type without questions is left out. Raises ValueError where the split has no annotations.
     """
-    accuracies = vqa_accuracies(answers, split.require_answers().answers)
+    human = split.require_answers().answers
+    accuracies = vqa_accuracies(answers, human)
     kinds = {kind: index for index, kind in enumerate(ANSWER_TYPES)}
     metric = VQAAccuracy()
     metric.update(
         torch.from_numpy(accuracies),
         torch.tensor([kinds.get(kind, -1) for kind in split.answer_types]),
     )
-    return {
+    metrics = {
         f"vqa/{name.removeprefix('vqa_')}": value.item() for name, value in metric.compute().items()
+    }
+    shortcut = vqa_accuracies(answers, human, leave_one_out=False)
+    metrics["vqa/accuracy_shortcut"] = float(shortcut.mean())
+    metrics["vqa/accuracy_2015"] = float(vqa_accuracies(answers, human, revision=2015).mean())
+    if split.layouts is not None:
+        layouts = [split.layouts.get(number, ()) for number in split.question_ids.tolist()]
+        metrics |= _means("vqa/kind", [kind_of_layout(layout) for layout in layouts], accuracies)
+    return metrics | _means("vqa/question_type", split.question_types, accuracies)
+
+
+def kind_of_layout(layout: Sequence[str]) -> str:
+    """What is asked, by the last module; and whether places matter, by a _Transform before it.
+
+    >>> kind_of_layout(["_Find", "_Find", "_MoreNum"])
+    'more_num'
+    >>> kind_of_layout(["_Find", "_Transform", "_Find", "_And", "_Count"])
+    'count_by_place'
+    """
+    if not layout:
+        return "none"
+    name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", layout[-1].strip("_")).lower()
+    return f"{name}_by_place" if "_Transform" in layout else name
+
+
+def _means(prefix: str, kinds: Sequence[str], accuracies: NDArray[np.float32]) -> dict[str, float]:
+    """The mean accuracy of each of the most frequent kinds."""
+    found, codes = np.unique(np.array(kinds), return_inverse=True)
+    counts = np.bincount(codes)
+    sums = np.bincount(codes, weights=accuracies)
+    return {
+        f"{prefix}/{str(found[at]).replace(' ', '_')}": float(sums[at] / counts[at])
+        for at in np.argsort(-counts, kind="stable")[:_MOST_KINDS]
     }
