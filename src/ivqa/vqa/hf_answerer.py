@@ -48,7 +48,9 @@ class HFAnswerer(nn.Module, ABC):
             answers = self.answers.answers
         wanted = self._prepared(answers)
         order, parts = self._by_image(
-            images, questions, lambda *asked: self._log_scores(*asked, wanted)
+            images,
+            questions,
+            lambda pictures, index, texts: self._log_scores(pictures, index, texts, wanted),
         )
         return torch.cat(parts)[order] if parts else torch.zeros(0, len(answers))
 
