@@ -2,10 +2,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_transformers import QUESTIONS, Pictures, tiny_vilt
 
 from ivqa.data.batch import ImageBatch
 from ivqa.vqa.hf_classifier import HFClassifier
+from tiny_transformers import QUESTIONS, Pictures, tiny_vilt
 
 ANSWERS = ["yes", "no", "red", "blue", "2", "3", "cat"]
 
