@@ -26,46 +26,45 @@ def solve_in_working_set(
     *,
     positive: bool,
     start: Tensor | None = None,
+    exchange: bool = True,
 ) -> Tensor:
     """Solutions x (B, p) float64.
 
     gram: G (B, p, p). correlations: c (B, p), -inf where a variable must stay zero. lam: (B,).
     positive: x >= 0; otherwise signs are free. start: a feasible x (B, p) to begin with.
-
-    With x >= 0, whole blocks of variables are exchanged first, which solves nearly all problems in
-    a few steps but may cycle; the rest go to a method that cannot.
+    exchange: whether to try whole blocks of variables first, which solves nearly all problems in a
+    few steps unless G is nearly singular, but may cycle; the rest go to a method that cannot.
     """
     allowed = torch.isfinite(correlations)
     target = torch.where(allowed, correlations, 0.0)
     solution = torch.zeros_like(target) if start is None else start.clone()
     open_ = torch.arange(len(target))
-    if positive:
-        open_ = _exchange(gram, target, allowed, lam[:, None], solution)
+    if exchange:
+        open_ = _exchange(gram, target, allowed, lam[:, None], positive, solution)
     for row in open_.tolist():
-        problem = _Path(
-            gram[row].numpy(), target[row].numpy(), float(lam[row]), solution[row].numpy()
-        )
-        solution[row] = torch.from_numpy(problem.solve(allowed[row].numpy(), positive))
+        path = _Path(gram[row].numpy(), target[row].numpy(), float(lam[row]), solution[row].numpy())
+        solution[row] = torch.from_numpy(path.solve(allowed[row].numpy(), positive))
     return solution
 
 
 def _exchange(
-    gram: Tensor, target: Tensor, allowed: Tensor, lam: Tensor, solution: Tensor
+    gram: Tensor, target: Tensor, allowed: Tensor, lam: Tensor, positive: bool, solution: Tensor
 ) -> Tensor:
-    """Block principal pivoting with x >= 0; writes what it solves, returns the other rows.
+    """Block principal pivoting; writes what it solves into `solution`, returns the other rows.
 
-    All variables below zero leave and all with too large a gradient enter, at once.
+    All variables with a wrong sign leave and all with too large a gradient enter, at once.
     """
     todo, failed = torch.arange(len(target)), []
     least = torch.full((len(target),), target.shape[1] + 1)
     patience = torch.full_like(least, _PATIENCE)
-    gradient = target - _times(gram, solution)
-    inside = (solution > 0) | (allowed & (gradient > lam * (1 + _SLACK)))
+    signs = solution.sign()
+    signs += _entering(target - _times(gram, solution), allowed & (signs == 0), lam, positive)
     while len(todo):
-        x = _minimum(gram, target - lam, inside)
+        x = _minimum(gram, target - lam * signs, signs != 0)
         gradient = target - _times(gram, x)
-        after = (x > 0) | (allowed & ~inside & (gradient > lam * (1 + _SLACK)))
-        faults = (after != inside).sum(dim=1)
+        after = torch.where(x * signs > 0, signs, 0.0)
+        after += _entering(gradient, allowed & (signs == 0), lam, positive)
+        faults = (after != signs).sum(dim=1)
         patience = torch.where(faults < least, _PATIENCE, patience - 1)
         least = torch.minimum(least, faults)
         done = faults == 0
@@ -75,8 +74,14 @@ def _exchange(
         if not (on := ~done & ~lost).all():
             todo, gram, target, allowed, lam = todo[on], gram[on], target[on], allowed[on], lam[on]
             after, least, patience = after[on], least[on], patience[on]
-        inside = after
+        signs = after
     return torch.cat(failed) if failed else todo
+
+
+def _entering(gradient: Tensor, may: Tensor, lam: Tensor, positive: bool) -> Tensor:
+    """The signs with which variables enter (B, p), 0 where they do not."""
+    key = gradient if positive else gradient.abs()
+    return torch.where(may & (key > lam * (1 + _SLACK)), gradient.sign(), 0.0)
 
 
 def _times(gram: Tensor, x: Tensor) -> Tensor:
@@ -95,11 +100,12 @@ def _minimum(gram: Tensor, right: Tensor, inside: Tensor) -> Tensor:
     if not real.all():
         system.masked_fill_(~(real[:, :, None] & real[:, None]), 0.0)
         system.diagonal(dim1=1, dim2=2).masked_fill_(~real, 1.0)
+    system.diagonal(dim1=1, dim2=2).add_(_RIDGE)
     values = torch.where(real, right.gather(1, place), 0.0)[:, :, None]
-    ridge = _RIDGE * torch.eye(width, dtype=gram.dtype)
-    factor, fault = torch.linalg.cholesky_ex(system + ridge)
+    factor, fault = torch.linalg.cholesky_ex(system)
     found = torch.cholesky_solve(values, factor)
-    found += torch.cholesky_solve(values - torch.bmm(system, found), factor)
+    off = values - torch.bmm(system, found) + _RIDGE * found  # of the system without the ridge
+    found += torch.cholesky_solve(off, factor)
     found[fault != 0] = torch.nan
     return torch.zeros_like(right).scatter(1, place, torch.where(real, found[:, :, 0], 0.0))
 

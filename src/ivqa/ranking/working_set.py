@@ -9,8 +9,8 @@ from torch import Tensor
 from ivqa.ranking.active_set import solve_in_working_set
 from ivqa.ranking.pool_products import PoolProducts
 
-# Problems solved together, and bytes of their columns at the most.
-_BLOCK, _BLOCK_BYTES = 64, 32 * 2**20
+# Problems solved together, as many as a cache holds, and bytes of their columns at the most.
+_BLOCK, _BLOCK_BYTES = 16, 32 * 2**20
 # Keeps Gram matrices positive definite that are computed in float32.
 _FLOAT_RIDGE = 1e-6
 
@@ -88,7 +88,15 @@ def improve(
         gram[row, :count, :count], correlations[row, :count] = _products(here, question)
         start[row, : len(question.weights)] = question.weights
     lam = torch.tensor([question.lam for question in questions], dtype=torch.float64)
-    found = solve_in_working_set(gram, correlations, lam, positive=positive, start=start)
+    found = solve_in_working_set(
+        gram,
+        correlations,
+        lam,
+        positive=positive,
+        start=start,
+        # As many columns as dimensions are nearly dependent.
+        exchange=positive or max(counts) < pool.dimensions / 2,
+    )
     gradient = correlations - torch.bmm(gram, found[:, :, None])[:, :, 0]
     inside = (gradient if positive else gradient.abs()).nan_to_num(neginf=0).amax(dim=1).tolist()
     for row, question in enumerate(questions):
