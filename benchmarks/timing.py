@@ -5,14 +5,17 @@ from collections.abc import Callable
 
 
 def paired(
-    first: Callable[[], object], second: Callable[[], object], repeats: int = 5
+    first: Callable[[], object],
+    second: Callable[[], object],
+    repeats: int = 5,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> tuple[float, float]:
-    """Median seconds of each, run in turn `repeats` times after one warm-up of both."""
+    """Median seconds of each by the clock, run in turn `repeats` times after a warm-up of both."""
     times: tuple[list[float], list[float]] = ([], [])
     for repeat in range(repeats + 1):
         for side, call in enumerate((first, second)):
-            start = time.perf_counter()
+            start = clock()
             call()
             if repeat:
-                times[side].append(time.perf_counter() - start)
+                times[side].append(clock() - start)
     return sorted(times[0])[repeats // 2], sorted(times[1])[repeats // 2]

@@ -6,7 +6,6 @@ min_x 1/2 x^T G x - c^T x + lam |x|_1, in float64, for B problems of p variables
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.linalg.blas import dger
 from torch import Tensor
 
 # Equal columns make G singular. Solutions are refined, so this costs no accuracy.
@@ -133,7 +132,7 @@ class _Path:
         """The solution (p,); `allowed` variables only."""
         enough = self.lam * (1 + _SLACK)
         for _ in range(len(self.x) + 8):
-            gradient = self.target - self.gram @ self.x
+            gradient = self.target - self._gram_times(self.x)
             key = gradient if positive else np.abs(gradient)
             key = np.where(allowed & (self.signs == 0), key, 0)
             if key.max() <= enough:
@@ -148,7 +147,7 @@ class _Path:
     def _enter(self, entering: int, sign: float, excess: float) -> None:
         """Grows x_entering until its gradient is lam, where `excess` is what it is over that."""
         column = self.gram[entering]
-        change = -sign * (self.inverse @ column)  # of x for a unit of |x_entering|
+        change = -sign * self._inverse_times(column)  # of x for a unit of |x_entering|
         curvature = column[entering] + sign * (column @ change)
         change[entering] = sign
         while True:
@@ -162,7 +161,7 @@ class _Path:
         if np.isfinite(reach):
             self.x += reach * change
             self.signs[entering] = sign
-            dger(1 / curvature, change, change, a=self.inverse, overwrite_a=1)
+            self._add_square(change, 1 / curvature)
 
     def _first_to_zero(self, change: NDArray[np.float64]) -> tuple[int, float]:
         """Which variable inside a step along `change` brings to zero first, and how long it is."""
@@ -177,7 +176,7 @@ class _Path:
         """Takes a variable out; corrects `change`, returns what the curvature gains."""
         column = self.inverse[:, leaving].copy()
         pivot, share = column[leaving], change[leaving] / column[leaving]
-        dger(-1 / pivot, column, column, a=self.inverse, overwrite_a=1)
+        self._add_square(column, -1 / pivot)
         self.inverse[leaving], self.inverse[:, leaving] = 0, 0
         change -= share * column
         change[leaving] = 0
@@ -186,7 +185,7 @@ class _Path:
 
     def _settle(self) -> None:
         """Moves to the minimum over the variables inside; those that reach zero first leave."""
-        goal = self.inverse @ (self.target - self.lam * self.signs)
+        goal = self._inverse_times(self.target - self.lam * self.signs)
         while True:
             change = goal - self.x
             first, room = self._first_to_zero(change)
@@ -200,16 +199,27 @@ class _Path:
     def _invert(self) -> None:
         inside = np.flatnonzero(self.signs)
         block = self.gram[np.ix_(inside, inside)] + _RIDGE * np.eye(len(inside))
-        self.inverse = np.zeros(self.gram.shape, order="F")
-        self.inverse[np.ix_(inside, inside)] = np.linalg.inv(block)
+        self.inverse = np.zeros_like(self.gram)
+        self.inverse[np.ix_(inside, inside)] = torch.linalg.inv(torch.from_numpy(block)).numpy()
 
     def _refine(self) -> None:
         """Newton steps over the variables inside, against rounding; a new inverse if it is bad."""
         for attempt in range(4):
-            right = self.target - self.lam * self.signs - self.gram @ self.x
+            right = self.target - self.lam * self.signs - self._gram_times(self.x)
             right[self.signs == 0] = 0
             if np.abs(right).max() <= 0.1 * _SLACK * self.lam:
                 break
             if attempt == 2:
                 self._invert()
-            self.x += self.inverse @ right
+            self.x += self._inverse_times(right)
+
+    # Torch keeps to the threads it is given; numpy would start more.
+    def _inverse_times(self, right: NDArray[np.float64]) -> NDArray[np.float64]:
+        return torch.mv(torch.from_numpy(self.inverse), torch.from_numpy(right)).numpy()
+
+    def _gram_times(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        return torch.mv(torch.from_numpy(self.gram), torch.from_numpy(x)).numpy()
+
+    def _add_square(self, vector: NDArray[np.float64], weight: float) -> None:
+        column = torch.from_numpy(vector)
+        torch.from_numpy(self.inverse).addr_(column, column, alpha=weight)

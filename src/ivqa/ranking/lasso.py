@@ -8,10 +8,11 @@ product of the residual with the whole pool finds the columns that were missed, 
 there are none. Many questions are in flight at once, each at its own stage.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import islice
+from typing import Self, TypeVar
 
 import numpy as np
 import torch
@@ -21,6 +22,8 @@ from torch import Tensor
 
 from ivqa.ranking.pool_products import PoolProducts, fastest_dtype
 from ivqa.ranking.working_set import Question, blocks, improve
+
+T = TypeVar("T")
 
 # Passes after which a question ends with the gap that it has.
 _MOST_ROUNDS = 100
@@ -116,7 +119,7 @@ class LassoRanker:
         rounds, flight, waiting = 0, list[Question](), iter(range(size))
         with (
             Progress(disable=not self.progress, transient=True) as bar,
-            ThreadPoolExecutor(torch.get_num_threads()) as threads,
+            _SingleThreads() as threads,
         ):
             task = bar.add_task("ranking questions", total=size)
             while True:
@@ -137,7 +140,7 @@ class LassoRanker:
                 bar.advance(task, len(flight) - len(going))
                 joining = [self._joining(flight[at], values[at], rows[at]) for at in going]
                 flight = [flight[at] for at in going]
-                list(threads.map(self._improve, blocks(flight, joining, self.pool.dimensions)))
+                threads.map(self._improve, blocks(flight, joining, self.pool.dimensions))
 
     def _question(
         self, number: int, vector: NDArray[np.float32], banned: Sequence[int]
@@ -276,6 +279,26 @@ class LassoRanker:
                 f"k={k} of {len(self.pool)} basic questions, {most} of them excluded; choose "
                 "fewer or enlarge the pool"
             )
+
+
+class _SingleThreads:
+    """As many threads as torch has, each of which computes alone: for many small problems."""
+
+    def __enter__(self) -> Self:
+        self.number = torch.get_num_threads()
+        self.threads = ThreadPoolExecutor(self.number, "lasso", torch.set_num_threads, (1,))
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.threads.shutdown()
+
+    def map(self, call: Callable[[T], None], items: Iterable[T]) -> None:
+        """Calls with each item."""
+        try:
+            list(self.threads.map(call, items))
+        finally:
+            # What a thread sets for itself is the default of all that come later.
+            torch.set_num_threads(self.number)
 
 
 def _relative_gaps(
