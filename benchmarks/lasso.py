@@ -24,8 +24,9 @@ from torch import Tensor
 
 from benchmarks.lasso_peers import peer_results, relative_gap
 from benchmarks.sentence_vectors import sentence_vectors
+from ivqa.device import fastest_dtype
 from ivqa.ranking import LassoRanker, Ranking
-from ivqa.ranking.pool_products import PoolProducts, fastest_dtype
+from ivqa.ranking.pool_products import PoolProducts
 
 
 @dataclass(frozen=True)

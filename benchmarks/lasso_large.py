@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from benchmarks.lasso import Problem, timed_run
 from benchmarks.sentence_vectors import FOLDER, sentence_vectors
-from ivqa.ranking.pool_products import fastest_dtype
+from ivqa.device import fastest_dtype
 from ivqa.text.encoders import unit_rows
 
 ROWS, MAIN_QUESTIONS, SIZE = 186_027, 244_302, 4800

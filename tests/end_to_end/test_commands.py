@@ -64,6 +64,10 @@ def test_a_vqa_model_is_trained_and_its_answers_can_be_scored_again(
     assert metrics.pop("vqa/questions_per_second") > 0
     scores = {name: value for name, value in metrics.items() if name.startswith("vqa/")}
     assert scores.pop("vqa/truncated") == 0
+    expert = [name for name in scores if name.startswith(("vqa/expert/", "vqa/layouts"))]
+    assert bool(expert) == (model == "n2nmn")
+    assert all(0 <= scores.pop(name) <= 1 for name in expert)
+    assert metrics["train/seconds"] > 0
     assert scores.keys() >= {"vqa/accuracy", "vqa/yes_no", "vqa/number", "vqa/other"}
     assert scores.keys() >= {"vqa/accuracy_2015", "vqa/kind/exist"}
     assert "vqa/question_type" not in printed

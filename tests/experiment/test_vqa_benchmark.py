@@ -9,9 +9,12 @@ from rich.console import Console
 from torch import Tensor
 
 from ivqa.data import VQADataModule, VQADataset, build_vocabularies
-from ivqa.data.batch import ImageBatch
+from ivqa.data.batch import ImageBatch, VQABatch
 from ivqa.experiment.vqa_benchmark import VQABenchmark, choose_answers, score_answers
 from ivqa.text.answers import AnswerVocabulary
+from ivqa.text.vocabulary import Tokens
+from ivqa.vqa import VQAModule
+from ivqa.vqa.network import VQANetwork
 
 QUESTIONS = ["Is it red?", "What color is it?", "How many?", "What is it?"]
 CHOICES = [["yes", "no", "2"], ["red", "blue", "green"], ["2", "3", "cat"], ["cat", "dog"]]
@@ -101,6 +104,51 @@ def test_accuracy_by_question_type_and_by_layout(tmp_path: Path) -> None:
     assert metrics["vqa/kind/exist"] == 1
     assert metrics["vqa/kind/describe"] == 0.5
     assert metrics["vqa/kind/count"] == 0
+
+
+class Planner(VQANetwork):
+    """Always plans _Exist and says no, but follows any layout: it answers by its last module."""
+
+    KINDS = ("_Exist", "_Describe", "_Count")
+
+    def __init__(self, *, num_words: int, num_answers: int, feature_sizes: object) -> None:
+        super().__init__()
+        self.encode_layouts = lambda layouts: torch.tensor(
+            [[self.KINDS.index(layout[-1])] for layout in layouts]
+        )
+
+    def forward(self, images: ImageBatch, question: Tokens) -> Tensor:
+        return torch.tensor([[1.0, 0, 0]]).repeat(len(question.ids), 1)
+
+    def follow(self, batch: VQABatch) -> Tensor:
+        assert batch.layout is not None
+        return torch.eye(3)[batch.layout[:, 0]]
+
+    def plan(self, question: Tokens) -> list[list[str]]:
+        return [["_Find", "_Exist"]] * len(question.ids)
+
+
+def test_a_module_network_is_also_scored_under_the_experts_layouts(tmp_path: Path) -> None:
+    dataset = _write(tmp_path, choices=False)
+    words, _ = build_vocabularies(dataset.split("val"))
+    module = VQAModule(
+        network=Planner,
+        question_vocabulary=words,
+        answers=AnswerVocabulary(["no", "red", "3"]),
+        feature_sizes={},
+    )
+    datamodule = VQADataModule(
+        dataset=dataset,
+        features=None,
+        question_vocabulary=words,
+        answer_words=words,
+        encode_layouts=module.network.encode_layouts,
+    )
+    metrics = VQABenchmark().run(module, datamodule, "val", tmp_path, "title", Console())
+    assert metrics["vqa/accuracy"] == 0.25
+    assert metrics["vqa/expert/accuracy"] == 0.75  # no, red, 3 and red: the last one is a dog
+    assert metrics["vqa/expert/kind/describe"] == 0.5
+    assert metrics["vqa/layouts"] == 0.25
 
 
 def test_a_split_without_candidates_has_nothing_to_choose_from(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from ivqa.data.batch import ImageBatch, VQABatch
 from ivqa.text.vocabulary import Tokens
 from ivqa.vqa import N2NMN
 from ivqa.vqa.layouts import LayoutGrammar
-from ivqa.vqa.n2nmn import MODULES
+from ivqa.vqa.n2nmn import _COORDINATES, MODULES
 
 GRAMMAR = LayoutGrammar(MODULES)
 LAYOUTS = [
@@ -94,7 +94,7 @@ def test_the_batch_is_executed_as_the_equations_one_by_one(square: ImageBatch) -
     plan = network.policy(batch.question, 6, expert=batch.layout)
     logits = network.execute(square, plan)
     modules = network.modules_
-    line = torch.linspace(-1, 1, 3)
+    line = _COORDINATES * torch.linspace(-1, 1, 3)
     xy = torch.stack([line.repeat(3), line.repeat_interleave(3)], dim=1)
     for row, layout in enumerate(LAYOUTS):
         x = torch.cat([square.grid[square.index[row]], xy], dim=1)[None]

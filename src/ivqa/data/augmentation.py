@@ -104,5 +104,6 @@ class AugmentedBatches(ShuffledBatches):
 
     def __iter__(self) -> Iterator[Rows]:
         drawn = self.split.draw(self.seed, self.epoch)
+        self.lengths = self.split.wordings.lengths.numpy()[drawn]
         for rows in super().__iter__():
             yield drawn[rows]

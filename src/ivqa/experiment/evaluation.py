@@ -18,7 +18,12 @@ from ivqa.experiment.checks import check_config
 from ivqa.experiment.comparison import compare_runs
 from ivqa.experiment.human_study import compare_with_people
 from ivqa.experiment.logging import log_results
-from ivqa.experiment.training import build_callbacks, obtain_module, validate
+from ivqa.experiment.training import (
+    build_callbacks,
+    obtain_module,
+    training_seconds,
+    validate,
+)
 from ivqa.experiment.vqa_benchmark import answer_all, score_answers
 from ivqa.experiment.workbench import open_workbench
 from ivqa.report import noise_rows, print_metrics, print_noise_curve, write_noise_curve
@@ -60,6 +65,7 @@ def evaluate_model(cfg: DictConfig) -> float:
             if isinstance(callback, RobustnessCallback):
                 metrics |= callback.metrics(module, datamodule, cfg.split, run_dir)
     metrics["model/parameters"] = float(sum(value.numel() for value in module.parameters()))
+    metrics |= training_seconds(checkpoint)
     benchmark = instantiate(cfg.model.benchmark)
     title = f"{cfg.name} on {bench.dataset.root.name}, split {bench.dataset.name_of(cfg.split)}"
     if other is None:

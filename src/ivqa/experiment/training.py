@@ -1,6 +1,9 @@
 """Training: a run directory with checkpoints, metrics and the configuration behind them."""
 
+import json
 import time
+from collections.abc import Mapping
+from dataclasses import replace
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -18,7 +21,10 @@ from ivqa.experiment.checkpoints import AtomicCheckpointIO, load_checkpoint
 from ivqa.experiment.checks import plain
 from ivqa.experiment.workbench import Vocabularies, Workbench, open_workbench
 from ivqa.report.tables import print_metrics
+from ivqa.robustness import RobustnessCallback
 from ivqa.text.vocabulary import Vocabulary
+
+_ORIGIN = "origin.json"  # where a stored model comes from, and how long it learnt
 
 
 def train(cfg: DictConfig) -> float:
@@ -34,7 +40,7 @@ def train(cfg: DictConfig) -> float:
     if rank_zero_only.rank:  # type: ignore[attr-defined]
         return metrics.get(cfg.model.monitor, float("nan"))  # one process speaks for all
     if not cfg.trainer.get("fast_dev_run"):
-        publish(bench, run_dir)
+        publish(bench, run_dir, metrics)
     print_metrics(metrics, title=f"{cfg.name} on {bench.dataset.root.name}", console=bench.console)
     bench.console.print(f"run: {run_dir}", soft_wrap=True)
     return metrics.get(cfg.model.monitor, float("nan"))
@@ -131,6 +137,7 @@ def validate(
         for callback in build_callbacks(bench.cfg)
         if not isinstance(callback, pl.callbacks.ProgressBar | pl.callbacks.Checkpoint)
     ]
+    precision = str(bench.cfg.trainer.precision)
     trainer = pl.Trainer(
         accelerator=bench.cfg.trainer.accelerator,
         devices=1,
@@ -140,7 +147,8 @@ def validate(
         enable_progress_bar=False,
         enable_model_summary=False,
         callbacks=callbacks,
-        precision=bench.cfg.trainer.precision,
+        # Mixed precision is for speed in training; the weights it leaves are float32.
+        precision="32-true" if precision.endswith("-mixed") else precision,  # type: ignore[arg-type]
         limit_val_batches=(
             1 if bench.cfg.trainer.get("fast_dev_run") else bench.cfg.trainer.limit_val_batches
         ),
@@ -150,14 +158,25 @@ def validate(
     return {key.replace("val/", f"{split}/", 1): float(value) for key, value in values.items()}
 
 
-def publish(bench: Workbench, run_dir: Path) -> Path:
+def publish(bench: Workbench, run_dir: Path, metrics: Mapping[str, float]) -> Path:
     """Copies the best checkpoint of a run into the artifact store; returns its path there."""
     identity = bench.model_identity()
     folder = bench.store.folder("models", bench.cfg.model.name, identity)
     with bench.store.building(folder, identity):
-        copy_file(run_dir / "checkpoints" / "best.ckpt", folder / "model.ckpt")
-        write_json(folder / "origin.json", {"run": str(run_dir)})
+        _keep(run_dir, folder, metrics)
     return folder / "model.ckpt"
+
+
+def _keep(run_dir: Path, folder: Path, metrics: Mapping[str, float]) -> None:
+    origin = {"run": str(run_dir), "seconds": metrics["train/seconds"]}
+    write_json(folder / _ORIGIN, origin)
+    copy_file(run_dir / "checkpoints" / "best.ckpt", folder / "model.ckpt")
+
+
+def training_seconds(checkpoint: Path) -> dict[str, float]:
+    """train/seconds of a checkpoint in the artifact store; nothing of any other."""
+    file = checkpoint.with_name(_ORIGIN)
+    return {"train/seconds": json.loads(file.read_text())["seconds"]} if file.is_file() else {}
 
 
 def obtain_module(bench: Workbench) -> tuple[Any, Vocabularies, Path]:
@@ -210,11 +229,22 @@ def _trained(bench: Workbench) -> Path:
                 soft_wrap=True,
             )
             run = folder / "run"
-            fit(bench, run, resume=(run / "checkpoints" / "last.ckpt").is_file())
+            metrics = fit(
+                _without_noise(bench), run, resume=(run / "checkpoints" / "last.ckpt").is_file()
+            )
             if wandb.run is not None:
                 wandb.finish()  # what is trained on the way has a W&B run of its own
-            copy_file(run / "checkpoints" / "best.ckpt", file)
+            _keep(run, folder, metrics)
     return file
+
+
+def _without_noise(bench: Workbench) -> Workbench:
+    """The same; noise is measured on what a command asks for, not on what it trains first."""
+    cfg = bench.cfg.copy()
+    for name, node in (cfg.callbacks or {}).items():
+        if node and get_object(node._target_) is RobustnessCallback:
+            cfg.callbacks[name] = None
+    return replace(bench, cfg=cfg)
 
 
 def _check_unchanged(cfg: DictConfig, run_dir: Path) -> None:

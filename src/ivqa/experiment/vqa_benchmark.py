@@ -17,7 +17,7 @@ from ivqa.data.batch import ANSWER_TYPES
 from ivqa.data.results import results_text
 from ivqa.experiment.artifacts import write_text
 from ivqa.metrics.vqa_accuracy import VQAAccuracy, vqa_accuracies
-from ivqa.vqa import Answerer
+from ivqa.vqa import Answerer, VQAModule
 
 _MOST_KINDS = 100  # VQA has 65 question types; types derived from the first words have no end
 
@@ -44,6 +44,7 @@ class VQABenchmark:
         """The metrics of `score_answers`, and vqa/questions_per_second, reading data included.
 
         vqa/truncated is the share of questions that the model reads only in part, where it says.
+        A module network is also scored under the experts' layouts: `expert_metrics`.
         Where the questions have candidates, `choose_answers` adds vqa/multiple_choice.
         Writes predictions.json, and predictions_multiple_choice.json, in the official format.
         """
@@ -62,6 +63,8 @@ class VQABenchmark:
         write_text(run_dir / "predictions.json", results_text(split, answers))
         metrics = score_answers(split, answers)
         metrics["vqa/questions_per_second"] = len(split) / seconds
+        if isinstance(module, VQAModule) and module.network.encode_layouts and split.layouts:
+            metrics |= expert_metrics(module, datamodule, stage)
         if (is_cut := getattr(module, "is_cut", None)) is not None:
             metrics["vqa/truncated"] = float(np.mean(is_cut(split.questions)))
         if split.multiple_choices is not None:
@@ -92,6 +95,31 @@ def answer_all(
         images = datamodule.images_of(stage, image_ids[rows])
         answers += module.answer(images, list(questions[rows]))
     return answers
+
+
+@torch.no_grad()
+def expert_metrics(module: VQAModule, datamodule: VQADataModule, stage: str) -> dict[str, float]:
+    """Of a module network: what its modules can do, and how well it plans.
+
+    vqa/expert/...: the metrics of `score_answers` where it follows the experts' layouts.
+    vqa/layouts: share of questions for which its own layout is the expert's.
+    """
+    split = datamodule.dataset.split(stage)
+    assert split.layouts is not None
+    answers, layouts = list[str](), list[list[str]]()
+    network = module.network.eval()
+    for batch in datamodule.batches(stage):
+        moved = batch.to(module.device)
+        best = network.follow(moved).argmax(dim=1)
+        answers += [module.answers.answers[index] for index in best.tolist()]
+        layouts += network.plan(moved.question)
+    wanted = [split.layouts[number] for number in split.question_ids.tolist()]
+    same = [planned == expert for planned, expert in zip(layouts, wanted, strict=True)]
+    followed = score_answers(split, answers)
+    return {
+        "vqa/layouts": float(np.mean(same)),
+        **{f"vqa/expert/{name.removeprefix('vqa/')}": value for name, value in followed.items()},
+    }
 
 
 def choose_answers(

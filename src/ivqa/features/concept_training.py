@@ -14,6 +14,7 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader, Dataset
 from torchmetrics.classification import MultilabelAveragePrecision
 
+from ivqa.device import fastest_dtype
 from ivqa.features.compact_cnn import CompactCNN
 
 Batch = tuple[Tensor, Tensor]
@@ -138,8 +139,10 @@ def train_concepts(
         collate_fn=_as_is,  # type: ignore[arg-type]
         generator=generator,
     )
+    fast = fastest_dtype("cuda" if torch.cuda.is_available() else "cpu")
     trainer = pl.Trainer(
         max_epochs=epochs,
+        precision="bf16-mixed" if fast is torch.bfloat16 else "32-true",
         accelerator="auto",
         devices=1,
         logger=False,

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from rich.progress import Progress
 from torch import Tensor
 
-from ivqa.ranking.pool_products import PoolProducts, fastest_dtype
+from ivqa.device import fastest_dtype
+from ivqa.ranking.pool_products import PoolProducts
 from ivqa.ranking.working_set import Question, blocks, improve
 
 T = TypeVar("T")

@@ -6,8 +6,7 @@ the question at hand needs, chunk by chunk, in buffers that are made once.
 
 import threading
 import warnings
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 import torch
@@ -21,15 +20,6 @@ _PRODUCT_BYTES = 32 * 2**20
 # bfloat16, four standard deviations at one dimension, which fall with the root of the dimensions.
 _FLOAT_ERROR = 5e-7
 _BFLOAT_ERROR = 6e-3
-
-
-def fastest_dtype(device: str = "cpu") -> torch.dtype:
-    """Bfloat16 where the device multiplies it, else float32."""
-    if device != "cpu":
-        return torch.bfloat16
-    # torch 2.11 does not tell yet
-    able: Mapping[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
-    return torch.bfloat16 if able.get("amx_bf16") or able.get("avx512_bf16") else torch.float32
 
 
 class PoolProducts:

@@ -3,7 +3,7 @@
 alpha = softmax_L(P^T (tanh(U^T q) * tanh(W^T V_n)))          (B, L, G)
 f_v   = concat_g tanh(W_g sum_n alpha_gn V_n)                 (B, G d)
 logits = W (tanh(W_q q) * f_v)                                (B, K)
-with dropout in front of every linear map of q, V and the product.
+with dropout in front of every linear map of q, V (one mask for all places) and the product.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from ivqa.data.batch import ImageBatch
 from ivqa.text.vocabulary import Tokens
-from ivqa.vqa.network import VQANetwork, checked_grid, single_feature
+from ivqa.vqa.network import SharedDropout, VQANetwork, checked_grid, single_feature
 from ivqa.vqa.question_encoder import QuestionEncoder, RecurrentEncoder
 
 
@@ -47,12 +47,17 @@ class MLB(VQANetwork):
         )
         self.question = nn.Linear(asked, joint_size * num_glimpses)
         self.output = nn.Linear(joint_size * num_glimpses, num_answers)
+        self.dropout_grid = SharedDropout(dropout)
         self.dropout = nn.Dropout(dropout)
 
     def attention(self, grid: Tensor, index: Tensor, encoded: Tensor) -> Tensor:
         """Attention (B, L, G) of questions (B, d_q) over the grids (M, L, d_v) they ask about."""
-        # index_select: the backward pass of plain indexing is several times slower on a CPU.
-        places = self.attention_image(self.dropout(grid)).tanh().index_select(0, index)  # (B, L, d)
+        if 2 * len(grid) <= len(index):  # many questions on each image
+            places = self.attention_image(self.dropout_grid(grid)).tanh()
+            # index_select: the backward pass of plain indexing is several times slower on a CPU.
+            places = places.index_select(0, index)  # (B, L, d)
+        else:  # repeating the narrower features is cheaper, and needs no backward pass
+            places = self.attention_image(self.dropout_grid(grid.index_select(0, index))).tanh()
         asked = self.attention_question(self.dropout(encoded)).tanh()  # (B, d)
         # The glimpses' weights join the question first: the product (B, L, d) is never made.
         guided = asked[:, :, None] * self.glimpses.weight.t()  # (B, d, G)

@@ -11,7 +11,13 @@ from torch import Tensor, nn
 
 from ivqa.data.batch import ImageBatch
 from ivqa.text.vocabulary import Tokens
-from ivqa.vqa.network import VQANetwork, checked_feature, checked_grid, single_feature
+from ivqa.vqa.network import (
+    SharedDropout,
+    VQANetwork,
+    checked_feature,
+    checked_grid,
+    single_feature,
+)
 from ivqa.vqa.question_encoder import QuestionEncoder, RecurrentEncoder
 
 
@@ -115,12 +121,13 @@ class Mutan(VQANetwork):
             rank=rank,
         )
         self.output = nn.Linear(fused_size, num_answers)
+        self.dropout_grid = SharedDropout(dropout)
         self.dropout = nn.Dropout(dropout)
 
     def attention(self, grid: Tensor, index: Tensor, encoded: Tensor) -> Tensor:
         """Attention (B, L, G) of questions (B, d_q) over the grids (M, L, d_v) they ask about."""
         asked = self.attention_question(self.dropout(encoded)).tanh()
-        places = self.attention_image(self.dropout(grid)).tanh()
+        places = self.attention_image(self.dropout_grid(grid)).tanh()
         # An image's factors are computed once, whatever is asked about it.
         places = self.attention_fusion.factor_second(places).flatten(2).index_select(0, index)
         asked = self.attention_fusion.factor_first(asked).flatten(1)  # (B, R t)

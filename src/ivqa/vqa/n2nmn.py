@@ -15,6 +15,9 @@ _Exist, _Count, _Answer(a)     W s(a);   _MoreNum, _EqualNum(a, b)   W relu(W' [
 s(a) holds max, mean and min of a and what sigmoid(a) sums to over the positions: the paper's
 W vec(a) knows where things are, which counting need not, and is bound to one grid size.
 Answer scores of a question prior are added.
+
+norm() gives l2 norm sqrt(d) instead of 1: at norm 1 the scores begin so close to each other that
+attention stays even for thousands of steps; the factor is one that w could absorb.
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,6 +46,14 @@ MODULES = (
     "_SameProperty",
 )
 
+# First bias of attention scores: few places hold what is looked for. Attention does not see it,
+# counting begins near the number of things instead of half the number of places.
+_ABSENT = -3.0
+_TINY = 1e-8
+# Coordinates reach so far from 0, where the paper has 1: less than what features do here, but
+# enough for _Transform to learn where things are before it knows them by heart.
+_COORDINATES = 4.0
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -59,6 +70,9 @@ class LayoutPolicy(nn.Module):
     """An attentional encoder-decoder from the question to a layout.
 
     Decoding keeps to valid layouts; the likelihood of an expert's layout is not renormalised.
+    word_keys: attention over the words also sees their embeddings, not the encoder's states alone
+    as in the paper. From the states it learns where in a sentence the noun comes, for each kind of
+    question anew; a kind whose modules learn nothing without the noun, such as _Exist, never does.
     """
 
     def __init__(
@@ -69,12 +83,16 @@ class LayoutPolicy(nn.Module):
         embedding_size: int,
         hidden_size: int,
         dropout: float,
+        word_keys: bool = False,
     ) -> None:
         super().__init__()
         self.grammar = grammar
         self.words = nn.Embedding(num_words, embedding_size, padding_idx=PAD)
         self.encoder = nn.LSTM(embedding_size, hidden_size, batch_first=True)
         self.keys = nn.Linear(hidden_size, hidden_size)
+        self.word_keys: nn.Linear | None = None
+        if word_keys:
+            self.word_keys = nn.Linear(embedding_size, hidden_size, bias=False)
         self.tokens = nn.Embedding(len(grammar) + 1, embedding_size)  # the last one: <go>
         self.decoder = nn.LSTMCell(embedding_size, hidden_size)
         self.query = nn.Linear(hidden_size, hidden_size)
@@ -100,6 +118,8 @@ class LayoutPolicy(nn.Module):
         )  # (B, T, d_h)
         states = self.dropout(states)
         keys, mask = self.keys(states), question.mask
+        if self.word_keys is not None:
+            keys = keys + self.word_keys(words)
         mask = mask | (question.lengths == 0)[:, None]  # an empty question attends evenly
         state = hidden[0], cell[0]
         size = len(words)
@@ -158,16 +178,17 @@ class NeuralModules(nn.Module):
                 for name in ("_MoreNum", "_EqualNum")
             }
         )
+        for layer in (self.find, self.transform):
+            nn.init.constant_(layer.bias, _ABSENT)
 
     def map_of(self, name: str, x: Tensor, text: Tensor, maps: list[Tensor]) -> Tensor:
         """Attention scores (n, L) of a module that makes a map; x (n, L, d), text (n, d_w)."""
         if name == "_And":
             return torch.minimum(*maps)
         if name == "_Find":
-            found = self.find_image(x) * self.find_text(text)[:, None]
-            return self.find(_unit(found))[:, :, 0]
+            return _scores(self.find_image(x), self.find_text(text), self.find)
         guide = self.transform_text(text) * self.transform_seen(_attended(maps[0], x))
-        return self.transform(_unit(self.transform_image(x) * guide[:, None]))[:, :, 0]
+        return _scores(self.transform_image(x), guide, self.transform)
 
     def answer_of(self, name: str, x: Tensor, text: Tensor, maps: list[Tensor]) -> Tensor:
         """Answer scores (n, K) of a module that answers."""
@@ -189,6 +210,7 @@ class N2NMN(VQANetwork):
     modules: those a layout may use. max_layout: steps, <eos> included. search_after: training
     steps of cloning the experts' layouts before layouts are sampled and the policy learns from
     their losses; None only clones, 0 never does. entropy_weight, baseline_decay: of the search.
+    word_keys: of the policy.
     """
 
     baseline: Tensor
@@ -207,6 +229,7 @@ class N2NMN(VQANetwork):
         prior_size: int = 500,
         max_layout: int = 8,
         dropout: float = 0.5,
+        word_keys: bool = False,
         search_after: int | None = None,
         entropy_weight: float = 0.005,
         baseline_decay: float = 0.99,
@@ -222,6 +245,7 @@ class N2NMN(VQANetwork):
             embedding_size=embedding_size,
             hidden_size=hidden_size,
             dropout=dropout,
+            word_keys=word_keys,
         )
         self.modules_ = NeuralModules(
             image_size=self.feature_size + 2,
@@ -246,6 +270,12 @@ class N2NMN(VQANetwork):
     def encode_layouts(self, layouts: Sequence[Sequence[str]]) -> Tensor:
         """Expert layouts as numbers (N, max_layout), <eos> behind their end."""
         return self.grammar.encode(layouts, self.max_layout)
+
+    def follow(self, batch: VQABatch) -> Tensor:
+        """Answer logits (B, K) under the batch's expert layouts."""
+        return self.execute(
+            batch.images, self.policy(batch.question, self.max_layout, expert=batch.layout)
+        )
 
     def plan(self, question: Tokens) -> list[list[str]]:
         """The layouts that `forward` uses, as module names."""
@@ -315,27 +345,33 @@ def _attended(scores: Tensor, x: Tensor) -> Tensor:
     return torch.einsum("nl,nld->nd", scores.softmax(dim=1), x)
 
 
-def _unit(values: Tensor) -> Tensor:
-    """`values` (..., d) at l2 norm sqrt(d): norm() of the equations, at a scale that W learns from.
+def _scores(places: Tensor, guide: Tensor, layer: nn.Linear) -> Tensor:
+    """w^T norm(places * guide) + b of the layer, (n, L), for places (n, L, d) and guide (n, d).
 
-    At norm 1 the scores begin so close to each other that attention stays even for thousands of
-    steps; the factor is one that W could absorb.
+    Two products of matrices with vectors: the products (n, L, d) are never made.
     """
+    weighted = torch.bmm(places, (guide * layer.weight)[:, :, None])[:, :, 0]
+    squares = torch.bmm(places.square(), guide.square()[:, :, None])[:, :, 0]
+    return weighted * (squares / guide.shape[1] + _TINY).rsqrt() + layer.bias
+
+
+def _unit(values: Tensor) -> Tensor:
+    """norm() of the equations: `values` (n, d) at l2 norm sqrt(d)."""
     return F.normalize(values, dim=-1) * values.shape[-1] ** 0.5
 
 
 def _summary(scores: Tensor) -> Tensor:
-    """(n, 4): max, mean, min, and how many positions sigmoid counts, in tens."""
+    """(n, 4): max, mean and min, and how many positions sigmoid counts."""
     return torch.stack(
-        [scores.amax(1), scores.mean(1), scores.amin(1), scores.sigmoid().sum(1) / 10], dim=1
+        [scores.amax(1), scores.mean(1), scores.amin(1), scores.sigmoid().sum(1)], dim=1
     )
 
 
 def _coordinates(grid: Tensor) -> Tensor:
-    """X and y in [-1, 1] of the positions of a square grid, (M, L, 2), row by row."""
+    """X and y of the positions of a square grid, (M, L, 2), row by row; 0 in its centre."""
     side = round(grid.shape[1] ** 0.5)
     if side * side != grid.shape[1]:
         raise ValueError(f"n2nmn needs a square grid, not one of {grid.shape[1]} positions")
-    line = torch.linspace(-1, 1, side, device=grid.device, dtype=grid.dtype)
+    line = _COORDINATES * torch.linspace(-1, 1, side, device=grid.device, dtype=grid.dtype)
     rows, columns = torch.meshgrid(line, line, indexing="ij")
     return torch.stack([columns, rows], dim=2).reshape(1, -1, 2).expand(len(grid), -1, -1)
