@@ -104,6 +104,5 @@ class AugmentedBatches(ShuffledBatches):
 
     def __iter__(self) -> Iterator[Rows]:
         drawn = self.split.draw(self.seed, self.epoch)
-        self.lengths = self.split.wordings.lengths.numpy()[drawn]
         for rows in super().__iter__():
             yield drawn[rows]

@@ -187,8 +187,7 @@ class VQADataModule(pl.LightningDataModule):
         encoded = self.encoded("train")
         order = self.training_rows(), self.batch_size, self.seed, *_replicas()
         if self.augmentation is None:
-            lengths = encoded.question.lengths.numpy()
-            return self._loader(encoded, ShuffledBatches(*order, lengths=lengths))
+            return self._loader(encoded, ShuffledBatches(*order))
         if self._augmented is None:
             self._augmented = AugmentedSplit.build(
                 encoded, self.augmentation, self.question_vocabulary, self.max_question_length

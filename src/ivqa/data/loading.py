@@ -14,10 +14,6 @@ from ivqa.data.batch import PixelSource, VQABatch
 
 Rows = NDArray[np.int64]
 
-# Steps that share out their questions by length: enough for hardly any padding, and few enough
-# that most questions meet others in every epoch.
-_GROUPED = 32
-
 
 class ShuffledBatches(DistributedSampler[Any]):
     """Training batches of row numbers; the order is a function of (seed, epoch) alone.
@@ -27,26 +23,15 @@ class ShuffledBatches(DistributedSampler[Any]):
     processes take equally many steps. The order over all processes together does not depend on
     how many there are. Yields (B,) int64 arrays; the last of an epoch may be shorter.
 
-    lengths: words of each row's question, indexed by row. With them, every _GROUPED steps in
-    succession share out their questions by length: steps of short questions and of long ones, in
-    a random order. Where lengths are mixed, half of what a recurrent network reads is padding.
-
     `resume(epoch, batches)` makes that epoch, and no other, start after so many batches.
     """
 
     def __init__(
-        self,
-        rows: Rows,
-        batch_size: int,
-        seed: int,
-        num_replicas: int = 1,
-        rank: int = 0,
-        lengths: NDArray[np.int64] | None = None,
+        self, rows: Rows, batch_size: int, seed: int, num_replicas: int = 1, rank: int = 0
     ) -> None:
         super().__init__(range(len(rows)), num_replicas, rank, shuffle=True, seed=seed)  # type: ignore[arg-type]
         self.rows = rows
         self.batch_size = batch_size
-        self.lengths = lengths
         self._resumed = (0, 0)
 
     def resume(self, epoch: int, batches: int) -> None:
@@ -61,21 +46,11 @@ class ShuffledBatches(DistributedSampler[Any]):
         return batches if epoch == self.epoch else 0
 
     def __iter__(self) -> Iterator[Rows]:
-        rng = np.random.default_rng([self.seed, self.epoch])
-        order = np.resize(rng.permutation(self.rows), self.num_samples * self.num_replicas)
-        if self.lengths is not None:
-            order = self._grouped(order, self.lengths[order], rng)
-        own = order[self.rank :: self.num_replicas]
+        order = np.random.default_rng([self.seed, self.epoch]).permutation(self.rows)
+        padded = np.resize(order, self.num_samples * self.num_replicas)
+        own = padded[self.rank :: self.num_replicas]
         for first in range(self.start * self.batch_size, len(own), self.batch_size):
             yield own[first : first + self.batch_size]
-
-    def _grouped(self, order: Rows, lengths: NDArray[np.int64], rng: np.random.Generator) -> Rows:
-        """The same rows; each step's, over all processes, of like lengths but in the last one."""
-        step = self.batch_size * self.num_replicas
-        whole = len(order) // step * step
-        group = np.arange(whole) // (step * _GROUPED)
-        steps = order[np.lexsort((lengths[:whole], group))].reshape(-1, step)
-        return np.concatenate([rng.permutation(steps).ravel(), order[whole:]])
 
     def __len__(self) -> int:
         """Batches of a whole epoch, also where a restart leaves fewer, as Lightning wants it."""
