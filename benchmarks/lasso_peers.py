@@ -5,6 +5,7 @@ FOLDER (pool.npy, main.npy) and prints a line of JSON for each. The loosest tole
 solution has the gap asked for is timed; a looser one that failed costs the peer nothing.
 """
 
+import importlib
 import json
 import subprocess
 import sys
@@ -72,36 +73,23 @@ def _least_angle(
     return model.fit(a, b).coef_
 
 
-def _celer(
-    a: NDArray, b: NDArray, alpha: float, positive: bool, intercept: bool, tolerance: float
-) -> NDArray:
-    from celer import Lasso
+def _working_sets(package: str) -> Solver:
+    """Of celer or of skglm, whose estimators take the same arguments."""
 
-    model = Lasso(
-        alpha,
-        positive=positive,
-        fit_intercept=intercept,
-        tol=tolerance,
-        max_iter=500,
-        max_epochs=100_000,
-    )
-    return model.fit(a, b).coef_
+    def solve(
+        a: NDArray, b: NDArray, alpha: float, positive: bool, intercept: bool, tolerance: float
+    ) -> NDArray:
+        model = importlib.import_module(package).Lasso(
+            alpha,
+            positive=positive,
+            fit_intercept=intercept,
+            tol=tolerance,
+            max_iter=500,
+            max_epochs=100_000,
+        )
+        return model.fit(a, b).coef_
 
-
-def _skglm(
-    a: NDArray, b: NDArray, alpha: float, positive: bool, intercept: bool, tolerance: float
-) -> NDArray:
-    from skglm import Lasso
-
-    model = Lasso(
-        alpha,
-        positive=positive,
-        fit_intercept=intercept,
-        tol=tolerance,
-        max_iter=500,
-        max_epochs=100_000,
-    )
-    return model.fit(a, b).coef_
+    return solve
 
 
 def _nnls(
@@ -117,8 +105,8 @@ PEERS: dict[str, tuple[Solver, tuple[float, ...]]] = {
     "scikit-learn, defaults": (_coordinate_descent, (1e-4,)),
     "scikit-learn": (_coordinate_descent, (1e-7, 1e-9)),
     "scikit-learn LARS": (_least_angle, (0.0,)),
-    "celer": (_celer, (1e-8, 1e-10, 1e-12)),
-    "skglm": (_skglm, (1e-8, 1e-10, 1e-12)),
+    "celer": (_working_sets("celer"), (1e-8, 1e-10, 1e-12)),
+    "skglm": (_working_sets("skglm"), (1e-8, 1e-10, 1e-12)),
     "scipy nnls": (_nnls, (0.0,)),
 }
 
