@@ -176,7 +176,8 @@ def _keep(run_dir: Path, folder: Path, metrics: Mapping[str, float]) -> None:
 def training_seconds(checkpoint: Path) -> dict[str, float]:
     """train/seconds of a checkpoint in the artifact store; nothing of any other."""
     file = checkpoint.with_name(_ORIGIN)
-    return {"train/seconds": json.loads(file.read_text())["seconds"]} if file.is_file() else {}
+    origin = json.loads(file.read_text()) if file.is_file() else {}
+    return {"train/seconds": origin["seconds"]} if "seconds" in origin else {}
 
 
 def obtain_module(bench: Workbench) -> tuple[Any, Vocabularies, Path]:

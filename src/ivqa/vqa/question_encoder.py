@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from ivqa.text.skip_thoughts import load_skip_thoughts
 from ivqa.text.vocabulary import BOS, EOS, PAD, UNK, Tokens
+from ivqa.vqa.network import SharedDropout
 
 _CELLS: dict[str, type[nn.LSTM] | type[nn.GRU]] = {"lstm": nn.LSTM, "gru": nn.GRU}
 
@@ -56,7 +57,7 @@ class RecurrentEncoder(QuestionEncoder):
             raise ValueError(f"cell must be one of {', '.join(_CELLS)}, not {cell}")
         self.size = size
         self.embedding = nn.Embedding(num_words, embedding_size, padding_idx=PAD)
-        self.dropout = nn.Dropout1d(dropout)
+        self.dropout = SharedDropout(dropout)
         self.recurrence = _CELLS[cell](
             embedding_size,
             size,
@@ -67,9 +68,7 @@ class RecurrentEncoder(QuestionEncoder):
 
     def forward(self, question: Tokens) -> Tensor:
         """Encodings (B, d_q) of questions (B, T)."""
-        embedded = self.embedding(question.ids)  # (B, T, d_e)
-        # Dropout1d drops whole channels: of (B, d_e, T) an embedding dimension at every word.
-        embedded = self.dropout(embedded.transpose(1, 2)).transpose(1, 2)
+        embedded = self.dropout(self.embedding(question.ids))  # (B, T, d_e)
         states, _ = self.recurrence(embedded)  # (B, T, d_q); never sees the padding behind h_T
         last = (question.lengths - 1).clamp_min(0)
         found = states[torch.arange(len(last), device=last.device), last]
