@@ -113,6 +113,22 @@ def test_the_batch_is_executed_as_the_equations_one_by_one(square: ImageBatch) -
         torch.testing.assert_close(logits[row : row + 1], expected)
 
 
+def test_find_and_transform_are_the_equations() -> None:
+    modules = _network().modules_
+    x, text, before = torch.randn(3, 9, 7), torch.randn(3, 6), torch.randn(3, 9)
+    seen = (before.softmax(dim=1)[:, :, None] * x).sum(dim=1)
+    guides = {
+        "find": modules.find_text(text),
+        "transform": modules.transform_text(text) * modules.transform_seen(seen),
+    }
+    for name, guide in guides.items():
+        places = getattr(modules, f"{name}_image")(x) * guide[:, None]
+        scaled = torch.nn.functional.normalize(places, dim=-1) * 8**0.5
+        expected = getattr(modules, name)(scaled)[:, :, 0]
+        found = modules.map_of(f"_{name.capitalize()}", x, text, [before])
+        torch.testing.assert_close(found, expected)
+
+
 def test_and_is_commutative_and_monotone() -> None:
     modules = _network().modules_
     first, second = torch.randn(2, 3, 9).unbind()

@@ -21,6 +21,7 @@ from ivqa.vqa import (
 )
 from ivqa.vqa.mcb import CompactBilinear
 from ivqa.vqa.mutan import RankSumFusion
+from ivqa.vqa.network import SharedDropout
 
 NUM_WORDS, NUM_ANSWERS = 12, 4
 
@@ -183,3 +184,10 @@ def test_padding_gets_no_attention_of_words() -> None:
     weights = network.levels[0].summary.weights(torch.randn(5, 6, 8), question.mask, None)
     assert (weights[~question.mask] == 0).all()
     torch.testing.assert_close(weights.sum(dim=1), torch.ones(5))
+
+
+def test_shared_dropout_drops_a_channel_in_all_places() -> None:
+    torch.manual_seed(0)
+    dropped = SharedDropout(0.5)(torch.ones(4, 6, 20))
+    assert torch.equal(dropped, dropped[:, :1].expand_as(dropped))
+    assert set(dropped.unique().tolist()) == {0.0, 2.0}

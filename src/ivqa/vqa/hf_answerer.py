@@ -4,7 +4,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import torch
 from PIL import Image
@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from ivqa.data.batch import ImageBatch
 from ivqa.text.answers import AnswerVocabulary
+from ivqa.vqa.hf_loading import load_pretrained
 
 
 class HFAnswerer(nn.Module, ABC):
@@ -107,6 +108,33 @@ class HFAnswerer(nn.Module, ABC):
             pictures = [images.source.open(image_id) for image_id in ids]
             parts.append(ask(pictures, which, [questions[row] for row in rows.tolist()]))
         return by_image.argsort(), parts
+
+
+class HFWriter(HFAnswerer, ABC):
+    """One that writes its answers, or chooses from a closed set that it is given."""
+
+    architecture: ClassVar[Any]
+    """The class of transformers that loads the model."""
+
+    @classmethod
+    def load(
+        cls,
+        path: str,
+        *,
+        answers: AnswerVocabulary | None = None,
+        candidates: str | None = None,
+        device: str = "auto",
+        dtype: str = "float32",
+        **arguments: Any,
+    ) -> Self:
+        """From a local folder or a hub id; arguments: of the constructor.
+
+        candidates: a file with the closed set of answers, which counts instead of `answers`.
+        Raises ValueError as `load_pretrained` and `read_candidates` do.
+        """
+        answers = answers if candidates is None else read_candidates(candidates)
+        loaded = load_pretrained(path, cls.architecture, device=device, dtype=dtype)
+        return cls(*loaded, answers=answers, **arguments)
 
 
 def longer_than(limit: int, questions: Sequence[str], tokenizer: Any) -> list[bool]:

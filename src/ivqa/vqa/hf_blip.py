@@ -1,7 +1,7 @@
 """BLIP's question answering behind the `Answerer` protocol [Li et al. 2022]."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Self
+from typing import Any
 
 import torch
 from PIL import Image
@@ -9,12 +9,11 @@ from torch import Tensor
 from transformers import BlipForQuestionAnswering
 
 from ivqa.text.answers import AnswerVocabulary
-from ivqa.vqa.hf_answerer import HFAnswerer, longer_than, read_candidates
-from ivqa.vqa.hf_loading import load_pretrained
+from ivqa.vqa.hf_answerer import HFWriter, longer_than
 from ivqa.vqa.likelihood import answer_batches, answer_log_likelihood
 
 
-class HFBlip(HFAnswerer):
+class HFBlip(HFWriter):
     """Encodes an image once, a question on it once, and decodes answers from that.
 
     log phi(a | I, q) is the log-likelihood of the answer's tokens and [SEP] after the decoder's
@@ -25,6 +24,8 @@ class HFBlip(HFAnswerer):
     Questions of equal length are read together: the decoder attends to their padding otherwise,
     whatever mask it is given (transformers 5).
     """
+
+    architecture = BlipForQuestionAnswering
 
     def __init__(
         self,
@@ -39,26 +40,6 @@ class HFBlip(HFAnswerer):
         super().__init__(model, processor, answers, batch_size=batch_size)
         self.answer_batch_size = answer_batch_size
         self.max_new_tokens = max_new_tokens
-
-    @classmethod
-    def load(
-        cls,
-        path: str,
-        *,
-        answers: AnswerVocabulary | None = None,
-        candidates: str | None = None,
-        device: str = "auto",
-        dtype: str = "float32",
-        **arguments: Any,
-    ) -> Self:
-        """From a local folder or a hub id; arguments: of the constructor.
-
-        candidates: a file with the closed set of answers, which counts instead of `answers`.
-        Raises ValueError as `load_pretrained` and `read_candidates` do.
-        """
-        answers = answers if candidates is None else read_candidates(candidates)
-        loaded = load_pretrained(path, BlipForQuestionAnswering, device=device, dtype=dtype)
-        return cls(*loaded, answers=answers, **arguments)
 
     @property
     def max_question_tokens(self) -> int:

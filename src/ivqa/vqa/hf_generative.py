@@ -5,7 +5,7 @@
 import copy
 from collections.abc import Sequence
 from inspect import Parameter, signature
-from typing import Any, Self
+from typing import Any
 
 import torch
 from PIL import Image
@@ -13,13 +13,12 @@ from torch import Tensor
 from transformers import AutoModelForImageTextToText, DynamicCache
 
 from ivqa.text.answers import AnswerVocabulary
-from ivqa.vqa.hf_answerer import HFAnswerer, read_candidates
-from ivqa.vqa.hf_loading import load_pretrained
+from ivqa.vqa.hf_answerer import HFWriter
 from ivqa.vqa.hf_prompts import PromptReader, Prompts
 from ivqa.vqa.likelihood import answer_batches, answer_log_likelihood
 
 
-class HFGenerative(HFAnswerer):
+class HFGenerative(HFWriter):
     """Scores an answer by the log-likelihood of its tokens and the end after the prompt.
 
     Images are encoded once for the questions of a batch where the model's API takes encoded ones,
@@ -34,6 +33,8 @@ class HFGenerative(HFAnswerer):
     cannot be kept; encoder-decoders are always read so. batch_size: questions at once.
     answer_batch_size: pairs of a question and an answer at once.
     """
+
+    architecture = AutoModelForImageTextToText
 
     def __init__(
         self,
@@ -60,26 +61,6 @@ class HFGenerative(HFAnswerer):
         self.answer_batch_size = answer_batch_size
         self.max_new_tokens = max_new_tokens
         self.ends = _end_tokens(model, processor)
-
-    @classmethod
-    def load(
-        cls,
-        path: str,
-        *,
-        answers: AnswerVocabulary | None = None,
-        candidates: str | None = None,
-        device: str = "auto",
-        dtype: str = "float32",
-        **arguments: Any,
-    ) -> Self:
-        """From a local folder or a hub id; arguments: of the constructor.
-
-        candidates: a file with the closed set of answers, which counts instead of `answers`.
-        Raises ValueError as `load_pretrained` and `read_candidates` do.
-        """
-        answers = answers if candidates is None else read_candidates(candidates)
-        loaded = load_pretrained(path, AutoModelForImageTextToText, device=device, dtype=dtype)
-        return cls(*loaded, answers=answers, **arguments)
 
     def _prepared(self, answers: Sequence[str]) -> list[list[int]]:
         if not answers:
