@@ -5,12 +5,15 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from hydra.types import RunMode
+from omegaconf import OmegaConf
 
+from ivqa.experiment.artifacts import write_json, write_text
 from ivqa.experiment.checks import check_config
-from ivqa.experiment.multirun import arranged
+from ivqa.experiment.multirun import MultirunTable, arranged
 
 CONF = Path(__file__).parents[2] / "conf"
 EXPERIMENTS = sorted((CONF / "experiment").glob("*.yaml"))
@@ -22,6 +25,11 @@ def test_every_job_composes(file: Path) -> None:
     command = re.search(rf"python (\w+)\.py -m experiment={file.stem}\b", file.read_text())
     assert command is not None
     chosen = f"experiment={file.stem}"
+    own = {
+        key: value
+        for key, value in yaml.safe_load(file.read_text()).items()
+        if key not in ("defaults", "hydra")
+    }
     GlobalHydra.instance().clear()
     with initialize_config_dir(str(CONF), version_base="1.3"):
         loader = GlobalHydra.instance().config_loader()
@@ -36,6 +44,7 @@ def test_every_job_composes(file: Path) -> None:
         for job in jobs:
             cfg = compose(command[1], [chosen, *job])
             check_config(cfg)
+            assert own.items() <= cfg.items(), "an experiment has the last word"
             seen.add(str(cfg))
         assert len(seen) == len(jobs)
 
@@ -46,3 +55,19 @@ def test_a_table_has_the_columns_of_its_paper() -> None:
     shown = arranged(row, columns)
     assert shown == {"setting": "model=mlb", "seeds": 3, "clean": "", "R_score": "0.4 ± 0.1"}
     assert arranged(row, {}) == row
+
+
+def test_what_all_jobs_share_is_a_row_of_its_own(tmp_path: Path) -> None:
+    for job, (reward, seed) in enumerate(itertools.product(("goal", "full"), (1, 2))):
+        metrics = {"rl/unique": 10.0 * job, "supervised/unique": 70.0 + seed}
+        (tmp_path / str(job) / ".hydra").mkdir(parents=True)
+        write_json(tmp_path / str(job) / "metrics.json", metrics)
+        overrides = f"- reward={reward}\n- seed={seed}\n- num_images=9\n"
+        write_text(tmp_path / str(job) / ".hydra" / "overrides.yaml", overrides)
+    table = MultirunTable({"U#": "rl/unique"}, {"supervised": {"rl/": "supervised/"}})
+    table.on_multirun_end(OmegaConf.create({"hydra": {"sweep": {"dir": str(tmp_path)}}}))
+    assert (tmp_path / "table.md").read_text().splitlines()[2:] == [
+        "| supervised | 2 | 71.500 ± 0.707 |",
+        "| reward=goal | 2 | 5.000 ± 7.071 |",
+        "| reward=full | 2 | 25.000 ± 7.071 |",
+    ]

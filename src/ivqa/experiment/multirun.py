@@ -19,11 +19,17 @@ class MultirunTable(Callback):
     """Gathers metrics.json of every job into table.md and results.json of the sweep's directory.
 
     columns: the metrics to show and their order, by heading, as the table of a paper has them;
-    None shows all.
+    None shows all. shared_rows: {name: {prefix: other prefix}}, a row each of what all jobs of a
+    seed measured alike: the first job's columns, with the metrics of the other prefix.
     """
 
-    def __init__(self, columns: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        columns: Mapping[str, str] | None = None,
+        shared_rows: Mapping[str, Mapping[str, str]] | None = None,
+    ) -> None:
         self.columns = dict(columns or {})
+        self.shared_rows = {name: dict(row) for name, row in (shared_rows or {}).items()}
 
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
         """Prints the table; jobs that wrote no metrics are named below it."""
@@ -32,7 +38,12 @@ class MultirunTable(Callback):
         finished = [job for job in jobs if job["metrics"]]
         if not finished:
             return
-        rows = [arranged(row, self.columns) for row in average_over_seeds(finished)]
+        averages = average_over_seeds(finished)
+        rows = [
+            {**arranged(averages[0], replaced(self.columns, prefixes)), "setting": name}
+            for name, prefixes in self.shared_rows.items()
+        ]
+        rows += [arranged(row, self.columns) for row in averages]
         write_json(sweep_dir / "results.json", jobs)
         write_text(sweep_dir / "table.md", markdown_table(rows))
         console = Console()
@@ -84,14 +95,31 @@ def arranged(row: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, An
     return {key: row[key] for key in ("setting", "seeds") if key in row} | shown
 
 
+def replaced(columns: Mapping[str, str], prefixes: Mapping[str, str]) -> dict[str, str]:
+    """The columns, with metrics of other prefixes.
+
+    >>> replaced({"U#": "rl/unique"}, {"rl/": "supervised/"})
+    {'U#': 'supervised/unique'}
+    """
+    shown = dict(columns)
+    for old, new in prefixes.items():
+        for heading, metric in shown.items():
+            if metric.startswith(old):
+                shown[heading] = new + metric.removeprefix(old)
+    return shown
+
+
 def average_over_seeds(jobs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Rows of a table, one a setting: the mean of each metric over the setting's seeds.
 
-    jobs: {"overrides": ["model=x", "seed=1"], "metrics": {name: float}}. Where a setting was run
-    with several seeds, every metric is a text "mean ± standard deviation" (with n - 1).
+    jobs: {"overrides": ["model=x", "seed=1"], "metrics": {name: float}}. A setting is called by
+    what not all of them have. Where it was run with several seeds, every metric is a text
+    "mean ± standard deviation" (with n - 1).
     """
     frame = pd.DataFrame([job["metrics"] for job in jobs])
-    settings = [" ".join(item for item in job["overrides"] if item[:5] != "seed=") for job in jobs]
+    settings = distinguishing(
+        [[item for item in job["overrides"] if item[:5] != "seed="] for job in jobs]
+    )
     rows = []
     for setting in dict.fromkeys(settings):
         chosen = frame[[name == setting for name in settings]].dropna(axis=1, how="all")
