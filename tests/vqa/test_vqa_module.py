@@ -60,7 +60,7 @@ def test_it_learns_five_questions_and_reports_official_accuracy(
     kind: str, targets: Any, images: ImageBatch, tmp_path: Path
 ) -> None:
     module, batch = _module(kind, targets=targets), _batch(images)
-    trainer = _trainer(tmp_path, max_epochs=150, enable_checkpointing=False)
+    trainer = _trainer(tmp_path, max_epochs=250, enable_checkpointing=False)
     trainer.fit(module, _loader(batch), _loader(batch))
     logged = {name: value.item() for name, value in trainer.callback_metrics.items()}
     assert logged.keys() == {
