@@ -21,7 +21,7 @@ from ivqa.vqa import (
 )
 from ivqa.vqa.mcb import CompactBilinear
 from ivqa.vqa.mutan import RankSumFusion
-from ivqa.vqa.network import SharedDropout
+from ivqa.vqa.network import SharedDropout, products_by_image
 
 NUM_WORDS, NUM_ANSWERS = 12, 4
 
@@ -191,3 +191,26 @@ def test_shared_dropout_drops_a_channel_in_all_places() -> None:
     dropped = SharedDropout(0.5)(torch.ones(4, 6, 20))
     assert torch.equal(dropped, dropped[:, :1].expand_as(dropped))
     assert set(dropped.unique().tolist()) == {0.0, 2.0}
+
+
+@pytest.mark.parametrize(
+    "index", [[0, 2, 1, 0, 2, 2, 0, 1], [1, 1, 1, 1, 1, 1, 1, 1], [2, 0, 1], [0, 1, 2, 2], [2]]
+)
+def test_products_by_image_are_those_of_repeated_images(index: list[int]) -> None:
+    values, chosen = torch.randn(3, 7, 5), torch.tensor(index)
+    factors = torch.randn(len(index), 5, 2, requires_grad=True)
+    products = products_by_image(values, factors, chosen)
+    torch.testing.assert_close(products, values[chosen] @ factors)
+    weights = torch.randn_like(products)
+    (found,) = torch.autograd.grad((products * weights).sum(), factors)
+    torch.testing.assert_close(found, values[chosen].mT @ weights)
+
+
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
+def test_questions_read_alike_with_and_without_gradients(cell: Any) -> None:
+    encoder = RecurrentEncoder(num_words=20, embedding_size=6, size=5, cell=cell, num_layers=2)
+    lengths = torch.tensor([3, 7, 1, 0, 5])
+    ids = torch.randint(4, 20, (5, 7)) * (torch.arange(7) < lengths[:, None])
+    learning = encoder.eval()(Tokens(ids, lengths))
+    with torch.no_grad():
+        torch.testing.assert_close(encoder(Tokens(ids, lengths)), learning.detach())

@@ -36,7 +36,7 @@ from ivqa.experiment.logging import log_results
 from ivqa.experiment.training import build_callbacks, note_overrides, obtain_module
 from ivqa.experiment.vqa_benchmark import answer_all, score_answers
 from ivqa.experiment.workbench import open_workbench
-from ivqa.metrics import CiderStatistics, best_matches, bleu, cider
+from ivqa.metrics import CiderStatistics, bleu, cider, first_of_highest, nearest_references
 from ivqa.report import (
     BeliefPageModel,
     ToAnnotate,
@@ -258,7 +258,13 @@ def _figures(
     images = [keys[pair][0] for pair in candidates.pairs]
     judged = [] if oracle is None else oracle.judge_many(images, texts)
     understood = torch.tensor([judgement.understood for judgement in judged])
-    known = [at for at, key in enumerate(keys) if key in references]
+    own = [references.get(key, []) for key in keys]
+    compared = [row for row, pair in enumerate(candidates.pairs) if own[pair]]
+    asked = [texts[row] for row in compared]
+    nearest, scores = nearest_references(
+        asked, [own[candidates.pairs[row]] for row in compared], statistics
+    )
+    pair_of = np.array([candidates.pairs[row] for row in compared], dtype=np.int64)
     figures: dict[str, Any] = {}
     for name, index in {**found.samples, "beliefs": None}.items():
         rows = torch.arange(len(candidates)) if index is None else index.unique()
@@ -272,12 +278,9 @@ def _figures(
         }
         if oracle is not None:
             sums["understood"] = int(understood[rows if index is None else index].sum())
-        asked: list[list[str]] = [[] for _ in keys]
-        for row in rows.tolist():
-            asked[candidates.pairs[row]].append(texts[row])
-        matched = best_matches(
-            [asked[at] for at in known], [references[keys[at]] for at in known], statistics
-        )
+        among = np.flatnonzero(np.isin(compared, rows.numpy()))
+        best = among[first_of_highest(scores[among], pair_of[among])].tolist()
+        matched = [(asked[at], nearest[at]) for at in best]
         figures[name] = {"sums": sums, "matched": matched}
     return figures
 

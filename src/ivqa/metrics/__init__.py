@@ -1,6 +1,6 @@
 """Metrics: VQA accuracy, linguistic ones of the iVQA benchmark, diversity, oracle, R_score."""
 
-from ivqa.metrics.best_match import best_matches
+from ivqa.metrics.best_match import first_of_highest, nearest_references
 from ivqa.metrics.bleu import bleu
 from ivqa.metrics.bootstrap import interval, resampled_means
 from ivqa.metrics.captions import CaptionMetrics, caption_metrics
@@ -28,15 +28,16 @@ __all__ = [
     "OracleConsistency",
     "QuestionDiversity",
     "VQAAccuracy",
-    "best_matches",
     "bleu",
     "caption_metrics",
     "cider",
     "cider_scores",
+    "first_of_highest",
     "interval",
     "mcnemar",
     "meteor_nltk",
     "meteor_stages",
+    "nearest_references",
     "oracle_consistency",
     "question_diversity",
     "r_score",

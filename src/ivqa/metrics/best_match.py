@@ -3,36 +3,45 @@
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ivqa.metrics.cider import CiderStatistics, cider_scores
 
 
-def best_matches(
-    questions: Sequence[Sequence[str]],
-    references: Sequence[Sequence[str]],
-    statistics: CiderStatistics,
-) -> list[tuple[str, str]]:
-    """The (question, reference) of highest CIDEr-D of each of P pairs; pairs without any are left
-    out.
+def nearest_references(
+    questions: Sequence[str], references: Sequence[Sequence[str]], statistics: CiderStatistics
+) -> tuple[list[str], NDArray[np.float64]]:
+    """Of each of N questions the own reference of highest CIDEr-D, the first of equals, and it.
 
-    O-C is their mean CIDEr-D, O-B4 their BLEU-4.
+    Raises ValueError where a question has no reference.
 
     >>> statistics = CiderStatistics.of([["is it red"], ["what shape is it"], ["how many stars"]])
-    >>> best_matches([["Is it blue?", "What shape is that?"]], [["What shape is it?"]], statistics)
-    [('What shape is that?', 'What shape is it?')]
+    >>> own = ["What shape is it?", "How many stars are there?"]
+    >>> nearest_references(["What shape is that?"], [own], statistics)[0]
+    ['What shape is it?']
     """
-    flat = [
-        (pair, question, reference)
-        for pair, (asked, own) in enumerate(zip(questions, references, strict=True))
-        for question in asked
-        for reference in own
-    ]
-    if not flat:
-        return []
+    if not len(questions):
+        return [], np.zeros(0)
+    counts = [len(own) for own in references]
     scores = cider_scores(
-        [question for _, question, _ in flat], [[reference] for *_, reference in flat], statistics
+        [text for text, count in zip(questions, counts, strict=True) for _ in range(count)],
+        [[reference] for own in references for reference in own],
+        statistics,
     )
-    pairs = np.array([pair for pair, _, _ in flat])
-    order = np.lexsort((-scores, pairs))
-    first = np.r_[True, pairs[order][1:] != pairs[order][:-1]]
-    return [flat[at][1:] for at in order[first].tolist()]
+    best = first_of_highest(scores, np.repeat(np.arange(len(counts)), counts))
+    flat = [reference for own in references for reference in own]
+    return [flat[at] for at in best.tolist()], scores[best]
+
+
+def first_of_highest(
+    scores: NDArray[np.floating], groups: NDArray[np.integer]
+) -> NDArray[np.int64]:
+    """The place of the highest score of each group that occurs, by rising group.
+
+    >>> first_of_highest(np.array([1.0, 3.0, 3.0, 2.0]), np.array([4, 4, 4, 0])).tolist()
+    [3, 1]
+    """
+    order = np.lexsort((-scores, groups))
+    first = np.ones(len(order), dtype=bool)
+    first[1:] = groups[order][1:] != groups[order][:-1]
+    return order[first]

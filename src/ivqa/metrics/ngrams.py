@@ -20,18 +20,18 @@ class NGramIndex:
 
     def counts(self, sentences: Sequence[Sequence[str]]) -> csr_matrix:
         """(sentences, n-grams met so far) float64 counts; new n-grams get new columns."""
-        rows: list[int] = []
-        columns: list[int] = []
+        distinct: dict[NGram, int] = {}  # the same questions are asked again and again
+        rows = [distinct.setdefault(tuple(words), len(distinct)) for words in sentences]
+        ends, columns = [0], []
         numbers = self.numbers
-        for row, words in enumerate(sentences):
+        for words in distinct:
             grams = zip(*(words[at:] for at in range(self.order)), strict=False)
-            found = [numbers.setdefault(gram, len(numbers)) for gram in grams]
-            columns += found
-            rows += [row] * len(found)
-        shape = (len(sentences), len(numbers))
-        counted = csr_matrix((np.ones(len(rows)), (rows, columns)), shape=shape)
+            columns += [numbers.setdefault(gram, len(numbers)) for gram in grams]
+            ends.append(len(columns))
+        shape = (len(distinct), len(numbers))
+        counted = csr_matrix((np.ones(len(columns)), columns, ends), shape=shape)
         counted.sum_duplicates()
-        return counted
+        return counted[rows]
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,11 @@ class Corpus:
         Raises ValueError as `require_pairs`.
         """
         require_pairs(hypotheses, references)
+        flat = [text for texts in references for text in texts]
+        words = {text: tokenise(text) for text in {*hypotheses, *flat}}
         return cls(
-            [tokenise(text) for text in hypotheses],
-            [tokenise(text) for texts in references for text in texts],
+            [words[text] for text in hypotheses],
+            [words[text] for text in flat],
             np.repeat(np.arange(len(references)), [len(texts) for texts in references]),
         )
 

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from ivqa.data.batch import ImageBatch
 from ivqa.text.vocabulary import Tokens
-from ivqa.vqa.network import VQANetwork, checked_grid, single_feature
+from ivqa.vqa.network import VQANetwork, checked_grid, products_by_image, single_feature
 from ivqa.vqa.question_encoder import QuestionEncoder, RecurrentEncoder
 
 # The square root has an infinite slope at 0.
@@ -119,5 +119,6 @@ class MCB(VQANetwork):
         grid = F.normalize(grid.flatten(1), dim=1).view_as(grid)  # (M, L, d_v)
         encoded = self.question_encoder(question)
         weights = self.attention(grid, images.index, encoded)
-        seen = torch.einsum("blg,bld->bgd", weights.to(grid.dtype), grid[images.index])
-        return self.output(self.dropout(signed_root(self.pooling(encoded, seen.flatten(1)))))
+        seen = products_by_image(grid.transpose(1, 2), weights.to(grid.dtype), images.index)
+        seen = seen.transpose(1, 2).flatten(1)  # (B, G d_v)
+        return self.output(self.dropout(signed_root(self.pooling(encoded, seen))))

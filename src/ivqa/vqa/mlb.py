@@ -13,7 +13,13 @@ from torch import Tensor, nn
 
 from ivqa.data.batch import ImageBatch
 from ivqa.text.vocabulary import Tokens
-from ivqa.vqa.network import SharedDropout, VQANetwork, checked_grid, single_feature
+from ivqa.vqa.network import (
+    SharedDropout,
+    VQANetwork,
+    checked_grid,
+    products_by_image,
+    single_feature,
+)
 from ivqa.vqa.question_encoder import QuestionEncoder, RecurrentEncoder
 
 
@@ -54,23 +60,23 @@ class MLB(VQANetwork):
         """Attention (B, L, G) of questions (B, d_q) over the grids (M, L, d_v) they ask about."""
         if 2 * len(grid) <= len(index):  # many questions on each image
             places = self.attention_image(self.dropout_grid(grid)).tanh()
-            # index_select: the backward pass of plain indexing is several times slower on a CPU.
-            places = places.index_select(0, index)  # (B, L, d)
         else:  # repeating the narrower features is cheaper, and needs no backward pass
             places = self.attention_image(self.dropout_grid(grid.index_select(0, index))).tanh()
+            index = torch.arange(len(index), device=index.device)
         asked = self.attention_question(self.dropout(encoded)).tanh()  # (B, d)
         # The glimpses' weights join the question first: the product (B, L, d) is never made.
         guided = asked[:, :, None] * self.glimpses.weight.t()  # (B, d, G)
-        return (torch.bmm(places, guided) + self.glimpses.bias).float().softmax(dim=1)
+        scores = products_by_image(places, guided, index) + self.glimpses.bias  # (B, L, G)
+        return scores.float().softmax(dim=1)
 
     def forward(self, images: ImageBatch, question: Tokens) -> Tensor:
         """Answer logits (B, K)."""
         grid = checked_grid(images, self.feature, self.feature_size)  # (M, L, d_v)
         encoded = self.question_encoder(question)  # (B, d_q)
         weights = self.attention(grid, images.index, encoded)
-        seen = torch.einsum("blg,bld->bgd", weights.to(grid.dtype), grid[images.index])
-        glimpses = [
-            project(self.dropout(seen[:, number])).tanh()
+        seen = products_by_image(grid.transpose(1, 2), weights.to(grid.dtype), images.index)
+        glimpses = [  # of seen, (B, d_v, G)
+            project(self.dropout(seen[:, :, number])).tanh()
             for number, project in enumerate(self.images)
         ]
         asked = self.question(self.dropout(encoded)).tanh()

@@ -16,6 +16,7 @@ from ivqa.vqa.network import (
     VQANetwork,
     checked_feature,
     checked_grid,
+    products_by_image,
     single_feature,
 )
 from ivqa.vqa.question_encoder import QuestionEncoder, RecurrentEncoder
@@ -139,9 +140,9 @@ class Mutan(VQANetwork):
         grid = checked_grid(images, self.feature, self.feature_size)  # (M, L, d_v)
         encoded = self.question_encoder(question)  # (B, d_q)
         weights = self.attention(grid, images.index, encoded)
-        seen = torch.einsum("blg,bld->bgd", weights.to(grid.dtype), grid[images.index])
-        glimpses = [
-            project(self.dropout(seen[:, number])).tanh()
+        seen = products_by_image(grid.transpose(1, 2), weights.to(grid.dtype), images.index)
+        glimpses = [  # of seen, (B, d_v, G)
+            project(self.dropout(seen[:, :, number])).tanh()
             for number, project in enumerate(self.images)
         ]
         asked = self.question(self.dropout(encoded)).tanh()

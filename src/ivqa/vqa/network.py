@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor, nn
 
 from ivqa.data.batch import ImageBatch, VQABatch
@@ -56,6 +57,29 @@ class SharedDropout(nn.Dropout1d):
     def forward(self, values: Tensor) -> Tensor:
         """`values`, unchanged in evaluation."""
         return super().forward(values.transpose(1, 2)).transpose(1, 2)
+
+
+def products_by_image(values: Tensor, factors: Tensor, index: Tensor) -> Tensor:
+    """values[index] @ factors, (B, L, G), of images (M, L, d) and what is asked of them (B, d, G).
+
+    Questions about one image are multiplied with it together, so that it need not be repeated
+    for each of them, where images have about as many questions each.
+    """
+    width = 0
+    if 2 * len(values) <= len(index):
+        counts = index.bincount(minlength=len(values))
+        width = int(counts.max())
+    if not 0 < width * len(values) <= 2 * len(index):
+        return torch.bmm(values.index_select(0, index), factors)
+    order = index.argsort(stable=True)
+    before = (counts.cumsum(0) - counts)[index[order]]  # of the questions about earlier images
+    place = torch.empty_like(index)
+    place[order] = index[order] * width + torch.arange(len(index), device=index.device) - before
+    size, glimpses = factors.shape[1:]
+    spread = factors.new_zeros(len(values) * width, size, glimpses).index_copy(0, place, factors)
+    spread = spread.view(len(values), width, size, glimpses).transpose(1, 2).flatten(2)
+    products = torch.bmm(values, spread).unflatten(2, (width, glimpses)).transpose(1, 2)
+    return products.flatten(0, 1).index_select(0, place)
 
 
 def single_feature(feature_sizes: Mapping[str, int], model: str) -> tuple[str, int]:

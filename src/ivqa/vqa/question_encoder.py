@@ -7,6 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.utils.rnn import pack_padded_sequence
 
 from ivqa.text.skip_thoughts import load_skip_thoughts
 from ivqa.text.vocabulary import BOS, EOS, PAD, UNK, Tokens
@@ -69,9 +70,16 @@ class RecurrentEncoder(QuestionEncoder):
     def forward(self, question: Tokens) -> Tensor:
         """Encodings (B, d_q) of questions (B, T)."""
         embedded = self.dropout(self.embedding(question.ids))  # (B, T, d_e)
-        states, _ = self.recurrence(embedded)  # (B, T, d_q); never sees the padding behind h_T
-        last = (question.lengths - 1).clamp_min(0)
-        found = states[torch.arange(len(last), device=last.device), last]
+        if torch.is_grad_enabled():  # back through packed steps takes longer than the padding
+            states, _ = self.recurrence(embedded)  # (B, T, d_q)
+            last = (question.lengths - 1).clamp_min(0)
+            found = states[torch.arange(len(last), device=last.device), last]
+        else:
+            lengths = question.lengths.clamp_min(1).cpu()
+            _, found = self.recurrence(
+                pack_padded_sequence(embedded, lengths, batch_first=True, enforce_sorted=False)
+            )
+            found = (found[0] if isinstance(found, tuple) else found)[-1]  # h of the last layer
         return found * (question.lengths > 0)[:, None]
 
 
