@@ -65,11 +65,13 @@ def products_by_image(values: Tensor, factors: Tensor, index: Tensor) -> Tensor:
     Questions about one image are multiplied with it together, so that it need not be repeated
     for each of them, where images have about as many questions each.
     """
-    width = 0
-    if 2 * len(values) <= len(index):
-        counts = index.bincount(minlength=len(values))
-        width = int(counts.max())
-    if not 0 < width * len(values) <= 2 * len(index):
+    if 2 * len(values) > len(index):
+        return torch.bmm(values.index_select(0, index), factors)
+    asked, index, counts = index.unique(return_inverse=True, return_counts=True)
+    if len(asked) < len(values):
+        values = values.index_select(0, asked)
+    width = int(counts.max())
+    if width * len(values) > 2 * len(index):
         return torch.bmm(values.index_select(0, index), factors)
     order = index.argsort(stable=True)
     before = (counts.cumsum(0) - counts)[index[order]]  # of the questions about earlier images
