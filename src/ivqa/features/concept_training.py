@@ -63,7 +63,7 @@ class ConceptTraining(pl.LightningModule):
 
     def configure_optimizers(self) -> Any:
         """Adam with one cycle of the learning rate (Smith 2018)."""
-        optimizer = torch.optim.Adam(self.parameters(), lr=self.learning_rate, fused=True)
+        optimizer = torch.optim.Adam(self.parameters(), lr=self.learning_rate)
         scheduler = torch.optim.lr_scheduler.OneCycleLR(
             optimizer,
             max_lr=self.learning_rate,
