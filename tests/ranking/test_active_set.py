@@ -77,3 +77,16 @@ def test_a_warm_start_changes_nothing_but_the_work(
     warm = solve_in_working_set(gram, correlations, lam, positive=True, start=start)
     cold = solve_in_working_set(gram, correlations, lam, positive=True)
     np.testing.assert_allclose(warm, cold, atol=1e-10)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_start_on_dependent_columns_ends_no_worse(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(active_set, "_PATIENCE", -2)
+    gram, correlations = _problems(9, 60, 12, seed)
+    start = torch.rand(9, 60, generator=torch.Generator().manual_seed(seed)).double()
+    start[:, 40:] = 0
+    lam = torch.full((9,), 1e-6, dtype=torch.float64)
+    found = solve_in_working_set(gram, correlations, lam, positive=True, start=start)
+    _assert_optimal(gram, correlations, found, 1e-6, positive=True)
