@@ -13,11 +13,16 @@ matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 
 
+_FEW = 3
+
+
 def write_noise_curve(path: Path, models: Mapping[str, Mapping[str, float]]) -> None:
     """Draws robustness/partition_K/accuracy of each model against the level K, as PNG.
 
-    Bands are the intervals accuracy_low to accuracy_high.
+    Bands are the intervals accuracy_low to accuracy_high. More curves than are told apart on one
+    scale are drawn without them, on the scale of the data.
     """
+    many = len(models) > _FEW
     settings: dict[Any, Any] = {
         "axes.spines.top": False,
         "axes.spines.right": False,
@@ -31,11 +36,15 @@ def write_noise_curve(path: Path, models: Mapping[str, Mapping[str, float]]) -> 
             label = name if score is None else f"{name}, R_score {score:.2f}"
             (line,) = axes.plot(range(len(means)), means, marker="o", label=label)
             low, high = (accuracies(metrics, f"accuracy_{end}") for end in ("low", "high"))
-            if low:
+            if low and not many:
                 axes.fill_between(range(len(low)), low, high, color=line.get_color(), alpha=0.15)
-        axes.set(xlabel="level of noise", ylabel="accuracy", ylim=(0, 1), title="Under noise")
+        axes.set(xlabel="level of noise", ylabel="accuracy", title="Under noise")
         axes.grid(axis="y", alpha=0.3)
-        axes.legend(frameon=False)
+        if many:
+            axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
+        else:
+            axes.set_ylim(0, 1)
+            axes.legend(frameon=False)
         data = io.BytesIO()
         figure.savefig(data, format="png", dpi=150, bbox_inches="tight")
         plt.close(figure)
