@@ -22,16 +22,18 @@ class NGramIndex:
         """(sentences, n-grams met so far) float64 counts; new n-grams get new columns."""
         distinct: dict[NGram, int] = {}  # the same questions are asked again and again
         rows = [distinct.setdefault(tuple(words), len(distinct)) for words in sentences]
-        ends, columns = [0], []
+        ends: list[int] = [0]
+        columns: list[int] = []
         numbers = self.numbers
         for words in distinct:
             grams = zip(*(words[at:] for at in range(self.order)), strict=False)
             columns += [numbers.setdefault(gram, len(numbers)) for gram in grams]
             ends.append(len(columns))
         shape = (len(distinct), len(numbers))
-        counted = csr_matrix((np.ones(len(columns)), columns, ends), shape=shape)
+        index = np.array(columns, dtype=np.int64)
+        counted = csr_matrix((np.ones(len(index)), index, ends), shape=shape)
         counted.sum_duplicates()
-        return counted[rows]
+        return counted[np.array(rows, dtype=np.int64)]
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,7 @@ from ivqa.report.contact_sheet import write_page
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 
-
-_FEW = 3
+_FEW = 3  # curves with bands that can be told apart on the scale from 0 to 1
 
 
 def write_noise_curve(path: Path, models: Mapping[str, Mapping[str, float]]) -> None:

@@ -117,9 +117,8 @@ class HieCoAtt(VQANetwork):
     def forward(self, images: ImageBatch, question: Tokens) -> Tensor:
         """Answer logits (B, K)."""
         grid = checked_grid(images, self.feature, self.feature_size)
-        image = self.dropout_image(self.image(grid).tanh()).index_select(
-            0, images.index
-        )  # (B, L, d)
+        image = self.dropout_image(self.image(grid).tanh())
+        image = image.index_select(0, images.index)  # (B, L, d)
         word, phrase, sentence = (
             self.dropout(level(states, question.mask, image))
             for level, states in zip(self.levels, self.hierarchy(question), strict=True)

@@ -58,15 +58,16 @@ class MLB(VQANetwork):
 
     def attention(self, grid: Tensor, index: Tensor, encoded: Tensor) -> Tensor:
         """Attention (B, L, G) of questions (B, d_q) over the grids (M, L, d_v) they ask about."""
-        if 2 * len(grid) <= len(index):  # many questions on each image
-            places = self.attention_image(self.dropout_grid(grid)).tanh()
-        else:  # repeating the narrower features is cheaper, and needs no backward pass
-            places = self.attention_image(self.dropout_grid(grid.index_select(0, index))).tanh()
-            index = torch.arange(len(index), device=index.device)
+        own: Tensor | None = index
+        if 2 * len(grid) > len(index):
+            # Images hardly repeat: repeating features is cheaper than their projections, and
+            # needs no backward pass.
+            grid, own = grid.index_select(0, index), None
+        places = self.attention_image(self.dropout_grid(grid)).tanh()
         asked = self.attention_question(self.dropout(encoded)).tanh()  # (B, d)
         # The glimpses' weights join the question first: the product (B, L, d) is never made.
         guided = asked[:, :, None] * self.glimpses.weight.t()  # (B, d, G)
-        scores = products_by_image(places, guided, index) + self.glimpses.bias  # (B, L, G)
+        scores = products_by_image(places, guided, own) + self.glimpses.bias  # (B, L, G)
         return scores.float().softmax(dim=1)
 
     def forward(self, images: ImageBatch, question: Tokens) -> Tensor:

@@ -59,20 +59,22 @@ class SharedDropout(nn.Dropout1d):
         return super().forward(values.transpose(1, 2)).transpose(1, 2)
 
 
-def products_by_image(values: Tensor, factors: Tensor, index: Tensor) -> Tensor:
+def products_by_image(values: Tensor, factors: Tensor, index: Tensor | None) -> Tensor:
     """values[index] @ factors, (B, L, G), of images (M, L, d) and what is asked of them (B, d, G).
 
     Questions about one image are multiplied with it together, so that it need not be repeated
-    for each of them, where images have about as many questions each.
+    for each of them, where images have about as many questions each. index None: M = B.
     """
+    if index is None:
+        return torch.bmm(values, factors)
     if 2 * len(values) > len(index):
-        return torch.bmm(values.index_select(0, index), factors)
+        return torch.bmm(_repeated(values, index), factors)
     asked, index, counts = index.unique(return_inverse=True, return_counts=True)
     if len(asked) < len(values):
         values = values.index_select(0, asked)
     width = int(counts.max())
     if width * len(values) > 2 * len(index):
-        return torch.bmm(values.index_select(0, index), factors)
+        return torch.bmm(_repeated(values, index), factors)
     order = index.argsort(stable=True)
     before = (counts.cumsum(0) - counts)[index[order]]  # of the questions about earlier images
     place = torch.empty_like(index)
@@ -82,6 +84,13 @@ def products_by_image(values: Tensor, factors: Tensor, index: Tensor) -> Tensor:
     spread = spread.view(len(values), width, size, glimpses).transpose(1, 2).flatten(2)
     products = torch.bmm(values, spread).unflatten(2, (width, glimpses)).transpose(1, 2)
     return products.flatten(0, 1).index_select(0, place)
+
+
+def _repeated(values: Tensor, index: Tensor) -> Tensor:
+    """values[index], which copies in the order in which the values lie."""
+    if values.mT.is_contiguous():
+        return values.mT.index_select(0, index).mT
+    return values.index_select(0, index)
 
 
 def single_feature(feature_sizes: Mapping[str, int], model: str) -> tuple[str, int]:
