@@ -58,8 +58,9 @@ def test_rankings_without_near_duplicates_name_rows_of_the_whole_pool(kind: type
     alone = kind(TfidfEncoder(size=24, min_count=1)).rank(questions, doubled[::3], 6, [[], []])
     assert found.indices.shape == alone.indices.shape == (2, 6)
     assert len({doubled[row] for row in found.indices[0]}) == 6
-    repeated = plain.rank(questions, doubled, 6, [[], []])
-    assert len({doubled[row] for row in repeated.indices[0]}) < 6
+    if kind is CosineRanker:  # LASSO has no use for a second copy
+        repeated = plain.rank(questions, doubled, 6, [[], []])
+        assert len({doubled[row] for row in repeated.indices[0]}) < 6
     # A main question's own duplicate takes its whole group with it.
     own = once.rank(questions, doubled, 6, [[], [doubled.index("how many cars are there") + 1]])
     assert "how many cars are there" not in [doubled[row] for row in own.indices[1]]

@@ -109,6 +109,31 @@ def test_equal_columns_are_no_trouble(copies: int) -> None:
     assert (found.gap <= 1e-6).all()
 
 
+@pytest.mark.parametrize(
+    ("positive", "noise", "certified"),
+    [
+        (True, 0, True),
+        (True, 1e-4, True),
+        (True, 1e-6, False),
+        (False, 0, True),
+        (False, 1e-3, True),
+        (False, 1e-6, False),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:overflow")
+def test_columns_that_nearly_depend_on_each_other(
+    positive: bool, noise: float, certified: bool
+) -> None:
+    rng = np.random.default_rng(20)
+    pool = _unit(600, 12, 21) @ np.linalg.qr(rng.normal(size=(400, 12)))[0].T
+    pool = (pool + noise * rng.normal(size=pool.shape)).astype(np.float32)
+    # Far fewer columns than dimensions, so that Gram matrices begin in float32.
+    found = LassoRanker(pool, positive=positive, working_set=24).rank(_unit(8, 400, 22))
+    assert np.isfinite(found.scores).all()
+    assert ((found.gap > 0) & (found.gap <= 1)).all()
+    assert (found.gap <= 1e-6).all() == certified  # 1e-6: beyond float64, and said so
+
+
 def test_equal_main_questions_have_equal_rankings() -> None:
     pool, vectors = _unit(300, 16, 13), _unit(3, 16, 14)
     found = LassoRanker(pool).rank(vectors[[0, 1, 0, 2, 0]])

@@ -8,6 +8,7 @@ product of the residual with the whole pool finds the columns that were missed, 
 there are none. Many questions are in flight at once, each at its own stage.
 """
 
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -22,12 +23,12 @@ from torch import Tensor
 
 from ivqa.device import fastest_dtype
 from ivqa.ranking.pool_products import PoolProducts
-from ivqa.ranking.working_set import Question, blocks, improve
+from ivqa.ranking.working_set import Question, Rows, WorkingSet
 
 T = TypeVar("T")
 
-# Passes after which a question ends with the gap that it has.
-_MOST_ROUNDS = 100
+# Passes, and failures in the working set, after which a question ends with the gap that it has.
+_MOST_ROUNDS, _MOST_FAILURES = 100, 5
 # Missed columns that do not matter: with so few, the next pass may be the last.
 _FEW = 4
 # By what lam falls at a time where signs are free.
@@ -61,11 +62,11 @@ class LassoRanker:
     lam: the weight of |x|_1 in the equation above (scikit-learn's alpha times d). positive:
     x >= 0, the scores of the papers; false frees the signs. intercept: centres b and every column
     over the d coordinates, as the published code did. tolerance: of the relative duality gap.
-    working_set: columns to begin with; half as many join in each round. batch_size: main questions
-    in flight. device: of the products with the pool. screening: the number format of products that
-    look for missed columns; bfloat16 is faster where the processor multiplies it, and certificates
-    come from float32 and float64 in any case; by default the processor decides. progress: shows a
-    bar.
+    working_set: columns that a pass over the pool brings to a question, which takes those that it
+    needs. batch_size: main questions in flight. device: of the products with the pool. screening:
+    the number format of products that look for missed columns; bfloat16 is faster where the
+    processor multiplies it, and certificates come from float32 and float64 in any case; by default
+    the processor decides. progress: shows a bar.
 
     Raises ValueError where the pool is no finite matrix or lam is not positive.
     """
@@ -78,7 +79,7 @@ class LassoRanker:
         *,
         intercept: bool = False,
         tolerance: float = 1e-6,
-        working_set: int = 64,
+        working_set: int = 192,
         batch_size: int = 512,
         device: str = "cpu",
         screening: torch.dtype | None = None,
@@ -95,6 +96,7 @@ class LassoRanker:
         self.working_set, self.batch_size = min(working_set, len(pool)), batch_size
         self.pool = PoolProducts(pool, centred=intercept, device=torch.device(device))
         self.screening = screening or fastest_dtype(device)
+        self._local = threading.local()
 
     def rank(
         self,
@@ -133,7 +135,8 @@ class LassoRanker:
                 gaps, going = self._gaps(flight, values, rows), []
                 for at, question in enumerate(flight):
                     rounds = max(rounds, question.rounds)
-                    if gaps[at] <= self.tolerance or question.rounds == _MOST_ROUNDS:
+                    hopeless = question.rounds == _MOST_ROUNDS or question.failed == _MOST_FAILURES
+                    if gaps[at] <= self.tolerance or hopeless:
                         ranking.gap[question.number] = gaps[at]
                         self._write(ranking, question, values[at], rows[at])
                     else:
@@ -141,15 +144,15 @@ class LassoRanker:
                 bar.advance(task, len(flight) - len(going))
                 joining = [self._joining(flight[at], values[at], rows[at]) for at in going]
                 flight = [flight[at] for at in going]
-                threads.map(self._improve, blocks(flight, joining, self.pool.dimensions))
+                threads.map(self._improve, zip(flight, joining, strict=True))
 
     def _question(
         self, number: int, vector: NDArray[np.float32], banned: Sequence[int]
     ) -> Question:
-        target = torch.from_numpy(vector.astype(np.float64))
+        target = vector.astype(np.float64)
         if self.intercept:
             target -= target.mean()
-        rows = torch.tensor(list(banned), dtype=torch.int64)
+        rows = np.array(list(banned), dtype=np.int64)
         return Question(number, self.lam, target, rows, residual=target)
 
     def _pass(self, flight: list[Question], k: int) -> tuple[Tensor, Tensor]:
@@ -157,8 +160,7 @@ class LassoRanker:
 
         In float32 where a question is to be certified, else in the format that screens.
         """
-        listed = self.working_set if self.positive else 4 * self.working_set
-        listed = min(max(listed, min(k, _LISTED)), len(self.pool))
+        listed = min(max(self.working_set, min(k, _LISTED)), len(self.pool))
         values = torch.empty(len(flight), listed)
         rows = torch.empty(len(flight), listed, dtype=torch.int64)
         for certifying in (False, True):
@@ -174,12 +176,12 @@ class LassoRanker:
     def _largest(
         self, questions: list[Question], number: int, dtype: torch.dtype, *, signed: bool = False
     ) -> tuple[Tensor, Tensor]:
-        masked = [torch.cat([question.columns, question.banned]) for question in questions]
-        counts = torch.tensor([len(rows) for rows in masked])
+        masked = [np.concatenate([question.columns, question.banned]) for question in questions]
+        which = np.repeat(np.arange(len(questions)), [len(rows) for rows in masked])
         return self.pool.largest(
-            torch.stack([question.residual for question in questions]),
+            _residuals(questions),
             number,
-            (torch.arange(len(questions)).repeat_interleave(counts), torch.cat(masked)),
+            (torch.from_numpy(which), torch.from_numpy(np.concatenate(masked))),
             magnitude=not (self.positive or signed),
             dtype=dtype,
         )
@@ -190,7 +192,7 @@ class LassoRanker:
         here = [at for at, question in enumerate(flight) if question.certifying]
         if here:
             questions = [flight[at] for at in here]
-            residual = torch.stack([question.residual for question in questions])
+            residual = _residuals(questions)
             outside = self._largest_exactly(questions, residual, values[here], rows[here])
             gaps[here] = _relative_gaps(questions, residual, outside, self.lam).numpy()
         return gaps
@@ -218,32 +220,33 @@ class LassoRanker:
                 largest[at] = self._largest_exactly(one, residual[at : at + 1], *found)[0]
         return largest
 
-    def _joining(self, question: Question, values: Tensor, rows: Tensor) -> Tensor:
-        """The columns that join the working set; decides how exact what follows is to be.
+    def _joining(self, question: Question, values: Tensor, rows: Tensor) -> Rows:
+        """The columns that may join; decides how exact what follows is to be.
 
         With free signs hundreds of columns are needed and small lam has poor ones enter before
         good ones are known, so that lam comes down by and by.
         """
         dtype = torch.float32 if question.certifying else self.screening
-        error = self.pool.error(dtype) * float(question.residual.norm())
-        missed = (values > question.lam + error) & ~torch.isin(rows, question.rejected)
+        error = self.pool.error(dtype) * float(np.linalg.norm(question.residual))
+        found, listed = values.numpy(), rows.numpy()
+        missed = (found > question.lam + error) & ~np.isin(listed, question.rejected)
         few = missed.sum() <= max(_FEW, len(question.columns) // 16)
         if not self.positive and (question.rounds == 1 or (few and question.lam > self.lam)):
             before = float(values[0]) if question.rounds == 1 else question.lam
             question.lam = max(self.lam, before / _DECAY)
         elif few or question.rounds >= _MOST_ROUNDS // 5:
             question.certifying = True
-        number = self.working_set if question.rounds == 1 else self.working_set // 2
-        number = max(number, int((values > question.lam).sum()) if not self.positive else 0)
-        return rows[:number][values[:number] > -torch.inf]
+        return listed[found > question.lam - error]
 
-    def _improve(self, block: tuple[list[Question], list[Tensor]]) -> None:
-        improve(*block, self.pool, self.positive)
+    def _improve(self, job: tuple[Question, Rows]) -> None:
+        if not hasattr(self._local, "work"):
+            self._local.work = WorkingSet(self.pool, positive=self.positive)
+        self._local.work.improve(*job)
 
     def _write(self, ranking: Ranking, question: Question, values: Tensor, rows: Tensor) -> None:
         """The best k: by coefficient, then by correlation with the residual."""
         k = ranking.indices.shape[1]
-        order = question.weights.argsort(descending=True)
+        order = np.argsort(-question.weights, kind="stable")
         columns, weights = question.columns[order], question.weights[order]
         support = int((weights > 0).sum())
         # The last pass lists what comes behind, unless it looked at magnitudes or not as far.
@@ -251,11 +254,11 @@ class LassoRanker:
             number = min(k, len(self.pool))
             found = self._largest([question], number, torch.float32, signed=True)
             values, rows = found[0][0], found[1][0]
-        rest = rows[values > -torch.inf]
-        best = torch.cat([columns[:support], rest, columns[support:]])[:k]
+        rest = rows[values > -torch.inf].numpy()
+        best = np.concatenate([columns[:support], rest, columns[support:]])[:k]
         support = min(support, k)
-        ranking.indices[question.number] = best.numpy()
-        ranking.scores[question.number, :support] = weights[:support].numpy()
+        ranking.indices[question.number] = best
+        ranking.scores[question.number, :support] = weights[:support]
         ranking.support[question.number] = support
 
     def _check(
@@ -302,6 +305,10 @@ class _SingleThreads:
             torch.set_num_threads(self.number)
 
 
+def _residuals(questions: Sequence[Question]) -> Tensor:
+    return torch.from_numpy(np.stack([question.residual for question in questions]))
+
+
 def _relative_gaps(
     questions: Sequence[Question], residual: Tensor, outside: Tensor, lam: float
 ) -> Tensor:
@@ -309,8 +316,8 @@ def _relative_gaps(
 
     outside: the largest correlation of a column outside the working set with the residual, (B,).
     """
-    target = torch.stack([question.target for question in questions])
-    norms = torch.stack([question.weights.abs().sum() for question in questions])
+    target = torch.from_numpy(np.stack([question.target for question in questions]))
+    norms = torch.from_numpy(np.array([np.abs(one.weights).sum() for one in questions]))
     inside = torch.tensor([question.inside for question in questions], dtype=torch.float64)
     largest = torch.maximum(outside, inside).clamp_min(lam * 1e-6)
     square, along = residual.square().sum(dim=1), (target * residual).sum(dim=1)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 # Bytes of one buffer: a chunk of the pool in bfloat16, or products waiting for selection.
-_CHUNK_BYTES = 8 * 2**20
+_CHUNK_BYTES = 16 * 2**20
 _PRODUCT_BYTES = 32 * 2**20
 # Bounds of the error of a product, relative to the norms: of float32, ten times what occurs; of
 # bfloat16, four standard deviations at one dimension, which fall with the root of the dimensions.
@@ -122,7 +122,7 @@ class PoolProducts:
         if dtype not in self._buffers or len(self._buffers[dtype]) < count:
             self._buffers[dtype] = torch.empty(count, dtype=dtype, device=self.device)
         products = self._buffers[dtype][:count].view(len(vectors), -1)
-        size = _CHUNK_BYTES if dtype == torch.bfloat16 else 8 * _CHUNK_BYTES
+        size = _CHUNK_BYTES if dtype == torch.bfloat16 else 4 * _CHUNK_BYTES
         for at, rows in self._chunks(size, start, stop):
             chunk = rows.to(self.device).to(dtype)
             torch.mm(vectors, chunk.t(), out=products[:, at - start : at - start + len(rows)])

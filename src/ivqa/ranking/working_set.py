@@ -1,18 +1,35 @@
-"""Main questions on their way to a solution, and the LASSO inside their working sets."""
+"""Main questions on their way to a solution, each in a working set of the pool's columns.
 
-from collections.abc import Iterator, Sequence
+Gram matrices cost most, so they are products in float32 while that is enough: what is solved is a
+model of the problem around the x at hand, whose gradient is exact (float64). An inexact G costs
+another step and no accuracy.
+"""
+
 from dataclasses import dataclass, field
 
+import numpy as np
 import torch
-from torch import Tensor
+from numpy.typing import NDArray
 
-from ivqa.ranking.active_set import solve_in_working_set
+from ivqa.ranking.active_set import SLACK, choose, invert, pick, rest, solve
 from ivqa.ranking.pool_products import PoolProducts
 
-# Problems solved together, as many as a cache holds, and bytes of their columns at the most.
-_BLOCK, _BLOCK_BYTES = 16, 32 * 2**20
-# Keeps Gram matrices positive definite that are computed in float32.
-_FLOAT_RIDGE = 1e-6
+# What is added to the diagonal, relative to it, against columns that depend on each other: in
+# float32 and in float64. Steps along what they leave open are long, so it costs few more of them.
+_RIDGES = {torch.float32: 1e-6, torch.float64: 1e-13}
+# Columns that join at a time, and steps before the pool is asked again.
+_JOINING, _STEPS = 64, 20
+# Steps without a new column after which something else is tried.
+_STILL = 3
+# The tolerated error of gradients while columns are looked for, relative to the residual.
+_COARSE = 1e-5
+
+Vector = NDArray[np.float64]
+Rows = NDArray[np.int64]
+
+
+def _no_rows() -> Rows:
+    return np.empty(0, np.int64)
 
 
 @dataclass
@@ -20,108 +37,161 @@ class Question:
     """A main question on its way to a solution.
 
     number: its place among the main questions. lam: the weight of |x|_1 on its way. target: b,
-    (d,) float64. banned: rows of the pool that it must not use. residual: b - A x, (d,) float64.
-    columns, weights: rows of the pool with x != 0 (s,) and x itself, float64; the minimum over
-    these columns. gram, correlations: products of these columns with each other (s, s) and with b
-    (s,). rejected: rows of the last working set with x = 0. inside: the largest correlation of a
-    column of the last working set with the residual. rounds: passes over the pool so far.
-    certifying: whether the rest is done as exactly as a certificate needs it, in float64; until
-    then columns are looked for in float32 or less.
+    (d,). banned: rows of the pool that it must not use. residual: b - A x, (d,). columns, weights:
+    rows of the pool with x != 0 (s,) and x itself, the minimum over these columns. gram, inverse:
+    products of these columns with each other, (s, s), and their inverse. rejected: rows of the
+    last working set with x = 0. inside: the largest correlation of a column of the last working
+    set with the residual. rounds: passes over the pool so far. certifying: whether x is to be as
+    exact as a certificate needs it. exact: whether the Gram matrix is. failed: how often that was
+    beyond float64.
     """
 
     number: int
     lam: float
-    target: Tensor
-    banned: Tensor
-    residual: Tensor
-    columns: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.int64))
-    weights: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.float64))
-    gram: Tensor = field(default_factory=lambda: torch.empty(0, 0))
-    correlations: Tensor = field(default_factory=lambda: torch.empty(0))
-    rejected: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.int64))
+    target: Vector
+    banned: Rows
+    residual: Vector
+    columns: Rows = field(default_factory=_no_rows)
+    weights: Vector = field(default_factory=lambda: np.empty(0))
+    gram: Vector = field(default_factory=lambda: np.empty((0, 0)))
+    inverse: Vector = field(default_factory=lambda: np.empty((0, 0)))
+    rejected: Rows = field(default_factory=_no_rows)
     inside: float = 0.0
     rounds: int = 0
     certifying: bool = False
+    exact: bool = False
+    failed: int = 0
 
 
-def blocks(
-    questions: Sequence[Question], joining: Sequence[Tensor], size: int
-) -> Iterator[tuple[list[Question], list[Tensor]]]:
-    """Questions to be solved together, alike in exactness and size; size: dimensions."""
-    width = [
-        len(question.columns) + len(rows) for question, rows in zip(questions, joining, strict=True)
-    ]
-    order = sorted(range(len(width)), key=lambda at: (questions[at].certifying, width[at]))
-    while order:
-        count = min(_BLOCK, max(1, _BLOCK_BYTES // (4 * width[order[-1]] * size)))
-        taken = [
-            at
-            for at in order[-count:]
-            if questions[at].certifying == questions[order[-1]].certifying
-        ]
-        order = order[: -len(taken)]
-        yield [questions[at] for at in taken], [joining[at] for at in taken]
+class WorkingSet:
+    """Where one question after another is solved; a thread's own.
 
-
-def improve(
-    questions: Sequence[Question],
-    joining: Sequence[Tensor],
-    pool: PoolProducts,
-    positive: bool,
-) -> None:
-    """Moves each question to the minimum over its columns and those that join, rows (m,).
-
-    All are certifying or none is.
+    Of the columns at hand, rows (n,) of the pool, the first `count` are in the model.
     """
-    dtype = torch.float64 if questions[0].certifying else torch.float32
-    work = [
-        torch.cat([question.columns, rows])
-        for question, rows in zip(questions, joining, strict=True)
-    ]
-    counts = [len(rows) for rows in work]
-    columns = pool.columns(torch.cat(work)).split(counts)  # B times (p, d)
-    gram = torch.zeros(len(work), max(counts), max(counts), dtype=torch.float64)
-    correlations = torch.full((len(work), max(counts)), -torch.inf, dtype=torch.float64)
-    start = torch.zeros_like(correlations)
-    for row, (question, count) in enumerate(zip(questions, counts, strict=True)):
-        here = pool.centred(columns[row].to(dtype))
-        gram[row, :count, :count], correlations[row, :count] = _products(here, question)
-        start[row, : len(question.weights)] = question.weights
-    lam = torch.tensor([question.lam for question in questions], dtype=torch.float64)
-    found = solve_in_working_set(
-        gram,
-        correlations,
-        lam,
-        positive=positive,
-        start=start,
-        # As many columns as dimensions are nearly dependent.
-        exchange=positive or max(counts) < pool.dimensions / 2,
-    )
-    gradient = correlations - torch.bmm(gram, found[:, :, None])[:, :, 0]
-    inside = (gradient if positive else gradient.abs()).nan_to_num(neginf=0).amax(dim=1).tolist()
-    for row, question in enumerate(questions):
-        x = found[row, : counts[row]]
-        used = x.nonzero()[:, 0]
-        question.columns, question.weights = work[row][used], x[used]
-        question.rejected = work[row][x == 0]
-        question.gram = gram[row].index_select(0, used).index_select(1, used).to(dtype)
-        question.correlations = correlations[row, used].to(dtype)
-        here = pool.centred(columns[row].index_select(0, used).to(dtype))
-        question.residual = question.target - question.weights.to(dtype) @ here
-        question.inside = inside[row]
 
+    def __init__(self, pool: PoolProducts, *, positive: bool) -> None:
+        self.pool, self.positive = pool, positive
+        self.gram = self.inverse = np.empty((0, 0))
 
-def _products(columns: Tensor, question: Question) -> tuple[Tensor, Tensor]:
-    """Products of columns (p, d), first the question's own, with each other (p, p) and with b (p,).
+    def improve(self, question: Question, candidates: Rows) -> None:
+        """Moves a question to the minimum over its columns and candidates, rows of the pool.
 
-    Those among its own are at hand, unless from now on it takes a more exact format.
-    """
-    known = len(question.gram) if question.gram.dtype == columns.dtype else 0
-    fresh = columns @ columns[known:].t()  # (p, m)
-    if columns.dtype == torch.float32:
-        fresh.diagonal(-known).add_(_FLOAT_RIDGE)
-    gram = columns.new_empty(len(columns), len(columns))
-    gram[:known, :known] = question.gram[:known, :known]
-    gram[:, known:], gram[known:, :known] = fresh, fresh[:known].t()
-    correlations = columns[known:] @ question.target.to(columns.dtype)
-    return gram, torch.cat([question.correlations[:known].to(columns.dtype), correlations])
+        Few of the candidates are needed. All are looked at after each step, which is cheaper than
+        a pass over the pool.
+        """
+        self._begin(question, candidates)
+        still, restarted = 0, False
+        for step in range(_STEPS):
+            before = self.count
+            fault = self._choose(_JOINING, 0 if question.certifying or not step else before)
+            still = still + 1 if self.count == before else 0
+            if step and still and fault <= self._tolerated():
+                break
+            if still > _STILL and question.exact and not restarted:
+                # Columns that depend on each other were in use, and their inverse is noise; a
+                # path from zero does not let them in together.
+                self._restart()
+                self._choose(0)
+                still, restarted = 0, True
+            elif not question.exact and (still > _STILL or 2 * self.count > len(question.target)):
+                self._make_exact(before)
+            if self.count > before:
+                self._multiply(before)
+            self._solve()
+        else:
+            question.failed += question.certifying
+            if not np.linalg.norm(question.residual) <= np.linalg.norm(question.target):
+                self._restart()  # nothing found is better
+            self._choose(0)
+        self._end()
+
+    def _tolerated(self) -> float:
+        """How far x may be from the minimum, relative to lam."""
+        question = self.question
+        coarse = _COARSE * np.linalg.norm(question.residual) / question.lam
+        return SLACK if question.certifying else max(SLACK, float(coarse))
+
+    def _begin(self, question: Question, candidates: Rows) -> None:
+        self.question = question
+        self.rows = np.concatenate([question.columns, candidates])
+        self.columns = self.pool.columns(torch.from_numpy(self.rows))
+        size, total = len(question.columns), len(self.rows)
+        if len(self.gram) < total:
+            self.gram, self.inverse = np.empty((2, total, total))
+        self.gram[:size, :size], self.inverse[:size, :size] = question.gram, question.inverse
+        self.x, self.gradient = np.zeros(total), np.empty(total)
+        self.x[:size] = question.weights
+        self.count, self.inside = size, np.arange(size)
+
+    def _choose(self, most: int, first: int = 0) -> float:
+        """Takes up to `most` columns into the model; returns how far x is from its minimum.
+
+        first: the gradients of the columns before are taken from the model.
+        """
+        # The residual is centred where columns are meant to be, so they need not be.
+        self.count, self.question.inside, fault = choose(
+            self.columns.numpy(),
+            self.rows,
+            self.question.residual,
+            self.gradient,
+            self.x,
+            self.question.lam,
+            self.positive,
+            first,
+            self.count,
+            most,
+        )
+        return fault
+
+    def _multiply(self, first: int) -> None:
+        """Writes the Gram matrix from column `first` on."""
+        columns = self.columns[: self.count]
+        columns = self.pool.centred(columns.double() if self.question.exact else columns)
+        products = torch.mm(columns, columns[first:].t())
+        products.diagonal(-first).mul_(1 + _RIDGES[products.dtype])
+        self.gram[: self.count, first : self.count] = products
+        self.gram[first : self.count, :first] = products[:first].t()
+
+    def _make_exact(self, count: int) -> None:
+        """Repeats the Gram matrix of the first columns in float64."""
+        self.question.exact = True
+        after, self.count = self.count, count
+        if count:
+            self._multiply(0)
+            invert(self.gram, self.inside, self.inverse)
+        self.count = after
+
+    def _restart(self) -> None:
+        """From x = 0 on."""
+        self.x[:], self.inside = 0, self.inside[:0]
+        self.question.residual = self.question.target
+
+    def _solve(self) -> None:
+        """Moves to the minimum of the model."""
+        question, count = self.question, self.count
+        if not count:
+            return
+        inside = np.empty(count, np.int64)
+        inside[: len(self.inside)] = self.inside
+        size = solve(
+            self.gram,
+            self.gradient[:count],
+            question.lam,
+            self.positive,
+            self.x[:count],
+            inside,
+            self.inverse,
+            len(self.inside),
+        )
+        self.inside = inside[:size]
+        question.residual = rest(question.target, self.columns.numpy(), self.x, self.inside)
+        if self.pool.means:
+            question.residual -= question.residual.mean()
+
+    def _end(self) -> None:
+        """Leaves with the question what its next working set begins with."""
+        question, size = self.question, len(self.inside)
+        question.columns, question.weights = self.rows[self.inside], self.x[self.inside]
+        question.rejected = self.rows[self.x == 0]
+        question.gram = pick(self.gram, self.inside)
+        question.inverse = self.inverse[:size, :size].copy()
