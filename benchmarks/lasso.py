@@ -53,7 +53,7 @@ PROBLEMS = (
     Problem(
         "non-negative",
         4800,
-        512,
+        1024,
         {"scikit-learn": 40, "scikit-learn LARS": 40, "celer": 60, "skglm": 60, "scipy nnls": 40},
     ),
     Problem(
