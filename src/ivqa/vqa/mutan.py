@@ -35,6 +35,9 @@ class RankSumFusion(nn.Module):
         self.rank, self.size = rank, size
         self.first = nn.Linear(first_size, rank * size)
         self.second = nn.Linear(second_size, rank * size)
+        # Products of what torch's own start shrinks twice say too little for attention to learn.
+        for factor in (self.first, self.second):
+            nn.init.kaiming_uniform_(factor.weight, nonlinearity="linear")
 
     def factor_first(self, values: Tensor) -> Tensor:
         """All M_r x + m_r, (..., R, size)."""
