@@ -2,7 +2,9 @@
 
 384 dimensions: tf-idf with a truncated SVD, fitted on the pool. 4800 dimensions: GRUs of the shape
 of skip-thoughts (uni 2400, bi 2 x 1200, words of 620) with random weights from a fixed seed. They
-are a stand-in for the trained ones: the arithmetic is the same, the geometry is not.
+are stand-ins for the trained ones: the arithmetic is the same, the geometry is not. Started as the
+published code starts them (orthogonal between states, normal from words), they keep questions apart,
+and a main question needs hundreds of basic ones; started as torch does (uniform), tens.
 """
 
 import os
@@ -23,18 +25,20 @@ MAIN_QUESTIONS = 1024
 _SETS = ("vqa_v2_subset", "daquar")
 
 
-def sentence_vectors(size: int, most: int = 40_000) -> tuple[NDArray, NDArray, str]:
+def sentence_vectors(
+    size: int, most: int = 40_000, start: str = "orthogonal"
+) -> tuple[NDArray, NDArray, str]:
     """Pool (N, size), main questions (1024, size), none of them in the pool, and where from.
 
-    N <= most. Of VQA v2 and DAQUAR where the environment variable IVQA_SHARED_DATA or
+    N <= most. start: of the GRUs, orthogonal or uniform. Of VQA v2 and DAQUAR where the environment variable IVQA_SHARED_DATA or
     ../shared/data has them, else of scenes.
     """
     texts, source = _questions()
     texts = texts[: MAIN_QUESTIONS + most]
-    folder = FOLDER / f"{source}_{len(texts)}_{size}"
+    folder = FOLDER / f"{source}_{len(texts)}_{size}{'_uniform' * (start == 'uniform')}"
     if not (folder / "pool.npy").is_file():
         folder.mkdir(parents=True, exist_ok=True)
-        vectors = _encode(texts, size)
+        vectors = _encode(texts, size, start)
         np.save(folder / "main.npy", vectors[:MAIN_QUESTIONS])
         np.save(folder / "pool.npy", vectors[MAIN_QUESTIONS:])
     pool = np.load(folder / "pool.npy", mmap_mode="r")
@@ -63,19 +67,19 @@ def _questions() -> tuple[list[str], str]:
     return [unique[row] for row in order], source
 
 
-def _encode(texts: list[str], size: int) -> NDArray[np.float32]:
+def _encode(texts: list[str], size: int, start: str) -> NDArray[np.float32]:
     if size == 4800:
-        return _random_skip_thoughts(texts)
+        return _random_skip_thoughts(texts, start)
     return TfidfEncoder(size=size).fit(texts[MAIN_QUESTIONS:]).encode(texts)
 
 
 @torch.no_grad()
-def _random_skip_thoughts(texts: list[str]) -> NDArray[np.float32]:
+def _random_skip_thoughts(texts: list[str], start: str) -> NDArray[np.float32]:
     torch.manual_seed(0)
     words = [tokenise(text) or ["?"] for text in texts]
     rows = {word: row for row, word in enumerate(sorted({word for text in words for word in text}))}
     embedded = torch.randn(len(rows), 620)
-    uni, bi = _gru(2400, bidirectional=False), _gru(1200, bidirectional=True)
+    uni, bi = _gru(2400, start, bidirectional=False), _gru(1200, start, bidirectional=True)
     vectors = np.zeros((len(texts), 4800), dtype=np.float32)
     lengths = np.array([len(text) for text in words])
     for length in np.unique(lengths):
@@ -87,9 +91,10 @@ def _random_skip_thoughts(texts: list[str]) -> NDArray[np.float32]:
     return unit_rows(vectors)
 
 
-def _gru(size: int, *, bidirectional: bool) -> nn.GRU:
-    """Initialised as the published code does: orthogonal between states, normal from words."""
+def _gru(size: int, start: str, *, bidirectional: bool) -> nn.GRU:
     gru = nn.GRU(620, size, bidirectional=bidirectional, batch_first=True)
+    if start == "uniform":
+        return gru
     for name, weights in gru.named_parameters():
         if name.startswith("weight_hh"):
             for gate in weights.chunk(3):

@@ -8,7 +8,7 @@ from torch.nn import functional as F
 from toy_zoo import ENCODER, ZOO, feature_sizes
 
 from ivqa.data.batch import ImageBatch
-from ivqa.text.vocabulary import Tokens
+from ivqa.text.vocabulary import PAD, Tokens
 from ivqa.vqa import (
     MCB,
     MLB,
@@ -214,3 +214,14 @@ def test_questions_read_alike_with_and_without_gradients(cell: Any) -> None:
     learning = encoder.eval()(Tokens(ids, lengths))
     with torch.no_grad():
         torch.testing.assert_close(encoder(Tokens(ids, lengths)), learning.detach())
+
+
+def test_lstm_qi_starts_as_released_or_at_full_scale() -> None:
+    factory, _ = ZOO["lstm_qi"]
+    sizes = {"num_words": NUM_WORDS, "num_answers": NUM_ANSWERS, "feature_sizes": {"pooled": 50}}
+    released = factory(**sizes)
+    assert all(0 < value.abs().max() <= 0.08 for value in released.parameters())
+    assert not released.embedding.weight[PAD].any()
+    full = factory(**sizes, initializer_range=None)
+    seen = full.image(F.normalize(torch.randn(100, 50), dim=1))
+    assert seen.std() > 0.7  # a unit vector is told apart from another

@@ -80,7 +80,7 @@ class LassoRanker:
         intercept: bool = False,
         tolerance: float = 1e-6,
         working_set: int = 192,
-        batch_size: int = 512,
+        batch_size: int = 1024,
         device: str = "cpu",
         screening: torch.dtype | None = None,
         progress: bool = False,

@@ -101,6 +101,9 @@ class HieCoAtt(VQANetwork):
         self.output = nn.Linear(sentence_size, num_answers)
         self.dropout = nn.Dropout(dropout)
         self.dropout_image = SharedDropout(dropout)
+        # What is asked and what is seen are compared here: tanh must not be nearly linear.
+        for layer in (self.word, self.phrase, self.sentence):
+            nn.init.xavier_uniform_(layer.weight, gain=nn.init.calculate_gain("tanh"))
 
     def hierarchy(self, question: Tokens) -> tuple[Tensor, Tensor, Tensor]:
         """Words, phrases and states of the question, (B, T, d) each; 0 at the padding."""

@@ -15,13 +15,13 @@ from ivqa.data.batch import ImageBatch
 from ivqa.text.vocabulary import PAD, Tokens
 from ivqa.vqa.network import VQANetwork, checked_feature, single_feature
 
-_INITIAL = 0.08  # every parameter starts in U(-0.08, 0.08), biases too
-
 
 class LSTMQI(VQANetwork):
     """The released network; the paper's text has an embedding of 300 and one more layer.
 
     hidden_size: of each of the num_layers LSTM layers. joint_size: of the product.
+    initializer_range: r, every parameter starts in U(-r, r), biases too; None: as torch starts
+    them, and the weights of the image in N(0, 1).
     """
 
     def __init__(
@@ -35,6 +35,7 @@ class LSTMQI(VQANetwork):
         num_layers: int = 2,
         joint_size: int = 1024,
         dropout: float = 0.5,
+        initializer_range: float | None = 0.08,
     ) -> None:
         super().__init__()
         self.feature, self.feature_size = single_feature(feature_sizes, "lstm_qi")
@@ -50,8 +51,11 @@ class LSTMQI(VQANetwork):
         self.image = nn.Linear(self.feature_size, joint_size)
         self.output = nn.Linear(joint_size, num_answers)
         self.dropout = nn.Dropout(dropout)
+        if initializer_range is None:
+            nn.init.normal_(self.image.weight)  # torch's leaves next to nothing of a unit vector
+            return
         for parameter in self.parameters():
-            nn.init.uniform_(parameter, -_INITIAL, _INITIAL)
+            nn.init.uniform_(parameter, -initializer_range, initializer_range)
         with torch.no_grad():
             self.embedding.weight[PAD].zero_()
 
