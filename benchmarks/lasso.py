@@ -1,14 +1,14 @@
 """Claim: certified LASSO rankings of real questions, at least 35 times as fast as any solver.
 
-About 40,000 questions of VQA v2 and DAQUAR are the pool, others the main questions. 384
-dimensions are tf-idf with a truncated SVD; 4800 are GRUs of the shape of skip-thoughts with random
-weights, started in two ways (stand-ins: the same arithmetic, another geometry). Ours is timed twice: all products with
-the pool in float32, and in bfloat16 where they only screen (where the processor has it; the time a
-peer is compared with is named). Passes: products with the whole pool a question; of these: our time
-over theirs alone. Peers get the columns in float64 and in memory, one main question after another,
-until their time is up; the fastest median of theirs is what the claim is about. Every gap is
-(primal - dual) / primal over the whole pool in float64; excess is of the objective, over the lowest
-that any solver found.
+About 40,000 questions of VQA v2 and DAQUAR are the pool, others the main questions. 384 dimensions
+are tf-idf with a truncated SVD; 4800 are GRUs of the shape of skip-thoughts with random weights,
+started in two ways (stand-ins: the same arithmetic, another geometry). Ours is timed twice: all
+products with the pool in float32, and in bfloat16 where they only screen (where the processor has
+it; the time a peer is compared with is named). Passes: products with the whole pool a question; of
+these: our time over theirs alone. Peers get the columns in float64 and in memory, one main question
+after another, until their time is up; the fastest median of theirs is what the claim is about.
+Every gap is (primal - dual) / primal over the whole pool in float64; excess is of the objective,
+over the lowest that any solver found.
 """
 
 import tempfile

@@ -3,8 +3,8 @@
 384 dimensions: tf-idf with a truncated SVD, fitted on the pool. 4800 dimensions: GRUs of the shape
 of skip-thoughts (uni 2400, bi 2 x 1200, words of 620) with random weights from a fixed seed. They
 are stand-ins for the trained ones: the arithmetic is the same, the geometry is not. Started as the
-published code starts them (orthogonal between states, normal from words), they keep questions apart,
-and a main question needs hundreds of basic ones; started as torch does (uniform), tens.
+published code does (orthogonal between states, normal from words), they keep questions apart, and a
+main question needs 121 to 315 basic ones; started as torch does (uniform), 69 to 227.
 """
 
 import os
@@ -30,8 +30,8 @@ def sentence_vectors(
 ) -> tuple[NDArray, NDArray, str]:
     """Pool (N, size), main questions (1024, size), none of them in the pool, and where from.
 
-    N <= most. start: of the GRUs, orthogonal or uniform. Of VQA v2 and DAQUAR where the environment variable IVQA_SHARED_DATA or
-    ../shared/data has them, else of scenes.
+    N <= most. start: of the GRUs, orthogonal or uniform. Of VQA v2 and DAQUAR where the environment
+    variable IVQA_SHARED_DATA or ../shared/data has them, else of scenes.
     """
     texts, source = _questions()
     texts = texts[: MAIN_QUESTIONS + most]
