@@ -27,14 +27,16 @@ class Attention(nn.Module):
         self.values = nn.Linear(size, size)
         self.guide = nn.Linear(size, size) if guided else None
         self.score = nn.Linear(size, 1, bias=False)  # softmax would not see a bias
-        self.dropout = SharedDropout(dropout)
+        self.dropout = nn.Dropout(dropout)
 
     def weights(self, values: Tensor, mask: Tensor | None, guide: Tensor | None) -> Tensor:
         """Weights (B, N) over values (B, N, d); mask (B, N), True where a value stands."""
         hidden = self.values(values)
         if self.guide is not None and guide is not None:
             hidden = hidden + self.guide(guide)[:, None]
-        scores = self.score(self.dropout(hidden.tanh())).squeeze(-1).float()
+        # One mask for all of X is a mask of w.
+        score = self.dropout(self.score.weight.expand(len(values), -1))  # (B, d)
+        scores = torch.bmm(hidden.tanh(), score[:, :, None]).squeeze(-1).float()
         if mask is not None:
             scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
         return scores.softmax(dim=1)

@@ -12,11 +12,17 @@ from torch.nn import functional as F
 
 from ivqa.data.batch import ImageBatch
 from ivqa.text.vocabulary import Tokens
-from ivqa.vqa.network import VQANetwork, checked_grid, products_by_image, single_feature
+from ivqa.vqa.network import (
+    SharedDropout,
+    VQANetwork,
+    checked_grid,
+    products_by_image,
+    single_feature,
+)
 from ivqa.vqa.question_encoder import QuestionEncoder, RecurrentEncoder
 
-# The square root has an infinite slope at 0.
-_EPSILON = 1e-10
+# The square root has an infinite slope at 0; what is pooled is about 1e-2.
+_EPSILON = 1e-5
 
 
 class CountSketch(nn.Module):
@@ -67,14 +73,16 @@ class CompactBilinear(nn.Module):
 
 def signed_root(values: Tensor) -> Tensor:
     """sign(x) sqrt(|x|) with unit L2 norm along the last axis."""
-    rooted = values.sign() * (values.abs() + _EPSILON).sqrt()
-    return F.normalize(rooted, dim=-1, eps=_EPSILON)
+    sizes = values.abs() + _EPSILON
+    # The squares of the roots are the sizes, so the norm costs no further pass over the roots.
+    return values * (sizes * sizes.sum(dim=-1, keepdim=True)).rsqrt()
 
 
 class MCB(VQANetwork):
     """Two poolings: one scores the places, one answers. The grid has unit norm as a whole.
 
-    size: d of the sketches (16,000). hidden_size: between the attention's two 1x1 convolutions.
+    size: d of the sketches (16,000); attention_size: another d for the attention's, which every
+    place has one of. hidden_size: between the attention's two 1x1 convolutions.
     The published code normalises the pooled vectors of one place; whether its attention branch
     normalised over all places at once is not known. question_encoder: called with num_words (the
     paper's is a two-layer LSTM of 1024 cells).
@@ -88,6 +96,7 @@ class MCB(VQANetwork):
         feature_sizes: Mapping[str, int],
         question_encoder: Callable[..., QuestionEncoder] = RecurrentEncoder,
         size: int = 16000,
+        attention_size: int | None = None,
         hidden_size: int = 512,
         num_glimpses: int = 2,
         dropout: float = 0.1,
@@ -96,21 +105,26 @@ class MCB(VQANetwork):
         self.feature, self.feature_size = single_feature(feature_sizes, "mcb")
         self.question_encoder = question_encoder(num_words=num_words)
         asked, seen = self.question_encoder.size, self.feature_size
-        self.attention_pooling = CompactBilinear(first_size=asked, second_size=seen, size=size)
-        self.hidden = nn.Linear(size, hidden_size)
-        self.glimpses = nn.Linear(hidden_size, num_glimpses)
+        sketched = attention_size or size
+        self.attention_pooling = CompactBilinear(first_size=asked, second_size=seen, size=sketched)
+        self.hidden = nn.Linear(sketched, hidden_size)
+        self.glimpses = nn.Linear(hidden_size, num_glimpses, bias=False)  # softmax sees none
         self.pooling = CompactBilinear(first_size=asked, second_size=seen * num_glimpses, size=size)
         self.output = nn.Linear(size, num_answers)
         self.dropout = nn.Dropout(dropout)
-        for layer in (self.hidden, self.glimpses, self.output):
-            nn.init.xavier_uniform_(layer.weight)
+        self.dropout_places = SharedDropout(dropout)
+        nn.init.xavier_uniform_(self.glimpses.weight)
+        # The roots have unit norm. From weights of the usual size every place weighs the same,
+        # and every answer is as likely, for long.
+        nn.init.normal_(self.hidden.weight)
+        nn.init.normal_(self.output.weight, std=0.1)
 
     def attention(self, grid: Tensor, index: Tensor, encoded: Tensor) -> Tensor:
         """Attention (B, L, G) of questions (B, d_q) over the grids (M, L, d_v) they ask about."""
         asked = self.attention_pooling.spectrum_first(encoded)  # the same at every place
         places = self.attention_pooling.spectrum_second(grid)[index]  # once an image; no gradient
         pooled = self.attention_pooling.combine(asked[:, None], places)  # (B, L, d)
-        hidden = self.hidden(self.dropout(signed_root(pooled))).relu()
+        hidden = self.hidden(self.dropout_places(signed_root(pooled))).relu()
         return self.glimpses(hidden).float().softmax(dim=1)
 
     def forward(self, images: ImageBatch, question: Tokens) -> Tensor:
