@@ -19,7 +19,8 @@ from ivqa.vqa import (
     Vanilla,
     VQANetwork,
 )
-from ivqa.vqa.mcb import CompactBilinear
+from ivqa.vqa.hiecoatt import Attention
+from ivqa.vqa.mcb import CompactBilinear, signed_root
 from ivqa.vqa.mutan import RankSumFusion
 from ivqa.vqa.network import SharedDropout, products_by_image
 
@@ -168,6 +169,16 @@ def test_compact_bilinear_keeps_inner_products_on_average() -> None:
     assert abs(found.mean() - (x @ other_x) * (y @ other_y)) < 4 * error
 
 
+def test_signed_root_has_unit_norm_and_a_bounded_slope() -> None:
+    values = torch.tensor([[4.0, -9.0, 0.0, 1.0], [0.0, 0.0, 0.0, 0.0]], requires_grad=True)
+    rooted = signed_root(values)
+    expected = torch.tensor([[2.0, -3.0, 0.0, 1.0], [0.0, 0.0, 0.0, 0.0]])
+    expected[0] /= expected[0].norm()
+    torch.testing.assert_close(rooted, expected, rtol=1e-4, atol=1e-6)
+    rooted.square().sum().backward()
+    assert values.grad is not None and values.grad.isfinite().all()
+
+
 def test_a_fusion_of_rank_one_and_identities_is_the_product_of_mlb() -> None:
     fusion = RankSumFusion(first_size=4, second_size=4, size=4, rank=1)
     for layer in (fusion.first, fusion.second):
@@ -191,6 +202,16 @@ def test_shared_dropout_drops_a_channel_in_all_places() -> None:
     dropped = SharedDropout(0.5)(torch.ones(4, 6, 20))
     assert torch.equal(dropped, dropped[:, :1].expand_as(dropped))
     assert set(dropped.unique().tolist()) == {0.0, 2.0}
+
+
+def test_attention_of_hiecoatt_drops_the_same_of_every_place() -> None:
+    torch.manual_seed(0)
+    attention = Attention(size=8, guided=False, dropout=0.5)
+    alike = torch.randn(3, 1, 8).expand(3, 5, 8)
+    torch.testing.assert_close(attention.weights(alike, None, None), torch.full((3, 5), 0.2))
+    values = torch.randn(3, 5, 8)
+    dropped = [attention.weights(values, None, None) for _ in range(2)]
+    assert not torch.allclose(*dropped)
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,10 @@ ZOO: dict[str, tuple[Callable[..., VQANetwork], list[str]]] = {
         partial(Mutan, question_encoder=ENCODER, hidden_size=7, fused_size=9, rank=2),
         ["grid"],
     ),
-    "mcb": (partial(MCB, question_encoder=ENCODER, size=40, hidden_size=9), ["grid"]),
+    "mcb": (
+        partial(MCB, question_encoder=ENCODER, size=40, attention_size=24, hidden_size=9),
+        ["grid"],
+    ),
 }
 SIZES = {"grid": 5, "pooled": 4}
 
