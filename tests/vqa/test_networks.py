@@ -176,7 +176,8 @@ def test_signed_root_has_unit_norm_and_a_bounded_slope() -> None:
     expected[0] /= expected[0].norm()
     torch.testing.assert_close(rooted, expected, rtol=1e-4, atol=1e-6)
     rooted.square().sum().backward()
-    assert values.grad is not None and values.grad.isfinite().all()
+    assert values.grad is not None
+    assert values.grad.isfinite().all()
 
 
 def test_a_fusion_of_rank_one_and_identities_is_the_product_of_mlb() -> None:
