@@ -82,7 +82,10 @@ class MCB(VQANetwork):
     """Two poolings: one scores the places, one answers. The grid has unit norm as a whole.
 
     size: d of the sketches (16,000); attention_size: another d for the attention's, which every
-    place has one of. hidden_size: between the attention's two 1x1 convolutions.
+    place has one of. hidden_size: between the attention's two 1x1 convolutions. pool: of the grid's
+    places, pool x pool become one. standardise: the grid's channels first get mean 0 and variance 1,
+    as what all places of rectified features share would fill the sketch. The published network
+    does neither.
     The published code normalises the pooled vectors of one place; whether its attention branch
     normalised over all places at once is not known. question_encoder: called with num_words (the
     paper's is a two-layer LSTM of 1024 cells).
@@ -100,9 +103,13 @@ class MCB(VQANetwork):
         hidden_size: int = 512,
         num_glimpses: int = 2,
         dropout: float = 0.1,
+        pool: int = 1,
+        standardise: bool = False,
     ) -> None:
         super().__init__()
         self.feature, self.feature_size = single_feature(feature_sizes, "mcb")
+        self.pool = pool
+        self.standard = nn.BatchNorm1d(self.feature_size, affine=False) if standardise else None
         self.question_encoder = question_encoder(num_words=num_words)
         asked, seen = self.question_encoder.size, self.feature_size
         sketched = attention_size or size
@@ -129,7 +136,9 @@ class MCB(VQANetwork):
 
     def forward(self, images: ImageBatch, question: Tokens) -> Tensor:
         """Answer logits (B, K)."""
-        grid = checked_grid(images, self.feature, self.feature_size)
+        grid = checked_grid(images, self.feature, self.feature_size, self.pool)
+        if self.standard is not None:
+            grid = self.standard(grid.flatten(0, 1)).view_as(grid)
         grid = F.normalize(grid.flatten(1), dim=1).view_as(grid)  # (M, L, d_v)
         encoded = self.question_encoder(question)
         weights = self.attention(grid, images.index, encoded)

@@ -1,5 +1,6 @@
 """What the networks of the zoo have in common: features and a question in, answer logits out."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -118,12 +119,24 @@ def checked_feature(images: ImageBatch, name: str, size: int) -> Tensor:
     return feature
 
 
-def checked_grid(images: ImageBatch, name: str, size: int) -> Tensor:
-    """A spatial feature (M, L, d). Raises ValueError where the feature is global."""
+def checked_grid(images: ImageBatch, name: str, size: int, pool: int = 1) -> Tensor:
+    """A spatial feature (M, L / pool^2, d), the largest of pool x pool neighbours.
+
+    Raises ValueError where the feature is global, or no square that can be pooled.
+    """
     grid = checked_feature(images, name, size)
     if grid.dim() != 3:
         raise ValueError(
             f"attention needs a spatial feature, but '{name}' is one vector an image; "
             "use model.image_features=[grid]"
         )
-    return grid
+    if pool == 1:
+        return grid
+    side = math.isqrt(grid.shape[1])
+    if side * side != grid.shape[1] or side % pool:
+        raise ValueError(
+            f"image feature '{name}' has {grid.shape[1]} places, which are not a square of "
+            f"{pool} x {pool} tiles; set model.module.network.pool=1"
+        )
+    tiles = grid.view(len(grid), side // pool, pool, side // pool, pool, size)
+    return tiles.amax(dim=(2, 4)).flatten(1, 2)
