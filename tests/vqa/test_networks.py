@@ -22,7 +22,7 @@ from ivqa.vqa import (
 from ivqa.vqa.hiecoatt import Attention
 from ivqa.vqa.mcb import CompactBilinear, signed_root
 from ivqa.vqa.mutan import RankSumFusion
-from ivqa.vqa.network import SharedDropout, products_by_image
+from ivqa.vqa.network import SharedDropout, checked_grid, products_by_image
 
 NUM_WORDS, NUM_ANSWERS = 12, 4
 
@@ -82,6 +82,60 @@ def test_attention_needs_a_grid_and_one_feature(images: ImageBatch) -> None:
         network(images, Tokens(torch.full((5, 1), 4), torch.ones(5, dtype=torch.int64)))
     with pytest.raises(ValueError, match=r"vanilla reads exactly one image feature, not \[\]"):
         Vanilla(num_words=9, num_answers=3, feature_sizes={}, question_encoder=ENCODER)
+
+
+def test_pooling_keeps_the_largest_of_square_tiles() -> None:
+    grid = torch.arange(16.0).view(1, 4, 4).repeat(2, 1, 1)  # rows of 0..3, 4..7, ...
+    grid[1] = -grid[1]
+    batch = ImageBatch(torch.arange(2), torch.arange(2), grid=grid.flatten(1)[:, :, None])
+    pooled = checked_grid(batch, "grid", 1, pool=2)[:, :, 0]
+    assert pooled.tolist() == [[5, 7, 13, 15], [0, -2, -8, -10]]
+    assert checked_grid(batch, "grid", 1) is batch.grid
+    with pytest.raises(ValueError, match=r"'grid' has 16 places, which are not .* 3 x 3 tiles"):
+        checked_grid(batch, "grid", 1, pool=3)
+
+
+@pytest.mark.parametrize("kind", [MCB, HieCoAtt])
+def test_a_network_that_pools_sees_the_largest_alone(kind: Any) -> None:
+    torch.manual_seed(0)
+    network = kind(num_words=NUM_WORDS, num_answers=3, feature_sizes={"grid": 4}, pool=2).eval()
+    grid = torch.rand(5, 16, 4)
+    tiles = grid.view(5, 2, 2, 2, 2, 4).transpose(2, 3)
+    floor = tiles.amax(dim=(3, 4), keepdim=True) - 0.01
+    flat = torch.where(tiles < floor, tiles - 1, tiles)  # the largest of every tile stay
+    flat = flat.transpose(2, 3).reshape(5, 16, 4)
+    logits = [
+        network(ImageBatch(torch.arange(5), torch.arange(5), grid=g), _questions())
+        for g in (grid, flat, grid - 1)
+    ]
+    torch.testing.assert_close(logits[0], logits[1])
+    assert not torch.allclose(logits[0], logits[2], atol=1e-3)
+
+
+def test_what_all_places_share_changes_nothing_once_standardised() -> None:
+    def network(standardise: bool) -> MCB:
+        torch.manual_seed(0)
+        return MCB(
+            num_words=NUM_WORDS,
+            num_answers=3,
+            feature_sizes={"grid": 4},
+            question_encoder=ENCODER,
+            size=40,
+            dropout=0.0,
+            standardise=standardise,
+        ).train()
+
+    grid = torch.randn(5, 6, 4)
+    raised = grid * torch.tensor([1.0, 2, 3, 4]) + 10
+    question = _questions()
+    for standardise, alike in ((True, True), (False, False)):
+        model = network(standardise)
+        model.question_encoder.eval()
+        logits = [
+            model(ImageBatch(torch.arange(5), torch.arange(5), grid=g), question)
+            for g in (grid, raised)
+        ]
+        assert torch.allclose(*logits, atol=1e-3) == alike
 
 
 @pytest.mark.parametrize("kind", ["mlb", "mutan", "mcb"])

@@ -84,8 +84,9 @@ class MCB(VQANetwork):
     size: d of the sketches (16,000); attention_size: another d for the attention's, which every
     place has one of. hidden_size: between the attention's two 1x1 convolutions. pool: of the grid's
     places, pool x pool become one. standardise: the grid's channels first get mean 0 and variance 1,
-    as what all places of rectified features share would fill the sketch. The published network
-    does neither.
+    as what all places of rectified features share would fill the sketch. attention_root: the attention's
+    pooled vectors get a signed root before their unit norm. The published network does not pool
+    places or standardise, and takes the root.
     The published code normalises the pooled vectors of one place; whether its attention branch
     normalised over all places at once is not known. question_encoder: called with num_words (the
     paper's is a two-layer LSTM of 1024 cells).
@@ -105,10 +106,12 @@ class MCB(VQANetwork):
         dropout: float = 0.1,
         pool: int = 1,
         standardise: bool = False,
+        attention_root: bool = True,
     ) -> None:
         super().__init__()
         self.feature, self.feature_size = single_feature(feature_sizes, "mcb")
         self.pool = pool
+        self.attention_root = attention_root
         self.standard = nn.BatchNorm1d(self.feature_size, affine=False) if standardise else None
         self.question_encoder = question_encoder(num_words=num_words)
         asked, seen = self.question_encoder.size, self.feature_size
@@ -131,7 +134,8 @@ class MCB(VQANetwork):
         asked = self.attention_pooling.spectrum_first(encoded)  # the same at every place
         places = self.attention_pooling.spectrum_second(grid)[index]  # once an image; no gradient
         pooled = self.attention_pooling.combine(asked[:, None], places)  # (B, L, d)
-        hidden = self.hidden(self.dropout_places(signed_root(pooled))).relu()
+        pooled = signed_root(pooled) if self.attention_root else F.normalize(pooled, dim=-1)
+        hidden = self.hidden(self.dropout_places(pooled)).relu()
         return self.glimpses(hidden).float().softmax(dim=1)
 
     def forward(self, images: ImageBatch, question: Tokens) -> Tensor:
