@@ -82,11 +82,11 @@ class MCB(VQANetwork):
     """Two poolings: one scores the places, one answers. The grid has unit norm as a whole.
 
     size: d of the sketches (16,000); attention_size: another d for the attention's, which every
-    place has one of. hidden_size: between the attention's two 1x1 convolutions. pool: of the grid's
-    places, pool x pool become one. standardise: the grid's channels first get mean 0 and variance 1,
-    as what all places of rectified features share would fill the sketch. attention_root: the attention's
-    pooled vectors get a signed root before their unit norm. The published network does not pool
-    places or standardise, and takes the root.
+    place has one of. hidden_size: between the attention's two 1x1 convolutions.
+    pool: of the grid's places, pool x pool become one. standardise: its channels first get mean 0
+    and variance 1, as what all places of rectified features share would fill the sketch.
+    attention_root: the attention's pooled vectors get a signed root before their unit norm. The
+    published network takes that root, and neither pools places nor standardises.
     The published code normalises the pooled vectors of one place; whether its attention branch
     normalised over all places at once is not known. question_encoder: called with num_words (the
     paper's is a two-layer LSTM of 1024 cells).
