@@ -95,10 +95,9 @@ def test_pooling_keeps_the_largest_of_square_tiles() -> None:
         checked_grid(batch, "grid", 1, pool=3)
 
 
-@pytest.mark.parametrize("kind", [MCB, HieCoAtt])
-def test_a_network_that_pools_sees_the_largest_alone(kind: Any) -> None:
+def test_mcb_that_pools_sees_the_largest_alone() -> None:
     torch.manual_seed(0)
-    network = kind(num_words=NUM_WORDS, num_answers=3, feature_sizes={"grid": 4}, pool=2).eval()
+    network = MCB(num_words=NUM_WORDS, num_answers=3, feature_sizes={"grid": 4}, pool=2).eval()
     grid = torch.rand(5, 16, 4)
     tiles = grid.view(5, 2, 2, 2, 2, 4).transpose(2, 3)
     floor = tiles.amax(dim=(3, 4), keepdim=True) - 0.01
@@ -110,6 +109,27 @@ def test_a_network_that_pools_sees_the_largest_alone(kind: Any) -> None:
     ]
     torch.testing.assert_close(logits[0], logits[1])
     assert not torch.allclose(logits[0], logits[2], atol=1e-3)
+
+
+@pytest.mark.parametrize("root", [True, False])
+def test_attention_of_mcb_is_scored_with_or_without_the_root(root: bool) -> None:
+    torch.manual_seed(0)
+    network = MCB(
+        num_words=NUM_WORDS,
+        num_answers=3,
+        feature_sizes={"grid": 4},
+        question_encoder=ENCODER,
+        size=40,
+        attention_root=root,
+    ).eval()
+    grid, encoded = torch.rand(2, 6, 4), torch.randn(3, 8)
+    index = torch.tensor([0, 1, 0])
+    pooled = network.attention_pooling(encoded[:, None].expand(-1, 6, -1), grid[index])
+    found = network.attention(grid, index, encoded)
+    for rooted, values in ((False, pooled), (True, pooled.sign() * pooled.abs().sqrt())):
+        hidden = network.hidden(F.normalize(values, dim=-1)).relu()
+        expected = network.glimpses(hidden).softmax(dim=1)
+        assert torch.allclose(found, expected, atol=2e-2) == (rooted == root)
 
 
 def test_what_all_places_share_changes_nothing_once_standardised() -> None:

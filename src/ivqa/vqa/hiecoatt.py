@@ -68,8 +68,7 @@ class HieCoAtt(VQANetwork):
     """Alternating co-attention at three levels; sizes of the released code.
 
     size: of words, phrases, states and attention (512). sentence_size: of the last hidden layer
-    (1024). num_layers: of the LSTM over phrases. pool: of the grid's places, pool x pool become one
-    (1: the published network).
+    (1024). num_layers: of the LSTM over phrases.
     """
 
     def __init__(
@@ -82,11 +81,9 @@ class HieCoAtt(VQANetwork):
         sentence_size: int = 1024,
         num_layers: int = 2,
         dropout: float = 0.5,
-        pool: int = 1,
     ) -> None:
         super().__init__()
         self.feature, self.feature_size = single_feature(feature_sizes, "hiecoatt")
-        self.pool = pool
         self.image = nn.Linear(self.feature_size, size)
         self.embedding = nn.Embedding(num_words, size, padding_idx=PAD)
         self.n_grams = nn.ModuleList(nn.Conv1d(size, size, width) for width in (1, 2, 3))
@@ -124,7 +121,7 @@ class HieCoAtt(VQANetwork):
 
     def forward(self, images: ImageBatch, question: Tokens) -> Tensor:
         """Answer logits (B, K)."""
-        grid = checked_grid(images, self.feature, self.feature_size, self.pool)
+        grid = checked_grid(images, self.feature, self.feature_size)
         image = self.dropout_image(self.image(grid).tanh())
         image = image.index_select(0, images.index)  # (B, L, d)
         word, phrase, sentence = (

@@ -138,5 +138,5 @@ def checked_grid(images: ImageBatch, name: str, size: int, pool: int = 1) -> Ten
             f"image feature '{name}' has {grid.shape[1]} places, which are not a square of "
             f"{pool} x {pool} tiles; set model.module.network.pool=1"
         )
-    tiles = grid.view(len(grid), side // pool, pool, side // pool, pool, size)
+    tiles = grid.reshape(len(grid), side // pool, pool, side // pool, pool, size)
     return tiles.amax(dim=(2, 4)).flatten(1, 2)
