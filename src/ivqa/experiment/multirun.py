@@ -19,8 +19,9 @@ class MultirunTable(Callback):
     """Gathers metrics.json of every job into table.md and results.json of the sweep's directory.
 
     columns: the metrics to show and their order, by heading, as the table of a paper has them;
-    None shows all. shared_rows: {name: {prefix: other prefix}}, a row each of what all jobs of a
-    seed measured alike: the first job's columns, with the metrics of the other prefix.
+    None shows all but what breaks another down (vqa/kind/count); results.json has everything.
+    shared_rows: {name: {prefix: other prefix}}, a row each of what all jobs of a seed measured
+    alike: the first job's columns, with the metrics of the other prefix.
     """
 
     def __init__(
@@ -84,13 +85,17 @@ def distinguishing(overrides: Sequence[Sequence[str]]) -> list[str]:
 
 
 def arranged(row: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, Any]:
-    """The row with the metrics that `columns` names, under its headings; without any, as it is.
+    """The row with the metrics that `columns` names, under its headings.
+
+    Without any: those whose names have no third part, which is one of many of a kind.
 
     >>> arranged({"setting": "model=mlb", "robustness/r_score": 0.4}, {"R": "robustness/r_score"})
     {'setting': 'model=mlb', 'R': 0.4}
+    >>> arranged({"setting": "model=mlb", "vqa/accuracy": 0.8, "vqa/kind/count": 0.5}, {})
+    {'setting': 'model=mlb', 'vqa/accuracy': 0.8}
     """
     if not columns:
-        return dict(row)
+        return {key: value for key, value in row.items() if key.count("/") < 2}
     shown = {heading: row.get(metric, "") for heading, metric in columns.items()}
     return {key: row[key] for key in ("setting", "seeds") if key in row} | shown
 
