@@ -22,7 +22,7 @@ from ivqa.vqa import (
 from ivqa.vqa.hiecoatt import Attention
 from ivqa.vqa.mcb import CompactBilinear, signed_root
 from ivqa.vqa.mutan import RankSumFusion
-from ivqa.vqa.network import SharedDropout, checked_grid, products_by_image
+from ivqa.vqa.network import SharedDropout, checked_grid, products_by_image, tanh
 
 NUM_WORDS, NUM_ANSWERS = 12, 4
 
@@ -277,6 +277,19 @@ def test_shared_dropout_drops_a_channel_in_all_places() -> None:
     dropped = SharedDropout(0.5)(torch.ones(4, 6, 20))
     assert torch.equal(dropped, dropped[:, :1].expand_as(dropped))
     assert set(dropped.unique().tolist()) == {0.0, 2.0}
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_tanh_is_that_of_torch_with_its_gradient(dtype: torch.dtype) -> None:
+    values = torch.linspace(-6, 6, 241).to(dtype).requires_grad_()
+    ours, theirs = tanh(values), values.tanh()
+    assert ours.dtype is dtype
+    torch.testing.assert_close(ours, theirs, rtol=2**-8, atol=0)
+    weights = torch.randn_like(ours)
+    gradients = [
+        torch.autograd.grad((found * weights).sum(), values)[0] for found in (ours, theirs)
+    ]
+    torch.testing.assert_close(*gradients)
 
 
 def test_attention_of_hiecoatt_drops_the_same_of_every_place() -> None:

@@ -13,7 +13,13 @@ from torch.nn import functional as F
 
 from ivqa.data.batch import ImageBatch
 from ivqa.text.vocabulary import PAD, Tokens
-from ivqa.vqa.network import SharedDropout, VQANetwork, checked_grid, single_feature
+from ivqa.vqa.network import (
+    SharedDropout,
+    VQANetwork,
+    checked_grid,
+    single_feature,
+    tanh,
+)
 
 
 class Attention(nn.Module):
@@ -36,7 +42,7 @@ class Attention(nn.Module):
             hidden = hidden + self.guide(guide)[:, None]
         # One mask for all of X is a mask of w.
         score = self.dropout(self.score.weight.expand(len(values), -1))  # (B, d)
-        scores = torch.bmm(hidden.tanh(), score[:, :, None]).squeeze(-1).float()
+        scores = torch.bmm(tanh(hidden), score[:, :, None]).squeeze(-1).float()
         if mask is not None:
             scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
         return scores.softmax(dim=1)
@@ -122,7 +128,7 @@ class HieCoAtt(VQANetwork):
     def forward(self, images: ImageBatch, question: Tokens) -> Tensor:
         """Answer logits (B, K)."""
         grid = checked_grid(images, self.feature, self.feature_size)
-        image = self.dropout_image(self.image(grid).tanh())
+        image = self.dropout_image(tanh(self.image(grid)))
         image = image.index_select(0, images.index)  # (B, L, d)
         word, phrase, sentence = (
             self.dropout(level(states, question.mask, image))

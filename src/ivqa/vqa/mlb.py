@@ -19,6 +19,7 @@ from ivqa.vqa.network import (
     checked_grid,
     products_by_image,
     single_feature,
+    tanh,
 )
 from ivqa.vqa.question_encoder import QuestionEncoder, RecurrentEncoder
 
@@ -63,7 +64,7 @@ class MLB(VQANetwork):
             # Images hardly repeat: repeating features is cheaper than their projections, and
             # needs no backward pass.
             grid, own = grid.index_select(0, index), None
-        places = self.attention_image(self.dropout_grid(grid)).tanh()
+        places = tanh(self.attention_image(self.dropout_grid(grid)))
         asked = self.attention_question(self.dropout(encoded)).tanh()  # (B, d)
         # The glimpses' weights join the question first: the product (B, L, d) is never made.
         guided = asked[:, :, None] * self.glimpses.weight.t()  # (B, d, G)

@@ -18,6 +18,7 @@ from ivqa.vqa.network import (
     checked_grid,
     products_by_image,
     single_feature,
+    tanh,
 )
 from ivqa.vqa.question_encoder import QuestionEncoder, RecurrentEncoder
 
@@ -131,7 +132,7 @@ class Mutan(VQANetwork):
     def attention(self, grid: Tensor, index: Tensor, encoded: Tensor) -> Tensor:
         """Attention (B, L, G) of questions (B, d_q) over the grids (M, L, d_v) they ask about."""
         asked = self.attention_question(self.dropout(encoded)).tanh()
-        places = self.attention_image(self.dropout_grid(grid)).tanh()
+        places = tanh(self.attention_image(self.dropout_grid(grid)))
         # An image's factors are computed once, whatever is asked about it.
         places = self.attention_fusion.factor_second(places).flatten(2).index_select(0, index)
         asked = self.attention_fusion.factor_first(asked).flatten(1)  # (B, R t)
