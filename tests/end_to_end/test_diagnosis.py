@@ -1,9 +1,11 @@
 """diagnose.py from the command line to the files it promises."""
 
 import json
+import pickle
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from ivqa.data import VQADataset
 from ivqa.data.results import results_text
 from ivqa.diagnosis import Belief, read_beliefs
 from ivqa.diagnosis.challenge import write_challenge
+from ivqa.experiment import training
 from tiny_transformers import tiny_blip, tiny_llava
 
 from .conftest import TINY_DIAGNOSIS, TINY_FEATURES, Run, metrics_of
@@ -172,6 +175,34 @@ def test_a_policy_trains_by_itself(run: Run, tiny_root: Path, tmp_path: Path) ->
     assert status == 0, printed
     assert "val/goal" in metrics_of(tmp_path / "run")
     assert "val/legality" not in metrics_of(tmp_path / "run")
+
+
+def test_the_last_part_trains_beside_the_others(
+    run: Run, tiny_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextmanager
+    def at_once(task: Callable[..., object], *arguments: object, log: Path) -> Iterator[None]:
+        task, arguments = pickle.loads(pickle.dumps((task, arguments)))
+        task(*arguments)
+        yield
+
+    monkeypatch.setattr(training, "beside", at_once)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    small = [item for item in TINY_DIAGNOSIS if item.split("=")[0] not in _OF_DIAGNOSE]
+    status, printed = run(
+        "train",
+        "model=ivqa_rl",
+        "vqa=vanilla",
+        "trainer.accelerator=cpu",
+        f"artifacts={tmp_path / 'artifacts'}",
+        "data=vqa_json",
+        f"data.root={tiny_root}",
+        *small,
+    )
+    assert status == 0, printed
+    assert "Training vanilla at the same time" in printed
+    assert printed.count("No trained vanilla") == 1  # the policy finds what was trained beside it
+    assert printed.index("No trained vanilla") < printed.index("No trained ivqa_vae")
 
 
 def test_a_resumed_policy_ends_with_the_same_weights(

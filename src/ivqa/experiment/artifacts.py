@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock
+from filelock import FileLock, Timeout
+from rich.console import Console
 
 
 class ArtifactStore:
@@ -29,7 +30,13 @@ class ArtifactStore:
     def building(self, folder: Path, identity: Mapping[str, Any]) -> Iterator[None]:
         """Holds the folder for one process (the others wait), and notes its identity in it."""
         folder.mkdir(parents=True, exist_ok=True)
-        with FileLock(folder / ".lock"):
+        lock = FileLock(folder / ".lock")
+        try:
+            lock.acquire(blocking=False)
+        except Timeout:
+            with Console().status(f"waiting for the process that makes {folder}"):
+                lock.acquire()
+        with lock:
             write_json(folder / "identity.json", identity)
             yield
 

@@ -1,9 +1,7 @@
 """The command line: Hydra's, with one-sentence errors, nearest valid names and `resume=DIR`."""
 
-import ctypes
 import difflib
 import os
-import platform
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -26,6 +24,7 @@ from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
 
 from ivqa.experiment.checks import leaf_keys, reference_config
+from ivqa.experiment.processes import keep_freed_memory
 
 Task = Callable[[DictConfig], float | None]
 
@@ -48,7 +47,7 @@ def entry_point(task: Task, *, conf_dir: Path, config_name: str) -> None:
     Exits with status 1 after one sentence on stderr where the user can mend the fault;
     IVQA_TRACEBACK=1 shows the whole traceback instead.
     """
-    _keep_freed_memory()
+    keep_freed_memory()
     # Hydra would print its own shortened traceback and exit; with this it raises.
     os.environ["HYDRA_FULL_ERROR"] = "1"
 
@@ -74,20 +73,6 @@ def entry_point(task: Task, *, conf_dir: Path, config_name: str) -> None:
         if _wants_traceback():
             raise
         _stop(describe(error, sys.argv[1:], conf_dir=conf_dir, config_name=config_name), 1)
-
-
-def _keep_freed_memory() -> None:
-    """Lets glibc keep what a training step frees for the next step.
-
-    Giving it back to the kernel and asking for it again page by page takes a fifth of a step on
-    a CPU. Other systems and allocators, and a choice of the user's, are left alone.
-    """
-    trim_threshold, mmap_threshold = -1, -3  # malloc.h
-    if platform.libc_ver()[0] != "glibc" or any(name.startswith("MALLOC_") for name in os.environ):
-        return
-    libc = ctypes.CDLL(None)
-    libc.mallopt(mmap_threshold, 32 << 20)  # the largest that it takes
-    libc.mallopt(trim_threshold, 2**31 - 1)
 
 
 def command_line(arguments: list[str]) -> list[str]:

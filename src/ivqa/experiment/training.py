@@ -2,13 +2,15 @@
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from inspect import signature
 from pathlib import Path
 from typing import Any
 
 import pytorch_lightning as pl
+import torch
 import wandb
 from hydra.core.hydra_config import HydraConfig
 from hydra.utils import get_object, instantiate
@@ -19,7 +21,14 @@ from ivqa.data import VQADataModule
 from ivqa.experiment.artifacts import copy_file, write_json, write_text
 from ivqa.experiment.checkpoints import AtomicCheckpointIO, load_checkpoint
 from ivqa.experiment.checks import plain
-from ivqa.experiment.workbench import Vocabularies, Workbench, open_workbench
+from ivqa.experiment.processes import beside
+from ivqa.experiment.workbench import (
+    Vocabularies,
+    Workbench,
+    on_cpu,
+    open_workbench,
+    prepare_workbench,
+)
 from ivqa.report.tables import print_metrics
 from ivqa.robustness import RobustnessCallback
 from ivqa.text.vocabulary import Vocabulary
@@ -97,11 +106,44 @@ def build_module(bench: Workbench, vocabularies: Vocabularies) -> Any:
     """
     cfg = bench.cfg.model
     given = {**vars(vocabularies), "feature_sizes": bench.feature_sizes}
-    for name, part in (cfg.get("parts") or {}).items():
-        given[name] = obtain_module(bench.for_model(part, cfg.part_ckpt[name]))[0]
+    parts = {
+        name: bench.for_model(part, cfg.part_ckpt[name])
+        for name, part in (cfg.get("parts") or {}).items()
+    }
+    with _last_beside(list(parts.values())):
+        for name, part in parts.items():
+            given[name] = obtain_module(part)[0]
     taken = signature(get_object(cfg.module._target_)).parameters
     build = instantiate(cfg.module, _partial_=True)
     return build(**{name: value for name, value in given.items() if name in taken})
+
+
+def _last_beside(parts: Sequence[Workbench]) -> AbstractContextManager[None]:
+    """Where several parts are untrained, trains the last of them while the block does the others.
+
+    Only on a CPU: small models train hardly faster with twice the threads. The lock of the artifact
+    store lets the block wait for it.
+    """
+    untrained = [part for part in parts if not _is_trained(part)]
+    if len(untrained) < 2 or torch.get_num_threads() < 2:
+        return nullcontext()
+    last = untrained[-1]
+    if not on_cpu(last.cfg.trainer.accelerator) or last.cfg.trainer.devices != 1:
+        return nullcontext()
+    folder = _store_folder(last)
+    folder.mkdir(parents=True, exist_ok=True)
+    log = folder / "beside.log"
+    last.console.print(
+        f"Training {last.cfg.model.name} at the same time, in a process of its own: {log}",
+        soft_wrap=True,
+    )
+    return beside(_train_part, last.cfg, HydraConfig.instance().cfg, log=log)
+
+
+def _train_part(cfg: DictConfig, run: DictConfig) -> None:
+    """Trains what `cfg` says, in a new process; `run` is the configuration of the run."""
+    HydraConfig.instance().set_config(run)
+    _trained(prepare_workbench(cfg, ["train", "val"]))
 
 
 def build_trainer(cfg: DictConfig, run_dir: Path, first_step: int = 0) -> pl.Trainer:
@@ -160,9 +202,8 @@ def validate(
 
 def publish(bench: Workbench, run_dir: Path, metrics: Mapping[str, float]) -> Path:
     """Copies the best checkpoint of a run into the artifact store; returns its path there."""
-    identity = bench.model_identity()
-    folder = bench.store.folder("models", bench.cfg.model.name, identity)
-    with bench.store.building(folder, identity):
+    folder = _store_folder(bench)
+    with bench.store.building(folder, bench.model_identity()):
         _keep(run_dir, folder, metrics)
     return folder / "model.ckpt"
 
@@ -216,12 +257,21 @@ def obtain_module(bench: Workbench) -> tuple[Any, Vocabularies, Path]:
     return module.eval(), vocabularies, path
 
 
+def _store_folder(bench: Workbench) -> Path:
+    return bench.store.folder("models", bench.cfg.model.name, bench.model_identity())
+
+
+def _is_trained(bench: Workbench) -> bool:
+    cfg = bench.cfg
+    asked = cfg.ckpt == "auto" and not cfg.model.get("pretrained")
+    return not asked or (_store_folder(bench) / "model.ckpt").is_file()
+
+
 def _trained(bench: Workbench) -> Path:
     cfg = bench.cfg
-    identity = bench.model_identity()
-    folder = bench.store.folder("models", cfg.model.name, identity)
+    folder = _store_folder(bench)
     file = folder / "model.ckpt"
-    with bench.store.building(folder, identity):
+    with bench.store.building(folder, bench.model_identity()):
         if not file.is_file():
             bench.console.print(
                 f"No trained {cfg.model.name} for this data and configuration in "

@@ -157,12 +157,17 @@ def open_workbench(cfg: DictConfig, splits: list[str]) -> Workbench:
     """
     check_config(cfg)
     _check_augmentation(cfg)
-    _quieten()
     with open_dict(cfg):
         # In a multirun Hydra numbers the directories itself.
         cfg.output_dir = HydraConfig.get().runtime.output_dir
         if cfg.trainer.precision == "auto":
             cfg.trainer.precision = _precision(cfg.trainer.accelerator)
+    return prepare_workbench(cfg, splits)
+
+
+def prepare_workbench(cfg: DictConfig, splits: list[str]) -> Workbench:
+    """The same of a configuration that was checked, such as that of a workbench or of a part."""
+    _quieten()
     pl.seed_everything(cfg.seed, workers=True, verbose=False)
     console = Console()
     store = ArtifactStore(cfg.artifacts)
@@ -173,12 +178,15 @@ def open_workbench(cfg: DictConfig, splits: list[str]) -> Workbench:
     return Workbench(cfg, store, dataset, features, console)
 
 
+def on_cpu(accelerator: str) -> bool:
+    """Whether a trainer with this `accelerator` computes on the CPU."""
+    return accelerator == "cpu" or (accelerator == "auto" and not torch.accelerator.is_available())
+
+
 def _precision(accelerator: str) -> str:
     """Mixed where it is faster whatever the size of the model, as it is on new processors."""
-    on_cpu = accelerator == "cpu" or (
-        accelerator == "auto" and not torch.accelerator.is_available()
-    )
-    return "bf16-mixed" if on_cpu and fastest_dtype() is torch.bfloat16 else "32-true"
+    mixed = on_cpu(accelerator) and fastest_dtype() is torch.bfloat16
+    return "bf16-mixed" if mixed else "32-true"
 
 
 def _build_features(
