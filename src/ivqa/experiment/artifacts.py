@@ -32,11 +32,11 @@ class ArtifactStore:
         folder.mkdir(parents=True, exist_ok=True)
         lock = FileLock(folder / ".lock")
         try:
-            lock.acquire(blocking=False)
+            held = lock.acquire(blocking=False)
         except Timeout:
-            with Console().status(f"waiting for the process that makes {folder}"):
-                lock.acquire()
-        with lock:
+            Console().print(f"Waiting for the process that makes {folder}", soft_wrap=True)
+            held = lock.acquire()
+        with held:
             write_json(folder / "identity.json", identity)
             yield
 
