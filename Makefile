@@ -9,8 +9,9 @@ RUN    := $(VENV)/bin/python
 demo: $(READY)
 	$(RUN) diagnose.py vqa=mlb
 
+# A process a core: small models train hardly faster with more threads.
 test: lint
-	$(RUN) -m pytest -m "not slow"
+	OMP_NUM_THREADS=1 $(RUN) -m pytest -m "not slow" -n logical --maxprocesses 4 --dist worksteal
 
 slow: $(READY)
 	$(RUN) -m pytest -m slow

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from ivqa.report.tables import markdown_table, print_table
 
-NAMES = ("input_pipeline", "decoding", "belief_search", "text_metrics", "lasso")
+NAMES = ("input_pipeline", "decoding", "belief_search", "caption_metrics", "text_metrics", "lasso")
 LONG = ("lasso_large",)  # half an hour and 8 GB, when asked for
 RESULTS = Path(__file__).with_name("RESULTS.md")
 

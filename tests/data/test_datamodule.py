@@ -1,6 +1,5 @@
 """Batches hold what the split holds, row by row."""
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -172,17 +171,3 @@ def test_answer_vocabulary_is_asked_for_where_needed(roots: Any):
     for name in ("soft_targets", "drop_unknown_answers"):
         with pytest.raises(ValueError, match=f"{name}=true needs an answer vocabulary"):
             VQADataModule(dataset, None, *words, **{name: True})
-
-
-def test_assembly_time_hardly_grows_with_the_split(roots: Any):
-    """A batch costs array indexing, not a pass over the split: 512 rows in well under 20 ms."""
-    data = module(roots.example(3000, ("train",), images=False), soft_targets=True)
-    encoded = data.encoded("train")
-    rows = np.random.default_rng(0).permutation(3000)[:512]
-    encoded[rows]
-    times = []
-    for _ in range(10):
-        start = time.perf_counter()
-        encoded[rows]
-        times.append(time.perf_counter() - start)
-    assert min(times) < 0.02

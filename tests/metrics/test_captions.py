@@ -5,7 +5,6 @@
 
 import json
 import random
-import time
 import warnings
 from pathlib import Path
 from types import SimpleNamespace
@@ -126,18 +125,6 @@ def test_few_pairs_warn_once_a_metric() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         metric.compute()
-
-
-def test_5000_pairs_take_less_than_three_seconds() -> None:
-    rng = random.Random(3)
-    hypotheses, references = made_up_pairs()
-    rows = [rng.randrange(len(hypotheses)) for _ in range(5000)]
-    # Numbers make most n-grams rare, which is the costly case.
-    guessed = [f"{hypotheses[row]} {rng.randrange(999)}" for row in rows]
-    wanted = [[f"{text} {rng.randrange(999)}" for text in references[row]] for row in rows]
-    start = time.process_time()
-    ours(guessed, wanted)
-    assert time.process_time() - start < 3  # measured: 0.8 s
 
 
 def test_texts_survive_the_metric_as_they_are() -> None:

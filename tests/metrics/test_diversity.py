@@ -1,7 +1,6 @@
 """Diversity counts what differs between the questions of a pair."""
 
 import math
-import time
 
 import pytest
 
@@ -80,13 +79,6 @@ def test_100_pairs_spread_over_all_are_compared() -> None:
     assert question_diversity([varied, copies] * 50)["self_bleu4"] == pytest.approx(0.5, abs=1e-6)
     many = question_diversity([varied] * 1000 + [copies] * 1000)["self_bleu4"]
     assert many == pytest.approx(0.5, abs=1e-6)
-
-
-def test_100_pairs_of_20_questions_take_no_time() -> None:
-    pairs = [[f"{QUESTIONS[i % 5]} {i * k % 7} and {i}" for i in range(20)] for k in range(100)]
-    start = time.process_time()
-    question_diversity(pairs)
-    assert time.process_time() - start < 2  # measured: 0.1 s
 
 
 def test_batches_add_up() -> None:
