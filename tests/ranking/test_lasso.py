@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from scipy.optimize import lsq_linear
 
 from ivqa.ranking import LassoRanker, pool_products
+from ivqa.ranking.pool_products import PoolProducts
 
 
 def _unit(rows: int, size: int, seed: int) -> NDArray[np.float32]:
@@ -93,20 +94,45 @@ def test_batches_chunks_and_memory_maps_change_nothing(
     np.save(tmp_path / "pool.npy", pool)
     mapped = np.load(tmp_path / "pool.npy", mmap_mode="r")
     whole = LassoRanker(pool, screening=torch.float32).rank(vectors)
-    monkeypatch.setattr(pool_products, "_CHUNK_BYTES", 37 * 2 * 20)
-    monkeypatch.setattr(pool_products, "_PRODUCT_BYTES", 7 * 4 * 90)
+    monkeypatch.setattr(pool_products, "_CACHED", (37 * 2 * 20, 30 * 4 * 7))
     parts = LassoRanker(mapped, batch_size=7, screening=screening, progress=True).rank(vectors)
     np.testing.assert_array_equal(whole.indices, parts.indices)
     np.testing.assert_allclose(whole.scores, parts.scores, atol=1e-6)
     assert (parts.gap <= 1e-6).all()
 
 
-@pytest.mark.parametrize("copies", [2, 40])
-def test_equal_columns_are_no_trouble(copies: int) -> None:
+@pytest.mark.parametrize("screening", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("copies", [2, 80])
+def test_equal_columns_are_no_trouble(copies: int, screening: torch.dtype) -> None:
     pool = _unit(100, 16, 9)
-    # With 40 copies of each, more columns are as good as those chosen than a pass lists.
-    found = LassoRanker(np.tile(pool, (copies, 1))).rank(_unit(8, 16, 10))
-    assert (found.gap <= 1e-6).all()
+    # With 80 copies of each, more columns are as good as those chosen than a pass lists.
+    ranker = LassoRanker(np.tile(pool, (copies, 1)), screening=screening)
+    first, again = (ranker.rank(_unit(8, 16, 10), k=5) for _ in range(2))
+    assert (first.gap <= 1e-6).all()
+    # Which of the copies is chosen does not depend on which thread came to it.
+    np.testing.assert_array_equal(first.indices, again.indices)
+
+
+@pytest.mark.parametrize("copies", [1, 600])
+def test_certificates_of_rough_products_are_certificates(
+    copies: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noise = 1e-4 * np.random.default_rng(24).normal(size=(3000, 64))
+    pool = (np.tile(_unit(3000 // copies, 64, 22), (copies, 1)) + noise).astype(np.float32)
+    vectors, formats = _unit(12, 64, 23), set[torch.dtype]()
+    multiply = PoolProducts.multiply
+
+    def watched(self: PoolProducts, vectors: torch.Tensor, *range_: int) -> torch.Tensor:
+        formats.add(vectors.dtype)
+        return multiply(self, vectors, *range_)
+
+    monkeypatch.setattr(PoolProducts, "multiply", watched)
+    rough = LassoRanker(pool, screening=torch.bfloat16).rank(vectors, k=2)
+    # Near copies of columns in use are more than can be looked at one by one.
+    assert formats == {torch.bfloat16} | ({torch.float32} if copies > 1 else set())
+    everything = LassoRanker(pool, screening=torch.float32).rank(vectors, k=3000)
+    np.testing.assert_allclose(rough.scores, everything.scores[:, :2], atol=1e-6)
+    assert (rough.gap <= 1e-6).all()
 
 
 @pytest.mark.parametrize(

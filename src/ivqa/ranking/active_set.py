@@ -8,14 +8,10 @@ variables inside follows by updates of rank one.
 Threads that call these functions run side by side.
 """
 
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
-
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+from ivqa.ranking.compiling import compiled
 
 # Relative to lam: how far a gradient may be over it. At lam = 1e-6 this is all that float64 has.
 SLACK = 1e-7
@@ -27,18 +23,7 @@ _ROUNDS = 60
 _FLAT = 1e-14
 
 
-def _compiled(function: Function) -> Function:
-    """Sums may be reordered, which lets the processor add many numbers at once."""
-    compiled: Any = numba.njit(
-        nogil=True,
-        cache=True,
-        fastmath={"reassoc", "contract", "nsz", "arcp"},
-        error_model="numpy",
-    )(function)
-    return cast(Function, compiled)
-
-
-@_compiled
+@compiled
 def choose(
     columns: NDArray[np.float32],
     rows: NDArray[np.int64],
@@ -89,7 +74,7 @@ def choose(
     return count, largest, fault / lam
 
 
-@_compiled
+@compiled
 def rest(
     target: NDArray[np.float64],
     columns: NDArray[np.float32],
@@ -105,7 +90,7 @@ def rest(
     return residual
 
 
-@_compiled
+@compiled
 def pick(matrix: NDArray[np.float64], inside: NDArray[np.int64]) -> NDArray[np.float64]:
     """The rows and columns inside, (s, s)."""
     picked = np.empty((len(inside), len(inside)))
@@ -115,7 +100,7 @@ def pick(matrix: NDArray[np.float64], inside: NDArray[np.int64]) -> NDArray[np.f
     return picked
 
 
-@_compiled
+@compiled
 def solve(
     gram: NDArray[np.float64],
     gradient: NDArray[np.float64],
@@ -168,7 +153,7 @@ def solve(
     return size
 
 
-@_compiled
+@compiled
 def invert(
     gram: NDArray[np.float64], inside: NDArray[np.int64], inverse: NDArray[np.float64]
 ) -> None:
@@ -183,7 +168,7 @@ def invert(
         _append(inverse, size, change, 1.0, 1 / curvature if curvature > flat else 0.0)
 
 
-@_compiled
+@compiled
 def _newcomer(
     gram: NDArray[np.float64],
     inside: NDArray[np.int64],
@@ -205,7 +190,7 @@ def _newcomer(
     return curvature
 
 
-@_compiled
+@compiled
 def _times(
     matrix: NDArray[np.float64], size: int, vector: NDArray[np.float64], out: NDArray[np.float64]
 ) -> None:
@@ -216,7 +201,7 @@ def _times(
         out[row] = total
 
 
-@_compiled
+@compiled
 def _append(
     inverse: NDArray[np.float64],
     size: int,
@@ -232,7 +217,7 @@ def _append(
     _add_square(inverse, size + 1, change, weight)
 
 
-@_compiled
+@compiled
 def _add_square(
     inverse: NDArray[np.float64], size: int, vector: NDArray[np.float64], weight: float
 ) -> None:
@@ -242,7 +227,7 @@ def _add_square(
             inverse[row, at] += factor * vector[at]
 
 
-@_compiled
+@compiled
 def _enter(
     gram: NDArray[np.float64],
     lam: float,
@@ -279,7 +264,7 @@ def _enter(
     return size + 1
 
 
-@_compiled
+@compiled
 def _first_to_zero(
     x: NDArray[np.float64],
     signs: NDArray[np.float64],
@@ -298,7 +283,7 @@ def _first_to_zero(
     return first, room
 
 
-@_compiled
+@compiled
 def _move(
     x: NDArray[np.float64],
     inside: NDArray[np.int64],
@@ -310,7 +295,7 @@ def _move(
         x[inside[slot]] += step * change[slot]
 
 
-@_compiled
+@compiled
 def _leave(
     x: NDArray[np.float64],
     signs: NDArray[np.float64],
@@ -342,7 +327,7 @@ def _leave(
     return share * share * pivot
 
 
-@_compiled
+@compiled
 def _settle(
     gram: NDArray[np.float64],
     target: NDArray[np.float64],
@@ -376,7 +361,7 @@ def _settle(
     return size
 
 
-@_compiled
+@compiled
 def _refine(
     gram: NDArray[np.float64],
     target: NDArray[np.float64],

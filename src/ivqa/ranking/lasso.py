@@ -9,11 +9,9 @@ there are none. Many questions are in flight at once, each at its own stage.
 """
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Self, TypeVar
 
 import numpy as np
 import torch
@@ -23,9 +21,8 @@ from torch import Tensor
 
 from ivqa.device import fastest_dtype
 from ivqa.ranking.pool_products import PoolProducts
+from ivqa.ranking.threads import SingleThreads
 from ivqa.ranking.working_set import Question, Rows, WorkingSet
-
-T = TypeVar("T")
 
 # Passes, and failures in the working set, after which a question ends with the gap that it has.
 _MOST_ROUNDS, _MOST_FAILURES = 100, 5
@@ -35,6 +32,8 @@ _FEW = 4
 _DECAY = 3.0
 # The longest ranking whose columns beyond the support come from the last pass.
 _LISTED = 64
+# Columns that a product cannot tell from missed ones and that are looked at one by one.
+_DOUBTFUL = 512
 
 
 @dataclass(frozen=True)
@@ -65,8 +64,9 @@ class LassoRanker:
     working_set: columns that a pass over the pool brings to a question, which takes those that it
     needs. batch_size: main questions in flight. device: of the products with the pool. screening:
     the number format of products that look for missed columns; bfloat16 is faster where the
-    processor multiplies it, and certificates come from float32 and float64 in any case; by default
-    the processor decides. progress: shows a bar.
+    processor multiplies it, and certificates hold in any case: what its rounding leaves open is
+    looked at in float64, or in float32 before that; by default the processor decides. progress:
+    shows a bar.
 
     Raises ValueError where the pool is no finite matrix or lam is not positive.
     """
@@ -122,7 +122,7 @@ class LassoRanker:
         rounds, flight, waiting = 0, list[Question](), iter(range(size))
         with (
             Progress(disable=not self.progress, transient=True) as bar,
-            _SingleThreads() as threads,
+            SingleThreads() as threads,
         ):
             task = bar.add_task("ranking questions", total=size)
             while True:
@@ -131,12 +131,13 @@ class LassoRanker:
                     flight.append(self._question(number, vectors[number], banned))
                 if not flight:
                     return replace(ranking, rounds=rounds)
-                values, rows = self._pass(flight, k)
-                gaps, going = self._gaps(flight, values, rows), []
+                residual = _residuals(flight)
+                values, rows, bounds = self._pass(flight, residual, k)
+                gaps, going = self._gaps(flight, residual, values, rows, bounds), []
                 for at, question in enumerate(flight):
                     rounds = max(rounds, question.rounds)
-                    hopeless = question.rounds == _MOST_ROUNDS or question.failed == _MOST_FAILURES
-                    if gaps[at] <= self.tolerance or hopeless:
+                    hopeless = question.rounds >= _MOST_ROUNDS or question.failed >= _MOST_FAILURES
+                    if gaps[at] <= self.tolerance or (hopeless and np.isfinite(gaps[at])):
                         ranking.gap[question.number] = gaps[at]
                         self._write(ranking, question, values[at], rows[at])
                     else:
@@ -153,72 +154,125 @@ class LassoRanker:
         if self.intercept:
             target -= target.mean()
         rows = np.array(list(banned), dtype=np.int64)
-        return Question(number, self.lam, target, rows, residual=target)
+        # Where signs are free, most columns are too near lam for a rough product.
+        return Question(number, self.lam, target, rows, residual=target, precise=not self.positive)
 
-    def _pass(self, flight: list[Question], k: int) -> tuple[Tensor, Tensor]:
-        """The largest correlations of columns outside with each residual, and their rows, (B, m).
+    def _format(self, question: Question) -> torch.dtype:
+        """The number format of a question's next products."""
+        return torch.float32 if question.certifying and question.precise else self.screening
 
-        In float32 where a question is to be certified, else in the format that screens.
+    def _pass(
+        self, flight: list[Question], residual: Tensor, k: int
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The largest correlations of columns outside with each residual, (B, m), and their rows.
+
+        Columns under lam for sure are left out, unless a ranking of k needs them. Also returns how
+        far correlations may be from the truth, (B,).
         """
-        listed = min(max(self.working_set, min(k, _LISTED)), len(self.pool))
+        doubtful = _DOUBTFUL if self.positive else 0
+        listed = min(max(self.working_set, min(k, _LISTED), doubtful), len(self.pool))
         values = torch.empty(len(flight), listed)
         rows = torch.empty(len(flight), listed, dtype=torch.int64)
-        for certifying in (False, True):
-            here = [at for at, question in enumerate(flight) if question.certifying == certifying]
-            if here:
-                dtype = torch.float32 if certifying else self.screening
-                questions = [flight[at] for at in here]
-                values[here], rows[here] = self._largest(questions, listed, dtype)
-        for question in flight:
+        bounds = torch.empty(len(flight))
+        least = torch.full((len(flight),), -torch.inf)
+        for at, question in enumerate(flight):
             question.rounds += 1
-        return values, rows
+            if question.certifying and len(question.columns) < k:
+                question.precise = True  # what comes behind is ranked by these products
+            elif self.positive:
+                least[at] = self.lam
+        formats = [self._format(question) for question in flight]
+        for dtype in set(formats):
+            here = [at for at, one in enumerate(formats) if one == dtype]
+            bounds[here] = self.pool.bound(residual[here], dtype, self.lam)
+            values[here], rows[here] = self._largest(
+                [flight[at] for at in here],
+                residual[here],
+                listed,
+                dtype,
+                least=least[here] - bounds[here],
+            )
+        return values, rows, bounds
 
     def _largest(
-        self, questions: list[Question], number: int, dtype: torch.dtype, *, signed: bool = False
+        self,
+        questions: list[Question],
+        residual: Tensor,
+        number: int,
+        dtype: torch.dtype,
+        *,
+        least: Tensor | None = None,
+        signed: bool = False,
     ) -> tuple[Tensor, Tensor]:
         masked = [np.concatenate([question.columns, question.banned]) for question in questions]
         which = np.repeat(np.arange(len(questions)), [len(rows) for rows in masked])
         return self.pool.largest(
-            _residuals(questions),
+            residual,
             number,
             (torch.from_numpy(which), torch.from_numpy(np.concatenate(masked))),
             magnitude=not (self.positive or signed),
             dtype=dtype,
+            least=least,
         )
 
-    def _gaps(self, flight: list[Question], values: Tensor, rows: Tensor) -> NDArray[np.float64]:
-        """Relative duality gaps over the whole pool, (B,); infinite where a pass cannot tell."""
+    def _gaps(
+        self,
+        flight: list[Question],
+        residual: Tensor,
+        values: Tensor,
+        rows: Tensor,
+        bounds: Tensor,
+    ) -> NDArray[np.float64]:
+        """Relative duality gaps over the whole pool, (B,); infinite where a pass cannot tell.
+
+        What had to be computed exactly replaces what the pass found.
+        """
         gaps = np.full(len(flight), np.inf)
         here = [at for at, question in enumerate(flight) if question.certifying]
         if here:
-            questions = [flight[at] for at in here]
-            residual = _residuals(questions)
-            outside = self._largest_exactly(questions, residual, values[here], rows[here])
-            gaps[here] = _relative_gaps(questions, residual, outside, self.lam).numpy()
+            questions, residual = [flight[at] for at in here], residual[here]
+            outside, values[here] = self._outside(
+                questions, residual, values[here], rows[here], bounds[here]
+            )
+            known = _relative_gaps(questions, residual, outside, self.lam)
+            gaps[here] = known.where(outside.isfinite(), torch.inf).numpy()
         return gaps
 
-    def _largest_exactly(
-        self, questions: list[Question], residual: Tensor, values: Tensor, rows: Tensor
-    ) -> Tensor:
+    def _outside(
+        self,
+        questions: list[Question],
+        residual: Tensor,
+        values: Tensor,
+        rows: Tensor,
+        bounds: Tensor,
+    ) -> tuple[Tensor, Tensor]:
         """The largest correlation of a column outside with the residual, (B,), never too small.
 
-        Those that may exceed lam are computed in float64, unless one does so for sure.
+        Those that may exceed lam are computed in float64, unless one does so for sure. Where
+        more may than are listed, it is infinite and the next products are in float32. Also
+        returns the values (B, m) with those that were computed.
         """
-        margin = self.pool.error(torch.float32) * residual.norm(dim=1)
-        top, listed = values.double(), values.shape[1]
-        near = top > (self.lam - margin)[:, None]
-        sure = top[:, 0] > self.lam + margin
-        largest = torch.where(sure, top[:, 0] + margin, 0.0)
+        upper = values + bounds[:, None]
+        near, sure = upper > self.lam, values[:, 0] - bounds > self.lam
+        largest = torch.where(sure, upper[:, 0], 0.0).double()
+        if values.shape[1] < len(self.pool):
+            # Such as copies of the columns in use.
+            for at in (near[:, -1] & ~sure).nonzero()[:, 0].tolist():
+                one = slice(at, at + 1)
+                if self._format(questions[at]) == torch.float32:
+                    more = min(16 * values.shape[1], len(self.pool))
+                    found = self._largest(questions[one], residual[one], more, torch.float32)
+                    largest[at] = self._outside(questions[one], residual[one], *found, bounds[one])[
+                        0
+                    ]
+                else:
+                    questions[at].precise, largest[at] = True, torch.inf
+                sure[at] = True
         which, place = (near & ~sure[:, None]).nonzero(as_tuple=True)
         exact = self.pool.products(rows[which, place], residual, which)
-        largest = largest.scatter_reduce(0, which, exact if self.positive else exact.abs(), "amax")
-        if listed < len(self.pool):
-            # More may exceed lam than are listed, such as copies of the columns in use.
-            for at in (near[:, -1] & ~sure).nonzero()[:, 0].tolist():
-                one, more = questions[at : at + 1], min(16 * listed, len(self.pool))
-                found = self._largest(one, more, torch.float32)
-                largest[at] = self._largest_exactly(one, residual[at : at + 1], *found)[0]
-        return largest
+        exact = exact if self.positive else exact.abs()
+        values[which, place] = exact.float()
+        return largest.scatter_reduce(0, which, exact, "amax"), values
 
     def _joining(self, question: Question, values: Tensor, rows: Tensor) -> Rows:
         """The columns that may join; decides how exact what follows is to be.
@@ -236,7 +290,7 @@ class LassoRanker:
             question.lam = max(self.lam, before / _DECAY)
         elif few or question.rounds >= _MOST_ROUNDS // 5:
             question.certifying = True
-        return listed[found > question.lam - error]
+        return listed[found > question.lam - error][: self.working_set]
 
     def _improve(self, job: tuple[Question, Rows]) -> None:
         if not hasattr(self._local, "work"):
@@ -252,7 +306,8 @@ class LassoRanker:
         # The last pass lists what comes behind, unless it looked at magnitudes or not as far.
         if support < k and not (self.positive and k - support <= len(rows)):
             number = min(k, len(self.pool))
-            found = self._largest([question], number, torch.float32, signed=True)
+            residual = _residuals([question])
+            found = self._largest([question], residual, number, torch.float32, signed=True)
             values, rows = found[0][0], found[1][0]
         rest = rows[values > -torch.inf].numpy()
         best = np.concatenate([columns[:support], rest, columns[support:]])[:k]
@@ -283,26 +338,6 @@ class LassoRanker:
                 f"k={k} of {len(self.pool)} basic questions, {most} of them excluded; choose "
                 "fewer or enlarge the pool"
             )
-
-
-class _SingleThreads:
-    """As many threads as torch has, each of which computes alone: for many small problems."""
-
-    def __enter__(self) -> Self:
-        self.number = torch.get_num_threads()
-        self.threads = ThreadPoolExecutor(self.number, "lasso", torch.set_num_threads, (1,))
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.threads.shutdown()
-
-    def map(self, call: Callable[[T], None], items: Iterable[T]) -> None:
-        """Calls with each item."""
-        try:
-            list(self.threads.map(call, items))
-        finally:
-            # What a thread sets for itself is the default of all that come later.
-            torch.set_num_threads(self.number)
 
 
 def _residuals(questions: Sequence[Question]) -> Tensor:

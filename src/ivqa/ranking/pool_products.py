@@ -1,23 +1,30 @@
 """Products of many vectors with a whole pool, of which only the largest are kept.
 
 A product with the pool costs more than everything else, so it is done in the number format that
-the question at hand needs, chunk by chunk, in buffers that are made once.
+the question at hand needs, chunk by chunk, in buffers that are made once; on a CPU each thread has
+chunks of its own, which stay in its cache until the largest products are picked.
 """
 
+import itertools
+import math
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-# Bytes of one buffer: a chunk of the pool in bfloat16, or products waiting for selection.
-_CHUNK_BYTES = 16 * 2**20
-_PRODUCT_BYTES = 32 * 2**20
-# Bounds of the error of a product, relative to the norms: of float32, ten times what occurs; of
-# bfloat16, four standard deviations at one dimension, which fall with the root of the dimensions.
+from ivqa.ranking.compiling import compiled
+from ivqa.ranking.selection import Largest, LargestOnDevice
+from ivqa.ranking.threads import SingleThreads
+
+# Bytes of a chunk of the pool in bfloat16, and of its products in float32.
+_CACHED, _ON_DEVICE = (8 * 2**20, 4 * 2**20), (64 * 2**20, 32 * 2**20)
+# Errors of a product, relative to the norms: of float32, ten times what occurs; of bfloat16, four
+# standard deviations at one dimension, which fall with the root of the dimensions.
 _FLOAT_ERROR = 5e-7
 _BFLOAT_ERROR = 6e-3
 
@@ -35,7 +42,7 @@ class PoolProducts:
             self.rows = torch.from_numpy(np.ascontiguousarray(pool))
         self.means, self.device = centred, device
         self._gathered = threading.local()
-        self._buffers: dict[torch.dtype, Tensor] = {}
+        self._buffers: dict[tuple[tuple[str, int], torch.dtype], Tensor] = {}
         self.longest = self._longest()
 
     def __len__(self) -> int:
@@ -49,8 +56,9 @@ class PoolProducts:
     def _longest(self) -> float:
         """The largest norm of a row. Raises ValueError where one is not finite."""
         longest = 0.0
-        for start, rows in self._chunks(_CHUNK_BYTES):
-            norms = rows.norm(dim=1)
+        step = self._width(1)
+        for start in range(0, len(self), step):
+            norms = self.rows[start : start + step].norm(dim=1)
             if not torch.isfinite(norms).all():
                 bad = start + int((~torch.isfinite(norms)).nonzero()[0])
                 raise ValueError(f"vector {bad} of the pool is not finite; encode it again")
@@ -58,19 +66,45 @@ class PoolProducts:
         return longest
 
     def error(self, dtype: torch.dtype) -> float:
-        """A bound of the error of a product with a vector of norm 1; statistical in bfloat16."""
+        """What the error of a product with a vector of norm 1 hardly ever exceeds."""
         if dtype == torch.float32:
             return _FLOAT_ERROR * self.longest
         return _BFLOAT_ERROR * self.longest / self.dimensions**0.5
 
+    def bound(self, vectors: Tensor, dtype: torch.dtype, size: float) -> Tensor:
+        """What the error of products of about that size never exceeds, (B,) for vectors (B, d).
+
+        In bfloat16: what rounding takes from columns and vectors, by Cauchy and Schwarz, and from
+        the product.
+        """
+        vectors = vectors.float()
+        bound = _FLOAT_ERROR * self.longest * vectors.norm(dim=1)
+        if dtype == torch.float32:
+            return bound
+        rounded = vectors.to(dtype).float()
+        lost = self._rounding * rounded.norm(dim=1) + self.longest * (vectors - rounded).norm(dim=1)
+        eps = torch.finfo(dtype).eps
+        return (bound + lost) * (1 + 2 * eps) + eps * size
+
+    @cached_property
+    def _rounding(self) -> float:
+        """The largest norm of what rounding to bfloat16 takes from a row."""
+        parts = self.rows.split(self._width(1))
+        with SingleThreads() as threads:
+            lost = threads.map(lambda rows: (rows - rows.bfloat16()).norm(dim=1).max(), parts)
+        return float(torch.stack(lost).max())
+
     def products(self, rows: Tensor, vectors: Tensor, which: Tensor) -> Tensor:
-        """The products of rows (n,) of the pool with vectors[which], (n,) float64."""
-        step = max(1, _CHUNK_BYTES // (8 * self.dimensions))
-        parts = [
-            (self.centred(self.columns(rows[part]).double()) * vectors[which[part]]).sum(dim=1)
-            for part in (slice(at, at + step) for at in range(0, len(rows), step))
-        ]
-        return torch.cat(parts) if parts else vectors.new_zeros(0)
+        """The products of rows (n,) of the pool with vectors[which], (n,) float64.
+
+        Where columns are meant to be centred, the vectors are.
+        """
+        result = np.empty(len(rows))
+        given = self.rows.numpy(), rows.numpy(), vectors.numpy(), which.numpy()
+        with SingleThreads() as threads:
+            edges = np.linspace(0, len(rows), threads.number + 1).astype(int).tolist()
+            threads.map(lambda part: _dot(*given, result, *part), itertools.pairwise(edges))
+        return torch.from_numpy(result)
 
     def columns(self, rows: Tensor) -> Tensor:
         """Rows (n,) of the pool, (n, d) float32, until this thread calls again."""
@@ -93,53 +127,77 @@ class PoolProducts:
         *,
         magnitude: bool,
         dtype: torch.dtype,
+        least: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         """The `number` largest products of each vector (B, d): values (B, m) float32, rows (B, m).
 
         masked: (vector, row) pairs that do not count; where there are too few others, values are
-        -inf. magnitude: the size of a product counts, not its sign. dtype: of the products.
+        -inf. magnitude: the size of a product counts, not its sign. dtype: of the products. least:
+        what a product must exceed to count, (B,).
         """
-        single = vectors.to(self.device, dtype)
-        width = max(1, _PRODUCT_BYTES // (4 * max(1, len(vectors))))
-        best: tuple[Tensor, Tensor] | None = None
-        for start in range(0, len(self), width):
-            stop = min(start + width, len(self))
-            products = self.multiply(single, start, stop, dtype)
-            if magnitude:
-                products.abs_()
-            here = (masked[1] >= start) & (masked[1] < stop)
-            pairs = masked[0][here], masked[1][here] - start
-            products[pairs[0].to(self.device), pairs[1].to(self.device)] = -torch.inf
-            top = products.topk(min(number, stop - start), dim=1)
-            found = top.values.float().cpu(), top.indices.cpu() + start
-            best = found if best is None else _merge(best, found, number)
-        assert best is not None
-        return best
+        single, number = vectors.to(self.device, dtype), min(number, len(self))
+        order = masked[1].argsort()
+        which, rows = masked[0][order].to(self.device), masked[1][order].contiguous()
+        on_cpu = self.device.type == "cpu"
+        floors = torch.full((len(vectors),), -torch.inf) if least is None else least
+        floors = floors.to(dtype)
+        starts = range(0, len(self), self._width(len(vectors)))
 
-    def multiply(self, vectors: Tensor, start: int, stop: int, dtype: torch.dtype) -> Tensor:
-        """Vectors (B, d) times the columns from start to stop, in a buffer that is used again."""
-        count = len(vectors) * (stop - start)
-        if dtype not in self._buffers or len(self._buffers[dtype]) < count:
-            self._buffers[dtype] = torch.empty(count, dtype=dtype, device=self.device)
-        products = self._buffers[dtype][:count].view(len(vectors), -1)
-        size = _CHUNK_BYTES if dtype == torch.bfloat16 else 4 * _CHUNK_BYTES
-        for at, rows in self._chunks(size, start, stop):
-            chunk = rows.to(self.device).to(dtype)
-            torch.mm(vectors, chunk.t(), out=products[:, at - start : at - start + len(rows)])
-        return products
+        waiting = iter(starts)
 
-    def _chunks(
-        self, size: int, start: int = 0, stop: int | None = None
-    ) -> Iterator[tuple[int, Tensor]]:
-        stop = len(self) if stop is None else stop
-        step = max(1, size // (2 * self.rows.shape[1]))
-        for at in range(start, stop, step):
-            yield at, self.rows[at : min(at + step, stop)]
+        def search(thread: int) -> Largest | LargestOnDevice:
+            best = (Largest if on_cpu else LargestOnDevice)(floors, number)
+            for start in waiting:
+                stop = min(start + starts.step, len(self))
+                products = self.multiply(single, start, stop, thread)
+                if magnitude:
+                    products.abs_()
+                here = slice(*torch.searchsorted(rows, torch.tensor([start, stop])).tolist())
+                products[which[here], (rows[here] - start).to(self.device)] = -torch.inf
+                best.add(products, start)
+            return best
+
+        if not on_cpu:
+            return search(0).sorted()
+        with SingleThreads() as threads:
+            first, *others = threads.map(search, range(threads.number))
+        return first.sorted(*others)
+
+    def _width(self, size: int) -> int:
+        """Rows of the pool that are multiplied with `size` vectors at a time."""
+        chunk, products = _CACHED if self.device.type == "cpu" else _ON_DEVICE
+        return max(1, min(chunk // (2 * self.dimensions), products // (4 * max(1, size))))
+
+    def multiply(self, vectors: Tensor, start: int, stop: int, thread: int) -> Tensor:
+        """Vectors (B, d) times the columns from start to stop, in a buffer of that thread's."""
+        chunk = self.rows[start:stop]
+        if vectors.dtype != chunk.dtype or self.device != chunk.device:
+            chunk = self._buffer(("chunk", thread), chunk.shape, vectors.dtype).copy_(chunk)
+        products = self._buffer(("products", thread), (len(vectors), len(chunk)), vectors.dtype)
+        return torch.mm(vectors, chunk.t(), out=products)
+
+    def _buffer(self, name: tuple[str, int], shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+        count = math.prod(shape)
+        buffer = self._buffers.get((name, dtype))
+        if buffer is None or len(buffer) < count:
+            buffer = torch.empty(count, dtype=dtype, device=self.device)
+            self._buffers[name, dtype] = buffer
+        return buffer[:count].view(*shape)
 
 
-def _merge(
-    one: tuple[Tensor, Tensor], two: tuple[Tensor, Tensor], number: int
-) -> tuple[Tensor, Tensor]:
-    values, rows = torch.cat([one[0], two[0]], dim=1), torch.cat([one[1], two[1]], dim=1)
-    top = values.topk(min(number, values.shape[1]), dim=1)
-    return top.values, rows.gather(1, top.indices)
+@compiled
+def _dot(
+    pool: NDArray[np.float32],
+    rows: NDArray[np.int64],
+    vectors: NDArray[np.float64],
+    which: NDArray[np.int64],
+    result: NDArray[np.float64],
+    start: int,
+    stop: int,
+) -> None:
+    """Writes the products of pool[rows] with vectors[which] from start to stop, in float64."""
+    for at in range(start, stop):
+        column, vector, total = pool[rows[at]], vectors[which[at]], 0.0
+        for place in range(len(vector)):
+            total += column[place] * vector[place]
+        result[at] = total

@@ -42,8 +42,8 @@ class Question:
     products of these columns with each other, (s, s), and their inverse. rejected: rows of the
     last working set with x = 0. inside: the largest correlation of a column of the last working
     set with the residual. rounds: passes over the pool so far. certifying: whether x is to be as
-    exact as a certificate needs it. exact: whether the Gram matrix is. failed: how often that was
-    beyond float64.
+    exact as a certificate needs it; precise: whether its products with the pool must be float32.
+    exact: whether the Gram matrix is. failed: how often that was beyond float64.
     """
 
     number: int
@@ -59,6 +59,7 @@ class Question:
     inside: float = 0.0
     rounds: int = 0
     certifying: bool = False
+    precise: bool = False
     exact: bool = False
     failed: int = 0
 
