@@ -154,8 +154,10 @@ class LassoRanker:
         if self.intercept:
             target -= target.mean()
         rows = np.array(list(banned), dtype=np.int64)
-        # Where signs are free, most columns are too near lam for a rough product.
-        return Question(number, self.lam, target, rows, residual=target, precise=not self.positive)
+        # Where signs are free, most columns are too near lam for a rough product; and a GPU may
+        # round sums on the way, which no bound covers.
+        precise = not self.positive or self.pool.device.type != "cpu"
+        return Question(number, self.lam, target, rows, residual=target, precise=precise)
 
     def _format(self, question: Question) -> torch.dtype:
         """The number format of a question's next products."""
