@@ -138,15 +138,12 @@ class PoolProducts:
         single, number = vectors.to(self.device, dtype), min(number, len(self))
         order = masked[1].argsort()
         which, rows = masked[0][order].to(self.device), masked[1][order].contiguous()
-        on_cpu = self.device.type == "cpu"
         floors = torch.full((len(vectors),), -torch.inf) if least is None else least
         floors = floors.to(dtype)
         starts = range(0, len(self), self._width(len(vectors)))
-
         waiting = iter(starts)
 
-        def search(thread: int) -> Largest | LargestOnDevice:
-            best = (Largest if on_cpu else LargestOnDevice)(floors, number)
+        def search(thread: int, best: Largest | LargestOnDevice) -> None:
             for start in waiting:
                 stop = min(start + starts.step, len(self))
                 products = self.multiply(single, start, stop, thread)
@@ -155,13 +152,15 @@ class PoolProducts:
                 here = slice(*torch.searchsorted(rows, torch.tensor([start, stop])).tolist())
                 products[which[here], (rows[here] - start).to(self.device)] = -torch.inf
                 best.add(products, start)
-            return best
 
-        if not on_cpu:
-            return search(0).sorted()
+        if self.device.type != "cpu":
+            found = LargestOnDevice(floors, number)
+            search(0, found)
+            return found.sorted()
         with SingleThreads() as threads:
-            first, *others = threads.map(search, range(threads.number))
-        return first.sorted(*others)
+            parts = [Largest(floors, number) for _ in range(threads.number)]
+            threads.map(lambda thread: search(thread, parts[thread]), range(threads.number))
+        return parts[0].sorted(*parts[1:])
 
     def _width(self, size: int) -> int:
         """Rows of the pool that are multiplied with `size` vectors at a time."""

@@ -129,7 +129,7 @@ def _collect(
 
 
 @compiled
-def _any_from(part: NDArray[np.signedinteger], least: int) -> bool:
+def _any_from(part: NDArray[np.signedinteger], least: np.signedinteger) -> bool:
     found = np.uint8(0)
     for at in range(_BLOCK):
         found |= np.uint8(part[at] >= least)
@@ -137,7 +137,7 @@ def _any_from(part: NDArray[np.signedinteger], least: int) -> bool:
 
 
 @compiled
-def _any_to(part: NDArray[np.unsignedinteger], most: int) -> bool:
+def _any_to(part: NDArray[np.unsignedinteger], most: np.unsignedinteger) -> bool:
     found = np.uint8(0)
     for at in range(_BLOCK):
         found |= np.uint8(part[at] <= most)
