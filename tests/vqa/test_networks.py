@@ -292,6 +292,16 @@ def test_tanh_is_that_of_torch_with_its_gradient(dtype: torch.dtype) -> None:
     torch.testing.assert_close(*gradients)
 
 
+def test_attention_of_hiecoatt_is_the_published_one_of_tanh() -> None:
+    torch.manual_seed(0)
+    attention = Attention(size=6, guided=True, dropout=0.0)
+    values, guide = 2 * torch.randn(3, 5, 6), torch.randn(3, 6)
+    assert attention.guide is not None
+    hidden = (attention.values(values) + attention.guide(guide)[:, None]).tanh()
+    wanted = attention.score(hidden).squeeze(-1).softmax(dim=1)
+    torch.testing.assert_close(attention.weights(values, None, guide), wanted)
+
+
 def test_attention_of_hiecoatt_drops_the_same_of_every_place() -> None:
     torch.manual_seed(0)
     attention = Attention(size=8, guided=False, dropout=0.5)

@@ -118,6 +118,33 @@ def test_a_checkpoint_of_other_answers_is_refused(images: ImageBatch, tmp_path: 
         )
 
 
+@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
+@pytest.mark.parametrize("algorithm", ["norm", "value"])
+def test_gradients_are_clipped_for_fused_optimisers(
+    precision: Any, algorithm: str, images: ImageBatch, tmp_path: Path
+) -> None:
+    module = _module("vanilla", optimizer=partial(torch.optim.Adam, fused=True))
+    found = []
+
+    class Watch(pl.Callback):
+        def on_before_zero_grad(self, trainer: Any, module: Any, optimizer: Any) -> None:
+            found.extend([one.grad for one in module.parameters() if one.grad is not None])
+
+    trainer = _trainer(
+        tmp_path,
+        max_epochs=2,
+        precision=precision,
+        gradient_clip_val=1e-3,
+        gradient_clip_algorithm=algorithm,
+        callbacks=[Watch()],
+        enable_checkpointing=False,
+    )
+    trainer.fit(module, _loader(_batch(images)))
+    gradients = torch.cat([gradient.flatten() for gradient in found])
+    size = gradients.norm() if algorithm == "norm" else gradients.abs().max()
+    assert 0.99e-3 < size < 1.01e-3
+
+
 def test_a_loss_that_is_not_finite_names_the_rows(images: ImageBatch, tmp_path: Path) -> None:
     assert images.pooled is not None
     images.pooled[1] = float("nan")

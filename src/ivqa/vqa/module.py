@@ -162,6 +162,23 @@ class VQAModule(pl.LightningModule):
         scheduler = {"scheduler": self.scheduler(optimizer, **horizon), "interval": "step"}
         return {"optimizer": optimizer, "lr_scheduler": scheduler}
 
+    def configure_gradient_clipping(
+        self,
+        optimizer: Optimizer,
+        gradient_clip_val: float | None = None,
+        gradient_clip_algorithm: str | None = None,
+    ) -> None:
+        """Lightning's, but for bfloat16: there it refuses fused optimisers for the sake of scaled
+        gradients, and nothing is scaled.
+        """
+        if gradient_clip_val and self.trainer.precision == "bf16-mixed":
+            if gradient_clip_algorithm == "value":
+                nn.utils.clip_grad_value_(self.parameters(), gradient_clip_val)
+            else:
+                nn.utils.clip_grad_norm_(self.parameters(), gradient_clip_val)
+        else:
+            self.clip_gradients(optimizer, gradient_clip_val, gradient_clip_algorithm)
+
     def component(self) -> dict[str, Any]:
         """What a checkpoint says about itself, in plain containers."""
         return {
