@@ -264,9 +264,8 @@ class LassoRanker:
                 if self._format(questions[at]) == torch.float32:
                     more = min(16 * values.shape[1], len(self.pool))
                     found = self._largest(questions[one], residual[one], more, torch.float32)
-                    largest[at] = self._outside(questions[one], residual[one], *found, bounds[one])[
-                        0
-                    ]
+                    again = self._outside(questions[one], residual[one], *found, bounds[one])
+                    largest[at], _ = again
                 else:
                     questions[at].precise, largest[at] = True, torch.inf
                 sure[at] = True
