@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn import functional as F
 
 from ivqa.ranking.compiling import compiled
 from ivqa.ranking.selection import Largest, LargestOnDevice
@@ -23,6 +24,8 @@ from ivqa.ranking.threads import SingleThreads
 
 # Bytes of a chunk of the pool in bfloat16, and of its products in float32.
 _CACHED, _ON_DEVICE = (8 * 2**20, 4 * 2**20), (64 * 2**20, 32 * 2**20)
+# Vectors that are multiplied in bfloat16 are a multiple of these, the last of them zeros.
+_VECTORS = 64
 # Errors of a product, relative to the norms: of float32, ten times what occurs; of bfloat16, four
 # standard deviations at one dimension, which fall with the root of the dimensions.
 _FLOAT_ERROR = 5e-7
@@ -135,18 +138,22 @@ class PoolProducts:
         -inf. magnitude: the size of a product counts, not its sign. dtype: of the products. least:
         what a product must exceed to count, (B,).
         """
-        single, number = vectors.to(self.device, dtype), min(number, len(self))
+        size, number = len(vectors), min(number, len(self))
+        single = vectors.to(self.device, dtype)
+        if dtype == torch.bfloat16:
+            # torch keeps a compiled product of each size that it met, megabytes each.
+            single = F.pad(single, (0, 0, 0, -size % _VECTORS))
         order = masked[1].argsort()
         which, rows = masked[0][order].to(self.device), masked[1][order].contiguous()
-        floors = torch.full((len(vectors),), -torch.inf) if least is None else least
+        floors = torch.full((size,), -torch.inf) if least is None else least
         floors = floors.to(dtype)
-        starts = range(0, len(self), self._width(len(vectors)))
+        starts = range(0, len(self), self._width(len(single)))
         waiting = iter(starts)
 
         def search(thread: int, best: Largest | LargestOnDevice) -> None:
             for start in waiting:
                 stop = min(start + starts.step, len(self))
-                products = self.multiply(single, start, stop, thread)
+                products = self.multiply(single, start, stop, thread)[:size]
                 if magnitude:
                     products.abs_()
                 here = slice(*torch.searchsorted(rows, torch.tensor([start, stop])).tolist())
