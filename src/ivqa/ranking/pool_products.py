@@ -92,10 +92,11 @@ class PoolProducts:
     @cached_property
     def _rounding(self) -> float:
         """The largest norm of what rounding to bfloat16 takes from a row."""
-        parts = self.rows.split(self._width(1))
-        with SingleThreads() as threads:
-            lost = threads.map(lambda rows: (rows - rows.bfloat16()).norm(dim=1).max(), parts)
-        return float(torch.stack(lost).max())
+        largest = 0.0
+        for rows in self.rows.split(self._width(1)):
+            lost = rows.bfloat16().float().sub_(rows)
+            largest = max(largest, float(lost.norm(dim=1).max()))
+        return largest
 
     def products(self, rows: Tensor, vectors: Tensor, which: Tensor) -> Tensor:
         """The products of rows (n,) of the pool with vectors[which], (n,) float64.
