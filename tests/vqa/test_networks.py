@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 from toy_zoo import ENCODER, ZOO, feature_sizes
 
@@ -19,7 +19,7 @@ from ivqa.vqa import (
     Vanilla,
     VQANetwork,
 )
-from ivqa.vqa.hiecoatt import Attention
+from ivqa.vqa.hiecoatt import Attention, ImageAttention, QuestionAttention
 from ivqa.vqa.mcb import CompactBilinear, signed_root
 from ivqa.vqa.mutan import RankSumFusion
 from ivqa.vqa.network import SharedDropout, checked_grid, products_by_image, tanh
@@ -267,9 +267,9 @@ def test_padding_gets_no_attention_of_words() -> None:
     network = _network("hiecoatt")
     assert isinstance(network, HieCoAtt)
     question = _questions()
-    weights = network.levels[0].summary.weights(torch.randn(5, 6, 8), question.mask, None)
-    assert (weights[~question.mask] == 0).all()
-    torch.testing.assert_close(weights.sum(dim=1), torch.ones(5))
+    weights = network.levels.summary.weights(torch.randn(3, 5, 6, 8), question.mask, None)
+    assert (weights[:, ~question.mask] == 0).all()
+    torch.testing.assert_close(weights.sum(dim=2), torch.ones(3, 5))
 
 
 def test_shared_dropout_drops_a_channel_in_all_places() -> None:
@@ -292,23 +292,40 @@ def test_tanh_is_that_of_torch_with_its_gradient(dtype: torch.dtype) -> None:
     torch.testing.assert_close(*gradients)
 
 
+def _published_attention(
+    attention: Attention, level: int, values: Tensor, guide: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Weights (B, N) and sums (B, d) of one level's tanh, layers and softmax."""
+    assert attention.guide is not None
+    own = slice(level * values.shape[-1], (level + 1) * values.shape[-1])
+    guided = attention.guide(guide)[:, None, own]
+    hidden = (attention.values(values)[..., own] + guided).tanh()
+    weights = (hidden @ attention.score.weight[level]).softmax(dim=1)
+    return weights, torch.einsum("bn,bnd->bd", weights, values)
+
+
 def test_attention_of_hiecoatt_is_the_published_one_of_tanh() -> None:
     torch.manual_seed(0)
-    attention = Attention(size=6, guided=True, dropout=0.0)
-    values, guide = 2 * torch.randn(3, 5, 6), torch.randn(3, 6)
-    assert attention.guide is not None
-    hidden = (attention.values(values) + attention.guide(guide)[:, None]).tanh()
-    wanted = attention.score(hidden).squeeze(-1).softmax(dim=1)
-    torch.testing.assert_close(attention.weights(values, None, guide), wanted)
+    image, guide = 2 * torch.randn(4, 5, 6), torch.randn(3, 4, 6)
+    question, mask = 2 * torch.randn(3, 4, 5, 6), torch.ones(4, 5, dtype=torch.bool)
+    of_image = ImageAttention(levels=3, size=6, guided=True, dropout=0.0)
+    of_question = QuestionAttention(levels=3, size=6, guided=True, dropout=0.0)
+    for level in range(3):
+        weights, sums = _published_attention(of_image, level, image, guide[level])
+        torch.testing.assert_close(of_image.weights(image, guide)[..., level], weights)
+        torch.testing.assert_close(of_image(image, guide)[level], sums)
+        weights, sums = _published_attention(of_question, level, question[level], guide[level])
+        torch.testing.assert_close(of_question.weights(question, mask, guide)[level], weights)
+        torch.testing.assert_close(of_question(question, mask, guide)[level], sums)
 
 
 def test_attention_of_hiecoatt_drops_the_same_of_every_place() -> None:
     torch.manual_seed(0)
-    attention = Attention(size=8, guided=False, dropout=0.5)
-    alike = torch.randn(3, 1, 8).expand(3, 5, 8)
-    torch.testing.assert_close(attention.weights(alike, None, None), torch.full((3, 5), 0.2))
+    attention = ImageAttention(levels=2, size=8, guided=True, dropout=0.5)
+    alike, guide = torch.randn(3, 1, 8).expand(3, 5, 8), torch.randn(2, 3, 8)
+    torch.testing.assert_close(attention.weights(alike, guide), torch.full((3, 5, 2), 0.2))
     values = torch.randn(3, 5, 8)
-    dropped = [attention.weights(values, None, None) for _ in range(2)]
+    dropped = [attention.weights(values, guide) for _ in range(2)]
     assert not torch.allclose(*dropped)
 
 

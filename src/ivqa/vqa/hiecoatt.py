@@ -6,6 +6,7 @@ s = attend(Q), v^ = attend(V | s), q^ = attend(Q | v^); the answer is read from 
 """
 
 from collections.abc import Mapping
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -23,51 +24,89 @@ from ivqa.vqa.network import (
 
 
 class Attention(nn.Module):
-    """Weights softmax(w tanh(W X + W' g)) over X, and the sum of X under them.
+    """Weights softmax(w tanh(W X + W' g)) over X, and the sum of X under them, at each of K levels.
 
     tanh(h) = 2 sigmoid(2h) - 1, and softmax does not see what is the same for all of X; a CPU
     takes half the time for sigmoid in bfloat16. Dropout has one mask for all of X: for images, one
-    for each place costs a quarter of training.
+    for each place costs a quarter of training. All levels are computed at once, which takes a third
+    less than one after another. The layers of the levels lie below each other in one matrix.
     """
 
-    def __init__(self, *, size: int, guided: bool, dropout: float) -> None:
+    def __init__(self, *, levels: int, size: int, guided: bool, dropout: float) -> None:
         super().__init__()
-        self.values = nn.Linear(size, size)
-        self.guide = nn.Linear(size, size) if guided else None
-        self.score = nn.Linear(size, 1, bias=False)  # softmax would not see a bias
+        self.num_levels = levels
+        self.values = nn.Linear(size, levels * size)
+        self.guide = nn.Linear(size, levels * size) if guided else None
+        self.score = nn.Linear(size, levels, bias=False)  # softmax would not see a bias
         self.dropout = nn.Dropout(dropout)
 
-    def weights(self, values: Tensor, mask: Tensor | None, guide: Tensor | None) -> Tensor:
-        """Weights (B, N) over values (B, N, d); mask (B, N), True where a value stands."""
-        hidden = F.linear(values, 2 * self.values.weight, 2 * self.values.bias)
-        if self.guide is not None and guide is not None:
-            hidden = hidden + 2 * self.guide(guide)[:, None]
-        # One mask for all of X is a mask of w.
-        score = self.dropout(2 * self.score.weight.expand(len(values), -1))  # (B, d)
-        scores = torch.bmm(hidden.sigmoid(), score[:, :, None]).squeeze(-1).float()
-        if mask is not None:
-            scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
-        return scores.softmax(dim=1)
+    def by_level(self, layer: nn.Linear, values: Tensor) -> Tensor:
+        """Twice what the layers of K levels make of values of their own, (K, N, d)."""
+        weight = 2 * layer.weight.unflatten(0, (self.num_levels, -1))
+        bias = 2 * layer.bias.unflatten(0, (self.num_levels, 1, -1))
+        return torch.baddbmm(bias, values, weight.mT)
 
-    def forward(
-        self, values: Tensor, mask: Tensor | None = None, guide: Tensor | None = None
-    ) -> Tensor:
-        """The attended vector (B, d)."""
+    def scores(self, num: int) -> Tensor:
+        """The K vectors w for `num` questions, (K, num, d); a mask for all of X is one of w."""
+        weights: Tensor = self.dropout(2 * self.score.weight[:, None].expand(-1, num, -1))
+        return weights
+
+
+class QuestionAttention(Attention):
+    """X is a question, of other values at each level."""
+
+    def weights(self, values: Tensor, mask: Tensor, guide: Tensor | None) -> Tensor:
+        """Weights (K, B, T) over values (K, B, T, d); mask (B, T), True where a word stands."""
+        num_levels, num, words, _ = values.shape
+        hidden = self.by_level(self.values, values.flatten(1, 2)).unflatten(1, (num, words))
+        if self.guide is not None and guide is not None:
+            hidden = hidden + self.by_level(self.guide, guide)[:, :, None]
+        scores = torch.bmm(
+            hidden.sigmoid().flatten(0, 1), self.scores(num).flatten(0, 1)[:, :, None]
+        )
+        scores = scores.view(num_levels, num, words).float()
+        return scores.masked_fill(~mask, torch.finfo(scores.dtype).min).softmax(dim=2)
+
+    def forward(self, values: Tensor, mask: Tensor, guide: Tensor | None = None) -> Tensor:
+        """The attended vectors (K, B, d); guide (K, B, d)."""
         weights = self.weights(values, mask, guide).to(values.dtype)
-        return torch.einsum("bn,bnd->bd", weights, values)
+        attended = torch.bmm(weights.flatten(0, 1)[:, None], values.flatten(0, 1))
+        return attended.view(*values.shape[:2], -1)
+
+
+class ImageAttention(Attention):
+    """X is an image, the same at all levels."""
+
+    def weights(self, values: Tensor, guide: Tensor) -> Tensor:
+        """Weights (B, L, K) over values (B, L, d), guide (K, B, d)."""
+        assert self.guide is not None
+        hidden = F.linear(values, 2 * self.values.weight)  # (B, L, K d)
+        guided = self.by_level(self.guide, guide).transpose(0, 1).flatten(1)
+        guided = guided + 2 * self.values.bias
+        hidden = hidden + guided[:, None].to(hidden.dtype)
+        # The w of a level is for its own part of `hidden`: columns (K d) that are 0 elsewhere.
+        own = torch.eye(len(guide), dtype=values.dtype, device=values.device)[:, None]
+        scores = self.scores(len(values)).transpose(0, 1)[..., None] * own  # (B, K, d, K)
+        return torch.bmm(hidden.sigmoid(), scores.flatten(1, 2)).float().softmax(dim=1)
+
+    def forward(self, values: Tensor, guide: Tensor) -> Tensor:
+        """The attended vectors (K, B, d)."""
+        weights = self.weights(values, guide).to(values.dtype)
+        return torch.bmm(weights.mT, values).transpose(0, 1)
 
 
 class AlternatingCoAttention(nn.Module):
-    """The three steps of one level; nothing is shared between them."""
+    """The three steps of K levels; nothing is shared between steps or levels."""
 
-    def __init__(self, *, size: int, dropout: float) -> None:
+    def __init__(self, *, levels: int, size: int, dropout: float) -> None:
         super().__init__()
-        self.summary = Attention(size=size, guided=False, dropout=dropout)
-        self.image = Attention(size=size, guided=True, dropout=dropout)
-        self.question = Attention(size=size, guided=True, dropout=dropout)
+        question = partial(QuestionAttention, levels=levels, size=size, dropout=dropout)
+        self.summary = question(guided=False)
+        self.image = ImageAttention(levels=levels, size=size, guided=True, dropout=dropout)
+        self.question = question(guided=True)
 
     def forward(self, question: Tensor, mask: Tensor, image: Tensor) -> Tensor:
-        """The sum q^ + v^, (B, d), for a question (B, T, d) and an image (B, L, d)."""
+        """The sums q^ + v^, (K, B, d), for a question (K, B, T, d) and an image (B, L, d)."""
         seen = self.image(image, guide=self.summary(question, mask))
         return self.question(question, mask, seen) + seen
 
@@ -102,9 +141,7 @@ class HieCoAtt(VQANetwork):
             batch_first=True,
             dropout=dropout if num_layers > 1 else 0.0,
         )
-        self.levels = nn.ModuleList(
-            AlternatingCoAttention(size=size, dropout=dropout) for _ in range(3)
-        )
+        self.levels = AlternatingCoAttention(levels=3, size=size, dropout=dropout)
         self.word = nn.Linear(size, size)
         self.phrase = nn.Linear(2 * size, size)
         self.sentence = nn.Linear(2 * size, sentence_size)
@@ -114,8 +151,8 @@ class HieCoAtt(VQANetwork):
         for layer in (self.word, self.phrase, self.sentence):
             nn.init.xavier_uniform_(layer.weight, gain=nn.init.calculate_gain("tanh"))
 
-    def hierarchy(self, question: Tokens) -> tuple[Tensor, Tensor, Tensor]:
-        """Words, phrases and states of the question, (B, T, d) each; 0 at the padding."""
+    def hierarchy(self, question: Tokens) -> Tensor:
+        """Words, phrases and states of the question, (3, B, T, d); 0 at the padding."""
         mask = question.mask[:, :, None]
         words = self.dropout_places(self.embedding(question.ids).tanh()) * mask  # (B, T, d)
         channels = words.transpose(1, 2)  # (B, d, T)
@@ -124,17 +161,15 @@ class HieCoAtt(VQANetwork):
         grams = torch.stack([conv(x) for conv, x in zip(self.n_grams, padded, strict=True)])
         phrases = self.dropout_places(grams.amax(dim=0).tanh().transpose(1, 2)) * mask
         states, _ = self.lstm(phrases)  # forward only: the padding behind is never seen
-        return words, phrases, self.dropout_places(states) * mask
+        return torch.stack([words, phrases, self.dropout_places(states) * mask])
 
     def forward(self, images: ImageBatch, question: Tokens) -> Tensor:
         """Answer logits (B, K)."""
         grid = checked_grid(images, self.feature, self.feature_size)
         image = self.dropout_places(tanh(self.image(grid)))
         image = image.index_select(0, images.index)  # (B, L, d)
-        word, phrase, sentence = (
-            self.dropout(level(states, question.mask, image))
-            for level, states in zip(self.levels, self.hierarchy(question), strict=True)
-        )
+        levels = self.levels(self.hierarchy(question), question.mask, image)  # (3, B, d)
+        word, phrase, sentence = self.dropout(levels)
         hidden = self.word(word).tanh()
         hidden = self.phrase(torch.cat([phrase, hidden], dim=1)).tanh()
         hidden = self.sentence(torch.cat([sentence, hidden], dim=1)).tanh()
