@@ -5,6 +5,7 @@ then signed square root, unit L2 norm, dropout; h and s are drawn once and kept.
 """
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -45,6 +46,30 @@ class CountSketch(nn.Module):
         return sketch.index_add(-1, self.place, values)
 
 
+class CircularConvolution(torch.autograd.Function):
+    """irfft(rfft(x) * rfft(y)) of real x and y, (..., d).
+
+    Its gradients are correlations, irfft(rfft(g) * conj(rfft(y))), real transforms as well; torch
+    transforms complex vectors of full length where it derives rfft, which takes a CPU half of the
+    step.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, first: Tensor, second: Tensor) -> Tensor:
+        spectra = torch.fft.rfft(first), torch.fft.rfft(second)
+        ctx.save_for_backward(*spectra)
+        return torch.fft.irfft(spectra[0] * spectra[1], n=first.shape[-1])
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
+        first, second = ctx.saved_tensors
+        spectrum, size = torch.fft.rfft(gradient), gradient.shape[-1]
+        return (
+            torch.fft.irfft(spectrum * second.conj(), n=size),
+            torch.fft.irfft(spectrum * first.conj(), n=size),
+        )
+
+
 class CompactBilinear(nn.Module):
     """Phi of two vectors; the spectra of its arguments can be computed once and reused."""
 
@@ -68,7 +93,8 @@ class CompactBilinear(nn.Module):
 
     def forward(self, first: Tensor, second: Tensor) -> Tensor:
         """Phi(x, y), float32 (..., d): an unbiased sketch of the outer product."""
-        return self.combine(self.spectrum_first(first), self.spectrum_second(second))
+        convolved: Tensor = CircularConvolution.apply(self.first(first), self.second(second))
+        return convolved
 
 
 def signed_root(values: Tensor) -> Tensor:

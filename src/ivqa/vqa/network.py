@@ -165,4 +165,5 @@ def checked_grid(images: ImageBatch, name: str, size: int, pool: int = 1) -> Ten
             f"{pool} x {pool} tiles; set model.module.network.pool=1"
         )
     tiles = grid.reshape(len(grid), side // pool, pool, side // pool, pool, size)
-    return tiles.amax(dim=(2, 4)).flatten(1, 2)
+    # One axis after the other: over both at once, torch takes a CPU twenty times as long.
+    return tiles.amax(dim=4).amax(dim=2).flatten(1, 2)
