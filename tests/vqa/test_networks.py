@@ -215,6 +215,20 @@ def test_question_dropout_is_the_same_at_every_word(cell: str) -> None:
     assert set(seen[0].unique().tolist()) == {0.0, 2.0}
 
 
+@pytest.mark.parametrize("size", [11, 12])
+def test_compact_bilinear_has_the_gradients_of_the_transforms(size: int) -> None:
+    torch.manual_seed(0)
+    pooling = CompactBilinear(first_size=5, second_size=4, size=size)
+    first, second = torch.randn(3, 5, requires_grad=True), torch.randn(3, 4, requires_grad=True)
+    weights = torch.randn(3, size)
+    spectra = pooling.spectrum_first(first), pooling.spectrum_second(second)
+    gradients = [
+        torch.autograd.grad((found * weights).sum(), (first, second))
+        for found in (pooling(first, second), pooling.combine(*spectra))
+    ]
+    torch.testing.assert_close(*gradients)
+
+
 def test_compact_bilinear_is_the_convolution_of_two_sketches() -> None:
     torch.manual_seed(0)
     pooling = CompactBilinear(first_size=5, second_size=4, size=11)

@@ -46,7 +46,7 @@ class CountSketch(nn.Module):
         return sketch.index_add(-1, self.place, values)
 
 
-class CircularConvolution(torch.autograd.Function):
+class _CircularConvolution(torch.autograd.Function):
     """irfft(rfft(x) * rfft(y)) of real x and y, (..., d).
 
     Its gradients are correlations, irfft(rfft(g) * conj(rfft(y))), real transforms as well; torch
@@ -93,7 +93,7 @@ class CompactBilinear(nn.Module):
 
     def forward(self, first: Tensor, second: Tensor) -> Tensor:
         """Phi(x, y), float32 (..., d): an unbiased sketch of the outer product."""
-        convolved: Tensor = CircularConvolution.apply(self.first(first), self.second(second))
+        convolved: Tensor = _CircularConvolution.apply(self.first(first), self.second(second))
         return convolved
 
 
