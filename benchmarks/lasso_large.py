@@ -54,6 +54,7 @@ def run(
             "largest gap": f"{run.ranking.gap.max():.0e}",
             "passes": round(run.passes, 2),
             "of these": round(run.seconds / run.products, 2),
+            "of all products": round(run.seconds / (run.products + run.grams), 2),
             "244,302 main questions, h": round(MAIN_QUESTIONS / rate / 3600, 2),
             "memory over the pool's": round((_peak_bytes() - before) / pool.nbytes, 2),
         }

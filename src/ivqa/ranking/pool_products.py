@@ -119,9 +119,11 @@ class PoolProducts:
         result = buffer[:count].view(-1, self.dimensions)
         return torch.index_select(self.rows, 0, rows, out=result)
 
-    def centred(self, columns: Tensor) -> Tensor:
-        """Columns (n, d) of A for rows of the pool: minus their mean, if so meant."""
-        return columns - columns.mean(dim=1, keepdim=True) if self.means else columns
+    def gram(self, columns: Tensor, first: int) -> Tensor:
+        """Products of columns (n, d) with those from `first` on, (n, n - first)."""
+        if self.means:
+            columns = columns - columns.mean(dim=1, keepdim=True)
+        return torch.mm(columns, columns[first:].t())
 
     def largest(
         self,

@@ -18,7 +18,7 @@ from ivqa.ranking.pool_products import PoolProducts
 # float32 and in float64. Steps along what they leave open are long, so it costs few more of them.
 _RIDGES = {torch.float32: 1e-6, torch.float64: 1e-13}
 # Columns that join at a time, and steps before the pool is asked again.
-_JOINING, _STEPS = 64, 20
+_JOINING, _STEPS = 96, 20
 # Steps without a new column after which something else is tried.
 _STILL = 3
 # The tolerated error of gradients while columns are looked for, relative to the residual.
@@ -147,8 +147,7 @@ class WorkingSet:
     def _multiply(self, first: int) -> None:
         """Writes the Gram matrix from column `first` on."""
         columns = self.columns[: self.count]
-        columns = self.pool.centred(columns.double() if self.question.exact else columns)
-        products = torch.mm(columns, columns[first:].t())
+        products = self.pool.gram(columns.double() if self.question.exact else columns, first)
         products.diagonal(-first).mul_(1 + _RIDGES[products.dtype])
         self.gram[: self.count, first : self.count] = products
         self.gram[first : self.count, :first] = products[:first].t()
