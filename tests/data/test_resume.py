@@ -165,6 +165,37 @@ def test_processes_share_the_order_of_one_process(replicas: int):
     assert np.stack(shares, axis=1).ravel().tolist() == whole.tolist()
 
 
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_questions_of_like_length_share_a_batch(replicas: int):
+    rows = np.random.default_rng(0).permutation(203)
+    lengths = np.random.default_rng(1).integers(3, 20, 203)
+
+    def epoch(window: int, start: int = 0) -> list[list[np.ndarray]]:
+        shares = []
+        for rank in range(replicas):
+            batches = ShuffledBatches(rows, 10, 3, replicas, rank, lengths=lengths, window=window)
+            batches.resume(0, start)
+            shares.append(list(batches))
+        return shares
+
+    def padding(shares: list[list[np.ndarray]]) -> int:
+        return sum(
+            int((lengths[batch].max() - lengths[batch]).sum())
+            for share in shares
+            for batch in share
+        )
+
+    near = epoch(5)
+    assert set(np.concatenate([np.concatenate(share) for share in near])) == set(rows)
+    assert padding(near) < 0.5 * padding(epoch(1))
+    # Batches do not come in order of length.
+    longest = [int(lengths[batch].max()) for batch in near[0]]
+    assert longest != sorted(longest)
+    # A restart skips what was seen and nothing else.
+    for whole, rest in zip(near, epoch(5, start=4), strict=True):
+        assert [batch.tolist() for batch in rest] == [batch.tolist() for batch in whole[4:]]
+
+
 @pytest.mark.parametrize("num_rows", [1, 7, 24, 25])
 @pytest.mark.parametrize("replicas", [2, 3])
 def test_processes_take_equally_many_training_steps(num_rows: int, replicas: int):

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -90,16 +90,8 @@ class AugmentedBatches(ShuffledBatches):
     agree. split: what the wordings are of.
     """
 
-    def __init__(
-        self,
-        split: AugmentedSplit,
-        rows: Rows,
-        batch_size: int,
-        seed: int,
-        num_replicas: int = 1,
-        rank: int = 0,
-    ) -> None:
-        super().__init__(rows, batch_size, seed, num_replicas, rank)
+    def __init__(self, split: AugmentedSplit, *order: Any, **lengths: Any) -> None:
+        super().__init__(*order, **lengths)
         self.split = split
 
     def __iter__(self) -> Iterator[Rows]:

@@ -38,6 +38,7 @@ class VQADataModule(pl.LightningDataModule):
     answer_vocabulary: the closed set A; None leaves `target` at -1.
     image_features: which of the features a batch carries, of "grid", "pooled", "concepts".
     batch_size, eval_batch_size: questions a batch in training and in evaluation, a process.
+    length_window: training batches among which questions of like length are put together.
     max_question_length: words; longer questions keep their first ones.
     soft_targets: whether batches carry the accuracy of every answer (B, |A|).
     seed: of the training order, which depends on it and on the epoch only.
@@ -63,6 +64,7 @@ class VQADataModule(pl.LightningDataModule):
         image_features: Sequence[str] = (),
         batch_size: int = 64,
         eval_batch_size: int = 256,
+        length_window: int = 1,
         max_question_length: int = 26,
         soft_targets: bool = False,
         seed: int = 0,
@@ -85,9 +87,10 @@ class VQADataModule(pl.LightningDataModule):
         if answer_vocabulary is None and (soft_targets or drop_unknown_answers):
             name = "soft_targets" if soft_targets else "drop_unknown_answers"
             raise ValueError(f"{name}=true needs an answer vocabulary; give answer_vocabulary")
-        if batch_size < 1 or eval_batch_size < 1:
+        if min(batch_size, eval_batch_size, length_window) < 1:
             raise ValueError(
-                f"batch sizes must be at least 1, not {batch_size} and {eval_batch_size}"
+                f"batch sizes must be at least 1, not {batch_size} and {eval_batch_size}, and so "
+                f"must length_window, {length_window}"
             )
         self.dataset = dataset
         self.question_vocabulary = question_vocabulary
@@ -97,6 +100,7 @@ class VQADataModule(pl.LightningDataModule):
         self.image_features = tuple(image_features)
         self.batch_size = batch_size
         self.eval_batch_size = eval_batch_size
+        self.length_window = length_window
         self.max_question_length = max_question_length
         self.soft_targets = soft_targets
         self.seed = seed
@@ -186,13 +190,19 @@ class VQADataModule(pl.LightningDataModule):
         """Shuffled batches of the training split; stateful, so that training resumes exactly."""
         encoded = self.encoded("train")
         order = self.training_rows(), self.batch_size, self.seed, *_replicas()
+        lengths: dict[str, Any] = {
+            "lengths": encoded.question.lengths.numpy(),
+            "window": self.length_window,
+        }
         if self.augmentation is None:
-            return self._loader(encoded, ShuffledBatches(*order))
+            return self._loader(encoded, ShuffledBatches(*order, **lengths))
         if self._augmented is None:
             self._augmented = AugmentedSplit.build(
                 encoded, self.augmentation, self.question_vocabulary, self.max_question_length
             )
-        return self._loader(encoded, AugmentedBatches(self._augmented, *order), self._augmented)
+        return self._loader(
+            encoded, AugmentedBatches(self._augmented, *order, **lengths), self._augmented
+        )
 
     def val_dataloader(self) -> BatchLoader:
         """Ordered batches of the validation split, or of the one that `evaluating` names."""

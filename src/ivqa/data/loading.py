@@ -23,15 +23,28 @@ class ShuffledBatches(DistributedSampler[Any]):
     processes take equally many steps. The order over all processes together does not depend on
     how many there are. Yields (B,) int64 arrays; the last of an epoch may be shorter.
 
+    lengths: of the questions, by row number. Of every `window` batches of the permutation those
+    rows share a batch that are of like length, so that there is less padding, and the batches come
+    in an order of their own; a window of 1 leaves the permutation as it is.
+
     `resume(epoch, batches)` makes that epoch, and no other, start after so many batches.
     """
 
     def __init__(
-        self, rows: Rows, batch_size: int, seed: int, num_replicas: int = 1, rank: int = 0
+        self,
+        rows: Rows,
+        batch_size: int,
+        seed: int,
+        num_replicas: int = 1,
+        rank: int = 0,
+        *,
+        lengths: Rows | None = None,
+        window: int = 1,
     ) -> None:
         super().__init__(range(len(rows)), num_replicas, rank, shuffle=True, seed=seed)  # type: ignore[arg-type]
         self.rows = rows
         self.batch_size = batch_size
+        self.lengths, self.window = lengths, window
         self._resumed = (0, 0)
 
     def resume(self, epoch: int, batches: int) -> None:
@@ -46,11 +59,20 @@ class ShuffledBatches(DistributedSampler[Any]):
         return batches if epoch == self.epoch else 0
 
     def __iter__(self) -> Iterator[Rows]:
-        order = np.random.default_rng([self.seed, self.epoch]).permutation(self.rows)
-        padded = np.resize(order, self.num_samples * self.num_replicas)
+        rng = np.random.default_rng([self.seed, self.epoch])
+        padded = np.resize(rng.permutation(self.rows), self.num_samples * self.num_replicas)
+        if self.lengths is not None and self.window > 1:
+            padded = self._by_length(padded, self.lengths, rng)
         own = padded[self.rank :: self.num_replicas]
         for first in range(self.start * self.batch_size, len(own), self.batch_size):
             yield own[first : first + self.batch_size]
+
+    def _by_length(self, order: Rows, lengths: Rows, rng: np.random.Generator) -> Rows:
+        size = self.batch_size * self.num_replicas
+        order = order[np.lexsort((lengths[order], np.arange(len(order)) // (size * self.window)))]
+        whole = len(order) // size * size
+        batches = rng.permutation(order[:whole].reshape(-1, size))
+        return np.concatenate([batches.ravel(), order[whole:]])
 
     def __len__(self) -> int:
         """Batches of a whole epoch, also where a restart leaves fewer, as Lightning wants it."""

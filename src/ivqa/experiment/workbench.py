@@ -119,6 +119,7 @@ class Workbench:
             answer_vocabulary=answers,
             image_features=tuple(wanted_features(cfg.model)),
             batch_size=cfg.batch_size,
+            length_window=cfg.model.get("length_window", 1),
             max_question_length=cfg.max_question_length,
             soft_targets=closed,
             drop_unknown_answers=closed,
