@@ -25,7 +25,8 @@ class ShuffledBatches(DistributedSampler[Any]):
 
     lengths: of the questions, by row number. Of every `window` batches of the permutation those
     rows share a batch that are of like length, so that there is less padding, and the batches come
-    in an order of their own; a window of 1 leaves the permutation as it is.
+    in an order of their own, in which the number of processes has a part; a window of 1 leaves the
+    permutation as it is.
 
     `resume(epoch, batches)` makes that epoch, and no other, start after so many batches.
     """
