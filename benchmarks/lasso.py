@@ -6,10 +6,10 @@ started in two ways (stand-ins: the same arithmetic, another geometry). Ours is 
 products with the pool in float32, and in bfloat16 while its rounding does no harm (where the
 processor has it; the time a peer is compared with is named). Passes: products with the whole pool a
 question; of these: our time over theirs alone; of all products: over theirs and those of Gram
-matrices. Peers get the columns in float64 and in memory, one
-main question after another, until their time is up; the fastest median of theirs is what the claim
-is about. Every gap is (primal - dual) / primal over the whole pool in float64; excess is of the
-objective, over the lowest that any solver found.
+matrices. Peers get the columns in float64 and in memory, one main question after another, until
+their time is up; the fastest median of theirs is what the claim is about. Every gap is (primal -
+dual) / primal over the whole pool in float64; excess is of the objective, over the lowest that any
+solver found.
 """
 
 import tempfile
@@ -111,7 +111,7 @@ class TimedProducts(PoolProducts):
 
 @dataclass
 class Run:
-    """A ranking of some main questions, in seconds; products and grams of which; passes of each."""
+    """A ranking of some main questions, in seconds; of products and Gram matrices as well; passes a question."""
 
     ranking: Ranking
     seconds: float
