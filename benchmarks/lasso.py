@@ -111,7 +111,7 @@ class TimedProducts(PoolProducts):
 
 @dataclass
 class Run:
-    """A ranking of some main questions, in seconds; of products and Gram matrices as well; passes a question."""
+    """A ranking of some main questions, in seconds; products and grams of which; passes a question."""
 
     ranking: Ranking
     seconds: float
