@@ -111,7 +111,7 @@ class TimedProducts(PoolProducts):
 
 @dataclass
 class Run:
-    """A ranking of some main questions, in seconds; products and grams of which; passes a question."""
+    """A ranking, in seconds; products and Gram matrices of which; passes a question."""
 
     ranking: Ranking
     seconds: float
