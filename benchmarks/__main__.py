@@ -1,4 +1,7 @@
-"""Runs every benchmark and writes RESULTS.md: python -m benchmarks [name ...]."""
+"""Runs every benchmark and writes RESULTS.md: python -m benchmarks [name ...].
+
+Ratios depend on what a processor is fast at; each kind of processor has sections of its own.
+"""
 
 import importlib
 import os
@@ -10,6 +13,7 @@ from pathlib import Path
 import torch
 from rich.console import Console
 
+from ivqa.device import fastest_dtype
 from ivqa.report.tables import markdown_table, print_table
 
 NAMES = ("input_pipeline", "decoding", "belief_search", "caption_metrics", "text_metrics", "lasso")
@@ -18,23 +22,30 @@ RESULTS = Path(__file__).with_name("RESULTS.md")
 
 
 def main(names: list[str]) -> None:
-    """Runs the named benchmarks, all by default; the others keep their section of RESULTS.md."""
+    """Runs the named benchmarks, all by default; other sections of RESULTS.md stay as they are."""
     known = (*NAMES, *LONG)
     if unknown := set(names) - set(known):
         sys.exit(f"error: no benchmark '{min(unknown)}'; there are {', '.join(known)}")
-    sections = _sections()
+    sections, processor = _sections(), _processor()
     for name in names or NAMES:
         module = importlib.import_module(f"benchmarks.{name}")
         rows = module.run()
         print_table(rows, title=name, console=Console())
         machine = f"{os.cpu_count()} cores ({platform.machine()}), torch {torch.__version__}"
         stamp = f"{datetime.now(UTC):%Y-%m-%d}, {machine}"
-        text = (
-            f"## {name}\n\n{module.__doc__.strip()}\n\n`python -m benchmarks {name}` on {stamp}\n\n"
-        )
-        sections[name] = text + markdown_table(rows)
-    ordered = [sections[name] for name in known if name in sections]
+        title, claim = f"{name} on {processor}", module.__doc__.strip()
+        text = f"## {title}\n\n{claim}\n\n`python -m benchmarks {name}` on {stamp}\n\n"
+        sections[title] = text + markdown_table(rows)
+    ordered = [
+        sections[title] for name in known for title in sorted(sections) if title.split()[0] == name
+    ]
     RESULTS.write_text("# Benchmarks\n\n" + "\n".join(ordered))
+
+
+def _processor() -> str:
+    """Its widest vectors, and whether it multiplies bfloat16."""
+    able = torch.backends.cpu.get_cpu_capability()
+    return f"{able} with bfloat16" if fastest_dtype() is torch.bfloat16 else able
 
 
 def _sections() -> dict[str, str]:

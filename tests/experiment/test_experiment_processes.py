@@ -4,6 +4,7 @@ import mmap
 import multiprocessing
 import os
 import platform
+import signal
 import subprocess
 import sys
 import time
@@ -46,6 +47,22 @@ def test_a_task_runs_beside_the_block_with_half_of_the_threads(tmp_path: Path) -
     assert int(threads) == 1
     assert torch.get_num_threads() == 3
     assert (tmp_path / "log").read_text() == "noted\n"
+
+
+@pytest.mark.usefixtures("three_threads")
+def test_the_block_has_all_threads_when_the_task_is_done(tmp_path: Path) -> None:
+    handler = signal.getsignal(signal.SIGCHLD)
+    with beside(_note, tmp_path / "file", log=tmp_path / "log"):
+        subprocess.run([sys.executable, "-c", ""], check=True)  # the end of another changes nothing
+        assert torch.get_num_threads() == 2
+        _wait_for(tmp_path / "file")
+        for _ in range(600):
+            if torch.get_num_threads() == 3:
+                break
+            time.sleep(0.1)
+        assert torch.get_num_threads() == 3
+    assert torch.get_num_threads() == 3
+    assert signal.getsignal(signal.SIGCHLD) is handler
 
 
 @pytest.mark.usefixtures("three_threads")

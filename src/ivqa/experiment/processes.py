@@ -4,6 +4,8 @@ import ctypes
 import multiprocessing
 import os
 import platform
+import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,22 +31,45 @@ def keep_freed_memory() -> None:
 def beside(task: Callable[..., object], *arguments: object, log: Path) -> Iterator[None]:
     """Runs task(*arguments) in a process of its own, with half of the threads, beside the block.
 
-    What it prints goes to `log`. The end of the block ends it, done or not: the block waits for
-    what it needs of it, or makes that itself where the process failed.
+    What it prints goes to `log`. When it is done, the block has all threads. The end of the block
+    ends it, done or not: the block waits for what it needs of it, or makes that itself where the
+    process failed.
     """
     threads = torch.get_num_threads()
     # A forked process would find the locks of this one's OpenMP threads, without the threads.
     process = multiprocessing.get_context("spawn").Process(
         target=_run, args=(task, arguments, threads // 2, log)
     )
-    process.start()
+
+    def take_threads_back() -> None:
+        if not process.is_alive():
+            torch.set_num_threads(threads)
+
     torch.set_num_threads(threads - threads // 2)
     try:
-        yield
+        with _when_a_process_ends(take_threads_back):
+            process.start()
+            yield
     finally:
         torch.set_num_threads(threads)
         process.terminate()
         process.join()
+
+
+@contextmanager
+def _when_a_process_ends(act: Callable[[], object]) -> Iterator[None]:
+    """Calls `act` during the block when a process that this one started ends.
+
+    In the main thread: OpenMP keeps the number of threads for each thread that asks for work.
+    """
+    if threading.current_thread() is not threading.main_thread() or os.name != "posix":
+        yield
+        return
+    before = signal.signal(signal.SIGCHLD, lambda *_: act())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGCHLD, before or signal.SIG_DFL)
 
 
 def _run(
