@@ -122,7 +122,8 @@ def _last_beside(parts: Sequence[Workbench]) -> AbstractContextManager[None]:
     """Where several parts are untrained, trains the last of them while the block does the others.
 
     Only on a CPU: small models train hardly faster with twice the threads. The lock of the artifact
-    store lets the block wait for it.
+    store lets the block wait for it. When it ends, the block has its threads, so that sums may be
+    rounded otherwise from then on: to repeat weights exactly, train the parts by themselves.
     """
     untrained = [part for part in parts if not _is_trained(part)]
     if len(untrained) < 2 or torch.get_num_threads() < 2:
