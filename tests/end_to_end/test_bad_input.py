@@ -190,3 +190,21 @@ def test_text_alone_needs_a_model_without_images(run: Run, root: Path) -> None:
     text = ["data=vqa_json", f"data.root={root}", *TINY_MODEL, "features=none"]
     status, printed = run("train", "model=ivqa_answer_only", *text, "trainer.max_epochs=1")
     assert status == 0, printed
+
+
+def test_bfloat16_on_a_processor_that_has_no_lstm_in_it(
+    run: Run, tiny_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX2")
+    status, printed = run(
+        "train",
+        "model=language_only",
+        "data=vqa_json",
+        f"data.root={tiny_root}",
+        "trainer.accelerator=cpu",
+        "trainer.precision=bf16-mixed",
+    )
+    assert status == 1
+    assert "trainer.precision=bf16-mixed" in printed
+    assert "trainer.precision=auto" in printed
+    assert "Traceback" not in printed

@@ -163,6 +163,7 @@ def open_workbench(cfg: DictConfig, splits: list[str]) -> Workbench:
         cfg.output_dir = HydraConfig.get().runtime.output_dir
         if cfg.trainer.precision == "auto":
             cfg.trainer.precision = _precision(cfg.trainer.accelerator)
+    _check_precision(cfg.trainer)
     return prepare_workbench(cfg, splits)
 
 
@@ -188,6 +189,16 @@ def _precision(accelerator: str) -> str:
     """Mixed where it is faster whatever the size of the model, as it is on new processors."""
     mixed = on_cpu(accelerator) and fastest_dtype() is torch.bfloat16
     return "bf16-mixed" if mixed else "32-true"
+
+
+def _check_precision(trainer: DictConfig) -> None:
+    """Raises ValueError for bfloat16 on a processor for which oneDNN has no LSTM in it."""
+    narrow = torch.backends.cpu.get_cpu_capability() == "AVX2"
+    if narrow and on_cpu(trainer.accelerator) and str(trainer.precision).startswith("bf16"):
+        raise ValueError(
+            f"trainer.precision={trainer.precision} needs a processor with AVX-512, and this one "
+            "has none; set trainer.precision=auto, which takes what the machine at hand is fast at"
+        )
 
 
 def _build_features(
