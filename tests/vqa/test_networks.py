@@ -322,7 +322,7 @@ def test_attention_of_hiecoatt_is_the_published_one_of_tanh() -> None:
     torch.manual_seed(0)
     image, guide = 2 * torch.randn(4, 5, 6), torch.randn(3, 4, 6)
     question, mask = 2 * torch.randn(3, 4, 5, 6), torch.ones(4, 5, dtype=torch.bool)
-    of_image = ImageAttention(levels=3, size=6, guided=True, dropout=0.0)
+    of_image = ImageAttention(levels=3, size=6, dropout=0.0)
     of_question = QuestionAttention(levels=3, size=6, guided=True, dropout=0.0)
     for level in range(3):
         weights, sums = _published_attention(of_image, level, image, guide[level])
@@ -333,9 +333,19 @@ def test_attention_of_hiecoatt_is_the_published_one_of_tanh() -> None:
         torch.testing.assert_close(of_question(question, mask, guide)[level], sums)
 
 
+def test_attention_of_hiecoatt_begins_where_the_guide_matters() -> None:
+    torch.manual_seed(0)
+    attention = ImageAttention(levels=3, size=64, dropout=0.0)
+    values, guide = 0.5 * torch.randn(1, 30, 64), 0.2 * torch.randn(3, 20, 64)
+    scores = attention.weights(values.expand(20, -1, -1), guide).log()
+    scores = scores - scores.mean(dim=1, keepdim=True)
+    # Linear layers with torch's start give 0.04: all guides look at the same places.
+    assert scores.std(dim=0).mean() > 0.3 * scores.std(dim=1).mean()
+
+
 def test_attention_of_hiecoatt_drops_the_same_of_every_place() -> None:
     torch.manual_seed(0)
-    attention = ImageAttention(levels=2, size=8, guided=True, dropout=0.5)
+    attention = ImageAttention(levels=2, size=8, dropout=0.5)
     alike, guide = torch.randn(3, 1, 8).expand(3, 5, 8), torch.randn(2, 3, 8)
     torch.testing.assert_close(attention.weights(alike, guide), torch.full((3, 5, 2), 0.2))
     values = torch.randn(3, 5, 8)

@@ -5,6 +5,7 @@ sentence Q_s (an LSTM over phrases), each attend and are attended to with weight
 s = attend(Q), v^ = attend(V | s), q^ = attend(Q | v^); the answer is read from their sums.
 """
 
+import math
 from collections.abc import Mapping
 from functools import partial
 
@@ -77,6 +78,14 @@ class QuestionAttention(Attention):
 class ImageAttention(Attention):
     """X is an image, the same at all levels."""
 
+    def __init__(self, *, levels: int, size: int, dropout: float) -> None:
+        super().__init__(levels=levels, size=size, guided=True, dropout=dropout)
+        assert self.guide is not None
+        # Places and guide meet in tanh alone. From torch's usual start it is nearly linear: what
+        # the guide adds is then the same for all places, and softmax does not see it.
+        nn.init.normal_(self.values.weight, std=2.5 / math.sqrt(size))
+        nn.init.normal_(self.guide.weight, std=10 / math.sqrt(size))
+
     def weights(self, values: Tensor, guide: Tensor) -> Tensor:
         """Weights (B, L, K) over values (B, L, d), guide (K, B, d)."""
         assert self.guide is not None
@@ -102,7 +111,7 @@ class AlternatingCoAttention(nn.Module):
         super().__init__()
         question = partial(QuestionAttention, levels=levels, size=size, dropout=dropout)
         self.summary = question(guided=False)
-        self.image = ImageAttention(levels=levels, size=size, guided=True, dropout=dropout)
+        self.image = ImageAttention(levels=levels, size=size, dropout=dropout)
         self.question = question(guided=True)
 
     def forward(self, question: Tensor, mask: Tensor, image: Tensor) -> Tensor:
