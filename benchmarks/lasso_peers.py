@@ -106,7 +106,7 @@ PEERS: dict[str, tuple[Solver, tuple[float, ...]]] = {
     "scikit-learn": (_coordinate_descent, (1e-7, 1e-9)),
     "scikit-learn LARS": (_least_angle, (0.0,)),
     "celer": (_working_sets("celer"), (1e-8, 1e-10, 1e-12)),
-    "skglm": (_working_sets("skglm"), (1e-8, 1e-10, 1e-12)),
+    "skglm": (_working_sets("skglm"), (1e-8, 1e-10, 1e-12, 1e-14, 1e-16)),
     "scipy nnls": (_nnls, (0.0,)),
 }
 
