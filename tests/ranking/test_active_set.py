@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ivqa.ranking.active_set import invert, solve
+from ivqa.ranking.active_set import choose, extend, invert, solve
 
 
 class _Problem:
@@ -89,3 +89,44 @@ def test_inverting_leaves_out_what_depends_on_others() -> None:
     kept = [0, 1, 3]
     expected = np.linalg.inv(gram[np.ix_(kept, kept)])
     np.testing.assert_allclose(inverse[np.ix_(kept, kept)], expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("positive", [True, False])
+@pytest.mark.parametrize("known", [True, False])
+def test_the_worst_violations_join_with_exact_gradients(known: bool, positive: bool) -> None:
+    rng = np.random.default_rng(5)
+    pool, residual = rng.normal(size=(40, 9)).astype(np.float32), rng.normal(size=9)
+    rows, columns = rng.permutation(40)[:30], np.full((30, 9), np.nan, np.float32)
+    count = 7
+    columns[:count] = pool[rows[:count]]
+    exact, x = pool @ residual, np.zeros(30)
+    x[:3] = 1, -2, 3
+    gradient, promise = np.full(30, np.nan), rng.normal(size=40)
+    if known:
+        gradient[count:] = promise[rows[count:]]
+    key = promise if known else exact if positive else np.abs(exact)
+    key = key if positive else np.abs(key)
+    wanted = sorted(rows[count:].tolist(), key=lambda row: -key[row])[:6]
+    found, largest, fault = choose(
+        pool, columns, rows, residual, gradient, x, 0.1, positive, 0, count, 6, known
+    )
+    assert found == count + 6
+    assert rows[count:found].tolist() == wanted
+    np.testing.assert_array_equal(columns[:found], pool[rows[:found]])
+    np.testing.assert_allclose(gradient[:found], exact[rows[:found]], rtol=1e-6)
+    rest = promise if known else exact
+    np.testing.assert_allclose(gradient[found:], rest[rows[found:]], rtol=1e-6)
+    inside = exact[rows[:count]] if positive else np.abs(exact[rows[:count]])
+    assert largest == pytest.approx(max(inside.max(), key[wanted[0]]), rel=1e-6)
+    faults = np.abs(exact[rows[:3]] - 0.1 * np.sign(x[:3])), inside[3:] - 0.1
+    assert fault == pytest.approx(np.concatenate(faults).max() / 0.1, rel=1e-6)
+
+
+def test_a_gram_matrix_is_extended_by_columns() -> None:
+    columns = np.random.default_rng(6).normal(size=(9, 20)).astype(np.float32)
+    products, gram = columns @ columns.T, np.full((12, 12), np.nan)
+    for first, count in ((0, 4), (4, 9)):
+        extend(gram, products[:count, first:count], first, 1e-3)
+    np.testing.assert_allclose(gram[:9, :9], products + 1e-3 * np.diag(np.diag(products)))
+    assert np.isnan(gram[9:]).all()
+    assert np.isnan(gram[:, 9:]).all()

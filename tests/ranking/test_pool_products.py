@@ -66,3 +66,29 @@ def test_products_one_by_one_are_exact() -> None:
     wanted = (pool.rows[rows].double() * vectors[which]).sum(dim=1)
     torch.testing.assert_close(pool.products(rows, vectors, which), wanted)
     assert len(pool.products(rows[:0], vectors, which[:0])) == 0
+
+
+@pytest.mark.parametrize("centred", [True, False])
+def test_what_a_sample_leaves_solves_the_ridge_regression(centred: bool) -> None:
+    rng = np.random.default_rng(3)
+    common = rng.normal(size=(2, 64))
+    rows = rng.normal(size=(400, 2)) @ common + 0.1 * rng.normal(size=(400, 64)) + 0.5
+    pool = PoolProducts(rows.astype(np.float32), centred=centred, device=torch.device("cpu"))
+    vectors = torch.from_numpy(common + 0.5 + 0.3 * rng.normal(size=(2, 64)))
+    vectors -= vectors.mean(dim=1, keepdim=True) if centred else 0
+    left = pool.unexplained(vectors)
+    sample = torch.from_numpy(rows[np.linspace(0, 399, 8).astype(int)])
+    sample -= sample.mean(dim=1, keepdim=True) if centred else 0
+    ridge = 1e-2 * sample.square().sum(dim=1).mean()
+    weights = torch.linalg.lstsq(sample.t(), (vectors - left).t()).solution
+    torch.testing.assert_close(left @ sample.t(), ridge * weights.t(), atol=1e-4, rtol=1e-4)
+    # What all rows have in common is gone.
+    assert (left.norm(dim=1) < 0.5 * vectors.norm(dim=1)).all()
+
+
+def test_a_pool_too_small_or_empty_of_words_explains_nothing() -> None:
+    vectors = torch.randn(3, 4).double()
+    torch.testing.assert_close(_pool(9, 4).unexplained(vectors), vectors)
+    zeros = PoolProducts(np.zeros((50, 32), np.float32), centred=False, device=torch.device("cpu"))
+    vectors = torch.randn(3, 32).double()
+    torch.testing.assert_close(zeros.unexplained(vectors), vectors)

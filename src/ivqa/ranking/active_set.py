@@ -25,6 +25,7 @@ _FLAT = 1e-14
 
 @compiled
 def choose(
+    pool: NDArray[np.float32],
     columns: NDArray[np.float32],
     rows: NDArray[np.int64],
     residual: NDArray[np.float64],
@@ -35,43 +36,82 @@ def choose(
     first: int,
     count: int,
     most: int,
+    known: bool,
 ) -> tuple[int, float, float]:
-    """Correlates columns at hand with the residual; the worst violations move to the front.
+    """Correlates columns at hand with the residual; the worst violations join the working set.
 
-    columns: A, (n, d), and their rows (n,) in the pool, of which the first `count` are in the
-    working set; up to `most` others with gradients over lam join it. x: (n,). gradient: (n,),
-    written from column `first` on, in float64. Returns the new count, the largest gradient of all
-    and how far the conditions were from being met in the working set, relative to lam; nan where
-    x is.
+    columns: A, of which the first `count` are in the working set, (m, d); rows: theirs in the
+    pool, and behind them those of candidates, (n,), of which up to `most` with gradients over lam
+    join. x: (n,). gradient: (n,), written from column `first` on, in float64; known: not of the
+    candidates, whose gradients are there. Returns the new count, the largest gradient of all and
+    how far the conditions were from being met in the working set, relative to lam; nan where x is.
     """
+    _correlate(columns, np.arange(first, count), residual, gradient[first:count])
+    if not known:
+        _correlate(pool, rows[count:], residual, gradient[count:])
     key, largest, fault = np.empty(len(rows)), 0.0, 0.0
     for row in range(len(rows)):
-        total = gradient[row]
-        if row >= first:
-            total = 0.0
-            for at in range(len(residual)):
-                total += columns[row, at] * residual[at]
-            gradient[row] = total
-        key[row] = total if positive else abs(total)
+        key[row] = gradient[row] if positive else abs(gradient[row])
         largest = max(largest, key[row])
         if row < count:
-            excess = abs(total - lam * np.sign(x[row])) if x[row] != 0 else key[row] - lam
+            excess = abs(gradient[row] - lam * np.sign(x[row])) if x[row] != 0 else key[row] - lam
             if not excess <= fault:  # nan as well
                 fault = excess
+    before = count
     for _ in range(min(most, len(rows) - count)):
         best = count + key[count:].argmax()
         if key[best] <= lam * (1 + SLACK):
             break
-        if best != count:
-            for at in range(len(residual)):
-                kept = columns[best, at]
-                columns[best, at] = columns[count, at]
-                columns[count, at] = kept
-            rows[best], rows[count] = rows[count], rows[best]
-            gradient[best], gradient[count] = gradient[count], gradient[best]
-            key[best], key[count] = key[count], key[best]
+        rows[best], rows[count] = rows[count], rows[best]
+        gradient[best], gradient[count] = gradient[count], gradient[best]
+        key[best] = key[count]
+        columns[count] = pool[rows[count]]
         count += 1
+    if known:
+        _correlate(columns, np.arange(before, count), residual, gradient[before:count])
     return count, largest, fault / lam
+
+
+@compiled
+def _correlate(
+    matrix: NDArray[np.float32],
+    rows: NDArray[np.int64],
+    residual: NDArray[np.float64],
+    out: NDArray[np.float64],
+) -> None:
+    """Writes the products of matrix[rows] with the residual, (n,), in float64."""
+    whole = len(rows) // 4 * 4
+    for first in range(0, whole, 4):  # four rows are on their way from memory at a time
+        a, b = matrix[rows[first]], matrix[rows[first + 1]]
+        c, d = matrix[rows[first + 2]], matrix[rows[first + 3]]
+        one, two, three, four = 0.0, 0.0, 0.0, 0.0
+        for at in range(len(residual)):
+            one += a[at] * residual[at]
+            two += b[at] * residual[at]
+            three += c[at] * residual[at]
+            four += d[at] * residual[at]
+        out[first], out[first + 1], out[first + 2], out[first + 3] = one, two, three, four
+    for row in range(whole, len(rows)):
+        column, total = matrix[rows[row]], 0.0
+        for at in range(len(residual)):
+            total += column[at] * residual[at]
+        out[row] = total
+
+
+@compiled
+def extend(
+    gram: NDArray[np.float64], products: NDArray[np.floating], first: int, ridge: float
+) -> None:
+    """Writes G from column `first` on, from products (p, p - first) of columns with each other.
+
+    ridge: what is added to its diagonal, relative to it.
+    """
+    for row in range(len(products)):
+        for at in range(max(first, row), len(products)):
+            gram[row, at] = products[row, at - first]
+            gram[at, row] = gram[row, at]
+    for row in range(first, len(products)):
+        gram[row, row] *= 1 + ridge
 
 
 @compiled

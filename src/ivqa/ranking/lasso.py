@@ -28,6 +28,11 @@ from ivqa.ranking.working_set import Question, Rows, WorkingSet
 _MOST_ROUNDS, _MOST_FAILURES = 100, 5
 # Missed columns that do not matter: with so few, the next pass may be the last.
 _FEW = 4
+# Columns that a pass brings.
+_LEAST, _MOST = 192, 384
+# How far under lam columns may be that a pass brings, relative to the residual: by what the others
+# change, some of them come over it.
+_NEAR = 0.01
 # By what lam falls at a time where signs are free.
 _DECAY = 3.0
 # The longest ranking whose columns beyond the support come from the last pass.
@@ -58,15 +63,15 @@ class LassoRanker:
 
     pool: (N, d) float32, one vector a row, unit l2 norm as a rule; may be memory-mapped and larger
     than the memory. A zero vector is never chosen; a zero main question has no score over 0.
-    lam: the weight of |x|_1 in the equation above (scikit-learn's alpha times d). positive:
-    x >= 0, the scores of the papers; false frees the signs. intercept: centres b and every column
-    over the d coordinates, as the published code did. tolerance: of the relative duality gap.
-    working_set: columns that a pass over the pool brings to a question, which takes those that it
-    needs. batch_size: main questions in flight. device: of the products with the pool. screening:
-    the number format of products that look for missed columns; bfloat16 is faster where the
-    processor multiplies it, and certificates hold in any case: what its rounding leaves open is
-    looked at in float64, or in float32 before that; by default the processor decides. progress:
-    shows a bar.
+    lam: the weight of |x|_1 in the equation above (scikit-learn's alpha times d). positive: x >= 0,
+    the scores of the papers; false frees the signs. intercept: centres b and every column over the
+    d coordinates, as the published code did. tolerance: of the relative duality gap. working_set:
+    columns that a pass over the pool brings to a question, which takes those that it needs; by
+    default more where the pool is large and a pass takes long. batch_size: main questions in
+    flight. device: of the products with the pool. screening: the number format of products that
+    look for missed columns; bfloat16 is faster where the processor multiplies it, and certificates
+    hold in any case: what its rounding leaves open is looked at in float64, or in float32 before
+    that; by default the processor decides. progress: shows a bar.
 
     Raises ValueError where the pool is no finite matrix or lam is not positive.
     """
@@ -79,7 +84,7 @@ class LassoRanker:
         *,
         intercept: bool = False,
         tolerance: float = 1e-6,
-        working_set: int = 192,
+        working_set: int | None = None,
         batch_size: int = 1024,
         device: str = "cpu",
         screening: torch.dtype | None = None,
@@ -93,6 +98,7 @@ class LassoRanker:
             raise ValueError(f"lam must be over 0, not {lam}")
         self.lam, self.positive, self.intercept = float(lam), positive, intercept
         self.tolerance, self.progress = tolerance, progress
+        working_set = working_set or min(max(_LEAST, len(pool) // 512), _MOST)
         self.working_set, self.batch_size = min(working_set, len(pool)), batch_size
         self.pool = PoolProducts(pool, centred=intercept, device=torch.device(device))
         self.screening = screening or fastest_dtype(device)
@@ -131,7 +137,7 @@ class LassoRanker:
                     flight.append(self._question(number, vectors[number], banned))
                 if not flight:
                     return replace(ranking, rounds=rounds)
-                residual = _residuals(flight)
+                residual = self._directions(flight)
                 values, rows, bounds = self._pass(flight, residual, k)
                 gaps, going = self._gaps(flight, residual, values, rows, bounds), []
                 for at, question in enumerate(flight):
@@ -143,9 +149,9 @@ class LassoRanker:
                     else:
                         going.append(at)
                 bar.advance(task, len(flight) - len(going))
-                joining = [self._joining(flight[at], values[at], rows[at]) for at in going]
+                found = [(flight[at], values[at].numpy(), rows[at].numpy()) for at in going]
                 flight = [flight[at] for at in going]
-                threads.map(self._improve, zip(flight, joining, strict=True))
+                threads.map(lambda job: self._improve(*job), found)
 
     def _question(
         self, number: int, vector: NDArray[np.float32], banned: Sequence[int]
@@ -158,6 +164,18 @@ class LassoRanker:
         # round sums on the way, which no bound covers.
         precise = not self.positive or self.pool.device.type != "cpu"
         return Question(number, self.lam, target, rows, residual=target, precise=precise)
+
+    def _directions(self, flight: list[Question]) -> Tensor:
+        """What the next pass correlates columns with, (B, d) float64: the residuals.
+
+        A new question correlates with thousands of columns that explain the same of it. What a
+        sample of the pool does not explain tells better which of them it takes.
+        """
+        residual = _residuals(flight)
+        if self.positive:
+            new = [at for at, question in enumerate(flight) if not question.rounds]
+            residual[new] = self.pool.unexplained(residual[new])
+        return residual
 
     def _format(self, question: Question) -> torch.dtype:
         """The number format of a question's next products."""
@@ -182,7 +200,7 @@ class LassoRanker:
             if question.certifying and len(question.columns) < k:
                 question.precise = True  # what comes behind is ranked by these products
             elif self.positive:
-                least[at] = self.lam
+                least[at] = self.lam - self._margin(question)
         formats = [self._format(question) for question in flight]
         for dtype in set(formats):
             here = [at for at, one in enumerate(formats) if one == dtype]
@@ -275,28 +293,32 @@ class LassoRanker:
         values[which, place] = exact.float()
         return largest.scatter_reduce(0, which, exact, "amax"), values
 
-    def _joining(self, question: Question, values: Tensor, rows: Tensor) -> Rows:
-        """The columns that may join; decides how exact what follows is to be.
+    def _margin(self, question: Question) -> float:
+        """How far under lam columns may be that a pass brings all the same."""
+        return _NEAR * float(np.linalg.norm(question.residual)) if self.positive else 0.0
+
+    def _improve(self, question: Question, found: NDArray[np.float32], listed: Rows) -> None:
+        """Solves with what a pass found; decides how exact what follows is to be.
 
         With free signs hundreds of columns are needed and small lam has poor ones enter before
         good ones are known, so that lam comes down by and by.
         """
         dtype = torch.float32 if question.certifying else self.screening
         error = self.pool.error(dtype) * float(np.linalg.norm(question.residual))
-        found, listed = values.numpy(), rows.numpy()
-        missed = (found > question.lam + error) & ~np.isin(listed, question.rejected)
-        few = missed.sum() <= max(_FEW, len(question.columns) // 16)
+        missed = listed[found > question.lam + error]
+        enough = max(_FEW, len(question.columns) // 16)
+        few = len(missed) <= enough + len(question.rejected)
+        few = few and len(set(missed.tolist()) - set(question.rejected.tolist())) <= enough
         if not self.positive and (question.rounds == 1 or (few and question.lam > self.lam)):
-            before = float(values[0]) if question.rounds == 1 else question.lam
+            before = float(found[0]) if question.rounds == 1 else question.lam
             question.lam = max(self.lam, before / _DECAY)
         elif few or question.rounds >= _MOST_ROUNDS // 5:
             question.certifying = True
-        return listed[found > question.lam - error][: self.working_set]
-
-    def _improve(self, job: tuple[Question, Rows]) -> None:
         if not hasattr(self._local, "work"):
             self._local.work = WorkingSet(self.pool, positive=self.positive)
-        self._local.work.improve(*job)
+        joining = found > question.lam - error - self._margin(question)
+        joining[self.working_set :] = False
+        self._local.work.improve(question, listed[joining], found[joining])
 
     def _write(self, ranking: Ranking, question: Question, values: Tensor, rows: Tensor) -> None:
         """The best k: by coefficient, then by correlation with the residual."""

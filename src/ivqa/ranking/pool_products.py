@@ -24,8 +24,13 @@ from ivqa.ranking.threads import SingleThreads
 
 # Bytes of a chunk of the pool in bfloat16, and of its products in float32.
 _CACHED, _ON_DEVICE = (8 * 2**20, 4 * 2**20), (64 * 2**20, 32 * 2**20)
-# Vectors that are multiplied in bfloat16 are a multiple of these, the last of them zeros.
-_VECTORS = 64
+# Vectors that are multiplied are a multiple of these, the last of them zeros, and so are the pool's
+# rows: other sizes take up to half as long again, and in bfloat16 torch keeps a compiled product of
+# each size that it met, megabytes each.
+_VECTORS, _ROWS = {torch.bfloat16: 64, torch.float32: 8}, 64
+# Of as many rows as there are dimensions one is in the sample; the ridge of a regression on it,
+# relative to the rows' squares.
+_SAMPLED, _SAMPLE_RIDGE = 8, 1e-2
 # Errors of a product, relative to the norms: of float32, ten times what occurs; of bfloat16, four
 # standard deviations at one dimension, which fall with the root of the dimensions.
 _FLOAT_ERROR = 5e-7
@@ -110,14 +115,33 @@ class PoolProducts:
             threads.map(lambda part: _dot(*given, result, *part), itertools.pairwise(edges))
         return torch.from_numpy(result)
 
-    def columns(self, rows: Tensor) -> Tensor:
-        """Rows (n,) of the pool, (n, d) float32, until this thread calls again."""
-        count = len(rows) * self.dimensions
+    def columns(self, rows: NDArray[np.int64], room: int) -> Tensor:
+        """Rows (n,) of the pool, with room for others behind them, (room, d) float32.
+
+        They are there until this thread calls again.
+        """
         buffer = getattr(self._gathered, "buffer", torch.empty(0))
-        if len(buffer) < count:
-            buffer = self._gathered.buffer = torch.empty(count)
-        result = buffer[:count].view(-1, self.dimensions)
-        return torch.index_select(self.rows, 0, rows, out=result)
+        if len(buffer) < room * self.dimensions:
+            buffer = self._gathered.buffer = torch.empty(room * self.dimensions)
+        result = buffer[: room * self.dimensions].view(room, self.dimensions)
+        torch.index_select(self.rows, 0, torch.from_numpy(rows), out=result[: len(rows)])
+        return result
+
+    def unexplained(self, vectors: Tensor) -> Tensor:
+        """What a ridge regression on a sample of the pool leaves of vectors (B, d) float64."""
+        sample, factor = self._sample
+        products = sample @ vectors.to(sample.dtype).t()
+        return vectors - (torch.cholesky_solve(products, factor).t() @ sample)
+
+    @cached_property
+    def _sample(self) -> tuple[Tensor, Tensor]:
+        """Rows of the pool (m, d) and the Cholesky factor of their Gram matrix, a ridge added."""
+        size = min(len(self), self.dimensions) // _SAMPLED
+        sample = self.rows[torch.linspace(0, len(self) - 1, size).long()]
+        gram = self.gram(sample, 0).double()
+        square = float(gram.trace()) / max(1, size)
+        gram += _SAMPLE_RIDGE * (square or 1.0) * torch.eye(size)
+        return sample, torch.linalg.cholesky(gram).to(sample.dtype)
 
     def gram(self, columns: Tensor, first: int) -> Tensor:
         """Products of columns (n, d) with those from `first` on, (n, n - first)."""
@@ -143,9 +167,7 @@ class PoolProducts:
         """
         size, number = len(vectors), min(number, len(self))
         single = vectors.to(self.device, dtype)
-        if dtype == torch.bfloat16:
-            # torch keeps a compiled product of each size that it met, megabytes each.
-            single = F.pad(single, (0, 0, 0, -size % _VECTORS))
+        single = F.pad(single, (0, 0, 0, -size % _VECTORS[dtype]))
         order = masked[1].argsort()
         which, rows = masked[0][order].to(self.device), masked[1][order].contiguous()
         floors = torch.full((size,), -torch.inf) if least is None else least
@@ -175,7 +197,8 @@ class PoolProducts:
     def _width(self, size: int) -> int:
         """Rows of the pool that are multiplied with `size` vectors at a time."""
         chunk, products = _CACHED if self.device.type == "cpu" else _ON_DEVICE
-        return max(1, min(chunk // (2 * self.dimensions), products // (4 * max(1, size))))
+        width = min(chunk // (2 * self.dimensions), products // (4 * max(1, size)))
+        return max(1, width // _ROWS * _ROWS or width)
 
     def multiply(self, vectors: Tensor, start: int, stop: int, thread: int) -> Tensor:
         """Vectors (B, d) times the columns from start to stop, in a buffer of that thread's."""

@@ -11,14 +11,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ivqa.ranking.active_set import SLACK, choose, invert, pick, rest, solve
+from ivqa.ranking.active_set import SLACK, choose, extend, invert, pick, rest, solve
 from ivqa.ranking.pool_products import PoolProducts
 
 # What is added to the diagonal, relative to it, against columns that depend on each other: in
 # float32 and in float64. Steps along what they leave open are long, so it costs few more of them.
 _RIDGES = {torch.float32: 1e-6, torch.float64: 1e-13}
 # Columns that join at a time, and steps before the pool is asked again.
-_JOINING, _STEPS = 96, 20
+_JOINING, _STEPS = 64, 20
 # Steps without a new column after which something else is tried.
 _STILL = 3
 # The tolerated error of gradients while columns are looked for, relative to the residual.
@@ -67,24 +67,27 @@ class Question:
 class WorkingSet:
     """Where one question after another is solved; a thread's own.
 
-    Of the columns at hand, rows (n,) of the pool, the first `count` are in the model.
+    Of the columns at hand, rows (n,) of the pool, the first `count` are in the model; only these
+    are copied.
     """
 
     def __init__(self, pool: PoolProducts, *, positive: bool) -> None:
         self.pool, self.positive = pool, positive
         self.gram = self.inverse = np.empty((0, 0))
 
-    def improve(self, question: Question, candidates: Rows) -> None:
-        """Moves a question to the minimum over its columns and candidates, rows of the pool.
+    def improve(self, question: Question, candidates: Rows, promise: NDArray[np.float32]) -> None:
+        """Moves a question to the minimum over its columns and candidates, rows (n,) of the pool.
 
-        Few of the candidates are needed. All are looked at after each step, which is cheaper than
-        a pass over the pool.
+        promise: by which candidates are chosen at first, (n,). Few of them are needed. All are
+        looked at after each step, which is cheaper than a pass over the pool.
         """
-        self._begin(question, candidates)
+        self._begin(question, candidates, promise)
         still, restarted = 0, False
         for step in range(_STEPS):
             before = self.count
-            fault = self._choose(_JOINING, 0 if question.certifying or not step else before)
+            fault = self._choose(
+                _JOINING, 0 if question.certifying or not step else before, not step
+            )
             still = still + 1 if self.count == before else 0
             if step and still and fault <= self._tolerated():
                 break
@@ -112,25 +115,27 @@ class WorkingSet:
         coarse = _COARSE * np.linalg.norm(question.residual) / question.lam
         return SLACK if question.certifying else max(SLACK, float(coarse))
 
-    def _begin(self, question: Question, candidates: Rows) -> None:
+    def _begin(self, question: Question, candidates: Rows, promise: NDArray[np.float32]) -> None:
         self.question = question
         self.rows = np.concatenate([question.columns, candidates])
-        self.columns = self.pool.columns(torch.from_numpy(self.rows))
+        self.columns = self.pool.columns(question.columns, len(self.rows))
         size, total = len(question.columns), len(self.rows)
         if len(self.gram) < total:
             self.gram, self.inverse = np.empty((2, total, total))
         self.gram[:size, :size], self.inverse[:size, :size] = question.gram, question.inverse
         self.x, self.gradient = np.zeros(total), np.empty(total)
-        self.x[:size] = question.weights
+        self.x[:size], self.gradient[size:] = question.weights, promise
         self.count, self.inside = size, np.arange(size)
 
-    def _choose(self, most: int, first: int = 0) -> float:
+    def _choose(self, most: int, first: int = 0, known: bool = False) -> float:
         """Takes up to `most` columns into the model; returns how far x is from its minimum.
 
-        first: the gradients of the columns before are taken from the model.
+        first: the gradients of the columns before are taken from the model; known: those of
+        candidates from what they promise.
         """
         # The residual is centred where columns are meant to be, so they need not be.
         self.count, self.question.inside, fault = choose(
+            self.pool.rows.numpy(),
             self.columns.numpy(),
             self.rows,
             self.question.residual,
@@ -141,6 +146,7 @@ class WorkingSet:
             first,
             self.count,
             most,
+            known,
         )
         return fault
 
@@ -148,9 +154,7 @@ class WorkingSet:
         """Writes the Gram matrix from column `first` on."""
         columns = self.columns[: self.count]
         products = self.pool.gram(columns.double() if self.question.exact else columns, first)
-        products.diagonal(-first).mul_(1 + _RIDGES[products.dtype])
-        self.gram[: self.count, first : self.count] = products
-        self.gram[first : self.count, :first] = products[:first].t()
+        extend(self.gram, products.numpy(), first, _RIDGES[products.dtype])
 
     def _make_exact(self, count: int) -> None:
         """Repeats the Gram matrix of the first columns in float64."""
