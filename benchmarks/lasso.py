@@ -28,6 +28,7 @@ from torch import Tensor
 from benchmarks.lasso_peers import peer_results, relative_gap
 from benchmarks.sentence_vectors import sentence_vectors
 from ivqa.device import fastest_dtype
+from ivqa.experiment.processes import keep_freed_memory
 from ivqa.ranking import LassoRanker, Ranking
 from ivqa.ranking.pool_products import PoolProducts
 
@@ -154,6 +155,7 @@ def timed_run(
 
 def run() -> list[dict[str, Any]]:
     """Rows of RESULTS.md, ours and the peers' for each problem."""
+    keep_freed_memory()  # as every command does
     return [row for problem in PROBLEMS for row in _rows(problem)]
 
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from benchmarks.lasso import Problem, timed_run
 from benchmarks.sentence_vectors import FOLDER, sentence_vectors
 from ivqa.device import fastest_dtype
+from ivqa.experiment.processes import keep_freed_memory
 from ivqa.text.encoders import unit_rows
 
 ROWS, MAIN_QUESTIONS, SIZE = 186_027, 244_302, 4800
@@ -29,6 +30,7 @@ def run(
     rows: int = ROWS, size: int = SIZE, minutes: float = MINUTES, trial: int = TRIAL
 ) -> list[dict[str, Any]]:
     """One row of RESULTS.md; smaller numbers make it a rehearsal."""
+    keep_freed_memory()  # as every command does
     some, vectors, _ = sentence_vectors(size)
     path = FOLDER / f"mixed_{rows}_{size}.npy"
     if not path.is_file():

@@ -32,7 +32,7 @@ _FEW = 4
 _LEAST, _MOST = 192, 384
 # How far under lam columns may be that a pass brings, relative to the residual: by what the others
 # change, some of them come over it.
-_NEAR = 0.01
+_NEAR = 0.003
 # By what lam falls at a time where signs are free.
 _DECAY = 3.0
 # The longest ranking whose columns beyond the support come from the last pass.
@@ -151,7 +151,7 @@ class LassoRanker:
                 bar.advance(task, len(flight) - len(going))
                 found = [(flight[at], values[at].numpy(), rows[at].numpy()) for at in going]
                 flight = [flight[at] for at in going]
-                threads.map(lambda job: self._improve(*job), found)
+                threads.share(lambda job: self._improve(*job), found)
 
     def _question(
         self, number: int, vector: NDArray[np.float32], banned: Sequence[int]

@@ -32,3 +32,13 @@ class SingleThreads:
         finally:
             # What a thread sets for itself is the default of all that come later.
             torch.set_num_threads(self.number)
+
+    def share(self, call: Callable[[T], object], items: Iterable[T]) -> None:
+        """Calls with each item, of which each thread takes the next: cheaper than a result each."""
+        waiting = iter(items)
+
+        def work(_: int) -> None:
+            for item in waiting:
+                call(item)
+
+        self.map(work, range(self.number))

@@ -19,6 +19,8 @@ from ivqa.ranking.pool_products import PoolProducts
 _RIDGES = {torch.float32: 1e-6, torch.float64: 1e-13}
 # Columns that join at a time, and steps before the pool is asked again.
 _JOINING, _STEPS = 64, 20
+# So few columns that join can wait for the next pass, unless that may be the last.
+_HARDLY = 16
 # Steps without a new column after which something else is tried.
 _STILL = 3
 # The tolerated error of gradients while columns are looked for, relative to the residual.
@@ -89,7 +91,8 @@ class WorkingSet:
                 _JOINING, 0 if question.certifying or not step else before, not step
             )
             still = still + 1 if self.count == before else 0
-            if step and still and fault <= self._tolerated():
+            done = still or (self.count - before <= _HARDLY and not question.certifying)
+            if step and done and fault <= self._tolerated():
                 break
             if still > _STILL and question.exact and not restarted:
                 # Columns that depend on each other were in use, and their inverse is noise; a
