@@ -202,7 +202,8 @@ def _plots(
             for name, points in curves.items():
                 axes.plot(*zip(*points, strict=True), marker="o", markersize=3, label=name)
             axes.set(xlabel="policy gradient step", ylabel="mean over samples", ylim=(0, 1.02))
-            axes.legend(frameon=False, fontsize=8)
+            # Curves cross the whole height, so that there is no room for it inside.
+            axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
             plots.append(_svg(figure))
         noisy = {model.name: accuracies(model.metrics) for model in models}
         if any(noisy.values()):
