@@ -22,7 +22,7 @@ from ivqa.vqa import (
 from ivqa.vqa.hiecoatt import Attention, ImageAttention, QuestionAttention
 from ivqa.vqa.mcb import CompactBilinear, signed_root
 from ivqa.vqa.mutan import RankSumFusion
-from ivqa.vqa.network import SharedDropout, checked_grid, products_by_image, tanh
+from ivqa.vqa.network import SharedDropout, checked_grid, products_by_image, products_with_few, tanh
 
 NUM_WORDS, NUM_ANSWERS = 12, 4
 
@@ -311,7 +311,8 @@ def _published_attention(
 ) -> tuple[Tensor, Tensor]:
     """Weights (B, N) and sums (B, d) of one level's tanh, layers and softmax."""
     assert attention.guide is not None
-    own = slice(level * values.shape[-1], (level + 1) * values.shape[-1])
+    size = attention.score.in_features
+    own = slice(level * size, (level + 1) * size)
     guided = attention.guide(guide)[:, None, own]
     hidden = (attention.values(values)[..., own] + guided).tanh()
     weights = (hidden @ attention.score.weight[level]).softmax(dim=1)
@@ -322,11 +323,11 @@ def test_attention_of_hiecoatt_is_the_published_one_of_tanh() -> None:
     torch.manual_seed(0)
     image, guide = 2 * torch.randn(4, 5, 6), torch.randn(3, 4, 6)
     question, mask = 2 * torch.randn(3, 4, 5, 6), torch.ones(4, 5, dtype=torch.bool)
-    of_image = ImageAttention(levels=3, size=6, dropout=0.0)
-    of_question = QuestionAttention(levels=3, size=6, guided=True, dropout=0.0)
+    of_image = ImageAttention(levels=3, size=6, attention_size=4, dropout=0.0)
+    of_question = QuestionAttention(levels=3, size=6, attention_size=4, guided=True, dropout=0.0)
     for level in range(3):
         weights, sums = _published_attention(of_image, level, image, guide[level])
-        torch.testing.assert_close(of_image.weights(image, guide)[..., level], weights)
+        torch.testing.assert_close(of_image.weights(image, guide)[:, level], weights)
         torch.testing.assert_close(of_image(image, guide)[level], sums)
         weights, sums = _published_attention(of_question, level, question[level], guide[level])
         torch.testing.assert_close(of_question.weights(question, mask, guide)[level], weights)
@@ -335,22 +336,59 @@ def test_attention_of_hiecoatt_is_the_published_one_of_tanh() -> None:
 
 def test_attention_of_hiecoatt_begins_where_the_guide_matters() -> None:
     torch.manual_seed(0)
-    attention = ImageAttention(levels=3, size=64, dropout=0.0)
+    attention = ImageAttention(levels=3, size=64, attention_size=48, dropout=0.0)
     values, guide = 0.5 * torch.randn(1, 30, 64), 0.2 * torch.randn(3, 20, 64)
     scores = attention.weights(values.expand(20, -1, -1), guide).log()
-    scores = scores - scores.mean(dim=1, keepdim=True)
+    scores = scores - scores.mean(dim=2, keepdim=True)
     # Linear layers with torch's start give 0.04: all guides look at the same places.
-    assert scores.std(dim=0).mean() > 0.3 * scores.std(dim=1).mean()
+    assert scores.std(dim=0).mean() > 0.3 * scores.std(dim=2).mean()
 
 
 def test_attention_of_hiecoatt_drops_the_same_of_every_place() -> None:
     torch.manual_seed(0)
-    attention = ImageAttention(levels=2, size=8, dropout=0.5)
+    attention = ImageAttention(levels=2, size=8, attention_size=8, dropout=0.5)
     alike, guide = torch.randn(3, 1, 8).expand(3, 5, 8), torch.randn(2, 3, 8)
-    torch.testing.assert_close(attention.weights(alike, guide), torch.full((3, 5, 2), 0.2))
+    torch.testing.assert_close(attention.weights(alike, guide), torch.full((3, 2, 5), 0.2))
     values = torch.randn(3, 5, 8)
     dropped = [attention.weights(values, guide) for _ in range(2)]
     assert not torch.allclose(*dropped)
+
+
+def test_phrases_of_hiecoatt_are_the_largest_of_three_convolutions() -> None:
+    torch.manual_seed(0)
+    network = _network("hiecoatt").eval()
+    assert isinstance(network, HieCoAtt)
+    ids = torch.tensor([[5, 6, 7, 5], [8, 4, 0, 0]])
+    words, phrases, _ = network.hierarchy(Tokens(ids, torch.tensor([4, 2])))
+    channels = words.transpose(1, 2)
+    found = []
+    # A word alone, with the one before it, with both neighbours: (left, right) padding.
+    for layer, padding in zip(network.n_grams, [(0, 0), (1, 0), (1, 1)], strict=True):
+        kernel = layer.weight.unflatten(1, (-1, words.shape[2])).transpose(1, 2)
+        found.append(F.conv1d(F.pad(channels, padding), kernel, layer.bias))
+    expected = torch.stack(found).amax(dim=0).tanh().transpose(1, 2)
+    expected = expected * (ids != 0)[:, :, None]
+    torch.testing.assert_close(phrases, expected)
+
+
+@pytest.mark.parametrize("num", [1, 3])
+def test_products_with_few_have_the_gradients_of_a_product(num: int) -> None:
+    few = torch.randn(4, num, 6, requires_grad=True)
+    values = torch.randn(4, 7, 6, requires_grad=True)
+    found, expected = products_with_few(few, values), few @ values.mT
+    torch.testing.assert_close(found, expected)
+    weights = torch.randn_like(found)
+    ours, theirs = (
+        torch.autograd.grad((products * weights).sum(), (few, values))
+        for products in (found, expected)
+    )
+    torch.testing.assert_close(ours, theirs)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        rounded = products_with_few(few, values)
+    assert rounded.dtype is torch.bfloat16
+    rounded_too = torch.autograd.grad((rounded * weights).sum(), (few, values))
+    torch.testing.assert_close(rounded_too, theirs, rtol=2**-6, atol=2**-5)
+    assert ours[1].is_contiguous()  # what it is for: the gradient lies as the values do
 
 
 @pytest.mark.parametrize(

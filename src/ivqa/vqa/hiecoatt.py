@@ -8,6 +8,7 @@ s = attend(Q), v^ = attend(V | s), q^ = attend(Q | v^); the answer is read from 
 import math
 from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +20,7 @@ from ivqa.vqa.network import (
     SharedDropout,
     VQANetwork,
     checked_grid,
+    products_with_few,
     single_feature,
     tanh,
 )
@@ -33,12 +35,14 @@ class Attention(nn.Module):
     less than one after another. The layers of the levels lie below each other in one matrix.
     """
 
-    def __init__(self, *, levels: int, size: int, guided: bool, dropout: float) -> None:
+    def __init__(
+        self, *, levels: int, size: int, attention_size: int, guided: bool, dropout: float
+    ) -> None:
         super().__init__()
         self.num_levels = levels
-        self.values = nn.Linear(size, levels * size)
-        self.guide = nn.Linear(size, levels * size) if guided else None
-        self.score = nn.Linear(size, levels, bias=False)  # softmax would not see a bias
+        self.values = nn.Linear(size, levels * attention_size)
+        self.guide = nn.Linear(size, levels * attention_size) if guided else None
+        self.score = nn.Linear(attention_size, levels, bias=False)  # softmax would not see a bias
         self.dropout = nn.Dropout(dropout)
 
     def by_level(self, layer: nn.Linear, values: Tensor) -> Tensor:
@@ -62,8 +66,8 @@ class QuestionAttention(Attention):
         hidden = self.by_level(self.values, values.flatten(1, 2)).unflatten(1, (num, words))
         if self.guide is not None and guide is not None:
             hidden = hidden + self.by_level(self.guide, guide)[:, :, None]
-        scores = torch.bmm(
-            hidden.sigmoid().flatten(0, 1), self.scores(num).flatten(0, 1)[:, :, None]
+        scores = products_with_few(
+            self.scores(num).flatten(0, 1)[:, None], hidden.sigmoid().flatten(0, 1)
         )
         scores = scores.view(num_levels, num, words).float()
         return scores.masked_fill(~mask, torch.finfo(scores.dtype).min).softmax(dim=2)
@@ -78,8 +82,10 @@ class QuestionAttention(Attention):
 class ImageAttention(Attention):
     """X is an image, the same at all levels."""
 
-    def __init__(self, *, levels: int, size: int, dropout: float) -> None:
-        super().__init__(levels=levels, size=size, guided=True, dropout=dropout)
+    def __init__(self, *, levels: int, size: int, attention_size: int, dropout: float) -> None:
+        super().__init__(
+            levels=levels, size=size, attention_size=attention_size, guided=True, dropout=dropout
+        )
         assert self.guide is not None
         # Places and guide meet in tanh alone. From torch's usual start it is nearly linear: what
         # the guide adds is then the same for all places, and softmax does not see it.
@@ -87,31 +93,32 @@ class ImageAttention(Attention):
         nn.init.normal_(self.guide.weight, std=10 / math.sqrt(size))
 
     def weights(self, values: Tensor, guide: Tensor) -> Tensor:
-        """Weights (B, L, K) over values (B, L, d), guide (K, B, d)."""
+        """Weights (B, K, L) over values (B, L, d), guide (K, B, d)."""
         assert self.guide is not None
         hidden = F.linear(values, 2 * self.values.weight)  # (B, L, K d)
         guided = self.by_level(self.guide, guide).transpose(0, 1).flatten(1)
         guided = guided + 2 * self.values.bias
         hidden = hidden + guided[:, None].to(hidden.dtype)
-        # The w of a level is for its own part of `hidden`: columns (K d) that are 0 elsewhere.
-        own = torch.eye(len(guide), dtype=values.dtype, device=values.device)[:, None]
-        scores = self.scores(len(values)).transpose(0, 1)[..., None] * own  # (B, K, d, K)
-        return torch.bmm(hidden.sigmoid(), scores.flatten(1, 2)).float().softmax(dim=1)
+        # The w of a level is for its own part of `hidden`: rows (K d) that are 0 elsewhere.
+        own = torch.eye(len(guide), dtype=values.dtype, device=values.device)[:, :, None]
+        scores = self.scores(len(values)).transpose(0, 1)[:, None] * own  # (B, K, K, d)
+        scores = products_with_few(scores.flatten(2), hidden.sigmoid())
+        return scores.float().softmax(dim=2)
 
     def forward(self, values: Tensor, guide: Tensor) -> Tensor:
         """The attended vectors (K, B, d)."""
         weights = self.weights(values, guide).to(values.dtype)
-        return torch.bmm(weights.mT, values).transpose(0, 1)
+        return torch.bmm(weights, values).transpose(0, 1)
 
 
 class AlternatingCoAttention(nn.Module):
     """The three steps of K levels; nothing is shared between steps or levels."""
 
-    def __init__(self, *, levels: int, size: int, dropout: float) -> None:
+    def __init__(self, **sizes: Any) -> None:
         super().__init__()
-        question = partial(QuestionAttention, levels=levels, size=size, dropout=dropout)
+        question = partial(QuestionAttention, **sizes)
         self.summary = question(guided=False)
-        self.image = ImageAttention(levels=levels, size=size, dropout=dropout)
+        self.image = ImageAttention(**sizes)
         self.question = question(guided=True)
 
     def forward(self, question: Tensor, mask: Tensor, image: Tensor) -> Tensor:
@@ -123,8 +130,8 @@ class AlternatingCoAttention(nn.Module):
 class HieCoAtt(VQANetwork):
     """Alternating co-attention at three levels; sizes of the released code.
 
-    size: of words, phrases, states and attention (512). sentence_size: of the last hidden layer
-    (1024). num_layers: of the LSTM over phrases.
+    size: of words, phrases and states (512). attention_size: of W X + W' g (as size).
+    sentence_size: of the last hidden layer (1024). num_layers: of the LSTM over phrases.
     """
 
     def __init__(
@@ -134,6 +141,7 @@ class HieCoAtt(VQANetwork):
         num_answers: int,
         feature_sizes: Mapping[str, int],
         size: int = 512,
+        attention_size: int | None = None,
         sentence_size: int = 1024,
         num_layers: int = 2,
         dropout: float = 0.5,
@@ -142,7 +150,7 @@ class HieCoAtt(VQANetwork):
         self.feature, self.feature_size = single_feature(feature_sizes, "hiecoatt")
         self.image = nn.Linear(self.feature_size, size)
         self.embedding = nn.Embedding(num_words, size, padding_idx=PAD)
-        self.n_grams = nn.ModuleList(nn.Conv1d(size, size, width) for width in (1, 2, 3))
+        self.n_grams = nn.ModuleList(nn.Linear(width * size, size) for width in (1, 2, 3))
         self.lstm = nn.LSTM(
             size,
             size,
@@ -150,7 +158,9 @@ class HieCoAtt(VQANetwork):
             batch_first=True,
             dropout=dropout if num_layers > 1 else 0.0,
         )
-        self.levels = AlternatingCoAttention(levels=3, size=size, dropout=dropout)
+        self.levels = AlternatingCoAttention(
+            levels=3, size=size, attention_size=attention_size or size, dropout=dropout
+        )
         self.word = nn.Linear(size, size)
         self.phrase = nn.Linear(2 * size, size)
         self.sentence = nn.Linear(2 * size, sentence_size)
@@ -164,11 +174,11 @@ class HieCoAtt(VQANetwork):
         """Words, phrases and states of the question, (3, B, T, d); 0 at the padding."""
         mask = question.mask[:, :, None]
         words = self.dropout_places(self.embedding(question.ids).tanh()) * mask  # (B, T, d)
-        channels = words.transpose(1, 2)  # (B, d, T)
-        # Widths 1, 2, 3 padded by 0, 1 and 1: a word with none, its left, and both neighbours.
-        padded = (channels, F.pad(channels, (1, 0)), F.pad(channels, (1, 1)))
-        grams = torch.stack([conv(x) for conv, x in zip(self.n_grams, padded, strict=True)])
-        phrases = self.dropout_places(grams.amax(dim=0).tanh().transpose(1, 2)) * mask
+        left, right = F.pad(words, (0, 0, 1, -1)), F.pad(words, (0, 0, -1, 1))
+        # As products, which a CPU computes in two thirds of the time of convolutions.
+        near = (words, torch.cat([left, words], dim=2), torch.cat([left, words, right], dim=2))
+        grams = torch.stack([layer(x) for layer, x in zip(self.n_grams, near, strict=True)])
+        phrases = self.dropout_places(grams.amax(dim=0).tanh()) * mask
         states, _ = self.lstm(phrases)  # forward only: the padding behind is never seen
         return torch.stack([words, phrases, self.dropout_places(states) * mask])
 
