@@ -26,7 +26,7 @@ ZOO: dict[str, tuple[Callable[..., VQANetwork], list[str]]] = {
         partial(LSTMQI, embedding_size=6, hidden_size=8, joint_size=7, dropout=0.1),
         ["pooled"],
     ),
-    "hiecoatt": (partial(HieCoAtt, size=8, sentence_size=9), ["grid"]),
+    "hiecoatt": (partial(HieCoAtt, size=8, sentence_size=9, dropout=0.1), ["grid"]),
     "mlb": (partial(MLB, question_encoder=ENCODER, joint_size=7), ["grid"]),
     "mutan_noatt": (
         partial(MutanNoAttention, question_encoder=ENCODER, joint_size=7, rank=2),
