@@ -128,8 +128,31 @@ def test_attention_of_mcb_is_scored_with_or_without_the_root(root: bool) -> None
     found = network.attention(grid, index, encoded)
     for rooted, values in ((False, pooled), (True, pooled.sign() * pooled.abs().sqrt())):
         hidden = network.hidden(F.normalize(values, dim=-1)).relu()
-        expected = network.glimpses(hidden).softmax(dim=1)
+        expected = network.glimpses(hidden).softmax(dim=1).mT
         assert torch.allclose(found, expected, atol=2e-2) == (rooted == root)
+
+
+def test_attention_of_mutan_scores_the_fusion_of_every_place() -> None:
+    """P^T z of the docstring, though neither z nor N_r v~ is made for places."""
+    torch.manual_seed(0)
+    network = _network("mutan").eval()
+    assert isinstance(network, Mutan)
+    grid, encoded = torch.randn(3, 6, 5), torch.randn(8, 8)
+    for chosen in ([0, 2, 1], [0, 2, 1, 1, 0, 0, 2, 1]):  # repeated, and together
+        index = torch.tensor(chosen)
+        asked = network.attention_question(encoded[: len(index)]).tanh()
+        places = network.attention_image(grid[index]).tanh()
+        fused = network.attention_fusion(asked[:, None], places)
+        expected = network.glimpses(fused).softmax(dim=1).mT
+        found = network.attention(grid, index, encoded[: len(index)])
+        torch.testing.assert_close(found, expected)
+        expected.square().sum().backward()
+        wanted = [value.grad for value in network.attention_fusion.parameters()]
+        network.zero_grad()
+        found.square().sum().backward()
+        got = [value.grad for value in network.attention_fusion.parameters()]
+        torch.testing.assert_close(got, wanted, atol=1e-6, rtol=1e-4)
+        network.zero_grad()
 
 
 def test_what_all_places_share_changes_nothing_once_standardised() -> None:
@@ -164,8 +187,8 @@ def test_attention_is_a_distribution_over_places(kind: str, images: ImageBatch) 
     assert isinstance(network, MLB | Mutan | MCB)
     assert images.grid is not None
     weights = network.attention(images.grid, images.index, torch.randn(5, 8))
-    assert weights.shape == (5, 6, 2)
-    torch.testing.assert_close(weights.sum(dim=1), torch.ones(5, 2))
+    assert weights.shape == (5, 2, 6)
+    torch.testing.assert_close(weights.sum(dim=2), torch.ones(5, 2))
 
 
 def test_an_empty_question_is_zero_and_unknown_cells_are_refused() -> None:
@@ -396,12 +419,12 @@ def test_products_with_few_have_the_gradients_of_a_product(num: int) -> None:
 )
 def test_products_by_image_are_those_of_repeated_images(index: list[int]) -> None:
     values, chosen = torch.randn(3, 7, 5), torch.tensor(index)
-    factors = torch.randn(len(index), 5, 2, requires_grad=True)
-    products = products_by_image(values, factors, chosen)
-    torch.testing.assert_close(products, values[chosen] @ factors)
+    few = torch.randn(len(index), 2, 5, requires_grad=True)
+    products = products_by_image(few, values, chosen)
+    torch.testing.assert_close(products, few @ values[chosen].mT)
     weights = torch.randn_like(products)
-    (found,) = torch.autograd.grad((products * weights).sum(), factors)
-    torch.testing.assert_close(found, values[chosen].mT @ weights)
+    (found,) = torch.autograd.grad((products * weights).sum(), few)
+    torch.testing.assert_close(found, weights @ values[chosen])
 
 
 @pytest.mark.parametrize("cell", ["gru", "lstm"])

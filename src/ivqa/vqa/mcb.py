@@ -156,13 +156,13 @@ class MCB(VQANetwork):
         nn.init.normal_(self.output.weight, std=0.1)
 
     def attention(self, grid: Tensor, index: Tensor, encoded: Tensor) -> Tensor:
-        """Attention (B, L, G) of questions (B, d_q) over the grids (M, L, d_v) they ask about."""
+        """Attention (B, G, L) of questions (B, d_q) over the grids (M, L, d_v) they ask about."""
         asked = self.attention_pooling.spectrum_first(encoded)  # the same at every place
         places = self.attention_pooling.spectrum_second(grid)[index]  # once an image; no gradient
         pooled = self.attention_pooling.combine(asked[:, None], places)  # (B, L, d)
         pooled = signed_root(pooled) if self.attention_root else F.normalize(pooled, dim=-1)
         hidden = self.hidden(self.dropout_places(pooled)).relu()
-        return self.glimpses(hidden).float().softmax(dim=1)
+        return self.glimpses(hidden).float().softmax(dim=1).mT
 
     def forward(self, images: ImageBatch, question: Tokens) -> Tensor:
         """Answer logits (B, K)."""
@@ -172,6 +172,5 @@ class MCB(VQANetwork):
         grid = F.normalize(grid.flatten(1), dim=1).view_as(grid)  # (M, L, d_v)
         encoded = self.question_encoder(question)
         weights = self.attention(grid, images.index, encoded)
-        seen = products_by_image(grid.transpose(1, 2), weights.to(grid.dtype), images.index)
-        seen = seen.transpose(1, 2).flatten(1)  # (B, G d_v)
-        return self.output(self.dropout(signed_root(self.pooling(encoded, seen))))
+        seen = products_by_image(weights.to(grid.dtype), grid.mT, images.index)  # (B, G, d_v)
+        return self.output(self.dropout(signed_root(self.pooling(encoded, seen.flatten(1)))))

@@ -1,6 +1,6 @@
 """MLB: low-rank bilinear pooling with attention (Kim et al., ICLR 2017).
 
-alpha = softmax_L(P^T (tanh(U^T q) * tanh(W^T V_n)))          (B, L, G)
+alpha = softmax_L(P^T (tanh(U^T q) * tanh(W^T V_n)))          (B, G, L)
 f_v   = concat_g tanh(W_g sum_n alpha_gn V_n)                 (B, G d)
 logits = W (tanh(W_q q) * f_v)                                (B, K)
 with dropout in front of every linear map of q, V (one mask for all places) and the product.
@@ -18,6 +18,7 @@ from ivqa.vqa.network import (
     VQANetwork,
     checked_grid,
     products_by_image,
+    repeated_unless_shared,
     single_feature,
     tanh,
 )
@@ -58,27 +59,23 @@ class MLB(VQANetwork):
         self.dropout = nn.Dropout(dropout)
 
     def attention(self, grid: Tensor, index: Tensor, encoded: Tensor) -> Tensor:
-        """Attention (B, L, G) of questions (B, d_q) over the grids (M, L, d_v) they ask about."""
-        own: Tensor | None = index
-        if 2 * len(grid) > len(index):
-            # Images hardly repeat: repeating features is cheaper than their projections, and
-            # needs no backward pass.
-            grid, own = grid.index_select(0, index), None
+        """Attention (B, G, L) of questions (B, d_q) over the grids (M, L, d_v) they ask about."""
+        grid, own = repeated_unless_shared(grid, index)
         places = tanh(self.attention_image(self.dropout_grid(grid)))
         asked = self.attention_question(self.dropout(encoded)).tanh()  # (B, d)
         # The glimpses' weights join the question first: the product (B, L, d) is never made.
-        guided = asked[:, :, None] * self.glimpses.weight.t()  # (B, d, G)
-        scores = products_by_image(places, guided, own) + self.glimpses.bias  # (B, L, G)
-        return scores.float().softmax(dim=1)
+        guided = asked[:, None] * self.glimpses.weight  # (B, G, d)
+        scores = products_by_image(guided, places, own) + self.glimpses.bias[:, None]
+        return scores.float().softmax(dim=2)
 
     def forward(self, images: ImageBatch, question: Tokens) -> Tensor:
         """Answer logits (B, K)."""
         grid = checked_grid(images, self.feature, self.feature_size)  # (M, L, d_v)
         encoded = self.question_encoder(question)  # (B, d_q)
         weights = self.attention(grid, images.index, encoded)
-        seen = products_by_image(grid.transpose(1, 2), weights.to(grid.dtype), images.index)
-        glimpses = [  # of seen, (B, d_v, G)
-            project(self.dropout(seen[:, :, number])).tanh()
+        seen = products_by_image(weights.to(grid.dtype), grid.mT, images.index)  # (B, G, d_v)
+        glimpses = [
+            project(self.dropout(seen[:, number])).tanh()
             for number, project in enumerate(self.images)
         ]
         asked = self.question(self.dropout(encoded)).tanh()

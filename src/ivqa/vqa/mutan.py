@@ -17,6 +17,7 @@ from ivqa.vqa.network import (
     checked_feature,
     checked_grid,
     products_by_image,
+    repeated_unless_shared,
     single_feature,
     tanh,
 )
@@ -126,27 +127,31 @@ class Mutan(VQANetwork):
             rank=rank,
         )
         self.output = nn.Linear(fused_size, num_answers)
-        self.dropout_grid = SharedDropout(dropout)
+        self.dropout_grid, self.dropout_fused = SharedDropout(dropout), SharedDropout(dropout)
         self.dropout = nn.Dropout(dropout)
 
     def attention(self, grid: Tensor, index: Tensor, encoded: Tensor) -> Tensor:
-        """Attention (B, L, G) of questions (B, d_q) over the grids (M, L, d_v) they ask about."""
-        asked = self.attention_question(self.dropout(encoded)).tanh()
-        places = tanh(self.attention_image(self.dropout_grid(grid)))
-        # An image's factors are computed once, whatever is asked about it.
-        places = self.attention_fusion.factor_second(places).flatten(2).index_select(0, index)
-        asked = self.attention_fusion.factor_first(asked).flatten(1)  # (B, R t)
-        fused = (places * asked[:, None]).unflatten(-1, (self.attention_fusion.rank, -1)).sum(2)
-        return self.glimpses(self.dropout(fused)).float().softmax(dim=1)
+        """Attention (B, G, L) of questions (B, d_q) over the grids (M, L, d_v) they ask about."""
+        grid, own = repeated_unless_shared(grid, index)
+        places = tanh(self.attention_image(self.dropout_grid(grid)))  # v~
+        asked = self.attention_question(self.dropout(encoded)).tanh()  # q~
+        # Scores are linear in v~: P z = sum_r (P * M_r q~) (N_r v~ + n_r). What is asked meets
+        # N_r first, so that neither N_r v~ nor z is made for every place.
+        fusion, second = self.attention_fusion, self.attention_fusion.second
+        factors = self.dropout_fused(fusion.factor_first(asked))  # (B, R, t); of z, for all places
+        guided = (factors[:, None] * self.glimpses.weight[:, None]).flatten(2)  # (B, G, R t)
+        scores = products_by_image(guided @ second.weight, places, own)
+        scores = scores + (guided @ second.bias + self.glimpses.bias)[:, :, None]
+        return scores.float().softmax(dim=2)
 
     def forward(self, images: ImageBatch, question: Tokens) -> Tensor:
         """Answer logits (B, K)."""
         grid = checked_grid(images, self.feature, self.feature_size)  # (M, L, d_v)
         encoded = self.question_encoder(question)  # (B, d_q)
         weights = self.attention(grid, images.index, encoded)
-        seen = products_by_image(grid.transpose(1, 2), weights.to(grid.dtype), images.index)
-        glimpses = [  # of seen, (B, d_v, G)
-            project(self.dropout(seen[:, :, number])).tanh()
+        seen = products_by_image(weights.to(grid.dtype), grid.mT, images.index)  # (B, G, d_v)
+        glimpses = [
+            project(self.dropout(seen[:, number])).tanh()
             for number, project in enumerate(self.images)
         ]
         asked = self.question(self.dropout(encoded)).tanh()

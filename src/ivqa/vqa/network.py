@@ -93,10 +93,13 @@ class _ProductsWithFew(torch.autograd.Function):
         return torch.bmm(few, values.mT)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None]:
         few, values = ctx.saved_tensors
         gradient = gradient.to(values.dtype)  # autocast multiplies in another
-        return torch.bmm(gradient, values), torch.bmm(gradient.mT, few)
+        return (
+            torch.bmm(gradient, values) if ctx.needs_input_grad[0] else None,
+            torch.bmm(gradient.mT, few) if ctx.needs_input_grad[1] else None,
+        )
 
 
 def products_with_few(few: Tensor, values: Tensor) -> Tensor:
@@ -109,31 +112,40 @@ def products_with_few(few: Tensor, values: Tensor) -> Tensor:
     return products
 
 
-def products_by_image(values: Tensor, factors: Tensor, index: Tensor | None) -> Tensor:
-    """values[index] @ factors, (B, L, G), of images (M, L, d) and what is asked of them (B, d, G).
+def products_by_image(few: Tensor, values: Tensor, index: Tensor | None) -> Tensor:
+    """`products_with_few` of what is asked (B, G, d) and the images (M, L, d) asked about.
 
     Questions about one image are multiplied with it together, so that it need not be repeated
     for each of them, where images have about as many questions each. index None: M = B.
     """
     if index is None:
-        return torch.bmm(values, factors)
+        return products_with_few(few, values)
     if 2 * len(values) > len(index):
-        return torch.bmm(_repeated(values, index), factors)
+        return products_with_few(few, _repeated(values, index))
     asked, index, counts = index.unique(return_inverse=True, return_counts=True)
     if len(asked) < len(values):
         values = values.index_select(0, asked)
     width = int(counts.max())
     if width * len(values) > 2 * len(index):
-        return torch.bmm(_repeated(values, index), factors)
+        return products_with_few(few, _repeated(values, index))
     order = index.argsort(stable=True)
     before = (counts.cumsum(0) - counts)[index[order]]  # of the questions about earlier images
     place = torch.empty_like(index)
     place[order] = index[order] * width + torch.arange(len(index), device=index.device) - before
-    size, glimpses = factors.shape[1:]
-    spread = factors.new_zeros(len(values) * width, size, glimpses).index_copy(0, place, factors)
-    spread = spread.view(len(values), width, size, glimpses).transpose(1, 2).flatten(2)
-    products = torch.bmm(values, spread).unflatten(2, (width, glimpses)).transpose(1, 2)
-    return products.flatten(0, 1).index_select(0, place)
+    spread = few.new_zeros(len(values) * width, *few.shape[1:]).index_copy(0, place, few)
+    products = products_with_few(spread.view(len(values), -1, few.shape[2]), values)
+    return products.view(len(spread), few.shape[1], -1).index_select(0, place)
+
+
+def repeated_unless_shared(values: Tensor, index: Tensor) -> tuple[Tensor, Tensor | None]:
+    """Images (M, L, d) and index of `products_by_image`, or (B, L, d) and None.
+
+    Where images hardly repeat, repeating features is cheaper than what is made of them, and needs
+    no backward pass.
+    """
+    if 2 * len(values) > len(index):
+        return values.index_select(0, index), None
+    return values, index
 
 
 def _repeated(values: Tensor, index: Tensor) -> Tensor:
