@@ -106,7 +106,9 @@ def test_the_batch_is_executed_as_the_equations_one_by_one(square: ImageBatch) -
                 int(GRAMMAR.arity[GRAMMAR.tokens.index(name)]),
             )
             maps = [stack.pop() for _ in range(arity)][::-1]
-            if name in ("_Find", "_Transform", "_And"):
+            if name == "_Find":
+                stack.append(modules.find_maps(x, None, text[:, None])[:, 0])
+            elif name in ("_Transform", "_And"):
                 stack.append(modules.map_of(name, x, text, maps))
             else:
                 expected = expected + modules.answer_of(name, x, text, maps)
@@ -121,12 +123,15 @@ def test_find_and_transform_are_the_equations() -> None:
         "find": modules.find_text(text),
         "transform": modules.transform_text(text) * modules.transform_seen(seen),
     }
+    maps = {
+        "find": modules.find_maps(x, None, text[:, None])[:, 0],
+        "transform": modules.map_of("_Transform", x, text, [before]),
+    }
     for name, guide in guides.items():
         places = getattr(modules, f"{name}_image")(x) * guide[:, None]
         scaled = torch.nn.functional.normalize(places, dim=-1) * 8**0.5
         expected = getattr(modules, name)(scaled)[:, :, 0]
-        found = modules.map_of(f"_{name.capitalize()}", x, text, [before])
-        torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-3)
+        torch.testing.assert_close(maps[name], expected, rtol=1e-3, atol=1e-3)
 
 
 def test_and_is_commutative_and_monotone() -> None:

@@ -31,7 +31,14 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from ivqa.data.batch import ImageBatch, VQABatch
 from ivqa.text.vocabulary import PAD, Tokens
 from ivqa.vqa.layouts import LayoutGrammar
-from ivqa.vqa.network import TrainingOutput, VQANetwork, checked_grid, single_feature
+from ivqa.vqa.network import (
+    TrainingOutput,
+    VQANetwork,
+    checked_grid,
+    products_by_image,
+    repeated_unless_shared,
+    single_feature,
+)
 
 MODULES = (
     "_Find",
@@ -154,7 +161,7 @@ class LayoutPolicy(nn.Module):
 
 
 class NeuralModules(nn.Module):
-    """The modules; a method a token, called with all the questions that need it at a step."""
+    """The modules: those that find, for a whole batch; others, for what needs them at a step."""
 
     def __init__(self, *, image_size: int, text_size: int, size: int, num_answers: int) -> None:
         super().__init__()
@@ -181,14 +188,20 @@ class NeuralModules(nn.Module):
         for layer in (self.find, self.transform):
             nn.init.constant_(layer.bias, _ABSENT)
 
+    def find_maps(self, x: Tensor, index: Tensor | None, text: Tensor) -> Tensor:
+        """Attention scores (B, T, L) of _Find for each text (B, T, d_w) of a question.
+
+        x (M, L, d) and index as of `products_by_image`. No map goes in, so that all can be made at
+        once, each place being projected once.
+        """
+        return _scores(self.find_image, x, index, self.find_text(text), self.find)
+
     def map_of(self, name: str, x: Tensor, text: Tensor, maps: list[Tensor]) -> Tensor:
-        """Attention scores (n, L) of a module that makes a map; x (n, L, d), text (n, d_w)."""
+        """Attention scores (n, L) of a module made from maps; x (n, L, d), text (n, d_w)."""
         if name == "_And":
             return torch.minimum(*maps)
-        if name == "_Find":
-            return _scores(self.find_image(x), self.find_text(text), self.find)
         guide = self.transform_text(text) * self.transform_seen(_attended(maps[0], x))
-        return _scores(self.transform_image(x), guide, self.transform)
+        return _scores(self.transform_image, x, None, guide[:, None], self.transform)[:, 0]
 
     def answer_of(self, name: str, x: Tensor, text: Tensor, maps: list[Tensor]) -> Tensor:
         """Answer scores (n, K) of a module that answers."""
@@ -312,8 +325,11 @@ class N2NMN(VQANetwork):
     def execute(self, images: ImageBatch, plan: Plan) -> Tensor:
         """Answer logits (B, K): all questions step by step, those of one module together."""
         grid = checked_grid(images, self.feature, self.feature_size)
-        x = torch.cat([grid, _coordinates(grid)], dim=2)[images.index]  # (B, L, d + 2)
-        size, length, _ = x.shape
+        x, index = repeated_unless_shared(
+            torch.cat([grid, _coordinates(grid)], dim=2), images.index
+        )  # (M or B, L, d + 2)
+        size, length = len(images.index), x.shape[1]
+        found = self.modules_.find_maps(x, index, plan.text)  # (B, T, L)
         # Scores below the stack's first are never read; two maps and one in the making suffice
         # for most layouts, deeper ones need one a step.
         stack = x.new_zeros(size, self.max_layout + 1, length)
@@ -326,17 +342,20 @@ class N2NMN(VQANetwork):
                     continue
                 name, arity = self.grammar.tokens[number], int(self.grammar.arity[number])
                 rows = (token == number).nonzero()[:, 0]
-                at = depth[rows]
-                maps = [stack[rows, at - arity + taken] for taken in range(arity)]
-                given = x[rows], plan.text[rows, step], maps
-                if self.grammar.answers[number]:
-                    answer = self.modules_.answer_of(name, *given).float()
-                    logits = logits.index_add(0, rows, answer)
-                    depth = depth.index_fill(0, rows, 0)
+                at = depth[rows] - arity
+                if name == "_Find":
+                    made = found[rows, step]
                 else:
-                    made = self.modules_.map_of(name, *given).to(stack.dtype)
-                    stack = stack.index_put((rows, at - arity), made)
-                    depth = depth.index_put((rows,), at - arity + 1)
+                    maps = [stack[rows, at + taken] for taken in range(arity)]
+                    given = x[rows if index is None else index[rows]], plan.text[rows, step], maps
+                    if self.grammar.answers[number]:
+                        answer = self.modules_.answer_of(name, *given).float()
+                        logits = logits.index_add(0, rows, answer)
+                        depth = depth.index_fill(0, rows, 0)
+                        continue
+                    made = self.modules_.map_of(name, *given)
+                stack = stack.index_put((rows, at), made.to(stack.dtype))
+                depth = depth.index_put((rows,), at + 1)
         return logits
 
 
@@ -345,14 +364,21 @@ def _attended(scores: Tensor, x: Tensor) -> Tensor:
     return torch.einsum("nl,nld->nd", scores.softmax(dim=1), x)
 
 
-def _scores(places: Tensor, guide: Tensor, layer: nn.Linear) -> Tensor:
-    """w^T norm(places * guide) + b of the layer, (n, L), for places (n, L, d) and guide (n, d).
+def _scores(
+    project: nn.Linear, x: Tensor, index: Tensor | None, guides: Tensor, score: nn.Linear
+) -> Tensor:
+    """w^T norm(W x * guide) + b, (B, G, L), for G guides (B, G, d) a question.
 
-    Two products of matrices with vectors: the products (n, L, d) are never made.
+    x (M, L, d) and index as of `products_by_image`; W is `project`, w and b are `score`. The
+    products W x * guide are never made: their sums under w are linear in x, so that guides meet W
+    first, and their squared norms are products of squares.
     """
-    weighted = torch.bmm(places, (guide * layer.weight)[:, :, None])[:, :, 0]
-    squares = torch.bmm(places.square(), guide.square()[:, :, None])[:, :, 0]
-    return weighted * (squares / guide.shape[1] + _TINY).rsqrt() + layer.bias
+    pointed = guides * score.weight
+    sums = (
+        products_by_image(pointed @ project.weight, x, index) + (pointed @ project.bias)[..., None]
+    )
+    squares = products_by_image(guides.square(), project(x).square(), index)
+    return sums * (squares / guides.shape[2] + _TINY).rsqrt() + score.bias
 
 
 def _unit(values: Tensor) -> Tensor:
