@@ -88,7 +88,12 @@ def test_random_walks_through_allowed_tokens_always_end_in_valid_layouts(
     assert len(layouts.unique(dim=0)) > 3 or steps <= 3
 
 
-def test_the_batch_is_executed_as_the_equations_one_by_one(square: ImageBatch) -> None:
+@pytest.mark.parametrize("shared", [False, True])
+def test_the_batch_is_executed_as_the_equations_one_by_one(
+    square: ImageBatch, shared: bool
+) -> None:
+    if shared:  # so many questions an image that what is found is not made of repeated images
+        square = replace(square, grid=square.grid[:2], index=torch.tensor([0, 1, 0, 1, 0]))
     network = _network().eval()
     batch = _batch(square, GRAMMAR.encode(LAYOUTS, 6))
     plan = network.policy(batch.question, 6, expert=batch.layout)
