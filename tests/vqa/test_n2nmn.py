@@ -93,7 +93,7 @@ def test_the_batch_is_executed_as_the_equations_one_by_one(
     square: ImageBatch, shared: bool
 ) -> None:
     if shared:  # so many questions an image that what is found is not made of repeated images
-        square = replace(square, grid=square.grid[:2], index=torch.tensor([0, 1, 0, 1, 0]))
+        square = replace(square, grid=square.grid[:2], index=torch.tensor([1, 0, 0, 1, 1]))
     network = _network().eval()
     batch = _batch(square, GRAMMAR.encode(LAYOUTS, 6))
     plan = network.policy(batch.question, 6, expert=batch.layout)

@@ -418,13 +418,14 @@ def test_products_with_few_have_the_gradients_of_a_product(num: int) -> None:
     "index", [[0, 2, 1, 0, 2, 2, 0, 1], [1, 1, 1, 1, 1, 1, 1, 1], [2, 0, 1], [0, 1, 2, 2], [2]]
 )
 def test_products_by_image_are_those_of_repeated_images(index: list[int]) -> None:
-    values, chosen = torch.randn(3, 7, 5), torch.tensor(index)
+    values, chosen = torch.randn(3, 7, 5, requires_grad=True), torch.tensor(index)
     few = torch.randn(len(index), 2, 5, requires_grad=True)
     products = products_by_image(few, values, chosen)
     torch.testing.assert_close(products, few @ values[chosen].mT)
     weights = torch.randn_like(products)
-    (found,) = torch.autograd.grad((products * weights).sum(), few)
-    torch.testing.assert_close(found, weights @ values[chosen])
+    found = torch.autograd.grad((products * weights).sum(), (few, values))
+    expected = torch.autograd.grad((few @ values[chosen].mT * weights).sum(), (few, values))
+    torch.testing.assert_close(found, expected)
 
 
 @pytest.mark.parametrize("cell", ["gru", "lstm"])
