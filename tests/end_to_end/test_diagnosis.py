@@ -17,6 +17,7 @@ from ivqa.data.results import results_text
 from ivqa.diagnosis import Belief, read_beliefs
 from ivqa.diagnosis.challenge import write_challenge
 from ivqa.experiment import training
+from ivqa.files import bytes_digest, digest, write_json
 from tiny_transformers import tiny_blip, tiny_llava
 
 from .conftest import TINY_DIAGNOSIS, TINY_FEATURES, Run, metrics_of
@@ -53,9 +54,9 @@ def test_a_model_is_diagnosed_and_the_diagnosis_resumes(
     # Everything is found again, and a search cut short in the middle of a line goes on.
     second = tmp_path / "second"
     shutil.copytree(first, second)
-    progress = json.loads((second / "progress.json").read_text())
-    progress.update(pairs=0, bytes=0, figures=[])
-    (second / "progress.json").write_text(json.dumps(progress))
+    state = json.loads((second / "progress.json").read_text())["state"]
+    state |= {"pairs": 0, "bytes": 0, "figures": [], "content": bytes_digest(b"")}
+    write_json(second / "progress.json", {"state": state, "digest": digest(state)})
     (second / "beliefs.jsonl").write_text(beliefs[0].line()[:30])
     (second / "config.yaml").write_text((first / "config.yaml").read_text())
     shutil.copy(first / "overrides.yaml", second / "overrides.yaml")

@@ -11,9 +11,9 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.types import RunMode
 from omegaconf import OmegaConf
 
-from ivqa.experiment.artifacts import write_json, write_text
 from ivqa.experiment.checks import check_config
 from ivqa.experiment.multirun import MultirunTable, arranged
+from ivqa.files import write_json, write_text
 
 CONF = Path(__file__).parents[2] / "conf"
 EXPERIMENTS = sorted((CONF / "experiment").glob("*.yaml"))

@@ -17,6 +17,7 @@ from ivqa.features.compact_cnn import CompactCNN
 from ivqa.features.concept_training import ConceptTraining, train_concepts
 from ivqa.features.concepts import ConceptVocabulary, described_images
 from ivqa.features.extraction import extract
+from ivqa.integrity import MANIFEST
 
 SMALL = ConceptFeatures(image_size=32, width=16, epochs=6, batch_size=8)
 
@@ -64,10 +65,10 @@ def test_concepts_are_learnt_kept_and_reused(dataset: VQADataset, tmp_path: Path
     right = [("red", "blue", "green")[i] for i in best.argmax(1).tolist()]
     assert right == split.main_answers
 
-    written = (store.directory / "val" / "done").stat().st_mtime_ns
+    written = (store.directory / "val" / MANIFEST).stat().st_mtime_ns
     again = SMALL.build(dataset, ["val"], tmp_path / "features")
     assert again.key == store.key
-    assert (store.directory / "val" / "done").stat().st_mtime_ns == written
+    assert (store.directory / "val" / MANIFEST).stat().st_mtime_ns == written
     given = ConceptFeatures(**{**vars(SMALL), "weights": str(store.directory / "cnn.pt")}).build(
         dataset, ["val"], tmp_path / "elsewhere"
     )

@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 from toy_bqd import MAIN, POOL, MakeRanking, Watched
@@ -23,6 +22,7 @@ from ivqa.ranking import (
     scores_of,
     write_parquet,
 )
+from ivqa.ranking.bqd_files import read_parquet
 from ivqa.text.encoders import TfidfEncoder
 from ivqa.text.tokens import tokenise
 
@@ -184,7 +184,7 @@ def test_shards_that_do_not_make_one_file(make: MakeRanking, tmp_path: Path) -> 
     other = make("other", ranker=RandomRanker(), shard=1, num_shards=3, k=6)
     with pytest.raises(DataError, match=r"shard_1.parquet was made otherwise .*k is 5 there, 6"):
         merge_shards([files[0], _write(other, files[1]), files[2]])
-    write_parquet(files[1], pa.table({"question": [], "basic_questions": [], "scores": []}), {})
+    write_parquet(files[1], read_parquet(files[0])[0], {})
     with pytest.raises(DataError, match=r"shard_1.parquet is no shard"):
         merge_shards(files)
 

@@ -1,15 +1,16 @@
 """A data root on disk: which files make up which split."""
 
-import hashlib
+import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ivqa.data.images import ImageFiles
 from ivqa.data.json_files import CONTAINERS, read_bytes
 from ivqa.data.validation import DataError, check_root, listed
 from ivqa.data.vqa_json import VQASplit, read_split
+from ivqa.files import bytes_digest, digest
 
 if TYPE_CHECKING:
     from ivqa.data.scenes import Oracle
@@ -112,15 +113,14 @@ class VQADataset:
         """
         if self._fingerprint is None:
             self.prepare()
-            digest = hashlib.sha256()
+            content: list[Any] = []
             for name in self.names:
                 for kind, path in self._files(name).items():
-                    content = hashlib.sha256(read_bytes(path) if path else b"")
-                    digest.update(f"{name}/{kind}:{content.hexdigest()}\n".encode())
+                    content.append([name, kind, bytes_digest(read_bytes(path) if path else b"")])
                 images = self._images(name)
-                for path in images.paths if images is not None else ():
-                    digest.update(f"{path.name}:{path.stat().st_size}\n".encode())
-            self._fingerprint = digest.hexdigest()[:16]
+                paths = images.paths if images is not None else ()
+                content.append([[path.name, _size(path)] for path in paths])
+            self._fingerprint = digest(content)
         return self._fingerprint
 
     def oracle(self, stage_or_name: str) -> "Oracle | None":
@@ -132,7 +132,7 @@ class VQADataset:
 
         self.prepare()
         name = self.name_of(stage_or_name)
-        if not (self.root / f"scenes_{name}.json").is_file():
+        if not os.path.lexists(self.root / f"scenes_{name}.json"):
             return None
         return Oracle.load(self.root, name)
 
@@ -171,7 +171,8 @@ class VQADataset:
                 (
                     self.root / candidate
                     for candidate in (self._tried(pattern, name) if pattern else ())
-                    if (self.root / candidate).is_file()
+                    # A folder, a pipe or a broken link of that name is not skipped in silence.
+                    if os.path.lexists(self.root / candidate)
                 ),
                 None,
             )
@@ -194,7 +195,7 @@ class VQADataset:
     def _image_folder(self, name: str) -> tuple[Path, str] | None:
         for pattern in self.image_patterns:
             path = self.root / pattern.replace("{split}", name)
-            if path.parent.is_dir():
+            if os.path.lexists(path.parent):
                 return path.parent, path.name
         return None
 
@@ -203,6 +204,14 @@ class VQADataset:
             return self._splits[name].images
         found = self._image_folder(name)
         return None if found is None else ImageFiles.in_folder(*found)
+
+
+def _size(path: Path) -> int | None:
+    """Bytes of a file, None of a link that leads nowhere; reading that image names it."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return None
 
 
 class ScenesDataset(VQADataset):

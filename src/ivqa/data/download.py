@@ -7,7 +7,6 @@ archive is checked by length and by SHA-256, recorded in ROOT/checksums.json whe
 import argparse
 import hashlib
 import http.client
-import json
 import os
 import sys
 import time
@@ -28,6 +27,9 @@ from rich.progress import (
     TimeRemainingColumn,
     TransferSpeedColumn,
 )
+
+from ivqa.data.json_files import ARCHIVE_ERRORS
+from ivqa.files import FileError, read_json, write_json
 
 QUESTIONS_URL = "https://s3.amazonaws.com/cvmlp/vqa/mscoco/vqa"
 IMAGES_URL = "http://images.cocodataset.org"
@@ -256,7 +258,7 @@ def _unpack(path: Path, folder: Path) -> None:
             for member in archive.infolist():
                 target = (folder / member.filename).resolve()
                 if not target.is_relative_to(folder.resolve()):
-                    raise ValueError(f"{path}: member {member.filename} points outside the folder")
+                    raise ValueError(f"its member {member.filename} points outside the folder")
                 if member.is_dir() or (
                     target.is_file() and target.stat().st_size == member.file_size
                 ):
@@ -267,8 +269,10 @@ def _unpack(path: Path, folder: Path) -> None:
                     while block := source.read(_BLOCK):
                         file.write(block)
                 os.replace(temporary, target)
-    except zipfile.BadZipFile as error:
-        raise ValueError(f"{path}: is no intact zip file ({error}); delete it and retry") from None
+    except OSError:
+        raise  # of the disk
+    except ARCHIVE_ERRORS as error:
+        raise FileError(f"{path}: is no intact zip file ({error}); delete it and retry") from None
 
 
 def _read_record(root: Path) -> dict[str, dict[str, object]]:
@@ -276,15 +280,16 @@ def _read_record(root: Path) -> dict[str, dict[str, object]]:
     if not path.exists():
         return {}
     try:
-        return dict(json.loads(path.read_text()))
-    except ValueError as error:
-        raise ValueError(f"{path}: invalid JSON ({error}); repair or delete the file") from None
+        record = read_json(path, dict)
+    except FileError as error:
+        raise FileError(f"{error}, or delete it") from None
+    if not all(isinstance(entry, dict) for entry in record.values()):
+        raise FileError(f"{path} holds no checksums; delete it")
+    return record
 
 
 def _write_record(root: Path, record: dict[str, dict[str, object]]) -> None:
-    temporary = root / f"{CHECKSUMS}.part"
-    temporary.write_text(json.dumps(record, indent=1, sort_keys=True))
-    os.replace(temporary, root / CHECKSUMS)
+    write_json(root / CHECKSUMS, dict(sorted(record.items())))
 
 
 if __name__ == "__main__":

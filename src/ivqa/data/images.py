@@ -1,5 +1,6 @@
 """A folder of images addressed by data-set image id."""
 
+import io
 import os
 import re
 from collections.abc import Sequence
@@ -11,9 +12,11 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from ivqa.data.validation import DataError, Problems
+from ivqa.files import FileError, check_regular, read_bytes
 
 IMAGE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp"})
-_SIGNATURES = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"BM", b"GIF8", b"RIFF")
+_JPEG, _PNG = b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n"
+_SIGNATURES = (_JPEG, _PNG, b"BM", b"GIF8", b"RIFF")
 _HEADER_THREADS = 8  # a network file system answers one small read in milliseconds, many at once
 
 
@@ -47,9 +50,13 @@ class ImageFiles:
         listing, no file is opened. Raises DataError where nothing fits.
         """
         expression = name_expression(name_pattern)
+        try:
+            entries = list(os.scandir(folder))
+        except OSError as error:
+            raise DataError(f"{folder} cannot be listed ({error.strerror}); check it") from None
         found = [
             (int(match["image_id"]), entry.path)
-            for entry in os.scandir(folder)
+            for entry in entries
             if (match := expression.fullmatch(entry.name))
             and os.path.splitext(entry.name)[1].lower() in IMAGE_SUFFIXES
         ]
@@ -69,15 +76,9 @@ class ImageFiles:
     def open(self, image_id: int) -> Image.Image:
         """The image in RGB. Raises ValueError naming a file that is missing or unreadable."""
         path = self.path(image_id)
-        try:
-            with Image.open(path) as image:
-                return image.convert("RGB")
-        except FileNotFoundError:
-            raise ValueError(f"{path}: image {image_id} is missing; restore the file") from None
-        except (OSError, SyntaxError, Image.DecompressionBombError) as error:
-            raise ValueError(
-                f"{path}: image {image_id} cannot be read ({error}); replace the file"
-            ) from None
+        if not os.path.lexists(path):
+            raise FileError(f"{path}: image {image_id} is missing; restore the file")
+        return open_picture(path, f"image {image_id}")
 
     def missing(self, image_ids: NDArray[np.int64]) -> NDArray[np.int64]:
         """Those of `image_ids` that have no file, ascending and distinct."""
@@ -106,6 +107,47 @@ class ImageFiles:
         return len(self.paths)
 
 
+def open_picture(path: Path, what: str = "picture") -> Image.Image:
+    """The picture in a file, in RGB.
+
+    Raises FileError, naming the file, where it cannot be read or decodes in part only.
+    """
+    try:
+        content = read_bytes(path)
+        picture = _decoded(content)
+        if content.startswith(_JPEG) and _is_cut(content, picture):
+            raise ValueError("its pixels end before the picture does")
+    except Exception as error:  # decoders raise whatever the bytes lead to
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise FileError(f"{path}: {what} cannot be read ({reason}); replace the file") from None
+    return picture
+
+
+def _decoded(content: bytes) -> Image.Image:
+    if content.startswith(_PNG):
+        with Image.open(io.BytesIO(content)) as image:
+            image.verify()  # checksums, which decoding itself does not look at
+    with Image.open(io.BytesIO(content)) as image:
+        return image.convert("RGB")
+
+
+def _is_cut(content: bytes, picture: Image.Image) -> bool:
+    """Whether a JPEG file ends, by an end mark, before all its pixels are coded.
+
+    The decoder fills what is missing in silence: with flat blocks, or from the coarser scans of a
+    progressive file. Where that may be, other bits are put in front of the end mark: they change
+    the picture only where pixels are missing.
+    """
+    corner = np.asarray(picture)[-4:, -4:].reshape(-1, 3)
+    if len(np.unique(corner, axis=0)) > 1 and b"\xff\xc2" not in content:
+        return False
+    end = content.rfind(b"\xff\xd9")
+    if end < 0:
+        return False
+    padded = content[:end] + b"\x5a\xc3\x96" * 2048 + content[end:]
+    return not np.array_equal(np.asarray(_decoded(padded)), np.asarray(picture))
+
+
 def name_expression(pattern: str) -> re.Pattern[str]:
     """`pattern` as a regular expression with the group image_id.
 
@@ -127,8 +169,10 @@ def name_expression(pattern: str) -> re.Pattern[str]:
 
 def _header_fault(path: Path) -> str | None:
     try:
-        with open(path, "rb") as file:
+        with check_regular(path).open("rb") as file:
             header = file.read(12)
+    except FileError as error:
+        return f"cannot be opened ({error})"
     except OSError as error:
         return f"cannot be opened ({error.strerror})"
     if not header:

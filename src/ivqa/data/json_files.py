@@ -1,68 +1,73 @@
 """JSON texts in the containers that VQA data comes in."""
 
-import gc
 import gzip
-import json
+import io
+import lzma
+import struct
 import zipfile
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from ivqa import files
 from ivqa.data.validation import DataError, listed
 
 CONTAINERS = (".json", ".json.gz", ".zip")
+
+# What reading a damaged, encrypted or unusually packed archive raises.
+ARCHIVE_ERRORS = (
+    EOFError,
+    OSError,
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    struct.error,
+    RuntimeError,  # of an encrypted member or, NotImplementedError, an unknown compression
+    ValueError,
+    OverflowError,
+)
 
 
 def read_bytes(path: Path) -> bytes:
     """Bytes of the JSON text in a .json, .json.gz or .zip file with one JSON file inside.
 
-    Raises DataError naming the file where it is missing, cut off or holds several JSON files.
+    Raises DataError naming the file where it cannot be read, is cut off, encrypted or packed in
+    an unknown way, or holds several JSON files.
     """
     try:
+        content = files.read_bytes(path)
+    except files.FileError as error:
+        raise DataError(str(error)) from None
+    try:
         if path.suffix == ".gz":
-            return gzip.decompress(path.read_bytes())
+            return gzip.decompress(content)
         if path.suffix == ".zip":
-            with zipfile.ZipFile(path) as archive:
-                members = [name for name in archive.namelist() if name.endswith(".json")]
-                if len(members) != 1:
-                    raise DataError(
-                        f"{path}: must hold exactly one JSON file, not {listed(members)}; unpack it"
-                    )
-                return archive.read(members[0])
-        return path.read_bytes()
-    except FileNotFoundError:
-        raise DataError(f"{path}: file not found") from None
-    except (EOFError, gzip.BadGzipFile, zipfile.BadZipFile, zlib.error) as error:
-        raise DataError(f"{path}: archive is damaged or cut off ({error}); fetch it anew") from None
+            with zipfile.ZipFile(io.BytesIO(content)) as archive:
+                return archive.read(_only_member(archive, path))
+    except DataError:
+        raise
+    except ARCHIVE_ERRORS as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        fault, remedy = "damaged or cut off", "fetch it anew"
+        if isinstance(error, RuntimeError):
+            fault, remedy = "encrypted or packed in an unknown way", "unpack it"
+        raise DataError(f"{path}: archive is {fault} ({reason}); {remedy}") from None
+    return content
 
 
 def open_json(path: Path) -> Any:
     """The value in a .json, .json.gz or .zip file. Raises DataError with line and column."""
     content = read_bytes(path)
     try:
-        with _collector_paused():
-            return json.loads(content)
-    except json.JSONDecodeError as error:
-        at_end = error.pos >= len(error.doc.rstrip()) - 1
-        hint = "the file seems cut off; fetch it anew" if at_end else "repair the file"
+        return files.parse_json(content, path)
+    except files.FileError as error:
+        raise DataError(str(error)) from None
+
+
+def _only_member(archive: zipfile.ZipFile, path: Path) -> str:
+    members = [name for name in archive.namelist() if name.endswith(".json")]
+    if len(members) != 1:
         raise DataError(
-            f"{path}: invalid JSON at line {error.lineno}, column {error.colno} "
-            f"({error.msg}); {hint}"
-        ) from None
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path}: not UTF-8 text at byte {error.start}; re-encode it") from None
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    # Millions of new dicts set off one full collection after another: parsing takes 2.7 times as
-    # long with the collector on (measured on 48,000 annotations).
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
+            f"{path}: must hold exactly one JSON file, not {listed(members)}; unpack it"
+        )
+    return members[0]

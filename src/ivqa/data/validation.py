@@ -55,7 +55,10 @@ def shown(value: object) -> str:
     """
     if isinstance(value, float) and math.isnan(value):
         return "NaN"
-    text = repr(value)
+    try:
+        text = repr(value)
+    except RecursionError:
+        text = f"a deeply nested {type(value).__name__}"
     return text if len(text) <= 42 else text[:39] + "..."
 
 

@@ -1,17 +1,20 @@
 """Beliefs as records, their types, and the figures that describe a belief set."""
 
 import json
+import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ivqa.data.json_files import open_json
 from ivqa.data.scenes import Oracle, parse
-from ivqa.data.validation import DataError
+from ivqa.data.validation import DataError, shown
 from ivqa.diagnosis.contradictions import contradicting
+from ivqa.files import parse_json, read_text
 
 BeliefType = Literal["rephrase", "complementary", "adversarial", "irrelevant"]
 TYPES: tuple[BeliefType, ...] = ("rephrase", "complementary", "adversarial", "irrelevant")
@@ -42,15 +45,29 @@ class Belief:
 
 def read_beliefs(path: Path) -> list[Belief]:
     """The beliefs of a file. Raises DataError naming the line that is none."""
-    if not path.is_file():
+    if not os.path.lexists(path):
         raise DataError(f"there is no {path}; python diagnose.py vqa=mlb writes one")
-    beliefs = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
-        try:
-            beliefs.append(Belief(**json.loads(line)))
-        except (json.JSONDecodeError, TypeError) as error:
-            raise DataError(f"{path}, line {number}: is no belief ({error})") from error
-    return beliefs
+    # Not splitlines(): questions may hold other characters that it takes for ends of lines.
+    lines = read_text(path).removesuffix("\n").split("\n")
+    if lines == [""]:
+        return []
+    return [_belief(line, f"{path}, line {number}") for number, line in enumerate(lines, start=1)]
+
+
+def _belief(line: str, where: str) -> Belief:
+    record = parse_json(line.encode(), where, finite=True)
+    kinds = {"image_id": int, "answer": str, "question": str, "source": str}
+    numbers = ("phi", "log_likelihood", "legality")
+    if not isinstance(record, dict) or record.keys() - {field.name for field in fields(Belief)}:
+        raise DataError(f"{where}: is no belief ({shown(record)}); run diagnose.py again")
+    wrong = [name for name, kind in kinds.items() if type(record.get(name)) is not kind]
+    wrong += [name for name in numbers if type(record.get(name)) not in (int, float)]
+    wrong += [] if record.get("type") in (*TYPES, None) else ["type"]
+    wrong += [] if record.get("type_by") in ("oracle", "human", "proxy", None) else ["type_by"]
+    if wrong:
+        found = shown(record[wrong[0]]) if wrong[0] in record else "missing"
+        raise DataError(f"{where}: is no belief: '{wrong[0]}' is {found}; run diagnose.py again")
+    return Belief(**record)
 
 
 def type_of(*, relevant: bool, same_fact: bool, correct: bool) -> BeliefType:
@@ -146,22 +163,19 @@ def apply_annotations(beliefs: Sequence[Belief], path: Path) -> list[Belief]:
     Raises DataError where a record lacks a field or judges no belief of this set.
     """
     try:
-        records = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, json.JSONDecodeError) as error:
-        raise DataError(f"annotations={path}: cannot be read ({error})") from error
+        records = open_json(path)
+    except DataError as error:
+        raise DataError(f"annotations={path}: cannot be read ({error})") from None
+    if not isinstance(records, list):
+        raise DataError(f"annotations={path}: must hold a list of records, not {shown(records)}")
     known = {(belief.image_id, belief.answer, belief.question) for belief in beliefs}
     votes: dict[tuple[int, str, str], list[tuple[bool, bool, bool]]] = {}
     for number, record in enumerate(records, start=1):
-        try:
-            key = (int(record["image_id"]), str(record["answer"]), str(record["question"]))
-            relevant = bool(record["relevant"])
-            # What is not in the image is neither the same fact nor answered correctly.
-            same, correct = (relevant and bool(record[name]) for name in ("same_fact", "correct"))
-        except (KeyError, TypeError, ValueError) as error:
-            raise DataError(f"{path}, record {number}: lacks {error}") from error
+        key, (relevant, same, correct) = _judgement(record, f"{path}, record {number}")
         if key not in known:
             raise DataError(f"{path}, record {number}: '{key[2]}' is no belief of this run")
-        votes.setdefault(key, []).append((relevant, same, correct))
+        # What is not in the image is neither the same fact nor answered correctly.
+        votes.setdefault(key, []).append((relevant, relevant and same, relevant and correct))
     typed = []
     for belief in beliefs:
         given = votes.get((belief.image_id, belief.answer, belief.question))
@@ -172,3 +186,18 @@ def apply_annotations(beliefs: Sequence[Belief], path: Path) -> list[Belief]:
         kind = type_of(relevant=relevant, same_fact=same, correct=correct)
         typed.append(replace(belief, type=kind, type_by="human"))
     return typed
+
+
+def _judgement(record: object, where: str) -> tuple[tuple[int, str, str], tuple[bool, bool, bool]]:
+    """The belief that a person judged, and the three answers about it."""
+    kinds = {"image_id": int, "answer": str, "question": str}
+    kinds |= dict.fromkeys(("relevant", "same_fact", "correct"), bool)
+    if not isinstance(record, dict):
+        raise DataError(f"{where}: must be an object, not {shown(record)}")
+    for name, kind in kinds.items():
+        if name not in record:
+            raise DataError(f"{where}: lacks '{name}'")
+        if type(record[name]) is not kind:
+            raise DataError(f"{where}: '{name}' must be {kind.__name__}, not {shown(record[name])}")
+    image_id, answer, question, *judged = (record[name] for name in kinds)
+    return (image_id, answer, question), tuple(judged)

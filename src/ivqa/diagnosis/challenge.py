@@ -1,6 +1,5 @@
 """The challenging test set: beliefs that are wrong, with the right answers [iVQA 6, Table 5]."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ from ivqa.data import VQASplit
 from ivqa.data.scenes import Oracle
 from ivqa.data.vqa_json import answer_type_of
 from ivqa.diagnosis.beliefs import Belief
+from ivqa.files import copy_file, write_json
 from ivqa.text.tokens import tokenise
 
 
@@ -43,10 +43,10 @@ def write_challenge(
     for name, records in questions.items():
         if not records:
             continue
-        _write(root / f"questions_{name}.json", {"questions": records})
+        write_json(root / f"questions_{name}.json", {"questions": records})
         _copy_images(root, name, {record["image_id"] for record in records}, split)
     if annotations:
-        _write(root / "annotations_challenge.json", {"annotations": annotations})
+        write_json(root / "annotations_challenge.json", {"annotations": annotations})
     return len(annotations)
 
 
@@ -74,11 +74,4 @@ def _copy_images(root: Path, name: str, image_ids: set[int], split: VQASplit) ->
     folder.mkdir(parents=True, exist_ok=True)
     for image_id in sorted(image_ids):
         source = split.images.path(image_id)
-        (folder / source.name).write_bytes(source.read_bytes())
-
-
-def _write(path: Path, content: dict[str, Any]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.draft")
-    draft.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
-    draft.replace(path)
+        copy_file(source, folder / source.name)

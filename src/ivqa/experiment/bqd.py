@@ -23,15 +23,13 @@ from rich.progress import (
 from rich.text import Text
 
 from ivqa.data import DataError
-from ivqa.experiment.artifacts import write_json, write_text
 from ivqa.experiment.checks import check_config, plain
 from ivqa.experiment.training import note_overrides
+from ivqa.files import write_json, write_text
+from ivqa.identity import decisive
 from ivqa.ranking import BQDRanking, merge_shards, scores_of, write_parquet, write_records
 from ivqa.report import print_metrics
 from ivqa.robustness import selection_figures
-
-# Settings that say where a ranking is computed, not what.
-_MACHINE_SETTINGS = {"cache", "device"}
 
 
 def rank_questions(cfg: DictConfig) -> float:
@@ -50,7 +48,7 @@ def rank_questions(cfg: DictConfig) -> float:
         image_ids=split.image_ids[kept],
         pool=instantiate(cfg.bqd)(dataset),
         ranker=instantiate(cfg.ranker),
-        settings=_content({"ranker": plain(cfg.ranker), "bqd": plain(cfg.bqd)}),
+        settings=decisive({"ranker": plain(cfg.ranker), "bqd": plain(cfg.bqd)}),
         folder=run_dir / "parts",
         k=cfg.k,
         exclude_duplicates=cfg.exclude_duplicates,
@@ -135,13 +133,6 @@ def _finish(
     print_metrics(metrics, title=title, console=console)
     console.print(f"basic questions: {file}\nrun: {run_dir}", soft_wrap=True)
     return float(len(table))
-
-
-def _content(node: Any) -> Any:
-    """The settings without those of the machine."""
-    if not isinstance(node, dict):
-        return node
-    return {key: _content(value) for key, value in node.items() if key not in _MACHINE_SETTINGS}
 
 
 def _figures(table: pa.Table) -> dict[str, float]:

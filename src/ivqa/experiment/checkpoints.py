@@ -9,6 +9,9 @@ import pytorch_lightning as pl
 import torch
 from pytorch_lightning.plugins.io import TorchCheckpointIO
 
+from ivqa.files import FileError, written
+from ivqa.weights import read_weights, state_dict_of
+
 
 class AtomicCheckpointIO(TorchCheckpointIO):
     """Writes a checkpoint beside its target and renames it.
@@ -21,11 +24,8 @@ class AtomicCheckpointIO(TorchCheckpointIO):
         self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any | None = None
     ) -> None:
         """Writes `checkpoint` whole or not at all."""
-        target = Path(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        draft = target.with_name(f".{target.name}.{os.getpid()}")
-        torch.save(checkpoint, draft)
-        draft.replace(target)
+        with written(Path(path)) as draft:
+            torch.save(checkpoint, draft)
 
 
 class StepSeed(pl.Callback):
@@ -50,16 +50,31 @@ class StepSeed(pl.Callback):
 def load_checkpoint(path: str | Path) -> dict[str, Any]:
     """The checkpoint at `path`, on the CPU; tensors and plain containers only.
 
-    Raises FileNotFoundError where there is none and ValueError where the file is not one.
+    Raises FileNotFoundError where there is none, and FileError where the file is not one, its
+    weights are not finite, or it does not say what it was trained with.
     """
     file = Path(path)
-    if not file.is_file():
+    if not os.path.lexists(file):
         raise FileNotFoundError(f"there is no checkpoint {file}; pass ckpt=auto to train one")
-    try:
-        checkpoint = torch.load(file, map_location="cpu", weights_only=True)
-    except Exception as error:
-        reason = str(error).splitlines()[0]
-        raise ValueError(f"{file} is not a readable checkpoint ({reason})") from error
-    if not isinstance(checkpoint, dict) or "state_dict" not in checkpoint:
-        raise ValueError(f"{file} is not a Lightning checkpoint: it has no 'state_dict'")
+    checkpoint = read_weights(file, "a Lightning checkpoint")
+    state_dict_of(checkpoint, file)
+    check_component(checkpoint.get("component"), file)
     return checkpoint
+
+
+def check_component(component: Any, path: Path) -> None:
+    """Raises FileError where a checkpoint does not say its words, answers and feature sizes."""
+    if component is None:
+        raise FileError(f"{path} was not written by ivqa: it names no component")
+    texts = ("question_words", "answer_words", "answers")
+    known = isinstance(component, dict) and isinstance(component.get("feature_sizes"), dict)
+    if not known or not all(_are_texts(component.get(name, [])) for name in texts):
+        raise FileError(
+            f"{path} does not say which words and features it was trained with; restore the "
+            "checkpoint that train.py wrote"
+        )
+
+
+def _are_texts(value: Any) -> bool:
+    known = isinstance(value, list) and all(isinstance(item, str) for item in value)
+    return known and len(set(value)) == len(value)

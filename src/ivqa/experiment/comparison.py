@@ -7,8 +7,8 @@ import pandas as pd
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
-from ivqa.experiment.artifacts import write_json, write_text
 from ivqa.experiment.logging import log_results
+from ivqa.files import read_yaml, write_json, write_text
 from ivqa.report import markdown_table, print_table, write_noise_curve
 from ivqa.robustness import NoiseRecords, compare
 
@@ -82,7 +82,8 @@ def _names(runs: list[Path]) -> list[str]:
     names = []
     for run in runs:
         file = run / "config.yaml"
-        names.append(str(OmegaConf.load(file).name) if file.is_file() else run.name)
+        stored = read_yaml(file, dict) if file.is_file() else {}
+        names.append(str(stored.get("name") or run.name))
     if len(set(names)) == len(names):
         return names
     folders = [run.name for run in runs]

@@ -1,6 +1,5 @@
 """Diagnosis: extracts the belief set of a VQA model, types it, and shows it."""
 
-import json
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -31,11 +30,21 @@ from ivqa.diagnosis import (
     typed_by_proxy,
 )
 from ivqa.diagnosis.challenge import write_challenge
-from ivqa.experiment.artifacts import write_json, write_text
+from ivqa.experiment.artifacts import read_metrics
 from ivqa.experiment.logging import log_results
 from ivqa.experiment.training import build_callbacks, note_overrides, obtain_module
 from ivqa.experiment.vqa_benchmark import answer_all, score_answers
 from ivqa.experiment.workbench import open_workbench
+from ivqa.files import (
+    FileError,
+    bytes_digest,
+    digest,
+    file_digest,
+    read_bytes,
+    read_json,
+    write_json,
+    write_text,
+)
 from ivqa.metrics import CiderStatistics, bleu, cider, first_of_highest, nearest_references
 from ivqa.report import (
     BeliefPageModel,
@@ -49,6 +58,7 @@ from ivqa.report import (
 from ivqa.robustness import RobustnessCallback
 
 _PAIRS_AT_ONCE = 50
+_PROGRESS = "progress.json"  # beside beliefs.jsonl
 _LOGGED_BELIEFS = 2000  # rows of the table that goes to W&B
 
 
@@ -96,7 +106,7 @@ def diagnose(cfg: DictConfig) -> float:
         metrics |= {f"proxy/{name}": share for name, share in agreement(beliefs, guessed).items()}
     if cfg.annotations is not None:
         beliefs = apply_annotations(beliefs, Path(cfg.annotations))
-    write_text(file, "".join(belief.line() for belief in beliefs))
+    _write_typed(file, beliefs)
     metrics |= shares_of_types(beliefs)
     if oracle is not None:
         understood = [belief.type_by == "oracle" for belief in beliefs]
@@ -198,14 +208,7 @@ def _search(
         num_latents=cfg.num_latents,
         legality=cfg.legality,
     )
-    progress = file.with_name("progress.json")
-    state: dict[str, Any] = {"pairs": 0, "bytes": 0, "figures": []}
-    if progress.is_file() and file.is_file():
-        state = json.loads(progress.read_text())
-        with file.open("r+b") as stream:
-            stream.truncate(state["bytes"])  # a chunk that was cut short is searched again
-    else:
-        file.write_bytes(b"")
+    state = _search_so_far(file)
     starts = range(state["pairs"], len(pairs), _PAIRS_AT_ONCE)
     for start in track(starts, description="searching beliefs", console=console, transient=True):
         chosen = slice(start, start + _PAIRS_AT_ONCE)
@@ -219,11 +222,47 @@ def _search(
             stream.flush()
             os.fsync(stream.fileno())
             state["bytes"] = stream.tell()
+        state["content"] = file_digest(file)
         state["pairs"] = min(start + _PAIRS_AT_ONCE, len(pairs))
         keys = list(zip(pairs.images[chosen], answers, strict=True))
         state["figures"].append(_figures(found, keys, pairs.references, statistics, oracle))
-        write_json(progress, state)
+        _note_progress(file, state)
     return _totals(state["figures"], statistics)
+
+
+def _search_so_far(file: Path) -> dict[str, Any]:
+    """How far an earlier run came: pairs, their figures, and the beliefs in `file` so far.
+
+    Raises FileError where the beliefs or what was noted about them is not as it was written.
+    """
+    progress = file.with_name(_PROGRESS)
+    if not (progress.is_file() and file.is_file()):
+        file.write_bytes(b"")
+        return {"pairs": 0, "bytes": 0, "figures": [], "content": bytes_digest(b"")}
+    remedy = f"delete {progress} to search the beliefs again"
+    noted = read_json(progress, dict)
+    state = noted.get("state")
+    if not isinstance(state, dict) or noted.get("digest") != digest(state):
+        raise FileError(f"{progress} was changed after it was written; {remedy}")
+    content = read_bytes(file)
+    if bytes_digest(content) != state.get("typed"):
+        if bytes_digest(content[: state["bytes"]]) != state["content"]:
+            raise FileError(f"{file} was cut short or changed after it was written; {remedy}")
+        with file.open("r+b") as stream:
+            stream.truncate(state["bytes"])  # a chunk that was cut short is searched again
+    return state
+
+
+def _note_progress(file: Path, state: dict[str, Any]) -> None:
+    write_json(file.with_name(_PROGRESS), {"state": state, "digest": digest(state)})
+
+
+def _write_typed(file: Path, beliefs: Sequence[Belief]) -> None:
+    """Writes the beliefs with their types, so that a finished run can be resumed too."""
+    text = "".join(belief.line() for belief in beliefs)
+    state = read_json(file.with_name(_PROGRESS), dict)["state"]
+    _note_progress(file, {**state, "typed": bytes_digest(text.encode())})
+    write_text(file, text)
 
 
 def _beliefs(found: Found, images: Sequence[int], search: BeliefSearch) -> Iterator[Belief]:
@@ -317,7 +356,7 @@ def _totals(chunks: Sequence[dict[str, Any]], statistics: CiderStatistics) -> di
 def _of_run(folder: Path) -> tuple[list[Belief], dict[str, float]]:
     if not (folder / "metrics.json").is_file():
         raise ValueError(f"compare: {folder} holds no finished diagnosis (metrics.json is missing)")
-    return read_beliefs(folder / "beliefs.jsonl"), json.loads((folder / "metrics.json").read_text())
+    return read_beliefs(folder / "beliefs.jsonl"), read_metrics(folder / "metrics.json")
 
 
 def _training_log(checkpoint: Path) -> Path:

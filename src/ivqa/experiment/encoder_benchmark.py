@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from ivqa.data import VQADataModule, VQASplit
-from ivqa.experiment.artifacts import write_json
+from ivqa.files import write_json
 from ivqa.ranking import duplicates_of
 from ivqa.text.encoders import unit_rows
 from ivqa.text.skip_thoughts import from_weights

@@ -19,12 +19,13 @@ from hydra.errors import (
     OverrideParseException,
 )
 from hydra.types import RunMode
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
 
 from ivqa.experiment.checks import leaf_keys, reference_config
 from ivqa.experiment.processes import keep_freed_memory
+from ivqa.files import read_yaml
 
 Task = Callable[[DictConfig], float | None]
 
@@ -94,7 +95,7 @@ def command_line(arguments: list[str]) -> list[str]:
                 f"resume={run_dir}: nothing to resume, the run stopped before its first "
                 "checkpoint; start it again without resume="
             )
-        stored = OmegaConf.load(run_dir / "overrides.yaml")
+        stored = read_yaml(run_dir / "overrides.yaml", list)
         earlier = [str(item) for item in stored if _key(str(item)) not in ("resume", "output_dir")]
         return [*earlier, *arguments, f"output_dir={run_dir}"]
     output_dir = _value(arguments, "output_dir")

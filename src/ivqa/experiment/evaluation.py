@@ -13,7 +13,6 @@ from rich.console import Console
 
 from ivqa.data import VQADataset, VQASplit
 from ivqa.data.results import read_results, results_text
-from ivqa.experiment.artifacts import write_json, write_text
 from ivqa.experiment.checks import check_config
 from ivqa.experiment.comparison import compare_runs
 from ivqa.experiment.human_study import compare_with_people
@@ -26,6 +25,7 @@ from ivqa.experiment.training import (
 )
 from ivqa.experiment.vqa_benchmark import answer_all, score_answers
 from ivqa.experiment.workbench import open_workbench
+from ivqa.files import write_json, write_text
 from ivqa.report import noise_rows, print_metrics, print_noise_curve, write_noise_curve
 from ivqa.robustness import DisturbsImages, NoiseRecords, RobustnessCallback
 

@@ -1,16 +1,15 @@
 """How far automatic metrics follow what people say [iVQA 4]."""
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from omegaconf import DictConfig
 from rich.console import Console
 from scipy.stats import pearsonr
 
-from ivqa.data.validation import DataError
-from ivqa.experiment.artifacts import write_json
+from ivqa.data.validation import DataError, shown
+from ivqa.experiment.artifacts import read_metrics
+from ivqa.files import read_json, write_json
 from ivqa.report.tables import print_table
 
 _HIGHEST = 4
@@ -24,12 +23,12 @@ def compare_with_people(cfg: DictConfig) -> float:
     the highest correlation. Raises DataError for fewer than three models or missing files.
     """
     file = Path(cfg.human)
-    runs = _read(file)
+    runs = read_json(file)
     if not isinstance(runs, dict) or len(runs) < 3:
         raise DataError(f"{file}: needs at least three models, as {{model: run directory}}")
-    scores = {name: mean_score(_read(file.parent / run / "annotations.json"), Path(run))
-              for name, run in runs.items()}  # fmt: skip
-    metrics = {name: _read(file.parent / run / "metrics.json") for name, run in runs.items()}
+    folders = {name: file.parent / _text(run, name, file) for name, run in runs.items()}
+    scores = {name: mean_score(_records(folder), folder) for name, folder in folders.items()}
+    metrics = {name: read_metrics(folder / "metrics.json") for name, folder in folders.items()}
     correlations = correlate(scores, metrics)
     console = Console()
     rows = [{"model": name, "human score, 0-4": scores[name]} for name in runs]
@@ -53,7 +52,8 @@ def compare_with_people(cfg: DictConfig) -> float:
 def mean_score(annotations: Sequence[Mapping[str, object]], source: Path) -> float:
     """Mean score in [0, 4] of the records that have one. Raises DataError where none has."""
     given = [record["score"] for record in annotations if "score" in record]
-    wrong = [score for score in given if score not in range(_HIGHEST + 1)]
+    known = range(_HIGHEST + 1)
+    wrong = [score for score in given if type(score) not in (int, float) or score not in known]
     if not given or wrong:
         what = f"a score is {wrong[0]}, not 0 to 4" if wrong else "no record has a score"
         raise DataError(f"{source / 'annotations.json'}: {what}")
@@ -80,8 +80,16 @@ def correlate(
     return found
 
 
-def _read(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, json.JSONDecodeError) as error:
-        raise DataError(f"{path}: cannot be read ({error})") from error
+def _records(folder: Path) -> list[dict[str, object]]:
+    file = folder / "annotations.json"
+    records = read_json(file, list)
+    for number, record in enumerate(records, start=1):
+        if not isinstance(record, dict):
+            raise DataError(f"{file}, record {number}: must be an object, not {shown(record)}")
+    return records
+
+
+def _text(run: object, name: str, file: Path) -> str:
+    if not isinstance(run, str):
+        raise DataError(f"{file}: the run of '{name}' must be a folder, not {shown(run)}")
+    return run

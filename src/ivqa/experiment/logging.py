@@ -1,6 +1,7 @@
 """Loggers of a run: metrics.csv in its directory, and Weights & Biases."""
 
 import csv
+import re
 import secrets
 import warnings
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ from pytorch_lightning.loggers import CSVLogger, WandbLogger
 from pytorch_lightning.loggers.csv_logs import ExperimentWriter
 from pytorch_lightning.utilities import rank_zero_only
 
-from ivqa.experiment.artifacts import write_text
+from ivqa.files import FileError, read_text, write_text
 
 
 class RunCSVLogger(CSVLogger):
@@ -50,16 +51,22 @@ class RunWandbLogger(WandbLogger):
         file = Path(save_dir) / "wandb_id.txt"
         if not file.is_file():
             write_text(file, secrets.token_hex(4))
-        super().__init__(save_dir=save_dir, id=file.read_text().strip(), resume="allow", **options)
+        super().__init__(save_dir=save_dir, id=_run_id(file), resume="allow", **options)
+
+
+def _run_id(file: Path) -> str:
+    found = read_text(file).strip()
+    if not re.fullmatch(r"[0-9a-f]{8}", found):
+        raise FileError(f"{file} holds no run id; delete it to start a new run of W&B")
+    return found
 
 
 def _rows_before(file: Path, step: int) -> list[dict[str, Any]]:
     if not file.is_file():
         return []
-    with file.open(newline="") as lines:
-        rows = list(csv.DictReader(lines))
-    # A kill can cut the last row short.
-    kept = [row for row in rows if (row["step"] or "").isdigit() and int(row["step"]) < step]
+    rows = list(csv.DictReader(read_text(file).replace("\0", "").splitlines()))
+    # A kill can cut the last row short, or the file where it crashed the machine.
+    kept = [row for row in rows if (row.get("step") or "").isdigit() and int(row["step"]) < step]
     return [{key: value for key, value in row.items() if value} for row in kept]
 
 

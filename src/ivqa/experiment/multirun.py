@@ -1,6 +1,5 @@
 """One table at the end of a Hydra multirun, averaged over seeds."""
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,8 @@ from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
-from ivqa.experiment.artifacts import write_json, write_text
+from ivqa.experiment.artifacts import read_metrics
+from ivqa.files import write_json, write_text
 from ivqa.report.noise_curve import write_noise_curve
 from ivqa.report.tables import markdown_table, print_table
 
@@ -148,7 +148,7 @@ def _jobs(sweep_dir: Path) -> list[dict[str, Any]]:
             {
                 "directory": str(folder),
                 "overrides": [str(item) for item in overrides],
-                "metrics": json.loads(file.read_text()) if file.is_file() else {},
+                "metrics": read_metrics(file) if file.is_file() else {},
             }
         )
     return jobs

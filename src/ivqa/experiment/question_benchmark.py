@@ -13,7 +13,7 @@ from rich.progress import track
 
 from ivqa.data import VQADataModule, VQASplit
 from ivqa.data.scenes import Oracle
-from ivqa.experiment.artifacts import write_text
+from ivqa.files import write_text
 from ivqa.generators import Beam, QuestionGenerationModule, Questions, Sampling, ask
 from ivqa.metrics import caption_metrics, oracle_consistency, question_diversity, verdict
 from ivqa.report import (

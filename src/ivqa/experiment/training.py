@@ -1,6 +1,6 @@
 """Training: a run directory with checkpoints, metrics and the configuration behind them."""
 
-import json
+import shutil
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -18,7 +18,6 @@ from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning.utilities import rank_zero_only
 
 from ivqa.data import VQADataModule
-from ivqa.experiment.artifacts import copy_file, write_json, write_text
 from ivqa.experiment.checkpoints import AtomicCheckpointIO, load_checkpoint
 from ivqa.experiment.checks import plain
 from ivqa.experiment.processes import beside
@@ -29,9 +28,12 @@ from ivqa.experiment.workbench import (
     open_workbench,
     prepare_workbench,
 )
+from ivqa.files import FileError, copy_file, read_json, read_yaml, write_json, write_text
+from ivqa.integrity import MANIFEST, damage, seal
 from ivqa.report.tables import print_metrics
 from ivqa.robustness import RobustnessCallback
 from ivqa.text.vocabulary import Vocabulary
+from ivqa.weights import load_into, training_state
 
 _ORIGIN = "origin.json"  # where a stored model comes from, and how long it learnt
 
@@ -65,7 +67,7 @@ def fit(bench: Workbench, run_dir: Path, *, resume: bool) -> dict[str, float]:
     last = run_dir / "checkpoints" / "last.ckpt"
     if resume:
         _check_unchanged(cfg, run_dir)
-    first_step = int(load_checkpoint(last)["global_step"]) if resume else 0
+    checkpoint: dict[str, Any] = training_state(last) if resume else {"global_step": 0}
     run_dir.mkdir(parents=True, exist_ok=True)
     write_text(run_dir / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
     if not resume:
@@ -73,8 +75,10 @@ def fit(bench: Workbench, run_dir: Path, *, resume: bool) -> dict[str, float]:
 
     pl.seed_everything(cfg.seed, workers=True, verbose=False)
     module = build_module(bench, bench.vocabularies)
+    if resume:
+        load_into(module, checkpoint["state_dict"], last, f"model={cfg.model.name}")
     datamodule = bench.datamodule(bench.vocabularies, module)
-    trainer = build_trainer(cfg, run_dir, first_step)
+    trainer = build_trainer(cfg, run_dir, checkpoint["global_step"])
     started = time.perf_counter()
     trainer.fit(module, datamodule=datamodule, ckpt_path=str(last) if resume else None)
     if trainer.interrupted:
@@ -83,7 +87,8 @@ def fit(bench: Workbench, run_dir: Path, *, resume: bool) -> dict[str, float]:
 
     best = run_dir / "checkpoints" / "best.ckpt"
     if best.is_file():
-        module.load_state_dict(load_checkpoint(best)["state_dict"])
+        state = load_checkpoint(best)["state_dict"]
+        load_into(module, state, best, f"model={cfg.model.name}")
     metrics = validate(bench, module, datamodule, "val", run_dir)
     metrics["train/epochs"] = float(trainer.current_epoch)
     metrics["train/seconds"] = seconds
@@ -106,10 +111,7 @@ def build_module(bench: Workbench, vocabularies: Vocabularies) -> Any:
     """
     cfg = bench.cfg.model
     given = {**vars(vocabularies), "feature_sizes": bench.feature_sizes}
-    parts = {
-        name: bench.for_model(part, cfg.part_ckpt[name])
-        for name, part in (cfg.get("parts") or {}).items()
-    }
+    parts = bench.parts
     with _last_beside(list(parts.values())):
         for name, part in parts.items():
             given[name] = obtain_module(part)[0]
@@ -213,13 +215,14 @@ def _keep(run_dir: Path, folder: Path, metrics: Mapping[str, float]) -> None:
     origin = {"run": str(run_dir), "seconds": metrics["train/seconds"]}
     write_json(folder / _ORIGIN, origin)
     copy_file(run_dir / "checkpoints" / "best.ckpt", folder / "model.ckpt")
+    seal(folder / MANIFEST, [folder / _ORIGIN, folder / "model.ckpt"])
 
 
 def training_seconds(checkpoint: Path) -> dict[str, float]:
     """train/seconds of a checkpoint in the artifact store; nothing of any other."""
     file = checkpoint.with_name(_ORIGIN)
-    origin = json.loads(file.read_text()) if file.is_file() else {}
-    return {"train/seconds": origin["seconds"]} if "seconds" in origin else {}
+    origin = read_json(file, dict) if file.is_file() else {}
+    return {"train/seconds": float(origin["seconds"])} if "seconds" in origin else {}
 
 
 def obtain_module(bench: Workbench) -> tuple[Any, Vocabularies, Path]:
@@ -237,9 +240,7 @@ def obtain_module(bench: Workbench) -> tuple[Any, Vocabularies, Path]:
         raise ValueError("ckpt=none: this command needs trained weights; pass ckpt=auto or a file")
     path = _trained(bench) if ckpt == "auto" else Path(ckpt)
     checkpoint = load_checkpoint(path)
-    component = checkpoint.get("component")
-    if component is None:
-        raise ValueError(f"{path} was not written by ivqa: it names no component")
+    component = checkpoint["component"]
     if component["feature_sizes"] != bench.feature_sizes:
         raise ValueError(
             f"{path} was trained on the image features {component['feature_sizes']}, but this run "
@@ -247,14 +248,7 @@ def obtain_module(bench: Workbench) -> tuple[Any, Vocabularies, Path]:
         )
     vocabularies = bench.vocabularies.restored(component)
     module = build_module(bench, vocabularies)
-    try:
-        module.load_state_dict(checkpoint["state_dict"])
-    except RuntimeError as error:
-        reason = " ".join(str(error).split())[:300]
-        raise ValueError(
-            f"{path} does not hold the weights of model={bench.cfg.model.name} ({reason}); "
-            "pass the model= and sizes it was trained with"
-        ) from error
+    load_into(module, checkpoint["state_dict"], path, f"model={bench.cfg.model.name}")
     return module.eval(), vocabularies, path
 
 
@@ -265,7 +259,7 @@ def _store_folder(bench: Workbench) -> Path:
 def _is_trained(bench: Workbench) -> bool:
     cfg = bench.cfg
     asked = cfg.ckpt == "auto" and not cfg.model.get("pretrained")
-    return not asked or (_store_folder(bench) / "model.ckpt").is_file()
+    return not asked or damage(_store_folder(bench) / MANIFEST) is None
 
 
 def _trained(bench: Workbench) -> Path:
@@ -273,7 +267,10 @@ def _trained(bench: Workbench) -> Path:
     folder = _store_folder(bench)
     file = folder / "model.ckpt"
     with bench.store.building(folder, bench.model_identity()):
-        if not file.is_file():
+        fault = damage(folder / MANIFEST)
+        if fault and file.is_file():
+            bench.console.print(f"{fault}: the model is made anew.", soft_wrap=True)
+        if fault:
             bench.console.print(
                 f"No trained {cfg.model.name} for this data and configuration in "
                 f"{bench.store.root}: training it first "
@@ -281,13 +278,27 @@ def _trained(bench: Workbench) -> Path:
                 soft_wrap=True,
             )
             run = folder / "run"
-            metrics = fit(
-                _without_noise(bench), run, resume=(run / "checkpoints" / "last.ckpt").is_file()
-            )
+            metrics = fit(_without_noise(bench), run, resume=_can_go_on(run))
             if wandb.run is not None:
                 wandb.finish()  # what is trained on the way has a W&B run of its own
             _keep(run, folder, metrics)
     return file
+
+
+def _can_go_on(run: Path) -> bool:
+    """Whether `run` was interrupted and can go on; one whose checkpoints are damaged is deleted."""
+    last, best = (run / "checkpoints" / f"{name}.ckpt" for name in ("last", "best"))
+    if not last.is_file():
+        return False
+    try:
+        training_state(last)
+        if best.is_file():
+            load_checkpoint(best)
+        read_yaml(run / "config.yaml", dict)
+    except FileError:
+        shutil.rmtree(run)
+        return False
+    return True
 
 
 def _without_noise(bench: Workbench) -> Workbench:
@@ -301,9 +312,9 @@ def _without_noise(bench: Workbench) -> Workbench:
 
 def _check_unchanged(cfg: DictConfig, run_dir: Path) -> None:
     """A resumed run must be the one that began: only how long and where it runs may change."""
-    before, now = OmegaConf.load(run_dir / "config.yaml"), plain(cfg)
+    before, now = read_yaml(run_dir / "config.yaml", dict), plain(cfg)
     free = {"resume", "output_dir", "logger", "callbacks", "num_workers", "artifacts"}
-    for key, value in plain(before).items():
+    for key, value in before.items():
         if key in free or (key == "trainer" and _same_learning(value, now.get(key))):
             continue
         if now.get(key) != value:

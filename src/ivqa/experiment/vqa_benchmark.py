@@ -15,7 +15,7 @@ from rich.progress import track
 from ivqa.data import VQADataModule, VQASplit
 from ivqa.data.batch import ANSWER_TYPES
 from ivqa.data.results import results_text
-from ivqa.experiment.artifacts import write_text
+from ivqa.files import write_text
 from ivqa.metrics.vqa_accuracy import VQAAccuracy, vqa_accuracies
 from ivqa.vqa import Answerer, VQAModule
 

@@ -11,16 +11,19 @@ from typing import Any
 import pytorch_lightning as pl
 import torch
 from hydra.core.hydra_config import HydraConfig
-from hydra.utils import instantiate
+from hydra.utils import get_object, instantiate
 from omegaconf import DictConfig, open_dict
 from rich.console import Console
 from torch import nn
 
+from ivqa.code_digest import code_digest
 from ivqa.data import VQADataModule, VQADataset, build_vocabularies
 from ivqa.device import fastest_dtype
 from ivqa.experiment.artifacts import ArtifactStore
 from ivqa.experiment.checks import check_config, plain
 from ivqa.features import FeatureStore
+from ivqa.files import content_digest
+from ivqa.identity import decisive
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.text.vocabulary import Vocabulary
 
@@ -41,6 +44,20 @@ _MACHINE_SETTINGS = {
     "enable_model_summary",
     "enable_checkpointing",
     "num_sanity_val_steps",
+}
+
+
+# Settings of a model that act through the trainer, the batch size or the parts, or not at all.
+_INDIRECT_SETTINGS = {
+    "name",
+    "batch_size",
+    "epochs",
+    "epoch_steps",
+    "gradient_clip",
+    "part_ckpt",
+    "parts",
+    "pool_answers",
+    "val_batches",
 }
 
 
@@ -106,6 +123,22 @@ class Workbench:
             cfg.trainer.limit_val_batches = cfg.model.get("val_batches", 1.0)
         return replace(self, cfg=cfg)
 
+    @property
+    def parts(self) -> dict[str, "Workbench"]:
+        """The workbench of each trained model that this one is built of, by argument name."""
+        model = self.cfg.model
+        return {
+            name: self.for_model(part, model.part_ckpt[name])
+            for name, part in (model.get("parts") or {}).items()
+        }
+
+    def source_identity(self) -> Any:
+        """The identity of the model that cfg.ckpt asks for."""
+        ckpt = str(self.cfg.ckpt)
+        if ckpt == "auto" or self.cfg.model.get("pretrained"):
+            return self.model_identity()
+        return {"checkpoint": content_digest(ckpt) or ckpt}
+
     def datamodule(self, vocabularies: Vocabularies, module: nn.Module) -> VQADataModule:
         """Batches for `module` in the given vocabularies: the training ones, or a checkpoint's."""
         cfg = self.cfg
@@ -130,9 +163,16 @@ class Workbench:
         )
 
     def model_identity(self) -> dict[str, Any]:
-        """All that determines the trained weights: the key of the artifact store."""
+        """All that determines the trained weights: the key of the artifact store.
+
+        "code" is that of the classes which the model names, and of the batches; the rest is data
+        and settings. A part counts by its own identity, or by the content of its checkpoint.
+        """
         cfg = self.cfg
-        model = {key: node for key, node in plain(cfg.model).items() if key != "benchmark"}
+        model = {k: v for k, v in plain(cfg.model).items() if k not in _INDIRECT_SETTINGS}
+        if cfg.model.get("pretrained"):
+            settings = decisive(model)
+            return {"model": settings, "code": code_digest(_targets(settings))}
         trainer = {
             key: value
             for key, value in plain(cfg.trainer).items()
@@ -141,8 +181,10 @@ class Workbench:
         return {
             "data": self.dataset.fingerprint(),
             "splits": [cfg.data.train, cfg.data.val],
-            "features": self.features.key if self.features is not None else None,
-            "model": _decisive(model),
+            "features": self.features.key if self.features and wanted_features(cfg.model) else None,
+            "model": decisive(model),
+            "parts": {name: part.source_identity() for name, part in self.parts.items()},
+            "code": code_digest([*_targets(decisive(model)), "ivqa.data.datamodule"]),
             "trainer": trainer,
             "seed": cfg.seed,
             "batch_size": cfg.batch_size,
@@ -239,15 +281,14 @@ def _check_augmentation(cfg: DictConfig) -> None:
         )
 
 
-def _decisive(value: Any) -> Any:
-    """Configuration without folders of caches, and without augmentation where there is none."""
-    if isinstance(value, dict):
-        return {
-            key: _decisive(item)
-            for key, item in value.items()
-            if key != "cache" and (key != "augment" or item)
-        }
-    return value
+def _targets(settings: Any) -> list[Any]:
+    """The classes and functions that a configuration names, at any depth."""
+    if isinstance(settings, dict):
+        own = [get_object(settings["_target_"])] if "_target_" in settings else []
+        return own + [found for value in settings.values() for found in _targets(value)]
+    if isinstance(settings, list):
+        return [found for value in settings for found in _targets(value)]
+    return []
 
 
 def wanted_features(model: DictConfig) -> list[str]:

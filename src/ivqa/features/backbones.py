@@ -1,7 +1,5 @@
 """features=resnet152 and kin: torchvision networks pretrained on ImageNet, for photographs."""
 
-import hashlib
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,9 +9,12 @@ import torchvision
 from rich.console import Console
 from torch import Tensor, nn
 
+from ivqa.code_digest import code_digest
 from ivqa.data.dataset import VQADataset
 from ivqa.features.extraction import Network, build_store
 from ivqa.features.store import FeatureStore
+from ivqa.files import content_digest, digest
+from ivqa.weights import check_finite, read_weights
 
 _MEAN, _STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 _FC7_SIZE = 224  # VGG's fully connected layers read 7 x 7 maps of a picture of this size
@@ -110,7 +111,9 @@ class BackboneFeatures:
             )
         network = torchvision.models.get_model(self.arch, weights=None)
         try:
-            network.load_state_dict(torch.load(file, map_location="cpu", weights_only=True))
+            state = read_weights(file)
+            check_finite(state, file)
+            network.load_state_dict(state)
         except Exception as error:
             reason = " ".join(str(error).split())[:200]
             raise ValueError(f"{file} is no state_dict of {self.arch} ({reason})") from error
@@ -134,7 +137,8 @@ class BackboneFeatures:
             "image_size": self.image_size,
             "seed": self.seed,
             "data": dataset.fingerprint(),
+            "code": code_digest([type(self), self.head]),
         }
         if Path(self.weights).is_file():
-            settings["weights"] = hashlib.sha256(Path(self.weights).read_bytes()).hexdigest()
-        return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:12]
+            settings["weights"] = content_digest(self.weights)
+        return digest(settings)

@@ -9,6 +9,7 @@ import pytorch_lightning as pl
 import torch
 from numpy.typing import NDArray
 from pytorch_lightning.callbacks import Callback, ModelCheckpoint, RichProgressBar
+from rich.console import Console
 from torch import Tensor
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, Dataset
@@ -16,6 +17,8 @@ from torchmetrics.classification import MultilabelAveragePrecision
 
 from ivqa.device import fastest_dtype
 from ivqa.features.compact_cnn import CompactCNN
+from ivqa.files import FileError
+from ivqa.weights import load_into, training_state
 
 Batch = tuple[Tensor, Tensor]
 Labelled = tuple[NDArray[np.uint8], Tensor]
@@ -158,11 +161,11 @@ def train_concepts(
         ],
         enable_model_summary=False,
     )
-    last = folder / "last.ckpt"
+    last = _resumable(folder / "last.ckpt", module)
     with warnings.catch_warnings():
         for message in _EXPECTED:
             warnings.filterwarnings("ignore", message=message)
-        trainer.fit(module, loader, ckpt_path=last if last.is_file() else None)
+        trainer.fit(module, loader, ckpt_path=last)
         if trainer.interrupted:
             raise KeyboardInterrupt
         if held_out is None:
@@ -173,6 +176,19 @@ def train_concepts(
             collate_fn=_as_is,  # type: ignore[arg-type]
         )
         return float(trainer.validate(module, judge, verbose=False)[0]["val/map"])
+
+
+def _resumable(file: Path, module: ConceptTraining) -> Path | None:
+    """`file` where training can go on from it; a damaged one is named and left aside."""
+    if not file.is_file():
+        return None
+    try:
+        state = training_state(file)["state_dict"]
+        load_into(module, state, file, "the concept predictor")
+    except FileError as error:
+        Console().print(f"{error}: the concept predictor is trained anew", soft_wrap=True)
+        return None
+    return file
 
 
 def _as_is(batch: Batch) -> Batch:

@@ -1,6 +1,5 @@
 """Images through a network into the feature store: in chunks, so that it can be interrupted."""
 
-import json
 import os
 import shutil
 import time
@@ -10,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from filelock import FileLock
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import track
@@ -21,7 +19,9 @@ from ivqa.data.dataset import VQADataset
 from ivqa.data.images import ImageFiles
 from ivqa.data.vqa_json import VQASplit
 from ivqa.features.pictures import Network, PictureFeatures, resized
-from ivqa.features.store import FeatureStore
+from ivqa.features.store import FeatureStore, read_meta
+from ivqa.files import FileError, locked, read_json, write_json, written
+from ivqa.integrity import MANIFEST, damage, is_whole, manifest_of, seal
 
 _DECODERS = min(8, os.cpu_count() or 1)  # threads: Pillow decodes and resizes outside the GIL
 
@@ -59,14 +59,17 @@ def build_store(
 ) -> FeatureStore:
     """The store of `splits` in `folder`: what is not there yet is computed, by one process.
 
+    A split whose files are damaged is named and computed anew.
+
     splits: stages or split names. make_network: called with the device, only if there is
     something to compute, and after it is known that all the splits have images. Images that no
     question is about have no features.
     """
     names = list(dict.fromkeys(dataset.name_of(split) for split in splits))
-    folder.mkdir(parents=True, exist_ok=True)
-    with FileLock(folder / ".lock"):
-        todo = [name for name in names if not (folder / name / "done").is_file()]
+    with locked(folder):
+        for name in names:
+            _remove_if_damaged(folder / name)
+        todo = [name for name in names if not (folder / name / MANIFEST).is_file()]
         if todo:
             started = time.perf_counter()
             images = {name: _asked_about(dataset.split(name)) for name in todo}
@@ -86,9 +89,9 @@ def build_store(
                     )
             seconds = time.perf_counter() - started
             Console().print(f"image features: {folder} ({seconds:.0f} s)", soft_wrap=True)
-        if not (folder / "meta.json").is_file():
-            meta = {"sizes": _sizes(folder / names[0]), "key": key}
-            _write(folder / "meta.json", json.dumps(meta))
+        sizes = _sizes(folder / names[0])
+        if not _is_described(folder, sizes, key):
+            write_json(folder / "meta.json", {"sizes": sizes, "key": key})
     return FeatureStore(folder, PictureFeatures(make_network, image_size, batch_size))
 
 
@@ -107,11 +110,10 @@ def extract(
     Raises ValueError naming the image whose file cannot be read or whose features are not finite,
     or where the disk has no room for the features.
     """
-    if (folder / "done").is_file():
+    if (folder / MANIFEST).is_file():
         return
     folder.mkdir(parents=True, exist_ok=True)
-    progress = folder / "progress.json"
-    start = json.loads(progress.read_text())["images"] if progress.is_file() else 0
+    start = _images_done(folder, len(images))
     arrays: dict[str, NDArray[np.float16]] = {}
     batches = DataLoader(
         ResizedImages(images, image_size, start), batch_size=batch_size, num_workers=num_workers
@@ -129,23 +131,23 @@ def extract(
                 arrays[name][start:end] = value.half().cpu().numpy()
                 arrays[name].flush()  # type: ignore[attr-defined]
             start = end
-            _write(progress, json.dumps({"images": start}))
+            write_json(folder / "progress.json", {"images": start})
     np.save(folder / "ids.npy", images.ids)
-    _write(folder / "done", "")
+    seal(folder / MANIFEST, _arrays(folder))
 
 
 def pixels(images: ImageFiles, file: Path, size: int) -> NDArray[np.uint8]:
     """All images as one memory-mapped uint8 array (M, 3, size, size), decoded once into `file`."""
-    if not file.is_file():
+    if not is_whole(file):
         _check_room(file, len(images) * 3 * size * size)
-        draft = file.with_name(f".{file.name}.{os.getpid()}.npy")
-        array = np.lib.format.open_memmap(
-            draft, mode="w+", dtype=np.uint8, shape=(len(images), 3, size, size)
-        )
-        for start, pictures in _decoded(images, size):
-            array[start : start + len(pictures)] = pictures
-        array.flush()
-        draft.replace(file)
+        with written(file) as draft:
+            array = np.lib.format.open_memmap(
+                draft, mode="w+", dtype=np.uint8, shape=(len(images), 3, size, size)
+            )
+            for start, pictures in _decoded(images, size):
+                array[start : start + len(pictures)] = pictures
+            array.flush()
+        seal(manifest_of(file), [file])
     return np.load(file, mmap_mode="r")
 
 
@@ -170,10 +172,13 @@ def _decoded(images: ImageFiles, size: int) -> Iterator[tuple[int, NDArray[np.ui
 
 def _array(file: Path, shape: tuple[int, ...], *, resumed: bool) -> NDArray[np.float16]:
     if resumed:
-        array = np.lib.format.open_memmap(file, mode="r+") if file.is_file() else None
-        if array is None or array.shape != shape:
-            found = "missing" if array is None else f"of shape {array.shape}, not {shape}"
-            raise ValueError(
+        try:
+            array = np.lib.format.open_memmap(file, mode="r+")
+        except Exception:  # whatever the bytes lead to
+            array = None
+        if array is None or array.shape != shape or array.dtype != np.float16:
+            found = "damaged or missing" if array is None else f"of shape {array.shape}"
+            raise FileError(
                 f"{file} is {found}, although a part of it was written before; delete "
                 f"{file.parent} to compute these features again"
             )
@@ -194,21 +199,44 @@ def _check_room(file: Path, wanted: int) -> None:
 
 def _sizes(folder: Path) -> dict[str, int]:
     """Last dimension of every feature of a finished split."""
-    files = [file for file in sorted(folder.glob("*.npy")) if file.stem != "ids"]
+    files = [file for file in _arrays(folder) if file.stem != "ids"]
     return {file.stem: int(np.load(file, mmap_mode="r").shape[-1]) for file in files}
+
+
+def _arrays(folder: Path) -> list[Path]:
+    return [file for file in sorted(folder.glob("*.npy")) if not file.name.startswith(".")]
+
+
+def _remove_if_damaged(folder: Path) -> None:
+    """Deletes the features of a finished split that are no longer as they were written."""
+    if not (folder / MANIFEST).is_file():
+        return
+    if fault := damage(folder / MANIFEST):
+        Console().print(f"{fault}: these features are computed again", soft_wrap=True)
+        shutil.rmtree(folder)
+
+
+def _is_described(folder: Path, sizes: dict[str, int], key: str) -> bool:
+    try:
+        return read_meta(folder) == (sizes, key)
+    except FileError:
+        return False
+
+
+def _images_done(folder: Path, total: int) -> int:
+    """How many images an earlier call has done; 0 where it did not note that, or not readably."""
+    try:
+        done = read_json(folder / "progress.json", dict).get("images")
+    except FileError:
+        return 0
+    return done if type(done) is int and 0 <= done <= total else 0
 
 
 def _check_finite(name: str, value: Tensor, images: ImageFiles, start: int) -> None:
     finite = torch.isfinite(value.half()).flatten(1).all(dim=1)
     if not finite.all():
         row = start + int((~finite).nonzero()[0])
-        raise ValueError(
+        raise FileError(
             f"{images.paths[row]}: its feature '{name}' is not finite in half precision; "
             "check the weights of features="
         )
-
-
-def _write(path: Path, text: str) -> None:
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    draft.write_text(text)
-    draft.replace(path)

@@ -1,6 +1,5 @@
 """The feature store: image features of whole splits in memory-mapped files."""
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,23 +10,26 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
+from ivqa.arrays import load_array
 from ivqa.features.pictures import PictureFeatures
+from ivqa.files import FileError, read_json
+from ivqa.integrity import MANIFEST, damage
 
 
 class FeatureStore:
     """Features that `extraction.extract` wrote: DIRECTORY/SPLIT/{ids,grid,pooled,concepts}.npy.
 
+    DIRECTORY/SPLIT/integrity.json has their sizes and digests, which are compared on opening.
+
     directory: of one feature component; its name ends in the key. Arrays are float16 on disk and
     float32 in a batch. extractor: what computed them, for pictures that are in no split.
-    Raises ValueError where a split is absent or incomplete when it is used.
+    Raises FileError where a split is absent, incomplete or damaged when it is used.
     """
 
     def __init__(self, directory: Path, extractor: PictureFeatures | None = None) -> None:
         self.directory = Path(directory)
         self.extractor = extractor
-        meta = json.loads((self.directory / "meta.json").read_text())
-        self.sizes: dict[str, int] = meta["sizes"]
-        self.key: str = meta["key"]
+        self.sizes, self.key = read_meta(self.directory)
         self._open: dict[str, tuple[NDArray[np.int64], NDArray[np.int64], Mapping]] = {}
 
     def rows(self, split: str, image_ids: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -69,10 +71,35 @@ class FeatureStore:
     def _split(self, split: str) -> tuple[NDArray[np.int64], NDArray[np.int64], Mapping]:
         if split not in self._open:
             folder = self.directory / split
-            if not (folder / "done").is_file():
-                raise ValueError(f"{folder}: features of split '{split}' were not computed")
-            ids = np.load(folder / "ids.npy")
+            if not (folder / MANIFEST).is_file():
+                raise FileError(f"{folder}: features of split '{split}' were not computed")
+            remedy = f"delete {folder} to compute these features again"
+            if fault := damage(folder / MANIFEST):
+                raise FileError(f"{fault}; {remedy}")
+            ids = np.array(load_array(folder / "ids.npy", "i", remedy=remedy))
             order = np.argsort(ids)
-            arrays = {name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in self.sizes}
+            arrays = {}
+            for name, size in self.sizes.items():
+                array = load_array(folder / f"{name}.npy", "f", remedy=remedy)
+                if len(array) != len(ids) or array.shape[-1] != size:
+                    raise FileError(
+                        f"{folder / name}.npy has shape {array.shape}, not {len(ids)} images of "
+                        f"{size} values; {remedy}"
+                    )
+                arrays[name] = array
             self._open[split] = order, ids[order], arrays
         return self._open[split]
+
+
+def read_meta(directory: Path) -> tuple[dict[str, int], str]:
+    """Last dimensions of the features by name, and the key, of a store's meta.json.
+
+    Raises FileError where it is missing or damaged.
+    """
+    file = directory / "meta.json"
+    meta = read_json(file, dict)
+    sizes, key = meta.get("sizes"), meta.get("key")
+    known = isinstance(sizes, dict) and all(type(size) is int for size in sizes.values())
+    if not known or not sizes or not isinstance(key, str):
+        raise FileError(f"{file} does not describe features; delete {directory} to compute them")
+    return sizes, key

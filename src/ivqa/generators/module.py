@@ -23,6 +23,7 @@ from ivqa.generators.network import Conditions, GeneratorOutput, QuestionGenerat
 from ivqa.generators.objective import ConstantWeight, negative_elbo
 from ivqa.generators.protocol import Questions
 from ivqa.text.vocabulary import Vocabulary
+from ivqa.weights import load_into, read_weights, state_dict_of
 
 _SHOWN_ROWS = 10
 
@@ -256,7 +257,7 @@ class QuestionGenerationModule(pl.LightningModule):
         """
         if not Path(path).is_file():
             raise FileNotFoundError(f"there is no checkpoint {path}")
-        checkpoint = torch.load(path, map_location="cpu", weights_only=True)
+        checkpoint = read_weights(path)
         component = checkpoint.get("component")
         if component is None:
             raise ValueError(f"{path} names no component: it was not written by ivqa")
@@ -269,7 +270,7 @@ class QuestionGenerationModule(pl.LightningModule):
             feature_sizes=component["feature_sizes"],
             **{"max_length": component["max_length"], **arguments},
         )
-        module.load_state_dict(checkpoint["state_dict"])
+        load_into(module, state_dict_of(checkpoint, path), path, stored["name"])
         return module.eval()
 
 

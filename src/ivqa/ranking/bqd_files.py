@@ -6,18 +6,19 @@ ranking), support (int64, how many of the k scores are over 0).
 """
 
 import json
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from ivqa.data.json_files import CONTAINERS, open_json
 from ivqa.data.validation import DataError, Problems, listed, shown
+from ivqa.files import FileError, check_regular, parse_json, written
 
 # Key of the Parquet metadata under which a file says how it was made.
 _ORIGIN = b"ivqa.bqd"
@@ -27,13 +28,11 @@ _MAIN, _BASIC = ("MQ", "question"), ("BQ", "basic")
 
 
 def write_parquet(path: Path, table: pa.Table, origin: Mapping[str, Any]) -> None:
-    """Writes the table whole or not at all; origin: how it was made, plain values."""
+    """Writes the table whole or not at all, with checksums; origin: how it was made."""
     metadata = {_ORIGIN: json.dumps(origin, sort_keys=True, ensure_ascii=False)}
-    draft = _draft(path)
-    pq.write_table(
-        table.combine_chunks().replace_schema_metadata(metadata), draft, compression="zstd"
-    )
-    draft.replace(path)
+    content = table.combine_chunks().replace_schema_metadata(metadata)
+    with written(path) as draft:
+        pq.write_table(content, draft, compression="zstd", write_page_checksum=True)
 
 
 def read_parquet(path: Path) -> tuple[pa.Table, dict[str, Any]]:
@@ -41,20 +40,59 @@ def read_parquet(path: Path) -> tuple[pa.Table, dict[str, Any]]:
 
     Raises DataError where the file is missing, cut short or damaged, or has no basic questions.
     """
+    table = read_table(path)
+    if absent := [name for name in _NEEDED if name not in table.column_names]:
+        raise DataError(f"{path} holds no basic questions: it has no column {listed(absent)}")
+    if fault := _fault(table):
+        raise DataError(f"{path} holds no basic questions: {fault}; rank the questions again")
     try:
-        table = pq.read_table(path)
-    except FileNotFoundError:
-        raise DataError(f"{path}: file not found") from None
-    except (pa.ArrowException, OSError) as error:
-        reason = str(error).splitlines()[0].rstrip(".")
+        origin = parse_json((table.schema.metadata or {}).get(_ORIGIN, b"{}"), path)
+    except FileError as error:
+        raise DataError(str(error)) from None
+    if not isinstance(origin, dict):
+        raise DataError(f"{path} does not tell how it was made; rank the questions again")
+    return table.replace_schema_metadata(None), origin
+
+
+def read_table(path: Path) -> pa.Table:
+    """A whole Parquet file; its checksums, where it has them, are compared.
+
+    Raises DataError where it is missing, cut short or damaged.
+    """
+    try:
+        return pq.read_table(check_regular(path), page_checksum_verification=True)
+    except FileError as error:
+        raise DataError(str(error)) from None
+    except (pa.ArrowException, OSError, ValueError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
         raise DataError(
             f"{path} is cut short or damaged ({reason}); delete it and run its command again, "
             "or copy it again"
         ) from None
-    if absent := [name for name in _NEEDED if name not in table.column_names]:
-        raise DataError(f"{path} holds no basic questions: it has no column {listed(absent)}")
-    origin = json.loads((table.schema.metadata or {}).get(_ORIGIN, b"{}"))
-    return table.replace_schema_metadata(None), origin
+
+
+def _fault(table: pa.Table) -> str | None:
+    """What is wrong with the columns of a BQD."""
+    kinds = table.schema
+    texts, scores = kinds.field("basic_questions").type, kinds.field("scores").type
+    fits = (
+        pa.types.is_string(kinds.field("question").type)
+        and pa.types.is_list(texts)
+        and pa.types.is_string(texts.value_type)
+        and pa.types.is_list(scores)
+        and pa.types.is_floating(scores.value_type)
+    )
+    if not fits:
+        return "its columns are no texts, lists of texts and lists of scores"
+    if any(table[name].null_count for name in _NEEDED):
+        return "a row is empty"
+    values = pc.list_flatten(table["scores"])
+    if values.null_count or not pc.all(pc.is_finite(values), min_count=0).as_py():
+        return "a score is not finite"
+    lengths = [pc.list_value_length(table[name]) for name in ("basic_questions", "scores")]
+    if not lengths[0].equals(lengths[1]):
+        return "a row has not as many scores as basic questions"
+    return None
 
 
 def write_records(path: Path, table: pa.Table) -> None:
@@ -62,12 +100,10 @@ def write_records(path: Path, table: pa.Table) -> None:
 
     Scores are the shortest decimals that read back as the same float32.
     """
-    draft = _draft(path)
-    with draft.open("w", encoding="utf-8") as stream:
+    with written(path) as draft, draft.open("w", encoding="utf-8") as stream:
         for number, line in enumerate(_record_lines(table)):
             stream.write(("[\n" if number == 0 else ",\n") + line)
         stream.write("\n]\n" if len(table) else "[]\n")
-    draft.replace(path)
 
 
 def read_bqd(path: Path) -> pa.Table:
@@ -159,7 +195,3 @@ def _is_pair(pair: Any) -> bool:
 
 def _first(record: Mapping[str, Any], names: tuple[str, ...]) -> Any:
     return next((record[name] for name in names if name in record), None)
-
-
-def _draft(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{os.getpid()}")

@@ -1,6 +1,5 @@
 """Ranking of main questions against a pool, in parts that survive a kill and shards that merge."""
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ivqa.data import DataError
+from ivqa.files import digest
 from ivqa.ranking.bqd_files import read_parquet, write_parquet
 from ivqa.ranking.lasso import Ranking
 from ivqa.ranking.question_rankers import QuestionRanker, duplicates_of, unique_questions
@@ -77,12 +77,9 @@ class BQDRanking:
             "k": self.k,
             "exclude_duplicates": self.exclude_duplicates,
             "part_size": self.part_size,
-            "pool_content": _digest(self.pool),
-            "main_content": _digest(
-                f"{question_id} {image_id} {text}"
-                for question_id, image_id, text in zip(
-                    self.question_ids.tolist(), self.image_ids.tolist(), self.questions, strict=True
-                )
+            "pool_content": digest(list(self.pool)),
+            "main_content": digest(
+                [self.question_ids.tolist(), self.image_ids.tolist(), list(self.questions)]
             ),
             "main_questions": len(self.questions),
             "num_shards": self.num_shards,
@@ -216,13 +213,6 @@ def _ranked(questions: Sequence[str], pool: Sequence[str], ranking: Ranking) -> 
         pa.array(ranking.support, pa.int64()),
     ]
     return pa.table(columns, schema=_RANKED)
-
-
-def _digest(texts: Any) -> str:
-    digest = hashlib.blake2b(digest_size=8)
-    for text in texts:
-        digest.update(text.encode() + b"\0")
-    return digest.hexdigest()
 
 
 def _flat(node: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

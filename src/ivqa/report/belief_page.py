@@ -16,7 +16,8 @@ from markupsafe import Markup
 
 from ivqa.data import VQASplit
 from ivqa.diagnosis import TYPES, Belief
-from ivqa.report.contact_sheet import data_uri, write_page
+from ivqa.files import write_bytes
+from ivqa.report.contact_sheet import data_uri
 from ivqa.report.noise_curve import accuracies
 
 matplotlib.use("Agg")
@@ -96,7 +97,7 @@ def write_belief_page(
             data=_script_json({"images": images, "items": items, "perPair": _SHOWN_A_PAIR}),
         )
     )
-    write_page(path, page.encode())
+    write_bytes(path, page.encode())
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,7 @@ def write_annotation_page(
     images = {item.image_id: _picture(split, item.image_id) for item in chosen}
     template = _environment().get_template("annotate.html.j2")
     page = template.render(title=title, data=_script_json({"images": images, "items": items}))
-    write_page(path, page.encode())
+    write_bytes(path, page.encode())
 
 
 def _by_pair(models: Sequence[BeliefPageModel]) -> dict[tuple[int, str], dict[str, Any]]:

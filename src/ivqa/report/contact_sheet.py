@@ -2,7 +2,6 @@
 
 import base64
 import io
-import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +10,9 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from PIL import Image, ImageDraw, ImageFont
+
+from ivqa.data.images import open_picture
+from ivqa.files import write_bytes
 
 _THUMBNAIL = 256
 _CELL, _TEXT_LINES = 240, 5
@@ -65,7 +67,7 @@ def write_contact_sheet(
         answer_types=sorted({item.answer_type for item in items}),
         verdicts=[name for name in _VERDICT_COLORS if any(i.best.verdict == name for i in items)],
     )
-    write_page(path, page.encode())
+    write_bytes(path, page.encode())
 
 
 def write_contact_sheet_png(
@@ -92,7 +94,7 @@ def write_contact_sheet_png(
             draw.text((x, y + _CELL + 4 + 18 * line), text, fill=shade, font=font)
     data = io.BytesIO()
     sheet.save(data, "PNG")
-    write_page(path, data.getvalue())
+    write_bytes(path, data.getvalue())
 
 
 def _view(item: ContactSheetItem) -> dict[str, Any]:
@@ -119,7 +121,7 @@ def data_uri(image: Path | Image.Image) -> str:
 
 
 def _opened(image: Path | Image.Image) -> Image.Image:
-    return image.copy() if isinstance(image, Image.Image) else Image.open(image)
+    return image.copy() if isinstance(image, Image.Image) else open_picture(image)
 
 
 def _wrapped(text: str, font: Any) -> list[str]:
@@ -135,10 +137,3 @@ def _wrapped(text: str, font: Any) -> list[str]:
 
 def _figure(value: float | str) -> str:
     return value if isinstance(value, str) else f"{value:.3g}"
-
-
-def write_page(path: Path, data: bytes) -> None:
-    """Writes a file whole or not at all."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    draft.write_bytes(data)
-    draft.replace(path)

@@ -7,7 +7,7 @@ from typing import Any
 
 import matplotlib
 
-from ivqa.report.contact_sheet import write_page
+from ivqa.files import write_bytes
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
@@ -47,7 +47,7 @@ def write_noise_curve(path: Path, models: Mapping[str, Mapping[str, float]]) -> 
         data = io.BytesIO()
         figure.savefig(data, format="png", dpi=150, bbox_inches="tight")
         plt.close(figure)
-    write_page(path, data.getvalue())
+    write_bytes(path, data.getvalue())
 
 
 def accuracies(metrics: Mapping[str, float], figure: str = "accuracy") -> list[float]:

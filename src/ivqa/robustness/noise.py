@@ -2,10 +2,8 @@
 conf/noise.
 """
 
-import hashlib
-import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -13,8 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from ivqa.arrays import load_arrays
+from ivqa.files import digest, written
+from ivqa.identity import identity_of
+from ivqa.integrity import is_whole, manifest_of, seal
 from ivqa.ranking import QuestionRanker, Ranking, duplicates_of, unique_questions
 from ivqa.text.tokens import detokenise, tokenise
+
+_ARRAYS = [one.name for one in fields(Ranking) if one.name != "rounds"]  # that are stored
 
 
 class Noise(Protocol):
@@ -95,9 +99,8 @@ class BasicQuestionNoise:
         exclude = (
             duplicates_of(questions, pool) if self.exclude_duplicates else [[]] * len(questions)
         )
-        settings = [repr(self.ranker_settings()), str(number), str(self.exclude_duplicates)]
-        content = "\0".join([*settings, *questions, "", *pool])
-        name = hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
+        settings = [identity_of(self.ranker), number, self.exclude_duplicates]
+        name = digest([*settings, questions, pool])
         if name not in self._rankings:
             file = None if self.cache is None else Path(self.cache) / f"{name}.npz"
             found = None if file is None else _read(file)
@@ -107,15 +110,6 @@ class BasicQuestionNoise:
                     _write(file, found)
             self._rankings[name] = found
         return self._rankings[name]
-
-    def ranker_settings(self) -> dict[str, object]:
-        """What determines the ranker's output, by name: part of the key of the cache."""
-        settings: dict[str, object] = {"ranker": type(self.ranker).__name__}
-        for name, value in vars(self.ranker).items():
-            plain = value is None or isinstance(value, str | int | float | bool)
-            inner = {} if plain else {k: v for k, v in vars(value).items() if k[0] != "_"}
-            settings[name] = value if plain else (type(value).__name__, sorted(inner.items()))
-        return settings
 
 
 def partitions(
@@ -167,21 +161,14 @@ class WordShuffling:
 
 
 def _read(file: Path) -> Ranking | None:
-    if not file.is_file():
+    """The ranking that was stored; None where there is none, or it is not as it was written."""
+    if not is_whole(file):
         return None
-    with np.load(file) as stored:
-        return Ranking(**{key: stored[key] for key in stored.files[:4]}, rounds=0)
+    found = load_arrays(file, _ARRAYS, remedy="delete it to rank the questions again")
+    return Ranking(**found, rounds=0)
 
 
 def _write(file: Path, ranking: Ranking) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    draft = file.with_name(f".{os.getpid()}.{file.name}")
-    with draft.open("wb") as stream:
-        np.savez(
-            stream,
-            indices=ranking.indices,
-            scores=ranking.scores,
-            gap=ranking.gap,
-            support=ranking.support,
-        )
-    draft.replace(file)
+    with written(file) as draft, draft.open("wb") as stream:
+        np.savez(stream, **{name: getattr(ranking, name) for name in _ARRAYS})
+    seal(manifest_of(file), [file])

@@ -1,15 +1,19 @@
 """What a model answered under noise, question by question: robustness.parquet of a run."""
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from ivqa.data import DataError
+from ivqa.files import written
 from ivqa.metrics import vqa_accuracies
+from ivqa.ranking.bqd_files import read_table
 from ivqa.robustness.curve import NoiseCurve
 
 RECORDS_FILE = "robustness.parquet"
@@ -44,14 +48,20 @@ class NoiseRecords:
 
     @classmethod
     def read(cls, run_dir: Path) -> "NoiseRecords":
-        """Those of a run directory. Raises FileNotFoundError where it has none."""
+        """Those of a run directory.
+
+        Raises FileNotFoundError where it has none, and DataError where they are damaged.
+        """
         file = run_dir / RECORDS_FILE
         if not file.is_file():
             raise FileNotFoundError(
                 f"{run_dir} has no {RECORDS_FILE}; evaluate the model with callbacks=robustness, "
                 "or its result files with predictions=[clean.json,level_1.json,...]"
             )
-        levels = [rows for _, rows in pd.read_parquet(file).groupby("level", sort=True)]
+        table = read_table(file).to_pandas()
+        if fault := _fault(table):
+            raise DataError(f"{file} holds no answers under noise: {fault}; evaluate again")
+        levels = [rows for _, rows in table.groupby("level", sort=True)]
         known = "question" in levels[0]
         return cls(
             levels[0]["question_id"].to_numpy(),
@@ -76,10 +86,11 @@ class NoiseRecords:
             )
             for level, answers in enumerate(self.answers)
         ]
-        run_dir.mkdir(parents=True, exist_ok=True)
-        draft = run_dir / f".{RECORDS_FILE}.{os.getpid()}"
-        pd.concat(levels).to_parquet(draft, index=False, compression="zstd")
-        return draft.replace(run_dir / RECORDS_FILE)
+        file = run_dir / RECORDS_FILE
+        table = pa.Table.from_pandas(pd.concat(levels), preserve_index=False)
+        with written(file) as draft:
+            pq.write_table(table, draft, compression="zstd", write_page_checksum=True)
+        return file
 
     def select(self, rows: NDArray[np.int64]) -> "NoiseRecords":
         """The questions `rows` (M,), in that order."""
@@ -100,3 +111,19 @@ class NoiseRecords:
 
     def __len__(self) -> int:
         return len(self.question_ids)
+
+
+def _fault(table: pd.DataFrame) -> str | None:
+    """What is wrong with the columns or rows of robustness.parquet."""
+    kinds = {"question_id": "i", "answer_type": "O", "level": "i", "answer": "O", "accuracy": "f"}
+    for name, kind in kinds.items():
+        if name not in table.columns:
+            return f"it has no column {name}"
+        if table[name].dtype.kind != kind or table[name].isna().any():
+            return f"its column {name} has values that are missing or of another kind"
+    if not table["accuracy"].between(0, 1).all():
+        return "an accuracy is not in [0, 1]"
+    asked = [rows["question_id"].tolist() for _, rows in table.groupby("level", sort=True)]
+    if sorted(set(table["level"])) != list(range(len(asked))) or not asked:
+        return "levels are missing"
+    return None if all(ids == asked[0] for ids in asked) else "levels differ in their questions"

@@ -1,7 +1,5 @@
 """Sentence encoders: questions as vectors of unit length, for ranking by LASSO."""
 
-import hashlib
-import os
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
@@ -15,6 +13,10 @@ from rich.progress import track
 from scipy.sparse import csr_matrix
 from scipy.sparse.linalg import svds
 
+from ivqa.arrays import load_array
+from ivqa.code_digest import code_digest
+from ivqa.files import content_digest, digest, written
+from ivqa.integrity import is_whole, manifest_of, seal
 from ivqa.text.tokens import tokenise
 
 _STORED_AT_ONCE = 4096  # texts: with vectors of 4800 dimensions 79 MB
@@ -115,9 +117,9 @@ class TrainedEncoder(ABC):
         """(N, d) float32; read from disk, not into memory, where there is a cache."""
         if self._cache is None or not texts:
             return self._encode(texts)
-        settings = sorted((k, v) for k, v in vars(self).items() if k[0] != "_")
-        content = "\0".join([type(self).__name__, repr(settings), *texts])
-        name = hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
+        settings = {name: value for name, value in vars(self).items() if name[0] != "_"}
+        code = code_digest([type(self)])
+        name = digest([type(self).__name__, settings, code, list(texts)])
         return stored_rows(Path(self._cache) / f"{name}.npy", texts, self._encode)
 
     @abstractmethod
@@ -148,7 +150,7 @@ class TransformersEncoder(TrainedEncoder):
                 "where there is a network and pass encoder.path=FOLDER"
             ) from error
         self.path, self.batch_size, self.max_length = path, batch_size, max_length
-        self.content = files_state(path)
+        self.content = content_digest(path)
 
     @torch.no_grad()
     def _encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -180,29 +182,22 @@ def unit_rows(vectors: NDArray[Any]) -> NDArray[np.float32]:
 def stored_rows(
     file: Path, texts: Sequence[str], encode: Callable[[Sequence[str]], NDArray[np.float32]]
 ) -> NDArray[np.float32]:
-    """The encodings (N, d) of N >= 1 texts, memory-mapped; the .npy file is made if absent.
+    """The encodings (N, d) of N >= 1 texts, memory-mapped.
 
-    It is written part by part beside its place and then renamed: whole or not at all.
+    The .npy file is made if it is absent or no longer as it was written.
     """
-    if not file.is_file():
-        file.parent.mkdir(parents=True, exist_ok=True)
-        draft = file.with_name(f".{file.name}.{os.getpid()}")
-        starts = range(0, len(texts), _STORED_AT_ONCE)
-        rows: Any = None
-        for start in track(starts, description="encoding questions", transient=True):
-            part = encode(texts[start : start + _STORED_AT_ONCE])
-            if rows is None:
-                shape = (len(texts), part.shape[1])
-                rows = np.lib.format.open_memmap(draft, mode="w+", dtype=np.float32, shape=shape)
-            rows[start : start + len(part)] = part
-        rows.flush()
-        draft.replace(file)
-    return np.load(file, mmap_mode="r")
-
-
-def files_state(path: str | Path) -> str:
-    """Sixteen digits for the names, sizes and times of the files at `path`; "" where none are."""
-    place = Path(path)
-    files = sorted(place.iterdir()) if place.is_dir() else [place] if place.is_file() else []
-    states = [(file.name, (state := file.stat()).st_size, state.st_mtime_ns) for file in files]
-    return hashlib.blake2b(repr(states).encode(), digest_size=8).hexdigest() if states else ""
+    if not is_whole(file):
+        with written(file) as draft:
+            starts = range(0, len(texts), _STORED_AT_ONCE)
+            rows: Any = None
+            for start in track(starts, description="encoding questions", transient=True):
+                part = encode(texts[start : start + _STORED_AT_ONCE])
+                if rows is None:
+                    shape = (len(texts), part.shape[1])
+                    rows = np.lib.format.open_memmap(
+                        draft, mode="w+", dtype=np.float32, shape=shape
+                    )
+                rows[start : start + len(part)] = part
+            rows.flush()
+        seal(manifest_of(file), [file])
+    return load_array(file, "f", remedy="delete it to encode the questions again")

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
@@ -20,14 +20,19 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
-from ivqa.text.encoders import TrainedEncoder, files_state, unit_rows
+from ivqa.arrays import load_array, load_arrays
+from ivqa.files import FileError, content_digest, read_bytes
+from ivqa.text.encoders import TrainedEncoder, unit_rows
 from ivqa.text.tokens import tokenise
 from ivqa.text.vocabulary import SPECIALS, UNK
+from ivqa.weights import read_weights, state_dict_of
 
 Kind = Literal["uni", "bi", "combine"]
 PARTS: dict[str, tuple[str, ...]] = {"uni": ("uni",), "bi": ("bi",), "combine": ("uni", "bi")}
 
 _TABLES = {"uni": "utable.npy", "bi": "btable.npy"}
+_ARRAYS = ("W", "Wx", "b", "bx", "U", "Ux")
+_ROWS_AT_ONCE = 1 << 16
 _GRUS = {"uni": ("uni_skip.npz", ["encoder"]), "bi": ("bi_skip.npz", ["encoder", "encoder_r"])}
 # Only here do sentence borders matter to the words: a full stop is a word at a sentence's end.
 _SENTENCES = re.compile(r"(?<=\.)\s+(?=[A-Z])")
@@ -130,7 +135,7 @@ class SkipThoughtsEncoder(TrainedEncoder):
             raise ValueError(f"kind must be one of {', '.join(PARTS)}, not {kind}")
         self.path, self.kind, self.use_eos, self.batch_size = path, kind, use_eos, batch_size
         self._model = load_skip_thoughts(path, PARTS[kind])
-        self.content = files_state(path)
+        self.content = content_digest(path)
 
     def _encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         parts = PARTS[self.kind]
@@ -152,11 +157,15 @@ def load_skip_thoughts(path: str | Path, parts: Sequence[str]) -> SkipThoughts:
             "the checkpoint that `python train.py model=skip_thoughts` wrote"
         )
     try:
-        checkpoint: Any = torch.load(place, map_location="cpu", weights_only=True)
-        words, state = checkpoint["component"]["question_words"], checkpoint["state_dict"]
-        return from_weights(state, words, parts)
-    except Exception as error:
-        raise ValueError(f"{path} is not a checkpoint of model=skip_thoughts ({error})") from error
+        checkpoint = read_weights(place)
+        words = checkpoint["component"]["question_words"]
+        return from_weights(state_dict_of(checkpoint, place), words, parts)
+    except Exception as error:  # whatever the lack of a weight leads to
+        reason = " ".join(str(error).split())[:200]
+        raise FileError(
+            f"{path} is not a checkpoint of model=skip_thoughts ({reason}); give the one that "
+            "`python train.py model=skip_thoughts` wrote"
+        ) from error
 
 
 def from_weights(
@@ -181,14 +190,17 @@ def _published(folder: Path, parts: Sequence[str]) -> SkipThoughts:
             f"{', '.join(names)}"
         )
     # By bytes: some words hold characters that str.splitlines takes for ends of lines.
-    with (folder / "dictionary.txt").open("rb") as lines:
+    lines = read_bytes(folder / "dictionary.txt").removesuffix(b"\n").split(b"\n")
+    try:
         words = [line.decode("utf-8").strip() for line in lines]
+    except UnicodeDecodeError as error:
+        raise FileError(f"{folder / 'dictionary.txt'} is not UTF-8 text ({error})") from None
     rows = {word: row for row, word in enumerate(words)}  # of a word that occurs twice, the last
     if "UNK" not in rows:
         raise ValueError(
             f"{folder / 'dictionary.txt'} has no word UNK, which stands for all others"
         )
-    tables = {part: np.load(folder / _TABLES[part], mmap_mode="r") for part in parts}
+    tables = {part: _table(folder / _TABLES[part]) for part in parts}
     grus = {}
     for part in parts:
         file, prefixes = _GRUS[part]
@@ -208,19 +220,35 @@ def _published(folder: Path, parts: Sequence[str]) -> SkipThoughts:
 
 def _theano_gru(file: Path, prefixes: Sequence[str]) -> nn.GRU:
     """The GRU of a published file; one prefix a direction, the backward one second."""
+    arrays = {prefix: [f"{prefix}_{name}" for name in _ARRAYS] for prefix in prefixes}
+    remedy = "it is no file of skip-thoughts: fetch the published one"
+    stored = load_arrays(file, [name for names in arrays.values() for name in names], remedy=remedy)
     weights = {}
-    with np.load(file) as stored:
+    try:
         for prefix, ending in zip(prefixes, ("", "_reverse"), strict=False):
-            names = [f"{prefix}_{name}" for name in ("W", "Wx", "b", "bx", "U", "Ux")]
-            if absent := [name for name in names if name not in stored.files]:
-                raise ValueError(f"{file} has no array {absent[0]}; it is no file of skip-thoughts")
-            w, wx, b, bx, u, ux = (torch.from_numpy(stored[name]).float() for name in names)
+            w, wx, b, bx, u, ux = (torch.from_numpy(stored[n]).float() for n in arrays[prefix])
             # Both keep the gates in the order reset, update, candidate; Theano's x W is W^T x.
             weights[f"weight_ih_l0{ending}"] = torch.cat([w, wx], dim=1).t().contiguous()
             weights[f"weight_hh_l0{ending}"] = torch.cat([u, ux], dim=1).t().contiguous()
             weights[f"bias_ih_l0{ending}"] = torch.cat([b, bx])
             weights[f"bias_hh_l0{ending}"] = torch.zeros(3 * len(bx))
-    return _gru(weights)
+        return _gru(weights)
+    except (IndexError, RuntimeError, TypeError, ValueError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise FileError(f"{file}: its arrays do not fit together ({reason}); {remedy}") from error
+
+
+def _table(file: Path) -> NDArray[np.float32]:
+    """Word vectors (N, d). Raises FileError for another array, or one that is not finite."""
+    table = load_array(file, "f", remedy="fetch the published file")
+    if table.ndim != 2:
+        raise FileError(f"{file} has shape {table.shape}, not (words, d); fetch the published file")
+    for start in range(0, len(table), _ROWS_AT_ONCE):
+        rows = table[start : start + _ROWS_AT_ONCE]
+        if not np.isfinite(rows).all():
+            row = start + int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])
+            raise FileError(f"{file}: row {row} is not finite; fetch the published file")
+    return table
 
 
 def _gru(weights: Mapping[str, Tensor]) -> nn.GRU:

@@ -1,6 +1,7 @@
 """Averaged word vectors of a GloVe or word2vec text file."""
 
 import gzip
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
+from ivqa.files import FileError, check_regular, file_digest
 from ivqa.text.encoders import unit_rows
 from ivqa.text.tokens import tokenise
 
@@ -27,7 +29,9 @@ class WordVectorEncoder:
                 f"there is no file of word vectors '{path}'; pass encoder.path=FILE, such as "
                 "glove.6B.300d.txt"
             )
+        check_regular(path)
         self.path, self.idf = path, idf
+        self.content = file_digest(Path(path))  # a changed file is another encoder
         self._rows: dict[str, int] = {}
         self._vectors: NDArray[np.float32] = np.zeros((0, 0), dtype=np.float32)
 
@@ -69,16 +73,19 @@ def read_word_vectors(path: str | Path, words: Iterable[str]) -> dict[str, NDArr
     Raises ValueError, with the number of the line, where one has not as many values as the first,
     or a value of a wanted word is no number.
     """
-    wanted, size = set(words), None
+    wanted, size, declared, number = set(words), None, None, 0
     found: dict[str, NDArray[np.float32]] = {}
     for number, line in _lines(Path(path)):
         fields = line.split(" ")
         if number == 1 and len(fields) == 2 and all(field.isdigit() for field in fields):
-            continue  # word2vec's number of words and of dimensions
+            declared, size = int(fields[0]), int(fields[1])  # word2vec's first line
+            continue
         size = len(fields) - 1 if size is None else size
+        if not size:
+            raise FileError(f"{path}, line {number}: has no values; give lines of 'word v1 v2 ...'")
         # Some words of GloVe hold spaces; their second field is no number.
         if len(fields) != size + 1 and not (len(fields) > size + 1 and not _is_number(fields[1])):
-            raise ValueError(
+            raise FileError(
                 f"{path}, line {number}: {len(fields) - 1} values, but the first line has {size}; "
                 "is the file cut off, or no text file of word vectors?"
             )
@@ -86,17 +93,30 @@ def read_word_vectors(path: str | Path, words: Iterable[str]) -> dict[str, NDArr
             try:
                 found[fields[0]] = np.array(fields[1:], dtype=np.float32)
             except ValueError as error:
-                raise ValueError(f"{path}, line {number}: {error}") from error
+                raise FileError(f"{path}, line {number}: {error}; repair the file") from error
+            if not np.isfinite(found[fields[0]]).all():
+                raise FileError(
+                    f"{path}, line {number}: the vector of '{fields[0]}' is not finite; repair it"
+                )
+    if declared is not None and number != declared + 1:
+        raise FileError(
+            f"{path} has {number - 1} of the {declared} words that its first line tells; the file "
+            "is cut off, fetch it anew"
+        )
     return found
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    check_regular(path)
     opened = gzip.open if path.suffix == ".gz" else open
-    # newline="\n": some words hold other characters that would end a line.
-    with opened(path, "rt", encoding="utf-8", errors="replace", newline="\n") as lines:
-        for number, line in enumerate(lines, start=1):
-            if text := line.rstrip(" \r\n"):
-                yield number, text
+    try:
+        # newline="\n": some words hold other characters that would end a line.
+        with opened(path, "rt", encoding="utf-8", errors="replace", newline="\n") as lines:
+            for number, line in enumerate(lines, start=1):
+                if text := line.rstrip(" \r\n"):
+                    yield number, text
+    except (EOFError, OSError, zlib.error) as error:
+        raise FileError(f"{path} is damaged or cut off ({error}); fetch it anew") from None
 
 
 def _is_number(field: str) -> bool:

@@ -1,6 +1,5 @@
 """What the adapters of transformers models have in common: batches of questions about pixels."""
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from ivqa.data.batch import ImageBatch
+from ivqa.files import FileError, read_json, read_text
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.vqa.hf_loading import load_pretrained
 
@@ -151,13 +151,15 @@ def read_candidates(path: str | Path) -> AnswerVocabulary:
     """
     file = Path(path)
     try:
-        text = file.read_text(encoding="utf-8")
-        found = json.loads(text) if file.suffix == ".json" else text.splitlines()
-    except (OSError, ValueError) as error:
-        raise ValueError(f"candidates: {file} cannot be read ({error})") from error
+        found = read_json(file) if file.suffix == ".json" else read_text(file).splitlines()
+    except FileError as error:
+        raise FileError(f"candidates: {error}") from None
     if not isinstance(found, list) or not all(isinstance(item, str) for item in found):
         raise ValueError(f"candidates: {file} must hold a list of texts")
     answers = [item.strip() for item in found if item.strip()]
     if not answers:
         raise ValueError(f"candidates: {file} holds no answer")
-    return AnswerVocabulary(answers)
+    try:
+        return AnswerVocabulary(answers)
+    except ValueError as error:
+        raise FileError(f"candidates: {file}: {error}") from None

@@ -1,6 +1,5 @@
 """Generates a data set of scenes in the official VQA layout."""
 
-import hashlib
 import json
 import random
 import shutil
@@ -12,6 +11,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
 from rich.progress import Progress
 
 from ivqa.data.scenes.annotators import annotate
@@ -21,6 +21,8 @@ from ivqa.data.scenes.programs import Program, evaluate, layout
 from ivqa.data.scenes.questions import question_type, sample_contrast, sample_program
 from ivqa.data.scenes.renderer import render
 from ivqa.data.scenes.world import Scene, change_scene, sample_scene
+from ivqa.files import FileError, digest, read_json, write_json
+from ivqa.integrity import MANIFEST, damage, seal
 
 # Raise it whenever the same settings give other data, so that older caches are not used.
 VERSION = 2
@@ -38,7 +40,7 @@ class _Settings:
     version: int = VERSION
 
     def digest(self) -> str:
-        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
+        return digest(asdict(self))
 
 
 def generate_scenes(
@@ -53,6 +55,7 @@ def generate_scenes(
 ) -> Path:
     """Writes a root of scenes and returns it; one that is complete already is left as it is.
 
+    A root of which a file is missing or changed is named and made anew.
     images: a split name to its number of images. balanced: images come in pairs that differ a
     little, and each question is asked of both, with different answers (VQA 2.0's idea).
     workers: processes; they do not change a byte of the result.
@@ -60,8 +63,7 @@ def generate_scenes(
     """
     settings = _Settings(dict(images or DEFAULT_IMAGES), questions_per_image, seed, balanced)
     _check(settings, workers)
-    manifest = root / "manifest.json"
-    if manifest.is_file() and json.loads(manifest.read_text())["settings"] == settings.digest():
+    if _is_complete(root, settings):
         return root
     draft = root.with_name(f".{root.name}.draft")
     shutil.rmtree(draft, ignore_errors=True)  # what an interrupted run left
@@ -79,12 +81,23 @@ def generate_scenes(
                     parts.append(part)
                     bar.advance(task, len(part["scenes"]))
                 _write_split(draft, split, parts)
-    (draft / "manifest.json").write_text(
-        json.dumps({"settings": settings.digest(), **asdict(settings)}, indent=2)
-    )
+    write_json(draft / "manifest.json", {"settings": settings.digest(), **asdict(settings)})
+    seal(draft / MANIFEST, [file for file in draft.rglob("*") if file.is_file()])
     shutil.rmtree(root, ignore_errors=True)
     draft.rename(root)
     return root
+
+
+def _is_complete(root: Path, settings: _Settings) -> bool:
+    """Whether `root` holds the scenes of these settings as they were written."""
+    try:
+        if read_json(root / "manifest.json", dict).get("settings") != settings.digest():
+            return False
+    except FileError:
+        return False
+    if fault := damage(root / MANIFEST):
+        Console().print(f"{fault}: the scenes are drawn anew", soft_wrap=True)
+    return fault is None
 
 
 def _check(settings: _Settings, workers: int) -> None:

@@ -1,14 +1,16 @@
 """The oracle: knows what every question of the grammar means and what is true in every scene."""
 
-import json
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from ivqa.data.json_files import open_json
 from ivqa.data.scenes.grammar import parse
 from ivqa.data.scenes.programs import acceptable, evaluate
 from ivqa.data.scenes.world import Scene
+from ivqa.data.validation import DataError
 
 
 @dataclass(frozen=True)
@@ -39,15 +41,19 @@ class Oracle:
     def load(cls, root: Path, split: str) -> Self:
         """The oracle of one split of a generated root.
 
-        Raises FileNotFoundError where the root has no scenes_SPLIT.json.
+        Raises FileNotFoundError where the root has no scenes_SPLIT.json, and DataError where that
+        holds no scenes.
         """
         file = Path(root) / f"scenes_{split}.json"
-        if not file.is_file():
+        if not os.path.lexists(file):
             raise FileNotFoundError(
                 f"{file} does not exist: only generated scenes have an oracle (data=scenes)"
             )
-        records = json.loads(file.read_text())
-        return cls({int(key): Scene.from_json(value) for key, value in records.items()})
+        records = open_json(file)
+        try:
+            return cls({int(key): Scene.from_json(value) for key, value in records.items()})
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+            raise DataError(f"{file} holds no scenes ({error!r}); make it anew") from error
 
     def judge(self, image_id: int, question: str) -> Judgement:
         """Judges a question about an image. Raises KeyError for an image it does not know."""

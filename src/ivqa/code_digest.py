@@ -1,0 +1,168 @@
+"""A digest of the code that defines a network and its training, whatever its formatting.
+
+It covers the module of each given object, what that imports of this package (or of the package
+or folder that the object is from), and so on. It leaves out what changes no weight: comments,
+docstrings, annotations, the order of imports, the arguments of `raise`, and the modules of
+`NEUTRAL`. Installed libraries do not count.
+"""
+
+import ast
+import importlib.util
+import inspect
+import sysconfig
+from collections.abc import Iterable, Iterator
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ivqa.files import digest
+
+# Modules that read, check, find, measure or show. What they read is covered by the fingerprint of
+# the data; what `experiment` decides is in the configuration.
+NEUTRAL = (
+    "ivqa.arrays",
+    "ivqa.code_digest",
+    "ivqa.component",
+    "ivqa.data.dataset",
+    "ivqa.data.download",
+    "ivqa.data.json_files",
+    "ivqa.data.records",
+    "ivqa.data.scenes",
+    "ivqa.data.validation",
+    "ivqa.errors",
+    "ivqa.experiment",
+    "ivqa.files",
+    "ivqa.integrity",
+    "ivqa.report",
+    "ivqa.weights",
+)
+
+_PACKAGE = __name__.partition(".")[0]
+_IGNORED_FIELDS = {"annotation", "returns", "ctx", "kind", "type_comment", "type_ignores"}
+
+
+class _Source(NamedTuple):
+    """What a file says: a digest of its code, and its imports as (module, name); name may be ""."""
+
+    digest: str
+    imports: tuple[tuple[str, str], ...]
+
+
+def code_digest(roots: Iterable[Any]) -> str:
+    """The digest of the code behind `roots`: classes, functions, partials or names of modules.
+
+    Reads the files as they are on disk. Objects of installed libraries, or without a file, add
+    nothing.
+    """
+    open_names = [name for root in roots for name in _modules_of(root)]
+    found: dict[str, str] = {}
+    while open_names:
+        name = open_names.pop()
+        if name in found or _is_neutral(name) or (file := _file_of(name)) is None:
+            continue
+        source = _source(file, file.stat().st_mtime_ns, name)
+        imports = [_defining(*item) for item in source.imports]
+        own = sorted(module for module in set(imports) if _file_of(module) is not None)
+        found[name] = source.digest
+        open_names += own
+    return digest(found)
+
+
+def _modules_of(root: Any) -> Iterator[str]:
+    while isinstance(root, partial):
+        yield from (name for value in root.keywords.values() for name in _modules_of(value))
+        root = root.func
+    if isinstance(root, str):
+        yield root
+    elif isinstance(module := inspect.getmodule(root), type(ast)):
+        yield module.__name__
+
+
+def _is_neutral(name: str) -> bool:
+    return any(name == one or name.startswith(f"{one}.") for one in NEUTRAL)
+
+
+@cache
+def _source(file: Path, modified_ns: int, module: str) -> _Source:
+    tree = ast.parse(file.read_bytes())
+    package = module if file.name == "__init__.py" else module.rpartition(".")[0]
+    imports = tuple(dict.fromkeys(_imports(tree, package)))
+    # Which name comes from where is part of the code, its order is not.
+    kept = sorted(
+        f"{origin}:{name}" for origin, name in imports if not _is_neutral(_defining(origin, name))
+    )
+    return _Source(digest([kept, _written(tree)]), imports)
+
+
+def _imports(tree: ast.AST, package: str) -> Iterator[tuple[str, str]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, "") for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parent = package.split(".")[: len(package.split(".")) - node.level + 1]
+                base = ".".join([*parent, *([base] if base else [])])
+            yield from ((base, alias.name) for alias in node.names)
+
+
+def _defining(module: str, name: str) -> str:
+    """The module that defines `name`, which `module` offers; packages pass names on."""
+    if not name or (file := _file_of(module)) is None:
+        return module
+    if file.name == "__init__.py":
+        if _file_of(f"{module}.{name}") is not None:
+            return f"{module}.{name}"
+        for node in ast.parse(file.read_bytes()).body:
+            if isinstance(node, ast.ImportFrom):
+                for origin, passed_on in _imports(ast.Module([node], []), module):
+                    bound = next(a.asname or a.name for a in node.names if a.name == passed_on)
+                    if bound == name and origin != module:
+                        return _defining(origin, passed_on)
+    return module
+
+
+@cache
+def _file_of(module: str) -> Path | None:
+    """The source file of a module of this package, or of a user's that is not installed."""
+    top = module.partition(".")[0]
+    try:
+        if top != _PACKAGE and (module != top and _file_of(top) is None):
+            return None  # of a library: finding its inner modules would import it
+        spec = importlib.util.find_spec(module)
+    except (ImportError, AttributeError, ValueError):
+        return None
+    if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
+        return None
+    return Path(spec.origin) if top == _PACKAGE or not _is_installed(spec.origin) else None
+
+
+def _is_installed(origin: str) -> bool:
+    places = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    return any(Path(origin).is_relative_to(place) for place in places)
+
+
+def _written(node: Any) -> str:
+    """The code of a node as text, the same for all versions of Python that we support."""
+    if isinstance(node, list):
+        return "[" + ",".join(_written(item) for item in node if not _is_silent(item)) + "]"
+    if not isinstance(node, ast.AST):
+        return repr(node)
+    fields = [
+        f"{name}={_written(value)}"
+        for name, value in ast.iter_fields(node)
+        if name not in _IGNORED_FIELDS and value is not None and value != []
+    ]
+    shown = [] if isinstance(node, ast.Raise) else fields
+    return f"{type(node).__name__}({','.join(shown)})"
+
+
+def _is_silent(node: Any) -> bool:
+    """Whether a statement does nothing: a docstring, or an import, which is noted apart."""
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        return True
+    return (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    )

@@ -1,0 +1,97 @@
+"""What determines the result of an object: its settings and its code, as plain values."""
+
+import inspect
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import Tensor, nn
+
+from ivqa.code_digest import code_digest
+from ivqa.files import bytes_digest, content_digest
+
+# Settings that say where a result is kept or computed, how long that takes, or how it is measured.
+NEUTRAL_SETTINGS = {"benchmark", "cache", "device", "minutes", "num_workers"}
+
+# Settings that name a file or folder, whose content counts instead of its place.
+FILE_SETTINGS = {"candidates", "path", "weights"}
+
+
+def identity_of(value: object) -> dict[str, Any]:
+    """The public attributes of an object, of those inside it and so on, and the code of them all.
+
+    >>> class Cut:
+    ...     def __init__(self, sizes):
+    ...         self.sizes, self.cache = sizes, "folder"
+    >>> identity_of(Cut([3, 4]))["settings"]
+    {'of': 'Cut', 'sizes': [3, 4]}
+    """
+    roots: dict[Any, None] = {}
+    settings = _plain(value, roots)
+    return {"settings": settings, "code": code_digest(roots)}
+
+
+def decisive(settings: Any) -> Any:
+    """A configuration without what changes no result, and with files by their content.
+
+    settings: plain dicts, lists and values. A part that is switched off counts as absent.
+
+    >>> decisive({"lr": 0.1, "minutes": 4, "parts": [{"cache": "x", "size": 8}]})
+    {'lr': 0.1, 'parts': [{'size': 8}]}
+    """
+    if isinstance(settings, Mapping):
+        return {
+            str(name): _by_content(name, decisive(value))
+            for name, value in settings.items()
+            if name not in NEUTRAL_SETTINGS and (name != "augment" or value)
+        }
+    if isinstance(settings, list | tuple):
+        return [decisive(value) for value in settings]
+    return settings
+
+
+def _by_content(name: Any, value: Any) -> Any:
+    if name not in FILE_SETTINGS or not isinstance(value, str):
+        return value
+    return content_digest(value) or value
+
+
+def _plain(value: Any, roots: dict[Any, None]) -> Any:
+    if value is None or isinstance(value, str | bool | int | float):
+        # NaN and infinities are no JSON values.
+        return value if not isinstance(value, float) or np.isfinite(value) else repr(value)
+    if isinstance(value, bytes):
+        return bytes_digest(value)
+    if isinstance(value, Path):
+        return _by_content("path", str(value))
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item, roots) for key, item in value.items()}
+    if isinstance(value, set | frozenset):
+        return sorted((_plain(item, roots) for item in value), key=repr)
+    if isinstance(value, list | tuple):
+        return [_plain(item, roots) for item in value]
+    if isinstance(value, np.ndarray | np.generic):
+        array = np.ascontiguousarray(value)
+        return [str(array.dtype), list(array.shape), bytes_digest(array.tobytes())]
+    if isinstance(value, partial):
+        return [_plain(item, roots) for item in (value.func, value.args, value.keywords)]
+    if isinstance(value, type) or inspect.isroutine(value):
+        roots[value] = None
+        return value.__qualname__
+    if isinstance(value, Tensor):
+        return _plain(value.detach().cpu().numpy(), roots)
+    roots[type(value)] = None
+    if isinstance(value, nn.Module):
+        return {"of": type(value).__qualname__, "weights": _plain(value.state_dict(), roots)}
+    names: tuple[str, ...] = (*getattr(value, "__dict__", ()), *getattr(value, "__slots__", ()))
+    settings = {
+        name: _by_content(name, _plain(getattr(value, name), roots))
+        for name in names
+        # What says its content need not say its place.
+        if name[0] != "_"
+        and name not in NEUTRAL_SETTINGS
+        and not (name in FILE_SETTINGS and "content" in names)
+    }
+    return {"of": type(value).__qualname__, **settings}

@@ -1,0 +1,105 @@
+"""Files of PyTorch weights: read whole and finite, or refused in one sentence."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ivqa.files import FileError, check_regular
+
+
+def read_weights(path: str | Path, what: str = "a file of weights") -> dict[str, Any]:
+    """The dict that `torch.save` wrote to `path`, on the CPU; tensors and plain containers only.
+
+    Raises FileError, naming the file, where it is missing, empty, cut short or holds no dict.
+    """
+    file = check_regular(path)
+    if not file.stat().st_size:
+        raise FileError(f"{file} is not a readable checkpoint: the file is empty; restore it")
+    try:
+        content = torch.load(file, map_location="cpu", weights_only=True)
+    except Exception as error:  # unpickling raises whatever the bytes lead to
+        reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+        raise FileError(f"{file} is not a readable checkpoint ({reason}); restore it") from error
+    if not isinstance(content, dict):
+        raise FileError(f"{file} holds a {type(content).__name__}, which is not {what}")
+    return content
+
+
+def state_dict_of(content: Mapping[str, Any], path: str | Path) -> dict[str, Tensor]:
+    """The weights of a Lightning checkpoint, by name.
+
+    Raises FileError where it has none, or one of them is not finite.
+    """
+    state = content.get("state_dict")
+    if not isinstance(state, dict) or not all(isinstance(v, Tensor) for v in state.values()):
+        raise FileError(f"{path} is not a Lightning checkpoint: it has no 'state_dict'")
+    check_finite(state, path)
+    return state
+
+
+def training_state(path: str | Path) -> dict[str, Any]:
+    """The Lightning checkpoint at `path`, which training can go on from.
+
+    Raises FileError where it lacks weights, optimiser or progress, or a value is not finite.
+    """
+    content = read_weights(path, "a Lightning checkpoint")
+    state_dict_of(content, path)
+    kinds = {"global_step": int, "epoch": int, "loops": dict}
+    kinds |= {"optimizer_states": list, "lr_schedulers": list}
+    absent = [name for name, kind in kinds.items() if not isinstance(content.get(name), kind)]
+    if not absent and not content["optimizer_states"]:
+        absent = ["optimizer_states"]
+    if absent:
+        raise FileError(
+            f"{path} has no '{absent[0]}', so that training cannot go on from it; start the run "
+            "again without resume="
+        )
+    check_finite({"optimizer_states": content["optimizer_states"]}, path)
+    return content
+
+
+def check_finite(state: Mapping[str, Any], path: str | Path) -> None:
+    """Raises FileError naming a tensor of `state`, at any depth, that is not finite.
+
+    Masks of 0 and infinity are let through: they are no weights.
+    """
+    if name := _not_finite(state):
+        raise FileError(
+            f"{path}: '{name}' holds values that are not finite; the training that wrote it "
+            "diverged or the file is damaged: train again with a lower learning rate, or restore it"
+        )
+
+
+def load_into(module: nn.Module, state: Mapping[str, Any], path: str | Path, what: str) -> None:
+    """Loads the weights into `module`. Raises FileError where they are of another structure."""
+    try:
+        module.load_state_dict(state)
+    except (RuntimeError, TypeError, AttributeError) as error:
+        reason = " ".join(str(error).split())[:300]
+        raise FileError(
+            f"{path} does not hold the weights of {what} ({reason}); pass the model= and sizes it "
+            "was trained with"
+        ) from error
+
+
+def _not_finite(value: Any) -> str | None:
+    """The dotted name of a tensor inside `value` that is not finite, "" for `value` itself."""
+    if isinstance(value, Tensor):
+        return "" if value.is_floating_point() and _diverged(value) else None
+    items = value.items() if isinstance(value, Mapping) else enumerate(
+        value if isinstance(value, list | tuple) else ()
+    )  # fmt: skip
+    for key, item in items:
+        if (name := _not_finite(item)) is not None:
+            return f"{key}.{name}".rstrip(".")
+    return None
+
+
+def _diverged(value: Tensor) -> bool:
+    finite = torch.isfinite(value)
+    if finite.all():
+        return False
+    return bool(torch.isnan(value).any() or not finite.any() or value[finite].any())
