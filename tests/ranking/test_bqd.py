@@ -22,7 +22,6 @@ from ivqa.ranking import (
     scores_of,
     write_parquet,
 )
-from ivqa.ranking.bqd_files import read_parquet
 from ivqa.text.encoders import TfidfEncoder
 from ivqa.text.tokens import tokenise
 

@@ -177,7 +177,7 @@ def _array(file: Path, shape: tuple[int, ...], *, resumed: bool) -> NDArray[np.f
         except Exception:  # whatever the bytes lead to
             array = None
         if array is None or array.shape != shape or array.dtype != np.float16:
-            found = "damaged or missing" if array is None else f"of shape {array.shape}"
+            found = "missing" if not file.is_file() else "damaged or of another shape"
             raise FileError(
                 f"{file} is {found}, although a part of it was written before; delete "
                 f"{file.parent} to compute these features again"

@@ -1,0 +1,136 @@
+"""Which changes of source code make another digest."""
+
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+import ivqa.vqa
+from ivqa.code_digest import code_digest
+
+SOURCE = '''"""A network."""
+
+import torch
+from torch import nn
+
+from toy_layers import half
+
+
+class Toy(nn.Module):
+    """Doubles."""
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """Twice the images."""
+        if images.ndim != 2:
+            raise ValueError("images must have two dimensions")
+        return half(images) * 4  # twice
+'''
+LAYERS = '''"""Layers."""
+
+
+def half(value):
+    return value / 2
+'''
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "toy_network.py").write_text(SOURCE)
+    (tmp_path / "toy_layers.py").write_text(LAYERS)
+    yield tmp_path
+    for name in ("toy_network", "toy_layers"):
+        sys.modules.pop(name, None)
+
+
+def _digest() -> str:
+    importlib.invalidate_caches()
+    return code_digest([importlib.import_module("toy_network").Toy])
+
+
+def _changed(folder: Path, old: str, new: str, file: str = "toy_network.py") -> str:
+    text = (folder / file).read_text()
+    assert text.count(old) == 1
+    (folder / file).write_text(text.replace(old, new))
+    found = _digest()
+    (folder / file).write_text(text)
+    return found
+
+
+def test_what_the_code_does_counts_and_how_it_is_written_does_not(folder: Path) -> None:
+    before = _digest()
+    for old, new in (
+        ("  # twice", "  # two times"),
+        ('"""Twice the images."""', '"""Returns the images, twice."""'),
+        ('    """Doubles."""\n\n', ""),
+        ("half(images) * 4", "(\n            half(images)\n            * 4\n        )"),
+        (": torch.Tensor)", ")"),
+        ("must have two dimensions", "must be (B, d)"),
+        ("import torch\nfrom torch import nn\n", "from torch import nn\nimport torch\n"),
+    ):
+        assert _changed(folder, old, new) == before, new
+    assert _changed(folder, "half(images) * 4", "half(images) * 8") != before
+    assert _changed(folder, "images.ndim != 2", "images.ndim > 2") != before
+    assert _changed(folder, "from toy_layers import half", "from operator import neg as half") != (
+        before
+    )
+    # Of what is imported as well.
+    assert _changed(folder, "value / 2", "value / 3", "toy_layers.py") != before
+    assert _changed(folder, '"""Layers."""', '"""Small layers."""', "toy_layers.py") == before
+    assert _digest() == before
+
+
+def test_other_models_of_the_package_do_not_count(tmp_path: Path) -> None:
+    """MLB and MCB are offered by one package, but neither imports the other."""
+    mlb, mcb, both = (
+        code_digest(roots)
+        for roots in ([ivqa.vqa.MLB], [ivqa.vqa.MCB], [ivqa.vqa.MLB, ivqa.vqa.MCB])
+    )
+    assert len({mlb, mcb, both}) == 3
+    assert code_digest([ivqa.vqa.MCB, ivqa.vqa.MLB]) == both
+
+
+def test_installed_libraries_do_not_count() -> None:
+    assert code_digest([torch.optim.Adam, len, "json"]) == code_digest([])
+
+
+def test_a_module_of_the_package_is_followed_into_what_it_imports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a copy of the package: the text vocabulary changes VQA models, the report does not."""
+    import shutil
+    import subprocess
+
+    package = Path(ivqa.__file__).parent
+    copy = tmp_path / "src" / "ivqa"
+    shutil.copytree(package, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    program = (
+        "from ivqa.code_digest import code_digest\n"
+        "print(code_digest(['ivqa.vqa.mlb', 'ivqa.vqa.module']))"
+    )
+
+    def digest() -> str:
+        command = [sys.executable, "-c", program]
+        found = subprocess.run(
+            command, env={"PYTHONPATH": str(copy.parent)}, capture_output=True, text=True
+        )
+        assert not found.returncode, found.stderr
+        return found.stdout
+
+    before = digest()
+    for file, counts in (
+        ("vqa/mlb.py", True),
+        ("text/tokens.py", True),
+        ("vqa/mcb.py", False),
+        ("report/tables.py", False),
+        ("experiment/training.py", False),
+        ("data/json_files.py", False),
+    ):
+        text = (copy / file).read_text()
+        (copy / file).write_text(text + "\n\nAPPENDED = 1\n")
+        assert (digest() != before) == counts, file
+        (copy / file).write_text(text)
+    assert digest() == before

@@ -1,0 +1,106 @@
+"""What an object and a configuration are known by."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from ivqa.files import content_digest, digest
+from ivqa.identity import decisive, identity_of
+from ivqa.ranking import LassoQuestionRanker
+from ivqa.text.encoders import TfidfEncoder
+from ivqa.text.word_vectors import WordVectorEncoder
+
+
+class Custom:
+    """A ranker of somebody's own."""
+
+    def __init__(self, **settings: Any) -> None:
+        vars(self).update(settings)
+
+
+def test_every_setting_counts_whatever_its_kind() -> None:
+    settings = [
+        {"weights_of_words": [1, 2]},
+        {"weights_of_words": [2, 1]},
+        {"weights_of_words": np.array([1, 2])},
+        {"weights_of_words": np.array([1.0, 2.0])},
+        {"weights_of_words": {"a": 1}},
+        {"weights_of_words": {"a", "b"}},
+        {"weights_of_words": torch.tensor([1.0])},
+        {"weights_of_words": torch.nn.Linear(1, 1)},
+        {"weights_of_words": Custom(seed=1)},
+        {"weights_of_words": Custom(seed=2)},
+        {"weights_of_words": float("nan")},
+        {"weights_of_words": len},
+        {"weights_of_words": b"12"},
+        {},
+    ]
+    found = [digest(identity_of(Custom(**one))) for one in settings]
+    assert len(set(found)) == len(settings)
+    assert digest(identity_of(Custom(weights_of_words=[1, 2]))) == found[0]
+
+
+def test_caches_and_private_state_do_not_count() -> None:
+    def of(**settings: Any) -> str:
+        return digest(identity_of(Custom(size=3, **settings)))
+
+    assert of() == of(cache="folder", _fitted=[1], device="cuda:1", num_workers=4)
+
+
+def test_a_fitted_encoder_is_known_by_its_settings() -> None:
+    fitted = TfidfEncoder(size=2).fit(["is it red", "is it blue", "is it red"])
+    same = LassoQuestionRanker(TfidfEncoder(size=2))
+    assert identity_of(LassoQuestionRanker(fitted)) == identity_of(same)
+    assert identity_of(LassoQuestionRanker(TfidfEncoder(size=3))) != identity_of(same)
+
+
+def test_word_vectors_are_known_by_their_content(tmp_path: Path) -> None:
+    for name, text in (("a", "red 1 2\n"), ("b", "red 1 3\n"), ("c", "red 1 2\n")):
+        (tmp_path / f"{name}.txt").write_text(text)
+    a, b, c = (identity_of(WordVectorEncoder(str(tmp_path / f"{name}.txt"))) for name in "abc")
+    assert a == c
+    assert a != b
+
+
+def test_a_configuration_is_known_by_what_decides_and_files_by_content(tmp_path: Path) -> None:
+    file = tmp_path / "weights.pt"
+    file.write_bytes(b"one")
+    model = {"lr": 0.1, "part": {"path": str(file), "size": 2}, "augment": None}
+    found = decisive(model)
+    neutral = {"minutes": 3, "benchmark": {"seed": 1}, "cache": "x", "num_workers": 2}
+    part = {**model["part"], "device": "cuda", "minutes": 9, "benchmark": {"n": 2}}
+    assert decisive({**model, **neutral, "part": part}) == found
+    moved = tmp_path / "elsewhere.pt"
+    moved.write_bytes(b"one")
+    assert decisive({**model, "part": {"path": str(moved), "size": 2}}) == found
+    assert decisive({**model, "augment": {"probability": 0.5}}) != found
+    file.write_bytes(b"two")
+    assert decisive(model) != found
+
+
+def test_a_folder_is_known_by_the_names_and_content_of_its_files(tmp_path: Path) -> None:
+    for folder in ("one", "other"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "config.json").write_text("{}")
+    same = content_digest(tmp_path / "one")
+    assert content_digest(tmp_path / "other") == same
+    (tmp_path / "other" / "config.json").rename(tmp_path / "other" / "model.json")
+    assert content_digest(tmp_path / "other") != same
+    assert content_digest(tmp_path / "nowhere") == ""
+
+
+def test_large_files_are_known_by_samples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ivqa.files._SAMPLED", 100)
+    monkeypatch.setattr("ivqa.files._SAMPLE", 10)
+    file, content = tmp_path / "large", bytearray(1000)
+    file.write_bytes(content)
+    found = {content_digest(file)}
+    for at in (3, 505, 995):
+        changed = content.copy()
+        changed[at] = 1
+        file.write_bytes(changed)
+        found.add(content_digest(file))
+    assert len(found) == 4
