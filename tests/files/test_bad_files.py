@@ -10,6 +10,7 @@ import io
 import json
 import os
 import pickle
+import shutil
 import signal
 import struct
 import zipfile
@@ -26,8 +27,10 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 from PIL import Image
+from safetensors.torch import load_file, save_file
 
 from ivqa.arrays import load_array, load_arrays
+from ivqa.data import VQADataset
 from ivqa.data.images import ImageFiles, open_picture
 from ivqa.data.json_files import open_json
 from ivqa.data.records import read_captions, read_layouts
@@ -48,7 +51,9 @@ from ivqa.robustness import NoiseRecords
 from ivqa.text.skip_thoughts import load_skip_thoughts
 from ivqa.text.word_vectors import WordVectorEncoder
 from ivqa.vqa.hf_answerer import read_candidates
+from ivqa.vqa.hf_blip import HFBlip
 from ivqa.weights import training_state
+from tiny_transformers import tiny_blip
 
 SECONDS = 20
 # What is raised for users. Their subclasses, such as UnicodeDecodeError, name no file.
@@ -529,6 +534,15 @@ def test_checkpoints_cut_short(kept: float, tmp_path: Path) -> None:
         _refused(read, file)
 
 
+def test_a_changed_bit_of_a_checkpoint_is_found(tmp_path: Path) -> None:
+    file = tmp_path / "a.ckpt"
+    torch.save(_checkpoint(state_dict={"layer.weight": torch.full((50,), 1.5)}), file)
+    whole = file.read_bytes()
+    at = whole.index(np.full(50, 1.5, "f4").tobytes()) + 100
+    file.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+    assert "was changed after it was written" in _refused(load_checkpoint, file)
+
+
 @pytest.mark.parametrize("content", [{"fc.weight": NAN}, {"fc.weight": torch.ones(2)}, [1], {}])
 def test_weights_of_a_backbone(content: Any, tmp_path: Path) -> None:
     torch.save(content, tmp_path / "resnet.pt")
@@ -713,3 +727,78 @@ def test_yaml_of_something_else(text: str, tmp_path: Path) -> None:
 def test_own_json_holds_no_nan(tmp_path: Path) -> None:
     (tmp_path / "progress.json").write_text('{"figures": [NaN]}')
     _refused(read_json, tmp_path / "progress.json")
+
+
+# Data roots, and folders of models
+
+
+def _root(folder: Path) -> Path:
+    (folder / "images" / "train").mkdir(parents=True)
+    for name, value in (("questions", QUESTIONS), ("annotations", ANNOTATIONS)):
+        (folder / f"{name}_train.json").write_text(json.dumps(value))
+    (folder / "images" / "train" / "000000000001.png").write_bytes(PICTURES["png"])
+    return folder
+
+
+@pytest.mark.parametrize("spoil", [s for s in NO_FILES if s not in (_nothing, _forbidden)])
+@pytest.mark.parametrize("kind", ["questions", "annotations", "captions", "layouts"])
+def test_data_roots_with_what_is_no_file(
+    kind: str, spoil: Callable[[Path], None], tmp_path: Path
+) -> None:
+    """It is named, not taken for a split that has none."""
+    file = _root(tmp_path) / f"{kind}_train.json"
+    file.unlink(missing_ok=True)
+    spoil(file)
+    _refused(lambda _: VQADataset(tmp_path, val=None).split("train"), file)
+
+
+@pytest.mark.parametrize("spoil", NO_FILES)
+def test_data_roots_with_pictures_that_are_none(
+    spoil: Callable[[Path], None], tmp_path: Path
+) -> None:
+    if spoil is _forbidden and os.geteuid() == 0:
+        pytest.skip("the superuser may read everything")
+    picture = _root(tmp_path) / "images" / "train" / "000000000001.png"
+    other = picture.with_name("000000000002.png")
+    other.write_bytes(picture.read_bytes())
+    picture.unlink()
+    spoil(picture)
+    dataset = VQADataset(tmp_path, val=None)
+    _refused(lambda _: dataset.split("train"), picture, named="image 1")
+    assert len(dataset.fingerprint()) == 16
+
+
+def test_a_file_where_the_folder_of_pictures_should_be(tmp_path: Path) -> None:
+    folder = tmp_path / "images" / "train"
+    folder.parent.mkdir()
+    folder.write_text("")
+    (tmp_path / "questions_train.json").write_text(json.dumps(QUESTIONS))
+    _refused(lambda _: VQADataset(tmp_path).split("train"), folder)
+
+
+@pytest.fixture(scope="module")
+def blip(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("blip")
+    tiny_blip(folder)
+    return folder
+
+
+@pytest.mark.parametrize("junk", ["", "{", "[]", "null", "\0" * 100])
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json", "tokenizer.json"])
+def test_damaged_folders_of_models(name: str, junk: str, blip: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(blip, folder)
+    (folder / name).write_text(junk)
+    _refused(lambda file: HFBlip.load(str(file)), folder)
+
+
+def test_models_that_diverged(blip: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(blip, folder)
+    weights = load_file(folder / "model.safetensors")
+    next(iter(weights.values())).fill_(float("nan"))
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    assert "not finite" in _refused(lambda file: HFBlip.load(str(file)), folder)
+    whole = (blip / "model.safetensors").read_bytes()
+    (folder / "model.safetensors").write_bytes(whole[: len(whole) // 2])
+    _refused(lambda file: HFBlip.load(str(file)), folder)

@@ -1,4 +1,7 @@
+import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -146,3 +149,59 @@ def test_what_does_not_fit_is_named(folder: Path, tmp_path: Path) -> None:
     np.savez(folder / "uni_skip.npz", Wemb=np.zeros(3))
     with pytest.raises(ValueError, match=r"uni_skip.npz has no array encoder_W"):
         SkipThoughtsEncoder(str(folder), "uni")
+
+
+def _nan(array: NDArray[np.float32]) -> NDArray[np.float32]:
+    changed = array.copy()
+    changed.flat[-1] = np.nan
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (_nan, "is not finite"),
+        (lambda table: table[0], r"has shape \(\d+,\), not \(words, d\)"),
+        (lambda table: table.astype(int), "not an array of kind 'f'"),
+        (lambda table: table[:-1], "rows for the"),
+        (lambda table: table[:, :-1], "reads word vectors of"),
+    ],
+)
+def test_tables_that_do_not_fit_are_named(
+    change: Callable[[NDArray[np.float32]], NDArray[np.float32]], message: str, folder: Path
+) -> None:
+    file = folder / "utable.npy"
+    np.save(file, change(np.load(file)))
+    with pytest.raises(ValueError, match=rf"(utable\.npy|uni_skip\.npz).* {message}"):
+        SkipThoughtsEncoder(str(folder))
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("encoder_W", lambda array: array[:, :-1], "do not fit together"),
+        ("encoder_U", lambda array: array[0], "do not fit together"),
+        ("encoder_b", _nan, "encoder_b holds values that are not finite"),
+        ("encoder_Wx", lambda array: np.array(["x"]), "encoder_Wx holds values that are not"),
+        ("encoder_bx", lambda array: None, "has no array encoder_bx"),
+    ],
+)
+def test_grus_that_do_not_fit_are_named(
+    name: str, change: Callable[[NDArray[np.float32]], Any], message: str, folder: Path
+) -> None:
+    file = folder / "uni_skip.npz"
+    arrays = {**dict(np.load(file)), name: change(np.load(file)[name])}
+    np.savez(file, **{name: array for name, array in arrays.items() if array is not None})
+    with pytest.raises(ValueError, match=rf"uni_skip\.npz.*{message}"):
+        SkipThoughtsEncoder(str(folder))
+
+
+@pytest.mark.parametrize("kept", [0, 10, 200])
+def test_published_files_cut_short_are_named(kept: int, folder: Path) -> None:
+    for name in ("utable.npy", "uni_skip.npz"):
+        file = folder / name
+        whole = file.read_bytes()
+        file.write_bytes(whole[:kept])
+        with pytest.raises(ValueError, match=re.escape(name)):
+            SkipThoughtsEncoder(str(folder))
+        file.write_bytes(whole)

@@ -6,11 +6,11 @@ from typing import Any
 
 import pandas as pd
 from hydra.experimental.callback import Callback
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 from rich.console import Console
 
 from ivqa.experiment.artifacts import read_metrics
-from ivqa.files import write_json, write_text
+from ivqa.files import read_yaml, write_json, write_text
 from ivqa.report.noise_curve import write_noise_curve
 from ivqa.report.tables import markdown_table, print_table
 
@@ -143,7 +143,7 @@ def _jobs(sweep_dir: Path) -> list[dict[str, Any]]:
         folders, key=lambda folder: int(folder.name) if folder.name.isdigit() else 0
     ):
         file = folder / "metrics.json"
-        overrides = OmegaConf.load(folder / ".hydra" / "overrides.yaml")
+        overrides = read_yaml(folder / ".hydra" / "overrides.yaml", list)
         jobs.append(
             {
                 "directory": str(folder),

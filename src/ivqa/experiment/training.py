@@ -222,7 +222,8 @@ def training_seconds(checkpoint: Path) -> dict[str, float]:
     """train/seconds of a checkpoint in the artifact store; nothing of any other."""
     file = checkpoint.with_name(_ORIGIN)
     origin = read_json(file, dict) if file.is_file() else {}
-    return {"train/seconds": float(origin["seconds"])} if "seconds" in origin else {}
+    seconds = origin.get("seconds")
+    return {"train/seconds": seconds} if isinstance(seconds, float) else {}
 
 
 def obtain_module(bench: Workbench) -> tuple[Any, Vocabularies, Path]:

@@ -182,6 +182,12 @@ def _array(file: Path, shape: tuple[int, ...], *, resumed: bool) -> NDArray[np.f
                 f"{file} is {found}, although a part of it was written before; delete "
                 f"{file.parent} to compute these features again"
             )
+        for rows in np.array_split(array, max(1, len(array) // 256)):
+            if not np.isfinite(rows).all():
+                raise FileError(
+                    f"{file} holds values that are not finite; delete {file.parent} to compute "
+                    "these features again"
+                )
         return array
     _check_room(file, 2 * int(np.prod(shape)))
     return np.lib.format.open_memmap(file, mode="w+", dtype=np.float16, shape=shape)

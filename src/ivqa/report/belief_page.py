@@ -51,12 +51,19 @@ def read_curves(file: Path) -> dict[str, list[tuple[int, float]]]:
     with file.open(encoding="utf-8") as stream:
         for row in csv.DictReader(stream):
             for name, value in row.items():
-                if name.startswith("val/") and value not in ("", None):
-                    curves.setdefault(name.removeprefix("val/"), []).append(
-                        (int(row["step"]), float(value))
-                    )
+                point = _point(row.get("step"), value)
+                if name and name.startswith("val/") and point:
+                    curves.setdefault(name.removeprefix("val/"), []).append(point)
     shown = ("reward", "goal", "legality", "diversity", "unique")
     return {name: curves[name] for name in shown if len(curves.get(name, ())) > 1}
+
+
+def _point(step: str | None, value: str | None) -> tuple[int, float] | None:
+    """A point of a curve; None for an empty cell, or a row that a kill has cut short."""
+    try:
+        return int(step or ""), float(value or "")
+    except (TypeError, ValueError):
+        return None
 
 
 def write_belief_page(

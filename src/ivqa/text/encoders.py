@@ -15,9 +15,10 @@ from scipy.sparse.linalg import svds
 
 from ivqa.arrays import load_array
 from ivqa.code_digest import code_digest
-from ivqa.files import content_digest, digest, written
+from ivqa.files import FileError, content_digest, digest, written
 from ivqa.integrity import is_whole, manifest_of, seal
 from ivqa.text.tokens import tokenise
+from ivqa.weights import check_finite
 
 _STORED_AT_ONCE = 4096  # texts: with vectors of 4800 dimensions 79 MB
 
@@ -142,13 +143,14 @@ class TransformersEncoder(TrainedEncoder):
         try:
             self._model: Any = AutoModel.from_pretrained(path).eval()
             self._tokenizer: Any = AutoTokenizer.from_pretrained(path)
-        except (OSError, ValueError) as error:
+        except Exception as error:  # whatever the files lead to
             kind = "folder" if Path(path).is_dir() else "hub id (is the network there?)"
-            reason = str(error).strip().splitlines()[0]
-            raise ValueError(
+            reason = " ".join(str(error).split())[:300]
+            raise FileError(
                 f"cannot load a sentence encoder from the {kind} '{path}': {reason}; download it "
                 "where there is a network and pass encoder.path=FOLDER"
             ) from error
+        check_finite(self._model.state_dict(), path)
         self.path, self.batch_size, self.max_length = path, batch_size, max_length
         self.content = content_digest(path)
 

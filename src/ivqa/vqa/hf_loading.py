@@ -12,6 +12,8 @@ from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 from transformers import AutoConfig, AutoProcessor
 from transformers.utils import logging
 
+from ivqa.weights import check_finite
+
 _PROBE_SECONDS = 5.0
 _ADAPTERS = (
     "hf_classifier is for classifiers such as ViLT, hf_blip for BLIP's question answering, "
@@ -48,7 +50,7 @@ def load_pretrained(
             processor = AutoProcessor.from_pretrained(path, **known)
     except _WrongKind:
         raise
-    except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
+    except Exception as error:  # whatever the files lead to
         reason = " ".join(str(error).split())[:300].rstrip(".")
         where = f"folder '{path}'" if local else f"hub id '{path}'"
         remedy = "write model and processor there with save_pretrained"
@@ -58,6 +60,7 @@ def load_pretrained(
         raise ValueError(f"cannot load the {where}: {reason}; {remedy}") from error
     _check_weights(path, config, type(model).__name__, report)
     _check_processor(path, processor)
+    check_finite(model.state_dict(), path)
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     return model.to(device).eval(), processor

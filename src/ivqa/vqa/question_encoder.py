@@ -9,9 +9,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence
 
+from ivqa.files import FileError
 from ivqa.text.skip_thoughts import load_skip_thoughts
 from ivqa.text.vocabulary import BOS, EOS, PAD, UNK, Tokens
 from ivqa.vqa.network import SharedDropout
+from ivqa.weights import check_finite
 
 _CELLS: dict[str, type[nn.LSTM] | type[nn.GRU]] = {"lstm": nn.LSTM, "gru": nn.GRU}
 
@@ -150,9 +152,9 @@ class TransformersQuestionEncoder(QuestionEncoder):
         super().__init__()
         try:
             config = AutoConfig.from_pretrained(path)
-        except (OSError, ValueError) as error:
-            reason = str(error).strip().splitlines()[0]
-            raise ValueError(
+        except Exception as error:  # whatever the files lead to
+            reason = " ".join(str(error).split())[:300]
+            raise FileError(
                 f"cannot load a question encoder from '{path}': {reason}; download it where there "
                 "is a network and pass question_encoder.path=FOLDER"
             ) from error
@@ -175,8 +177,17 @@ class TransformersQuestionEncoder(QuestionEncoder):
         """Reads the model's weights, and the pieces of every word."""
         from transformers import AutoModel, AutoTokenizer
 
-        self.model.load_state_dict(AutoModel.from_pretrained(self.path).state_dict())
-        tokenizer = AutoTokenizer.from_pretrained(self.path)
+        try:
+            state = AutoModel.from_pretrained(self.path).state_dict()
+            tokenizer = AutoTokenizer.from_pretrained(self.path)
+        except Exception as error:  # whatever the files lead to
+            reason = " ".join(str(error).split())[:300]
+            raise FileError(
+                f"cannot load a question encoder from '{self.path}': {reason}; write model and "
+                "tokeniser there with save_pretrained"
+            ) from error
+        check_finite(state, self.path)
+        self.model.load_state_dict(state)
         # A space in front: tokenisers that tell the start of a word from its inside need it.
         texts = [" ?", *[f" {word}" for word in words]]
         mark, *found = tokenizer(texts, add_special_tokens=False)["input_ids"]
