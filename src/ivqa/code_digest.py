@@ -31,7 +31,9 @@ NEUTRAL = (
     "ivqa.data.validation",
     "ivqa.errors",
     "ivqa.experiment",
+    "ivqa.features.store",
     "ivqa.files",
+    "ivqa.identity",
     "ivqa.integrity",
     "ivqa.report",
     "ivqa.weights",
@@ -125,16 +127,20 @@ def _defining(module: str, name: str) -> str:
 @cache
 def _file_of(module: str) -> Path | None:
     """The source file of a module of this package, or of a user's that is not installed."""
-    top = module.partition(".")[0]
+    top, _, inner = module.partition(".")
+    if top == _PACKAGE:  # by name: importlib would import the packages that it is in
+        place = Path(__file__).parent.joinpath(*inner.split("."))
+        files = (place.with_name(f"{place.name}.py"), place / "__init__.py")
+        return next((file for file in files if file.is_file()), None)
     try:
-        if top != _PACKAGE and (module != top and _file_of(top) is None):
+        if inner and _file_of(top) is None:
             return None  # of a library: finding its inner modules would import it
         spec = importlib.util.find_spec(module)
     except (ImportError, AttributeError, ValueError):
         return None
     if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
         return None
-    return Path(spec.origin) if top == _PACKAGE or not _is_installed(spec.origin) else None
+    return None if _is_installed(spec.origin) else Path(spec.origin)
 
 
 def _is_installed(origin: str) -> bool:
