@@ -29,6 +29,8 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
+from ivqa.errors import UserError
+
 QUESTIONS_URL = "https://s3.amazonaws.com/cvmlp/vqa/mscoco/vqa"
 IMAGES_URL = "http://images.cocodataset.org"
 CHECKSUMS = "checksums.json"
@@ -118,7 +120,7 @@ def download(
         digest = _sha256(path)
         known = record.get(archive.name, {}).get("sha256", digest)
         if digest != known:
-            raise ValueError(
+            raise UserError(
                 f"{path}: sha256 is {digest}, {CHECKSUMS} says {known}; delete the archive to "
                 f"fetch it anew, or its entry in {CHECKSUMS} if the source has changed"
             )
@@ -126,7 +128,7 @@ def download(
         _write_record(root, record)
         _unpack(path, root / archive.into)
         if not (root / archive.holds).exists():
-            raise ValueError(f"{path}: does not hold {archive.holds}; check {archive.url}")
+            raise UserError(f"{path}: does not hold {archive.holds}; check {archive.url}")
         record[archive.name]["unpacked"] = True
         _write_record(root, record)
         if not keep_archives:
@@ -156,7 +158,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 keep_archives=options.keep_archives,
                 progress=progress,
             )
-    except (ConnectionError, ValueError, OSError) as error:
+    except (UserError, OSError) as error:
         print(error, file=sys.stderr)
         return 1
     print(f"{options.data} is complete in {options.root}: data={options.data} data.root=...")
@@ -256,7 +258,7 @@ def _unpack(path: Path, folder: Path) -> None:
             for member in archive.infolist():
                 target = (folder / member.filename).resolve()
                 if not target.is_relative_to(folder.resolve()):
-                    raise ValueError(f"{path}: member {member.filename} points outside the folder")
+                    raise UserError(f"{path}: member {member.filename} points outside the folder")
                 if member.is_dir() or (
                     target.is_file() and target.stat().st_size == member.file_size
                 ):
@@ -268,7 +270,7 @@ def _unpack(path: Path, folder: Path) -> None:
                         file.write(block)
                 os.replace(temporary, target)
     except zipfile.BadZipFile as error:
-        raise ValueError(f"{path}: is no intact zip file ({error}); delete it and retry") from None
+        raise UserError(f"{path}: is no intact zip file ({error}); delete it and retry") from None
 
 
 def _read_record(root: Path) -> dict[str, dict[str, object]]:
@@ -278,7 +280,7 @@ def _read_record(root: Path) -> dict[str, dict[str, object]]:
     try:
         return dict(json.loads(path.read_text()))
     except ValueError as error:
-        raise ValueError(f"{path}: invalid JSON ({error}); repair or delete the file") from None
+        raise UserError(f"{path}: invalid JSON ({error}); repair or delete the file") from None
 
 
 def _write_record(root: Path, record: dict[str, dict[str, object]]) -> None:

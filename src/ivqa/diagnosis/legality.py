@@ -15,6 +15,7 @@ from torchmetrics.classification import BinaryAUROC
 from ivqa.component import check_same_inputs, network_settings
 from ivqa.data.batch import VQABatch
 from ivqa.diagnosis.perturbation import KINDS, fingerprints, perturb
+from ivqa.errors import UserError
 from ivqa.generators import QuestionGenerationModule, Sampling
 from ivqa.generators.decoding import concatenate_tokens
 from ivqa.text.vocabulary import PAD, Tokens, Vocabulary
@@ -41,9 +42,9 @@ class LegalityCNN(nn.Module):
     ) -> None:
         super().__init__()
         if len(widths) != len(maps):
-            raise ValueError(f"{len(widths)} filter widths, but {len(maps)} numbers of maps")
+            raise UserError(f"{len(widths)} filter widths, but {len(maps)} numbers of maps")
         if max(widths) > max_length:
-            raise ValueError(f"a filter of {max(widths)} words does not fit in {max_length}")
+            raise UserError(f"a filter of {max(widths)} words does not fit in {max_length}")
         self.max_length = max_length
         self.embedding = nn.Embedding(num_words, embedding_size)
         self.filters = nn.ModuleList(
@@ -95,14 +96,14 @@ class LegalityModule(pl.LightningModule):
     ) -> None:
         super().__init__()
         if not 0 <= own_share < 1:
-            raise ValueError(f"own_share must be in [0, 1), not {own_share}")
+            raise UserError(f"own_share must be in [0, 1), not {own_share}")
         if not 0 <= spliced_share <= 1 - own_share:
-            raise ValueError(
+            raise UserError(
                 f"spliced_share must be between 0 and 1 - own_share ({1 - own_share:g}), not "
                 f"{spliced_share}"
             )
         if not temperatures or min(temperatures) <= 0:
-            raise ValueError(f"temperatures must be above 0, not {list(temperatures)}")
+            raise UserError(f"temperatures must be above 0, not {list(temperatures)}")
         self.question_vocabulary = question_vocabulary
         self.network = network(num_words=len(question_vocabulary))
         self.optimizer = optimizer
@@ -204,7 +205,7 @@ class LegalityModule(pl.LightningModule):
         checkpoint["component"] = self.component()
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Raises ValueError where the checkpoint has other words than this module."""
+        """Raises UserError where the checkpoint has other words than this module."""
         check_same_inputs(checkpoint.get("component"), self.component())
 
     def _negatives(self, batch: VQABatch) -> Tokens:

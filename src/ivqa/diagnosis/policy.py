@@ -18,6 +18,7 @@ from ivqa.data.batch import ImageBatch, VQABatch
 from ivqa.diagnosis.candidates import Candidates
 from ivqa.diagnosis.legality import LegalityModule
 from ivqa.diagnosis.rewards import Reward
+from ivqa.errors import UserError
 from ivqa.generators import Greedy, QuestionGenerationModule, Questions, Sampling, Strategy
 from ivqa.generators.likelihood import draw_questions
 from ivqa.generators.network import Conditions
@@ -66,18 +67,16 @@ class PolicyGradientModule(pl.LightningModule):
     ) -> None:
         super().__init__()
         if not rewards:
-            raise ValueError("a policy needs at least one reward; choose reward=full")
+            raise UserError("a policy needs at least one reward; choose reward=full")
         if baseline not in ("pair_mean", "greedy", "none"):
-            raise ValueError(f"baseline must be pair_mean, greedy or none, not {baseline}")
+            raise UserError(f"baseline must be pair_mean, greedy or none, not {baseline}")
         if latent not in ("prior", "posterior"):
-            raise ValueError(f"latent must be prior or posterior, not {latent}")
+            raise UserError(f"latent must be prior or posterior, not {latent}")
         if num_samples < 2 and baseline == "pair_mean":
-            raise ValueError(
-                f"baseline=pair_mean needs num_samples of 2 or more, not {num_samples}"
-            )
+            raise UserError(f"baseline=pair_mean needs num_samples of 2 or more, not {num_samples}")
         known = answerer.answers if answerer.answers is not None else answers
         if known is None:
-            raise ValueError(
+            raise UserError(
                 "this VQA model answers in its own words: set vqa.pool_answers, how many of the "
                 "training split's answers to ask it about"
             )
@@ -175,7 +174,7 @@ class PolicyGradientModule(pl.LightningModule):
             )
             loss = loss + self.supervised_weight * elbo * len(batch) / output.num_tokens.sum()
         if not torch.isfinite(loss):
-            raise FloatingPointError(
+            raise UserError(
                 f"the policy's loss is not finite at step {self.global_step}; lower the learning "
                 "rate or trainer.gradient_clip_val"
             )
@@ -225,14 +224,14 @@ class PolicyGradientModule(pl.LightningModule):
         checkpoint["component"] = self.component()
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Raises ValueError where the checkpoint has other words or features than this module."""
+        """Raises UserError where the checkpoint has other words or features than this module."""
         check_same_inputs(checkpoint.get("component"), self.component())
 
     def _answers(self, target: Tensor) -> list[str]:
         return [self.answers.answers[index] for index in target.tolist()]
 
     def _log_probs(self, images: ImageBatch, answers: list[str], questions: Questions) -> Tensor:
-        """log p of the samples (N,), with gradients, of the distribution they were drawn from."""
+        """Log p of the samples (N,), with gradients, of the distribution they were drawn from."""
         network = self.questioner.network
         with _evaluating(network):
             conditions, row = self.questioner.encode_pairs(images, answers)
@@ -251,7 +250,7 @@ class PolicyGradientModule(pl.LightningModule):
         z: Tensor | None,
         given: Conditions,
     ) -> Tensor:
-        """log p of the samples at the sampling temperature, summed over the words drawn, (N,).
+        """Log p of the samples at the sampling temperature, summed over the words drawn, (N,).
 
         At `max_length` words the end is forced, not drawn: it has no part in the sum.
         """

@@ -9,6 +9,8 @@ import pytorch_lightning as pl
 import torch
 from pytorch_lightning.plugins.io import TorchCheckpointIO
 
+from ivqa.errors import UserError
+
 
 class AtomicCheckpointIO(TorchCheckpointIO):
     """Writes a checkpoint beside its target and renames it.
@@ -50,16 +52,16 @@ class StepSeed(pl.Callback):
 def load_checkpoint(path: str | Path) -> dict[str, Any]:
     """The checkpoint at `path`, on the CPU; tensors and plain containers only.
 
-    Raises FileNotFoundError where there is none and ValueError where the file is not one.
+    Raises UserError where there is none or the file is not one.
     """
     file = Path(path)
     if not file.is_file():
-        raise FileNotFoundError(f"there is no checkpoint {file}; pass ckpt=auto to train one")
+        raise UserError(f"there is no checkpoint {file}; pass ckpt=auto to train one")
     try:
         checkpoint = torch.load(file, map_location="cpu", weights_only=True)
     except Exception as error:
         reason = str(error).splitlines()[0]
-        raise ValueError(f"{file} is not a readable checkpoint ({reason})") from error
+        raise UserError(f"{file} is not a readable checkpoint ({reason})") from error
     if not isinstance(checkpoint, dict) or "state_dict" not in checkpoint:
-        raise ValueError(f"{file} is not a Lightning checkpoint: it has no 'state_dict'")
+        raise UserError(f"{file} is not a Lightning checkpoint: it has no 'state_dict'")
     return checkpoint

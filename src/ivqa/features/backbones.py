@@ -12,6 +12,7 @@ from rich.console import Console
 from torch import Tensor, nn
 
 from ivqa.data.dataset import VQADataset
+from ivqa.errors import UserError
 from ivqa.features.extraction import Network, build_store
 from ivqa.features.store import FeatureStore
 
@@ -70,7 +71,7 @@ class BackboneFeatures:
     def build(self, dataset: VQADataset, splits: Sequence[str], root: Path) -> FeatureStore:
         """Features of the given splits: found under `root`, or computed there.
 
-        Raises ValueError where the weights cannot be had, saying what to do about it.
+        Raises UserError where the weights cannot be had, saying what to do about it.
         """
         key = self._key(dataset)
         return build_store(
@@ -104,7 +105,7 @@ class BackboneFeatures:
             return self._downloaded()
         file = Path(self.weights)
         if not file.is_file():
-            raise ValueError(
+            raise UserError(
                 f"features.weights={self.weights} is neither a file nor weights of torchvision's "
                 f"{self.arch} ({', '.join(choices.__members__)}); save a state_dict there"
             )
@@ -113,14 +114,14 @@ class BackboneFeatures:
             network.load_state_dict(torch.load(file, map_location="cpu", weights_only=True))
         except Exception as error:
             reason = " ".join(str(error).split())[:200]
-            raise ValueError(f"{file} is no state_dict of {self.arch} ({reason})") from error
+            raise UserError(f"{file} is no state_dict of {self.arch} ({reason})") from error
         return network
 
     def _downloaded(self) -> nn.Module:
         try:
             return torchvision.models.get_model(self.arch, weights=self.weights)
         except Exception as error:
-            raise ValueError(
+            raise UserError(
                 f"the weights {self.weights} of {self.arch} cannot be downloaded ({error}); save "
                 "its state_dict on a machine with network and pass features.weights=FILE, or "
                 "choose features=concepts, which trains on the data itself"

@@ -16,6 +16,7 @@ from torch import Tensor
 from ivqa.data.dataset import VQADataset
 from ivqa.data.images import ImageFiles
 from ivqa.data.vqa_json import VQASplit
+from ivqa.errors import UserError
 from ivqa.features.compact_cnn import CompactCNN
 from ivqa.features.concept_training import train_concepts
 from ivqa.features.concepts import ConceptVocabulary, described_images
@@ -53,7 +54,7 @@ class ConceptFeatures:
     def build(self, dataset: VQADataset, splits: Sequence[str], root: Path) -> FeatureStore:
         """Features of the given splits: found under `root`, or computed there.
 
-        splits: stages or split names. Raises ValueError where images or weights cannot be read.
+        splits: stages or split names. Raises UserError where images or weights cannot be read.
         """
         key = self._key(dataset)
         folder = root / f"concepts-{key}"
@@ -81,7 +82,7 @@ class ConceptFeatures:
         if file.is_file():
             return self._load(file)
         if self.weights is not None:
-            raise FileNotFoundError(f"features.weights={file} does not exist; null trains a CNN")
+            raise UserError(f"features.weights={file} does not exist; null trains a CNN")
         return self._train(dataset, file)
 
     def _train(self, dataset: VQADataset, file: Path) -> tuple[CompactCNN, ConceptVocabulary]:
@@ -142,7 +143,7 @@ class ConceptFeatures:
             remedy = "delete it to train again"
             if self.weights is not None:
                 remedy = "give the cnn.pt of a concept store, and features.width as it had"
-            raise ValueError(
+            raise UserError(
                 f"{file} is no concept predictor of width {self.width} ({reason}); {remedy}"
             ) from error
         return network, concepts

@@ -20,6 +20,7 @@ from torch.utils.data import DataLoader, Dataset, get_worker_info
 from ivqa.data.dataset import VQADataset
 from ivqa.data.images import ImageFiles
 from ivqa.data.vqa_json import VQASplit
+from ivqa.errors import UserError
 from ivqa.features.pictures import Network, PictureFeatures, resized
 from ivqa.features.store import FeatureStore
 
@@ -104,7 +105,7 @@ def extract(
 ) -> None:
     """Writes the features of all images into `folder`, going on where an earlier call stopped.
 
-    Raises ValueError naming the image whose file cannot be read or whose features are not finite,
+    Raises UserError naming the image whose file cannot be read or whose features are not finite,
     or where the disk has no room for the features.
     """
     if (folder / "done").is_file():
@@ -173,7 +174,7 @@ def _array(file: Path, shape: tuple[int, ...], *, resumed: bool) -> NDArray[np.f
         array = np.lib.format.open_memmap(file, mode="r+") if file.is_file() else None
         if array is None or array.shape != shape:
             found = "missing" if array is None else f"of shape {array.shape}, not {shape}"
-            raise ValueError(
+            raise UserError(
                 f"{file} is {found}, although a part of it was written before; delete "
                 f"{file.parent} to compute these features again"
             )
@@ -186,7 +187,7 @@ def _check_room(file: Path, wanted: int) -> None:
     # A memory map on a full disk ends the process with a bus error: better to look first.
     free = shutil.disk_usage(file.parent).free
     if wanted > free:
-        raise ValueError(
+        raise UserError(
             f"{file} needs {wanted / 1e9:.1f} GB and its disk has {free / 1e9:.1f} GB left; "
             "make room, set artifacts= to another disk, or choose a smaller features.image_size"
         )
@@ -202,7 +203,7 @@ def _check_finite(name: str, value: Tensor, images: ImageFiles, start: int) -> N
     finite = torch.isfinite(value.half()).flatten(1).all(dim=1)
     if not finite.all():
         row = start + int((~finite).nonzero()[0])
-        raise ValueError(
+        raise UserError(
             f"{images.paths[row]}: its feature '{name}' is not finite in half precision; "
             "check the weights of features="
         )

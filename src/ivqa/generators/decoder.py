@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from ivqa.errors import UserError
 from ivqa.text.vocabulary import BOS, EOS, PAD, UNK, Tokens
 
 State = tuple[Tensor, ...]
@@ -140,13 +141,13 @@ class LockedDropout(nn.Module):
     """Dropout of (B, T, d) with one mask for all T words of a question (Gal & Ghahramani 2016).
 
     It draws T times fewer random numbers than nn.Dropout, a fifth of a training step on a CPU.
-    Raises ValueError where `probability` is not in [0, 1).
+    Raises UserError where `probability` is not in [0, 1).
     """
 
     def __init__(self, probability: float) -> None:
         super().__init__()
         if not 0 <= probability < 1:
-            raise ValueError(f"dropout must be in [0, 1), not {probability}")
+            raise UserError(f"dropout must be in [0, 1), not {probability}")
         self.probability = probability
 
     def forward(self, values: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ivqa.errors import UserError
 from ivqa.metrics import vqa_accuracies
 from ivqa.robustness.curve import NoiseCurve
 
@@ -44,10 +45,10 @@ class NoiseRecords:
 
     @classmethod
     def read(cls, run_dir: Path) -> "NoiseRecords":
-        """Those of a run directory. Raises FileNotFoundError where it has none."""
+        """Those of a run directory. Raises UserError where it has none."""
         file = run_dir / RECORDS_FILE
         if not file.is_file():
-            raise FileNotFoundError(
+            raise UserError(
                 f"{run_dir} has no {RECORDS_FILE}; evaluate the model with callbacks=robustness, "
                 "or its result files with predictions=[clean.json,level_1.json,...]"
             )

@@ -15,6 +15,7 @@ from rich.progress import track
 from scipy.sparse import csr_matrix
 from scipy.sparse.linalg import svds
 
+from ivqa.errors import UserError
 from ivqa.text.tokens import tokenise
 
 _STORED_AT_ONCE = 4096  # texts: with vectors of 4800 dimensions 79 MB
@@ -38,7 +39,7 @@ class TfidfEncoder:
 
     def __init__(self, size: int = 256, longest: int = 2, min_count: int = 2) -> None:
         if size < 1 or longest < 1 or min_count < 1:
-            raise ValueError("size, longest and min_count of the encoder must be at least 1")
+            raise UserError("size, longest and min_count of the encoder must be at least 1")
         self.size, self.longest, self.min_count = size, longest, min_count
         self._terms: dict[tuple[str, ...], int] = {}
         self._weight: NDArray[np.float64] = np.zeros(0)
@@ -47,12 +48,12 @@ class TfidfEncoder:
     def fit(self, texts: Sequence[str]) -> Self:
         """Learns terms, their idf, and the principal directions of the corpus.
 
-        Raises ValueError where no term is frequent enough.
+        Raises UserError where no term is frequent enough.
         """
         frequency = Counter(term for text in texts for term in set(self._grams(text)))
         kept = sorted(term for term, count in frequency.items() if count >= self.min_count)
         if not kept:
-            raise ValueError(f"no word occurs in {self.min_count} of {len(texts)} texts")
+            raise UserError(f"no word occurs in {self.min_count} of {len(texts)} texts")
         self._terms = {term: at for at, term in enumerate(kept)}
         counts = np.array([frequency[term] for term in kept])
         self._weight = np.log((1 + len(texts)) / (1 + counts)) + 1
@@ -143,7 +144,7 @@ class TransformersEncoder(TrainedEncoder):
         except (OSError, ValueError) as error:
             kind = "folder" if Path(path).is_dir() else "hub id (is the network there?)"
             reason = str(error).strip().splitlines()[0]
-            raise ValueError(
+            raise UserError(
                 f"cannot load a sentence encoder from the {kind} '{path}': {reason}; download it "
                 "where there is a network and pass encoder.path=FOLDER"
             ) from error

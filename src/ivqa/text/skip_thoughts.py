@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
+from ivqa.errors import UserError
 from ivqa.text.encoders import TrainedEncoder, files_state, unit_rows
 from ivqa.text.tokens import tokenise
 from ivqa.text.vocabulary import SPECIALS, UNK
@@ -81,10 +82,10 @@ class SkipThoughts:
     ) -> NDArray[np.float32]:
         """(N, d) float32, every part at unit l2 norm; 0 for a text without words.
 
-        eos: whether "<eos>" ends each text. Raises ValueError where the dictionary has none.
+        eos: whether "<eos>" ends each text. Raises UserError where the dictionary has none.
         """
         if eos and "<eos>" not in self.rows:
-            raise ValueError(
+            raise UserError(
                 "this dictionary has no <eos>: it was trained without; pass use_eos=false"
             )
         # An empty text stays empty: <eos> says nothing about it.
@@ -113,7 +114,7 @@ class SkipThoughtsEncoder(TrainedEncoder):
     path: a folder with the published files, dictionary.txt, utable.npy, uni_skip.npz, btable.npy
     and bi_skip.npz (the first three for uni alone); or a checkpoint of model=skip_thoughts.
     use_eos: ends texts with "<eos>", advised for texts without punctuation. cache: a folder for
-    encodings. Raises ValueError, naming the file, for one that is missing or does not fit.
+    encodings. Raises UserError, naming the file, for one that is missing or does not fit.
     """
 
     def __init__(
@@ -127,7 +128,7 @@ class SkipThoughtsEncoder(TrainedEncoder):
     ) -> None:
         super().__init__(cache)
         if kind not in PARTS:
-            raise ValueError(f"kind must be one of {', '.join(PARTS)}, not {kind}")
+            raise UserError(f"kind must be one of {', '.join(PARTS)}, not {kind}")
         self.path, self.kind, self.use_eos, self.batch_size = path, kind, use_eos, batch_size
         self._model = load_skip_thoughts(path, PARTS[kind])
         self.content = files_state(path)
@@ -141,13 +142,13 @@ class SkipThoughtsEncoder(TrainedEncoder):
 def load_skip_thoughts(path: str | Path, parts: Sequence[str]) -> SkipThoughts:
     """The parts from a folder with the published files, or from a checkpoint of this package.
 
-    Raises ValueError, naming the file, for one that is missing or does not fit.
+    Raises UserError, naming the file, for one that is missing or does not fit.
     """
     place = Path(path)
     if place.is_dir():
         return _published(place, parts)
     if not place.is_file():
-        raise ValueError(
+        raise UserError(
             f"there are no skip-thoughts at '{path}'; give the folder of the published files, or "
             "the checkpoint that `python train.py model=skip_thoughts` wrote"
         )
@@ -156,7 +157,7 @@ def load_skip_thoughts(path: str | Path, parts: Sequence[str]) -> SkipThoughts:
         words, state = checkpoint["component"]["question_words"], checkpoint["state_dict"]
         return from_weights(state, words, parts)
     except Exception as error:
-        raise ValueError(f"{path} is not a checkpoint of model=skip_thoughts ({error})") from error
+        raise UserError(f"{path} is not a checkpoint of model=skip_thoughts ({error})") from error
 
 
 def from_weights(
@@ -176,7 +177,7 @@ def from_weights(
 def _published(folder: Path, parts: Sequence[str]) -> SkipThoughts:
     names = ["dictionary.txt", *[_TABLES[p] for p in parts], *[_GRUS[p][0] for p in parts]]
     if absent := [name for name in names if not (folder / name).is_file()]:
-        raise ValueError(
+        raise UserError(
             f"{folder} has no {', '.join(absent)}; of the published files it needs "
             f"{', '.join(names)}"
         )
@@ -185,21 +186,19 @@ def _published(folder: Path, parts: Sequence[str]) -> SkipThoughts:
         words = [line.decode("utf-8").strip() for line in lines]
     rows = {word: row for row, word in enumerate(words)}  # of a word that occurs twice, the last
     if "UNK" not in rows:
-        raise ValueError(
-            f"{folder / 'dictionary.txt'} has no word UNK, which stands for all others"
-        )
+        raise UserError(f"{folder / 'dictionary.txt'} has no word UNK, which stands for all others")
     tables = {part: np.load(folder / _TABLES[part], mmap_mode="r") for part in parts}
     grus = {}
     for part in parts:
         file, prefixes = _GRUS[part]
         if len(tables[part]) != len(words):
-            raise ValueError(
+            raise UserError(
                 f"{folder / _TABLES[part]} has {len(tables[part])} rows for the {len(words)} words "
                 "of dictionary.txt; they must be of one model"
             )
         grus[part] = _theano_gru(folder / file, prefixes)
         if (size := grus[part].input_size) != tables[part].shape[1]:
-            raise ValueError(
+            raise UserError(
                 f"{folder / file} reads word vectors of {size} dimensions, but those of "
                 f"{_TABLES[part]} have {tables[part].shape[1]}; they must be of one model"
             )
@@ -213,7 +212,7 @@ def _theano_gru(file: Path, prefixes: Sequence[str]) -> nn.GRU:
         for prefix, ending in zip(prefixes, ("", "_reverse"), strict=False):
             names = [f"{prefix}_{name}" for name in ("W", "Wx", "b", "bx", "U", "Ux")]
             if absent := [name for name in names if name not in stored.files]:
-                raise ValueError(f"{file} has no array {absent[0]}; it is no file of skip-thoughts")
+                raise UserError(f"{file} has no array {absent[0]}; it is no file of skip-thoughts")
             w, wx, b, bx, u, ux = (torch.from_numpy(stored[name]).float() for name in names)
             # Both keep the gates in the order reset, update, candidate; Theano's x W is W^T x.
             weights[f"weight_ih_l0{ending}"] = torch.cat([w, wx], dim=1).t().contiguous()

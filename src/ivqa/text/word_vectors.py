@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
+from ivqa.errors import UserError
 from ivqa.text.encoders import unit_rows
 from ivqa.text.tokens import tokenise
 
@@ -23,7 +24,7 @@ class WordVectorEncoder:
 
     def __init__(self, path: str, *, idf: bool = True) -> None:
         if not Path(path).is_file():
-            raise ValueError(
+            raise UserError(
                 f"there is no file of word vectors '{path}'; pass encoder.path=FILE, such as "
                 "glove.6B.300d.txt"
             )
@@ -34,12 +35,12 @@ class WordVectorEncoder:
     def fit(self, texts: Sequence[str]) -> Self:
         """Reads the vectors of the corpus's words, weighted by their idf there.
 
-        Raises ValueError where no word of it has a vector, or a line is none, with its number.
+        Raises UserError where no word of it has a vector, or a line is none, with its number.
         """
         frequency = Counter(word for text in texts for word in set(tokenise(text)))
         vectors = read_word_vectors(self.path, frequency)
         if not vectors:
-            raise ValueError(
+            raise UserError(
                 f"{self.path} has a vector for none of the {len(frequency)} words of the corpus; "
                 "is it of this language, and are its words lower-case?"
             )
@@ -66,7 +67,7 @@ class WordVectorEncoder:
 def read_word_vectors(path: str | Path, words: Iterable[str]) -> dict[str, NDArray[np.float32]]:
     """Vectors of those of `words` that the file has; of a word that occurs twice, the first.
 
-    Raises ValueError, with the number of the line, where one has not as many values as the first,
+    Raises UserError, with the number of the line, where one has not as many values as the first,
     or a value of a wanted word is no number.
     """
     wanted, size = set(words), None
@@ -78,7 +79,7 @@ def read_word_vectors(path: str | Path, words: Iterable[str]) -> dict[str, NDArr
         size = len(fields) - 1 if size is None else size
         # Some words of GloVe hold spaces; their second field is no number.
         if len(fields) != size + 1 and not (len(fields) > size + 1 and not _is_number(fields[1])):
-            raise ValueError(
+            raise UserError(
                 f"{path}, line {number}: {len(fields) - 1} values, but the first line has {size}; "
                 "is the file cut off, or no text file of word vectors?"
             )
@@ -86,7 +87,7 @@ def read_word_vectors(path: str | Path, words: Iterable[str]) -> dict[str, NDArr
             try:
                 found[fields[0]] = np.array(fields[1:], dtype=np.float32)
             except ValueError as error:
-                raise ValueError(f"{path}, line {number}: {error}") from error
+                raise UserError(f"{path}, line {number}: {error}") from error
     return found
 
 

@@ -9,6 +9,7 @@ from typing import Self
 from ivqa.data.scenes.grammar import parse
 from ivqa.data.scenes.programs import acceptable, evaluate
 from ivqa.data.scenes.world import Scene
+from ivqa.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -39,11 +40,11 @@ class Oracle:
     def load(cls, root: Path, split: str) -> Self:
         """The oracle of one split of a generated root.
 
-        Raises FileNotFoundError where the root has no scenes_SPLIT.json.
+        Raises UserError where the root has no scenes_SPLIT.json.
         """
         file = Path(root) / f"scenes_{split}.json"
         if not file.is_file():
-            raise FileNotFoundError(
+            raise UserError(
                 f"{file} does not exist: only generated scenes have an oracle (data=scenes)"
             )
         records = json.loads(file.read_text())
