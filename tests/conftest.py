@@ -7,6 +7,17 @@ import pytest
 import torch
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """--learning-seeds N: every test of learning runs with N seeds."""
+    parser.addoption("--learning-seeds", type=int, default=1, help="seeds of each learning test")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Gives tests that take `learning_seed` one run for each seed."""
+    if "learning_seed" in metafunc.fixturenames:
+        metafunc.parametrize("learning_seed", range(metafunc.config.getoption("learning_seeds")))
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """Real data, where it is at hand: IVQA_SHARED_DATA or ../shared/data beside the checkout."""

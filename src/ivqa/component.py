@@ -4,13 +4,15 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from ivqa.errors import UserError
+
 _INPUTS = {"question_words", "answer_words", "answers", "feature_sizes"}
 
 
 def network_settings(network: Callable[..., Any]) -> dict[str, Any]:
     """Name and bound arguments of a network factory, in plain containers.
 
-    Raises ValueError where an argument is nothing that a checkpoint can hold.
+    Raises UserError where an argument is nothing that a checkpoint can hold.
 
     >>> network_settings(partial(dict, hidden_size=8))
     {'name': 'dict', 'arguments': {'hidden_size': 8}}
@@ -24,26 +26,26 @@ def network_settings(network: Callable[..., Any]) -> dict[str, Any]:
 
 
 def check_same_inputs(stored: Mapping[str, Any] | None, own: Mapping[str, Any]) -> None:
-    """Raises ValueError where a stored component has other words, answers or features."""
+    """Raises UserError where a stored component has other words, answers or features."""
     if stored is None:
-        raise ValueError("this checkpoint names no component: it was not written by ivqa")
+        raise UserError("this checkpoint names no component: it was not written by ivqa")
     for key in _INPUTS & own.keys():
         if stored.get(key) != own[key]:
-            raise ValueError(
+            raise UserError(
                 f"the checkpoint was trained with other {key}: "
                 f"{_difference(stored.get(key, ()), own[key])}; use its data and features"
             )
 
 
 def check_same_network(stored: Mapping[str, Any], given: Mapping[str, Any], source: str) -> None:
-    """Raises ValueError where the network given is another one, or set otherwise, than stored."""
+    """Raises UserError where the network given is another one, or set otherwise, than stored."""
     if stored["name"] != given["name"]:
-        raise ValueError(
+        raise UserError(
             f"{source} holds a {stored['name']}, not a {given['name']}; pass that class"
         )
     for key, value in given["arguments"].items():
         if stored["arguments"].get(key, value) != value:
-            raise ValueError(
+            raise UserError(
                 f"{source} was trained with {key}={stored['arguments'][key]}, not {value}; "
                 "leave the network's settings to the checkpoint"
             )

@@ -16,12 +16,14 @@ import yaml
 from filelock import FileLock, Timeout
 from rich.console import Console
 
+from ivqa.errors import UserError
+
 _SAMPLED = 64 << 20  # bytes: of larger files `content_digest` reads three samples
 _SAMPLE = 1 << 20
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # an escape of half a character, or one of a pair
 
 
-class FileError(ValueError):
+class FileError(UserError):
     """A file is not what it must be; the message names it and the remedy."""
 
 

@@ -31,8 +31,26 @@ def test_each_kind_does_what_it_says() -> None:
     for damaged in _damaged(question, "truncate"):
         assert 1 <= len(damaged) < 6
         assert words[: len(damaged)] == damaged
+    for damaged in _damaged(question, "splice"):  # every question of the batch is the same one
+        starts = range(1, 6)
+        ends = range(6)
+        assert damaged in [(words[:start] + words[end:])[:7] for start in starts for end in ends]
+    assert len({tuple(damaged) for damaged in _damaged(question, "splice", 500)}) > 20
     # All places are hit.
     assert len({tuple(damaged) for damaged in _damaged(question, "drop")}) == 6
+
+
+def test_a_splice_ends_as_the_next_question_ends() -> None:
+    tokens = WORDS.encode(["how many stars", "a b c d e", "are there red now"])
+    kinds = torch.full((3,), KINDS.index("splice"))
+    beginnings, ends = ["how many stars", "a b c d e", "are there red now"], [1, 2, 0]
+    for seed in range(50):
+        damaged = perturb(tokens, len(WORDS), kinds, torch.Generator().manual_seed(seed))
+        for row, text in enumerate(WORDS.decode(damaged)):
+            words = text.lower().rstrip("?").split()
+            own, other = beginnings[row].split(), beginnings[ends[row]].split()
+            splices = [own[:i] + other[j:] for i in range(1, len(own)) for j in range(len(other))]
+            assert words in [splice[:6] for splice in splices]
 
 
 def test_a_single_word_is_replaced_whatever_the_kind() -> None:

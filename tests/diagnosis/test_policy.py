@@ -9,7 +9,8 @@ from toy_diagnosis import ANSWERS, WordAnswerer, toy_images, toy_questioner
 
 from ivqa.data.batch import VQABatch
 from ivqa.diagnosis import DiversityReward, GoalReward, PolicyGradientModule
-from ivqa.text.vocabulary import Tokens
+from ivqa.generators import Greedy, QuestionGenerationModule, Questions, Sampling
+from ivqa.text.vocabulary import BOS, EOS, UNK, Tokens
 
 ASKED = ["yes", "red", "no"] * 4
 
@@ -38,7 +39,7 @@ def _policy(**arguments: Any) -> PolicyGradientModule:
     return PolicyGradientModule(**settings | arguments)
 
 
-def _train(policy: PolicyGradientModule, steps: int) -> None:
+def _train(policy: PolicyGradientModule, steps: int, seed: int) -> None:
     trainer = pl.Trainer(
         max_steps=steps,
         accelerator="cpu",
@@ -47,7 +48,7 @@ def _train(policy: PolicyGradientModule, steps: int) -> None:
         enable_progress_bar=False,
         enable_model_summary=False,
     )
-    torch.manual_seed(0)
+    torch.manual_seed(seed)
     loader: Any = DataLoader([_batch()] * 10, batch_size=None)
     trainer.fit(policy, loader)
 
@@ -57,41 +58,99 @@ def _score(policy: PolicyGradientModule) -> float:
     return float(policy.judged(questions, toy_images(12), ASKED).phi.mean())
 
 
-@pytest.mark.parametrize("baseline", ["pair_mean", "greedy"])
-@pytest.mark.parametrize("latent", ["prior", "posterior"])
-def test_the_policy_learns_what_is_rewarded(baseline: Any, latent: Any) -> None:
-    policy = _policy(baseline=baseline, latent=latent)
+# The gradient through a redrawn z ("posterior") is biased, and beside the greedy baseline it does not
+# learn this for every seed; that it is the gradient it claims to be is tested below.
+@pytest.mark.processor
+@pytest.mark.parametrize(
+    ("latent", "baseline", "gain"),
+    [("prior", "pair_mean", 0.3), ("prior", "greedy", 0.3), ("posterior", "pair_mean", 0.1)],
+)
+def test_the_policy_learns_what_is_rewarded(
+    latent: Any, baseline: Any, gain: float, learning_seed: int
+) -> None:
+    """From a mean score of 0.36, where 0.8 is the most that this answerer gives."""
+    policy = _policy(
+        questioner=toy_questioner(seed=learning_seed), baseline=baseline, latent=latent
+    )
     before = _score(policy)
     reference = [value.clone() for value in policy.reference.parameters()]
-    _train(policy, 120)
-    assert _score(policy) > before + 0.08
+    _train(policy, 120, learning_seed)
+    assert _score(policy) > before + gain
     # The supervised generator stays as it was, and is not stored with the policy.
     after = policy.reference.parameters()
     assert all(torch.equal(a, b) for a, b in zip(reference, after, strict=True))
     assert {key.split(".")[0] for key in policy.state_dict()} == {"questioner"}
 
 
-def test_the_gradient_is_that_of_reinforce() -> None:
-    """Against (r - b) grad log p, summed over samples and divided by the words, by hand."""
-    policy = _policy(num_samples=4)
-    torch.manual_seed(5)
+def _log_policy(
+    questioner: QuestionGenerationModule,
+    questions: Questions,
+    z: torch.Tensor,
+    temperature: float,
+) -> torch.Tensor:
+    """log pi(q) of the samples, word by word as they are drawn; (N,), differentiable."""
+    conditions, row = questioner.encode_pairs(toy_images(12), ASKED)
+    step, state = questioner.network.decoding(conditions.select(row[questions.pair]), z)
+    ids, lengths = questions.tokens.ids, questions.tokens.lengths
+    total, word = torch.zeros(len(lengths)), torch.full((len(lengths),), BOS)
+    for position in range(questioner.max_length):  # what follows is forced to be <eos>
+        log_probs, state = step(state, word)
+        weights = (log_probs / temperature).exp()
+        weights = torch.cat([weights[:, :UNK], weights[:, UNK + 1 :]], dim=1)
+        word = torch.full_like(word, EOS)
+        inside = position < lengths
+        word[inside] = ids[inside, position]
+        at = torch.where(word > UNK, word - 1, word)
+        drawn = weights.gather(1, at[:, None])[:, 0] / weights.sum(dim=1)
+        total = total + torch.where(position <= lengths, drawn.log(), torch.zeros(()))
+    return total
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.6])
+@pytest.mark.parametrize("baseline", ["pair_mean", "greedy", "none"])
+@pytest.mark.parametrize("latent", ["prior", "posterior"])
+def test_the_gradient_is_that_of_reinforce(latent: Any, baseline: Any, temperature: float) -> None:
+    """Against (r - b) grad log pi, summed over samples and divided by the words, by hand."""
+    policy = _policy(num_samples=4, baseline=baseline, latent=latent, temperature=temperature)
     policy.log_dict = lambda *args, **kwargs: None  # type: ignore[method-assign]
-    loss = policy.training_step(_batch(), 0)
-    loss.backward()
     torch.manual_seed(5)
-    questions = policy.sample(toy_images(12), ASKED, 4)
+    loss = policy.training_step(_batch(), 0)
+    gradient = torch.autograd.grad(loss, policy.questioner.network.decoder.output.weight)[0]
+
+    torch.manual_seed(5)
+    questions = policy.sample(toy_images(12), ASKED, 4, Sampling(temperature=temperature))
+    lengths = questions.tokens.lengths
+    assert (lengths == 5).any()  # some ends are forced
+    assert (lengths < 5).any()
     reward = policy.judged(questions, toy_images(12), ASKED).phi
-    by_pair = reward.view(12, 4)
-    baseline = (by_pair.sum(1, keepdim=True) - by_pair) / 3
-    network = policy.questioner.network
-    conditions, row = policy.questioner.encode_pairs(toy_images(12), ASKED)
-    log_probs = network.token_log_probs(
-        questions.tokens, questions.z, conditions.select(row[questions.pair])
-    ).sum(1)
-    words = (questions.tokens.lengths + 1).sum()
-    expected = -((by_pair - baseline).flatten() * log_probs).sum() / words
-    assert torch.allclose(loss, expected, atol=1e-6)
-    assert torch.allclose(log_probs, questions.log_likelihood, atol=1e-4)
+    network, z = policy.questioner.network, questions.z
+    assert z is not None
+    compared = torch.zeros(48)
+    if baseline == "pair_mean":
+        for row in range(48):
+            others = [at for at in range(48) if at // 4 == row // 4 and at != row]
+            compared[row] = reward[others].mean()
+    elif baseline == "greedy":
+        for row in range(48):
+            pair = row // 4
+            conditions, at = policy.questioner.encode_pairs(toy_images(12), ASKED)
+            step, state = network.decoding(conditions.select(at[[pair]]), z[[row]])
+            texts = policy.questioner.question_vocabulary.decode(Greedy()(step, state, 5).tokens)
+            image = toy_images(12).select(torch.tensor([pair]))
+            scores = policy.answerer.log_scores(image, texts).exp()
+            compared[row] = scores[0, ANSWERS.answers.index(ASKED[pair])]
+    if latent == "posterior":
+        conditions, row = policy.questioner.encode_pairs(toy_images(12), ASKED)
+        given = conditions.select(row[questions.pair])
+        posterior = network.posterior(questions.tokens, given)
+        assert posterior is not None
+        z = posterior.mean + posterior.scale * z
+    log_probs = _log_policy(policy.questioner, questions, z, temperature)
+    words = sum(min(int(length) + 1, 5) for length in lengths)
+    expected = -((reward - compared) * log_probs).sum() / words
+    torch.testing.assert_close(loss, expected, atol=1e-6, rtol=1e-4)
+    by_hand = torch.autograd.grad(expected, network.decoder.output.weight)[0]
+    torch.testing.assert_close(gradient, by_hand, atol=1e-6, rtol=1e-3)
 
 
 def test_the_encoder_learns_only_where_z_is_drawn_from_it() -> None:
@@ -103,13 +162,107 @@ def test_the_encoder_learns_only_where_z_is_drawn_from_it() -> None:
         assert (gradient is not None and bool(gradient.abs().sum() > 0)) is learns
 
 
-def test_entropy_and_kl_are_taken_off_the_reward() -> None:
-    policy = _policy(entropy_weight=0.5, kl_weight=2.0)
-    questions = policy.sample(toy_images(12), ASKED, 10)
-    total, words = questions.log_likelihood, (questions.tokens.lengths + 1).float()
-    penalty = policy._penalty(toy_images(12), ASKED, questions, total, words)
-    # Untrained, the policy is the supervised generator: no divergence yet.
-    assert torch.allclose(penalty, 0.5 * total / words, atol=1e-4)
+@pytest.mark.parametrize("temperature", [1.0, 0.6])
+@pytest.mark.parametrize("latent", ["prior", "posterior"])
+def test_entropy_and_kl_are_taken_off_the_reward(latent: Any, temperature: float) -> None:
+    """(0.5 log pi + 2 (log pi - log p)) / words, for a policy that has left its generator."""
+    policy = _policy(entropy_weight=0.5, kl_weight=2.0, latent=latent, temperature=temperature)
+    torch.manual_seed(3)
+    with torch.no_grad():
+        for value in policy.questioner.parameters():
+            value.add_(0.3 * torch.randn_like(value))
+    strategy = Sampling(temperature=temperature)
+    questions = policy.sample(toy_images(12), ASKED, 10, strategy)
+    assert questions.z is not None
+    with torch.no_grad():
+        own = _log_policy(policy.questioner, questions, questions.z, temperature)
+        before = _log_policy(policy.reference, questions, questions.z, temperature)
+        total = policy._log_probs(toy_images(12), ASKED, questions)
+    words = (questions.tokens.lengths + 1).clamp_max(5)
+    penalty = policy._penalty(toy_images(12), ASKED, questions, total)
+    expected = (0.5 * own + 2.0 * (own - before)) / words
+    torch.testing.assert_close(penalty, expected, atol=1e-4, rtol=1e-4)
+    assert float((own - before).mean()) > 0  # the divergence itself is positive, so it costs
+
+
+@pytest.mark.parametrize("weight", [{"entropy_weight": 0.4}, {"kl_weight": 3.0}])
+def test_penalties_change_the_loss_by_what_they_take_off(weight: dict[str, float]) -> None:
+    policy = _policy(num_samples=4, **weight)
+    torch.manual_seed(3)
+    with torch.no_grad():
+        for value in policy.questioner.parameters():
+            value.add_(0.3 * torch.randn_like(value))
+    policy.log_dict = lambda *args, **kwargs: None  # type: ignore[method-assign]
+    torch.manual_seed(5)
+    loss = policy.training_step(_batch(), 0)
+    torch.manual_seed(5)
+    questions = policy.sample(toy_images(12), ASKED, 4)
+    assert questions.z is not None
+    own = _log_policy(policy.questioner, questions, questions.z, 1.0).detach()
+    before = _log_policy(policy.reference, questions, questions.z, 1.0).detach()
+    words = (questions.tokens.lengths + 1).clamp_max(5)
+    taken = weight.get("entropy_weight", 0) * own + weight.get("kl_weight", 0) * (own - before)
+    reward = policy.judged(questions, toy_images(12), ASKED).phi - taken / words
+    others = (reward.view(12, 4).sum(1, keepdim=True) - reward.view(12, 4)) / 3
+    expected = -((reward - others.flatten()) * own).sum() / words.sum()
+    torch.testing.assert_close(loss.detach(), expected, atol=1e-5, rtol=1e-4)
+
+
+def test_the_supervised_objective_is_added_per_word() -> None:
+    """Without a difference in reward, what is left is weight * negative ELBO * B / words."""
+
+    class Constant:
+        def __call__(self, candidates: Any) -> torch.Tensor:
+            return torch.ones(len(candidates))
+
+    policy = _policy(num_samples=3, rewards={"same": Constant()}, supervised_weight=0.7)
+    policy.log_dict = lambda *args, **kwargs: None  # type: ignore[method-assign]
+    torch.manual_seed(5)
+    loss = policy.training_step(_batch(), 0)
+    torch.manual_seed(5)
+    policy.sample(toy_images(12), ASKED, 3)  # draws what the step drew before
+    output = policy.questioner.network(_batch())
+    assert output.kl is not None
+    elbo = (output.log_likelihood - output.kl.sum(dim=1)).mean()
+    expected = -0.7 * elbo * 12 / (12 * 3)  # 12 questions of two words and <eos>
+    torch.testing.assert_close(loss, expected)
+
+
+def test_validation_logs_the_means_of_what_is_earned() -> None:
+    """Rows whose answer the model does not know are left out; each term by hand."""
+    policy = _policy(
+        num_samples=5, rewards={"goal": GoalReward(), "diversity": DiversityReward()}
+    ).eval()
+    shown: dict[str, Any] = {}
+    policy.log_dict = lambda values, batch_size: shown.update(values)  # type: ignore[method-assign]
+    batch = _batch()
+    batch.target[[1, 4]] = -1
+    policy.validation_step(batch, 3)
+    rows = torch.tensor([row for row in range(12) if row not in (1, 4)])
+    answers = [ASKED[row] for row in rows.tolist()]
+    generator = torch.Generator().manual_seed(3)
+    images = toy_images(12).select(rows)
+    questions = policy.sample(images, answers, 5, generator=generator)
+    seen: dict[tuple[int, str], tuple[float, int]] = {}
+    for row, key in enumerate(zip(questions.pair.tolist(), questions.text, strict=True)):
+        likelihood = float(questions.log_likelihood[row])
+        if key not in seen or likelihood > seen[key][0]:
+            seen[key] = likelihood, row
+    winners = {row for _, row in seen.values()}
+    goal = policy.judged(questions, images, answers).phi
+    wins = torch.tensor([float(row in winners) for row in range(50)])
+    lengths = questions.tokens.lengths.float()
+    expected = {
+        "val/goal": goal.mean(),
+        "val/diversity": wins.mean(),
+        "val/reward": (goal * wins).mean(),
+        "val/unique": torch.tensor(len(seen) / 50),
+        "val/empty": (lengths == 0).float().mean(),
+        "val/words": lengths.mean(),
+    }
+    assert shown.keys() == expected.keys()
+    for name, value in expected.items():
+        torch.testing.assert_close(shown[name], value, msg=name)
 
 
 def test_a_collapse_is_told_once() -> None:

@@ -59,7 +59,7 @@ class LongIsLegal:
         return torch.tensor([0.9 if len(text.split()) > 1 else 0.1 for text in questions])
 
 
-def toy_questioner(**arguments: Any) -> QuestionGenerationModule:
+def toy_questioner(seed: int = 0, **arguments: Any) -> QuestionGenerationModule:
     network = partial(
         VariationalGenerator,
         embedding_size=8,
@@ -69,7 +69,7 @@ def toy_questioner(**arguments: Any) -> QuestionGenerationModule:
         dropout=0.0,
         feed_condition=True,
     )
-    torch.manual_seed(0)
+    torch.manual_seed(seed)
     return QuestionGenerationModule(
         network=network,
         question_vocabulary=WORDS,
@@ -81,6 +81,6 @@ def toy_questioner(**arguments: Any) -> QuestionGenerationModule:
 
 
 def toy_images(samples: int) -> ImageBatch:
-    torch.manual_seed(1)
     index = torch.arange(samples) % 3
-    return ImageBatch(ids=torch.tensor([7, 8, 9]), index=index, concepts=torch.rand(3, 5))
+    concepts = torch.rand(3, 5, generator=torch.Generator().manual_seed(1))
+    return ImageBatch(ids=torch.tensor([7, 8, 9]), index=index, concepts=concepts)

@@ -4,10 +4,12 @@ from pathlib import Path
 
 import pytest
 from hydra import compose, initialize_config_dir
-from hydra.errors import HydraException
+from hydra.errors import HydraException, InstantiationException
+from omegaconf.errors import ConfigAttributeError
 
+from ivqa.errors import UserError
 from ivqa.experiment.checks import leaf_keys, reference_config
-from ivqa.experiment.entry import command_line, describe
+from ivqa.experiment.entry import command_line, describe, entry_point
 
 CONF = Path(__file__).parents[2] / "conf"
 
@@ -80,3 +82,67 @@ def test_reference_lists_inner_keys() -> None:
         "callbacks.best.save_top_k"
     }
     assert "callbacks.last.every_n_epochs" in keys
+
+
+def _message(error: Exception, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> str:
+    def task(cfg: object) -> float:
+        raise error
+
+    (tmp_path / "some.yaml").write_text("hydra: {run: {dir: '${oc.env:RUN_DIR}'}}\n")
+    with pytest.raises(SystemExit) as stopped:
+        entry_point(task, conf_dir=tmp_path, config_name="some")
+    assert stopped.value.code == 1
+    return capsys.readouterr().err
+
+
+def _instantiation(cause: Exception) -> InstantiationException:
+    error = InstantiationException("Error in call to target 'x'\nfull_key: model.module")
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (UserError("seed=a is wrong"), "error: seed=a is wrong\n"),
+        (PermissionError(13, "Permission denied", "/there"), "Permission denied: '/there'\n"),
+        (OSError(28, "No space left on device"), "No space left on device\n"),
+        (_instantiation(UserError("rank=0")), "error: rank=0 (configuration node model.module)\n"),
+    ],
+)
+def test_an_error_of_the_user_is_one_sentence(
+    error: Exception,
+    sentence: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("RUN_DIR", str(tmp_path / "run"))
+    monkeypatch.setattr("sys.argv", ["some.py"])
+    shown = _message(error, capsys, tmp_path)
+    assert shown.endswith(sentence)
+    assert shown.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError("shapes differ"),
+        ZeroDivisionError("division by zero"),
+        FileNotFoundError(2, "No such file", "x"),
+        ConfigAttributeError("Key 'modle' is not in struct"),
+        _instantiation(TypeError("unexpected argument")),
+    ],
+)
+def test_every_other_error_is_a_bug_with_its_traceback(
+    error: Exception,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("RUN_DIR", str(tmp_path / "run"))
+    monkeypatch.setattr("sys.argv", ["some.py"])
+    shown = _message(error, capsys, tmp_path)
+    assert "Traceback (most recent call last)" in shown
+    assert "in task" in shown
+    assert f"error: {type(error).__name__}: this is a bug in ivqa" in shown

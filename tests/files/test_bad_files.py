@@ -40,6 +40,7 @@ from ivqa.data.scenes.world import Scene
 from ivqa.data.validation import DataError, Problems
 from ivqa.data.vqa_json import VQASplit, read_split
 from ivqa.diagnosis import Belief, apply_annotations, read_beliefs
+from ivqa.errors import UserError
 from ivqa.experiment.artifacts import read_metrics
 from ivqa.experiment.checkpoints import load_checkpoint
 from ivqa.experiment.comparison import compare_runs
@@ -57,7 +58,7 @@ from tiny_transformers import tiny_blip
 
 SECONDS = 20
 # What is raised for users. Their subclasses, such as UnicodeDecodeError, name no file.
-FOR_USERS = {FileError, DataError, FileNotFoundError, ValueError}
+FOR_USERS = {FileError, DataError, UserError}
 
 QUESTIONS = [{"question_id": n, "image_id": 1, "question": "Is it red?"} for n in (1, 2)]
 ANNOTATIONS = [{"question_id": n, "answers": [{"answer": "yes"}]} for n in (1, 2)]

@@ -20,6 +20,7 @@ from toy_generators import (
 )
 
 from ivqa.data.batch import ImageBatch
+from ivqa.errors import UserError
 from ivqa.generators import (
     AnswerOnlyGenerator,
     Beam,
@@ -236,7 +237,7 @@ def test_a_loss_that_is_not_finite_names_the_rows(build_module: Build, tmp_path:
     ids[0, 0] = 4
     broken = replace(batch, question=replace(batch.question, ids=ids))
     message = r"step 0, for rows 1000 of the training split \(1 of 8 in the batch\); lower the"
-    with pytest.raises(FloatingPointError, match=message):
+    with pytest.raises(UserError, match=message):
         quiet_trainer(tmp_path).fit(module, loader([broken]), loader([broken]))
 
 
@@ -273,7 +274,7 @@ def test_a_checkpoint_of_something_else_is_refused(
         load(checkpoint, AnswerOnlyGenerator)
     with pytest.raises(ValueError, match="trained with latent_size=4, not 8"):
         load(checkpoint, partial(VariationalGenerator, latent_size=8))
-    with pytest.raises(FileNotFoundError, match="there is no checkpoint"):
+    with pytest.raises(UserError, match="there is no checkpoint"):
         load(tmp_path / "absent.ckpt", VariationalGenerator)
     torch.save({"state_dict": {}}, tmp_path / "other.ckpt")
     with pytest.raises(ValueError, match="was not written by ivqa"):

@@ -3,6 +3,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ivqa.errors import UserError
 from ivqa.metrics import mcnemar, r_score
 from ivqa.robustness import NoiseRecords, compare
 from ivqa.robustness.comparison import paired
@@ -27,7 +28,7 @@ def test_records_are_read_as_they_were_written(tmp_path: Path) -> None:
     assert read.questions == records.questions
     assert read.answer_types == records.answer_types
     np.testing.assert_array_equal(read.accuracies, records.accuracies)
-    with pytest.raises(FileNotFoundError, match=r"has no robustness\.parquet; evaluate the model"):
+    with pytest.raises(UserError, match=r"has no robustness\.parquet; evaluate the model"):
         NoiseRecords.read(tmp_path)
 
 

@@ -9,6 +9,7 @@ from torch.utils.data import DataLoader
 from toy_zoo import ZOO, feature_sizes
 
 from ivqa.data.batch import ImageBatch, VQABatch
+from ivqa.errors import UserError
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.text.vocabulary import Vocabulary
 from ivqa.vqa import VQAModule
@@ -148,5 +149,5 @@ def test_gradients_are_clipped_for_fused_optimisers(
 def test_a_loss_that_is_not_finite_names_the_rows(images: ImageBatch, tmp_path: Path) -> None:
     assert images.pooled is not None
     images.pooled[1] = float("nan")
-    with pytest.raises(FloatingPointError, match=r"at step 0, for rows \[2, 3\]"):
+    with pytest.raises(UserError, match=r"at step 0, for rows \[2, 3\]"):
         _trainer(tmp_path, max_epochs=1).fit(_module("vanilla"), _loader(_batch(images)))

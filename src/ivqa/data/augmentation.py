@@ -11,6 +11,7 @@ from torch.utils.data import Dataset
 from ivqa.data.batch import VQABatch
 from ivqa.data.encoded_split import EncodedSplit, trimmed
 from ivqa.data.loading import Rows, ShuffledBatches
+from ivqa.errors import UserError
 from ivqa.text.vocabulary import Tokens, Vocabulary
 
 _DRAW = 1  # keeps the draw of wordings apart from that of the order, of the same seed and epoch
@@ -52,7 +53,7 @@ class AugmentedSplit(Dataset[VQABatch]):
     ) -> "AugmentedSplit":
         """With the augmentation's wordings, cut like questions. Raises ValueError without any."""
         if not 0 <= augmentation.probability <= 1:
-            raise ValueError(f"probability must be in [0, 1], not {augmentation.probability}")
+            raise UserError(f"probability must be in [0, 1], not {augmentation.probability}")
         texts = augmentation.variants(encoded.split.questions)
         if not texts:
             raise ValueError("an augmentation must offer at least one other wording")

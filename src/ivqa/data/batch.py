@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from PIL import Image
 from torch import Tensor
 
+from ivqa.errors import UserError
 from ivqa.text.vocabulary import Tokens
 
 ANSWER_TYPES = ("yes/no", "number", "other")
@@ -16,7 +17,7 @@ class PixelSource(Protocol):
     """Opens images by data-set image id, for models that read pixels rather than features."""
 
     def open(self, image_id: int) -> Image.Image:
-        """The image in RGB. Raises ValueError naming the file where it is missing or no image."""
+        """The image in RGB. Raises UserError naming the file where it is missing or no image."""
 
 
 Disturb = Callable[[Image.Image, int], Image.Image]
@@ -31,7 +32,7 @@ class DisturbedImages:
     disturb: Disturb
 
     def open(self, image_id: int) -> Image.Image:
-        """The changed image in RGB. Raises ValueError as the source does."""
+        """The changed image in RGB. Raises UserError as the source does."""
         return self.disturb(self.source.open(image_id), image_id)
 
 
@@ -52,10 +53,10 @@ class ImageBatch:
     source: PixelSource | None = None
 
     def feature(self, name: str) -> Tensor:
-        """The feature `name` of the M images. Raises ValueError if the batch does not carry it."""
+        """The feature `name` of the M images. Raises UserError if the batch does not carry it."""
         value = getattr(self, name, None)
         if not isinstance(value, Tensor) or name in ("ids", "index"):
-            raise ValueError(
+            raise UserError(
                 f"this batch carries no image feature '{name}'; "
                 "choose features= that provide it and name it in model.image_features"
             )

@@ -16,6 +16,7 @@ from ivqa.data.dataset import VQADataset
 from ivqa.data.encoded_split import EncodedSplit, ImageFeatures
 from ivqa.data.loading import BatchLoader, OrderedBatches, Rows, ShuffledBatches, with_source
 from ivqa.data.vqa_json import VQASplit
+from ivqa.errors import UserError
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.text.vocabulary import Vocabulary
 
@@ -75,12 +76,12 @@ class VQADataModule(pl.LightningDataModule):
     ) -> None:
         super().__init__()
         if image_features and features is None:
-            raise ValueError(
+            raise UserError(
                 f"image_features={list(image_features)} need features; "
                 "choose features= that provide them, or image_features=[] for text only"
             )
         if features is not None and (unknown := sorted(set(image_features) - set(features.sizes))):
-            raise ValueError(
+            raise UserError(
                 f"image feature '{unknown[0]}' is not among those of features=, "
                 f"which provide {', '.join(features.sizes)}"
             )
@@ -88,7 +89,7 @@ class VQADataModule(pl.LightningDataModule):
             name = "soft_targets" if soft_targets else "drop_unknown_answers"
             raise ValueError(f"{name}=true needs an answer vocabulary; give answer_vocabulary")
         if min(batch_size, eval_batch_size, length_window) < 1:
-            raise ValueError(
+            raise UserError(
                 f"batch sizes must be at least 1, not {batch_size} and {eval_batch_size}, and so "
                 f"must length_window, {length_window}"
             )
@@ -180,7 +181,7 @@ class VQADataModule(pl.LightningDataModule):
             return np.arange(len(encoded))
         rows = np.flatnonzero(encoded.target.numpy() >= 0)
         if not len(rows):
-            raise ValueError(
+            raise UserError(
                 f"no main answer of split '{encoded.split.name}' is in the answer vocabulary of "
                 f"{len(self.answer_vocabulary or ())}; build the vocabulary on this split"
             )
@@ -266,7 +267,7 @@ class VQADataModule(pl.LightningDataModule):
             return None
         absent = [number for number in split.question_ids.tolist() if number not in split.layouts]
         if absent:
-            raise ValueError(
+            raise UserError(
                 f"split '{split.name}' has no layout for question {absent[0]} ({len(absent)} in "
                 "all); add them or remove its layout file"
             )

@@ -10,6 +10,7 @@ from ivqa.data.images import ImageFiles
 from ivqa.data.json_files import CONTAINERS, read_bytes
 from ivqa.data.validation import DataError, check_root, listed
 from ivqa.data.vqa_json import VQASplit, read_split
+from ivqa.errors import UserError
 from ivqa.files import bytes_digest, digest
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class VQADataset:
         self._fingerprint: str | None = None
         for stage, name in self.stages.items():
             if name in STAGES and self.stages[name] not in (None, name):
-                raise ValueError(
+                raise UserError(
                     f"split '{name}' serves as {stage}, while '{name}' itself means the split "
                     f"'{self.stages[name]}'; rename the files so that the two agree"
                 )
@@ -279,11 +280,11 @@ def official_vqa(
 
     Images are looked for in images/SPLIT/ and SPLIT/, captions in annotations/ (COCO's folder).
     test: "test2015" has questions only. multiple_choice: the 18 candidates of version 1.
-    Raises ValueError for another version, or for multiple choice in version 2, which has none.
+    Raises UserError for another version, or for multiple choice in version 2, which has none.
     """
     if version not in (1, 2) or (multiple_choice and version == 2):
         task = "multiple choice" if multiple_choice else "open-ended"
-        raise ValueError(f"VQA has no version {version} for {task}; choose 1 or open-ended 2")
+        raise UserError(f"VQA has no version {version} for {task}; choose 1 or open-ended 2")
     prefix = "v2_" if version == 2 else ""
     task_name = "MultipleChoice" if multiple_choice else "OpenEnded"
     return VQADataset(

@@ -29,6 +29,7 @@ from rich.progress import (
 )
 
 from ivqa.data.json_files import ARCHIVE_ERRORS
+from ivqa.errors import UserError
 from ivqa.files import FileError, read_json, write_json
 
 QUESTIONS_URL = "https://s3.amazonaws.com/cvmlp/vqa/mscoco/vqa"
@@ -120,7 +121,7 @@ def download(
         digest = _sha256(path)
         known = record.get(archive.name, {}).get("sha256", digest)
         if digest != known:
-            raise ValueError(
+            raise UserError(
                 f"{path}: sha256 is {digest}, {CHECKSUMS} says {known}; delete the archive to "
                 f"fetch it anew, or its entry in {CHECKSUMS} if the source has changed"
             )
@@ -128,7 +129,7 @@ def download(
         _write_record(root, record)
         _unpack(path, root / archive.into)
         if not (root / archive.holds).exists():
-            raise ValueError(f"{path}: does not hold {archive.holds}; check {archive.url}")
+            raise UserError(f"{path}: does not hold {archive.holds}; check {archive.url}")
         record[archive.name]["unpacked"] = True
         _write_record(root, record)
         if not keep_archives:
@@ -158,7 +159,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 keep_archives=options.keep_archives,
                 progress=progress,
             )
-    except (ConnectionError, ValueError, OSError) as error:
+    except (UserError, OSError) as error:
         print(error, file=sys.stderr)
         return 1
     print(f"{options.data} is complete in {options.root}: data={options.data} data.root=...")
@@ -258,7 +259,7 @@ def _unpack(path: Path, folder: Path) -> None:
             for member in archive.infolist():
                 target = (folder / member.filename).resolve()
                 if not target.is_relative_to(folder.resolve()):
-                    raise ValueError(f"its member {member.filename} points outside the folder")
+                    raise UserError(f"its member {member.filename} points outside the folder")
                 if member.is_dir() or (
                     target.is_file() and target.stat().st_size == member.file_size
                 ):

@@ -27,7 +27,7 @@ class ImageFeatures(Protocol):
     sizes: dict[str, int]
 
     def rows(self, split: str, image_ids: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Row numbers of `image_ids` in `split`. Raises ValueError for an unknown image."""
+        """Row numbers of `image_ids` in `split`. Raises UserError for an unknown image."""
 
     def gather(
         self, split: str, rows: NDArray[np.int64], names: Sequence[str]

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from ivqa.data.validation import DataError, Problems
+from ivqa.errors import UserError
 from ivqa.files import FileError, check_regular, read_bytes
 
 IMAGE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp"})
@@ -66,15 +67,15 @@ class ImageFiles:
         return cls(ids, [Path(path) for _, path in found])
 
     def path(self, image_id: int) -> Path:
-        """The file of `image_id`. Raises ValueError where the split has none."""
+        """The file of `image_id`. Raises UserError where the split has none."""
         position = int(np.searchsorted(self.ids, image_id))
         if position == len(self.ids) or self.ids[position] != image_id:
             folder = self.paths[0].parent if self.paths else "an empty index"
-            raise ValueError(f"image {image_id} has no file in {folder}")
+            raise UserError(f"image {image_id} has no file in {folder}")
         return self.paths[position]
 
     def open(self, image_id: int) -> Image.Image:
-        """The image in RGB. Raises ValueError naming a file that is missing or unreadable."""
+        """The image in RGB. Raises UserError naming a file that is missing or unreadable."""
         path = self.path(image_id)
         if not os.path.lexists(path):
             raise FileError(f"{path}: image {image_id} is missing; restore the file")
@@ -160,7 +161,7 @@ def name_expression(pattern: str) -> re.Pattern[str]:
     """
     parts = re.split(r"\{image_id(?::\w+)?\}", pattern)
     if len(parts) != 2:
-        raise ValueError(
+        raise UserError(
             f"image pattern {pattern!r} must contain {{image_id}} or {{image_id:012d}} once"
         )
     before, after = (".*?".join(map(re.escape, part.split("*"))) for part in parts)

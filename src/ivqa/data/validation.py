@@ -5,10 +5,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ivqa.errors import UserError
+
 SHOWN = 20
 
 
-class DataError(ValueError):
+class DataError(UserError):
     """A data set does not hold what it must; the message names file, id and field."""
 
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ivqa.data.batch import ImageBatch
+from ivqa.errors import UserError
 from ivqa.generators import Questions
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.text.normalisation import normalise_answer
@@ -127,10 +128,10 @@ class Candidates:
     def legality(self) -> Tensor:
         """p(legal) of the N questions, (N,) float32 in [0, 1].
 
-        Raises ValueError without a legality model.
+        Raises UserError without a legality model.
         """
         if self.judge is None:
-            raise ValueError("legality needs a legality model; name one in model.parts.judge")
+            raise UserError("legality needs a legality model; name one in model.parts.judge")
         codes = {text: code for code, text in enumerate(dict.fromkeys(self.questions.text))}
         scores = self.judge.probabilities(list(codes)).cpu()
         return scores[torch.tensor([codes[text] for text in self.questions.text])]

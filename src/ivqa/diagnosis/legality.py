@@ -15,7 +15,9 @@ from torchmetrics.classification import BinaryAUROC
 from ivqa.component import check_same_inputs, network_settings
 from ivqa.data.batch import VQABatch
 from ivqa.diagnosis.perturbation import KINDS, fingerprints, perturb
+from ivqa.errors import UserError
 from ivqa.generators import QuestionGenerationModule, Sampling
+from ivqa.generators.decoding import concatenate_tokens
 from ivqa.text.vocabulary import PAD, Tokens, Vocabulary
 
 _JUDGED_AT_ONCE = 4096
@@ -40,9 +42,9 @@ class LegalityCNN(nn.Module):
     ) -> None:
         super().__init__()
         if len(widths) != len(maps):
-            raise ValueError(f"{len(widths)} filter widths, but {len(maps)} numbers of maps")
+            raise UserError(f"{len(widths)} filter widths, but {len(maps)} numbers of maps")
         if max(widths) > max_length:
-            raise ValueError(f"a filter of {max(widths)} words does not fit in {max_length}")
+            raise UserError(f"a filter of {max(widths)} words does not fit in {max_length}")
         self.max_length = max_length
         self.embedding = nn.Embedding(num_words, embedding_size)
         self.filters = nn.ModuleList(
@@ -68,8 +70,11 @@ class LegalityCNN(nn.Module):
 class LegalityModule(pl.LightningModule):
     """Learns to tell real questions from damaged ones and from nonsense of the generator.
 
-    network: called with num_words. questioner: whose samples at `temperature` are `own_share` of
-    the negatives. Negatives that are real questions of the training split are left out.
+    network: called with num_words. questioner: whose samples are `own_share` of the negatives, each
+    step at one of `temperatures`: at 1 they are what a policy starts from, higher ones are worse.
+    spliced_share: of the negatives, the beginning of one real question and the end of another; the
+    rest are real questions damaged in the other ways of `perturbation.KINDS`.
+    Negatives that are real questions of the training split are left out.
     kept: share of held-out real questions that the calibrated `limit` must let pass.
     """
 
@@ -84,19 +89,28 @@ class LegalityModule(pl.LightningModule):
         questioner: QuestionGenerationModule | None = None,
         optimizer: Callable[[Iterable[nn.Parameter]], Optimizer] | None = None,
         scheduler: Callable[..., LRScheduler] | None = None,
-        own_share: float = 0.25,
-        temperature: float = 2.0,
+        own_share: float = 0.5,
+        temperatures: Sequence[float] = (1.0, 1.25, 1.5),
+        spliced_share: float = 0.3,
         kept: float = 0.95,
     ) -> None:
         super().__init__()
         if not 0 <= own_share < 1:
-            raise ValueError(f"own_share must be in [0, 1), not {own_share}")
+            raise UserError(f"own_share must be in [0, 1), not {own_share}")
+        if not 0 <= spliced_share <= 1 - own_share:
+            raise UserError(
+                f"spliced_share must be between 0 and 1 - own_share ({1 - own_share:g}), not "
+                f"{spliced_share}"
+            )
+        if not temperatures or min(temperatures) <= 0:
+            raise UserError(f"temperatures must be above 0, not {list(temperatures)}")
         self.question_vocabulary = question_vocabulary
         self.network = network(num_words=len(question_vocabulary))
         self.optimizer = optimizer
         self.scheduler = scheduler
         self.own_share = own_share if questioner is not None else 0.0
-        self.temperature = temperature
+        self.temperatures = tuple(float(value) for value in temperatures)
+        self.spliced_share = spliced_share
         self.kept = kept
         self.auroc = BinaryAUROC(thresholds=None)
         self._frozen = (questioner,)  # in a tuple: not a part of this module's weights
@@ -191,27 +205,33 @@ class LegalityModule(pl.LightningModule):
         checkpoint["component"] = self.component()
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Raises ValueError where the checkpoint has other words than this module."""
+        """Raises UserError where the checkpoint has other words than this module."""
         check_same_inputs(checkpoint.get("component"), self.component())
 
     def _negatives(self, batch: VQABatch) -> Tokens:
+        """As many negatives as the batch has questions: (B, T')."""
         real, (questioner,) = batch.question, self._frozen
-        kinds = torch.randint(len(KINDS), (len(real),), device=real.ids.device)
-        damaged = perturb(real, len(self.question_vocabulary), kinds)
         number = int(self.own_share * len(real))
+        damaged = self._damaged(real.select(torch.arange(number, len(real), device=self.device)))
         if questioner is None or number == 0:
             return damaged
         datamodule: Any = self.trainer.datamodule  # type: ignore[attr-defined]
         answers = datamodule.dataset.split("train").main_answers
         rows = torch.arange(number, device=real.ids.device)
+        chosen = int(torch.randint(len(self.temperatures), ()))
         asked = questioner.sample(
             batch.images.select(rows),
             [answers[row] for row in batch.rows[:number].tolist()],
             1,
-            Sampling(temperature=self.temperature),
+            Sampling(temperature=self.temperatures[chosen]),
         )
         own = self.question_vocabulary.encode(asked.text).to(real.ids.device)
-        width = max(own.ids.shape[1], damaged.ids.shape[1])
-        ids = [F.pad(t.ids, (0, width - t.ids.shape[1]), value=PAD) for t in (own, damaged)]
-        merged = Tokens(torch.cat(ids), torch.cat([own.lengths, damaged.lengths]))
-        return merged.select(torch.arange(len(real), device=real.ids.device))
+        return concatenate_tokens([own, damaged])
+
+    def _damaged(self, real: Tokens) -> Tokens:
+        """Real questions (B, T), each damaged in a way of its own; `spliced_share` are spliced."""
+        splice = KINDS.index("splice")
+        share = self.spliced_share / (1 - self.own_share)
+        kinds = torch.randint(splice, (len(real),), device=real.ids.device)
+        kinds[torch.rand(len(real), device=real.ids.device) < share] = splice
+        return perturb(real, len(self.question_vocabulary), kinds)

@@ -6,7 +6,7 @@ from torch.nn import functional as F
 
 from ivqa.text.vocabulary import PAD, SPECIALS, Tokens
 
-KINDS = ("swap", "drop", "repeat", "replace", "truncate")
+KINDS = ("swap", "drop", "repeat", "replace", "truncate", "splice")
 
 
 def perturb(
@@ -14,9 +14,19 @@ def perturb(
 ) -> Tokens:
     """Each of B questions damaged once.
 
-    kind: (B,) index into KINDS: two words change places, one is left out, said twice, replaced by
-    any word of the vocabulary, or the end is cut off. A question of one word is always replaced.
-    num_words: size of the vocabulary, specials included.
+    Two words change places, one is left out, said twice or replaced by any word of the vocabulary,
+    the end is cut off, or the beginning goes on as the end of the next of the B questions, which is
+    the mistake that a generator makes when it mixes two ways to ask. A question of one word is
+    always replaced.
+
+    Args:
+        questions: (B, T).
+        num_words: Size of the vocabulary, specials included.
+        kind: (B,) index into KINDS.
+        generator: Of the random numbers; None takes torch's global one.
+
+    Returns:
+        The damaged questions, (B, T + 1): a word may have been repeated. What is longer is cut.
     """
     ids = F.pad(questions.ids, (0, 1), value=PAD)  # (B, T + 1): room for a repeated word
     lengths, (size, width) = questions.lengths, ids.shape
@@ -41,6 +51,14 @@ def perturb(
     words = len(SPECIALS) + (draws[2] * (num_words - len(SPECIALS))).long()
     damaged = torch.where(chosen("replace") & (columns == here), words[:, None], damaged)
 
+    # Splice: the first `at` words, then those of the next question from `start` on.
+    kept = at.clamp_min(1)
+    start = (draws[1] * lengths.roll(-1)).long()
+    tail = ids.roll(-1, 0).gather(1, (columns - (kept - start)[:, None]).clamp(0, width - 1))
+    damaged = torch.where(chosen("splice") & (columns >= kept[:, None]), tail, damaged)
+    spliced = (kept + lengths.roll(-1) - start).clamp_max(width)
+
+    lengths = torch.where(kind == KINDS.index("splice"), spliced, lengths)
     lengths = torch.where(kind == KINDS.index("drop"), lengths - 1, lengths)
     lengths = torch.where(kind == KINDS.index("repeat"), lengths + 1, lengths)
     lengths = torch.where(kind == KINDS.index("truncate"), at.clamp_min(1), lengths)

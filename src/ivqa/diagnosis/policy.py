@@ -18,8 +18,10 @@ from ivqa.data.batch import ImageBatch, VQABatch
 from ivqa.diagnosis.candidates import Candidates
 from ivqa.diagnosis.legality import LegalityModule
 from ivqa.diagnosis.rewards import Reward
+from ivqa.errors import UserError
 from ivqa.generators import Greedy, QuestionGenerationModule, Questions, Sampling, Strategy
 from ivqa.generators.likelihood import draw_questions
+from ivqa.generators.network import Conditions
 from ivqa.generators.objective import negative_elbo
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.vqa import Answerer
@@ -34,14 +36,15 @@ class PolicyGradientModule(pl.LightningModule):
     questioner: the supervised generator that the policy starts from; kept as `reference`.
     answerer, judge: the VQA model and the legality model that rewards ask; both stay as they are.
     rewards: by name; a sample earns their product. answers: what an answerer without a closed set
-    is asked about. num_samples: z for each pair and step. baseline b: the mean reward of
-    the pair's other samples ("pair_mean"), the reward of the greedy question of the same z
-    ("greedy", the self-critical one) or 0 ("none").
+    is asked about. num_samples: z for each pair and step. temperature: of the sampling; the
+    gradient is that of the distribution so drawn from. baseline b: the mean reward of the pair's
+    other samples ("pair_mean"), the reward of the greedy question of the same z ("greedy", the
+    self-critical one) or 0 ("none").
     latent: where gradients meet z. "prior" takes z as drawn; "posterior" draws it again as
     mu(I, q) + sigma(I, q) * noise of the sampled question, so that the encoder learns too, which
     is what the published code seems to do.
-    entropy_weight, kl_weight: added to the reward, per word: -log p, and minus the log-ratio to the
-    supervised generator. supervised_weight: of the negative ELBO of the batch's own questions.
+    entropy_weight, kl_weight: added to the reward, per word drawn: -log pi, and minus the log-ratio
+    log pi - log p to the supervised generator. supervised_weight: of the negative ELBO of the batch's own questions.
     """
 
     def __init__(
@@ -64,18 +67,16 @@ class PolicyGradientModule(pl.LightningModule):
     ) -> None:
         super().__init__()
         if not rewards:
-            raise ValueError("a policy needs at least one reward; choose reward=full")
+            raise UserError("a policy needs at least one reward; choose reward=full")
         if baseline not in ("pair_mean", "greedy", "none"):
-            raise ValueError(f"baseline must be pair_mean, greedy or none, not {baseline}")
+            raise UserError(f"baseline must be pair_mean, greedy or none, not {baseline}")
         if latent not in ("prior", "posterior"):
-            raise ValueError(f"latent must be prior or posterior, not {latent}")
+            raise UserError(f"latent must be prior or posterior, not {latent}")
         if num_samples < 2 and baseline == "pair_mean":
-            raise ValueError(
-                f"baseline=pair_mean needs num_samples of 2 or more, not {num_samples}"
-            )
+            raise UserError(f"baseline=pair_mean needs num_samples of 2 or more, not {num_samples}")
         known = answerer.answers if answerer.answers is not None else answers
         if known is None:
-            raise ValueError(
+            raise UserError(
                 "this VQA model answers in its own words: set vqa.pool_answers, how many of the "
                 "training split's answers to ask it about"
             )
@@ -155,12 +156,11 @@ class PolicyGradientModule(pl.LightningModule):
         )
         candidates = self.judged(questions, batch.images, answers)
         terms = self.earned(candidates)
-        log_probs = self._log_probs(batch.images, answers, questions)  # (N, T + 1)
-        total = log_probs.sum(dim=1)
-        words = (questions.tokens.lengths + 1).float()
+        total = self._log_probs(batch.images, answers, questions)  # (N,)
+        words = self._words_chosen(questions)
         reward = terms["reward"].to(self.device)
         if self.entropy_weight or self.kl_weight:
-            reward = reward - self._penalty(batch.images, answers, questions, total.detach(), words)
+            reward = reward - self._penalty(batch.images, answers, questions, total.detach())
         advantage = reward - self._baseline(batch.images, answers, questions, reward)
         loss = -(advantage * total).sum() / words.sum()
         if self.supervised_weight:
@@ -174,7 +174,7 @@ class PolicyGradientModule(pl.LightningModule):
             )
             loss = loss + self.supervised_weight * elbo * len(batch) / output.num_tokens.sum()
         if not torch.isfinite(loss):
-            raise FloatingPointError(
+            raise UserError(
                 f"the policy's loss is not finite at step {self.global_step}; lower the learning "
                 "rate or trainer.gradient_clip_val"
             )
@@ -224,14 +224,14 @@ class PolicyGradientModule(pl.LightningModule):
         checkpoint["component"] = self.component()
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Raises ValueError where the checkpoint has other words or features than this module."""
+        """Raises UserError where the checkpoint has other words or features than this module."""
         check_same_inputs(checkpoint.get("component"), self.component())
 
     def _answers(self, target: Tensor) -> list[str]:
         return [self.answers.answers[index] for index in target.tolist()]
 
     def _log_probs(self, images: ImageBatch, answers: list[str], questions: Questions) -> Tensor:
-        """Scores log p(w_t | w_<t; z, I, a) of the samples, with their gradients."""
+        """Log p of the samples (N,), with gradients, of the distribution they were drawn from."""
         network = self.questioner.network
         with _evaluating(network):
             conditions, row = self.questioner.encode_pairs(images, answers)
@@ -241,26 +241,50 @@ class PolicyGradientModule(pl.LightningModule):
                 posterior = network.posterior(questions.tokens, given)
                 assert posterior is not None
                 z = posterior.sample(z)
-            return network.token_log_probs(questions.tokens, z, given)
+            return self._score(self.questioner, questions, z, given)
+
+    def _score(
+        self,
+        questioner: QuestionGenerationModule,
+        questions: Questions,
+        z: Tensor | None,
+        given: Conditions,
+    ) -> Tensor:
+        """Log p of the samples at the sampling temperature, summed over the words drawn, (N,).
+
+        At `max_length` words the end is forced, not drawn: it has no part in the sum.
+        """
+        log_probs = questioner.network.token_log_probs(
+            questions.tokens, z, given, self.temperature
+        )  # (N, T + 1)
+        return log_probs[:, : self.questioner.max_length].sum(dim=1)
+
+    def _words_chosen(self, questions: Questions) -> Tensor:
+        """How many words the policy drew for each sample, (N,): with <eos> unless it was forced."""
+        return (questions.tokens.lengths + 1).clamp_max(self.questioner.max_length).float()
 
     @torch.no_grad()
     def _penalty(
-        self,
-        images: ImageBatch,
-        answers: list[str],
-        questions: Questions,
-        total: Tensor,
-        words: Tensor,
+        self, images: ImageBatch, answers: list[str], questions: Questions, total: Tensor
     ) -> Tensor:
-        """What entropy_weight and kl_weight take off the reward, (N,)."""
+        """What entropy_weight and kl_weight take off the reward of each sample, (N,), per word.
+
+        entropy_weight * log pi(q) + kl_weight * (log pi(q) - log p(q)), pi the policy and p the
+        supervised generator, both at the sampling temperature.
+        total: log pi(q) under the z of the gradient, (N,).
+        """
+        if self.latent == "posterior" and questions.z is not None:
+            conditions, row = self.questioner.encode_pairs(images, answers)
+            given = conditions.select(row[questions.pair])
+            with _evaluating(self.questioner.network):
+                total = self._score(self.questioner, questions, questions.z, given)
         penalty = self.entropy_weight * total
         if self.kl_weight:
-            reference = self.reference
-            conditions, row = reference.encode_pairs(images, answers)
+            conditions, row = self.reference.encode_pairs(images, answers)
             given = conditions.select(row[questions.pair])
-            before = reference.network.token_log_probs(questions.tokens, questions.z, given)
-            penalty = penalty + self.kl_weight * (questions.log_likelihood - before.sum(dim=1))
-        return penalty / words
+            before = self._score(self.reference, questions, questions.z, given)
+            penalty = penalty + self.kl_weight * (total - before)
+        return penalty / self._words_chosen(questions)
 
     @torch.no_grad()
     def _baseline(

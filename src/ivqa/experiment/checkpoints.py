@@ -9,6 +9,7 @@ import pytorch_lightning as pl
 import torch
 from pytorch_lightning.plugins.io import TorchCheckpointIO
 
+from ivqa.errors import UserError
 from ivqa.files import FileError, written
 from ivqa.weights import read_weights, state_dict_of
 
@@ -50,12 +51,12 @@ class StepSeed(pl.Callback):
 def load_checkpoint(path: str | Path) -> dict[str, Any]:
     """The checkpoint at `path`, on the CPU; tensors and plain containers only.
 
-    Raises FileNotFoundError where there is none, and FileError where the file is not one, its
+    Raises UserError where there is none, and FileError where the file is not one, its
     weights are not finite, or it does not say what it was trained with.
     """
     file = Path(path)
     if not os.path.lexists(file):
-        raise FileNotFoundError(f"there is no checkpoint {file}; pass ckpt=auto to train one")
+        raise UserError(f"there is no checkpoint {file}; pass ckpt=auto to train one")
     checkpoint = read_weights(file, "a Lightning checkpoint")
     state_dict_of(checkpoint, file)
     check_component(checkpoint.get("component"), file)

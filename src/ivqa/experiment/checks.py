@@ -16,6 +16,8 @@ from hydra.utils import get_object
 from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import InterpolationResolutionError, OmegaConfBaseException
 
+from ivqa.errors import UserError
+
 # Words of Hydra's `instantiate`, valid beside every _target_.
 _INSTANTIATE_WORDS = {"_target_", "_partial_", "_convert_", "_recursive_", "_args_"}
 
@@ -57,13 +59,13 @@ def check_config(cfg: DictConfig) -> None:
     A key is known where the same choice of files has it without overrides, or where the callable
     named by the enclosing `_target_` takes it. Struct mode refuses `typo=1`, this `+typo=1` too.
 
-    Raises ValueError that lists all faults.
+    Raises UserError that lists all faults.
     """
     try:
         faults = [f"{key} must be set" for key in sorted(OmegaConf.missing_keys(cfg))]
     except InterpolationResolutionError as error:  # of a whole node: nothing else can be checked
         reason = str(error).splitlines()[0]
-        raise ValueError(
+        raise UserError(
             f"configuration: {error.full_key} does not resolve ({reason}); choose a file of that "
             "group, such as vqa=mlb"
         ) from error
@@ -80,7 +82,7 @@ def check_config(cfg: DictConfig) -> None:
                     _unknown(_join(path, str(key)), names) for key in node if str(key) not in names
                 ]
     if faults:
-        raise ValueError("configuration: " + "; ".join(faults))
+        raise UserError("configuration: " + "; ".join(faults))
 
 
 def _nodes(cfg: DictConfig, path: str = "") -> Iterator[tuple[DictConfig, str]]:

@@ -7,6 +7,7 @@ import pandas as pd
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
+from ivqa.errors import UserError
 from ivqa.experiment.logging import log_results
 from ivqa.files import read_yaml, write_json, write_text
 from ivqa.report import markdown_table, print_table, write_noise_curve
@@ -18,12 +19,12 @@ def compare_runs(cfg: DictConfig) -> float:
 
     Writes metrics.json (first/..., second/..., compare/...: second - first), table.md and both
     curves in robustness.png. Returns the difference of R_score, or of accuracy without noise.
-    Raises ValueError for another number of runs or runs without a common question, and
-    FileNotFoundError for one without robustness.parquet.
+    Raises UserError for another number of runs, for runs without a common question, and for one
+    without robustness.parquet.
     """
     runs = [Path(run) for run in cfg.compare]
     if len(runs) != 2:
-        raise ValueError(f"compare= takes two run directories, not {len(runs)}")
+        raise UserError(f"compare= takes two run directories, not {len(runs)}")
     first, second = (NoiseRecords.read(run) for run in runs)
     names = _names(runs)
     differences = compare(first, second)

@@ -30,6 +30,7 @@ from ivqa.diagnosis import (
     typed_by_proxy,
 )
 from ivqa.diagnosis.challenge import write_challenge
+from ivqa.errors import UserError
 from ivqa.experiment.artifacts import read_metrics
 from ivqa.experiment.logging import log_results
 from ivqa.experiment.training import build_callbacks, note_overrides, obtain_module
@@ -174,9 +175,9 @@ def _choose_pairs(
         asked = ranked if cfg.pool == "all" else ranked[: cfg.num_top_answers]
         keys = [(image_id, answer) for image_id in images.tolist() for answer in asked]
     else:
-        raise ValueError(f"pool must be ground_truth, top or all, not {cfg.pool}")
+        raise UserError(f"pool must be ground_truth, top or all, not {cfg.pool}")
     if not keys:
-        raise ValueError(
+        raise UserError(
             f"no answer of split '{split.name}' is among the {len(module.answers)} answers of "
             f"{cfg.vqa.name}; choose pool=top"
         )
@@ -199,7 +200,7 @@ def _search(
     What was done is noted beside it after each chunk of pairs: a killed run goes on there.
     """
     if module.judge is None:
-        raise ValueError("diagnosis needs a legality model; name one in model.parts.judge")
+        raise UserError("diagnosis needs a legality model; name one in model.parts.judge")
     search = BeliefSearch(
         questioners={"supervised": module.reference, "rl": module.questioner},
         answerer=module.answerer,
@@ -355,7 +356,7 @@ def _totals(chunks: Sequence[dict[str, Any]], statistics: CiderStatistics) -> di
 
 def _of_run(folder: Path) -> tuple[list[Belief], dict[str, float]]:
     if not (folder / "metrics.json").is_file():
-        raise ValueError(f"compare: {folder} holds no finished diagnosis (metrics.json is missing)")
+        raise UserError(f"compare: {folder} holds no finished diagnosis (metrics.json is missing)")
     return read_beliefs(folder / "beliefs.jsonl"), read_metrics(folder / "metrics.json")
 
 

@@ -1,9 +1,11 @@
 """The command line: Hydra's, with one-sentence errors, nearest valid names and `resume=DIR`."""
 
 import difflib
+import errno
 import os
 import re
 import sys
+import traceback
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NoReturn
@@ -20,45 +22,62 @@ from hydra.errors import (
 )
 from hydra.types import RunMode
 from omegaconf import DictConfig
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf.errors import (
+    ConfigAttributeError,
+    ConfigIndexError,
+    ConfigKeyError,
+    ConfigTypeError,
+    OmegaConfBaseException,
+)
 from rich.console import Console
+from yaml import YAMLError
 
+from ivqa.errors import UserError
 from ivqa.experiment.checks import leaf_keys, reference_config
 from ivqa.experiment.processes import keep_freed_memory
 from ivqa.files import read_yaml
 
 Task = Callable[[DictConfig], float | None]
 
-# What a user can mend: shown as one sentence. All else is our fault and keeps its traceback.
+# Beside UserError: what the machine refuses, and what Hydra and OmegaConf cannot compose.
 _USER_ERRORS = (
-    ValueError,
-    ArithmeticError,
-    FileNotFoundError,
-    NotADirectoryError,
+    UserError,
     PermissionError,
+    NotADirectoryError,
     ConnectionError,
     HydraException,
     OmegaConfBaseException,
+    YAMLError,
 )
+# A composed configuration that lacks what the code reads: the code is wrong.
+_WRONG_ACCESS = (ConfigAttributeError, ConfigKeyError, ConfigIndexError, ConfigTypeError)
 
 
 def entry_point(task: Task, *, conf_dir: Path, config_name: str) -> None:
     """Runs `task` on the configuration that the command line composes from `conf_dir`.
 
-    Exits with status 1 after one sentence on stderr where the user can mend the fault;
-    IVQA_TRACEBACK=1 shows the whole traceback instead.
+    Exits with status 1 after an error: one sentence on stderr where the user can correct it
+    (IVQA_TRACEBACK=1 shows the traceback too), the traceback of every other one, which is a bug.
     """
     keep_freed_memory()
     # Hydra would print its own shortened traceback and exit; with this it raises.
     os.environ["HYDRA_FULL_ERROR"] = "1"
 
+    def fail(error: Exception) -> NoReturn:
+        by_user = is_user_error(error)
+        if not by_user or os.environ.get("IVQA_TRACEBACK") == "1":
+            traceback.print_exception(error)
+        if by_user:
+            _stop(describe(error, sys.argv[1:], conf_dir=conf_dir, config_name=config_name), 1)
+        _stop(f"{type(error).__name__}: this is a bug in ivqa, please report it with the above", 1)
+
     def job(cfg: DictConfig) -> float | None:
         try:
             return task(cfg)
-        except _USER_ERRORS as error:
-            if HydraConfig.get().mode is RunMode.MULTIRUN or _wants_traceback():
+        except Exception as error:
+            if HydraConfig.get().mode is RunMode.MULTIRUN:
                 raise  # the other jobs of a sweep still run
-            _stop(describe(error, sys.argv[1:], conf_dir=conf_dir, config_name=config_name), 1)
+            fail(error)
         finally:
             if wandb.run is not None:
                 wandb.finish()  # jobs of a multirun share a process: one W&B run each
@@ -70,10 +89,23 @@ def entry_point(task: Task, *, conf_dir: Path, config_name: str) -> None:
         _stop(
             "interrupted; what was written stays, resume=DIR goes on from the last checkpoint", 130
         )
-    except _USER_ERRORS as error:
-        if _wants_traceback():
-            raise
-        _stop(describe(error, sys.argv[1:], conf_dir=conf_dir, config_name=config_name), 1)
+    except Exception as error:
+        fail(error)
+
+
+def is_user_error(error: BaseException) -> bool:
+    """Whether the user can correct `error`; every other one is a bug.
+
+    Of a component that cannot be built, the error of its constructor decides.
+
+    >>> is_user_error(UserError("seed=a: must be an integer")), is_user_error(ValueError("shapes"))
+    (True, False)
+    """
+    if isinstance(error, InstantiationException) and error.__cause__ is not None:
+        return is_user_error(error.__cause__)
+    full_disk = isinstance(error, OSError) and error.errno == errno.ENOSPC
+    known = isinstance(error, _USER_ERRORS) and not isinstance(error, _WRONG_ACCESS)
+    return known or full_disk
 
 
 def command_line(arguments: list[str]) -> list[str]:
@@ -82,16 +114,16 @@ def command_line(arguments: list[str]) -> list[str]:
     `resume=DIR` brings back the overrides of that run, before the new ones, and its directory.
     With -m, `output_dir=DIR` is the directory of the sweep, one numbered folder a job below it.
 
-    Raises ValueError where DIR holds no run or no checkpoint to go on from.
+    Raises UserError where DIR holds no run or no checkpoint to go on from.
     """
     resume = _value(arguments, "resume")
     if resume not in (None, "null"):
         run_dir = Path(str(resume))
         if not (run_dir / "config.yaml").is_file():
-            raise ValueError(f"resume={run_dir}: no run was started there (config.yaml is missing)")
+            raise UserError(f"resume={run_dir}: no run was started there (config.yaml is missing)")
         progress = (Path("checkpoints") / "last.ckpt", Path("progress.json"))
         if not any((run_dir / file).is_file() for file in progress):
-            raise ValueError(
+            raise UserError(
                 f"resume={run_dir}: nothing to resume, the run stopped before its first "
                 "checkpoint; start it again without resume="
             )
@@ -120,6 +152,8 @@ def describe(
         return f"there is no {group}={choice}{_nearest(choice, error.options)}"
     if isinstance(error, OverrideParseException):
         return f"cannot read the override '{error.override}': {str(error).splitlines()[0]}"
+    if isinstance(error, YAMLError):
+        return " ".join(str(error).split())
     text = str(error)
     found = re.search(r"Could not override '([^']+)'", text)
     found = found or re.search(r"Could not find '([^']+)'", text)
@@ -153,10 +187,6 @@ def _key(argument: str) -> str:
 def _value(arguments: Iterable[str], key: str) -> str | None:
     values = [item.split("=", 1)[1] for item in arguments if "=" in item and _key(item) == key]
     return values[-1] if values else None
-
-
-def _wants_traceback() -> bool:
-    return os.environ.get("IVQA_TRACEBACK") == "1"
 
 
 def _stop(message: str, status: int) -> NoReturn:

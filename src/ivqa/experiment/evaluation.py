@@ -13,6 +13,7 @@ from rich.console import Console
 
 from ivqa.data import VQADataset, VQASplit
 from ivqa.data.results import read_results, results_text
+from ivqa.errors import UserError
 from ivqa.experiment.checks import check_config
 from ivqa.experiment.comparison import compare_runs
 from ivqa.experiment.human_study import compare_with_people
@@ -37,7 +38,7 @@ def evaluate_model(cfg: DictConfig) -> float:
     Returns the benchmark's headline metric, for sweepers.
     """
     if cfg.resume is not None:
-        raise ValueError("resume= goes on with a training run; evaluate.py starts afresh")
+        raise UserError("resume= goes on with a training run; evaluate.py starts afresh")
     if cfg.human is not None:
         check_config(cfg)
         return compare_with_people(cfg)
@@ -128,7 +129,7 @@ def score_predictions(cfg: DictConfig) -> float:
     several = not isinstance(cfg.predictions, str)
     files = [Path(file) for file in cfg.predictions] if several else [Path(cfg.predictions)]
     if not files:
-        raise ValueError("predictions=[] names no result file")
+        raise UserError("predictions=[] names no result file")
     levels = [read_results(file, split) for file in files]
     metrics = score_answers(split, levels[0])
     records = NoiseRecords.scored(split.question_ids, split.answer_types, levels, split.answers)
@@ -156,7 +157,7 @@ def write_noisy_questions(cfg: DictConfig) -> float:
     dataset = instantiate(cfg.data)
     split, noise = dataset.split(cfg.split), instantiate(cfg.noise)
     if isinstance(noise, DisturbsImages):
-        raise ValueError(
+        raise UserError(
             "write_noisy_questions=true writes questions, but this noise= disturbs images; "
             "choose noise=basic_questions or word_shuffling"
         )

@@ -18,6 +18,7 @@ from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning.utilities import rank_zero_only
 
 from ivqa.data import VQADataModule
+from ivqa.errors import UserError
 from ivqa.experiment.checkpoints import AtomicCheckpointIO, load_checkpoint
 from ivqa.experiment.checks import plain
 from ivqa.experiment.processes import beside
@@ -44,7 +45,7 @@ def train(cfg: DictConfig) -> float:
     Returns the monitored validation value, for sweepers.
     """
     if cfg.model.get("pretrained"):
-        raise ValueError(f"model={cfg.model.name} comes trained; use it with evaluate.py")
+        raise UserError(f"model={cfg.model.name} comes trained; use it with evaluate.py")
     bench = open_workbench(cfg, ["train", "val"])
     run_dir = Path(cfg.output_dir)
     metrics = fit(bench, run_dir, resume=cfg.resume is not None)
@@ -238,12 +239,12 @@ def obtain_module(bench: Workbench) -> tuple[Any, Vocabularies, Path]:
         return build_module(bench, none), none, Path(bench.cfg.model.path)
     ckpt = str(bench.cfg.ckpt)
     if ckpt == "none":
-        raise ValueError("ckpt=none: this command needs trained weights; pass ckpt=auto or a file")
+        raise UserError("ckpt=none: this command needs trained weights; pass ckpt=auto or a file")
     path = _trained(bench) if ckpt == "auto" else Path(ckpt)
     checkpoint = load_checkpoint(path)
     component = checkpoint["component"]
     if component["feature_sizes"] != bench.feature_sizes:
-        raise ValueError(
+        raise UserError(
             f"{path} was trained on the image features {component['feature_sizes']}, but this run "
             f"offers {bench.feature_sizes}; pass the features= and data= it was trained with"
         )
@@ -319,7 +320,7 @@ def _check_unchanged(cfg: DictConfig, run_dir: Path) -> None:
         if key in free or (key == "trainer" and _same_learning(value, now.get(key))):
             continue
         if now.get(key) != value:
-            raise ValueError(
+            raise UserError(
                 f"resume={run_dir}: '{key}' was {value} when the run began and is "
                 f"{now.get(key)} now; start a new run to change it"
             )

@@ -15,6 +15,7 @@ from rich.progress import track
 from ivqa.data import VQADataModule, VQASplit
 from ivqa.data.batch import ANSWER_TYPES
 from ivqa.data.results import results_text
+from ivqa.errors import UserError
 from ivqa.files import write_text
 from ivqa.metrics.vqa_accuracy import VQAAccuracy, vqa_accuracies
 from ivqa.vqa import Answerer, VQAModule
@@ -128,11 +129,11 @@ def choose_answers(
     """The most probable of each question's candidates, "" where the model knows none of them.
 
     Returns also the share of candidates that the model can choose: those in its closed set, or
-    all. Raises ValueError where the split has no candidates.
+    all. Raises UserError where the split has no candidates.
     """
     split = datamodule.dataset.split(stage)
     if split.multiple_choices is None:
-        raise ValueError(f"split '{split.name}' has no multiple_choices in its questions file")
+        raise UserError(f"split '{split.name}' has no multiple_choices in its questions file")
     chosen: list[str] = []
     known, number = 0, 0
     starts = range(0, len(split), batch_size)
@@ -164,7 +165,7 @@ def score_answers(split: VQASplit, answers: Sequence[str]) -> dict[str, float]:
     vqa/accuracy_shortcut is min(matches / 3, 1) without leave-one-out, vqa/accuracy_2015 that of
     the evaluation before 2018. vqa/question_type/...: of the most frequent question types, and
     vqa/kind/...: by expert layout, where the data have those.
-    A type without questions is left out. Raises ValueError where the split has no annotations.
+    A type without questions is left out. Raises UserError where the split has no annotations.
     """
     human = split.require_answers().answers
     accuracies = vqa_accuracies(answers, human)

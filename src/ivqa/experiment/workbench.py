@@ -19,6 +19,7 @@ from torch import nn
 from ivqa.code_digest import code_digest
 from ivqa.data import VQADataModule, VQADataset, build_vocabularies
 from ivqa.device import fastest_dtype
+from ivqa.errors import UserError
 from ivqa.experiment.artifacts import ArtifactStore
 from ivqa.experiment.checks import check_config, plain
 from ivqa.features import FeatureStore
@@ -196,7 +197,7 @@ class Workbench:
 def open_workbench(cfg: DictConfig, splits: list[str]) -> Workbench:
     """Checks `cfg`, reads and validates the data of `splits`, computes or finds the features.
 
-    Raises ValueError with every fault found, before any training starts.
+    Raises UserError with every fault found, before any training starts.
     """
     check_config(cfg)
     _check_augmentation(cfg)
@@ -234,10 +235,10 @@ def _precision(accelerator: str) -> str:
 
 
 def _check_precision(trainer: DictConfig) -> None:
-    """Raises ValueError for bfloat16 on a processor for which oneDNN has no LSTM in it."""
+    """Raises UserError for bfloat16 on a processor for which oneDNN has no LSTM in it."""
     narrow = torch.backends.cpu.get_cpu_capability() == "AVX2"
     if narrow and on_cpu(trainer.accelerator) and str(trainer.precision).startswith("bf16"):
-        raise ValueError(
+        raise UserError(
             f"trainer.precision={trainer.precision} needs a processor with AVX-512, and this one "
             "has none; set trainer.precision=auto, which takes what the machine at hand is fast at"
         )
@@ -250,18 +251,18 @@ def _build_features(
     if not wanted:
         return None  # a text-only model needs no images, whatever features= says
     if not cfg.features:
-        raise ValueError(
+        raise UserError(
             f"model={cfg.model.name} reads the image features {wanted}, but features=none; "
             "choose features=concepts or a backbone, or a model without images"
         )
     if not dataset.has_images:
-        raise ValueError(
+        raise UserError(
             f"model={cfg.model.name} reads the image features {wanted}, but {dataset.root} has no "
             "images; choose features=none and a model without images, such as ivqa_answer_only"
         )
     features = instantiate(cfg.features).build(dataset, splits, root)
     if absent := set(wanted) - set(features.sizes):
-        raise ValueError(
+        raise UserError(
             f"model={cfg.model.name} reads the image features {sorted(absent)}, which these "
             f"features do not offer; they offer {sorted(features.sizes)}"
         )
@@ -269,13 +270,13 @@ def _build_features(
 
 
 def _check_augmentation(cfg: DictConfig) -> None:
-    """Raises ValueError where training questions are to be disturbed, and no model reads any."""
+    """Raises UserError where training questions are to be disturbed, and no model reads any."""
 
     def reads_questions(model: DictConfig) -> bool:
         return "augment" in model or any(map(reads_questions, (model.get("parts") or {}).values()))
 
     if cfg.augment and not reads_questions(cfg.model):
-        raise ValueError(
+        raise UserError(
             f"augment= is for VQA models that are trained here, and model={cfg.model.name} is "
             "none; leave it out"
         )

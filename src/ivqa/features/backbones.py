@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from ivqa.code_digest import code_digest
 from ivqa.data.dataset import VQADataset
+from ivqa.errors import UserError
 from ivqa.features.extraction import Network, build_store
 from ivqa.features.store import FeatureStore
 from ivqa.files import content_digest, digest
@@ -71,7 +72,7 @@ class BackboneFeatures:
     def build(self, dataset: VQADataset, splits: Sequence[str], root: Path) -> FeatureStore:
         """Features of the given splits: found under `root`, or computed there.
 
-        Raises ValueError where the weights cannot be had, saying what to do about it.
+        Raises UserError where the weights cannot be had, saying what to do about it.
         """
         key = self._key(dataset)
         return build_store(
@@ -105,7 +106,7 @@ class BackboneFeatures:
             return self._downloaded()
         file = Path(self.weights)
         if not file.is_file():
-            raise ValueError(
+            raise UserError(
                 f"features.weights={self.weights} is neither a file nor weights of torchvision's "
                 f"{self.arch} ({', '.join(choices.__members__)}); save a state_dict there"
             )
@@ -116,14 +117,14 @@ class BackboneFeatures:
             network.load_state_dict(state)
         except Exception as error:
             reason = " ".join(str(error).split())[:200]
-            raise ValueError(f"{file} is no state_dict of {self.arch} ({reason})") from error
+            raise UserError(f"{file} is no state_dict of {self.arch} ({reason})") from error
         return network
 
     def _downloaded(self) -> nn.Module:
         try:
             return torchvision.models.get_model(self.arch, weights=self.weights)
         except Exception as error:
-            raise ValueError(
+            raise UserError(
                 f"the weights {self.weights} of {self.arch} cannot be downloaded ({error}); save "
                 "its state_dict on a machine with network and pass features.weights=FILE, or "
                 "choose features=concepts, which trains on the data itself"

@@ -15,6 +15,7 @@ from ivqa.code_digest import code_digest
 from ivqa.data.dataset import VQADataset
 from ivqa.data.images import ImageFiles
 from ivqa.data.vqa_json import VQASplit
+from ivqa.errors import UserError
 from ivqa.features.compact_cnn import CompactCNN
 from ivqa.features.concept_training import train_concepts
 from ivqa.features.concepts import ConceptVocabulary, described_images
@@ -54,7 +55,7 @@ class ConceptFeatures:
     def build(self, dataset: VQADataset, splits: Sequence[str], root: Path) -> FeatureStore:
         """Features of the given splits: found under `root`, or computed there.
 
-        splits: stages or split names. Raises ValueError where images or weights cannot be read.
+        splits: stages or split names. Raises UserError where images or weights cannot be read.
         """
         key = self._key(dataset)
         folder = root / f"concepts-{key}"
@@ -82,7 +83,7 @@ class ConceptFeatures:
         if file.is_file():
             return self._load(file)
         if self.weights is not None:
-            raise FileNotFoundError(f"features.weights={file} does not exist; null trains a CNN")
+            raise UserError(f"features.weights={file} does not exist; null trains a CNN")
         return self._train(dataset, file)
 
     def _train(self, dataset: VQADataset, file: Path) -> tuple[CompactCNN, ConceptVocabulary]:
@@ -146,7 +147,7 @@ class ConceptFeatures:
             remedy = f"delete {file.parent} to make it anew"
             if self.weights is not None:
                 remedy = "give the cnn.pt of a concept store, and features.width as it had"
-            raise ValueError(
+            raise UserError(
                 f"{file} is no concept predictor of width {self.width} ({reason}); {remedy}"
             ) from error
         return network, concepts

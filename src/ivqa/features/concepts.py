@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ivqa.data.images import ImageFiles
 from ivqa.data.vqa_json import VQASplit
+from ivqa.errors import UserError
 from ivqa.features.extraction import subset
 from ivqa.text.tokens import tokenise
 
@@ -41,7 +42,7 @@ class ConceptVocabulary:
         """The `size` concepts of at most `longest` words that most images have.
 
         texts: of each image. min_images: rarer concepts cannot be learnt and are left out.
-        Raises ValueError where fewer than two concepts are that frequent.
+        Raises UserError where fewer than two concepts are that frequent.
         """
         counts = Counter(
             concept for captions in texts for concept in _concepts_of(captions, longest)
@@ -49,7 +50,7 @@ class ConceptVocabulary:
         ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         kept = [concept for concept, count in ranked[:size] if count >= min_images]
         if len(kept) < 2:
-            raise ValueError(
+            raise UserError(
                 f"fewer than two words occur with at least {min_images} images, so there are no "
                 "concepts to learn; give captions_SPLIT.json or more data, or choose a backbone "
                 "for features="

@@ -18,6 +18,7 @@ from torch.utils.data import DataLoader, Dataset, get_worker_info
 from ivqa.data.dataset import VQADataset
 from ivqa.data.images import ImageFiles
 from ivqa.data.vqa_json import VQASplit
+from ivqa.errors import UserError
 from ivqa.features.pictures import Network, PictureFeatures, resized
 from ivqa.features.store import FeatureStore, read_meta
 from ivqa.files import FileError, locked, read_json, write_json, written
@@ -107,7 +108,7 @@ def extract(
 ) -> None:
     """Writes the features of all images into `folder`, going on where an earlier call stopped.
 
-    Raises ValueError naming the image whose file cannot be read or whose features are not finite,
+    Raises UserError naming the image whose file cannot be read or whose features are not finite,
     or where the disk has no room for the features.
     """
     if (folder / MANIFEST).is_file():
@@ -197,7 +198,7 @@ def _check_room(file: Path, wanted: int) -> None:
     # A memory map on a full disk ends the process with a bus error: better to look first.
     free = shutil.disk_usage(file.parent).free
     if wanted > free:
-        raise ValueError(
+        raise UserError(
             f"{file} needs {wanted / 1e9:.1f} GB and its disk has {free / 1e9:.1f} GB left; "
             "make room, set artifacts= to another disk, or choose a smaller features.image_size"
         )

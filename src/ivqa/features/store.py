@@ -11,6 +11,7 @@ from PIL import Image
 from torch import Tensor
 
 from ivqa.arrays import load_array
+from ivqa.errors import UserError
 from ivqa.features.pictures import PictureFeatures
 from ivqa.files import FileError, read_json
 from ivqa.integrity import MANIFEST, damage
@@ -33,12 +34,12 @@ class FeatureStore:
         self._open: dict[str, tuple[NDArray[np.int64], NDArray[np.int64], Mapping]] = {}
 
     def rows(self, split: str, image_ids: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Rows of the images in `split`. Raises ValueError for an image without features."""
+        """Rows of the images in `split`. Raises UserError for an image without features."""
         order, ids, _ = self._split(split)
         wanted = np.asarray(image_ids, dtype=np.int64)
         at = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
         if (missing := wanted[ids[at] != wanted]).size:
-            raise ValueError(
+            raise UserError(
                 f"{self.directory / split}: no features for image {missing[0]} "
                 f"({missing.size} missing); delete the folder to compute them again"
             )

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from ivqa.errors import UserError
 from ivqa.text.vocabulary import BOS, EOS, PAD, UNK, Tokens
 
 State = tuple[Tensor, ...]
@@ -31,6 +32,7 @@ class QuestionDecoder(nn.Module):
     """
 
     _never: Tensor  # (V,) -inf where a word has probability zero, 0 elsewhere
+    _unknown: Tensor  # (1,) the index of <unk>
 
     def __init__(
         self,
@@ -56,11 +58,19 @@ class QuestionDecoder(nn.Module):
         never = torch.zeros(num_words)
         never[[PAD, BOS]] = float("-inf")
         self.register_buffer("_never", never, persistent=False)
+        self.register_buffer("_unknown", torch.tensor([UNK]), persistent=False)
 
-    def forward(self, hidden: Tensor, question: Tokens) -> Tensor:
+    def forward(self, hidden: Tensor, question: Tokens, temperature: float | None = None) -> Tensor:
         """Teacher forcing: log p(w_t | w_<t, h_0) of every word and of <eos>.
 
-        hidden: h_0, (B, d_h). question: (B, T). Returns (B, T + 1), 0 behind <eos>.
+        Args:
+            hidden: h_0, (B, d_h).
+            question: (B, T).
+            temperature: None scores p itself. A number scores the distribution that
+                `Sampling(temperature)` draws from: p^(1 / temperature), without <unk>.
+
+        Returns:
+            (B, T + 1), 0 behind <eos>.
         """
         inputs = F.pad(question.ids, (1, 0), value=BOS)  # (B, T + 1)
         targets = F.pad(question.ids, (0, 1), value=PAD)
@@ -73,8 +83,11 @@ class QuestionDecoder(nn.Module):
             embedded = embedded + self.feed(hidden)[:, None]
         initial = hidden.unsqueeze(0)  # (1, B, d_h)
         outputs, _ = self.lstm(embedded, (initial, torch.zeros_like(initial)))  # (B, T + 1, d_h)
+        logits = self._logits(self.dropout(outputs))  # (B, T + 1, V)
+        if temperature is not None:
+            logits = (logits / temperature).index_fill(2, self._unknown, float("-inf"))
         losses = F.cross_entropy(
-            self._logits(self.dropout(outputs)).flatten(0, 1),
+            logits.flatten(0, 1),
             targets.flatten(),
             ignore_index=PAD,
             reduction="none",
@@ -128,13 +141,13 @@ class LockedDropout(nn.Module):
     """Dropout of (B, T, d) with one mask for all T words of a question (Gal & Ghahramani 2016).
 
     It draws T times fewer random numbers than nn.Dropout, a fifth of a training step on a CPU.
-    Raises ValueError where `probability` is not in [0, 1).
+    Raises UserError where `probability` is not in [0, 1).
     """
 
     def __init__(self, probability: float) -> None:
         super().__init__()
         if not 0 <= probability < 1:
-            raise ValueError(f"dropout must be in [0, 1), not {probability}")
+            raise UserError(f"dropout must be in [0, 1), not {probability}")
         self.probability = probability
 
     def forward(self, values: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from ivqa.errors import UserError
 from ivqa.generators.decoder import State, Step
 from ivqa.text.vocabulary import BOS, EOS, PAD, UNK, Tokens
 
@@ -77,11 +78,11 @@ class Sampling:
 
     def __post_init__(self) -> None:
         if not self.temperature > 0:
-            raise ValueError(f"temperature must be above 0, not {self.temperature}; see Greedy")
+            raise UserError(f"temperature must be above 0, not {self.temperature}; see Greedy")
         if self.top_k is not None and self.top_k < 1:
-            raise ValueError(f"top_k must be at least 1 or null, not {self.top_k}")
+            raise UserError(f"top_k must be at least 1 or null, not {self.top_k}")
         if self.top_p is not None and not 0 < self.top_p <= 1:
-            raise ValueError(f"top_p must be in (0, 1] or null, not {self.top_p}")
+            raise UserError(f"top_p must be in (0, 1] or null, not {self.top_p}")
 
     def __call__(
         self, step: Step, state: State, max_length: int, generator: torch.Generator | None = None
@@ -130,9 +131,9 @@ class Beam:
 
     def __post_init__(self) -> None:
         if self.size < 1:
-            raise ValueError(f"beam size must be at least 1, not {self.size}")
+            raise UserError(f"beam size must be at least 1, not {self.size}")
         if self.length_norm < 0:
-            raise ValueError(f"length_norm must not be negative, but is {self.length_norm}")
+            raise UserError(f"length_norm must not be negative, but is {self.length_norm}")
 
     @property
     def width(self) -> int:

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from ivqa.data.batch import ImageBatch
+from ivqa.errors import UserError
 
 
 class ImageEncoder(nn.Module):
@@ -13,14 +14,14 @@ class ImageEncoder(nn.Module):
 
     feature_sizes: last dimension of each feature, in the order of concatenation; a spatial grid
     is averaged over its positions. size: of the projection.
-    Raises ValueError where no feature is named.
+    Raises UserError where no feature is named.
     """
 
     def __init__(self, *, feature_sizes: Mapping[str, int], size: int) -> None:
         super().__init__()
         self.feature_sizes = {str(name): int(width) for name, width in feature_sizes.items()}
         if not self.feature_sizes:
-            raise ValueError(
+            raise UserError(
                 "this generator looks at images, but no image feature is named; name at least one, "
                 "for example concepts, in model.image_features"
             )
@@ -29,7 +30,7 @@ class ImageEncoder(nn.Module):
     def forward(self, images: ImageBatch) -> Tensor:
         """Projections (B, size), one a sample; computed once for each of the M images.
 
-        Raises ValueError where a feature is absent or has another size than the one trained with.
+        Raises UserError where a feature is absent or has another size than the one trained with.
         """
         parts = [self._global(images, name, width) for name, width in self.feature_sizes.items()]
         return self.projection(torch.cat(parts, dim=1))[images.index]
@@ -37,7 +38,7 @@ class ImageEncoder(nn.Module):
     def _global(self, images: ImageBatch, name: str, width: int) -> Tensor:
         feature = images.feature(name)
         if feature.shape[-1] != width:
-            raise ValueError(
+            raise UserError(
                 f"image feature '{name}' has {feature.shape[-1]} dimensions, but this generator "
                 f"was built for {width}; use the features= it was trained with"
             )

@@ -16,6 +16,7 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from ivqa.component import check_same_inputs, check_same_network, network_settings
 from ivqa.data.batch import ImageBatch, VQABatch
+from ivqa.errors import UserError
 from ivqa.generators.decoding import Sampling, Strategy
 from ivqa.generators.elbo_terms import ElboTerms
 from ivqa.generators.likelihood import draw_questions, marginal_log_likelihood
@@ -61,7 +62,7 @@ class QuestionGenerationModule(pl.LightningModule):
         super().__init__()
         for name, value in (("max_length", max_length), ("likelihood_samples", likelihood_samples)):
             if value < 1:
-                raise ValueError(f"{name} must be at least 1, not {value}")
+                raise UserError(f"{name} must be at least 1, not {value}")
         self.question_vocabulary = question_vocabulary
         self.answer_words = answer_words
         self.feature_sizes = {str(name): int(size) for name, size in feature_sizes.items()}
@@ -164,7 +165,7 @@ class QuestionGenerationModule(pl.LightningModule):
         return conditions, row
 
     def training_step(self, batch: VQABatch, batch_idx: int) -> Tensor:
-        """The loss of a batch. Raises FloatingPointError, naming rows, where it is not finite."""
+        """The loss of a batch. Raises UserError, naming rows, where it is not finite."""
         output: GeneratorOutput = self.network(batch)
         weight = self.kl_schedule(self.global_step)
         loss = negative_elbo(
@@ -176,7 +177,7 @@ class QuestionGenerationModule(pl.LightningModule):
             pull=self.free_nats_pull,
         )
         if not torch.isfinite(loss):
-            raise FloatingPointError(self._diagnosis(batch, output))
+            raise UserError(self._diagnosis(batch, output))
         terms = {
             "train/loss": loss.detach(),
             "train/nll_per_word": -output.log_likelihood.detach().sum() / output.num_tokens.sum(),
@@ -242,7 +243,7 @@ class QuestionGenerationModule(pl.LightningModule):
         checkpoint["component"] = self.component()
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Raises ValueError where the checkpoint has other words or features than this module."""
+        """Raises UserError where the checkpoint has other words or features than this module."""
         check_same_inputs(checkpoint.get("component"), self.component())
 
     @classmethod
@@ -253,14 +254,14 @@ class QuestionGenerationModule(pl.LightningModule):
 
         network: the class that was trained (or a partial of it); words, feature sizes and the
         network's settings come from the checkpoint. arguments: further ones of the constructor.
-        Raises FileNotFoundError without the file, ValueError where it holds another network.
+        Raises UserError without the file and where it holds another network.
         """
         if not Path(path).is_file():
-            raise FileNotFoundError(f"there is no checkpoint {path}")
+            raise UserError(f"there is no checkpoint {path}")
         checkpoint = read_weights(path)
         component = checkpoint.get("component")
         if component is None:
-            raise ValueError(f"{path} names no component: it was not written by ivqa")
+            raise UserError(f"{path} names no component: it was not written by ivqa")
         stored = component["network"]
         check_same_network(stored, network_settings(network), str(path))
         module = cls(

@@ -97,12 +97,18 @@ class QuestionGenerator(nn.Module, ABC):
         """q(z | I, q) of N questions; None without a latent variable."""
         return None
 
-    def token_log_probs(self, question: Tokens, z: Tensor | None, conditions: Conditions) -> Tensor:
+    def token_log_probs(
+        self,
+        question: Tokens,
+        z: Tensor | None,
+        conditions: Conditions,
+        temperature: float | None = None,
+    ) -> Tensor:
         """Scores log p(w_t | w_<t; z, I, a) of words and <eos>, (N, T + 1), 0 behind <eos>.
 
-        Differentiable in the weights and in z.
+        Differentiable in the weights and in z. temperature: see `QuestionDecoder.forward`.
         """
-        return self.decoder(self.initial_hidden(conditions, z), question)
+        return self.decoder(self.initial_hidden(conditions, z), question, temperature)
 
     def forward(self, batch: VQABatch) -> GeneratorOutput:
         """The objective's terms for a batch, with one z from the posterior of each question."""

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ivqa.errors import UserError
+
 
 def kl_to_standard_normal(mean: Tensor, scale: Tensor) -> Tensor:
     """KL(N(mean, scale^2) || N(0, 1)) = (mean^2 + scale^2 - 1) / 2 - log scale, elementwise.
@@ -106,7 +108,7 @@ class LinearAnnealing:
 
     def __post_init__(self) -> None:
         if self.steps < 1:
-            raise ValueError(f"annealing takes at least 1 step, not {self.steps}")
+            raise UserError(f"annealing takes at least 1 step, not {self.steps}")
 
     def __call__(self, step: int) -> float:
         """The weight at an optimiser step."""
@@ -126,9 +128,9 @@ class CyclicalAnnealing:
 
     def __post_init__(self) -> None:
         if self.period < 1:
-            raise ValueError(f"the period must be at least 1 step, not {self.period}")
+            raise UserError(f"the period must be at least 1 step, not {self.period}")
         if not 0 < self.ramp <= 1:
-            raise ValueError(f"the ramp is a share of the period in (0, 1], not {self.ramp}")
+            raise UserError(f"the ramp is a share of the period in (0, 1], not {self.ramp}")
 
     def __call__(self, step: int) -> float:
         """The weight at an optimiser step."""

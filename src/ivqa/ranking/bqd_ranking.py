@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ivqa.data import DataError
+from ivqa.errors import UserError
 from ivqa.files import digest
 from ivqa.ranking.bqd_files import read_parquet, write_parquet
 from ivqa.ranking.lasso import Ranking
@@ -89,17 +90,17 @@ class BQDRanking:
     def check(self) -> None:
         """Raises ValueError for a shard, k or question ids that cannot be."""
         if not 0 <= self.shard < self.num_shards:
-            raise ValueError(
+            raise UserError(
                 f"shard={self.shard} of num_shards={self.num_shards} does not exist; shards are "
                 "numbered from 0"
             )
         if self.part_size < 1:
-            raise ValueError(f"part_size must be at least 1, not {self.part_size}")
+            raise UserError(f"part_size must be at least 1, not {self.part_size}")
         if len(np.unique(self.question_ids)) != len(self.questions):
             raise ValueError("main questions need different question ids, one each")
         most = max(map(len, self._excluded), default=0)
         if not 1 <= self.k <= len(self.pool) - most:
-            raise ValueError(
+            raise UserError(
                 f"k={self.k} basic questions are wanted of a pool of {len(self.pool)}, {most} of "
                 "them excluded as duplicates; choose a smaller k or a larger pool"
             )
@@ -108,7 +109,7 @@ class BQDRanking:
         """Ranks part by part; yields how many distinct questions of the shard are done by then.
 
         The first value counts what an earlier, interrupted run has left in `folder`.
-        Raises ValueError where that was made otherwise, or a ranking is not finite.
+        Raises UserError where that was made otherwise, or a ranking is not finite.
         """
         self.check()
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -194,10 +195,10 @@ def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
 
 
 def _ranked(questions: Sequence[str], pool: Sequence[str], ranking: Ranking) -> pa.Table:
-    """The table of B ranked questions. Raises ValueError where a score or gap is not finite."""
+    """The table of B ranked questions. Raises UserError where a score or gap is not finite."""
     finite = np.isfinite(ranking.scores).all(axis=1) & np.isfinite(ranking.gap)
     if not finite.all():
-        raise ValueError(
+        raise UserError(
             f"the ranking of '{questions[int(np.flatnonzero(~finite)[0])]}' has scores that are "
             "not finite; its vector or one of the pool is not, check the encoder"
         )

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from ivqa.errors import UserError
 from ivqa.ranking.lasso import Ranking
 
 _BLOCK = 1024  # rows compared at once with as many others: 4 MB of cosines
@@ -23,13 +24,13 @@ def near_duplicates(vectors: NDArray[np.float32], threshold: float) -> NDArray[n
 
     Distances only shrink in a projection on a few directions, so that most pairs are told apart
     there, at 64 multiplications each, and only the others are compared in full.
-    Raises ValueError unless 0 < threshold < 1.
+    Raises UserError unless 0 < threshold < 1.
 
     >>> near_duplicates(np.array([[1, 0], [0, 1], [1, 0], [0.8, 0.6]], "f4"), 0.9).tolist()
     [0, 1, 0, 3]
     """
     if not 0 < threshold < 1:
-        raise ValueError(f"a threshold on cosines must be in (0, 1), not {threshold}")
+        raise UserError(f"a threshold on cosines must be in (0, 1), not {threshold}")
     first = np.arange(len(vectors))
     for later, earlier in _alike(vectors, threshold):  # pairs in the order of the later row
         for at in np.flatnonzero(np.diff(later, prepend=-1)):  # one look at each later row

@@ -10,6 +10,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
+from ivqa.errors import UserError
 from ivqa.ranking.deduplication import Distinct
 from ivqa.ranking.lasso import LassoRanker, Ranking
 from ivqa.ranking.score_ranking import rank_by_scores
@@ -53,9 +54,9 @@ class LassoQuestionRanker:
         k: int,
         exclude: Sequence[Sequence[int]],
     ) -> Ranking:
-        """The k best of the pool, certified. Raises ValueError unless one weight is given."""
+        """The k best of the pool, certified. Raises UserError unless one weight is given."""
         if (self.lam is None) == (self.alpha is None):
-            raise ValueError("the LASSO ranker takes lam or alpha, one of the two")
+            raise UserError("the LASSO ranker takes lam or alpha, one of the two")
         encoder, distinct, ranker = _lasso(self, tuple(pool))
         ranking = ranker.rank(_vectors(encoder, questions), k, distinct.exclude(exclude))
         return distinct.restored(ranking)
@@ -111,7 +112,7 @@ class RandomRanker:
             rng = np.random.default_rng([self.seed, crc32(questions[row].encode())])
             allowed = np.setdiff1d(np.arange(len(pool)), rows)
             if len(allowed) < k:
-                raise ValueError(f"only {len(allowed)} questions to rank, but k is {k}")
+                raise UserError(f"only {len(allowed)} questions to rank, but k is {k}")
             indices[row] = rng.choice(allowed, k, replace=False)
         nothing = np.zeros(len(questions))
         return Ranking(indices, np.zeros(indices.shape, "f4"), nothing, nothing.astype(np.int64), 0)
@@ -141,11 +142,11 @@ def duplicates_of(questions: Sequence[str], pool: Sequence[str]) -> list[list[in
 
 
 def _vectors(encoder: SentenceEncoder, texts: Sequence[str]) -> NDArray[np.float32]:
-    """The vectors (N, d) of the texts. Raises ValueError naming one that is not finite."""
+    """The vectors (N, d) of the texts. Raises UserError naming one that is not finite."""
     vectors = encoder.encode(texts)
     finite = np.isfinite(vectors.sum(axis=1))
     if not finite.all():
-        raise ValueError(
+        raise UserError(
             f"the vector of '{texts[int(finite.argmin())]}' is not finite; check the encoder"
         )
     return vectors

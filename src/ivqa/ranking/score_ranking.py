@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from ivqa.errors import UserError
 from ivqa.ranking.lasso import Ranking
 
 _PAIRS_AT_ONCE = 2**19  # 4 MB of scores: metrics need several arrays of that size
@@ -30,7 +31,7 @@ def rank_by_scores(
         raise ValueError(f"exclude has {len(exclude)} entries for {size} main questions")
     left = pool - max((len(set(rows)) for rows in exclude), default=0)
     if left < k:
-        raise ValueError(
+        raise UserError(
             f"only {left} questions to rank, but k is {k}; choose fewer or enlarge the pool"
         )
     indices = np.empty((size, k), dtype=np.int64)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from rich.progress import track
 
 from ivqa.data import VQADataModule, VQADataset
+from ivqa.errors import UserError
 from ivqa.robustness.noise import Certified, DisturbsImages, Noise
 from ivqa.robustness.records import NoiseRecords
 from ivqa.vqa import Answerer
@@ -66,7 +67,7 @@ class RobustnessCallback(pl.Callback):
     ) -> tuple[NoiseRecords, dict[str, float]]:
         """The answers to the questions of a split at every level, and figures of the noise.
 
-        Raises ValueError where the split has no annotations.
+        Raises UserError where the split has no annotations.
         """
         split = datamodule.dataset.split(stage).require_answers()
         rows = np.arange(len(split))
@@ -138,7 +139,7 @@ class RobustnessCallback(pl.Callback):
             return
         datamodule: Any = trainer.datamodule  # type: ignore[attr-defined]
         if not isinstance(datamodule, VQADataModule):
-            raise ValueError("callbacks=robustness needs a trainer with a VQADataModule")
+            raise UserError("callbacks=robustness needs a trainer with a VQADataModule")
         stage = datamodule.evaluated or stage
         run_dir = Path(trainer.default_root_dir) if trainer.is_global_zero else None
         answerer: Any = pl_module

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from ivqa.errors import UserError
 from ivqa.metrics import interval, mcnemar, r_score, resampled_means
 from ivqa.robustness.records import NoiseRecords
 
@@ -18,7 +19,7 @@ def compare(
     and all levels. partition_K/only_first, only_second, p_value: McNemar's test of the answers
     that are right, which for VQA's fractional accuracies means at least `RIGHT`; p values are not
     corrected for the number of levels.
-    Raises ValueError where the two share no question or differ in levels.
+    Raises UserError where the two share no question or differ in levels.
     """
     first, second = paired(first, second)
     levels = len(first.accuracies)
@@ -49,9 +50,9 @@ def compare(
 
 
 def paired(first: NoiseRecords, second: NoiseRecords) -> tuple[NoiseRecords, NoiseRecords]:
-    """Both on their common questions, in the same order. Raises ValueError as `compare`."""
+    """Both on their common questions, in the same order. Raises UserError as `compare`."""
     if len(first.accuracies) != len(second.accuracies):
-        raise ValueError(
+        raise UserError(
             f"the first run has {len(first.accuracies) - 1} levels of noise and the second "
             f"{len(second.accuracies) - 1}; measure both with the same noise="
         )
@@ -59,7 +60,7 @@ def paired(first: NoiseRecords, second: NoiseRecords) -> tuple[NoiseRecords, Noi
         first.question_ids, second.question_ids, return_indices=True
     )
     if not len(common):
-        raise ValueError("the two runs share no question; evaluate both on the same data and split")
+        raise UserError("the two runs share no question; evaluate both on the same data and split")
     return first.select(left), second.select(right)
 
 

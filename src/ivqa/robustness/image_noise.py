@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from PIL import Image, ImageFilter
 
+from ivqa.errors import UserError
 from ivqa.robustness.noise import Certified, DisturbsImages, Noise
 
 
@@ -101,7 +102,7 @@ class Occlusion(ImageNoise):
 class JointNoise:
     """Noise on the question and on the image at once, both at the same level.
 
-    Raises ValueError where the two have different levels or `image` disturbs no images.
+    Raises UserError where the two have different levels or `image` disturbs no images.
     """
 
     question: Noise
@@ -109,9 +110,9 @@ class JointNoise:
 
     def __post_init__(self) -> None:
         if not isinstance(self.image, DisturbsImages):
-            raise ValueError(f"{type(self.image).__name__} disturbs no images; choose noise.image=")
+            raise UserError(f"{type(self.image).__name__} disturbs no images; choose noise.image=")
         if self.question.levels != self.image.levels:
-            raise ValueError(
+            raise UserError(
                 f"joint noise needs equally many levels, not {self.question.levels} of the "
                 f"question and {self.image.levels} of the image"
             )

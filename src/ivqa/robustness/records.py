@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from ivqa.data import DataError
+from ivqa.errors import UserError
 from ivqa.files import written
 from ivqa.metrics import vqa_accuracies
 from ivqa.ranking.bqd_files import read_table
@@ -50,11 +51,11 @@ class NoiseRecords:
     def read(cls, run_dir: Path) -> "NoiseRecords":
         """Those of a run directory.
 
-        Raises FileNotFoundError where it has none, and DataError where they are damaged.
+        Raises UserError where it has none, and DataError where they are damaged.
         """
         file = run_dir / RECORDS_FILE
         if not file.is_file():
-            raise FileNotFoundError(
+            raise UserError(
                 f"{run_dir} has no {RECORDS_FILE}; evaluate the model with callbacks=robustness, "
                 "or its result files with predictions=[clean.json,level_1.json,...]"
             )

@@ -7,6 +7,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ivqa.errors import UserError
+
 # (s1, s2, s3) of the paper; the published code has others, (0.43, 0.82, 0.53).
 THRESHOLDS = (0.60, 0.58, 0.41)
 
@@ -51,13 +53,13 @@ def helpful_counts(
 
     scores: (N, k), best first; absent ones are 0. thresholds: (s1, s2, s3). The first helps if
     score1 > s1, then the second if score2 / score1 > s2, then the third if score3 / score2 > s3.
-    Raises ValueError for scores that are not finite or not three thresholds.
+    Raises UserError for scores that are not finite or not three thresholds.
 
     >>> helpful_counts(np.array([[0.2952, 0.2401, 0.1416], [0.7, 0.5, 0.1], [0.61, 0.3, 0.3]]))
     array([0, 2, 1])
     """
     if len(thresholds) != 3:
-        raise ValueError(f"VQABQ takes three thresholds, not {list(thresholds)}")
+        raise UserError(f"VQABQ takes three thresholds, not {list(thresholds)}")
     passed = _ratios(scores) > np.asarray(thresholds, dtype=float)
     return passed.cumprod(axis=1).sum(axis=1)
 
@@ -88,7 +90,7 @@ def _ratios(scores: NDArray[np.floating]) -> NDArray[np.float64]:
     best[:, : min(3, scores.shape[1])] = scores[:, :3]
     if not np.isfinite(best).all():
         row = int(np.flatnonzero(~np.isfinite(best).all(axis=1))[0])
-        raise ValueError(f"the scores of main question {row} are not finite; rank it again")
+        raise UserError(f"the scores of main question {row} are not finite; rank it again")
     over = best[:, :-1]
     ratios = np.divide(best[:, 1:], over, out=np.zeros_like(over), where=over > 0)
     return np.column_stack([best[:, 0], ratios])

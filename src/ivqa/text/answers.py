@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ivqa.errors import UserError
 from ivqa.text.normalisation import normalise_answer, strip_punctuation
 
 # Accuracy by the number of matching annotators of ten, averaged over the ten leave-one-out
@@ -80,7 +81,7 @@ class AnswerVocabulary:
         self._index = {answer: index for index, answer in enumerate(self.answers)}
         if len(self._index) != len(self.answers):
             twice = next(answer for answer, n in Counter(self.answers).items() if n > 1)
-            raise ValueError(f"answer vocabulary: answers must be distinct; {twice!r} occurs twice")
+            raise UserError(f"answer vocabulary: answers must be distinct; {twice!r} occurs twice")
 
     @classmethod
     def build(cls, main_answers: Iterable[str], size: int) -> "AnswerVocabulary":
@@ -88,10 +89,10 @@ class AnswerVocabulary:
 
         The published code of 2015 reverse-sorts (count, answer) and so keeps the last one of a
         tie; which of two equally rare answers is kept has no effect beyond the last count.
-        Raises ValueError where `size` is below 1.
+        Raises UserError where `size` is below 1.
         """
         if size < 1:
-            raise ValueError(f"answer vocabulary: size must be at least 1, not {size}")
+            raise UserError(f"answer vocabulary: size must be at least 1, not {size}")
         ranked = sorted(Counter(main_answers).items(), key=lambda item: (-item[1], item[0]))
         return cls([answer for answer, _ in ranked[:size]])
 

@@ -15,6 +15,7 @@ from scipy.sparse.linalg import svds
 
 from ivqa.arrays import load_array
 from ivqa.code_digest import code_digest
+from ivqa.errors import UserError
 from ivqa.files import FileError, content_digest, digest, written
 from ivqa.integrity import is_whole, manifest_of, seal
 from ivqa.text.tokens import tokenise
@@ -41,7 +42,7 @@ class TfidfEncoder:
 
     def __init__(self, size: int = 256, longest: int = 2, min_count: int = 2) -> None:
         if size < 1 or longest < 1 or min_count < 1:
-            raise ValueError("size, longest and min_count of the encoder must be at least 1")
+            raise UserError("size, longest and min_count of the encoder must be at least 1")
         self.size, self.longest, self.min_count = size, longest, min_count
         self._terms: dict[tuple[str, ...], int] = {}
         self._weight: NDArray[np.float64] = np.zeros(0)
@@ -50,12 +51,12 @@ class TfidfEncoder:
     def fit(self, texts: Sequence[str]) -> Self:
         """Learns terms, their idf, and the principal directions of the corpus.
 
-        Raises ValueError where no term is frequent enough.
+        Raises UserError where no term is frequent enough.
         """
         frequency = Counter(term for text in texts for term in set(self._grams(text)))
         kept = sorted(term for term, count in frequency.items() if count >= self.min_count)
         if not kept:
-            raise ValueError(f"no word occurs in {self.min_count} of {len(texts)} texts")
+            raise UserError(f"no word occurs in {self.min_count} of {len(texts)} texts")
         self._terms = {term: at for at, term in enumerate(kept)}
         counts = np.array([frequency[term] for term in kept])
         self._weight = np.log((1 + len(texts)) / (1 + counts)) + 1

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from ivqa.arrays import load_array, load_arrays
+from ivqa.errors import UserError
 from ivqa.files import FileError, content_digest, read_bytes
 from ivqa.text.encoders import TrainedEncoder, unit_rows
 from ivqa.text.tokens import tokenise
@@ -86,10 +87,10 @@ class SkipThoughts:
     ) -> NDArray[np.float32]:
         """(N, d) float32, every part at unit l2 norm; 0 for a text without words.
 
-        eos: whether "<eos>" ends each text. Raises ValueError where the dictionary has none.
+        eos: whether "<eos>" ends each text. Raises UserError where the dictionary has none.
         """
         if eos and "<eos>" not in self.rows:
-            raise ValueError(
+            raise UserError(
                 "this dictionary has no <eos>: it was trained without; pass use_eos=false"
             )
         # An empty text stays empty: <eos> says nothing about it.
@@ -118,7 +119,7 @@ class SkipThoughtsEncoder(TrainedEncoder):
     path: a folder with the published files, dictionary.txt, utable.npy, uni_skip.npz, btable.npy
     and bi_skip.npz (the first three for uni alone); or a checkpoint of model=skip_thoughts.
     use_eos: ends texts with "<eos>", advised for texts without punctuation. cache: a folder for
-    encodings. Raises ValueError, naming the file, for one that is missing or does not fit.
+    encodings. Raises UserError, naming the file, for one that is missing or does not fit.
     """
 
     def __init__(
@@ -132,7 +133,7 @@ class SkipThoughtsEncoder(TrainedEncoder):
     ) -> None:
         super().__init__(cache)
         if kind not in PARTS:
-            raise ValueError(f"kind must be one of {', '.join(PARTS)}, not {kind}")
+            raise UserError(f"kind must be one of {', '.join(PARTS)}, not {kind}")
         self.path, self.kind, self.use_eos, self.batch_size = path, kind, use_eos, batch_size
         self._model = load_skip_thoughts(path, PARTS[kind])
         self.content = content_digest(path)
@@ -146,13 +147,13 @@ class SkipThoughtsEncoder(TrainedEncoder):
 def load_skip_thoughts(path: str | Path, parts: Sequence[str]) -> SkipThoughts:
     """The parts from a folder with the published files, or from a checkpoint of this package.
 
-    Raises ValueError, naming the file, for one that is missing or does not fit.
+    Raises UserError, naming the file, for one that is missing or does not fit.
     """
     place = Path(path)
     if place.is_dir():
         return _published(place, parts)
     if not place.is_file():
-        raise ValueError(
+        raise UserError(
             f"there are no skip-thoughts at '{path}'; give the folder of the published files, or "
             "the checkpoint that `python train.py model=skip_thoughts` wrote"
         )
@@ -185,7 +186,7 @@ def from_weights(
 def _published(folder: Path, parts: Sequence[str]) -> SkipThoughts:
     names = ["dictionary.txt", *[_TABLES[p] for p in parts], *[_GRUS[p][0] for p in parts]]
     if absent := [name for name in names if not (folder / name).is_file()]:
-        raise ValueError(
+        raise UserError(
             f"{folder} has no {', '.join(absent)}; of the published files it needs "
             f"{', '.join(names)}"
         )
@@ -197,21 +198,19 @@ def _published(folder: Path, parts: Sequence[str]) -> SkipThoughts:
         raise FileError(f"{folder / 'dictionary.txt'} is not UTF-8 text ({error})") from None
     rows = {word: row for row, word in enumerate(words)}  # of a word that occurs twice, the last
     if "UNK" not in rows:
-        raise ValueError(
-            f"{folder / 'dictionary.txt'} has no word UNK, which stands for all others"
-        )
+        raise UserError(f"{folder / 'dictionary.txt'} has no word UNK, which stands for all others")
     tables = {part: _table(folder / _TABLES[part]) for part in parts}
     grus = {}
     for part in parts:
         file, prefixes = _GRUS[part]
         if len(tables[part]) != len(words):
-            raise ValueError(
+            raise UserError(
                 f"{folder / _TABLES[part]} has {len(tables[part])} rows for the {len(words)} words "
                 "of dictionary.txt; they must be of one model"
             )
         grus[part] = _theano_gru(folder / file, prefixes)
         if (size := grus[part].input_size) != tables[part].shape[1]:
-            raise ValueError(
+            raise UserError(
                 f"{folder / file} reads word vectors of {size} dimensions, but those of "
                 f"{_TABLES[part]} have {tables[part].shape[1]}; they must be of one model"
             )

@@ -21,6 +21,7 @@ from torch.optim.lr_scheduler import LRScheduler
 from torchmetrics import MeanMetric
 
 from ivqa.component import check_same_inputs, network_settings
+from ivqa.errors import UserError
 from ivqa.text.skip_thoughts import last_states
 from ivqa.text.vocabulary import BOS, EOS, PAD, UNK, Tokens, Vocabulary
 
@@ -91,7 +92,7 @@ class SkipThoughtsNetwork(nn.Module):
     ) -> None:
         super().__init__()
         if size % 2:
-            raise ValueError(f"half of the encoding is of each direction: size={size} must be even")
+            raise UserError(f"half of the encoding is of each direction: size={size} must be even")
         self.embedding = nn.Embedding(num_words, embedding_size, padding_idx=PAD)
         directed = size // 2 if bidirectional else size
         self.gru = nn.GRU(embedding_size, directed, batch_first=True, bidirectional=bidirectional)
@@ -212,7 +213,7 @@ class SkipThoughtsModule(pl.LightningModule):
         checkpoint["component"] = self.component()
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Raises ValueError where the checkpoint has other words than this module."""
+        """Raises UserError where the checkpoint has other words than this module."""
         check_same_inputs(checkpoint.get("component"), self.component())
 
     def _losses(self, stage: str, batch: Any, seen: Tokens) -> list[tuple[str, Tensor]]:
@@ -238,7 +239,7 @@ class SkipThoughtsModule(pl.LightningModule):
 
     def _checked(self, rows: dict[str, NDArray[np.int64]], stage: str) -> dict:
         if "own" not in self.weights and not (rows["next"] >= 0).any():
-            raise ValueError(
+            raise UserError(
                 f"no image of the {stage} split has two questions, so that none has a neighbour; "
                 "set model.module.reconstruction=1 to learn from the questions themselves"
             )

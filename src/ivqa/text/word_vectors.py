@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
+from ivqa.errors import UserError
 from ivqa.files import FileError, check_regular, file_digest
 from ivqa.text.encoders import unit_rows
 from ivqa.text.tokens import tokenise
@@ -25,7 +26,7 @@ class WordVectorEncoder:
 
     def __init__(self, path: str, *, idf: bool = True) -> None:
         if not Path(path).is_file():
-            raise ValueError(
+            raise UserError(
                 f"there is no file of word vectors '{path}'; pass encoder.path=FILE, such as "
                 "glove.6B.300d.txt"
             )
@@ -38,12 +39,12 @@ class WordVectorEncoder:
     def fit(self, texts: Sequence[str]) -> Self:
         """Reads the vectors of the corpus's words, weighted by their idf there.
 
-        Raises ValueError where no word of it has a vector, or a line is none, with its number.
+        Raises UserError where no word of it has a vector, or a line is none, with its number.
         """
         frequency = Counter(word for text in texts for word in set(tokenise(text)))
         vectors = read_word_vectors(self.path, frequency)
         if not vectors:
-            raise ValueError(
+            raise UserError(
                 f"{self.path} has a vector for none of the {len(frequency)} words of the corpus; "
                 "is it of this language, and are its words lower-case?"
             )
@@ -70,7 +71,7 @@ class WordVectorEncoder:
 def read_word_vectors(path: str | Path, words: Iterable[str]) -> dict[str, NDArray[np.float32]]:
     """Vectors of those of `words` that the file has; of a word that occurs twice, the first.
 
-    Raises ValueError, with the number of the line, where one has not as many values as the first,
+    Raises UserError, with the number of the line, where one has not as many values as the first,
     or a value of a wanted word is no number.
     """
     wanted, size, declared, number = set(words), None, None, 0

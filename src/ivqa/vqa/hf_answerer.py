@@ -10,6 +10,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from ivqa.data.batch import ImageBatch
+from ivqa.errors import UserError
 from ivqa.files import FileError, read_json, read_text
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.vqa.hf_loading import load_pretrained
@@ -37,12 +38,12 @@ class HFAnswerer(nn.Module, ABC):
     ) -> Tensor:
         """Scores log phi(a | I, q), (B, |A|) float32, of all answers, or of those given (B, n).
 
-        Raises ValueError where the batch has no pixels, images and questions differ in number,
+        Raises UserError where the batch has no pixels, images and questions differ in number,
         an answer cannot be scored, or none is given and there is no closed set.
         """
         if answers is None:
             if self.answers is None:
-                raise ValueError(
+                raise UserError(
                     "this model answers in its own words: say which answers to score, or close "
                     "its answers with model.num_answers or model.candidates"
                 )
@@ -59,7 +60,7 @@ class HFAnswerer(nn.Module, ABC):
     def answer(self, images: ImageBatch, questions: list[str]) -> list[str]:
         """The most probable answer to each of B questions; greedily written without a closed set.
 
-        Raises ValueError as `log_scores` does.
+        Raises UserError as `log_scores` does.
         """
         if self.answers is not None:
             best = self.log_scores(images, questions).argmax(dim=1)
@@ -96,9 +97,7 @@ class HFAnswerer(nn.Module, ABC):
                 f"{len(questions)} questions for {len(images)} images; give one question an image"
             )
         if images.source is None:
-            raise ValueError(
-                "this model reads pixels, but the batch has none; give an image folder"
-            )
+            raise UserError("this model reads pixels, but the batch has none; give an image folder")
         index = images.index.cpu()
         by_image = index.argsort(stable=True)
         parts = []
@@ -130,7 +129,7 @@ class HFWriter(HFAnswerer, ABC):
         """From a local folder or a hub id; arguments: of the constructor.
 
         candidates: a file with the closed set of answers, which counts instead of `answers`.
-        Raises ValueError as `load_pretrained` and `read_candidates` do.
+        Raises UserError as `load_pretrained` and `read_candidates` do.
         """
         answers = answers if candidates is None else read_candidates(candidates)
         loaded = load_pretrained(path, cls.architecture, device=device, dtype=dtype)
@@ -147,7 +146,7 @@ def longer_than(limit: int, questions: Sequence[str], tokenizer: Any) -> list[bo
 def read_candidates(path: str | Path) -> AnswerVocabulary:
     """A closed set of answers from a file: a JSON list of texts, or one answer a line.
 
-    Raises ValueError naming the file where it is missing, holds no texts, or repeats one.
+    Raises UserError naming the file where it is missing, holds no texts, or repeats one.
     """
     file = Path(path)
     try:
@@ -155,10 +154,10 @@ def read_candidates(path: str | Path) -> AnswerVocabulary:
     except FileError as error:
         raise FileError(f"candidates: {error}") from None
     if not isinstance(found, list) or not all(isinstance(item, str) for item in found):
-        raise ValueError(f"candidates: {file} must hold a list of texts")
+        raise UserError(f"candidates: {file} must hold a list of texts")
     answers = [item.strip() for item in found if item.strip()]
     if not answers:
-        raise ValueError(f"candidates: {file} holds no answer")
+        raise UserError(f"candidates: {file} holds no answer")
     try:
         return AnswerVocabulary(answers)
     except ValueError as error:

@@ -8,6 +8,7 @@ from PIL import Image
 from torch import Tensor
 from transformers import BlipForQuestionAnswering
 
+from ivqa.errors import UserError
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.vqa.hf_answerer import HFWriter, longer_than
 from ivqa.vqa.likelihood import answer_batches, answer_log_likelihood
@@ -57,7 +58,7 @@ class HFBlip(HFWriter):
         most = self.max_question_tokens - 1
         for answer, ids in zip(answers, tokens, strict=True):
             if len(ids) > most:
-                raise ValueError(f"answer '{answer[:40]}...' has more than {most} tokens")
+                raise UserError(f"answer '{answer[:40]}...' has more than {most} tokens")
         return tokens
 
     def _log_scores(

@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from transformers import AutoModelForVisualQuestionAnswering
 
+from ivqa.errors import UserError
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.vqa.hf_answerer import HFAnswerer, longer_than
 from ivqa.vqa.hf_loading import load_pretrained
@@ -20,7 +21,7 @@ class HFClassifier(HFAnswerer):
     that ViLT was trained for. batch_size: questions at once. Pixels are processed once an image,
     however many questions of a batch are asked about it.
 
-    Raises ValueError where the model has no classifier.
+    Raises UserError where the model has no classifier.
     """
 
     answers: AnswerVocabulary
@@ -34,9 +35,9 @@ class HFClassifier(HFAnswerer):
         batch_size: int = 32,
     ) -> None:
         if score not in ("softmax", "sigmoid"):
-            raise ValueError(f"score must be softmax or sigmoid, not {score}")
+            raise UserError(f"score must be softmax or sigmoid, not {score}")
         if not hasattr(model, "classifier"):
-            raise ValueError(
+            raise UserError(
                 f"a {type(model).__name__} writes its answers, and hf_classifier is for "
                 "classifiers such as ViLT; choose hf_blip or hf_generative"
             )
@@ -51,7 +52,7 @@ class HFClassifier(HFAnswerer):
     ) -> Self:
         """From a local folder or a hub id; arguments: of the constructor.
 
-        Raises ValueError as `load_pretrained` does, or where the model is no classifier.
+        Raises UserError as `load_pretrained` does, or where the model is no classifier.
         """
         kind = AutoModelForVisualQuestionAnswering
         return cls(*load_pretrained(path, kind, device=device, dtype=dtype), **arguments)
@@ -69,7 +70,7 @@ class HFClassifier(HFAnswerer):
         chosen = self.answers.encode(answers)
         if (chosen < 0).any():
             unknown = answers[int((chosen < 0).nonzero()[0])]
-            raise ValueError(
+            raise UserError(
                 f"answer '{unknown}' is not among the {len(self.answers)} answers of this model"
             )
         return chosen

@@ -12,6 +12,7 @@ from PIL import Image
 from torch import Tensor
 from transformers import AutoModelForImageTextToText, DynamicCache
 
+from ivqa.errors import UserError
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.vqa.hf_answerer import HFWriter
 from ivqa.vqa.hf_prompts import PromptReader, Prompts
@@ -69,7 +70,7 @@ class HFGenerative(HFWriter):
         tokens = self.processor.tokenizer(texts, add_special_tokens=False)["input_ids"]
         for answer, ids in zip(answers, tokens, strict=True):
             if self.reader.image_token in ids:
-                raise ValueError(f"answer '{answer}' holds the token that stands for the image")
+                raise UserError(f"answer '{answer}' holds the token that stands for the image")
         return tokens
 
     def _log_scores(
@@ -165,11 +166,11 @@ class HFGenerative(HFWriter):
 
 
 def _end_tokens(model: Any, processor: Any) -> list[int]:
-    """The tokens at which the model stops writing. Raises ValueError where it has none."""
+    """The tokens at which the model stops writing. Raises UserError where it has none."""
     configured = model.generation_config.eos_token_id
     ends = configured if configured is not None else processor.tokenizer.eos_token_id
     if ends is None:
-        raise ValueError(
+        raise UserError(
             "this model has no end token, without which an answer has no probability; set "
             "eos_token_id in its generation_config.json"
         )

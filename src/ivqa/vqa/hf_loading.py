@@ -12,6 +12,7 @@ from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 from transformers import AutoConfig, AutoProcessor
 from transformers.utils import logging
 
+from ivqa.errors import UserError
 from ivqa.weights import check_finite
 
 _PROBE_SECONDS = 5.0
@@ -30,7 +31,7 @@ def load_pretrained(
     model_class: of transformers, an Auto class or a model. device: "auto" takes a GPU where there
     is one. dtype: of the weights; "auto" is that of the checkpoint.
 
-    Raises ValueError within seconds where neither folder nor hub has it, where it is another kind
+    Raises UserError within seconds where neither folder nor hub has it, where it is another kind
     of model, where weights are missing or of other sizes, or where it has no whole processor.
     """
     local = Path(path).is_dir()
@@ -57,7 +58,7 @@ def load_pretrained(
         if not local:
             where += " (is the network there?)" if known["local_files_only"] else ""
             remedy = "download it where there is a network and pass model.path=FOLDER"
-        raise ValueError(f"cannot load the {where}: {reason}; {remedy}") from error
+        raise UserError(f"cannot load the {where}: {reason}; {remedy}") from error
     _check_weights(path, config, type(model).__name__, report)
     _check_processor(path, processor)
     check_finite(model.state_dict(), path)
@@ -66,7 +67,7 @@ def load_pretrained(
     return model.to(device).eval(), processor
 
 
-class _WrongKind(ValueError):
+class _WrongKind(UserError):
     pass
 
 
@@ -85,16 +86,16 @@ def _check_kind(path: str, config: Any, model_class: Any) -> None:
 
 def _check_weights(path: str, config: Any, kind: str, report: dict[str, Any]) -> None:
     if kind not in (saved := config.architectures or [kind]):
-        raise ValueError(f"'{path}' holds a {saved[0]}, not a {kind}; {_ADAPTERS}")
+        raise UserError(f"'{path}' holds a {saved[0]}, not a {kind}; {_ADAPTERS}")
     if report["mismatched_keys"]:
         name, stored, expected = min(report["mismatched_keys"])
-        raise ValueError(
+        raise UserError(
             f"'{path}': the weights {name} are {tuple(stored)}, but config.json asks for "
             f"{tuple(expected)}; restore the config.json they were trained with (its id2label has "
             "the answers)"
         )
     if missing := sorted(report["missing_keys"]):
-        raise ValueError(
+        raise UserError(
             f"'{path}' lacks {len(missing)} weights of {kind}, such as {missing[0]}; save the "
             "whole model there with save_pretrained"
         )
@@ -103,12 +104,12 @@ def _check_weights(path: str, config: Any, kind: str, report: dict[str, Any]) ->
 def _check_processor(path: str, processor: Any) -> None:
     for part in ("tokenizer", "image_processor"):
         if getattr(processor, part, None) is None:
-            raise ValueError(
+            raise UserError(
                 f"'{path}' has no {part}; write one there with processor.save_pretrained"
             )
     # Without its files a tokenizer is made that knows no word.
     if len(processor.tokenizer) <= len(processor.tokenizer.all_special_tokens):
-        raise ValueError(
+        raise UserError(
             f"'{path}': its tokenizer has no words; write its files there with "
             "processor.save_pretrained"
         )

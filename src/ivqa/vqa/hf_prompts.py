@@ -9,6 +9,8 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+from ivqa.errors import UserError
+
 # Inputs of a model that say of each token what it is.
 _TOKEN_TYPES = ("token_type_ids", "mm_token_type_ids")
 _REMEDY = "write the image token, such as <image>, once into model.prompt"
@@ -51,13 +53,13 @@ class Prompts:
     def inputs(self, written: Tensor | None = None, *, raw: bool = False) -> dict[str, Any]:
         """What the model's `forward` takes, with tokens (n, T') written after the prompts.
 
-        raw: with pixels although the pictures are encoded. Raises ValueError where the model marks
+        raw: with pixels although the pictures are encoded. Raises UserError where the model marks
         written tokens in a way of its own.
         """
         tokens, types = self.tokens, dict(self.types)
         if written is not None:
             if "token_type_ids" in types:  # what they mean differs: PaliGemma's 1 is Gemma 3's 0
-                raise ValueError(
+                raise UserError(
                     "this model tells prompt and answer apart by token_type_ids; set "
                     "model.module.cache=true"
                 )
@@ -77,15 +79,15 @@ class Prompts:
 class PromptReader:
     """Writes prompts, and has their pictures encoded.
 
-    prompt, chat: as in `HFGenerative`. Raises ValueError for a prompt without {question}.
+    prompt, chat: as in `HFGenerative`. Raises UserError for a prompt without {question}.
     """
 
     def __init__(self, model: Any, processor: Any, *, prompt: str, chat: bool | None) -> None:
         if "{question}" not in prompt:
-            raise ValueError(f"model.prompt must have {{question}} in it, not '{prompt}'")
+            raise UserError(f"model.prompt must have {{question}} in it, not '{prompt}'")
         has_template = getattr(processor, "chat_template", None) is not None
         if chat and not has_template:
-            raise ValueError("this processor has no chat template; set model.chat=null")
+            raise UserError("this processor has no chat template; set model.chat=null")
         self.model = model
         self.processor = processor
         self.prompt = prompt
@@ -125,10 +127,10 @@ class PromptReader:
         try:
             everything = processed(torch.arange(len(texts)))
         except ValueError as error:
-            raise ValueError(f"the processor refuses the prompt: {error}; {_REMEDY}") from error
+            raise UserError(f"the processor refuses the prompt: {error}; {_REMEDY}") from error
         tokens, mask = everything["input_ids"], everything["attention_mask"].bool()
         if self.image_token is not None and not (tokens == self.image_token).any(dim=1).all():
-            raise ValueError(f"the prompt has no place for the image; {_REMEDY}")
+            raise UserError(f"the prompt has no place for the image; {_REMEDY}")
         first = torch.stack([(index == at).nonzero()[0, 0] for at in range(len(pictures))])
         views = {} if not self._takes_encoded else raw_inputs(first)
         encoded = self._encoded(views, len(pictures))

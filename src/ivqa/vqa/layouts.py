@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
+from ivqa.errors import UserError
+
 EOS = "<eos>"
 
 # Maps that each module takes from the stack.
@@ -24,7 +26,7 @@ ANSWER_MODULES = {
 class LayoutGrammar:
     """Module tokens as numbers, <eos> first, and the layouts that can be built from them.
 
-    modules: names of MAP_MODULES and ANSWER_MODULES. Raises ValueError for an unknown one, or
+    modules: names of MAP_MODULES and ANSWER_MODULES. Raises UserError for an unknown one, or
     where no answer module is among them.
     """
 
@@ -32,7 +34,7 @@ class LayoutGrammar:
         unknown = [name for name in modules if name not in MAP_MODULES | ANSWER_MODULES]
         if unknown or not set(modules) & set(ANSWER_MODULES):
             known = ", ".join(MAP_MODULES | ANSWER_MODULES)
-            raise ValueError(
+            raise UserError(
                 f"modules={list(modules)} must hold an answer module and only these: {known}"
             )
         self.tokens = [EOS, *modules]
@@ -48,19 +50,19 @@ class LayoutGrammar:
     def encode(self, layouts: Sequence[Sequence[str]], length: int) -> Tensor:
         """Layouts as (N, length) int64, <eos> behind their end.
 
-        Raises ValueError for an unknown module or a layout without room for <eos>.
+        Raises UserError for an unknown module or a layout without room for <eos>.
         """
         index = {name: number for number, name in enumerate(self.tokens)}
         encoded = torch.zeros(len(layouts), length, dtype=torch.int64)
         for row, layout in enumerate(layouts):
             unknown = [name for name in layout if name not in index]
             if unknown:
-                raise ValueError(
+                raise UserError(
                     f"layout {' '.join(layout)} uses {unknown[0]}, which is not among the modules "
                     f"{', '.join(self.tokens[1:])}; add it to them"
                 )
             if len(layout) >= length:
-                raise ValueError(
+                raise UserError(
                     f"layout {' '.join(layout)} has no room in {length} steps; raise max_layout"
                 )
             encoded[row, : len(layout)] = torch.tensor([index[name] for name in layout])

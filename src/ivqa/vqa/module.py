@@ -13,6 +13,7 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from ivqa.component import check_same_inputs, network_settings
 from ivqa.data.batch import ImageBatch, VQABatch
+from ivqa.errors import UserError
 from ivqa.metrics.vqa_accuracy import VQAAccuracy
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.text.tokens import tokenise
@@ -48,7 +49,7 @@ class VQAModule(pl.LightningModule):
     ) -> None:
         super().__init__()
         if targets not in ("main", "annotators"):
-            raise ValueError(f"targets must be main or annotators, not {targets}")
+            raise UserError(f"targets must be main or annotators, not {targets}")
         self.question_vocabulary = question_vocabulary
         self.answers = answers
         self.feature_sizes = {str(name): int(size) for name, size in feature_sizes.items()}
@@ -101,7 +102,7 @@ class VQAModule(pl.LightningModule):
         chosen = self.answers.encode(answers)
         if (chosen < 0).any():
             unknown = answers[int((chosen < 0).nonzero()[0])]
-            raise ValueError(
+            raise UserError(
                 f"answer '{unknown}' is not among the {len(self.answers)} answers of this model; "
                 "ask for answers of its vocabulary"
             )
@@ -114,7 +115,7 @@ class VQAModule(pl.LightningModule):
                 part.initialise(self.question_vocabulary.words)
 
     def training_step(self, batch: VQABatch, batch_idx: int) -> Tensor:
-        """The loss of a batch. Raises FloatingPointError, naming rows, where it is not finite."""
+        """The loss of a batch. Raises UserError, naming rows, where it is not finite."""
         output = self.network.train_forward(batch)
         logits = output.logits.float()
         if self.targets == "main":
@@ -127,7 +128,7 @@ class VQAModule(pl.LightningModule):
         loss = torch.stack(list(terms.values())).sum()
         if not torch.isfinite(loss):
             rows = batch.rows[~torch.isfinite(losses)][:_SHOWN_ROWS].tolist()
-            raise FloatingPointError(
+            raise UserError(
                 f"the training loss is not finite at step {self.global_step}, for rows {rows} of "
                 "the training split; check the features or lower the learning rate"
             )
@@ -193,5 +194,5 @@ class VQAModule(pl.LightningModule):
         checkpoint["component"] = self.component()
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Raises ValueError where the checkpoint has other words, answers or features."""
+        """Raises UserError where the checkpoint has other words, answers or features."""
         check_same_inputs(checkpoint.get("component"), self.component())

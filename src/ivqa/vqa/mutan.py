@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ivqa.data.batch import ImageBatch
+from ivqa.errors import UserError
 from ivqa.text.vocabulary import Tokens
 from ivqa.vqa.network import (
     SharedDropout,
@@ -33,7 +34,7 @@ class RankSumFusion(nn.Module):
     def __init__(self, *, first_size: int, second_size: int, size: int, rank: int) -> None:
         super().__init__()
         if rank < 1:
-            raise ValueError(f"rank must be at least 1, not {rank}")
+            raise UserError(f"rank must be at least 1, not {rank}")
         self.rank, self.size = rank, size
         self.first = nn.Linear(first_size, rank * size)
         self.second = nn.Linear(second_size, rank * size)

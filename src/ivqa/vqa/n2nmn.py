@@ -29,6 +29,7 @@ from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from ivqa.data.batch import ImageBatch, VQABatch
+from ivqa.errors import UserError
 from ivqa.text.vocabulary import PAD, Tokens
 from ivqa.vqa.layouts import LayoutGrammar
 from ivqa.vqa.network import (
@@ -298,13 +299,13 @@ class N2NMN(VQANetwork):
     def train_forward(self, batch: VQABatch) -> TrainingOutput:
         """Cloning: logits under the experts' layouts. Search: under sampled ones, with REINFORCE.
 
-        Raises ValueError where an expert is to be cloned and the batch has no layouts.
+        Raises UserError where an expert is to be cloned and the batch has no layouts.
         """
         searching = self.search_after is not None and int(self.steps) >= self.search_after
         self.steps += 1
         if not searching:
             if batch.layout is None:
-                raise ValueError(
+                raise UserError(
                     "n2nmn clones expert layouts, but these data have none (layouts_SPLIT.json); "
                     "set model.module.network.search_after=0 to search for layouts from scratch"
                 )
@@ -397,7 +398,7 @@ def _coordinates(grid: Tensor) -> Tensor:
     """X and y of the positions of a square grid, (M, L, 2), row by row; 0 in its centre."""
     side = round(grid.shape[1] ** 0.5)
     if side * side != grid.shape[1]:
-        raise ValueError(f"n2nmn needs a square grid, not one of {grid.shape[1]} positions")
+        raise UserError(f"n2nmn needs a square grid, not one of {grid.shape[1]} positions")
     line = _COORDINATES * torch.linspace(-1, 1, side, device=grid.device, dtype=grid.dtype)
     rows, columns = torch.meshgrid(line, line, indexing="ij")
     return torch.stack([columns, rows], dim=2).reshape(1, -1, 2).expand(len(grid), -1, -1)

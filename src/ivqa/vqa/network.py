@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ivqa.data.batch import ImageBatch, VQABatch
+from ivqa.errors import UserError
 from ivqa.text.vocabulary import Tokens
 
 
@@ -158,10 +159,10 @@ def _repeated(values: Tensor, index: Tensor) -> Tensor:
 def single_feature(feature_sizes: Mapping[str, int], model: str) -> tuple[str, int]:
     """Name and size of the one image feature that `model` reads.
 
-    Raises ValueError where none or several are given.
+    Raises UserError where none or several are given.
     """
     if len(feature_sizes) != 1:
-        raise ValueError(
+        raise UserError(
             f"{model} reads exactly one image feature, not {sorted(feature_sizes)}; "
             "name one in model.image_features"
         )
@@ -170,10 +171,10 @@ def single_feature(feature_sizes: Mapping[str, int], model: str) -> tuple[str, i
 
 
 def checked_feature(images: ImageBatch, name: str, size: int) -> Tensor:
-    """The feature of the M images. Raises ValueError where it has not the size trained with."""
+    """The feature of the M images. Raises UserError where it has not the size trained with."""
     feature = images.feature(name)
     if feature.shape[-1] != size:
-        raise ValueError(
+        raise UserError(
             f"image feature '{name}' has {feature.shape[-1]} dimensions, but this model was built "
             f"for {size}; use the features= it was trained with"
         )
@@ -183,11 +184,11 @@ def checked_feature(images: ImageBatch, name: str, size: int) -> Tensor:
 def checked_grid(images: ImageBatch, name: str, size: int, pool: int = 1) -> Tensor:
     """A spatial feature (M, L / pool^2, d), the largest of pool x pool neighbours.
 
-    Raises ValueError where the feature is global, or no square that can be pooled.
+    Raises UserError where the feature is global, or no square that can be pooled.
     """
     grid = checked_feature(images, name, size)
     if grid.dim() != 3:
-        raise ValueError(
+        raise UserError(
             f"attention needs a spatial feature, but '{name}' is one vector an image; "
             "use model.image_features=[grid]"
         )
@@ -195,7 +196,7 @@ def checked_grid(images: ImageBatch, name: str, size: int, pool: int = 1) -> Ten
         return grid
     side = math.isqrt(grid.shape[1])
     if side * side != grid.shape[1] or side % pool:
-        raise ValueError(
+        raise UserError(
             f"image feature '{name}' has {grid.shape[1]} places, which are not a square of "
             f"{pool} x {pool} tiles; set model.module.network.pool=1"
         )

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence
 
+from ivqa.errors import UserError
 from ivqa.files import FileError
 from ivqa.text.skip_thoughts import load_skip_thoughts
 from ivqa.text.vocabulary import BOS, EOS, PAD, UNK, Tokens
@@ -57,7 +58,7 @@ class RecurrentEncoder(QuestionEncoder):
     ) -> None:
         super().__init__()
         if cell not in _CELLS:
-            raise ValueError(f"cell must be one of {', '.join(_CELLS)}, not {cell}")
+            raise UserError(f"cell must be one of {', '.join(_CELLS)}, not {cell}")
         self.size = size
         self.embedding = nn.Embedding(num_words, embedding_size, padding_idx=PAD)
         self.dropout = SharedDropout(dropout)
@@ -111,12 +112,12 @@ class SkipThoughtsQuestionEncoder(RecurrentEncoder):
 
     @torch.no_grad()
     def initialise(self, words: Sequence[str]) -> None:
-        """Copies the files' word vectors and GRU. Raises ValueError where they do not fit."""
+        """Copies the files' word vectors and GRU. Raises UserError where they do not fit."""
         trained = load_skip_thoughts(self.path, ["uni"])
         gru = trained.grus["uni"]
         found = (gru.input_size, gru.hidden_size)
         if found != (own := (self.recurrence.input_size, self.recurrence.hidden_size)):
-            raise ValueError(
+            raise UserError(
                 f"uni-skip at {self.path} has embedding_size={found[0]} and size={found[1]}, but "
                 f"the question encoder {own[0]} and {own[1]}; give question_encoder those of "
                 "the files"

@@ -14,6 +14,7 @@ from ivqa.data.scenes.grammar import phrasings, realise
 from ivqa.data.scenes.programs import Noun, Program, Things, evaluate, make
 from ivqa.data.scenes.questions import sample_contrast, sample_program
 from ivqa.data.scenes.world import Thing, change_scene, sample_scene
+from ivqa.errors import UserError
 
 SEEDS = st.integers(0, 10**9)
 
@@ -174,7 +175,7 @@ def test_an_unknown_image_is_named() -> None:
 
 
 def test_real_data_have_no_oracle(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="only generated scenes"):
+    with pytest.raises(UserError, match="only generated scenes"):
         Oracle.load(tmp_path, "train")
 
 

@@ -21,6 +21,7 @@ from ivqa.data.scenes.programs import Program, evaluate, layout
 from ivqa.data.scenes.questions import question_type, sample_contrast, sample_program
 from ivqa.data.scenes.renderer import render
 from ivqa.data.scenes.world import Scene, change_scene, sample_scene
+from ivqa.errors import UserError
 from ivqa.files import FileError, digest, read_json, write_json
 from ivqa.integrity import MANIFEST, damage, seal
 
@@ -59,7 +60,7 @@ def generate_scenes(
     images: a split name to its number of images. balanced: images come in pairs that differ a
     little, and each question is asked of both, with different answers (VQA 2.0's idea).
     workers: processes; they do not change a byte of the result.
-    Raises ValueError for sizes below 1, or an odd number of balanced images.
+    Raises UserError for sizes below 1, or an odd number of balanced images.
     """
     settings = _Settings(dict(images or DEFAULT_IMAGES), questions_per_image, seed, balanced)
     _check(settings, workers)
@@ -103,15 +104,15 @@ def _is_complete(root: Path, settings: _Settings) -> bool:
 def _check(settings: _Settings, workers: int) -> None:
     for split, number in settings.images.items():
         if number < 1 or number >= _IDS_A_SPLIT:
-            raise ValueError(
+            raise UserError(
                 f"images.{split} must be between 1 and {_IDS_A_SPLIT - 1}, not {number}"
             )
         if settings.balanced and number % 2:
-            raise ValueError(
+            raise UserError(
                 f"images.{split}={number}: balanced scenes come in pairs; give an even number"
             )
     if settings.questions_per_image < 1 or workers < 1:
-        raise ValueError("questions_per_image and workers must be at least 1")
+        raise UserError("questions_per_image and workers must be at least 1")
 
 
 def _make_chunk(

@@ -11,6 +11,7 @@ from ivqa.data.scenes.grammar import parse
 from ivqa.data.scenes.programs import acceptable, evaluate
 from ivqa.data.scenes.world import Scene
 from ivqa.data.validation import DataError
+from ivqa.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -41,12 +42,12 @@ class Oracle:
     def load(cls, root: Path, split: str) -> Self:
         """The oracle of one split of a generated root.
 
-        Raises FileNotFoundError where the root has no scenes_SPLIT.json, and DataError where that
+        Raises UserError where the root has no scenes_SPLIT.json, and DataError where that
         holds no scenes.
         """
         file = Path(root) / f"scenes_{split}.json"
         if not os.path.lexists(file):
-            raise FileNotFoundError(
+            raise UserError(
                 f"{file} does not exist: only generated scenes have an oracle (data=scenes)"
             )
         records = open_json(file)

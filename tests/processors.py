@@ -1,0 +1,54 @@
+"""Runs the tests marked `processor` under every instruction set that this machine can run.
+
+Rounding, and with it all that a network learns, differs between processors. PyTorch and oneDNN can
+be told to use less than a processor has, which stands for the machines that have no more.
+
+    python tests/processors.py                          every instruction set
+    python tests/processors.py --only avx2 -- -x        one of them; what follows `--` is pytest's
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+
+import torch
+
+# ATEN_CPU_CAPABILITY, ONEDNN_MAX_CPU_ISA; from the least to the most.
+INSTRUCTION_SETS = {
+    "default": ("default", "SSE41"),
+    "avx2": ("avx2", "AVX2"),
+    "avx512": ("avx512", "AVX512_CORE"),
+}
+
+
+def available() -> list[str]:
+    """The instruction sets that this machine has, "native" last: with all that it adds to them."""
+    names = list(INSTRUCTION_SETS)
+    most = torch.backends.cpu.get_cpu_capability().lower()
+    return [*(names[: names.index(most) + 1] if most in names else names[:1]), "native"]
+
+
+def main() -> int:
+    """Returns the number of instruction sets under which a test failed."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", choices=available(), help="this instruction set alone")
+    parser.add_argument("pytest", nargs="*", help="arguments of pytest, behind --")
+    arguments = parser.parse_args()
+    failed = []
+    for name in [arguments.only] if arguments.only else available():
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        if name in INSTRUCTION_SETS:
+            aten, onednn = INSTRUCTION_SETS[name]
+            environment |= {"ATEN_CPU_CAPABILITY": aten, "ONEDNN_MAX_CPU_ISA": onednn}
+        print(f"== instruction set: {name}", flush=True)
+        command = [sys.executable, "-m", "pytest", "-m", "processor and not slow"]
+        if subprocess.run([*command, *arguments.pytest], env=environment).returncode:
+            failed.append(name)
+    if failed:
+        print(f"failed under: {', '.join(failed)}")
+    return len(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
