@@ -261,8 +261,8 @@ def _circle(file: Path) -> None:
     file.symlink_to(file)
 
 
-def _endless(file: Path) -> None:
-    file.symlink_to("/dev/zero")
+def _device(file: Path) -> None:
+    file.symlink_to("/dev/null")
 
 
 def _nothing(file: Path) -> None:
@@ -274,7 +274,7 @@ def _forbidden(file: Path) -> None:
     file.chmod(0)
 
 
-NO_FILES = [_folder, _pipe, _broken_link, _circle, _endless, _nothing, _forbidden]
+NO_FILES = [_folder, _pipe, _broken_link, _circle, _device, _nothing, _forbidden]
 
 
 def _word_vectors(file: Path) -> Any:
