@@ -13,6 +13,7 @@ from nltk.stem import PorterStemmer
 from nltk.translate.meteor_score import single_meteor_score
 from numpy.typing import NDArray
 
+from ivqa.identity import identity_of
 from ivqa.metrics import CiderStatistics, cider_scores, meteor, meteor_nltk
 from ivqa.ranking import (
     BleuRanker,
@@ -23,7 +24,6 @@ from ivqa.ranking import (
     score_ranking,
 )
 from ivqa.ranking.text_metrics import TextMetricRanker
-from ivqa.robustness import BasicQuestionNoise
 from ivqa.text.tokens import tokenise
 
 RANKERS = [*map(BleuRanker, range(1, 5)), RougeLRanker(), CiderRanker(), MeteorRanker()]
@@ -198,6 +198,6 @@ def test_bleu_has_an_order() -> None:
 
 
 def test_stored_rankings_are_told_apart_by_metric() -> None:
-    settings = [repr(BasicQuestionNoise(ranker).ranker_settings()) for ranker in RANKERS]
+    settings = [repr(identity_of(ranker)) for ranker in RANKERS]
     assert len(set(settings)) == len(RANKERS)
     assert "exact+stem" in settings[-1]
