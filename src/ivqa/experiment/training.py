@@ -48,6 +48,8 @@ def train(cfg: DictConfig) -> float:
         raise UserError(f"model={cfg.model.name} comes trained; use it with evaluate.py")
     bench = open_workbench(cfg, ["train", "val"])
     run_dir = Path(cfg.output_dir)
+    if cfg.resume is not None:
+        _check_unchanged(bench.cfg, run_dir)
     metrics = fit(bench, run_dir, resume=cfg.resume is not None)
     if rank_zero_only.rank:  # type: ignore[attr-defined]
         return metrics.get(cfg.model.monitor, float("nan"))  # one process speaks for all
@@ -66,8 +68,6 @@ def fit(bench: Workbench, run_dir: Path, *, resume: bool) -> dict[str, float]:
     cfg = OmegaConf.merge(bench.cfg, {"output_dir": str(run_dir)})
     assert isinstance(cfg, DictConfig)
     last = run_dir / "checkpoints" / "last.ckpt"
-    if resume:
-        _check_unchanged(cfg, run_dir)
     checkpoint: dict[str, Any] = training_state(last) if resume else {"global_step": 0}
     run_dir.mkdir(parents=True, exist_ok=True)
     write_text(run_dir / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
