@@ -1,6 +1,6 @@
 """The legality model p(legal | q): the text CNN that discriminates in SeqGAN [iVQA 5]."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from inspect import signature
 from typing import Any
 
@@ -17,6 +17,7 @@ from ivqa.data.batch import VQABatch
 from ivqa.diagnosis.perturbation import KINDS, fingerprints, perturb
 from ivqa.errors import UserError
 from ivqa.generators import QuestionGenerationModule, Sampling
+from ivqa.ranges import Count, Counts, Positive, PositiveShare, ShareBelowOne
 from ivqa.text.vocabulary import PAD, Tokens, Vocabulary
 
 _JUDGED_AT_ONCE = 4096
@@ -33,11 +34,11 @@ class LegalityCNN(nn.Module):
         self,
         *,
         num_words: int,
-        embedding_size: int = 64,
-        widths: Sequence[int] = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 15, 20),
-        maps: Sequence[int] = (100, 200, 200, 200, 200, 100, 100, 100, 100, 100, 160, 160),
-        max_length: int = 20,
-        dropout: float = 0.25,
+        embedding_size: Count = 64,
+        widths: Counts = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 15, 20),
+        maps: Counts = (100, 200, 200, 200, 200, 100, 100, 100, 100, 100, 160, 160),
+        max_length: Count = 20,
+        dropout: ShareBelowOne = 0.25,
     ) -> None:
         super().__init__()
         if len(widths) != len(maps):
@@ -85,9 +86,9 @@ class LegalityModule(pl.LightningModule):
         questioner: QuestionGenerationModule | None = None,
         optimizer: Callable[[Iterable[nn.Parameter]], Optimizer] | None = None,
         scheduler: Callable[..., LRScheduler] | None = None,
-        own_share: float = 0.25,
-        temperature: float = 2.0,
-        kept: float = 0.95,
+        own_share: ShareBelowOne = 0.25,
+        temperature: Positive = 2.0,
+        kept: PositiveShare = 0.95,
     ) -> None:
         super().__init__()
         if not 0 <= own_share < 1:
@@ -155,6 +156,11 @@ class LegalityModule(pl.LightningModule):
         self.auroc.update(positive, torch.ones_like(positive, dtype=torch.int64))
         self.auroc.update(negative, torch.zeros_like(negative, dtype=torch.int64))
         self._real.append(positive)
+
+    @staticmethod
+    def validation_metrics(arguments: Mapping[str, Any]) -> set[str]:
+        """The names that validation logs, by the constructor's arguments in the configuration."""
+        return {"val/auroc", "val/kept"}
 
     def on_validation_epoch_end(self) -> None:
         """Logs the area under the ROC curve, and calibrates the threshold in training."""

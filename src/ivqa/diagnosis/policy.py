@@ -22,6 +22,7 @@ from ivqa.errors import UserError
 from ivqa.generators import Greedy, QuestionGenerationModule, Questions, Sampling, Strategy
 from ivqa.generators.likelihood import draw_questions
 from ivqa.generators.objective import negative_elbo
+from ivqa.ranges import Count, NonNegative, Positive
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.vqa import Answerer
 
@@ -55,13 +56,13 @@ class PolicyGradientModule(pl.LightningModule):
         answers: AnswerVocabulary | None = None,
         optimizer: Callable[[Iterable[nn.Parameter]], Optimizer] | None = None,
         scheduler: Callable[..., LRScheduler] | None = None,
-        num_samples: int = 10,
-        temperature: float = 1.0,
+        num_samples: Count = 10,
+        temperature: Positive = 1.0,
         baseline: Literal["pair_mean", "greedy", "none"] = "pair_mean",
         latent: Literal["prior", "posterior"] = "posterior",
-        entropy_weight: float = 0.0,
-        kl_weight: float = 0.0,
-        supervised_weight: float = 0.0,
+        entropy_weight: NonNegative = 0.0,
+        kl_weight: NonNegative = 0.0,
+        supervised_weight: NonNegative = 0.0,
     ) -> None:
         super().__init__()
         if not rewards:
@@ -183,6 +184,12 @@ class PolicyGradientModule(pl.LightningModule):
         )
         self._alarm(shown)
         return loss
+
+    @staticmethod
+    def validation_metrics(arguments: Mapping[str, Any]) -> set[str]:
+        """The names that validation logs, by the constructor's arguments in the configuration."""
+        terms = ["reward", "unique", "empty", "words", *arguments.get("rewards", {})]
+        return {f"val/{name}" for name in terms}
 
     def validation_step(self, batch: VQABatch, batch_idx: int) -> None:
         """Adds what the policy's samples earn; the same random numbers every time."""

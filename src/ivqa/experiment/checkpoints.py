@@ -10,6 +10,7 @@ import torch
 from pytorch_lightning.plugins.io import TorchCheckpointIO
 
 from ivqa.errors import UserError
+from ivqa.ranges import Seed
 
 
 class AtomicCheckpointIO(TorchCheckpointIO):
@@ -37,7 +38,7 @@ class StepSeed(pl.Callback):
     state of any generator having been saved.
     """
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: Seed) -> None:
         self.seed = seed
 
     def on_train_batch_start(

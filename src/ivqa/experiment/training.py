@@ -18,6 +18,7 @@ from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning.utilities import rank_zero_only
 
 from ivqa.data import VQADataModule
+from ivqa.device import on_cpu
 from ivqa.errors import UserError
 from ivqa.experiment.artifacts import copy_file, write_json, write_text
 from ivqa.experiment.checkpoints import AtomicCheckpointIO, load_checkpoint
@@ -26,7 +27,6 @@ from ivqa.experiment.processes import beside
 from ivqa.experiment.workbench import (
     Vocabularies,
     Workbench,
-    on_cpu,
     open_workbench,
     prepare_workbench,
 )

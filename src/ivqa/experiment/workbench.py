@@ -17,7 +17,7 @@ from rich.console import Console
 from torch import nn
 
 from ivqa.data import VQADataModule, VQADataset, build_vocabularies
-from ivqa.device import fastest_dtype
+from ivqa.device import fastest_dtype, on_cpu
 from ivqa.errors import UserError
 from ivqa.experiment.artifacts import ArtifactStore
 from ivqa.experiment.checks import check_config, plain
@@ -179,11 +179,6 @@ def prepare_workbench(cfg: DictConfig, splits: list[str]) -> Workbench:
         dataset.split(split)
     features = _build_features(cfg, dataset, splits, store.root / "features")
     return Workbench(cfg, store, dataset, features, console)
-
-
-def on_cpu(accelerator: str) -> bool:
-    """Whether a trainer with this `accelerator` computes on the CPU."""
-    return accelerator == "cpu" or (accelerator == "auto" and not torch.accelerator.is_available())
 
 
 def _precision(accelerator: str) -> str:

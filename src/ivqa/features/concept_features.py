@@ -22,6 +22,7 @@ from ivqa.features.concept_training import train_concepts
 from ivqa.features.concepts import ConceptVocabulary, described_images
 from ivqa.features.extraction import Network, build_store, pixels
 from ivqa.features.store import FeatureStore
+from ivqa.ranges import Count, ExistingFile, ImageSize, LearningRate, Seed
 
 # Of two cores for one image of 96 px in one epoch, with bfloat16 products in hardware and without;
 # measured on 4,000 images.
@@ -41,15 +42,15 @@ class ConceptFeatures:
     store, to be used instead of training: other data then get the same features.
     """
 
-    num_concepts: int = 1000
-    longest: int = 2
-    image_size: int = 96
-    width: int = 128
-    epochs: int = 8
-    batch_size: int = 16
-    learning_rate: float = 3e-3
-    seed: int = 0
-    weights: str | None = None
+    num_concepts: Count = 1000
+    longest: Count = 2
+    image_size: ImageSize = 96
+    width: Count = 128
+    epochs: Count = 8
+    batch_size: Count = 16
+    learning_rate: LearningRate = 3e-3
+    seed: Seed = 0
+    weights: ExistingFile | None = None
 
     def build(self, dataset: VQADataset, splits: Sequence[str], root: Path) -> FeatureStore:
         """Features of the given splits: found under `root`, or computed there.

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ivqa.errors import UserError
+from ivqa.ranges import OpenShare, Positive, Seed
 from ivqa.ranking.deduplication import Distinct
 from ivqa.ranking.lasso import LassoRanker, Ranking
 from ivqa.ranking.score_ranking import rank_by_scores
@@ -41,11 +42,11 @@ class LassoQuestionRanker:
     """
 
     encoder: SentenceEncoder
-    lam: float | None = 1e-6
-    alpha: float | None = None
+    lam: Positive | None = 1e-6
+    alpha: Positive | None = None
     positive: bool = True
     intercept: bool = False
-    deduplicate: float | None = None
+    deduplicate: OpenShare | None = None
 
     def rank(
         self,
@@ -70,7 +71,7 @@ class CosineRanker:
     """
 
     encoder: SentenceEncoder
-    deduplicate: float | None = None
+    deduplicate: OpenShare | None = None
 
     def rank(
         self,
@@ -96,7 +97,7 @@ class CosineRanker:
 class RandomRanker:
     """Any questions of the pool: the control that a ranking must be told from."""
 
-    seed: int = 0
+    seed: Seed = 0
 
     def rank(
         self,

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from ivqa.ranges import Count, Seed
 from ivqa.ranking import QuestionRanker, Ranking, duplicates_of, unique_questions
 from ivqa.text.tokens import detokenise, tokenise
 
@@ -54,8 +55,8 @@ class BasicQuestionNoise:
     """
 
     ranker: QuestionRanker
-    levels: int = 7
-    a_level: int = 3
+    levels: Count = 7
+    a_level: Count = 3
     cache: str | None = None
     exclude_duplicates: bool = True
     _rankings: dict[str, Ranking] = field(
@@ -142,8 +143,8 @@ class WordShuffling:
     That number is the Hamming distance to the clean question, counted by places.
     """
 
-    levels: int = 7
-    seed: int = 0
+    levels: Count = 7
+    seed: Seed = 0
 
     def disturbed(self, questions: Sequence[str], training: Sequence[str]) -> list[list[str]]:
         """Each question's words in another order; one of a single word stays."""

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from ivqa.errors import UserError
+from ivqa.ranges import Count, ExistingPath
 from ivqa.text.encoders import TrainedEncoder, files_state, unit_rows
 from ivqa.text.tokens import tokenise
 from ivqa.text.vocabulary import SPECIALS, UNK
@@ -119,11 +120,11 @@ class SkipThoughtsEncoder(TrainedEncoder):
 
     def __init__(
         self,
-        path: str,
+        path: ExistingPath,
         kind: Kind = "combine",
         *,
         use_eos: bool = False,
-        batch_size: int = 128,
+        batch_size: Count = 128,
         cache: str | None = None,
     ) -> None:
         super().__init__(cache)

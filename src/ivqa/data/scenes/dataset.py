@@ -22,6 +22,7 @@ from ivqa.data.scenes.questions import question_type, sample_contrast, sample_pr
 from ivqa.data.scenes.renderer import render
 from ivqa.data.scenes.world import Scene, change_scene, sample_scene
 from ivqa.errors import UserError
+from ivqa.ranges import ImagesOfSplit
 
 # Raise it whenever the same settings give other data, so that older caches are not used.
 VERSION = 2
@@ -45,7 +46,7 @@ class _Settings:
 def generate_scenes(
     root: Path,
     *,
-    images: Mapping[str, int] | None = None,
+    images: Mapping[str, ImagesOfSplit] | None = None,
     questions_per_image: int = 3,
     seed: int = 0,
     balanced: bool = False,
