@@ -106,8 +106,8 @@ def test_mistaken_checkpoints(run: Run, tiny_root: Path, tmp_path: Path) -> None
     data = ["data=vqa_json", f"data.root={tiny_root}", *TINY]
     (tmp_path / "broken.ckpt").write_bytes(b"no checkpoint")
     for ckpt, expected in (
-        ("none", "needs trained weights"),
-        ("absent.ckpt", "there is no checkpoint absent.ckpt"),
+        ("none", "ckpt=none: there is no such checkpoint; pass a file, or auto"),
+        ("absent.ckpt", "ckpt=absent.ckpt: there is no such checkpoint"),
         ("broken.ckpt", "broken.ckpt is not a readable checkpoint"),
     ):
         status, printed = run("evaluate", *data, f"ckpt={ckpt}")

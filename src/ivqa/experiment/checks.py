@@ -70,6 +70,11 @@ def check_config(cfg: DictConfig) -> None:
             f"configuration: {error.full_key} does not resolve ({reason}); choose a file of that "
             "group, such as vqa=mlb"
         ) from error
+    faults += [
+        f"{group} must be set; choose a file of conf/{group}"
+        for group in ("data", "model", "trainer")
+        if not isinstance(cfg.get(group), DictConfig)
+    ]
     reference = _same_choices()
     for node, path in nodes(cfg):
         faults += _unresolvable(node, path)

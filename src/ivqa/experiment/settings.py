@@ -39,8 +39,8 @@ from ivqa.ranges import (
 
 def _weights(ckpt: str) -> str:
     """A checkpoint of a command: `auto` trains one or takes that of the store."""
-    if ckpt not in ("auto", "none") and not Path(ckpt).is_file():
-        raise ValueError("there is no such checkpoint; pass a file, or auto to train one")
+    if ckpt != "auto" and not Path(ckpt).is_file():
+        raise ValueError("there is no such checkpoint; pass a file, or auto, which trains one")
     return ckpt
 
 

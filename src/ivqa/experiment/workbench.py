@@ -20,7 +20,7 @@ from ivqa.data import VQADataModule, VQADataset, build_vocabularies
 from ivqa.device import fastest_dtype, on_cpu
 from ivqa.errors import UserError
 from ivqa.experiment.artifacts import ArtifactStore
-from ivqa.experiment.checks import check_config, plain
+from ivqa.experiment.checks import plain
 from ivqa.features import FeatureStore
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.text.vocabulary import Vocabulary
@@ -153,11 +153,10 @@ class Workbench:
 
 
 def open_workbench(cfg: DictConfig, splits: list[str]) -> Workbench:
-    """Checks `cfg`, reads and validates the data of `splits`, computes or finds the features.
+    """Reads and validates the data of `splits`, computes or finds the features.
 
     Raises UserError with every fault found, before any training starts.
     """
-    check_config(cfg)
     _check_augmentation(cfg)
     with open_dict(cfg):
         # In a multirun Hydra numbers the directories itself.
