@@ -41,10 +41,7 @@ class LegalityCNN(nn.Module):
         dropout: ShareBelowOne = 0.25,
     ) -> None:
         super().__init__()
-        if len(widths) != len(maps):
-            raise UserError(f"{len(widths)} filter widths, but {len(maps)} numbers of maps")
-        if max(widths) > max_length:
-            raise UserError(f"a filter of {max(widths)} words does not fit in {max_length}")
+        self.check_arguments({"widths": widths, "maps": maps, "max_length": max_length})
         self.max_length = max_length
         self.embedding = nn.Embedding(num_words, embedding_size)
         self.filters = nn.ModuleList(
@@ -55,6 +52,17 @@ class LegalityCNN(nn.Module):
         self.gate, self.carry = nn.Linear(total, total), nn.Linear(total, total)
         self.dropout = nn.Dropout(dropout)
         self.output = nn.Linear(total, 1)
+
+    @staticmethod
+    def check_arguments(arguments: Mapping[str, Any]) -> None:
+        """Raises UserError where filters do not fit; before a command starts, too."""
+        widths, maps = arguments["widths"], arguments["maps"]
+        if len(widths) != len(maps):
+            raise UserError(f"{len(widths)} filter widths, but {len(maps)} numbers of maps")
+        if max(widths) > arguments["max_length"]:
+            raise UserError(
+                f"a filter of {max(widths)} words does not fit in {arguments['max_length']}"
+            )
 
     def forward(self, questions: Tokens) -> Tensor:
         """Logits (B,) of being a question that people ask."""

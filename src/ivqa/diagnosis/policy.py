@@ -71,8 +71,7 @@ class PolicyGradientModule(pl.LightningModule):
             raise UserError(f"baseline must be pair_mean, greedy or none, not {baseline}")
         if latent not in ("prior", "posterior"):
             raise UserError(f"latent must be prior or posterior, not {latent}")
-        if num_samples < 2 and baseline == "pair_mean":
-            raise UserError(f"baseline=pair_mean needs num_samples of 2 or more, not {num_samples}")
+        self.check_arguments({"baseline": baseline, "num_samples": num_samples})
         known = answerer.answers if answerer.answers is not None else answers
         if known is None:
             raise UserError(
@@ -184,6 +183,13 @@ class PolicyGradientModule(pl.LightningModule):
         )
         self._alarm(shown)
         return loss
+
+    @staticmethod
+    def check_arguments(arguments: Mapping[str, Any]) -> None:
+        """Raises UserError where a baseline has no other sample; before a command starts, too."""
+        baseline, num_samples = arguments["baseline"], arguments["num_samples"]
+        if num_samples < 2 and baseline == "pair_mean":
+            raise UserError(f"baseline=pair_mean needs num_samples of 2 or more, not {num_samples}")
 
     @staticmethod
     def validation_metrics(arguments: Mapping[str, Any]) -> set[str]:

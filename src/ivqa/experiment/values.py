@@ -9,6 +9,7 @@ import json
 import re
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache, reduce
 from operator import or_
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -61,13 +62,15 @@ def value_fault(name: str, value: Any, annotation: Any) -> str | None:
         return None
     try:
         adapter.validate_json(json.dumps(value, default=str))
+    except PydanticUserError:
+        return None  # of a type that is not known here
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         inner = annotation
         for step in first["loc"]:
             item = _item(_inner(inner), step)
-            if item is None:
-                break
+            if item is None or (isinstance(step, int) and step >= len(value)):
+                break  # of a union, or a value that is missing
             name += f"[{step}]" if isinstance(step, int) else f".{step}"
             value, inner = value[step], item
         reason = first.get("ctx", {}).get("error") or f"must be {description(inner)}"
@@ -191,9 +194,18 @@ def _hints(step: Any) -> dict[str, Any]:
     try:
         hints = get_type_hints(function, include_extras=True)
     except Exception:  # names that only a type checker imports
-        hints = {}
+        hints = _resolvable(function)
     for base in reversed(step.__mro__ if isinstance(step, type) else [step]):
         hints |= LIBRARY_ARGUMENTS.get(base, {})
+    return hints
+
+
+def _resolvable(function: Any) -> dict[str, Any]:
+    hints = {}
+    for name, hint in getattr(function, "__annotations__", {}).items():
+        with suppress(Exception):
+            text = isinstance(hint, str)
+            hints[name] = eval(hint, function.__globals__) if text else hint
     return hints
 
 

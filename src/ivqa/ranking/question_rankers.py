@@ -1,10 +1,10 @@
 """From texts to rankings: which questions of a pool are nearest to each main question."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
+from typing import Any, Protocol
 from zlib import crc32
 
 import numpy as np
@@ -48,6 +48,12 @@ class LassoQuestionRanker:
     intercept: bool = False
     deduplicate: OpenShare | None = None
 
+    @staticmethod
+    def check_arguments(arguments: Mapping[str, Any]) -> None:
+        """Raises UserError unless one weight is given; before a command starts, too."""
+        if (arguments["lam"] is None) == (arguments["alpha"] is None):
+            raise UserError("the LASSO ranker takes lam or alpha, one of the two")
+
     def rank(
         self,
         questions: Sequence[str],
@@ -56,8 +62,7 @@ class LassoQuestionRanker:
         exclude: Sequence[Sequence[int]],
     ) -> Ranking:
         """The k best of the pool, certified. Raises UserError unless one weight is given."""
-        if (self.lam is None) == (self.alpha is None):
-            raise UserError("the LASSO ranker takes lam or alpha, one of the two")
+        self.check_arguments(vars(self))
         encoder, distinct, ranker = _lasso(self, tuple(pool))
         ranking = ranker.rank(_vectors(encoder, questions), k, distinct.exclude(exclude))
         return distinct.restored(ranking)
