@@ -58,8 +58,8 @@ def _score(policy: PolicyGradientModule) -> float:
     return float(policy.judged(questions, toy_images(12), ASKED).phi.mean())
 
 
-# The gradient through a redrawn z ("posterior") is biased, and beside the greedy baseline it does not
-# learn this for every seed; that it is the gradient it claims to be is tested below.
+# The gradient through a redrawn z ("posterior") is biased, and with the greedy baseline it does not
+# learn this for every seed; the next test shows that it is the gradient it claims to be.
 @pytest.mark.processor
 @pytest.mark.parametrize(
     ("latent", "baseline", "gain"),

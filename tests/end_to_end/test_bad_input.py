@@ -2,13 +2,14 @@
 
 import gzip
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 
-from .conftest import TINY, TINY_FEATURES, TINY_MODEL, Run
+from .conftest import TINY, TINY_BENCHMARK, TINY_FEATURES, TINY_MODEL, Run, metrics_of
 
 
 def _edit(file: Path, change: Callable[[dict], None]) -> None:
@@ -106,8 +107,8 @@ def test_mistaken_checkpoints(run: Run, tiny_root: Path, tmp_path: Path) -> None
     data = ["data=vqa_json", f"data.root={tiny_root}", *TINY]
     (tmp_path / "broken.ckpt").write_bytes(b"no checkpoint")
     for ckpt, expected in (
-        ("none", "needs trained weights"),
-        ("absent.ckpt", "there is no checkpoint absent.ckpt"),
+        ("none", "ckpt=none: there is no such checkpoint; pass a file, or auto"),
+        ("absent.ckpt", "ckpt=absent.ckpt: there is no such checkpoint"),
         ("broken.ckpt", "broken.ckpt is not a readable checkpoint"),
     ):
         status, printed = run("evaluate", *data, f"ckpt={ckpt}")
@@ -208,3 +209,45 @@ def test_bfloat16_on_a_processor_that_has_no_lstm_in_it(
     assert "trainer.precision=bf16-mixed" in printed
     assert "trainer.precision=auto" in printed
     assert "Traceback" not in printed
+
+
+def test_paths_with_any_character_go_round(run: Run, tiny_root: Path, tmp_path: Path) -> None:
+    ugly = "a=b [1], 'x' é"
+    root, run_dir = tmp_path / f"data {ugly}", tmp_path / f"run {ugly}"
+    shutil.copytree(tiny_root, root)
+    command = ["model=ivqa_answer_only", "features=none", "data=vqa_json", f"data.root={root}"]
+    command += [*TINY_MODEL, *TINY_BENCHMARK, "model.epochs=1"]
+    train = [item for item in command if item not in TINY_BENCHMARK]
+    assert run("train", *train, f"output_dir={run_dir}")[0] == 0
+    assert run("train", f"resume={run_dir}", "trainer.max_epochs=2")[0] == 0
+    assert metrics_of(run_dir)["train/epochs"] == 2
+    ckpt = run_dir / "checkpoints" / "best.ckpt"
+    scored = tmp_path / f"scored {ugly}"
+    status, printed = run("evaluate", *command, f"ckpt={ckpt}", f"output_dir={scored}")
+    assert status == 0, printed
+    assert metrics_of(scored)
+
+
+@pytest.mark.parametrize(
+    ("command", "override", "expected"),
+    [
+        ("train", "model.epochs=a", "model.epochs=a: must be an integer from 1"),
+        ("train", "trainer.devices=99", "trainer.devices=99: this machine has"),
+        ("train", "model.module.optimizer.lr=1e30", "lr=1e+30: must be a number above 0"),
+        ("train", "model.monitor=val/nothing", "model.monitor=val/nothing: ivqa_vae does not log"),
+        ("train", "data=null", "data=null: choose a file of conf/data"),
+        ("train", "~data", "data must be set"),
+        ("evaluate", "split=nothing", "split=nothing: must be one of train, val, test"),
+        ("evaluate", "ckpt=/no/such/file", "ckpt=/no/such/file: there is no such checkpoint"),
+        ("diagnose", "num_images=-1", "num_images=-1: must be an integer from 1"),
+    ],
+)
+def test_bad_values_are_refused_before_data_are_touched(
+    command: str, override: str, expected: str, run: Run, tmp_path: Path
+) -> None:
+    store = tmp_path / "store"
+    status, printed = run(command, override, f"artifacts={store}", f"output_dir={tmp_path / 'run'}")
+    assert status == 1
+    assert expected in printed
+    assert printed.count("\n") == printed.count("error:") == 1
+    assert not store.exists()

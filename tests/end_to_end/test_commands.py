@@ -213,7 +213,7 @@ def test_a_resumed_run_must_be_the_one_that_began(
 
 
 @pytest.mark.parametrize("command", ["train", "evaluate", "diagnose"])
-def test_every_choice_of_every_group_composes(command: str) -> None:
+def test_every_choice_of_every_group_composes(command: str, tmp_path: Path) -> None:
     groups = [folder for folder in (PROJECT / "conf").iterdir() if folder.is_dir()]
     assert {group.name for group in groups} >= {"data", "features", "model", "trainer", "logger"}
     for group in groups:
@@ -228,14 +228,14 @@ def test_every_choice_of_every_group_composes(command: str) -> None:
             if file.stem == "ivqa_rl" and command != "diagnose":
                 overrides.append("vqa=mlb")
             if group.name.endswith("encoder") and "path: ???" in file.read_text():
-                overrides.append(f"{group.name}.path=somewhere")
+                overrides.append(f"{group.name}.path={__file__}")
             if group.name == "data" and file.stem.startswith("vqa"):
                 overrides.append("data.root=somewhere")
             if group.name == "noise" and file.stem == "bqd":
-                overrides.append("noise.path=somewhere")
+                overrides.append(f"noise.path={__file__}")
             if group.name == "task" and file.stem == "merge":
-                overrides.append("shards=somewhere")
+                overrides.append(f"shards={tmp_path}")
             if file.stem.startswith("hf_"):
-                overrides.append(f"{group.name}.path=somewhere")
+                overrides.append(f"{group.name}.path={__file__}")
             with initialize_config_dir(str(PROJECT / "conf"), version_base="1.3"):
                 check_config(compose(command, overrides=overrides))

@@ -12,15 +12,16 @@ from pathlib import Path
 import pytest
 import torch
 
-from ivqa.data import VQADataset
+from ivqa.data import VQADataModule, VQADataset
+from ivqa.data.batch import VQABatch
 from ivqa.data.results import results_text
-from ivqa.diagnosis import Belief, read_beliefs
+from ivqa.diagnosis import Belief, PolicyGradientModule, read_beliefs
 from ivqa.diagnosis.challenge import write_challenge
 from ivqa.experiment import training
 from ivqa.files import bytes_digest, digest, write_json
 from tiny_transformers import tiny_blip, tiny_llava
 
-from .conftest import TINY_DIAGNOSIS, TINY_FEATURES, Run, metrics_of
+from .conftest import TINY_BENCHMARK, TINY_DIAGNOSIS, TINY_FEATURES, Run, metrics_of
 from .tiny_vilt import train_tiny_vilt
 
 
@@ -161,21 +162,39 @@ def test_a_model_that_writes_is_diagnosed_and_noise_tested(
     assert metrics.get("robustness/truncated", 0) == (1 if model == "hf_blip" else 0)
 
 
-def test_a_policy_trains_by_itself(run: Run, tiny_root: Path, tmp_path: Path) -> None:
+def test_a_policy_trains_by_itself_and_is_evaluated_on_the_whole_split(
+    run: Run, tiny_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     small = [item for item in TINY_DIAGNOSIS if item.split("=")[0] not in _OF_DIAGNOSE]
-    status, printed = run(
-        "train",
-        "model=ivqa_rl",
-        "vqa=vanilla",
-        "reward=goal",
-        "data=vqa_json",
-        f"data.root={tiny_root}",
-        *small,
-        f"output_dir={tmp_path / 'run'}",
-    )
+    command = ["model=ivqa_rl", "vqa=vanilla", "reward=goal", "data=vqa_json"]
+    command += [f"data.root={tiny_root}", *small]
+    command += [item.replace("model.", "model.parts.questioner.") for item in TINY_BENCHMARK]
+    assert VQADataModule.__init__.__kwdefaults__
+    monkeypatch.setitem(VQADataModule.__init__.__kwdefaults__, "eval_batch_size", 8)
+    validated: list[int] = []
+    step = PolicyGradientModule.validation_step
+
+    def counted(self: PolicyGradientModule, batch: VQABatch, batch_idx: int) -> None:
+        validated.extend(batch.rows.tolist())
+        step(self, batch, batch_idx)
+
+    monkeypatch.setattr(PolicyGradientModule, "validation_step", counted)
+    status, printed = run("train", *command, f"output_dir={tmp_path / 'run'}")
     assert status == 0, printed
     assert "val/goal" in metrics_of(tmp_path / "run")
     assert "val/legality" not in metrics_of(tmp_path / "run")
+    questions = json.loads((tiny_root / "questions_val.json").read_text())["questions"]
+    assert len(set(validated)) < len(questions)  # model.val_batches=1
+
+    validated.clear()
+    ckpt = f"ckpt={tmp_path / 'run' / 'checkpoints' / 'best.ckpt'}"
+    status, printed = run("evaluate", *command, ckpt, "split=val")
+    assert status == 0, printed
+    assert sorted(validated) == list(range(len(questions)))
+    validated.clear()
+    status, printed = run("evaluate", *command, ckpt, "split=val", "trainer.limit_val_batches=1")
+    assert status == 0, printed
+    assert 0 < len(validated) < len(questions)
 
 
 def test_the_last_part_trains_beside_the_others(
@@ -275,8 +294,9 @@ def test_an_outside_system_is_noise_tested_by_files_alone(
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (["pool=some"], "pool must be ground_truth, top or all"),
-        (["compare=[nowhere]"], "holds no finished diagnosis"),
+        (["pool=some"], "pool=some: must be ground_truth, top or all"),
+        (["compare=[nowhere]"], "compare[0]=nowhere: there is no such folder"),
+        (["compare=[.]"], "holds no finished diagnosis"),
         (["vqa=mlbb"], "did you mean mlb"),
     ],
 )

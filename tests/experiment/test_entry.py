@@ -4,12 +4,15 @@ from pathlib import Path
 
 import pytest
 from hydra import compose, initialize_config_dir
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import QuotedString
 from hydra.errors import HydraException, InstantiationException
+from omegaconf import OmegaConf
 from omegaconf.errors import ConfigAttributeError
 
 from ivqa.errors import UserError
 from ivqa.experiment.checks import leaf_keys, reference_config
-from ivqa.experiment.entry import command_line, describe, entry_point
+from ivqa.experiment.entry import command_line, describe, entry_point, quoted_path
 
 CONF = Path(__file__).parents[2] / "conf"
 
@@ -146,3 +149,62 @@ def test_every_other_error_is_a_bug_with_its_traceback(
     assert "Traceback (most recent call last)" in shown
     assert "in task" in shown
     assert f"error: {type(error).__name__}: this is a bug in ivqa" in shown
+
+
+PATHS = [
+    *("a=b", "a[1]", "[1]", "{a: 1}", "a,b", "it's", 'a "word"', "a 'b'", "a b", "a(b)", "a:b"),
+    *("été", "图像", "2026", "1e3", "true", "a;b", "a#b", "a%b", "a+b", "a@b", "~a"),
+    *("a&b", "a*b", "a?b", "a=b [1], 'x' é", "x=[1,2]", "a\\'b"),
+]
+
+
+@pytest.mark.parametrize("key", ["output_dir", "ckpt", "data.root", "vqa.path", "resume"])
+def test_a_path_may_hold_any_character(key: str) -> None:
+    parser = OverridesParser.create()
+    for name in PATHS:
+        for path in (name, f"/there/{name}", f"{name}/below"):
+            read = parser.parse_override(quoted_path(f"{key}={path}")).value()
+            assert str(read.text if isinstance(read, QuotedString) else read) == path
+
+
+def test_paths_reach_the_configuration() -> None:
+    path = "/there/a=b [1], 'x' é"
+    keys = ("output_dir", "ckpt", "data.root", "vqa.path")
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        arguments = command_line(["data=vqa_json", "vqa=hf_blip", *(f"{k}={path}" for k in keys)])
+        cfg = compose("evaluate", arguments)
+    assert [OmegaConf.select(cfg, key) for key in keys] == [path] * len(keys)
+
+
+def test_a_path_that_hydra_can_read_stays_as_it_is() -> None:
+    for argument in (
+        "ckpt=a/b-1.ckpt",
+        "ckpt='a,b'",
+        "output_dir=a\\=b",
+        "ckpt=null",
+        "model=a,b",
+        "output_dir=out/${name}",
+        "predictions=[a.json,b.json]",
+        "ckpt=auto",
+    ):
+        assert command_line([argument]) == [argument]
+
+
+def test_a_comma_sweeps_with_m_alone() -> None:
+    assert command_line(["-m", "ckpt=a,b"]) == ["-m", "ckpt=a,b"]
+    assert command_line(["ckpt=a,b"]) == ["ckpt='a,b'"]
+    swept = command_line(["-m", "output_dir=a,b", "ckpt=a=b"])
+    assert swept == ["-m", "ckpt='a=b'", "hydra.sweep.dir='a,b'"]
+
+
+@pytest.mark.parametrize("name", ["a=b", "a,b [1] 'x' \u00e9"])
+def test_a_run_in_such_a_folder_resumes(name: str, tmp_path: Path) -> None:
+    run_dir = tmp_path / name
+    (run_dir / "checkpoints").mkdir(parents=True)
+    (run_dir / "config.yaml").write_text("seed: 1\n")
+    (run_dir / "checkpoints" / "last.ckpt").touch()
+    (run_dir / "overrides.yaml").write_text(OmegaConf.to_yaml([f"output_dir={run_dir}", "seed=2"]))
+    arguments = command_line([f"resume={run_dir}"])
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        cfg = compose("train", arguments)
+    assert (cfg.output_dir, cfg.resume, cfg.seed) == (str(run_dir), str(run_dir), 2)

@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from ivqa.data.images import ImageFiles
 from ivqa.data.json_files import CONTAINERS, read_bytes
@@ -12,6 +12,7 @@ from ivqa.data.validation import DataError, check_root, listed
 from ivqa.data.vqa_json import VQASplit, read_split
 from ivqa.errors import UserError
 from ivqa.files import bytes_digest, digest
+from ivqa.ranges import Count, ImagesOfSplit, Seed
 
 if TYPE_CHECKING:
     from ivqa.data.scenes import Oracle
@@ -226,11 +227,11 @@ class ScenesDataset(VQADataset):
         self,
         cache_dir: str | Path,
         *,
-        seed: int = 0,
-        images: Mapping[str, int] | None = None,
-        questions_per_image: int = 3,
+        seed: Seed = 0,
+        images: Mapping[str, ImagesOfSplit] | None = None,
+        questions_per_image: Count = 3,
         balanced: bool = False,
-        workers: int = 2,
+        workers: Count = 2,
         train: str | None = "train",
         val: str | None = "val",
         test: str | None = "test",
@@ -268,7 +269,7 @@ class ScenesDataset(VQADataset):
 
 def official_vqa(
     root: str | Path,
-    version: int = 2,
+    version: Literal[1, 2] = 2,
     *,
     train: str | None = "train2014",
     val: str | None = "val2014",

@@ -1,6 +1,6 @@
 """The legality model p(legal | q): the text CNN that discriminates in SeqGAN [iVQA 5]."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from inspect import signature
 from typing import Any
 
@@ -18,6 +18,7 @@ from ivqa.diagnosis.perturbation import KINDS, fingerprints, perturb
 from ivqa.errors import UserError
 from ivqa.generators import QuestionGenerationModule, Sampling
 from ivqa.generators.decoding import concatenate_tokens
+from ivqa.ranges import Count, Counts, PositiveShare, ShareBelowOne, Temperatures
 from ivqa.text.vocabulary import PAD, Tokens, Vocabulary
 
 _JUDGED_AT_ONCE = 4096
@@ -34,17 +35,14 @@ class LegalityCNN(nn.Module):
         self,
         *,
         num_words: int,
-        embedding_size: int = 64,
-        widths: Sequence[int] = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 15, 20),
-        maps: Sequence[int] = (100, 200, 200, 200, 200, 100, 100, 100, 100, 100, 160, 160),
-        max_length: int = 20,
-        dropout: float = 0.25,
+        embedding_size: Count = 64,
+        widths: Counts = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 15, 20),
+        maps: Counts = (100, 200, 200, 200, 200, 100, 100, 100, 100, 100, 160, 160),
+        max_length: Count = 20,
+        dropout: ShareBelowOne = 0.25,
     ) -> None:
         super().__init__()
-        if len(widths) != len(maps):
-            raise UserError(f"{len(widths)} filter widths, but {len(maps)} numbers of maps")
-        if max(widths) > max_length:
-            raise UserError(f"a filter of {max(widths)} words does not fit in {max_length}")
+        self.check_arguments({"widths": widths, "maps": maps, "max_length": max_length})
         self.max_length = max_length
         self.embedding = nn.Embedding(num_words, embedding_size)
         self.filters = nn.ModuleList(
@@ -55,6 +53,17 @@ class LegalityCNN(nn.Module):
         self.gate, self.carry = nn.Linear(total, total), nn.Linear(total, total)
         self.dropout = nn.Dropout(dropout)
         self.output = nn.Linear(total, 1)
+
+    @staticmethod
+    def check_arguments(arguments: Mapping[str, Any]) -> None:
+        """Raises UserError where filters do not fit; before a command starts, too."""
+        widths, maps = arguments["widths"], arguments["maps"]
+        if len(widths) != len(maps):
+            raise UserError(f"{len(widths)} filter widths, but {len(maps)} numbers of maps")
+        if max(widths) > arguments["max_length"]:
+            raise UserError(
+                f"a filter of {max(widths)} words does not fit in {arguments['max_length']}"
+            )
 
     def forward(self, questions: Tokens) -> Tensor:
         """Logits (B,) of being a question that people ask."""
@@ -89,10 +98,10 @@ class LegalityModule(pl.LightningModule):
         questioner: QuestionGenerationModule | None = None,
         optimizer: Callable[[Iterable[nn.Parameter]], Optimizer] | None = None,
         scheduler: Callable[..., LRScheduler] | None = None,
-        own_share: float = 0.5,
-        temperatures: Sequence[float] = (1.0, 1.25, 1.5),
-        spliced_share: float = 0.3,
-        kept: float = 0.95,
+        own_share: ShareBelowOne = 0.5,
+        temperatures: Temperatures = (1.0, 1.25, 1.5),
+        spliced_share: ShareBelowOne = 0.3,
+        kept: PositiveShare = 0.95,
     ) -> None:
         super().__init__()
         if not 0 <= own_share < 1:
@@ -168,6 +177,11 @@ class LegalityModule(pl.LightningModule):
         self.auroc.update(positive, torch.ones_like(positive, dtype=torch.int64))
         self.auroc.update(negative, torch.zeros_like(negative, dtype=torch.int64))
         self._real.append(positive)
+
+    @staticmethod
+    def validation_metrics(arguments: Mapping[str, Any]) -> set[str]:
+        """The names that validation logs, by the constructor's arguments in the configuration."""
+        return {"val/auroc", "val/kept"}
 
     def on_validation_epoch_end(self) -> None:
         """Logs the area under the ROC curve, and calibrates the threshold in training."""

@@ -23,6 +23,7 @@ from ivqa.generators import Greedy, QuestionGenerationModule, Questions, Samplin
 from ivqa.generators.likelihood import draw_questions
 from ivqa.generators.network import Conditions
 from ivqa.generators.objective import negative_elbo
+from ivqa.ranges import Count, NonNegative, Positive
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.vqa import Answerer
 
@@ -44,7 +45,8 @@ class PolicyGradientModule(pl.LightningModule):
     mu(I, q) + sigma(I, q) * noise of the sampled question, so that the encoder learns too, which
     is what the published code seems to do.
     entropy_weight, kl_weight: added to the reward, per word drawn: -log pi, and minus the log-ratio
-    log pi - log p to the supervised generator. supervised_weight: of the negative ELBO of the batch's own questions.
+    log pi - log p to the supervised generator.
+    supervised_weight: of the negative ELBO of the batch's own questions.
     """
 
     def __init__(
@@ -57,13 +59,13 @@ class PolicyGradientModule(pl.LightningModule):
         answers: AnswerVocabulary | None = None,
         optimizer: Callable[[Iterable[nn.Parameter]], Optimizer] | None = None,
         scheduler: Callable[..., LRScheduler] | None = None,
-        num_samples: int = 10,
-        temperature: float = 1.0,
+        num_samples: Count = 10,
+        temperature: Positive = 1.0,
         baseline: Literal["pair_mean", "greedy", "none"] = "pair_mean",
         latent: Literal["prior", "posterior"] = "posterior",
-        entropy_weight: float = 0.0,
-        kl_weight: float = 0.0,
-        supervised_weight: float = 0.0,
+        entropy_weight: NonNegative = 0.0,
+        kl_weight: NonNegative = 0.0,
+        supervised_weight: NonNegative = 0.0,
     ) -> None:
         super().__init__()
         if not rewards:
@@ -72,8 +74,7 @@ class PolicyGradientModule(pl.LightningModule):
             raise UserError(f"baseline must be pair_mean, greedy or none, not {baseline}")
         if latent not in ("prior", "posterior"):
             raise UserError(f"latent must be prior or posterior, not {latent}")
-        if num_samples < 2 and baseline == "pair_mean":
-            raise UserError(f"baseline=pair_mean needs num_samples of 2 or more, not {num_samples}")
+        self.check_arguments({"baseline": baseline, "num_samples": num_samples})
         known = answerer.answers if answerer.answers is not None else answers
         if known is None:
             raise UserError(
@@ -184,6 +185,19 @@ class PolicyGradientModule(pl.LightningModule):
         )
         self._alarm(shown)
         return loss
+
+    @staticmethod
+    def check_arguments(arguments: Mapping[str, Any]) -> None:
+        """Raises UserError where a baseline has no other sample; before a command starts, too."""
+        baseline, num_samples = arguments["baseline"], arguments["num_samples"]
+        if num_samples < 2 and baseline == "pair_mean":
+            raise UserError(f"baseline=pair_mean needs num_samples of 2 or more, not {num_samples}")
+
+    @staticmethod
+    def validation_metrics(arguments: Mapping[str, Any]) -> set[str]:
+        """The names that validation logs, by the constructor's arguments in the configuration."""
+        terms = ["reward", "unique", "empty", "words", *arguments.get("rewards", {})]
+        return {f"val/{name}" for name in terms}
 
     def validation_step(self, batch: VQABatch, batch_idx: int) -> None:
         """Adds what the policy's samples earn; the same random numbers every time."""

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ivqa.diagnosis.candidates import Candidates
+from ivqa.ranges import Share
 
 
 class Reward(Protocol):
@@ -35,7 +36,7 @@ class LegalityReward:
     threshold: None takes the legality model's own, calibrated on held-out questions.
     """
 
-    threshold: float | None = None
+    threshold: Share | None = None
 
     def __call__(self, candidates: Candidates) -> Tensor:
         """1 for legal questions, 0 for others."""

@@ -11,6 +11,7 @@ from pytorch_lightning.plugins.io import TorchCheckpointIO
 
 from ivqa.errors import UserError
 from ivqa.files import FileError, written
+from ivqa.ranges import Seed
 from ivqa.weights import read_weights, state_dict_of
 
 
@@ -36,7 +37,7 @@ class StepSeed(pl.Callback):
     state of any generator having been saved.
     """
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: Seed) -> None:
         self.seed = seed
 
     def on_train_batch_start(

@@ -1,8 +1,7 @@
 """Faults of a configuration, all of them, before any work starts."""
 
 import difflib
-import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,12 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.errors import ConfigCompositionException, HydraException
 from hydra.types import RunMode
 from hydra.utils import get_object
-from omegaconf import DictConfig, ListConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import InterpolationResolutionError, OmegaConfBaseException
 
 from ivqa.errors import UserError
+from ivqa.experiment.rules import rule_faults
+from ivqa.experiment.values import arguments_of, join, nodes, value_faults
 
 # Words of Hydra's `instantiate`, valid beside every _target_.
 _INSTANTIATE_WORDS = {"_target_", "_partial_", "_convert_", "_recursive_", "_args_"}
@@ -54,7 +55,7 @@ def _names(node: dict[Any, Any], prefix: str = "") -> list[str]:
 
 
 def check_config(cfg: DictConfig) -> None:
-    """Checks that every value is set and resolves, and every key is one that somebody reads.
+    """Checks that every value is set, resolves and is valid, and every key is one that is read.
 
     A key is known where the same choice of files has it without overrides, or where the callable
     named by the enclosing `_target_` takes it. Struct mode refuses `typo=1`, this `+typo=1` too.
@@ -69,8 +70,13 @@ def check_config(cfg: DictConfig) -> None:
             f"configuration: {error.full_key} does not resolve ({reason}); choose a file of that "
             "group, such as vqa=mlb"
         ) from error
+    faults += [
+        f"{group} must be set; choose a file of conf/{group}"
+        for group in ("data", "model", "trainer")
+        if not isinstance(cfg.get(group), DictConfig)
+    ]
     reference = _same_choices()
-    for node, path in _nodes(cfg):
+    for node, path in nodes(cfg):
         faults += _unresolvable(node, path)
         if "_target_" in node and not OmegaConf.is_missing(node, "_target_"):
             faults += _unknown_arguments(node, path)
@@ -79,24 +85,11 @@ def check_config(cfg: DictConfig) -> None:
             if isinstance(known, DictConfig) and known:
                 names = [str(name) for name in known]  # `in` would not find a key that is ???
                 faults += [
-                    _unknown(_join(path, str(key)), names) for key in node if str(key) not in names
+                    _unknown(join(path, str(key)), names) for key in node if str(key) not in names
                 ]
+    faults = faults or value_faults(cfg) or rule_faults(cfg)
     if faults:
         raise UserError("configuration: " + "; ".join(faults))
-
-
-def _nodes(cfg: DictConfig, path: str = "") -> Iterator[tuple[DictConfig, str]]:
-    yield cfg, path
-    for key in cfg:
-        if OmegaConf.is_missing(cfg, key) or OmegaConf.is_interpolation(cfg, str(key)):
-            continue
-        child = cfg[key]
-        if isinstance(child, DictConfig):
-            yield from _nodes(child, _join(path, str(key)))
-        elif isinstance(child, ListConfig):
-            for index, item in enumerate(child):
-                if isinstance(item, DictConfig):
-                    yield from _nodes(item, f"{_join(path, str(key))}[{index}]")
 
 
 def _unresolvable(node: DictConfig, path: str) -> list[str]:
@@ -107,9 +100,7 @@ def _unresolvable(node: DictConfig, path: str) -> list[str]:
         try:
             node[key]
         except OmegaConfBaseException as error:
-            faults.append(
-                f"{_join(path, str(key))} does not resolve ({str(error).splitlines()[0]})"
-            )
+            faults.append(f"{join(path, str(key))} does not resolve ({str(error).splitlines()[0]})")
     return faults
 
 
@@ -118,15 +109,12 @@ def _unknown_arguments(node: DictConfig, path: str) -> list[str]:
         target = get_object(node._target_)
     except Exception as error:
         reason = str(error).splitlines()[0]
-        return [f"{_join(path, '_target_')}={node._target_} cannot be imported ({reason})"]
-    try:
-        parameters = inspect.signature(target).parameters
-    except ValueError:  # some builtins do not tell
-        return []
-    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
+        return [f"{join(path, '_target_')}={node._target_} cannot be imported ({reason})"]
+    parameters = arguments_of(target)
+    if "**" in parameters:
         return []
     return [
-        _unknown(_join(path, str(key)), list(parameters))
+        _unknown(join(path, str(key)), list(parameters))
         for key in node
         if key not in parameters and key not in _INSTANTIATE_WORDS
     ]
@@ -155,10 +143,6 @@ def _same_choices() -> DictConfig | None:
             config_name=hydra_cfg.job.config_name, overrides=choices, run_mode=RunMode.RUN
         )
     )
-
-
-def _join(path: str, key: str) -> str:
-    return f"{path}.{key}" if path else key
 
 
 def plain(cfg: Any) -> Any:

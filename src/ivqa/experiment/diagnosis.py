@@ -32,6 +32,7 @@ from ivqa.diagnosis import (
 from ivqa.diagnosis.challenge import write_challenge
 from ivqa.errors import UserError
 from ivqa.experiment.artifacts import read_metrics
+from ivqa.experiment.checks import check_config
 from ivqa.experiment.logging import log_results
 from ivqa.experiment.training import build_callbacks, note_overrides, obtain_module
 from ivqa.experiment.vqa_benchmark import answer_all, score_answers
@@ -81,6 +82,7 @@ def diagnose(cfg: DictConfig) -> float:
     Writes beliefs.jsonl (as it goes; resume=DIR goes on), metrics.json, report.html, annotate.html
     and challenge/ into the run directory. Returns the verified beliefs a pair, for sweepers.
     """
+    check_config(cfg)
     bench = open_workbench(cfg, list(dict.fromkeys(["train", "val", cfg.split])))
     run_dir, console = Path(cfg.output_dir), bench.console
     split = bench.dataset.split(cfg.split).require_answers()
@@ -165,7 +167,7 @@ def _choose_pairs(
             references.setdefault((image_id, answer), []).append(question)
     if cfg.pool == "ground_truth":
         keys = [key for key in references if key[1] in module.answers]
-    elif cfg.pool in ("top", "all"):
+    else:
         known = list(dict.fromkeys(answer for answer in train_answers if answer in module.answers))
         counts = dict.fromkeys(known, 0)
         for answer in train_answers:
@@ -174,8 +176,6 @@ def _choose_pairs(
         ranked = sorted(known, key=lambda answer: -counts[answer])
         asked = ranked if cfg.pool == "all" else ranked[: cfg.num_top_answers]
         keys = [(image_id, answer) for image_id in images.tolist() for answer in asked]
-    else:
-        raise UserError(f"pool must be ground_truth, top or all, not {cfg.pool}")
     if not keys:
         raise UserError(
             f"no answer of split '{split.name}' is among the {len(module.answers)} answers of "

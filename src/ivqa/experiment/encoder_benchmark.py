@@ -11,6 +11,7 @@ from rich.console import Console
 
 from ivqa.data import VQADataModule, VQASplit
 from ivqa.files import write_json
+from ivqa.ranges import Count, CountOrZero, Seed
 from ivqa.ranking import duplicates_of
 from ivqa.text.encoders import unit_rows
 from ivqa.text.skip_thoughts import from_weights
@@ -26,9 +27,9 @@ class EncoderBenchmark:
     Training questions with the same words are left out. num_shown: pairs that are printed.
     """
 
-    num_questions: int = 1000
-    num_shown: int = 10
-    seed: int = 0
+    num_questions: Count = 1000
+    num_shown: CountOrZero = 10
+    seed: Seed = 0
     headline: str = "neighbours/same_question_type"
 
     def run(

@@ -13,6 +13,8 @@ from typing import NoReturn
 import hydra
 import wandb
 from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Quote, QuotedString
 from hydra.errors import (
     ConfigCompositionException,
     HydraException,
@@ -38,6 +40,14 @@ from ivqa.experiment.processes import keep_freed_memory
 from ivqa.files import read_yaml
 
 Task = Callable[[DictConfig], float | None]
+
+# Overrides that are a path, or a list of paths in brackets; others are named path or part_ckpt.
+_LISTS = {"predictions"}
+_PATHS = _LISTS | {
+    *("resume", "ckpt", "output_dir", "data.root", "data.cache_dir", "artifacts", "questions"),
+    *("human", "annotations", "shards", "features.weights", "model.candidates", "vqa.candidates"),
+    "hydra.sweep.dir",
+}
 
 # Beside UserError: what the machine refuses, and what Hydra and OmegaConf cannot compose.
 _USER_ERRORS = (
@@ -103,6 +113,8 @@ def is_user_error(error: BaseException) -> bool:
     """
     if isinstance(error, InstantiationException) and error.__cause__ is not None:
         return is_user_error(error.__cause__)
+    if not isinstance(error, UserError) and "Config group override must be" in str(error):
+        return True  # a plain ValueError of Hydra's
     full_disk = isinstance(error, OSError) and error.errno == errno.ENOSPC
     known = isinstance(error, _USER_ERRORS) and not isinstance(error, _WRONG_ACCESS)
     return known or full_disk
@@ -113,10 +125,12 @@ def command_line(arguments: list[str]) -> list[str]:
 
     `resume=DIR` brings back the overrides of that run, before the new ones, and its directory.
     With -m, `output_dir=DIR` is the directory of the sweep, one numbered folder a job below it.
+    Paths are quoted for Hydra, see `quoted_path`.
 
     Raises UserError where DIR holds no run or no checkpoint to go on from.
     """
-    resume = _value(arguments, "resume")
+    multirun = bool({"-m", "--multirun"} & set(arguments))
+    resume = _path(arguments, "resume")
     if resume not in (None, "null"):
         run_dir = Path(str(resume))
         if not (run_dir / "config.yaml").is_file():
@@ -129,12 +143,33 @@ def command_line(arguments: list[str]) -> list[str]:
             )
         stored = read_yaml(run_dir / "overrides.yaml", list)
         earlier = [str(item) for item in stored if _key(str(item)) not in ("resume", "output_dir")]
-        return [*earlier, *arguments, f"output_dir={run_dir}"]
-    output_dir = _value(arguments, "output_dir")
-    if output_dir and {"-m", "--multirun"} & set(arguments):
+        arguments = [*earlier, *arguments, f"output_dir={run_dir}"]
+    elif multirun and (output_dir := _path(arguments, "output_dir")):
         kept = [argument for argument in arguments if _key(argument) != "output_dir"]
-        return [*kept, f"hydra.sweep.dir={output_dir}"]
-    return arguments
+        arguments = [*kept, f"hydra.sweep.dir={output_dir}"]
+    return [quoted_path(argument, multirun=multirun) for argument in arguments]
+
+
+def quoted_path(argument: str, *, multirun: bool = False) -> str:
+    """The override of a path with quotes, where Hydra's grammar does not read it as one text.
+
+    So = [ ] , quotes and letters beyond ASCII may stand in a path. What Hydra reads as text or
+    null stays as it is, with its quotes and escapes, and so do lists. With -m a comma separates
+    the values of a sweep; a path with commas then needs quotes of its own: "ckpt='a,b'".
+
+    >>> quoted_path("data.root=/data/a=b [1]"), quoted_path("model=mlb"), quoted_path("ckpt='a b'")
+    ("data.root='/data/a=b [1]'", 'model=mlb', "ckpt='a b'")
+    """
+    key, equals, value = argument.partition("=")
+    name = key.lstrip("+")
+    is_path = name in _PATHS or name.endswith(".path") or ".part_ckpt." in name
+    is_list = name in _LISTS and value.startswith("[")
+    is_sweep = multirun and name != "hydra.sweep.dir" and "," in value
+    if not is_path or not equals or value in ("", "null") or is_list or is_sweep:
+        return argument
+    if _text(value) is not None:
+        return argument
+    return f"{key}={QuotedString(text=value, quote=Quote.single).with_quotes()}"
 
 
 def describe(
@@ -152,6 +187,10 @@ def describe(
         return f"there is no {group}={choice}{_nearest(choice, error.options)}"
     if isinstance(error, OverrideParseException):
         return f"cannot read the override '{error.override}': {str(error).splitlines()[0]}"
+    if "Config group override must be a string" in str(error):  # Hydra does not say which
+        without = [item for item in arguments if (conf_dir / _key(item)).is_dir() and "=" in item]
+        group = next((item for item in without if item.endswith("=null")), without[-1])
+        return f"{group}: choose a file of conf/{_key(group)}"
     if isinstance(error, YAMLError):
         return " ".join(str(error).split())
     text = str(error)
@@ -184,9 +223,20 @@ def _key(argument: str) -> str:
     return argument.split("=", 1)[0].lstrip("+~")
 
 
-def _value(arguments: Iterable[str], key: str) -> str | None:
+def _path(arguments: Iterable[str], key: str) -> str | None:
     values = [item.split("=", 1)[1] for item in arguments if "=" in item and _key(item) == key]
-    return values[-1] if values else None
+    return (_text(values[-1]) or values[-1]) if values else None
+
+
+def _text(value: str) -> str | None:
+    """What Hydra reads in a value, None where that is no text."""
+    try:
+        parsed = OverridesParser.create().parse_override(f"key={value}").value()
+    except HydraException:
+        return None
+    if isinstance(parsed, QuotedString):
+        return parsed.text
+    return parsed if isinstance(parsed, str) else None
 
 
 def _stop(message: str, status: int) -> NoReturn:

@@ -37,13 +37,12 @@ def evaluate_model(cfg: DictConfig) -> float:
     Writes config.yaml, metrics.json and the benchmark's own files into the run directory.
     Returns the benchmark's headline metric, for sweepers.
     """
+    check_config(cfg)
     if cfg.resume is not None:
         raise UserError("resume= goes on with a training run; evaluate.py starts afresh")
     if cfg.human is not None:
-        check_config(cfg)
         return compare_with_people(cfg)
     if cfg.compare is not None:
-        check_config(cfg)
         return compare_runs(cfg)
     if cfg.write_noisy_questions:
         return write_noisy_questions(cfg)
@@ -60,7 +59,10 @@ def evaluate_model(cfg: DictConfig) -> float:
     datamodule = bench.datamodule(vocabularies, module)
     metrics: dict[str, float] = {}
     if isinstance(module, pl.LightningModule):
-        metrics = validate(bench, module, datamodule, cfg.split, run_dir)
+        # The default limit is that of the validations during training, model.val_batches.
+        by_default = OmegaConf.is_interpolation(cfg.trainer, "limit_val_batches")
+        limit = 1.0 if by_default else cfg.trainer.limit_val_batches
+        metrics = validate(bench, module, datamodule, cfg.split, run_dir, limit)
     else:
         for callback in build_callbacks(cfg):
             if isinstance(callback, RobustnessCallback):
@@ -122,7 +124,6 @@ def score_predictions(cfg: DictConfig) -> float:
     Of several files the first answers the clean questions, the others those of noise levels
     1, 2, ...: they give the noise curve, and the R_score is returned.
     """
-    check_config(cfg)
     run_dir = Path(HydraConfig.get().runtime.output_dir)
     dataset = instantiate(cfg.data)
     split = dataset.split(cfg.split)
@@ -152,7 +153,6 @@ def write_noisy_questions(cfg: DictConfig) -> float:
     For systems that run elsewhere: questions_SPLIT_level_K.json in the run directory, with the
     ids of the clean questions. Returns the number of levels.
     """
-    check_config(cfg)
     run_dir = Path(HydraConfig.get().runtime.output_dir)
     dataset = instantiate(cfg.data)
     split, noise = dataset.split(cfg.split), instantiate(cfg.noise)

@@ -11,6 +11,7 @@ from torchmetrics.functional.classification import binary_auroc
 from ivqa.data import VQADataModule
 from ivqa.data.scenes import parse
 from ivqa.diagnosis import KINDS, LegalityModule, perturb
+from ivqa.ranges import Count, Seed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,8 +21,8 @@ class LegalityBenchmark:
     num_questions: real questions, drawn at random with `seed`.
     """
 
-    num_questions: int = 2000
-    seed: int = 0
+    num_questions: Count = 2000
+    seed: Seed = 0
     headline: str = "legality/auroc"
 
     def run(

@@ -16,6 +16,7 @@ from ivqa.data.scenes import Oracle
 from ivqa.files import write_text
 from ivqa.generators import Beam, QuestionGenerationModule, Questions, Sampling, ask
 from ivqa.metrics import caption_metrics, oracle_consistency, question_diversity, verdict
+from ivqa.ranges import Count, CountOrZero, Seed
 from ivqa.report import (
     ContactSheetItem,
     GeneratedQuestion,
@@ -39,13 +40,13 @@ class QuestionBenchmark:
     num_shown: pairs on the contact sheet. batch_size: pairs at once. seed: of all sampling.
     """
 
-    num_latents: int = 10
-    beam_size: int = 3
-    num_samples: int = 20
-    num_pairs_of_100: int = 100
-    num_shown: int = 60
-    batch_size: int = 250
-    seed: int = 0
+    num_latents: Count = 10
+    beam_size: Count = 3
+    num_samples: Count = 20
+    num_pairs_of_100: Count = 100
+    num_shown: CountOrZero = 60
+    batch_size: Count = 250
+    seed: Seed = 0
     headline: str = "cider"
 
     def run(

@@ -18,14 +18,14 @@ from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning.utilities import rank_zero_only
 
 from ivqa.data import VQADataModule
+from ivqa.device import on_cpu
 from ivqa.errors import UserError
 from ivqa.experiment.checkpoints import AtomicCheckpointIO, load_checkpoint
-from ivqa.experiment.checks import plain
+from ivqa.experiment.checks import check_config, plain
 from ivqa.experiment.processes import beside
 from ivqa.experiment.workbench import (
     Vocabularies,
     Workbench,
-    on_cpu,
     open_workbench,
     prepare_workbench,
 )
@@ -44,6 +44,7 @@ def train(cfg: DictConfig) -> float:
 
     Returns the monitored validation value, for sweepers.
     """
+    check_config(cfg)
     if cfg.model.get("pretrained"):
         raise UserError(f"model={cfg.model.name} comes trained; use it with evaluate.py")
     bench = open_workbench(cfg, ["train", "val"])
@@ -90,7 +91,7 @@ def fit(bench: Workbench, run_dir: Path, *, resume: bool) -> dict[str, float]:
     if best.is_file():
         state = load_checkpoint(best)["state_dict"]
         load_into(module, state, best, f"model={cfg.model.name}")
-    metrics = validate(bench, module, datamodule, "val", run_dir)
+    metrics = validate(bench, module, datamodule, "val", run_dir, cfg.trainer.limit_val_batches)
     metrics["train/epochs"] = float(trainer.current_epoch)
     metrics["train/seconds"] = seconds
     metrics["model/parameters"] = float(sum(value.numel() for value in module.parameters()))
@@ -173,10 +174,12 @@ def validate(
     datamodule: VQADataModule,
     split: str,
     run_dir: Path,
+    limit_batches: float,
 ) -> dict[str, float]:
     """The module's own validation metrics on a split, as "<split>/<term>", and its callbacks'.
 
-    run_dir: where callbacks write files.
+    run_dir: where callbacks write files. limit_batches: so many batches (int), or this share of
+    them (float).
     """
     callbacks = [
         callback
@@ -195,9 +198,7 @@ def validate(
         callbacks=callbacks,
         # Mixed precision is for speed in training; the weights it leaves are float32.
         precision="32-true" if precision.endswith("-mixed") else precision,  # type: ignore[arg-type]
-        limit_val_batches=(
-            1 if bench.cfg.trainer.get("fast_dev_run") else bench.cfg.trainer.limit_val_batches
-        ),
+        limit_val_batches=1 if bench.cfg.trainer.get("fast_dev_run") else limit_batches,
     )
     pl.seed_everything(bench.cfg.seed, workers=True, verbose=False)
     (values,) = trainer.validate(module, datamodule=datamodule.evaluating(split), verbose=False)
@@ -238,8 +239,6 @@ def obtain_module(bench: Workbench) -> tuple[Any, Vocabularies, Path]:
         none = Vocabularies(Vocabulary([]), Vocabulary([]), chosen)
         return build_module(bench, none), none, Path(bench.cfg.model.path)
     ckpt = str(bench.cfg.ckpt)
-    if ckpt == "none":
-        raise UserError("ckpt=none: this command needs trained weights; pass ckpt=auto or a file")
     path = _trained(bench) if ckpt == "auto" else Path(ckpt)
     checkpoint = load_checkpoint(path)
     component = checkpoint["component"]

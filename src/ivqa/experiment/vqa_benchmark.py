@@ -18,6 +18,7 @@ from ivqa.data.results import results_text
 from ivqa.errors import UserError
 from ivqa.files import write_text
 from ivqa.metrics.vqa_accuracy import VQAAccuracy, vqa_accuracies
+from ivqa.ranges import Count
 from ivqa.vqa import Answerer, VQAModule
 
 _MOST_KINDS = 100  # VQA has 65 question types; types derived from the first words have no end
@@ -30,7 +31,7 @@ class VQABenchmark:
     batch_size: questions at once.
     """
 
-    batch_size: int = 500
+    batch_size: Count = 500
     headline: str = "vqa/accuracy"
 
     def run(

@@ -18,10 +18,10 @@ from torch import nn
 
 from ivqa.code_digest import code_digest
 from ivqa.data import VQADataModule, VQADataset, build_vocabularies
-from ivqa.device import fastest_dtype
+from ivqa.device import fastest_dtype, on_cpu
 from ivqa.errors import UserError
 from ivqa.experiment.artifacts import ArtifactStore
-from ivqa.experiment.checks import check_config, plain
+from ivqa.experiment.checks import plain
 from ivqa.features import FeatureStore
 from ivqa.files import content_digest
 from ivqa.identity import decisive
@@ -195,11 +195,10 @@ class Workbench:
 
 
 def open_workbench(cfg: DictConfig, splits: list[str]) -> Workbench:
-    """Checks `cfg`, reads and validates the data of `splits`, computes or finds the features.
+    """Reads and validates the data of `splits`, computes or finds the features.
 
     Raises UserError with every fault found, before any training starts.
     """
-    check_config(cfg)
     _check_augmentation(cfg)
     with open_dict(cfg):
         # In a multirun Hydra numbers the directories itself.
@@ -221,11 +220,6 @@ def prepare_workbench(cfg: DictConfig, splits: list[str]) -> Workbench:
         dataset.split(split)
     features = _build_features(cfg, dataset, splits, store.root / "features")
     return Workbench(cfg, store, dataset, features, console)
-
-
-def on_cpu(accelerator: str) -> bool:
-    """Whether a trainer with this `accelerator` computes on the CPU."""
-    return accelerator == "cpu" or (accelerator == "auto" and not torch.accelerator.is_available())
 
 
 def _precision(accelerator: str) -> str:

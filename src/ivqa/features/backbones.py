@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import torch
 import torchvision
@@ -15,10 +16,13 @@ from ivqa.errors import UserError
 from ivqa.features.extraction import Network, build_store
 from ivqa.features.store import FeatureStore
 from ivqa.files import content_digest, digest
+from ivqa.ranges import Count, CountOrZero, ImageSize, Seed, one_of
 from ivqa.weights import check_finite, read_weights
 
 _MEAN, _STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 _FC7_SIZE = 224  # VGG's fully connected layers read 7 x 7 maps of a picture of this size
+
+Architecture = Annotated[str, one_of(torchvision.models.list_models, "a model of torchvision")]
 
 
 class ResNetFeatures(nn.Module):
@@ -61,13 +65,13 @@ class BackboneFeatures:
     448 gives 14 x 14 positions.
     """
 
-    arch: str = "resnet152"
+    arch: Architecture = "resnet152"
     head: Callable[..., nn.Module] = ResNetFeatures
     weights: str = "IMAGENET1K_V1"
-    image_size: int = 448
-    batch_size: int = 16
-    num_workers: int = 0
-    seed: int = 0
+    image_size: ImageSize = 448
+    batch_size: Count = 16
+    num_workers: CountOrZero = 0
+    seed: Seed = 0
 
     def build(self, dataset: VQADataset, splits: Sequence[str], root: Path) -> FeatureStore:
         """Features of the given splits: found under `root`, or computed there.

@@ -23,6 +23,7 @@ from ivqa.features.extraction import Network, build_store, pixels
 from ivqa.features.store import FeatureStore
 from ivqa.files import content_digest, digest, written
 from ivqa.integrity import damage, manifest_of, seal
+from ivqa.ranges import Count, ExistingFile, ImageSize, LearningRate, Seed
 from ivqa.weights import check_finite, read_weights
 
 # Of two cores for one image of 96 px in one epoch, with bfloat16 products in hardware and without;
@@ -42,15 +43,15 @@ class ConceptFeatures:
     store, to be used instead of training: other data then get the same features.
     """
 
-    num_concepts: int = 1000
-    longest: int = 2
-    image_size: int = 96
-    width: int = 128
-    epochs: int = 8
-    batch_size: int = 16
-    learning_rate: float = 3e-3
-    seed: int = 0
-    weights: str | None = None
+    num_concepts: Count = 1000
+    longest: Count = 2
+    image_size: ImageSize = 96
+    width: Count = 128
+    epochs: Count = 8
+    batch_size: Count = 16
+    learning_rate: LearningRate = 3e-3
+    seed: Seed = 0
+    weights: ExistingFile | None = None
 
     def build(self, dataset: VQADataset, splits: Sequence[str], root: Path) -> FeatureStore:
         """Features of the given splits: found under `root`, or computed there.

@@ -8,6 +8,7 @@ from ivqa.data.batch import ImageBatch
 from ivqa.generators.answer_encoder import AnswerEncoder
 from ivqa.generators.decoder import QuestionDecoder
 from ivqa.generators.network import Conditions, QuestionGenerator
+from ivqa.ranges import Count, ShareBelowOne
 from ivqa.text.vocabulary import Tokens
 
 
@@ -23,11 +24,11 @@ class AnswerOnlyGenerator(QuestionGenerator):
         num_words: int,
         num_answer_words: int,
         feature_sizes: Mapping[str, int] | None = None,
-        embedding_size: int = 512,
-        hidden_size: int = 512,
-        answer_size: int = 512,
-        word_dropout: float = 0.0,
-        dropout: float = 0.5,
+        embedding_size: Count = 512,
+        hidden_size: Count = 512,
+        answer_size: Count = 512,
+        word_dropout: ShareBelowOne = 0.0,
+        dropout: ShareBelowOne = 0.5,
         feed_condition: bool = False,
     ) -> None:
         super().__init__(

@@ -15,6 +15,7 @@ from torch.nn import functional as F
 
 from ivqa.errors import UserError
 from ivqa.generators.decoder import State, Step
+from ivqa.ranges import Count, NonNegative, Positive, PositiveShare
 from ivqa.text.vocabulary import BOS, EOS, PAD, UNK, Tokens
 
 _MINUS_INFINITY = float("-inf")
@@ -70,9 +71,9 @@ class Sampling:
     Every row has its own random numbers: it does not matter what it is decoded with.
     """
 
-    temperature: float = 1.0
-    top_k: int | None = None
-    top_p: float | None = None
+    temperature: Positive = 1.0
+    top_k: Count | None = None
+    top_p: PositiveShare | None = None
     deterministic: ClassVar[bool] = False
     width: ClassVar[int] = 1
 
@@ -125,8 +126,8 @@ class Beam:
     dropped; size 1 is the greedy question.
     """
 
-    size: int = 3  # as in the published code
-    length_norm: float = 0.0
+    size: Count = 3  # as in the published code
+    length_norm: NonNegative = 0.0
     deterministic: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

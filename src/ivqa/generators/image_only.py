@@ -6,6 +6,7 @@ from ivqa.data.batch import ImageBatch
 from ivqa.generators.decoder import QuestionDecoder
 from ivqa.generators.image_encoder import ImageEncoder
 from ivqa.generators.network import Conditions, QuestionGenerator
+from ivqa.ranges import Count, ShareBelowOne
 from ivqa.text.vocabulary import Tokens
 
 
@@ -21,10 +22,10 @@ class ImageOnlyGenerator(QuestionGenerator):
         num_words: int,
         feature_sizes: Mapping[str, int],
         num_answer_words: int | None = None,
-        embedding_size: int = 512,
-        hidden_size: int = 512,
-        word_dropout: float = 0.0,
-        dropout: float = 0.5,
+        embedding_size: Count = 512,
+        hidden_size: Count = 512,
+        word_dropout: ShareBelowOne = 0.0,
+        dropout: ShareBelowOne = 0.5,
         feed_condition: bool = False,
     ) -> None:
         super().__init__(

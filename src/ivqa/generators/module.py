@@ -23,6 +23,7 @@ from ivqa.generators.likelihood import draw_questions, marginal_log_likelihood
 from ivqa.generators.network import Conditions, GeneratorOutput, QuestionGenerator
 from ivqa.generators.objective import ConstantWeight, negative_elbo
 from ivqa.generators.protocol import Questions
+from ivqa.ranges import Count, NonNegative
 from ivqa.text.vocabulary import Vocabulary
 from ivqa.weights import load_into, read_weights, state_dict_of
 
@@ -52,12 +53,12 @@ class QuestionGenerationModule(pl.LightningModule):
         optimizer: Callable[[Iterable[nn.Parameter]], Optimizer] | None = None,
         scheduler: Callable[..., LRScheduler] | None = None,
         kl_schedule: Callable[[int], float] | None = None,
-        free_nats: float = 0.0,
+        free_nats: NonNegative = 0.0,
         free_nats_per_dimension: bool = False,
         free_nats_pull: bool = False,
-        max_length: int = 20,
+        max_length: Count = 20,
         strategy: Strategy | None = None,
-        likelihood_samples: int = 16,
+        likelihood_samples: Count = 16,
     ) -> None:
         super().__init__()
         for name, value in (("max_length", max_length), ("likelihood_samples", likelihood_samples)):
@@ -191,6 +192,13 @@ class QuestionGenerationModule(pl.LightningModule):
     def validation_step(self, batch: VQABatch, batch_idx: int) -> None:
         """Adds a batch to the validation terms."""
         self.terms.update(self.network(batch))
+
+    @staticmethod
+    def validation_metrics(arguments: Mapping[str, Any]) -> set[str]:
+        """The names that validation logs, by the constructor's arguments in the configuration."""
+        latent = "latent_size" in arguments.get("network", {})
+        terms = ["loss", "elbo", "nll_per_word", "perplexity", *["kl", "active_units"] * latent]
+        return {f"val/{name}" for name in terms}
 
     def on_validation_epoch_end(self) -> None:
         """Logs the validation terms of the whole split; see `ElboTerms`."""

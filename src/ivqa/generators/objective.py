@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ivqa.errors import UserError
+from ivqa.ranges import Count, NonNegative, PositiveShare
 
 
 def kl_to_standard_normal(mean: Tensor, scale: Tensor) -> Tensor:
@@ -89,7 +90,7 @@ def importance_weighted_bound(
 class ConstantWeight:
     """The same weight of the KL at every step."""
 
-    weight: float = 1.0
+    weight: NonNegative = 1.0
 
     def __call__(self, step: int) -> float:
         """The weight at an optimiser step."""
@@ -104,7 +105,7 @@ class LinearAnnealing:
     [0.0, 0.25, 1.0, 1.0]
     """
 
-    steps: int
+    steps: Count
 
     def __post_init__(self) -> None:
         if self.steps < 1:
@@ -123,8 +124,8 @@ class CyclicalAnnealing:
     [0.0, 0.5, 1.0, 1.0, 0.0, 0.5]
     """
 
-    period: int
-    ramp: float = 0.5  # the share that Fu et al. recommend
+    period: Count
+    ramp: PositiveShare = 0.5  # the share that Fu et al. recommend
 
     def __post_init__(self) -> None:
         if self.period < 1:

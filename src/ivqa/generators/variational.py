@@ -15,6 +15,7 @@ from ivqa.generators.answer_encoder import AnswerEncoder, last_hidden
 from ivqa.generators.decoder import QuestionDecoder, remembering_lstm
 from ivqa.generators.image_encoder import ImageEncoder
 from ivqa.generators.network import Conditions, Posterior, QuestionGenerator
+from ivqa.ranges import Count, CountOrZero, ShareBelowOne
 from ivqa.text.vocabulary import Tokens
 
 # softplus underflows to 0 in float32, whose logarithm the KL takes.
@@ -63,13 +64,13 @@ class VariationalGenerator(QuestionGenerator):
         num_words: int,
         num_answer_words: int,
         feature_sizes: Mapping[str, int],
-        embedding_size: int = 512,
-        hidden_size: int = 512,
-        answer_size: int = 512,
-        latent_size: int = 64,
-        joint_size: int = 0,
-        word_dropout: float = 0.0,
-        dropout: float = 0.5,
+        embedding_size: Count = 512,
+        hidden_size: Count = 512,
+        answer_size: Count = 512,
+        latent_size: Count = 64,
+        joint_size: CountOrZero = 0,
+        word_dropout: ShareBelowOne = 0.0,
+        dropout: ShareBelowOne = 0.5,
         feed_condition: bool = False,
     ) -> None:
         super().__init__(

@@ -1,19 +1,21 @@
 """Which questions are basic questions: a pool is one function here and one file in conf/bqd."""
 
 from collections.abc import Sequence
+from typing import Annotated
 
 from ivqa.data import DataError, VQADataset
+from ivqa.ranges import AtLeastOne
 from ivqa.ranking.question_rankers import unique_questions
 
+Splits = Annotated[Sequence[str], AtLeastOne]
 
-def general_questions(dataset: VQADataset, splits: Sequence[str]) -> list[str]:
+
+def general_questions(dataset: VQADataset, splits: Splits) -> list[str]:
     """All questions of the splits, each once: the general basic question dataset [ROB 4]."""
     return unique_questions([text for name in splits for text in dataset.split(name).questions])
 
 
-def questions_of_answer_type(
-    dataset: VQADataset, splits: Sequence[str], answer_type: str
-) -> list[str]:
+def questions_of_answer_type(dataset: VQADataset, splits: Splits, answer_type: str) -> list[str]:
     """Questions with answers of one type, each once; of yes/no it is the YNBQD [ROB 4].
 
     Raises DataError where a split has no annotations, or no question is of that type.

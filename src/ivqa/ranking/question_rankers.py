@@ -1,16 +1,17 @@
 """From texts to rankings: which questions of a pool are nearest to each main question."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
+from typing import Any, Protocol
 from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ivqa.errors import UserError
+from ivqa.ranges import OpenShare, Positive, Seed
 from ivqa.ranking.deduplication import Distinct
 from ivqa.ranking.lasso import LassoRanker, Ranking
 from ivqa.ranking.score_ranking import rank_by_scores
@@ -41,11 +42,17 @@ class LassoQuestionRanker:
     """
 
     encoder: SentenceEncoder
-    lam: float | None = 1e-6
-    alpha: float | None = None
+    lam: Positive | None = 1e-6
+    alpha: Positive | None = None
     positive: bool = True
     intercept: bool = False
-    deduplicate: float | None = None
+    deduplicate: OpenShare | None = None
+
+    @staticmethod
+    def check_arguments(arguments: Mapping[str, Any]) -> None:
+        """Raises UserError unless one weight is given; before a command starts, too."""
+        if (arguments["lam"] is None) == (arguments["alpha"] is None):
+            raise UserError("the LASSO ranker takes lam or alpha, one of the two")
 
     def rank(
         self,
@@ -55,8 +62,7 @@ class LassoQuestionRanker:
         exclude: Sequence[Sequence[int]],
     ) -> Ranking:
         """The k best of the pool, certified. Raises UserError unless one weight is given."""
-        if (self.lam is None) == (self.alpha is None):
-            raise UserError("the LASSO ranker takes lam or alpha, one of the two")
+        self.check_arguments(vars(self))
         encoder, distinct, ranker = _lasso(self, tuple(pool))
         ranking = ranker.rank(_vectors(encoder, questions), k, distinct.exclude(exclude))
         return distinct.restored(ranking)
@@ -70,7 +76,7 @@ class CosineRanker:
     """
 
     encoder: SentenceEncoder
-    deduplicate: float | None = None
+    deduplicate: OpenShare | None = None
 
     def rank(
         self,
@@ -96,7 +102,7 @@ class CosineRanker:
 class RandomRanker:
     """Any questions of the pool: the control that a ranking must be told from."""
 
-    seed: int = 0
+    seed: Seed = 0
 
     def rank(
         self,

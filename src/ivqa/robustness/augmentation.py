@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ivqa.ranges import Count, Seed, Share
 from ivqa.robustness.noise import Noise
 
 
@@ -18,9 +19,9 @@ class NoiseAugmentation:
     """
 
     noise: Noise
-    probability: float = 0.5
-    num_questions: int | None = None
-    seed: int = 0
+    probability: Share = 0.5
+    num_questions: Count | None = None
+    seed: Seed = 0
 
     def variants(self, questions: Sequence[str]) -> list[list[str]]:
         """The N questions at each level; those that are never disturbed as they are."""

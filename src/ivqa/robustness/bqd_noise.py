@@ -10,6 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ivqa.data import DataError
+from ivqa.ranges import Count, ExistingFile
 from ivqa.ranking import read_bqd, scores_of
 from ivqa.robustness.noise import partitions
 from ivqa.text.tokens import tokenise
@@ -23,9 +24,9 @@ class BQDNoise:
     questions are found by their words. levels: partitions. a_level: basic questions of one.
     """
 
-    path: str
-    levels: int = 7
-    a_level: int = 3
+    path: ExistingFile
+    levels: Count = 7
+    a_level: Count = 3
 
     def disturbed(self, questions: Sequence[str], training: Sequence[str]) -> list[list[str]]:
         """Plain concatenation of each question and its partition; `training` is not needed.

@@ -1,6 +1,6 @@
 """The robustness of a VQA model as a Lightning callback: plugs into any run."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from rich.progress import track
 
 from ivqa.data import VQADataModule, VQADataset
 from ivqa.errors import UserError
+from ivqa.ranges import Count, CountOrZero, Seed
 from ivqa.robustness.noise import Certified, DisturbsImages, Noise
 from ivqa.robustness.records import NoiseRecords
 from ivqa.vqa import Answerer
@@ -34,11 +35,11 @@ class RobustnessCallback(pl.Callback):
         noise: Noise,
         *,
         pool: Callable[[VQADataset], Sequence[str]] | None = None,
-        num_questions: int | None = None,
-        every_n_epochs: int = 0,
-        batch_size: int = 500,
-        resamples: int = 1000,
-        seed: int = 0,
+        num_questions: Count | None = None,
+        every_n_epochs: CountOrZero = 0,
+        batch_size: Count = 500,
+        resamples: Count = 1000,
+        seed: Seed = 0,
     ) -> None:
         self.noise = noise
         self.pool = pool
@@ -47,6 +48,15 @@ class RobustnessCallback(pl.Callback):
         self.batch_size = batch_size
         self.resamples = resamples
         self.seed = seed
+
+    @staticmethod
+    def validation_metrics(arguments: Mapping[str, Any]) -> set[str]:
+        """The names that it logs in training, by the constructor's arguments."""
+        if not arguments.get("every_n_epochs"):
+            return set()
+        levels = arguments["noise"].get("levels", 1)
+        curve = {f"robustness/partition_{level}/accuracy" for level in range(levels + 1)}
+        return curve | {f"robustness/{name}" for name in ("r_score", "area", "trend")}
 
     def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Measures, and logs robustness/... beside the module's own metrics."""

@@ -8,12 +8,17 @@ import io
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
+from annotated_types import Interval
 from PIL import Image, ImageFilter
 
 from ivqa.errors import UserError
+from ivqa.ranges import AtLeastOne, Count, Positive, Seed
 from ivqa.robustness.noise import Certified, DisturbsImages, Noise
+
+Quality = Annotated[int, Interval(ge=1, le=95)]  # of JPEG, as Pillow has them
 
 
 class ImageNoise(ABC):
@@ -34,9 +39,9 @@ class ImageNoise(ABC):
 class GaussianNoise(ImageNoise):
     """Normal noise on every channel; step: standard deviation at level 1, where white is 1."""
 
-    levels: int = 7
-    step: float = 0.04
-    seed: int = 0
+    levels: Count = 7
+    step: Positive = 0.04
+    seed: Seed = 0
 
     def disturbed_image(self, image: Image.Image, image_id: int, level: int) -> Image.Image:
         """The image plus noise of standard deviation step * level, cut to what pixels can show."""
@@ -50,8 +55,8 @@ class GaussianNoise(ImageNoise):
 class Blur(ImageNoise):
     """A Gaussian blur; step: its standard deviation at level 1, a share of the shorter side."""
 
-    levels: int = 7
-    step: float = 0.005
+    levels: Count = 7
+    step: Positive = 0.005
 
     def disturbed_image(self, image: Image.Image, image_id: int, level: int) -> Image.Image:
         """The blurred image."""
@@ -62,7 +67,7 @@ class Blur(ImageNoise):
 class JPEGCompression(ImageNoise):
     """The artefacts of JPEG; qualities: of level 1, 2, ..., falling, of 95 to 1."""
 
-    qualities: Sequence[int] = (40, 25, 15, 10, 6, 3, 1)
+    qualities: Annotated[Sequence[Quality], AtLeastOne] = (40, 25, 15, 10, 6, 3, 1)
 
     @property
     def levels(self) -> int:  # type: ignore[override]
@@ -81,9 +86,9 @@ class JPEGCompression(ImageNoise):
 class Occlusion(ImageNoise):
     """A grey rectangle of the image's shape hides a part; step: of its area, at level 1."""
 
-    levels: int = 7
-    step: float = 0.08
-    seed: int = 0
+    levels: Count = 7
+    step: Positive = 0.08
+    seed: Seed = 0
 
     def disturbed_image(self, image: Image.Image, image_id: int, level: int) -> Image.Image:
         """The image with step * level of its area hidden; a higher level hides more around it."""

@@ -15,6 +15,7 @@ from ivqa.arrays import load_arrays
 from ivqa.files import digest, written
 from ivqa.identity import identity_of
 from ivqa.integrity import is_whole, manifest_of, seal
+from ivqa.ranges import Count, Seed
 from ivqa.ranking import QuestionRanker, Ranking, duplicates_of, unique_questions
 from ivqa.text.tokens import detokenise, tokenise
 
@@ -58,8 +59,8 @@ class BasicQuestionNoise:
     """
 
     ranker: QuestionRanker
-    levels: int = 7
-    a_level: int = 3
+    levels: Count = 7
+    a_level: Count = 3
     cache: str | None = None
     exclude_duplicates: bool = True
     _rankings: dict[str, Ranking] = field(
@@ -136,8 +137,8 @@ class WordShuffling:
     That number is the Hamming distance to the clean question, counted by places.
     """
 
-    levels: int = 7
-    seed: int = 0
+    levels: Count = 7
+    seed: Seed = 0
 
     def disturbed(self, questions: Sequence[str], training: Sequence[str]) -> list[list[str]]:
         """Each question's words in another order; one of a single word stays."""

@@ -2,12 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Annotated, Protocol
 
 import numpy as np
+from annotated_types import Len
 from numpy.typing import NDArray
 
 from ivqa.errors import UserError
+from ivqa.ranges import Count, NonNegative
+
+ThreeThresholds = Annotated[Sequence[NonNegative], Len(3, 3)]
 
 # (s1, s2, s3) of the paper; the published code has others, (0.43, 0.82, 0.53).
 THRESHOLDS = (0.60, 0.58, 0.41)
@@ -31,8 +35,8 @@ class VQABQ:
     """
 
     source: RankedBasicQuestions
-    thresholds: Sequence[float] = THRESHOLDS
-    levels: int = 1
+    thresholds: ThreeThresholds = THRESHOLDS
+    levels: Count = 1
 
     def disturbed(self, questions: Sequence[str], training: Sequence[str]) -> list[list[str]]:
         """One level: plain concatenation."""
@@ -47,7 +51,7 @@ class VQABQ:
 
 
 def helpful_counts(
-    scores: NDArray[np.floating], thresholds: Sequence[float] = THRESHOLDS
+    scores: NDArray[np.floating], thresholds: ThreeThresholds = THRESHOLDS
 ) -> NDArray[np.int64]:
     """How many of the best basic questions help each main question, (N,) from 0 to 3.
 
@@ -65,7 +69,7 @@ def helpful_counts(
 
 
 def selection_figures(
-    scores: NDArray[np.floating], thresholds: Sequence[float] = THRESHOLDS
+    scores: NDArray[np.floating], thresholds: ThreeThresholds = THRESHOLDS
 ) -> dict[str, float]:
     """Shares of main questions with 0, 1, 2 and 3 helpful basic questions, and the scores behind.
 

@@ -18,6 +18,7 @@ from ivqa.code_digest import code_digest
 from ivqa.errors import UserError
 from ivqa.files import FileError, content_digest, digest, written
 from ivqa.integrity import is_whole, manifest_of, seal
+from ivqa.ranges import Count
 from ivqa.text.tokens import tokenise
 from ivqa.weights import check_finite
 
@@ -40,7 +41,7 @@ class TfidfEncoder:
     longest: words of an n-gram. min_count: texts that an n-gram must occur in.
     """
 
-    def __init__(self, size: int = 256, longest: int = 2, min_count: int = 2) -> None:
+    def __init__(self, size: Count = 256, longest: Count = 2, min_count: Count = 2) -> None:
         if size < 1 or longest < 1 or min_count < 1:
             raise UserError("size, longest and min_count of the encoder must be at least 1")
         self.size, self.longest, self.min_count = size, longest, min_count
@@ -136,7 +137,7 @@ class TransformersEncoder(TrainedEncoder):
     """
 
     def __init__(
-        self, path: str, batch_size: int = 64, max_length: int = 64, cache: str | None = None
+        self, path: str, batch_size: Count = 64, max_length: Count = 64, cache: str | None = None
     ) -> None:
         from transformers import AutoModel, AutoTokenizer
 

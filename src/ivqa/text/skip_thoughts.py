@@ -23,6 +23,7 @@ from torch.nn.utils.rnn import pack_padded_sequence
 from ivqa.arrays import load_array, load_arrays
 from ivqa.errors import UserError
 from ivqa.files import FileError, content_digest, read_bytes
+from ivqa.ranges import Count, ExistingPath
 from ivqa.text.encoders import TrainedEncoder, unit_rows
 from ivqa.text.tokens import tokenise
 from ivqa.text.vocabulary import SPECIALS, UNK
@@ -124,11 +125,11 @@ class SkipThoughtsEncoder(TrainedEncoder):
 
     def __init__(
         self,
-        path: str,
+        path: ExistingPath,
         kind: Kind = "combine",
         *,
         use_eos: bool = False,
-        batch_size: int = 128,
+        batch_size: Count = 128,
         cache: str | None = None,
     ) -> None:
         super().__init__(cache)

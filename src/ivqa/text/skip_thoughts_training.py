@@ -22,6 +22,7 @@ from torchmetrics import MeanMetric
 
 from ivqa.component import check_same_inputs, network_settings
 from ivqa.errors import UserError
+from ivqa.ranges import Count, EvenCount, NonNegative, ShareBelowOne
 from ivqa.text.skip_thoughts import last_states
 from ivqa.text.vocabulary import BOS, EOS, PAD, UNK, Tokens, Vocabulary
 
@@ -85,10 +86,10 @@ class SkipThoughtsNetwork(nn.Module):
         num_words: int,
         tasks: Iterable[str],
         bidirectional: bool,
-        embedding_size: int = 620,
-        size: int = 2400,
-        decoder_size: int = 2400,
-        num_predicted: int = 20000,
+        embedding_size: Count = 620,
+        size: EvenCount = 2400,
+        decoder_size: Count = 2400,
+        num_predicted: Count = 20000,
     ) -> None:
         super().__init__()
         if size % 2:
@@ -137,8 +138,8 @@ class SkipThoughtsModule(pl.LightningModule):
         question_vocabulary: Vocabulary,
         optimizer: Callable[[Iterable[nn.Parameter]], Optimizer] | None = None,
         scheduler: Callable[..., LRScheduler] | None = None,
-        reconstruction: float = 0.0,
-        unknown: float = 0.02,
+        reconstruction: NonNegative = 0.0,
+        unknown: ShareBelowOne = 0.02,
     ) -> None:
         super().__init__()
         self.question_vocabulary = question_vocabulary
@@ -174,6 +175,11 @@ class SkipThoughtsModule(pl.LightningModule):
         datamodule: Any = self.trainer.datamodule  # type: ignore[attr-defined]
         for task, value in self._losses(datamodule.evaluated or "val", batch, batch.question):
             self.nll[task].update(value)
+
+    @staticmethod
+    def validation_metrics(arguments: Mapping[str, Any]) -> set[str]:
+        """The names that validation logs, by the constructor's arguments in the configuration."""
+        return {"val/loss", "val/previous", "val/next", "val/own"}
 
     def on_validation_epoch_end(self) -> None:
         """Logs -log p per word of each task, averaged over uni and bi, and their weighted sum."""

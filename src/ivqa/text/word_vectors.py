@@ -13,6 +13,7 @@ from scipy.sparse import csr_matrix
 
 from ivqa.errors import UserError
 from ivqa.files import FileError, check_regular, file_digest
+from ivqa.ranges import ExistingFile
 from ivqa.text.encoders import unit_rows
 from ivqa.text.tokens import tokenise
 
@@ -24,7 +25,7 @@ class WordVectorEncoder:
     words of the corpus that `fit` sees are kept. idf: whether rare words weigh more.
     """
 
-    def __init__(self, path: str, *, idf: bool = True) -> None:
+    def __init__(self, path: ExistingFile, *, idf: bool = True) -> None:
         if not Path(path).is_file():
             raise UserError(
                 f"there is no file of word vectors '{path}'; pass encoder.path=FILE, such as "

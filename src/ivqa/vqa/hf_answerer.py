@@ -12,8 +12,9 @@ from torch import Tensor, nn
 from ivqa.data.batch import ImageBatch
 from ivqa.errors import UserError
 from ivqa.files import FileError, read_json, read_text
+from ivqa.ranges import Count, ExistingFile
 from ivqa.text.answers import AnswerVocabulary
-from ivqa.vqa.hf_loading import load_pretrained
+from ivqa.vqa.hf_loading import Device, Dtype, load_pretrained
 
 
 class HFAnswerer(nn.Module, ABC):
@@ -24,7 +25,7 @@ class HFAnswerer(nn.Module, ABC):
     """
 
     def __init__(
-        self, model: Any, processor: Any, answers: AnswerVocabulary | None, *, batch_size: int
+        self, model: Any, processor: Any, answers: AnswerVocabulary | None, *, batch_size: Count
     ) -> None:
         super().__init__()
         self.model = model.eval()
@@ -121,9 +122,9 @@ class HFWriter(HFAnswerer, ABC):
         path: str,
         *,
         answers: AnswerVocabulary | None = None,
-        candidates: str | None = None,
-        device: str = "auto",
-        dtype: str = "float32",
+        candidates: ExistingFile | None = None,
+        device: Device = "auto",
+        dtype: Dtype = "float32",
         **arguments: Any,
     ) -> Self:
         """From a local folder or a hub id; arguments: of the constructor.

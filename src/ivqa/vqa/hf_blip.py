@@ -9,6 +9,7 @@ from torch import Tensor
 from transformers import BlipForQuestionAnswering
 
 from ivqa.errors import UserError
+from ivqa.ranges import Count
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.vqa.hf_answerer import HFWriter, longer_than
 from ivqa.vqa.likelihood import answer_batches, answer_log_likelihood
@@ -34,9 +35,9 @@ class HFBlip(HFWriter):
         processor: Any,
         *,
         answers: AnswerVocabulary | None = None,
-        batch_size: int = 32,
-        answer_batch_size: int = 1024,
-        max_new_tokens: int = 16,
+        batch_size: Count = 32,
+        answer_batch_size: Count = 1024,
+        max_new_tokens: Count = 16,
     ) -> None:
         super().__init__(model, processor, answers, batch_size=batch_size)
         self.answer_batch_size = answer_batch_size

@@ -9,9 +9,10 @@ from torch.nn import functional as F
 from transformers import AutoModelForVisualQuestionAnswering
 
 from ivqa.errors import UserError
+from ivqa.ranges import Count
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.vqa.hf_answerer import HFAnswerer, longer_than
-from ivqa.vqa.hf_loading import load_pretrained
+from ivqa.vqa.hf_loading import Device, Dtype, load_pretrained
 
 
 class HFClassifier(HFAnswerer):
@@ -32,7 +33,7 @@ class HFClassifier(HFAnswerer):
         processor: Any,
         *,
         score: Literal["softmax", "sigmoid"] = "softmax",
-        batch_size: int = 32,
+        batch_size: Count = 32,
     ) -> None:
         if score not in ("softmax", "sigmoid"):
             raise UserError(f"score must be softmax or sigmoid, not {score}")
@@ -48,7 +49,7 @@ class HFClassifier(HFAnswerer):
 
     @classmethod
     def load(
-        cls, path: str, *, device: str = "auto", dtype: str = "float32", **arguments: Any
+        cls, path: str, *, device: Device = "auto", dtype: Dtype = "float32", **arguments: Any
     ) -> Self:
         """From a local folder or a hub id; arguments: of the constructor.
 

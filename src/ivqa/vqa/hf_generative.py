@@ -13,6 +13,7 @@ from torch import Tensor
 from transformers import AutoModelForImageTextToText, DynamicCache
 
 from ivqa.errors import UserError
+from ivqa.ranges import Count
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.vqa.hf_answerer import HFWriter
 from ivqa.vqa.hf_prompts import PromptReader, Prompts
@@ -47,9 +48,9 @@ class HFGenerative(HFWriter):
         chat: bool | None = None,
         answer_prefix: str = "",
         cache: bool = True,
-        batch_size: int = 16,
-        answer_batch_size: int = 256,
-        max_new_tokens: int = 16,
+        batch_size: Count = 16,
+        answer_batch_size: Count = 256,
+        max_new_tokens: Count = 16,
     ) -> None:
         super().__init__(model, processor, answers, batch_size=batch_size)
         self.reader = PromptReader(model, processor, prompt=prompt, chat=chat)

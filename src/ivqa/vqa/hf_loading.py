@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import httpx
 import torch
 from huggingface_hub import HfApi
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+from pydantic import AfterValidator
 from transformers import AutoConfig, AutoProcessor
 from transformers.utils import logging
 
@@ -22,8 +23,22 @@ _ADAPTERS = (
 )
 
 
+def _device(name: str) -> str:
+    try:
+        device = torch.device("cpu" if name == "auto" else name)
+    except RuntimeError:
+        raise ValueError("must be auto, cpu, or a GPU such as cuda or cuda:1") from None
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise ValueError(f"this machine has {torch.cuda.device_count()} GPUs")
+    return name
+
+
+Device = Annotated[str, AfterValidator(_device)]
+Dtype = Literal["auto", "float32", "float16", "bfloat16"]
+
+
 def load_pretrained(
-    path: str, model_class: Any, *, device: str = "auto", dtype: str = "float32"
+    path: str, model_class: Any, *, device: Device = "auto", dtype: Dtype = "float32"
 ) -> tuple[Any, Any]:
     """The model in evaluation mode, and its processor.
 

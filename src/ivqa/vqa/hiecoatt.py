@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ivqa.data.batch import ImageBatch
+from ivqa.ranges import Count, ShareBelowOne
 from ivqa.text.vocabulary import PAD, Tokens
 from ivqa.vqa.network import (
     SharedDropout,
@@ -140,11 +141,11 @@ class HieCoAtt(VQANetwork):
         num_words: int,
         num_answers: int,
         feature_sizes: Mapping[str, int],
-        size: int = 512,
-        attention_size: int | None = None,
-        sentence_size: int = 1024,
-        num_layers: int = 2,
-        dropout: float = 0.5,
+        size: Count = 512,
+        attention_size: Count | None = None,
+        sentence_size: Count = 1024,
+        num_layers: Count = 2,
+        dropout: ShareBelowOne = 0.5,
     ) -> None:
         super().__init__()
         self.feature, self.feature_size = single_feature(feature_sizes, "hiecoatt")

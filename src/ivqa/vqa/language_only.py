@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from torch import Tensor, nn
 
 from ivqa.data.batch import ImageBatch
+from ivqa.ranges import Count, ShareBelowOne
 from ivqa.text.vocabulary import Tokens
 from ivqa.vqa.network import VQANetwork
 from ivqa.vqa.question_encoder import QuestionEncoder, RecurrentEncoder
@@ -23,8 +24,8 @@ class LanguageOnly(VQANetwork):
         num_answers: int,
         feature_sizes: Mapping[str, int] | None = None,
         question_encoder: Callable[..., QuestionEncoder] = RecurrentEncoder,
-        joint_size: int = 1024,
-        dropout: float = 0.5,
+        joint_size: Count = 1024,
+        dropout: ShareBelowOne = 0.5,
     ) -> None:
         super().__init__()
         self.question_encoder = question_encoder(num_words=num_words)

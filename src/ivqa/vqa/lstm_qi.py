@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from ivqa.data.batch import ImageBatch
+from ivqa.ranges import Count, Positive, ShareBelowOne
 from ivqa.text.vocabulary import PAD, Tokens
 from ivqa.vqa.network import VQANetwork, checked_feature, single_feature
 
@@ -30,12 +31,12 @@ class LSTMQI(VQANetwork):
         num_words: int,
         num_answers: int,
         feature_sizes: Mapping[str, int],
-        embedding_size: int = 200,
-        hidden_size: int = 512,
-        num_layers: int = 2,
-        joint_size: int = 1024,
-        dropout: float = 0.5,
-        initializer_range: float | None = 0.08,
+        embedding_size: Count = 200,
+        hidden_size: Count = 512,
+        num_layers: Count = 2,
+        joint_size: Count = 1024,
+        dropout: ShareBelowOne = 0.5,
+        initializer_range: Positive | None = 0.08,
     ) -> None:
         super().__init__()
         self.feature, self.feature_size = single_feature(feature_sizes, "lstm_qi")

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ivqa.data.batch import ImageBatch
+from ivqa.ranges import Count, ShareBelowOne
 from ivqa.text.vocabulary import Tokens
 from ivqa.vqa.network import (
     SharedDropout,
@@ -125,12 +126,12 @@ class MCB(VQANetwork):
         num_answers: int,
         feature_sizes: Mapping[str, int],
         question_encoder: Callable[..., QuestionEncoder] = RecurrentEncoder,
-        size: int = 16000,
-        attention_size: int | None = None,
-        hidden_size: int = 512,
-        num_glimpses: int = 2,
-        dropout: float = 0.1,
-        pool: int = 1,
+        size: Count = 16000,
+        attention_size: Count | None = None,
+        hidden_size: Count = 512,
+        num_glimpses: Count = 2,
+        dropout: ShareBelowOne = 0.1,
+        pool: Count = 1,
         standardise: bool = False,
         attention_root: bool = True,
     ) -> None:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from ivqa.data.batch import ImageBatch
+from ivqa.ranges import Count, ShareBelowOne
 from ivqa.text.vocabulary import Tokens
 from ivqa.vqa.network import (
     SharedDropout,
@@ -39,9 +40,9 @@ class MLB(VQANetwork):
         num_answers: int,
         feature_sizes: Mapping[str, int],
         question_encoder: Callable[..., QuestionEncoder] = RecurrentEncoder,
-        joint_size: int = 1200,
-        num_glimpses: int = 2,
-        dropout: float = 0.5,
+        joint_size: Count = 1200,
+        num_glimpses: Count = 2,
+        dropout: ShareBelowOne = 0.5,
     ) -> None:
         super().__init__()
         self.feature, self.feature_size = single_feature(feature_sizes, "mlb")

@@ -12,9 +12,10 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from ivqa.component import check_same_inputs, network_settings
-from ivqa.data.batch import ImageBatch, VQABatch
+from ivqa.data.batch import ANSWER_TYPES, ImageBatch, VQABatch
 from ivqa.errors import UserError
 from ivqa.metrics.vqa_accuracy import VQAAccuracy
+from ivqa.ranges import Count
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.text.tokens import tokenise
 from ivqa.text.vocabulary import Vocabulary
@@ -45,7 +46,7 @@ class VQAModule(pl.LightningModule):
         optimizer: Callable[[Iterable[nn.Parameter]], Optimizer] | None = None,
         scheduler: Callable[..., LRScheduler] | None = None,
         targets: Literal["main", "annotators"] = "main",
-        max_question_length: int = 26,
+        max_question_length: Count = 26,
     ) -> None:
         super().__init__()
         if targets not in ("main", "annotators"):
@@ -144,6 +145,11 @@ class VQAModule(pl.LightningModule):
         assert batch.soft_targets is not None
         best = self.network(batch.images, batch.question).argmax(dim=1, keepdim=True)
         self.accuracy.update(batch.soft_targets.gather(1, best)[:, 0], batch.answer_type)
+
+    @staticmethod
+    def validation_metrics(arguments: Mapping[str, Any]) -> set[str]:
+        """The names that validation logs, by the constructor's arguments in the configuration."""
+        return {"val/vqa_accuracy"} | {f"val/{kind.replace('/', '_')}" for kind in ANSWER_TYPES}
 
     def on_validation_epoch_end(self) -> None:
         """Logs the accuracy of the whole split, overall and by answer type."""

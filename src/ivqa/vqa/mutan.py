@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from ivqa.data.batch import ImageBatch
 from ivqa.errors import UserError
+from ivqa.ranges import Count, ShareBelowOne
 from ivqa.text.vocabulary import Tokens
 from ivqa.vqa.network import (
     SharedDropout,
@@ -65,9 +66,9 @@ class MutanNoAttention(VQANetwork):
         num_answers: int,
         feature_sizes: Mapping[str, int],
         question_encoder: Callable[..., QuestionEncoder] = RecurrentEncoder,
-        joint_size: int = 360,
-        rank: int = 10,
-        dropout: float = 0.5,
+        joint_size: Count = 360,
+        rank: Count = 10,
+        dropout: ShareBelowOne = 0.5,
     ) -> None:
         super().__init__()
         self.feature, self.feature_size = single_feature(feature_sizes, "mutan_noatt")
@@ -103,11 +104,11 @@ class Mutan(VQANetwork):
         num_answers: int,
         feature_sizes: Mapping[str, int],
         question_encoder: Callable[..., QuestionEncoder] = RecurrentEncoder,
-        hidden_size: int = 310,
-        fused_size: int = 510,
-        rank: int = 5,
-        num_glimpses: int = 2,
-        dropout: float = 0.5,
+        hidden_size: Count = 310,
+        fused_size: Count = 510,
+        rank: Count = 5,
+        num_glimpses: Count = 2,
+        dropout: ShareBelowOne = 0.5,
     ) -> None:
         super().__init__()
         self.feature, self.feature_size = single_feature(feature_sizes, "mutan")

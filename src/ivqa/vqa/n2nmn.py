@@ -30,6 +30,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from ivqa.data.batch import ImageBatch, VQABatch
 from ivqa.errors import UserError
+from ivqa.ranges import Count, CountOrZero, NonNegative, ShareBelowOne
 from ivqa.text.vocabulary import PAD, Tokens
 from ivqa.vqa.layouts import LayoutGrammar
 from ivqa.vqa.network import (
@@ -237,16 +238,16 @@ class N2NMN(VQANetwork):
         num_answers: int,
         feature_sizes: Mapping[str, int],
         modules: Sequence[str] = MODULES,
-        embedding_size: int = 300,
-        hidden_size: int = 1000,
-        map_size: int = 1024,
-        prior_size: int = 500,
-        max_layout: int = 8,
-        dropout: float = 0.5,
+        embedding_size: Count = 300,
+        hidden_size: Count = 1000,
+        map_size: Count = 1024,
+        prior_size: Count = 500,
+        max_layout: Count = 8,
+        dropout: ShareBelowOne = 0.5,
         word_keys: bool = False,
-        search_after: int | None = None,
-        entropy_weight: float = 0.005,
-        baseline_decay: float = 0.99,
+        search_after: CountOrZero | None = None,
+        entropy_weight: NonNegative = 0.005,
+        baseline_decay: ShareBelowOne = 0.99,
     ) -> None:
         super().__init__()
         self.feature, self.feature_size = single_feature(feature_sizes, "n2nmn")

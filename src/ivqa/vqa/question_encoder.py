@@ -11,6 +11,7 @@ from torch.nn.utils.rnn import pack_padded_sequence
 
 from ivqa.errors import UserError
 from ivqa.files import FileError
+from ivqa.ranges import Count, ExistingPath, ShareBelowOne
 from ivqa.text.skip_thoughts import load_skip_thoughts
 from ivqa.text.vocabulary import BOS, EOS, PAD, UNK, Tokens
 from ivqa.vqa.network import SharedDropout
@@ -50,11 +51,11 @@ class RecurrentEncoder(QuestionEncoder):
         self,
         *,
         num_words: int,
-        embedding_size: int = 620,
-        size: int = 2400,
+        embedding_size: Count = 620,
+        size: Count = 2400,
         cell: Literal["lstm", "gru"] = "gru",
-        num_layers: int = 1,
-        dropout: float = 0.25,
+        num_layers: Count = 1,
+        dropout: ShareBelowOne = 0.25,
     ) -> None:
         super().__init__()
         if cell not in _CELLS:
@@ -98,11 +99,11 @@ class SkipThoughtsQuestionEncoder(RecurrentEncoder):
         self,
         *,
         num_words: int,
-        path: str,
-        embedding_size: int = 620,
-        size: int = 2400,
+        path: ExistingPath,
+        embedding_size: Count = 620,
+        size: Count = 2400,
         frozen: bool = False,
-        dropout: float = 0.25,
+        dropout: ShareBelowOne = 0.25,
     ) -> None:
         super().__init__(
             num_words=num_words, embedding_size=embedding_size, size=size, dropout=dropout
@@ -145,8 +146,8 @@ class TransformersQuestionEncoder(QuestionEncoder):
         num_words: int,
         path: str,
         frozen: bool = True,
-        max_pieces: int = 8,
-        max_length: int = 64,
+        max_pieces: Count = 8,
+        max_length: Count = 64,
     ) -> None:
         from transformers import AutoConfig, AutoModel
 

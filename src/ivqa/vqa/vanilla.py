@@ -6,6 +6,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ivqa.data.batch import ImageBatch
+from ivqa.ranges import Count, ShareBelowOne
 from ivqa.text.vocabulary import Tokens
 from ivqa.vqa.network import VQANetwork, checked_feature, single_feature
 from ivqa.vqa.question_encoder import QuestionEncoder, RecurrentEncoder
@@ -25,8 +26,8 @@ class Vanilla(VQANetwork):
         num_answers: int,
         feature_sizes: Mapping[str, int],
         question_encoder: Callable[..., QuestionEncoder] = RecurrentEncoder,
-        joint_size: int = 1024,
-        dropout: float = 0.5,
+        joint_size: Count = 1024,
+        dropout: ShareBelowOne = 0.5,
     ) -> None:
         super().__init__()
         self.feature, self.feature_size = single_feature(feature_sizes, "vanilla")

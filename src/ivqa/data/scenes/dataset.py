@@ -24,6 +24,7 @@ from ivqa.data.scenes.world import Scene, change_scene, sample_scene
 from ivqa.errors import UserError
 from ivqa.files import FileError, digest, read_json, write_json
 from ivqa.integrity import MANIFEST, damage, seal
+from ivqa.ranges import ImagesOfSplit
 
 # Raise it whenever the same settings give other data, so that older caches are not used.
 VERSION = 2
@@ -47,7 +48,7 @@ class _Settings:
 def generate_scenes(
     root: Path,
     *,
-    images: Mapping[str, int] | None = None,
+    images: Mapping[str, ImagesOfSplit] | None = None,
     questions_per_image: int = 3,
     seed: int = 0,
     balanced: bool = False,

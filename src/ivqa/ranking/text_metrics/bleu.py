@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ivqa.metrics.bleu import SMALL, TINY
+from ivqa.ranges import Count
 from ivqa.ranking.text_metrics.clipped_counts import ClippedCounts, ones
 from ivqa.ranking.text_metrics.ranker import TextMetricRanker
 
@@ -18,7 +19,7 @@ class BleuRanker(TextMetricRanker):
     Raises ValueError for an order below 1.
     """
 
-    order: int = 4
+    order: Count = 4
 
     def __post_init__(self) -> None:
         if self.order < 1:
