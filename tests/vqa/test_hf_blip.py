@@ -83,6 +83,6 @@ def test_bad_input_is_named(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="reads pixels, but the batch has none"):
         blip.answer(_images(None), QUESTIONS)
     (tmp_path / "answers.json").write_text('{"yes": 1}')
-    for name, message in (("answers.json", "must hold a list of texts"), ("no", "cannot be read")):
+    for name, message in (("answers.json", "must hold a list of texts"), ("no", "file not found")):
         with pytest.raises(ValueError, match=message):
             HFBlip.load(str(folder), candidates=str(tmp_path / name))
