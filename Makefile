@@ -4,15 +4,23 @@ VENV   := .venv
 READY  := $(VENV)/.installed
 RUN    := $(VENV)/bin/python
 
-.PHONY: demo test lint slow benchmarks clean
+.PHONY: demo test test-processors lint slow release benchmarks clean
 
-# Half of the training images, so that it ends within ten minutes on slow machines too.
 demo: $(READY)
-	$(RUN) diagnose.py vqa=mlb data.images.train=2000 num_images=60
+	$(RUN) diagnose.py vqa=mlb
 
 # A process a core: small models train hardly faster with more threads.
 test: lint
 	OMP_NUM_THREADS=1 $(RUN) -m pytest -m "not slow" -n logical --maxprocesses 4 --dist worksteal
+
+# The learning tests, and all that compares rounding, under each instruction set of the machine.
+# SEEDS: of each learning test. ONLY: default, avx2, avx512 or native.
+test-processors: $(READY)
+	$(RUN) tests/processors.py $(if $(ONLY),--only $(ONLY)) -- --learning-seeds $(or $(SEEDS),1)
+
+# Trains the weights that come with the package, or with CHECK=1 scores them after a change of code.
+release: $(READY)
+	$(RUN) -m ivqa.experiment.release $(if $(CHECK),--check)
 
 slow: $(READY)
 	$(RUN) -m pytest -m slow

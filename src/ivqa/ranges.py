@@ -32,12 +32,6 @@ ImageSize = Annotated[int, Interval(ge=32, le=10_000)]  # pixels; halved up to 5
 ImagesOfSplit = Annotated[int, Interval(ge=1, le=999_999)]  # of scenes, whose splits share ids
 
 
-def _existing(path: str) -> str:
-    if not Path(path).expanduser().exists():
-        raise ValueError("there is no such file or folder")
-    return path
-
-
 def _existing_file(path: str) -> str:
     if not Path(path).expanduser().is_file():
         raise ValueError("there is no such file")
@@ -50,7 +44,6 @@ def _existing_folder(path: str) -> str:
     return path
 
 
-ExistingPath = Annotated[str, AfterValidator(_existing)]
 ExistingFile = Annotated[str, AfterValidator(_existing_file)]
 ExistingFolder = Annotated[str, AfterValidator(_existing_folder)]
 

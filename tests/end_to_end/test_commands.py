@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 from hydra import compose, initialize_config_dir
+from hydra.utils import get_class
+from omegaconf import OmegaConf
 
 from ivqa.experiment.checks import check_config
 
@@ -210,6 +212,23 @@ def test_a_resumed_run_must_be_the_one_that_began(
     status, printed = run("train", f"resume={tmp_path / 'run'}", "trainer.max_epochs=4")
     assert status == 0, printed
     assert metrics_of(tmp_path / "run")["train/epochs"] == 4
+
+
+@pytest.mark.parametrize("model", ["ivqa_vae", "ivqa_image_only", "prior", "skip_thoughts"])
+def test_a_module_declares_the_metrics_that_it_logs(
+    model: str, run: Run, tiny_root: Path, tmp_path: Path
+) -> None:
+    """Those that model.monitor may name."""
+    choices = [f"model={model}", "data=vqa_json", f"data.root={tiny_root}"]
+    overrides = [*choices, *TINY_FEATURES, "model.epochs=1", f"output_dir={tmp_path / 'run'}"]
+    status, printed = run("train", *overrides)
+    assert status == 0, printed
+    with initialize_config_dir(str(PROJECT / "conf"), version_base="1.3"):
+        node = OmegaConf.to_container(compose("train", choices).model.module)
+    assert isinstance(node, dict)
+    declared = get_class(node["_target_"]).validation_metrics(node)
+    logged = {name for name in metrics_of(tmp_path / "run") if name.startswith("val/")}
+    assert logged == declared
 
 
 @pytest.mark.parametrize("command", ["train", "evaluate", "diagnose"])

@@ -183,6 +183,8 @@ def test_a_policy_trains_by_itself_and_is_evaluated_on_the_whole_split(
     assert status == 0, printed
     assert "val/goal" in metrics_of(tmp_path / "run")
     assert "val/legality" not in metrics_of(tmp_path / "run")
+    logged = {name for name in metrics_of(tmp_path / "run") if name.startswith("val/")}
+    assert logged == PolicyGradientModule.validation_metrics({"rewards": {"goal": {}}})
     questions = json.loads((tiny_root / "questions_val.json").read_text())["questions"]
     assert len(set(validated)) < len(questions)  # model.val_batches=1
 

@@ -53,4 +53,4 @@ def test_skip_thoughts_trained_here_rank_questions_and_start_question_encoders(
     lost = [part.replace(str(checkpoint), "gone") for part in model]
     status, printed = run("train", *lost, f"output_dir={tmp_path / 'lost'}")
     assert status == 1
-    assert "there are no skip-thoughts at 'gone'; give the folder" in " ".join(printed.split())
+    assert "question_encoder.path=gone: there are no skip-thoughts; give the folder" in printed

@@ -250,6 +250,19 @@ class ScenesDataset(VQADataset):
         )
         self._generated = False
 
+    def fingerprint(self) -> str:
+        """A hash (16 hex digits) of the settings and the version of the generator.
+
+        They determine the data. The files do not enter: how many bytes a PNG takes depends on the
+        version of its compressor.
+        """
+        from ivqa.data.scenes.dataset import settings_digest
+
+        made = settings_digest(
+            self.images, self.questions_per_image, seed=self.seed, balanced=self.balanced
+        )
+        return digest([made, self.names])
+
     def prepare(self) -> None:
         """Generates the data unless a complete root is there."""
         if self._generated:

@@ -64,6 +64,7 @@ class RunSettings(TypedDict, total=False):
     num_workers: CountOrZero
     output_dir: Text
     artifacts: Text
+    pretrained: bool
     resume: ExistingFolder | None
     # evaluate.py
     split: Text

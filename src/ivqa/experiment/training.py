@@ -135,7 +135,7 @@ def _last_beside(parts: Sequence[Workbench]) -> AbstractContextManager[None]:
     last = untrained[-1]
     if not on_cpu(last.cfg.trainer.accelerator) or last.cfg.trainer.devices != 1:
         return nullcontext()
-    folder = _store_folder(last)
+    folder = last.store_folder
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / "beside.log"
     last.console.print(
@@ -207,7 +207,7 @@ def validate(
 
 def publish(bench: Workbench, run_dir: Path, metrics: Mapping[str, float]) -> Path:
     """Copies the best checkpoint of a run into the artifact store; returns its path there."""
-    folder = _store_folder(bench)
+    folder = bench.store_folder
     with bench.store.building(folder, bench.model_identity()):
         _keep(run_dir, folder, metrics)
     return folder / "model.ckpt"
@@ -239,9 +239,17 @@ def obtain_module(bench: Workbench) -> tuple[Any, Vocabularies, Path]:
         none = Vocabularies(Vocabulary([]), Vocabulary([]), chosen)
         return build_module(bench, none), none, Path(bench.cfg.model.path)
     ckpt = str(bench.cfg.ckpt)
-    path = _trained(bench) if ckpt == "auto" else Path(ckpt)
-    checkpoint = load_checkpoint(path)
-    component = checkpoint["component"]
+    if (released := bench.released) is not None:
+        path, component, weights = released.file, released.component(), released.weights()
+        shown = ", ".join(f"{name} {value:.3g}" for name, value in released.scores.items())
+        bench.console.print(
+            f"{bench.cfg.model.name}: released weights ({shown}); pretrained=false trains it",
+            soft_wrap=True,
+        )
+    else:
+        path = _trained(bench) if ckpt == "auto" else Path(ckpt)
+        checkpoint = load_checkpoint(path)
+        component, weights = checkpoint["component"], checkpoint["state_dict"]
     if component["feature_sizes"] != bench.feature_sizes:
         raise UserError(
             f"{path} was trained on the image features {component['feature_sizes']}, but this run "
@@ -249,23 +257,20 @@ def obtain_module(bench: Workbench) -> tuple[Any, Vocabularies, Path]:
         )
     vocabularies = bench.vocabularies.restored(component)
     module = build_module(bench, vocabularies)
-    load_into(module, checkpoint["state_dict"], path, f"model={bench.cfg.model.name}")
+    load_into(module, weights, path, f"model={bench.cfg.model.name}")
     return module.eval(), vocabularies, path
-
-
-def _store_folder(bench: Workbench) -> Path:
-    return bench.store.folder("models", bench.cfg.model.name, bench.model_identity())
 
 
 def _is_trained(bench: Workbench) -> bool:
     cfg = bench.cfg
     asked = cfg.ckpt == "auto" and not cfg.model.get("pretrained")
-    return not asked or damage(_store_folder(bench) / MANIFEST) is None
+    in_store = damage(bench.store_folder / MANIFEST) is None
+    return not asked or in_store or bench.released is not None
 
 
 def _trained(bench: Workbench) -> Path:
     cfg = bench.cfg
-    folder = _store_folder(bench)
+    folder = bench.store_folder
     file = folder / "model.ckpt"
     with bench.store.building(folder, bench.model_identity()):
         fault = damage(folder / MANIFEST)

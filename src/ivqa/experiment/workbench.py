@@ -25,6 +25,8 @@ from ivqa.experiment.checks import plain
 from ivqa.features import FeatureStore
 from ivqa.files import content_digest
 from ivqa.identity import decisive
+from ivqa.integrity import MANIFEST, damage
+from ivqa.released import Released, catalogue, find
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.text.vocabulary import Vocabulary
 
@@ -69,6 +71,11 @@ class Vocabularies:
     question_vocabulary: Vocabulary
     answer_words: Vocabulary
     answers: AnswerVocabulary | None = None
+
+    @classmethod
+    def of(cls, component: Mapping[str, Any]) -> "Vocabularies":
+        """Those that a checkpoint was trained with."""
+        return cls(Vocabulary([]), Vocabulary([])).restored(component)
 
     def restored(self, component: Mapping[str, Any]) -> "Vocabularies":
         """Those that a checkpoint was trained with; where it names none, these."""
@@ -136,9 +143,49 @@ class Workbench:
     def source_identity(self) -> Any:
         """The identity of the model that cfg.ckpt asks for."""
         ckpt = str(self.cfg.ckpt)
+        if self.released is not None:
+            return {"released": self.released.digest}
         if ckpt == "auto" or self.cfg.model.get("pretrained"):
             return self.model_identity()
         return {"checkpoint": content_digest(ckpt) or ckpt}
+
+    @cached_property
+    def released(self) -> Released | None:
+        """The released weights of this model, where cfg.pretrained asks for them and they fit.
+
+        What was trained here and is in the store comes first.
+        """
+        cfg = self.cfg
+        if not cfg.get("pretrained") or str(cfg.ckpt) != "auto" or cfg.model.get("pretrained"):
+            return None
+        if cfg.model.name not in catalogue():
+            return None
+        if damage(self.store_folder / MANIFEST) is None:
+            return None
+        return find(cfg.model.name, self.release_identity(), self.code())
+
+    @property
+    def store_folder(self) -> Path:
+        """Where the artifact store keeps this model once it is trained."""
+        return self.store.folder("models", self.cfg.model.name, self.model_identity())
+
+    def code(self) -> str:
+        """The digest of the classes which the model names, and of the batches."""
+        model = {k: v for k, v in plain(self.cfg.model).items() if k not in _INDIRECT_SETTINGS}
+        return code_digest([*_targets(decisive(model)), "ivqa.data.datamodule"])
+
+    def release_identity(self) -> dict[str, Any]:
+        """The data and configuration that released weights are for.
+
+        Unlike `model_identity` it leaves out the seed, the precision and the code: one training
+        stands for all of them, and the code is compared apart.
+        """
+        identity = {k: v for k, v in self.model_identity().items() if k not in ("code", "seed")}
+        identity["trainer"] = {k: v for k, v in identity["trainer"].items() if k != "precision"}
+        identity["parts"] = {name: part.release_identity() for name, part in self.parts.items()}
+        if wanted_features(self.cfg.model):
+            identity["features"] = instantiate(self.cfg.features).identity(self.dataset)
+        return identity
 
     def datamodule(self, vocabularies: Vocabularies, module: nn.Module) -> VQADataModule:
         """Batches for `module` in the given vocabularies: the training ones, or a checkpoint's."""
@@ -185,7 +232,7 @@ class Workbench:
             "features": self.features.key if self.features and wanted_features(cfg.model) else None,
             "model": decisive(model),
             "parts": {name: part.source_identity() for name, part in self.parts.items()},
-            "code": code_digest([*_targets(decisive(model)), "ivqa.data.datamodule"]),
+            "code": self.code(),
             "trainer": trainer,
             "seed": cfg.seed,
             "batch_size": cfg.batch_size,

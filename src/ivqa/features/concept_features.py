@@ -24,11 +24,15 @@ from ivqa.features.store import FeatureStore
 from ivqa.files import content_digest, digest, written
 from ivqa.integrity import damage, manifest_of, seal
 from ivqa.ranges import Count, ExistingFile, ImageSize, LearningRate, Seed
+from ivqa.released import Released, find
 from ivqa.weights import check_finite, read_weights
 
 # Of two cores for one image of 96 px in one epoch, with bfloat16 products in hardware and without;
 # measured on 4,000 images.
 _SECONDS = 2.5e-3, 6e-3
+
+RELEASED_NAME = "features"
+"""Name of the CNN among the released weights."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +45,7 @@ class ConceptFeatures:
 
     num_concepts: at most so many. image_size: pixels a side. weights: the cnn.pt of an earlier
     store, to be used instead of training: other data then get the same features.
+    pretrained: whether released weights are used where they are for these data and settings.
     """
 
     num_concepts: Count = 1000
@@ -52,6 +57,7 @@ class ConceptFeatures:
     learning_rate: LearningRate = 3e-3
     seed: Seed = 0
     weights: ExistingFile | None = None
+    pretrained: bool = False
 
     def build(self, dataset: VQADataset, splits: Sequence[str], root: Path) -> FeatureStore:
         """Features of the given splits: found under `root`, or computed there.
@@ -70,6 +76,22 @@ class ConceptFeatures:
             batch_size=256,
         )
 
+    def identity(self, dataset: VQADataset) -> dict[str, Any]:
+        """The data and settings that decide the weights of the CNN."""
+        settings = {k: v for k, v in asdict(self).items() if k not in ("weights", "pretrained")}
+        return {**settings, "data": dataset.fingerprint()}
+
+    def released(self, dataset: VQADataset) -> Released | None:
+        """The released CNN for these data and settings; None without one, or where not wanted."""
+        if not self.pretrained or self.weights is not None:
+            return None
+        return find(RELEASED_NAME, self.identity(dataset), self.code())
+
+    @classmethod
+    def code(cls) -> str:
+        """The digest of the code that defines the features."""
+        return code_digest([cls])
+
     def _extractor(self, dataset: VQADataset, folder: Path, device: str) -> Network:
         network = self._network(dataset, folder)[0].eval().to(device)
 
@@ -80,6 +102,8 @@ class ConceptFeatures:
         return features
 
     def _network(self, dataset: VQADataset, folder: Path) -> tuple[CompactCNN, ConceptVocabulary]:
+        if (released := self.released(dataset)) is not None:
+            return self.load_released(released)
         file = folder / "cnn.pt" if self.weights is None else Path(self.weights)
         if file.is_file():
             return self._load(file)
@@ -134,6 +158,13 @@ class ConceptFeatures:
             )
         return network, concepts
 
+    def load_released(self, released: Released) -> tuple[CompactCNN, ConceptVocabulary]:
+        """The released CNN and its concepts."""
+        concepts = ConceptVocabulary(released.component()["concepts"])
+        network = self._untrained(len(concepts))
+        network.load_state_dict(released.weights())
+        return network, concepts
+
     def _load(self, file: Path) -> tuple[CompactCNN, ConceptVocabulary]:
         try:
             if manifest_of(file).is_file() and (fault := damage(manifest_of(file))):
@@ -160,11 +191,9 @@ class ConceptFeatures:
         return CompactCNN(num_concepts=num_concepts, width=self.width)
 
     def _key(self, dataset: VQADataset) -> str:
-        settings = {
-            **asdict(self),
-            "data": dataset.fingerprint(),
-            "code": code_digest([type(self)]),
-        }
-        if self.weights is not None:
+        settings = {**self.identity(dataset), "code": self.code()}
+        if (released := self.released(dataset)) is not None:
+            settings["weights"] = released.digest
+        elif self.weights is not None:
             settings["weights"] = content_digest(self.weights)
         return digest(settings)

@@ -12,23 +12,35 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from pydantic import AfterValidator
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from ivqa.arrays import load_array, load_arrays
 from ivqa.errors import UserError
 from ivqa.files import FileError, content_digest, read_bytes
-from ivqa.ranges import Count, ExistingPath
+from ivqa.ranges import Count
 from ivqa.text.encoders import TrainedEncoder, unit_rows
 from ivqa.text.tokens import tokenise
 from ivqa.text.vocabulary import SPECIALS, UNK
 from ivqa.weights import read_weights, state_dict_of
 
+
+def _existing(path: str) -> str:
+    if not Path(path).exists():
+        raise ValueError(
+            "there are no skip-thoughts; give the folder of the published files, or the "
+            "checkpoint that `python train.py model=skip_thoughts` wrote"
+        )
+    return path
+
+
+SkipThoughtsPath = Annotated[str, AfterValidator(_existing)]
 Kind = Literal["uni", "bi", "combine"]
 PARTS: dict[str, tuple[str, ...]] = {"uni": ("uni",), "bi": ("bi",), "combine": ("uni", "bi")}
 
@@ -125,7 +137,7 @@ class SkipThoughtsEncoder(TrainedEncoder):
 
     def __init__(
         self,
-        path: ExistingPath,
+        path: SkipThoughtsPath,
         kind: Kind = "combine",
         *,
         use_eos: bool = False,

@@ -179,7 +179,8 @@ class SkipThoughtsModule(pl.LightningModule):
     @staticmethod
     def validation_metrics(arguments: Mapping[str, Any]) -> set[str]:
         """The names that validation logs, by the constructor's arguments in the configuration."""
-        return {"val/loss", "val/previous", "val/next", "val/own"}
+        own = {"val/own"} if arguments.get("reconstruction") else set()
+        return {"val/loss", "val/previous", "val/next"} | own
 
     def on_validation_epoch_end(self) -> None:
         """Logs -log p per word of each task, averaged over uni and bi, and their weighted sum."""

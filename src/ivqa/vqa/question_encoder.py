@@ -11,8 +11,8 @@ from torch.nn.utils.rnn import pack_padded_sequence
 
 from ivqa.errors import UserError
 from ivqa.files import FileError
-from ivqa.ranges import Count, ExistingPath, ShareBelowOne
-from ivqa.text.skip_thoughts import load_skip_thoughts
+from ivqa.ranges import Count, ShareBelowOne
+from ivqa.text.skip_thoughts import SkipThoughtsPath, load_skip_thoughts
 from ivqa.text.vocabulary import BOS, EOS, PAD, UNK, Tokens
 from ivqa.vqa.network import SharedDropout
 from ivqa.weights import check_finite
@@ -99,7 +99,7 @@ class SkipThoughtsQuestionEncoder(RecurrentEncoder):
         self,
         *,
         num_words: int,
-        path: ExistingPath,
+        path: SkipThoughtsPath,
         embedding_size: Count = 620,
         size: Count = 2400,
         frozen: bool = False,

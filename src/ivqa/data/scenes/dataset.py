@@ -45,6 +45,14 @@ class _Settings:
         return digest(asdict(self))
 
 
+def settings_digest(
+    images: Mapping[str, int] | None, questions_per_image: int, *, seed: int, balanced: bool
+) -> str:
+    """A hash of all that determines generated scenes, with the version of the generator."""
+    chosen = dict(images or DEFAULT_IMAGES)
+    return _Settings(chosen, questions_per_image, seed, balanced).digest()
+
+
 def generate_scenes(
     root: Path,
     *,
