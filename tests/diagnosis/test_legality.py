@@ -38,15 +38,16 @@ def _batch(rng: random.Random) -> VQABatch:
     return VQABatch(none, images, words, words, none, none)
 
 
-def test_it_learns_to_tell_questions_from_nonsense() -> None:
-    pl.seed_everything(0, verbose=False)
+@pytest.mark.processor
+def test_it_learns_to_tell_questions_from_nonsense(learning_seed: int) -> None:
+    pl.seed_everything(learning_seed, verbose=False)
     network = partial(LegalityCNN, widths=(1, 2, 3, 4), maps=(16, 32, 32, 32), embedding_size=16)
     module = LegalityModule(
         network=network,
         question_vocabulary=WORDS,
         optimizer=partial(torch.optim.Adam, lr=5e-3),
     )
-    rng = random.Random(0)
+    rng = random.Random(learning_seed)
     trainer = pl.Trainer(
         max_steps=150,
         accelerator="cpu",

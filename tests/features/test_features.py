@@ -2,6 +2,7 @@
 
 import pickle
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -53,8 +54,12 @@ def test_the_cnn_keeps_shapes_at_any_image_size() -> None:
         assert logits.shape == (2, 5)
 
 
-def test_concepts_are_learnt_kept_and_reused(dataset: VQADataset, tmp_path: Path) -> None:
-    store = SMALL.build(dataset, ["train", "val"], tmp_path / "features")
+@pytest.mark.processor
+def test_concepts_are_learnt_kept_and_reused(
+    dataset: VQADataset, tmp_path: Path, learning_seed: int
+) -> None:
+    small = replace(SMALL, seed=learning_seed)
+    store = small.build(dataset, ["train", "val"], tmp_path / "features")
     split = dataset.split("val")
     rows = store.rows("val", split.image_ids)
     features = store.gather("val", rows, ["grid", "pooled", "concepts"])
@@ -66,10 +71,10 @@ def test_concepts_are_learnt_kept_and_reused(dataset: VQADataset, tmp_path: Path
     assert right == split.main_answers
 
     written = (store.directory / "val" / MANIFEST).stat().st_mtime_ns
-    again = SMALL.build(dataset, ["val"], tmp_path / "features")
+    again = small.build(dataset, ["val"], tmp_path / "features")
     assert again.key == store.key
     assert (store.directory / "val" / MANIFEST).stat().st_mtime_ns == written
-    given = ConceptFeatures(**{**vars(SMALL), "weights": str(store.directory / "cnn.pt")}).build(
+    given = replace(small, weights=str(store.directory / "cnn.pt")).build(
         dataset, ["val"], tmp_path / "elsewhere"
     )
     assert torch.equal(given.gather("val", rows, ["pooled"])["pooled"], features["pooled"])

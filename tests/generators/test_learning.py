@@ -90,9 +90,11 @@ def toy_module() -> Callable[..., QuestionGenerationModule]:
     return build
 
 
+@pytest.mark.processor
 def test_z_holds_what_image_and_answer_leave_open(
-    toy_module: Callable[..., QuestionGenerationModule], tmp_path: Path
+    toy_module: Callable[..., QuestionGenerationModule], tmp_path: Path, learning_seed: int
 ) -> None:
+    torch.manual_seed(learning_seed)
     network = partial(VariationalGenerator, answer_size=16, latent_size=4)
     module = toy_module(network, free_nats=1.5, kl_schedule=LinearAnnealing(steps=100))
     batches = toy_batches(510, module.question_vocabulary, module.answer_words)
@@ -121,17 +123,21 @@ def test_z_holds_what_image_and_answer_leave_open(
     assert terms["val/elbo"] < truth.mean() < -open_nats + 0.1
 
 
+@pytest.mark.processor
 def test_without_free_bits_the_latent_variable_is_given_up(
-    toy_module: Callable[..., QuestionGenerationModule], tmp_path: Path
+    toy_module: Callable[..., QuestionGenerationModule], tmp_path: Path, learning_seed: int
 ) -> None:
+    torch.manual_seed(learning_seed)
     module = toy_module(partial(VariationalGenerator, answer_size=16, latent_size=4))
     batches = toy_batches(310, module.question_vocabulary, module.answer_words)
     assert fit(module, batches, tmp_path)["val/kl"] < 0.1
 
 
+@pytest.mark.processor
 def test_the_answer_tells_half_of_the_frames(
-    toy_module: Callable[..., QuestionGenerationModule], tmp_path: Path
+    toy_module: Callable[..., QuestionGenerationModule], tmp_path: Path, learning_seed: int
 ) -> None:
+    torch.manual_seed(learning_seed)
     module = toy_module(partial(AnswerOnlyGenerator, answer_size=16))
     batches = toy_batches(410, module.question_vocabulary, module.answer_words)
     # Four colours and three frames are open to a generator that sees the answer only.

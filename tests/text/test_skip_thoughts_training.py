@@ -64,8 +64,8 @@ class Batch(SimpleNamespace):
         return len(self.rows)
 
 
-def _module(**arguments: Any) -> SkipThoughtsModule:
-    torch.manual_seed(0)
+def _module(seed: int = 0, **arguments: Any) -> SkipThoughtsModule:
+    torch.manual_seed(seed)
     sizes = {"embedding_size": 12, "size": 16, "decoder_size": 12, "num_predicted": 100}
     return SkipThoughtsModule(
         network=partial(SkipThoughtsNetwork, **sizes),
@@ -101,8 +101,9 @@ def test_neighbours_are_all_questions_of_the_image_in_a_circle() -> None:
             assert rows["previous"][row] == same[place - 1]
 
 
-def test_questions_on_like_images_become_alike(tmp_path: Path) -> None:
-    module = _module()
+@pytest.mark.processor
+def test_questions_on_like_images_become_alike(tmp_path: Path, learning_seed: int) -> None:
+    module = _module(learning_seed)
     trainer = _trainer(tmp_path, 45)
 
     def same_world(state: dict[str, torch.Tensor]) -> float:
@@ -122,7 +123,7 @@ def test_questions_on_like_images_become_alike(tmp_path: Path) -> None:
 
     before = same_world(module.state_dict())
     trainer.fit(module, datamodule=Data())
-    first = _module()
+    first = _module(learning_seed)
     _trainer(tmp_path, 1).validate(first, datamodule=Data(), verbose=False)
     losses = trainer.callback_metrics
     assert losses["val/loss"] < 0.6 * first.trainer.callback_metrics["val/loss"]
