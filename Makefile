@@ -13,8 +13,8 @@ demo: $(READY)
 test: lint
 	OMP_NUM_THREADS=1 $(RUN) -m pytest -m "not slow" -n logical --maxprocesses 4 --dist worksteal
 
-# The learning tests, and all that compares rounding, under each instruction set of the machine.
-# SEEDS: of each learning test. ONLY: default, avx2, avx512 or native.
+# The learning tests and the tests that compare rounding, under each instruction set of the machine.
+# SEEDS: seeds of each learning test. ONLY: default, avx2, avx512, native or other (than native).
 test-processors: $(READY)
 	$(RUN) tests/processors.py $(if $(ONLY),--only $(ONLY)) -- --learning-seeds $(or $(SEEDS),1)
 

@@ -3,8 +3,9 @@
 Rounding, and with it all that a network learns, differs between processors. PyTorch and oneDNN can
 be told to use less than a processor has, which stands for the machines that have no more.
 
-    python tests/processors.py                          every instruction set
-    python tests/processors.py --only avx2 -- -x        one of them; what follows `--` is pytest's
+    python tests/processors.py                      every instruction set
+    python tests/processors.py --only avx2 -- -x    one of them; what follows `--` goes to pytest
+    python tests/processors.py --only other         the widest set that is not the machine's own
 """
 
 import argparse
@@ -29,14 +30,24 @@ def available() -> list[str]:
     return [*(names[: names.index(most) + 1] if most in names else names[:1]), "native"]
 
 
+def other() -> str:
+    """The widest emulated instruction set that differs from what the machine uses itself.
+
+    On a machine with AVX-512 that is AVX2, on a machine with AVX2 alone it is the default set.
+    """
+    narrower = available()[:-2]  # without the machine's own set and without "native"
+    return narrower[-1] if narrower else "default"
+
+
 def main() -> int:
     """Returns the number of instruction sets under which a test failed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", choices=available(), help="this instruction set alone")
+    parser.add_argument("--only", choices=[*available(), "other"], help="one of them")
     parser.add_argument("pytest", nargs="*", help="arguments of pytest, behind --")
     arguments = parser.parse_args()
     failed = []
-    for name in [arguments.only] if arguments.only else available():
+    chosen = other() if arguments.only == "other" else arguments.only
+    for name in [chosen] if chosen else available():
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         if name in INSTRUCTION_SETS:
             aten, onednn = INSTRUCTION_SETS[name]
