@@ -36,8 +36,11 @@ def _batch(images: ImageBatch) -> VQABatch:
     target = torch.tensor([0, 1, 2, 3, 1])
     soft = torch.nn.functional.one_hot(target, 4).float()
     soft[0] = torch.tensor([0.9, 0.3, 0, 0])
+    counts = 10 * torch.nn.functional.one_hot(target, 4).float()
+    counts[0] = torch.tensor([9.0, 1, 0, 0])
     kinds = torch.tensor([0, 2, 1, 0, 2])
-    return VQABatch(torch.arange(5), images, question, question, kinds, target, soft)
+    learnt = {"soft_targets": soft, "answer_counts": counts}
+    return VQABatch(torch.arange(5), images, question, question, kinds, target, **learnt)
 
 
 def _trainer(folder: Path, **arguments: Any) -> pl.Trainer:
@@ -56,7 +59,7 @@ def _loader(batch: VQABatch) -> Any:
     return DataLoader([batch], batch_size=None)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("targets", ["main", "annotators"])
+@pytest.mark.parametrize("targets", ["main", "annotators", "accuracies"])
 def test_it_learns_five_questions_and_reports_official_accuracy(
     kind: str, targets: Any, images: ImageBatch, tmp_path: Path
 ) -> None:
@@ -100,7 +103,7 @@ def test_bad_input_is_named(images: ImageBatch) -> None:
         module.log_scores(images, QUESTIONS, ["yes", "blue"])
     with pytest.raises(ValueError, match="1 questions for 5 images"):
         module.log_scores(images, ["is it"])
-    with pytest.raises(ValueError, match="targets must be main or annotators, not soft"):
+    with pytest.raises(ValueError, match="targets must be one of main, annotators, accuracies, not soft"):
         _module("vanilla", targets="soft")
 
 
