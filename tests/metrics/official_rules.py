@@ -19,7 +19,7 @@ WORDS_LOST = {
     "Im": "im",
     "somebody'd": "somebodyd",
 }
-MARKS = "; / [ ] \" { } ( ) = + \\ _ - > < @ ` , ? !".split()
+MARKS = '; / [ ] " { } ( ) = + \\ _ - > < @ ` , ? !'.split()
 KEPT = "' : . & % $ #".split()
 
 

@@ -102,7 +102,9 @@ def test_bad_input_is_named(images: ImageBatch) -> None:
         module.log_scores(images, QUESTIONS, ["yes", "blue"])
     with pytest.raises(ValueError, match="1 questions for 5 images"):
         module.log_scores(images, ["is it"])
-    with pytest.raises(ValueError, match="targets must be one of main, annotators, accuracies, not soft"):
+    with pytest.raises(
+        ValueError, match="targets must be one of main, annotators, accuracies, not soft"
+    ):
         _module("vanilla", targets="soft")
 
 
