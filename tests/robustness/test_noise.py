@@ -193,16 +193,12 @@ def test_shuffling_is_random_and_repeatable() -> None:
     assert len(set(orders)) == 45  # every two of the ten words change places
     far = WordShuffling(levels=7).disturbed([question] * 600, [])[6]
     assert len(set(far)) > 590
-    moved = np.array(
-        [[a != b for a, b in zip(tokenise(text), words, strict=True)] for text in far]
-    )
+    moved = np.array([[a != b for a, b in zip(tokenise(text), words, strict=True)] for text in far])
     assert (abs(moved.mean(axis=0) - 0.8) < 0.1).all()  # no place is preferred
     # Two words change places, or three: with repeats a word goes to any place of another word.
     several = {tuple(shuffled_at_distance(list("aabbc"), 4, np.random.default_rng(seed)))
                for seed in range(400)}  # fmt: skip
-    assert several == {
-        order for order in permutations("aabbc") if _distance(order, "aabbc") == 4
-    }
+    assert several == {order for order in permutations("aabbc") if _distance(order, "aabbc") == 4}
 
 
 def test_a_curve_and_its_interval() -> None:
