@@ -38,3 +38,15 @@ def test_every_point_composes(file: Path) -> None:
             cfg = compose(Path(sweep["program"]).stem, [*fixed, *point])
             seen.add(str(cfg))
         assert len(seen) == len(points)
+
+
+@pytest.mark.parametrize("file", SWEEPS, ids=lambda file: file.stem)
+def test_no_point_changes_what_the_objective_is_judged_by(file: Path) -> None:
+    """Beliefs are counted by the grammar, at one extraction filter and number of samples."""
+    sweep = yaml.safe_load(file.read_text())
+    judged_by = {"legality", "num_latents", "num_images", "pool", "split", "vqa", "model"}
+    assert not judged_by & set(sweep["parameters"])
+    assert not [key for key in sweep["parameters"] if key.startswith(("data", "model.parts.judge"))]
+    if sweep["program"] == "diagnose.py":
+        assert sweep["metric"] == {"name": "rl/understood_per_pair", "goal": "maximize"}
+        assert "legality=0" in sweep["command"]
