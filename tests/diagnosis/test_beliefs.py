@@ -54,6 +54,43 @@ def test_the_oracle_types_beliefs_exactly() -> None:
     assert sum(shares[f"beliefs/{kind}"] for kind in kinds[:4]) == 1
 
 
+def test_shares_are_of_the_typed_beliefs_and_intervals_of_whole_images() -> None:
+    """100 images with four beliefs of one type each: as uncertain as 100 independent beliefs."""
+    kinds = ["rephrase"] * 30 + ["complementary"] * 20 + ["adversarial"] * 40 + ["irrelevant"] * 10
+    beliefs = [
+        replace(_belief("Is it red?", "yes"), image_id=image, type=kind, type_by="oracle")  # type: ignore[arg-type]
+        for image, kind in enumerate(kinds)
+        for _ in range(4)
+    ]
+    untyped = [replace(_belief("Is it?", "yes"), image_id=image) for image in range(200)]
+    shares = shares_of_types([*untyped, *beliefs], resamples=4000)
+    expected = {"rephrase": 0.3, "complementary": 0.2, "adversarial": 0.4, "irrelevant": 0.1,
+                "correct": 0.5}  # fmt: skip
+    for name, share in expected.items():
+        assert shares[f"beliefs/{name}"] == pytest.approx(share)
+        spread = 1.96 * (share * (1 - share) / 100) ** 0.5
+        assert shares[f"beliefs/{name}_low"] == pytest.approx(share - spread, abs=0.025)
+        assert shares[f"beliefs/{name}_high"] == pytest.approx(share + spread, abs=0.025)
+    assert shares["beliefs/incorrect"] == pytest.approx(0.5)
+    assert len(shares) == 3 * 5 + 1
+    wrong = shares_of_types(beliefs[200:])
+    assert wrong["beliefs/correct"] == 0
+    assert wrong["beliefs/incorrect"] == 1
+    assert wrong["beliefs/adversarial"] == pytest.approx(0.8)
+    assert shares_of_types(untyped) == {}
+
+
+def test_a_resampled_share_is_of_the_resampled_beliefs() -> None:
+    """Nine beliefs about one image, one about another: the shares that two draws can have."""
+    belief = replace(_belief("Is it red?", "yes"), type="rephrase", type_by="oracle")
+    other = replace(belief, image_id=2, type="irrelevant")
+    shares = shares_of_types([belief] * 9 + [other])
+    assert shares["beliefs/rephrase"] == pytest.approx(0.9)
+    assert shares["beliefs/rephrase_low"] == 0
+    assert shares["beliefs/rephrase_high"] == 1
+    assert shares_of_types([belief] * 9)["beliefs/rephrase_low"] == 1
+
+
 def test_annotations_of_people_decide_by_majority(tmp_path: Path) -> None:
     beliefs = [_belief("Is it red?", "yes"), _belief("Is it blue?", "no")]
     votes = [(True, True, True), (True, True, True), (False, False, False)]
