@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from ivqa.diagnosis import (
     type_of,
     typed_by_oracle,
 )
+from ivqa.errors import UserError
 
 
 def _belief(question: str, answer: str) -> Belief:
@@ -52,6 +54,43 @@ def test_the_oracle_types_beliefs_exactly() -> None:
     assert sum(shares[f"beliefs/{kind}"] for kind in kinds[:4]) == 1
 
 
+def test_shares_are_of_the_typed_beliefs_and_intervals_of_whole_images() -> None:
+    """100 images with four beliefs of one type each: as uncertain as 100 independent beliefs."""
+    kinds = ["rephrase"] * 30 + ["complementary"] * 20 + ["adversarial"] * 40 + ["irrelevant"] * 10
+    beliefs = [
+        replace(_belief("Is it red?", "yes"), image_id=image, type=kind, type_by="oracle")  # type: ignore[arg-type]
+        for image, kind in enumerate(kinds)
+        for _ in range(4)
+    ]
+    untyped = [replace(_belief("Is it?", "yes"), image_id=image) for image in range(200)]
+    shares = shares_of_types([*untyped, *beliefs], resamples=4000)
+    expected = {"rephrase": 0.3, "complementary": 0.2, "adversarial": 0.4, "irrelevant": 0.1,
+                "correct": 0.5}  # fmt: skip
+    for name, share in expected.items():
+        assert shares[f"beliefs/{name}"] == pytest.approx(share)
+        spread = 1.96 * (share * (1 - share) / 100) ** 0.5
+        assert shares[f"beliefs/{name}_low"] == pytest.approx(share - spread, abs=0.025)
+        assert shares[f"beliefs/{name}_high"] == pytest.approx(share + spread, abs=0.025)
+    assert shares["beliefs/incorrect"] == pytest.approx(0.5)
+    assert len(shares) == 3 * 5 + 1
+    wrong = shares_of_types(beliefs[200:])
+    assert wrong["beliefs/correct"] == 0
+    assert wrong["beliefs/incorrect"] == 1
+    assert wrong["beliefs/adversarial"] == pytest.approx(0.8)
+    assert shares_of_types(untyped) == {}
+
+
+def test_a_resampled_share_is_of_the_resampled_beliefs() -> None:
+    """Nine beliefs about one image, one about another: the shares that two draws can have."""
+    belief = replace(_belief("Is it red?", "yes"), type="rephrase", type_by="oracle")
+    other = replace(belief, image_id=2, type="irrelevant")
+    shares = shares_of_types([belief] * 9 + [other])
+    assert shares["beliefs/rephrase"] == pytest.approx(0.9)
+    assert shares["beliefs/rephrase_low"] == 0
+    assert shares["beliefs/rephrase_high"] == 1
+    assert shares_of_types([belief] * 9)["beliefs/rephrase_low"] == 1
+
+
 def test_annotations_of_people_decide_by_majority(tmp_path: Path) -> None:
     beliefs = [_belief("Is it red?", "yes"), _belief("Is it blue?", "no")]
     votes = [(True, True, True), (True, True, True), (False, False, False)]
@@ -72,11 +111,64 @@ def test_annotations_of_people_decide_by_majority(tmp_path: Path) -> None:
         apply_annotations(beliefs, file)
 
 
+def test_what_is_no_whole_judgement_is_ignored_and_told(tmp_path: Path) -> None:
+    beliefs = [replace(_belief(f"Is it {color}?", "yes"), type="rephrase", type_by="oracle")
+               for color in ("red", "blue", "green")]  # fmt: skip
+    key = {"image_id": 1, "answer": "yes"}
+    scored = {**key, "question": "Is it red?", "score": 4}
+    begun = {**key, "question": "Is it red?", "relevant": True, "correct": True}
+    judged = {**key, "question": "Is it blue?", "relevant": True, "same_fact": False}
+    file = tmp_path / "annotations.json"
+    file.write_text(json.dumps([scored, begun, {**judged, "correct": True, "score": 1}, scored]))
+    with pytest.warns(UserWarning, match=r"3 of 4 records .* \(2 have a score only\)"):
+        typed = apply_annotations(beliefs, file)
+    assert [belief.type for belief in typed] == [None, "complementary", None]
+    assert [belief.type_by for belief in typed] == [None, "human", None]
+    # Scores alone type nothing, and take no type away.
+    file.write_text(json.dumps([scored, {"score": 3}]))
+    with pytest.warns(UserWarning, match="2 of 2 records"):
+        assert apply_annotations(beliefs, file) == beliefs
+    # Names that no record has are a mistake.
+    file.write_text(json.dumps([scored, begun]))
+    with pytest.raises(DataError, match="record 2: lacks 'same_fact', and no other record"):
+        apply_annotations(beliefs, file)
+
+
+def test_who_says_irrelevant_need_not_say_more(tmp_path: Path) -> None:
+    file = tmp_path / "annotations.json"
+    key = {"image_id": 1, "answer": "yes", "question": "Is it red?"}
+    file.write_text(json.dumps([{**key, "relevant": False}]))
+    (typed,) = apply_annotations([_belief("Is it red?", "yes")], file)
+    assert (typed.type, typed.type_by) == ("irrelevant", "human")
+
+
+@pytest.mark.parametrize(
+    ("votes", "kind"),
+    [
+        ([(True, True, True), (False, False, False)], "irrelevant"),  # a tie means no
+        ([(True, True, True), (True, False, True)], "complementary"),
+        ([(True, True, False), (True, True, True)], "adversarial"),
+        ([(True, True, True), (True, False, True), (True, True, False)], "rephrase"),
+        # What is not in the image is neither the same fact nor right, whatever is ticked.
+        ([(True, True, True), (False, True, True), (True, False, False)], "adversarial"),
+    ],
+)
+def test_each_answer_has_its_own_majority(
+    votes: list[tuple[bool, ...]], kind: str, tmp_path: Path
+) -> None:
+    key = {"image_id": 1, "answer": "yes", "question": "Is it red?"}
+    names = ("relevant", "same_fact", "correct")
+    file = tmp_path / "annotations.json"
+    file.write_text(json.dumps([{**key, **dict(zip(names, one, strict=True))} for one in votes]))
+    (typed,) = apply_annotations([_belief("Is it red?", "yes")], file)
+    assert typed.type == kind
+
+
 def test_beliefs_survive_the_file_and_a_broken_line_is_named(tmp_path: Path) -> None:
     beliefs = [_belief("Is it red?", "yes"), _belief("Où?", "là")]
     file = tmp_path / "beliefs.jsonl"
     file.write_text("".join(belief.line() for belief in beliefs))
     assert read_beliefs(file) == beliefs
     file.write_text(beliefs[0].line() + '{"image_id": 3\n')
-    with pytest.raises(DataError, match="line 2"):
+    with pytest.raises(UserError, match="line 2"):
         read_beliefs(file)

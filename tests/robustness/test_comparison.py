@@ -56,6 +56,23 @@ def test_differences_are_those_of_the_curves_and_swap_sign_with_the_runs() -> No
     assert "r_score_difference_0" not in there
 
 
+def test_right_answers_of_one_model_alone_are_counted() -> None:
+    """Right is an accuracy of a half or more: two of ten annotators, not one."""
+    accuracies = [[1.0, 0.6, 0.5, 0.3, 0.0, 1.0, 0.9], [0.3, 0.5, 0.3, 0.0, 0.6, 0.0, 1.0]]
+    first, second = (
+        NoiseRecords(np.arange(7), ["other"] * 7, [["a"] * 7], np.array([row]))
+        for row in accuracies
+    )
+    figures = compare(first, second)
+    assert figures["partition_0/only_first"] == 3  # questions 0, 2 and 5
+    assert figures["partition_0/only_second"] == 1  # question 4
+    # Of four, one or none by chance: 2 P(X < 1) + P(X = 1), mid-p.
+    assert figures["partition_0/p_value"] == pytest.approx((2 * 1 + 4) / 16)
+    difference = sum(accuracies[1]) / 7 - sum(accuracies[0]) / 7
+    assert figures["partition_0/accuracy_difference"] == pytest.approx(difference)
+    assert not [name for name in figures if name.startswith("r_score")]
+
+
 def test_an_interval_of_paired_answers_is_narrower_than_of_independent_ones() -> None:
     """Two models that fail on the same questions differ by less than chance in each alone."""
     first, alike, other = _records(0.8, 3), _records(0.78, 3), _records(0.78, 4)

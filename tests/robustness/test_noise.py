@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from itertools import permutations, product
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from ivqa.robustness import (
     NoiseCurve,
     WordShuffling,
 )
+from ivqa.robustness.noise import shuffled_at_distance
 from ivqa.text.encoders import TfidfEncoder
 from ivqa.text.tokens import tokenise
 
@@ -126,14 +128,77 @@ def test_training_questions_are_disturbed_at_every_level_or_never(
     assert other.variants(questions) != levels
 
 
-def test_shuffling_moves_exactly_as_many_words_as_the_level_says() -> None:
-    question = "how many red cars are parked near the old house"
-    levels = WordShuffling(levels=7).disturbed([question, "Why?"], [])
-    for level, (shuffled, single) in enumerate(levels, start=1):
-        moved = [a != b for a, b in zip(tokenise(shuffled), question.split(), strict=True)]
-        assert sum(moved) == level + 1
-        assert sorted(tokenise(shuffled)) == sorted(question.split())
-        assert single == "Why?"
+def _distance(first: Sequence[str], second: Sequence[str]) -> int:
+    return sum(one != other for one, other in zip(first, second, strict=True))
+
+
+SHORT_QUESTIONS = [  # all ways to repeat words among at most six of them, and two longer ones
+    *{tuple(words) for size in range(1, 7) for words in product("abcdef"[:size], repeat=size)
+      if list(dict.fromkeys(words)) == list("abcdef"[: len(set(words))])},
+    tuple("aaaabcd"),
+    tuple("abababa"),
+]  # fmt: skip
+
+
+def test_shuffling_has_the_wanted_distance_wherever_an_order_has_it() -> None:
+    """Against every order of the words of all short questions with repeated words."""
+    assert len(SHORT_QUESTIONS) == 1 + 2 + 5 + 15 + 52 + 203 + 2  # Bell numbers
+    questions = [" ".join(words) for words in SHORT_QUESTIONS]
+    shuffled = WordShuffling(levels=7).disturbed(questions, [])
+    assert len(shuffled) == 7
+    for row, words in enumerate(SHORT_QUESTIONS):
+        possible = {_distance(words, order) for order in permutations(words)}
+        assert 1 not in possible
+        for level in range(1, 8):
+            order = tokenise(shuffled[level - 1][row])
+            wanted = min(level + 1, len(words))
+            assert sorted(order) == sorted(words)
+            assert _distance(words, order) == max(d for d in possible if d <= wanted)
+
+
+def test_the_distance_is_exact_for_long_questions_with_repeats() -> None:
+    rng = np.random.default_rng(0)
+    common = ["the", "is", "of", "a", *[f"word{n}" for n in range(9)]]
+    weights = np.array([6, 3, 2, 2, *[1] * 9]) / 22
+    questions = [" ".join(rng.choice(common, size=rng.integers(2, 20), p=weights)) + "?"
+                 for _ in range(1500)]  # fmt: skip
+    words = [tokenise(text) for text in questions]
+    assert np.mean([len(set(own)) < len(own) for own in words]) > 0.8
+    reached = np.zeros(7, dtype=int)
+    for level, shuffled in enumerate(WordShuffling(levels=7, seed=3).disturbed(questions, []), 1):
+        for own, text in zip(words, shuffled, strict=True):
+            wanted = min(level + 1, len(own))
+            distance = _distance(own, tokenise(text))
+            # Where no word fills more than half of the places there is room for any distance.
+            if max(map(own.count, own)) <= wanted // 2 and len(set(own)) > 2:
+                assert distance == wanted
+                reached[level - 1] += 1
+            assert distance <= wanted
+            assert distance != 1
+            assert sorted(tokenise(text)) == sorted(own)
+    assert reached[6] > 1000
+
+
+def test_a_question_without_another_order_stays_as_it_is_written() -> None:
+    noise = WordShuffling(levels=3)
+    assert noise.disturbed(["Why?", "NO, no, no!", ""], []) == [["Why?", "NO, no, no!", ""]] * 3
+
+
+def test_shuffling_is_random_and_repeatable() -> None:
+    words = ["how", "many", "red", "cars", "are", "parked", "near", "the", "old", "house"]
+    question = " ".join(words) + "?"
+    orders = WordShuffling(levels=1, seed=0).disturbed([question] * 600, [])[0]
+    assert orders == WordShuffling(levels=1, seed=0).disturbed([question] * 600, [])[0]
+    assert orders != WordShuffling(levels=1, seed=1).disturbed([question] * 600, [])[0]
+    assert len(set(orders)) == 45  # every two of the ten words change places
+    far = WordShuffling(levels=7).disturbed([question] * 600, [])[6]
+    assert len(set(far)) > 590
+    moved = np.array([[a != b for a, b in zip(tokenise(text), words, strict=True)] for text in far])
+    assert (abs(moved.mean(axis=0) - 0.8) < 0.1).all()  # no place is preferred
+    # Two words change places, or three: with repeats a word goes to any place of another word.
+    several = {tuple(shuffled_at_distance(list("aabbc"), 4, np.random.default_rng(seed)))
+               for seed in range(400)}  # fmt: skip
+    assert several == {order for order in permutations("aabbc") if _distance(order, "aabbc") == 4}
 
 
 def test_a_curve_and_its_interval() -> None:
@@ -150,6 +215,68 @@ def test_a_curve_and_its_interval() -> None:
     halves = figures["partition_1/yes_no"] + figures["partition_1/other"]
     assert halves / 2 == pytest.approx(figures["partition_1/accuracy"])
     assert "partition_0/number" not in figures
+
+
+def test_every_figure_of_a_curve_by_hand() -> None:
+    """Four questions at three noisy levels; R_score = (sqrt m - sqrt d) / (sqrt m - sqrt t)."""
+    accuracies = np.array(
+        [[1.0, 0.6, 1.0, 0.9], [0.9, 0.6, 1.0, 0.9], [1.0, 0.3, 0.9, 0.9], [0.6, 0.6, 0.9, 0.9]]
+    )
+    kinds = ["yes/no", "number", "other", "other"]
+    figures = NoiseCurve(accuracies, kinds).metrics()
+    means = [3.5 / 4, 3.4 / 4, 3.1 / 4, 3.0 / 4]
+    for level, mean in enumerate(means):
+        name = f"partition_{level}"
+        assert figures[f"{name}/accuracy"] == pytest.approx(mean)
+        assert figures[f"{name}/yes_no"] == pytest.approx(accuracies[level][0])
+        assert figures[f"{name}/number"] == pytest.approx(accuracies[level][1])
+        assert figures[f"{name}/other"] == pytest.approx((accuracies[level][2:]).mean())
+    for level in (1, 2, 3):
+        root = (0.2**0.5 - (means[0] - means[level]) ** 0.5) / (0.2**0.5 - 5e-4**0.5)
+        assert figures[f"r_score_partition_{level}"] == pytest.approx(root)
+    assert figures["r_score"] == figures["r_score_partition_1"]
+    assert figures["area"] == pytest.approx((3.4 + 3.1 + 3.0) / 3 / 3.5)
+    assert figures["trend"] == pytest.approx(-1)
+    tolerant = NoiseCurve(accuracies, kinds, tolerated=0.03, hopeless=0.5).metrics()
+    assert tolerant["r_score"] == 1
+    root = (0.5**0.5 - 0.125**0.5) / (0.5**0.5 - 0.03**0.5)
+    assert tolerant["r_score_partition_3"] == pytest.approx(root)
+    # Levels 2 and 1 and 3: one of three pairs is in order.
+    turned = NoiseCurve(accuracies[[0, 2, 1, 3]], kinds).metrics()
+    assert turned["trend"] == pytest.approx(-0.5)
+    assert turned["area"] == pytest.approx(figures["area"])
+
+
+def test_intervals_are_those_of_the_mean_of_the_questions() -> None:
+    """800 right or wrong answers: mean plus and minus 1.96 standard errors."""
+    rng = np.random.default_rng(2)
+    clean = np.repeat([1.0, 0.0], [600, 200])
+    noisy = np.where(rng.permutation(800) < 80, 0.0, clean)
+    figures = NoiseCurve(np.stack([clean, noisy]), ["other"] * 800).metrics(resamples=4000)
+    for level, accuracies in enumerate((clean, noisy)):
+        mean = accuracies.mean()
+        error = 1.96 * (mean * (1 - mean) / 800) ** 0.5
+        low, high = (figures[f"partition_{level}/accuracy_{end}"] for end in ("low", "high"))
+        assert low == pytest.approx(mean - error, abs=0.004)
+        assert high == pytest.approx(mean + error, abs=0.004)
+    # The loss is that of the same questions: its error is far below that of either level.
+    lost = (clean - noisy).mean()
+    error = 1.96 * (lost * (1 - lost) / 800) ** 0.5
+    ends = [(0.2**0.5 - (lost + sign * error) ** 0.5) / (0.2**0.5 - 5e-4**0.5) for sign in (1, -1)]
+    assert figures["r_score_low"] == pytest.approx(ends[0], abs=0.02)
+    assert figures["r_score_high"] == pytest.approx(ends[1], abs=0.02)
+
+
+def test_a_curve_of_clean_questions_or_of_zeros_leaves_out_what_it_cannot_say() -> None:
+    clean = NoiseCurve(np.array([[1.0, 0.0]]), ["other", "other"]).metrics()
+    assert set(clean) == {"partition_0/accuracy", "partition_0/accuracy_low",
+                          "partition_0/accuracy_high", "partition_0/other"}  # fmt: skip
+    flat = NoiseCurve(np.zeros((3, 2)), ["other", "other"]).metrics()
+    assert not {"area", "trend"} & set(flat)
+    assert flat["r_score"] == 1
+    two = NoiseCurve(np.array([[1.0, 1.0], [1.0, 0.0]]), ["other", "other"]).metrics()
+    assert "trend" not in two
+    assert two["area"] == 0.5
 
 
 def test_the_encoder_gives_unit_vectors_and_the_same_ones_again() -> None:

@@ -43,8 +43,9 @@ def requirements(question: str, answer: str) -> Requirements:
         return needed
     if program.kind == "scene_query":
         needed.scene.append((str(program.attribute), answer, True))
-    elif program.kind == "scene_check" and answer in ("yes", "no"):
-        needed.scene.append((str(program.attribute), str(program.value), answer == "yes"))
+    elif program.kind == "scene_check":
+        if answer in ("yes", "no"):
+            needed.scene.append((str(program.attribute), str(program.value), answer == "yes"))
     else:
         _about_things(program, answer, needed)
     return needed
