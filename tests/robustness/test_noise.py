@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ivqa.metrics import RScore, resampled_means, r_score
+from ivqa.metrics import RScore, r_score, resampled_means
 from ivqa.ranking import (
     CosineRanker,
     LassoQuestionRanker,
