@@ -96,9 +96,7 @@ def lstm_qi(network: Any, image: dict[str, Tensor], words: list[int], drop: Drop
 def mlb(network: Any, image: dict[str, Tensor], words: list[int], drop: Drop) -> Tensor:
     asked = encoded(network.question_encoder, words, drop)
     guide = linear(network.attention_question, drop(asked)).tanh()
-    joint = [
-        guide * linear(network.attention_image, drop(place)).tanh() for place in image["grid"]
-    ]
+    joint = [guide * linear(network.attention_image, drop(place)).tanh() for place in image["grid"]]
     scores = [linear(network.glimpses, place) for place in joint]  # L of (G,)
     seen = []
     for glimpse, project in enumerate(network.images):
@@ -212,9 +210,7 @@ def hiecoatt(network: Any, image: dict[str, Tensor], words: list[int], drop: Dro
         summary = _attended(levels.summary, level, values, None, drop)
         seen = _attended(levels.image, level, places, summary, drop)
         asked = _attended(levels.question, level, values, seen, drop)
-        hidden.append(
-            linear(heads[level], torch.cat([drop(asked + seen), *hidden[-1:]])).tanh()
-        )
+        hidden.append(linear(heads[level], torch.cat([drop(asked + seen), *hidden[-1:]])).tanh())
     return linear(network.output, drop(hidden[-1]))
 
 

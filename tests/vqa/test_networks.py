@@ -14,7 +14,6 @@ from ivqa.vqa import (
     MLB,
     HieCoAtt,
     Mutan,
-    MutanNoAttention,
     RecurrentEncoder,
     Vanilla,
     VQANetwork,

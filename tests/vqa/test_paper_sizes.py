@@ -148,8 +148,6 @@ def test_dropout(factory: Any, shares: set[float]) -> None:
     """Of the papers; 0.25 in the GRU of skip-thoughts, 0.3 in MCB's LSTM."""
     feature = "pooled" if factory in (Vanilla, LSTMQI, MutanNoAttention) else "grid"
     network = _built(factory, 10, feature, 16)
-    found = {
-        layer.p for layer in network.modules() if isinstance(layer, nn.Dropout | nn.Dropout1d)
-    }
+    found = {layer.p for layer in network.modules() if isinstance(layer, nn.Dropout | nn.Dropout1d)}
     found |= {layer.dropout for layer in network.modules() if isinstance(layer, nn.LSTM)}
     assert found - {0.0} == shares
