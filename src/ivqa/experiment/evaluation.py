@@ -50,7 +50,8 @@ def evaluate_model(cfg: DictConfig) -> float:
         return score_predictions(cfg)
     other = other_questions(cfg)
     learnt_from = [] if cfg.model.get("pretrained") else ["train", "val"]
-    bench = open_workbench(cfg, list(dict.fromkeys([*learnt_from, cfg.split])))
+    unscored = [] if other is None else [cfg.split]  # whose images other questions are about
+    bench = open_workbench(cfg, list(dict.fromkeys([*learnt_from, cfg.split])), unscored)
     module, vocabularies, checkpoint = obtain_module(bench)
     run_dir = Path(cfg.output_dir)
     run_dir.mkdir(parents=True, exist_ok=True)

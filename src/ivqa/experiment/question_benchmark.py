@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 import torch
@@ -48,6 +48,7 @@ class QuestionBenchmark:
     batch_size: Count = 250
     seed: Seed = 0
     headline: str = "cider"
+    needs_answers: ClassVar[bool] = True
 
     def run(
         self,

@@ -5,6 +5,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -33,6 +34,7 @@ class VQABenchmark:
 
     batch_size: Count = 500
     headline: str = "vqa/accuracy"
+    needs_answers: ClassVar[bool] = True
 
     def run(
         self,

@@ -10,11 +10,11 @@ import pytorch_lightning as pl
 from numpy.typing import NDArray
 from rich.progress import track
 
-from ivqa.data import VQADataModule, VQADataset
+from ivqa.data import VQADataModule, VQADataset, VQASplit
 from ivqa.errors import UserError
 from ivqa.metrics import PUBLISHED_R_SCORE, RScore
 from ivqa.ranges import Count, CountOrZero, Seed
-from ivqa.robustness.noise import Certified, DisturbsImages, Noise
+from ivqa.robustness.noise import Certified, Checkable, DisturbsImages, Noise
 from ivqa.robustness.records import NoiseRecords
 from ivqa.vqa import Answerer
 
@@ -83,14 +83,11 @@ class RobustnessCallback(pl.Callback):
 
         Raises UserError where the split has no annotations.
         """
-        split = datamodule.dataset.split(stage).require_answers()
-        rows = np.arange(len(split))
-        if self.num_questions is not None and self.num_questions < len(rows):
-            rows = np.random.default_rng(self.seed).permutation(rows)[: self.num_questions]
-            rows.sort()
-        clean = [split.questions[row] for row in rows]
         dataset = datamodule.dataset
-        pool = self.pool(dataset) if self.pool else dataset.split("train").questions
+        split = dataset.split(stage).require_answers()
+        rows = self._rows(split)
+        clean = [split.questions[row] for row in rows]
+        pool = self._pool_of(dataset)
         levels = [clean, *self.noise.disturbed(clean, pool)]
         answers = [
             self._answers(answerer, datamodule, stage, split.image_ids[rows], questions, level)
@@ -108,6 +105,33 @@ class RobustnessCallback(pl.Callback):
         if isinstance(self.noise, Certified):
             return records, self.noise.figures(clean, pool)
         return records, {}
+
+    def check_data(self, dataset: VQADataset, stage: str) -> None:
+        """Checks that the noise can disturb the questions of a split, before anything long starts.
+
+        Args:
+            dataset: The data.
+            stage: Stage or name of the split that will be asked about.
+
+        Raises:
+            UserError: where the split has no annotations, the pool cannot be read, or the noise
+                has nothing for a question.
+        """
+        split = dataset.split(stage).require_answers()
+        pool = self._pool_of(dataset)
+        if isinstance(self.noise, Checkable):
+            self.noise.check([split.questions[row] for row in self._rows(split)], pool)
+
+    def _rows(self, split: VQASplit) -> NDArray[np.int64]:
+        """Of the questions that are asked."""
+        rows = np.arange(len(split))
+        if self.num_questions is not None and self.num_questions < len(rows):
+            rows = np.random.default_rng(self.seed).permutation(rows)[: self.num_questions]
+            rows.sort()
+        return rows
+
+    def _pool_of(self, dataset: VQADataset) -> Sequence[str]:
+        return self.pool(dataset) if self.pool else dataset.split("train").questions
 
     def metrics(
         self,

@@ -18,8 +18,8 @@ from ivqa.data.batch import ImageBatch
 from ivqa.ranges import Count, ShareBelowOne
 from ivqa.text.vocabulary import PAD, Tokens
 from ivqa.vqa.network import (
+    GridNetwork,
     SharedDropout,
-    VQANetwork,
     checked_grid,
     products_with_few,
     single_feature,
@@ -128,7 +128,7 @@ class AlternatingCoAttention(nn.Module):
         return self.question(question, mask, seen) + seen
 
 
-class HieCoAtt(VQANetwork):
+class HieCoAtt(GridNetwork):
     """Alternating co-attention at three levels; sizes of the released code.
 
     Other than the released code: one dropout mask for all places or words, no bias where softmax

@@ -14,10 +14,10 @@ from torch.nn.utils.rnn import pack_padded_sequence
 from ivqa.data.batch import ImageBatch
 from ivqa.ranges import Count, Positive, ShareBelowOne
 from ivqa.text.vocabulary import PAD, Tokens
-from ivqa.vqa.network import VQANetwork, checked_feature, single_feature
+from ivqa.vqa.network import OneFeatureNetwork, checked_feature, single_feature
 
 
-class LSTMQI(VQANetwork):
+class LSTMQI(OneFeatureNetwork):
     """The released network; the paper's text has an embedding of 300 and one more layer.
 
     Other than the released code: words have no bias beside their vectors, which the vectors take

@@ -15,8 +15,8 @@ from ivqa.data.batch import ImageBatch
 from ivqa.ranges import Count, ShareBelowOne
 from ivqa.text.vocabulary import Tokens
 from ivqa.vqa.network import (
+    GridNetwork,
     SharedDropout,
-    VQANetwork,
     checked_grid,
     products_by_image,
     single_feature,
@@ -106,7 +106,7 @@ def signed_root(values: Tensor) -> Tensor:
     return values * (sizes * sizes.sum(dim=-1, keepdim=True)).rsqrt()
 
 
-class MCB(VQANetwork):
+class MCB(GridNetwork):
     """Two poolings: one scores the places, one answers. The grid has unit norm as a whole.
 
     Other than the paper's: the glimpses have no bias, which softmax would not see; the layers

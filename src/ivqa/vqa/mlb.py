@@ -15,8 +15,8 @@ from ivqa.data.batch import ImageBatch
 from ivqa.ranges import Count, ShareBelowOne
 from ivqa.text.vocabulary import Tokens
 from ivqa.vqa.network import (
+    GridNetwork,
     SharedDropout,
-    VQANetwork,
     checked_grid,
     products_by_image,
     repeated_unless_shared,
@@ -26,7 +26,7 @@ from ivqa.vqa.network import (
 from ivqa.vqa.question_encoder import QuestionEncoder, RecurrentEncoder
 
 
-class MLB(VQANetwork):
+class MLB(GridNetwork):
     """Multimodal low-rank bilinear attention network.
 
     Other than the released code: one dropout mask for all places. The paper's question encoder

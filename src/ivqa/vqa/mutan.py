@@ -14,8 +14,9 @@ from ivqa.errors import UserError
 from ivqa.ranges import Count, ShareBelowOne
 from ivqa.text.vocabulary import Tokens
 from ivqa.vqa.network import (
+    GridNetwork,
+    OneFeatureNetwork,
     SharedDropout,
-    VQANetwork,
     checked_feature,
     checked_grid,
     products_by_image,
@@ -56,7 +57,7 @@ class RankSumFusion(nn.Module):
         return (self.factor_first(first) * self.factor_second(second)).sum(dim=-2)
 
 
-class MutanNoAttention(VQANetwork):
+class MutanNoAttention(OneFeatureNetwork):
     """MUTAN on a global feature.
 
     The paper's question encoder starts as uni-skip: SkipThoughtsQuestionEncoder. The factors of
@@ -103,7 +104,7 @@ class MutanNoAttention(VQANetwork):
         return self.output(self.dropout(self.fusion(asked, image)))
 
 
-class Mutan(VQANetwork):
+class Mutan(GridNetwork):
     """MUTAN with attention: one fusion scores the places, a second one answers.
 
     Other than the released code: one dropout mask for all places, and, in the attention, of each

@@ -21,20 +21,22 @@ attention stays even for thousands of steps; the factor is one that w could abso
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from ivqa.data import VQASplit
 from ivqa.data.batch import ImageBatch, VQABatch
 from ivqa.errors import UserError
 from ivqa.ranges import Count, CountOrZero, NonNegative, ShareBelowOne
 from ivqa.text.vocabulary import Tokens
 from ivqa.vqa.layout_policy import LayoutPolicy, Plan
-from ivqa.vqa.layouts import LayoutGrammar
+from ivqa.vqa.layouts import LayoutGrammar, check_layouts
 from ivqa.vqa.network import (
+    GridNetwork,
     TrainingOutput,
-    VQANetwork,
     checked_grid,
     products_by_image,
     repeated_unless_shared,
@@ -47,6 +49,10 @@ MODULES = ("_Find", "_Transform", "_And", "_Describe")  # those of the paper for
 # counting begins near the number of things instead of half the number of places.
 _ABSENT = -3.0
 _TINY = 1e-8
+_NO_LAYOUTS = (
+    "n2nmn clones expert layouts, but these data have none (layouts_SPLIT.json); "
+    "set model.module.network.search_after=0 to search for layouts from scratch"
+)
 # Coordinates reach so far from 0, where the paper has 1: less than what features do here, but
 # enough for _Transform to learn where things are before it knows them by heart.
 _COORDINATES = 4.0
@@ -123,7 +129,7 @@ class NeuralModules(nn.Module):
         return self.answer[name](_unit(joint))
 
 
-class N2NMN(VQANetwork):
+class N2NMN(GridNetwork):
     """The policy, the modules and the question prior; sizes are those of the paper for VQA.
 
     Other than the paper's: norm() gives sqrt(d) instead of 1, coordinates reach to 4 instead of 1,
@@ -204,6 +210,41 @@ class N2NMN(VQANetwork):
         self.register_buffer("baseline", torch.zeros(()))
         self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
 
+    @staticmethod
+    def check_arguments(arguments: Mapping[str, Any]) -> None:
+        """Raises UserError where no layout can be made of the modules; before a command starts."""
+        LayoutGrammar(list(arguments["modules"]))
+
+    @classmethod
+    def check_features(
+        cls, arguments: Mapping[str, Any], model: str, places: Mapping[str, int | None]
+    ) -> None:
+        """Raises UserError where there is not one spatial feature, of a square grid."""
+        super().check_features(arguments, model, places)
+        (number,) = places.values()
+        _side(number or 0)
+
+    @classmethod
+    def check_split(cls, arguments: Mapping[str, Any], split: VQASplit, *, learns: bool) -> None:
+        """Checks the layouts of a split, before features are computed.
+
+        Args:
+            arguments: Of the constructor, defaults included.
+            split: With its layouts, or without any.
+            learns: Whether the network is to learn from this split.
+
+        Raises:
+            UserError: naming the question whose layout is missing, too long or of unknown modules,
+                or where the network is to clone layouts, and there are none.
+        """
+        if split.layouts is None:
+            if learns and arguments["search_after"] != 0:
+                raise UserError(_NO_LAYOUTS)
+            return
+        check_layouts(
+            LayoutGrammar(list(arguments["modules"])), split, int(arguments["max_layout"])
+        )
+
     def forward(self, images: ImageBatch, question: Tokens) -> Tensor:
         """Answer logits (B, K) under the most probable layouts, word by word."""
         return self.execute(images, self.policy(question, self.max_layout))
@@ -232,10 +273,7 @@ class N2NMN(VQANetwork):
         self.steps += 1
         if not searching:
             if batch.layout is None:
-                raise UserError(
-                    "n2nmn clones expert layouts, but these data have none (layouts_SPLIT.json); "
-                    "set model.module.network.search_after=0 to search for layouts from scratch"
-                )
+                raise UserError(_NO_LAYOUTS)
             plan = self.policy(batch.question, self.max_layout, expert=batch.layout)
             return TrainingOutput(
                 self.execute(batch.images, plan), lambda _: {"layout": -plan.log_prob.mean()}
@@ -321,11 +359,17 @@ def _summary(scores: Tensor) -> Tensor:
     )
 
 
+def _side(number: int) -> int:
+    """Of a square grid of `number` positions. Raises UserError where it is none."""
+    side = round(number**0.5)
+    if side * side != number:
+        raise UserError(f"n2nmn needs a square grid, not one of {number} positions")
+    return side
+
+
 def _coordinates(grid: Tensor) -> Tensor:
     """X and y of the positions of a square grid, (M, L, 2), row by row; 0 in its centre."""
-    side = round(grid.shape[1] ** 0.5)
-    if side * side != grid.shape[1]:
-        raise UserError(f"n2nmn needs a square grid, not one of {grid.shape[1]} positions")
+    side = _side(grid.shape[1])
     line = _COORDINATES * torch.linspace(-1, 1, side, device=grid.device, dtype=grid.dtype)
     rows, columns = torch.meshgrid(line, line, indexing="ij")
     return torch.stack([columns, rows], dim=2).reshape(1, -1, 2).expand(len(grid), -1, -1)

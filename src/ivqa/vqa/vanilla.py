@@ -8,11 +8,11 @@ from torch.nn import functional as F
 from ivqa.data.batch import ImageBatch
 from ivqa.ranges import Count, ShareBelowOne
 from ivqa.text.vocabulary import Tokens
-from ivqa.vqa.network import VQANetwork, checked_feature, single_feature
+from ivqa.vqa.network import OneFeatureNetwork, checked_feature, single_feature
 from ivqa.vqa.question_encoder import QuestionEncoder, RecurrentEncoder
 
 
-class Vanilla(VQANetwork):
+class Vanilla(OneFeatureNetwork):
     """a = tanh(W_q drop(q)), b = tanh(W_v drop(v)), logits = W drop(a * b).
 
     v is the global feature, or the mean of a grid, with unit L2 norm ("norm I"). The network itself
