@@ -251,3 +251,117 @@ def test_bad_values_are_refused_before_data_are_touched(
     assert expected in printed
     assert printed.count("\n") == printed.count("error:") == 1
     assert not store.exists()
+
+
+def _layouts(change: Callable[[dict], None]) -> Callable[[Path], None]:
+    return lambda root: _edit(root / "layouts_train.json", change)
+
+
+def _first(layout: list[str]) -> Callable[[Path], None]:
+    return _layouts(lambda content: content.update({next(iter(content)): layout}))
+
+
+def _without(name: str) -> Callable[[Path], None]:
+    return lambda root: (root / name).unlink()
+
+
+def _nothing(root: Path) -> None:
+    """The data are as they should be."""
+
+
+@pytest.mark.parametrize(
+    ("spoil", "command", "message"),
+    [
+        (
+            _nothing,
+            "train model=n2nmn model.module.network.max_layout=2",
+            "steps; raise max_layout",
+        ),
+        (
+            _first(["_Find", "_Filter", "_Exist"]),
+            "evaluate model=n2nmn split=val",
+            "uses _Filter, which is not among the modules",
+        ),
+        (
+            _first(["_Find", "_And", "_Exist"]),
+            "train model=n2nmn",
+            "layout _Find _And _Exist is not in reverse Polish with one answer module at its end",
+        ),
+        (
+            _layouts(lambda content: content.pop(next(iter(content)))),
+            "train model=n2nmn",
+            "split 'train' has no layout for question",
+        ),
+        (
+            _without("layouts_train.json"),
+            "diagnose vqa=n2nmn split=val",
+            "n2nmn clones expert layouts, but these data have none",
+        ),
+        (
+            _nothing,
+            "train model=n2nmn model.module.network.modules=[_Find,_And]",
+            "must hold an answer module and only these",
+        ),
+        (
+            _nothing,
+            "train model=mlb model.image_features=[pooled]",
+            "attention needs a spatial feature, but 'pooled' is one vector an image",
+        ),
+        (
+            _nothing,
+            "train model=vanilla model.image_features=[pooled,concepts]",
+            "vanilla reads exactly one image feature, not ['concepts', 'pooled']",
+        ),
+        (
+            _nothing,
+            "train model=mcb model.module.network.pool=3",
+            "image feature 'grid' has 16 places, which are not a square of 3 x 3 tiles",
+        ),
+        (
+            _nothing,
+            "train model=mlb model.image_features=[grids]",
+            "reads the image features ['grids'], which these features do not offer",
+        ),
+        (
+            _without("annotations_train.json"),
+            "train model=mlb",
+            "split 'train' has no annotations",
+        ),
+        (
+            _without("annotations_val.json"),
+            "evaluate model=mlb split=val",
+            "split 'val' has no annotations",
+        ),
+        (
+            _without("annotations_val.json"),
+            "diagnose vqa=mlb split=val",
+            "split 'val' has no annotations",
+        ),
+        (
+            _nothing,
+            "evaluate model=mlb split=val callbacks=robustness noise=joint noise.question.levels=3",
+            "joint noise needs equally many levels, not 3",
+        ),
+        (
+            _nothing,
+            "evaluate model=mlb split=val callbacks=robustness noise=bqd noise.path=bqd.json",
+            "bqd.json has no basic questions for",
+        ),
+    ],
+)
+def test_what_the_data_lack_is_found_before_features_are_computed(
+    spoil: Callable[[Path], None], command: str, message: str, run: Run, root: Path, tmp_path: Path
+) -> None:
+    spoil(root)
+    record = {"image": 1, "MQ": "Is it a yak?", "BQ": [["Is it?", 0.5], ["Is?", 0.4]]}
+    (tmp_path / "bqd.json").write_text(json.dumps([record]))
+    name, *overrides = command.split()
+    data = ["data=vqa_json", f"data.root={root}", *TINY_FEATURES, f"artifacts={tmp_path / 'store'}"]
+    status, printed = run(name, *data, *overrides, f"output_dir={tmp_path / 'run'}")
+    printed = " ".join(printed.split())
+    assert status == 1
+    assert message in printed
+    assert "Traceback" not in printed
+    assert printed.count("error:") == 1
+    built = [file for file in (tmp_path / "store").rglob("*") if file.is_file()]
+    assert built == []

@@ -54,7 +54,8 @@ def evaluate_model(cfg: DictConfig) -> float:
     if other is None:
         check_annotations(cfg, needed=getattr(benchmark, "needs_annotations", False))
     learnt_from = [] if cfg.model.get("pretrained") else ["train", "val"]
-    bench = open_workbench(cfg, list(dict.fromkeys([*learnt_from, cfg.split])))
+    unscored = [] if other is None else [cfg.split]  # whose images other questions are about
+    bench = open_workbench(cfg, list(dict.fromkeys([*learnt_from, cfg.split])), unscored)
     module, vocabularies, checkpoint = obtain_module(bench)
     run_dir = Path(cfg.output_dir)
     run_dir.mkdir(parents=True, exist_ok=True)
@@ -166,7 +167,8 @@ def score_predictions(cfg: DictConfig) -> float:
     records = NoiseRecords.scored(split.question_ids, split.answer_types, levels, split.answers)
     records.write(run_dir)
     if len(levels) > 1:
-        metrics |= {f"robustness/{name}": value for name, value in records.curve.metrics().items()}
+        curve = records.curve(instantiate(cfg.r_score))
+        metrics |= {f"robustness/{name}": value for name, value in curve.metrics().items()}
     write_text(run_dir / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
     write_json(run_dir / "metrics.json", metrics)
     console = Console()

@@ -49,6 +49,7 @@ class QuestionBenchmark:
     batch_size: Count = 250
     seed: Seed = 0
     headline: str = "cider"
+    needs_answers: ClassVar[bool] = True
 
     def run(
         self,

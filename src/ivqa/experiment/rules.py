@@ -12,7 +12,7 @@ from pytorch_lightning.accelerators import AcceleratorRegistry
 from ivqa.data import ScenesDataset
 from ivqa.device import on_cpu
 from ivqa.errors import UserError
-from ivqa.experiment.values import arguments_of, join, nodes, shown
+from ivqa.experiment.values import arguments_of, defaults_of, join, nodes, shown
 
 _STAGES = ("train", "val", "test")
 
@@ -35,14 +35,8 @@ def _arguments(cfg: DictConfig) -> Iterator[str]:
         if "_target_" in node and not OmegaConf.is_missing(node, "_target_"):
             target = get_object(node._target_)
             if check := getattr(target, "check_arguments", None):
-                parameters = arguments_of(target)
-                defaults = {
-                    name: parameter.default
-                    for name, (parameter, _) in parameters.items()
-                    if parameter.default is not parameter.empty
-                }
                 try:
-                    check({**defaults, **_plain(node)})
+                    check({**defaults_of(target), **_plain(node)})
                 except UserError as error:
                     yield f"{path}: {error}"
 

@@ -158,6 +158,15 @@ def expected_values(node: DictConfig, path: str) -> Mapping[str, Any]:
     return {name: hint for name, (_, hint) in arguments_of(target).items()}
 
 
+def defaults_of(target: Callable[..., Any]) -> dict[str, Any]:
+    """The arguments that `target` can do without, and their values."""
+    return {
+        name: parameter.default
+        for name, (parameter, _) in arguments_of(target).items()
+        if parameter.default is not parameter.empty
+    }
+
+
 def arguments_of(target: Callable[..., Any]) -> dict[str, tuple[inspect.Parameter, Any]]:
     """What `target` takes by name: parameters and annotations.
 

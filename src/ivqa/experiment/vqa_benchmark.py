@@ -35,6 +35,7 @@ class VQABenchmark:
     needs_annotations: ClassVar[bool] = False
     batch_size: Count = 500
     headline: str = "vqa/accuracy"
+    needs_answers: ClassVar[bool] = True
 
     def run(
         self,

@@ -2,7 +2,7 @@
 
 import logging
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -22,6 +22,7 @@ from ivqa.device import fastest_dtype, on_cpu
 from ivqa.errors import UserError
 from ivqa.experiment.artifacts import ArtifactStore
 from ivqa.experiment.checks import plain
+from ivqa.experiment.data_checks import check_data, check_offered, wanted_features
 from ivqa.features import FeatureStore
 from ivqa.files import content_digest
 from ivqa.identity import decisive
@@ -242,10 +243,19 @@ class Workbench:
         }
 
 
-def open_workbench(cfg: DictConfig, splits: list[str]) -> Workbench:
+def open_workbench(cfg: DictConfig, splits: list[str], unscored: Collection[str] = ()) -> Workbench:
     """Reads and validates the data of `splits`, computes or finds the features.
 
-    Raises UserError with every fault found, before any training starts.
+    Args:
+        cfg: The configuration of the command.
+        splits: Stages or names of the splits that it uses.
+        unscored: Those of them that may lack annotations.
+
+    Returns:
+        Data, features and vocabularies.
+
+    Raises:
+        UserError: naming what does not fit, before features are computed or anything trains.
     """
     _check_augmentation(cfg)
     with open_dict(cfg):
@@ -254,10 +264,12 @@ def open_workbench(cfg: DictConfig, splits: list[str]) -> Workbench:
         if cfg.trainer.precision == "auto":
             cfg.trainer.precision = _precision(cfg.trainer.accelerator)
     _check_precision(cfg.trainer)
-    return prepare_workbench(cfg, splits)
+    return prepare_workbench(cfg, splits, unscored)
 
 
-def prepare_workbench(cfg: DictConfig, splits: list[str]) -> Workbench:
+def prepare_workbench(
+    cfg: DictConfig, splits: list[str], unscored: Collection[str] = ()
+) -> Workbench:
     """The same of a configuration that was checked, such as that of a workbench or of a part."""
     _quieten()
     pl.seed_everything(cfg.seed, workers=True, verbose=False)
@@ -266,6 +278,7 @@ def prepare_workbench(cfg: DictConfig, splits: list[str]) -> Workbench:
     dataset = instantiate(cfg.data)
     for split in splits:
         dataset.split(split)
+    check_data(cfg, dataset, splits, unscored)
     features = _build_features(cfg, dataset, splits, store.root / "features")
     return Workbench(cfg, store, dataset, features, console)
 
@@ -303,11 +316,7 @@ def _build_features(
             "images; choose features=none and a model without images, such as ivqa_answer_only"
         )
     features = instantiate(cfg.features).build(dataset, splits, root)
-    if absent := set(wanted) - set(features.sizes):
-        raise UserError(
-            f"model={cfg.model.name} reads the image features {sorted(absent)}, which these "
-            f"features do not offer; they offer {sorted(features.sizes)}"
-        )
+    check_offered(cfg.model, features.sizes)  # by components of one's own, known only now
     return features
 
 
@@ -332,14 +341,6 @@ def _targets(settings: Any) -> list[Any]:
     if isinstance(settings, list):
         return [found for value in settings for found in _targets(value)]
     return []
-
-
-def wanted_features(model: DictConfig) -> list[str]:
-    """The image features that a model and the models it is built of read."""
-    names = dict.fromkeys(model.image_features)
-    for part in (model.get("parts") or {}).values():
-        names |= dict.fromkeys(wanted_features(part))
-    return list(names)
 
 
 def _quieten() -> None:

@@ -2,6 +2,7 @@
 
 from ivqa.features.backbones import BackboneFeatures, ResNetFeatures, VGGFeatures
 from ivqa.features.concept_features import ConceptFeatures
+from ivqa.features.places import offered_places
 from ivqa.features.store import FeatureStore
 
 __all__ = [
@@ -10,4 +11,5 @@ __all__ = [
     "FeatureStore",
     "ResNetFeatures",
     "VGGFeatures",
+    "offered_places",
 ]

@@ -43,6 +43,10 @@ class BQDNoise:
             )
         return partitions(questions, ranked, self.levels, self.a_level)
 
+    def check(self, questions: Sequence[str], training: Sequence[str]) -> None:
+        """Raises DataError as `disturbed`."""
+        self.disturbed(questions, training)
+
     def ranked(
         self, questions: Sequence[str], training: Sequence[str]
     ) -> tuple[list[list[str]], NDArray[np.float32]]:

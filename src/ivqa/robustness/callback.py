@@ -10,10 +10,11 @@ import pytorch_lightning as pl
 from numpy.typing import NDArray
 from rich.progress import track
 
-from ivqa.data import VQADataModule, VQADataset
+from ivqa.data import VQADataModule, VQADataset, VQASplit
 from ivqa.errors import UserError
+from ivqa.metrics import PUBLISHED_R_SCORE, RScore
 from ivqa.ranges import Count, CountOrZero, Seed
-from ivqa.robustness.noise import Certified, DisturbsImages, Noise
+from ivqa.robustness.noise import Certified, Checkable, DisturbsImages, Noise
 from ivqa.robustness.records import NoiseRecords
 from ivqa.vqa import Answerer
 
@@ -27,7 +28,8 @@ class RobustnessCallback(pl.Callback):
     answers no questions, such as a generator, is left alone.
     pool: the questions of a data set that noise may use; None takes the training questions.
     num_questions: of the split, the first ones of a random order; None takes all.
-    batch_size: questions answered at once. resamples: of the bootstrap.
+    batch_size: questions answered at once. resamples: of the bootstrap. r_score: with its
+    tolerance and limit.
     """
 
     def __init__(
@@ -40,6 +42,7 @@ class RobustnessCallback(pl.Callback):
         batch_size: Count = 500,
         resamples: Count = 1000,
         seed: Seed = 0,
+        r_score: RScore = PUBLISHED_R_SCORE,
     ) -> None:
         self.noise = noise
         self.pool = pool
@@ -48,6 +51,7 @@ class RobustnessCallback(pl.Callback):
         self.batch_size = batch_size
         self.resamples = resamples
         self.seed = seed
+        self.r_score = r_score
 
     @staticmethod
     def validation_metrics(arguments: Mapping[str, Any]) -> set[str]:
@@ -79,14 +83,11 @@ class RobustnessCallback(pl.Callback):
 
         Raises UserError where the split has no annotations.
         """
-        split = datamodule.dataset.split(stage).require_answers()
-        rows = np.arange(len(split))
-        if self.num_questions is not None and self.num_questions < len(rows):
-            rows = np.random.default_rng(self.seed).permutation(rows)[: self.num_questions]
-            rows.sort()
-        clean = [split.questions[row] for row in rows]
         dataset = datamodule.dataset
-        pool = self.pool(dataset) if self.pool else dataset.split("train").questions
+        split = dataset.split(stage).require_answers()
+        rows = self._rows(split)
+        clean = [split.questions[row] for row in rows]
+        pool = self._pool_of(dataset)
         levels = [clean, *self.noise.disturbed(clean, pool)]
         answers = [
             self._answers(answerer, datamodule, stage, split.image_ids[rows], questions, level)
@@ -105,6 +106,33 @@ class RobustnessCallback(pl.Callback):
             return records, self.noise.figures(clean, pool)
         return records, {}
 
+    def check_data(self, dataset: VQADataset, stage: str) -> None:
+        """Checks that the noise can disturb the questions of a split, before anything long starts.
+
+        Args:
+            dataset: The data.
+            stage: Stage or name of the split that will be asked about.
+
+        Raises:
+            UserError: where the split has no annotations, the pool cannot be read, or the noise
+                has nothing for a question.
+        """
+        split = dataset.split(stage).require_answers()
+        pool = self._pool_of(dataset)
+        if isinstance(self.noise, Checkable):
+            self.noise.check([split.questions[row] for row in self._rows(split)], pool)
+
+    def _rows(self, split: VQASplit) -> NDArray[np.int64]:
+        """Of the questions that are asked."""
+        rows = np.arange(len(split))
+        if self.num_questions is not None and self.num_questions < len(rows):
+            rows = np.random.default_rng(self.seed).permutation(rows)[: self.num_questions]
+            rows.sort()
+        return rows
+
+    def _pool_of(self, dataset: VQADataset) -> Sequence[str]:
+        return self.pool(dataset) if self.pool else dataset.split("train").questions
+
     def metrics(
         self,
         answerer: Answerer,
@@ -119,7 +147,8 @@ class RobustnessCallback(pl.Callback):
         records, certificate = self.measure(answerer, datamodule, stage)
         if run_dir is not None:
             records.write(run_dir)
-        figures = {**records.curve.metrics(self.resamples, self.seed), **certificate}
+        curve = records.curve(self.r_score)
+        figures = {**curve.metrics(self.resamples, self.seed), **certificate}
         if (is_cut := getattr(answerer, "is_cut", None)) is not None:
             assert records.questions is not None
             figures["truncated"] = float(np.mean(is_cut(records.questions[1])))

@@ -16,7 +16,7 @@ from PIL import Image, ImageFilter
 
 from ivqa.errors import UserError
 from ivqa.ranges import AtLeastOne, Count, Positive, Seed
-from ivqa.robustness.noise import Certified, DisturbsImages, Noise
+from ivqa.robustness.noise import Certified, Checkable, DisturbsImages, Noise
 
 Quality = Annotated[int, Interval(ge=1, le=95)]  # of JPEG, as Pillow has them
 
@@ -126,6 +126,11 @@ class JointNoise:
     def levels(self) -> int:
         """Of both."""
         return self.question.levels
+
+    def check(self, questions: Sequence[str], training: Sequence[str]) -> None:
+        """Raises UserError as the noise on the question."""
+        if isinstance(self.question, Checkable):
+            self.question.check(questions, training)
 
     def disturbed(self, questions: Sequence[str], training: Sequence[str]) -> list[list[str]]:
         """The questions as their noise disturbs them."""

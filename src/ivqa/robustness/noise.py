@@ -43,6 +43,14 @@ class Certified(Protocol):
 
 
 @runtime_checkable
+class Checkable(Protocol):
+    """Noise that can say early whether it has something for every question."""
+
+    def check(self, questions: Sequence[str], training: Sequence[str]) -> None:
+        """Raises UserError where `disturbed` would, for the same arguments; takes no time."""
+
+
+@runtime_checkable
 class DisturbsImages(Protocol):
     """Noise that changes the image too, or nothing else."""
 

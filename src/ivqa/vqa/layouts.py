@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
+from ivqa.data import VQASplit
 from ivqa.errors import UserError
 
 EOS = "<eos>"
@@ -102,6 +103,39 @@ class LayoutGrammar:
             good = good & may.gather(1, token[:, None])[:, 0]
             maps, answered = self.advance(maps, answered, token)
         return good & answered & (layouts[:, -1] == 0)
+
+
+def check_layouts(grammar: LayoutGrammar, split: VQASplit, length: int) -> None:
+    """Checks that each question of a split has a layout that the grammar can encode.
+
+    Args:
+        grammar: Of the modules that there are.
+        split: With layouts.
+        length: Steps of a layout, <eos> included.
+
+    Raises:
+        UserError: naming split and question.
+    """
+    layouts = split.layouts or {}
+    ids = split.question_ids.tolist()
+    if absent := [number for number in ids if number not in layouts]:
+        raise UserError(
+            f"split '{split.name}' has no layout for question {absent[0]} ({len(absent)} in "
+            "all); add them or remove its layout file"
+        )
+    first: dict[tuple[str, ...], int] = {}  # the question that has a layout first
+    for number in ids:
+        first.setdefault(tuple(layouts[number]), number)
+    for layout, number in first.items():
+        try:
+            encoded = grammar.encode([layout], length)
+        except UserError as error:
+            raise UserError(f"split '{split.name}', question {number}: {error}") from None
+        if not grammar.valid(encoded).item():
+            raise UserError(
+                f"split '{split.name}', question {number}: layout {' '.join(layout)} is not in "
+                "reverse Polish with one answer module at its end; repair the layout file"
+            )
 
 
 def _steps_to_finish(taken: set[int], joins: bool, finds: bool, most: int = 64) -> Tensor:

@@ -15,8 +15,8 @@ from ivqa.data.batch import ImageBatch
 from ivqa.ranges import Count, ShareBelowOne
 from ivqa.text.vocabulary import Tokens
 from ivqa.vqa.network import (
+    GridNetwork,
     SharedDropout,
-    VQANetwork,
     checked_grid,
     products_by_image,
     repeated_unless_shared,
@@ -26,11 +26,20 @@ from ivqa.vqa.network import (
 from ivqa.vqa.question_encoder import QuestionEncoder, RecurrentEncoder
 
 
-class MLB(VQANetwork):
+class MLB(GridNetwork):
     """Multimodal low-rank bilinear attention network.
 
-    joint_size: d. num_glimpses: G, one attention map and one projection W_g each, as released.
-    question_encoder: called with num_words. num_answers: K.
+    Other than the released code: one dropout mask for all places. The paper's question encoder
+    starts as uni-skip: SkipThoughtsQuestionEncoder.
+
+    Args:
+        num_words: Size of the vocabulary, specials included.
+        num_answers: K.
+        feature_sizes: The name of one spatial feature, and its channels.
+        question_encoder: Called with num_words.
+        joint_size: d.
+        num_glimpses: G, one attention map and one projection W_g each, as released.
+        dropout: In front of each linear layer but that of the glimpses.
     """
 
     def __init__(

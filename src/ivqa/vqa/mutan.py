@@ -14,8 +14,9 @@ from ivqa.errors import UserError
 from ivqa.ranges import Count, ShareBelowOne
 from ivqa.text.vocabulary import Tokens
 from ivqa.vqa.network import (
+    GridNetwork,
+    OneFeatureNetwork,
     SharedDropout,
-    VQANetwork,
     checked_feature,
     checked_grid,
     products_by_image,
@@ -56,8 +57,21 @@ class RankSumFusion(nn.Module):
         return (self.factor_first(first) * self.factor_second(second)).sum(dim=-2)
 
 
-class MutanNoAttention(VQANetwork):
-    """MUTAN on a global feature (a grid is averaged); question_encoder: called with num_words."""
+class MutanNoAttention(OneFeatureNetwork):
+    """MUTAN on a global feature.
+
+    The paper's question encoder starts as uni-skip: SkipThoughtsQuestionEncoder. The factors of
+    the fusion start with larger weights than the released code's.
+
+    Args:
+        num_words: Size of the vocabulary, specials included.
+        num_answers: K.
+        feature_sizes: The name of one feature, and its size; a grid is averaged.
+        question_encoder: Called with num_words.
+        joint_size: t_q = t_v = t_o.
+        rank: R.
+        dropout: In front of W_q, W_v and W.
+    """
 
     def __init__(
         self,
@@ -90,11 +104,22 @@ class MutanNoAttention(VQANetwork):
         return self.output(self.dropout(self.fusion(asked, image)))
 
 
-class Mutan(VQANetwork):
+class Mutan(GridNetwork):
     """MUTAN with attention: one fusion scores the places, a second one answers.
 
-    hidden_size: of q~ and of each glimpse (310). fused_size: t_o (510). question_encoder: called
-    with num_words.
+    Other than the released code: one dropout mask for all places, and, in the attention, of each
+    summand of z instead of their sum. As MutanNoAttention otherwise.
+
+    Args:
+        num_words: Size of the vocabulary, specials included.
+        num_answers: K.
+        feature_sizes: The name of one spatial feature, and its channels.
+        question_encoder: Called with num_words.
+        hidden_size: Of q~ and of each glimpse.
+        fused_size: t_o.
+        rank: R.
+        num_glimpses: Attention maps.
+        dropout: In front of each linear layer outside of the fusions.
     """
 
     def __init__(

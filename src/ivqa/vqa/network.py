@@ -42,6 +42,21 @@ class VQANetwork(nn.Module, ABC):
         """The layouts that `forward` uses for B questions, as module names."""
         raise NotImplementedError(f"{type(self).__name__} makes no layouts")
 
+    @classmethod
+    def check_features(
+        cls, arguments: Mapping[str, Any], model: str, places: Mapping[str, int | None]
+    ) -> None:
+        """Checks the choice of features, before any are computed.
+
+        Args:
+            arguments: Of the constructor, defaults included.
+            model: What errors call the network.
+            places: Of each chosen feature, how many an image has; None: one vector an image.
+
+        Raises:
+            UserError: where the network cannot read these features.
+        """
+
     @abstractmethod
     def forward(self, images: ImageBatch, question: Tokens) -> Tensor:
         """Answer logits (B, K) of B questions about M images."""
@@ -49,6 +64,30 @@ class VQANetwork(nn.Module, ABC):
     def train_forward(self, batch: VQABatch) -> TrainingOutput:
         """What a training step needs; the logits alone unless a network overrides it."""
         return TrainingOutput(self(batch.images, batch.question))
+
+
+class OneFeatureNetwork(VQANetwork):
+    """A network that reads one feature, global or spatial."""
+
+    @classmethod
+    def check_features(
+        cls, arguments: Mapping[str, Any], model: str, places: Mapping[str, int | None]
+    ) -> None:
+        """Raises UserError where there is another number of features."""
+        single_feature(dict.fromkeys(places, 0), model)
+
+
+class GridNetwork(OneFeatureNetwork):
+    """A network that reads one spatial feature."""
+
+    @classmethod
+    def check_features(
+        cls, arguments: Mapping[str, Any], model: str, places: Mapping[str, int | None]
+    ) -> None:
+        """Raises UserError where the feature is global, or cannot be pooled as asked."""
+        super().check_features(arguments, model, places)
+        ((name, number),) = places.items()
+        check_places(name, number, int(arguments.get("pool", 1)))
 
 
 class SharedDropout(nn.Dropout1d):
@@ -181,25 +220,31 @@ def checked_feature(images: ImageBatch, name: str, size: int) -> Tensor:
     return feature
 
 
+def check_places(name: str, number: int | None, pool: int = 1) -> None:
+    """Raises UserError where a feature has no places, or none that pool x pool tiles cover."""
+    if number is None:
+        raise UserError(
+            f"attention needs a spatial feature, but '{name}' is one vector an image; "
+            "use model.image_features=[grid]"
+        )
+    side = math.isqrt(number)
+    if pool > 1 and (side * side != number or side % pool):
+        raise UserError(
+            f"image feature '{name}' has {number} places, which are not a square of "
+            f"{pool} x {pool} tiles; set model.module.network.pool=1"
+        )
+
+
 def checked_grid(images: ImageBatch, name: str, size: int, pool: int = 1) -> Tensor:
     """A spatial feature (M, L / pool^2, d), the largest of pool x pool neighbours.
 
     Raises UserError where the feature is global, or no square that can be pooled.
     """
     grid = checked_feature(images, name, size)
-    if grid.dim() != 3:
-        raise UserError(
-            f"attention needs a spatial feature, but '{name}' is one vector an image; "
-            "use model.image_features=[grid]"
-        )
+    check_places(name, grid.shape[1] if grid.dim() == 3 else None, pool)
     if pool == 1:
         return grid
     side = math.isqrt(grid.shape[1])
-    if side * side != grid.shape[1] or side % pool:
-        raise UserError(
-            f"image feature '{name}' has {grid.shape[1]} places, which are not a square of "
-            f"{pool} x {pool} tiles; set model.module.network.pool=1"
-        )
     tiles = grid.reshape(len(grid), side // pool, pool, side // pool, pool, size)
     # One axis after the other: over both at once, torch takes a CPU twenty times as long.
     return tiles.amax(dim=4).amax(dim=2).flatten(1, 2)
