@@ -9,6 +9,7 @@ from ivqa.ranking.bqd_files import (
 )
 from ivqa.ranking.bqd_merging import merge_shards
 from ivqa.ranking.bqd_ranking import BQDRanking
+from ivqa.ranking.certificate import TOLERANCE
 from ivqa.ranking.lasso import LassoRanker
 from ivqa.ranking.pools import general_questions, questions_of_answer_type
 from ivqa.ranking.question_rankers import (
@@ -23,6 +24,7 @@ from ivqa.ranking.rankings import OnUncertified, Ranking
 from ivqa.ranking.text_metrics import BleuRanker, CiderRanker, MeteorRanker, RougeLRanker
 
 __all__ = [
+    "TOLERANCE",
     "BQDRanking",
     "BleuRanker",
     "CiderRanker",

@@ -22,7 +22,7 @@ from ivqa.ranking.threads import SingleThreads
 from ivqa.ranking.working_set import Question, Rows, Vector
 
 # Main questions that share a pass over the pool.
-_TOGETHER = 128
+TOGETHER = 128
 # Passes after which a question ends with the gap that it has.
 _MOST_ROUNDS = 100
 # By what lam falls at a time.
@@ -71,8 +71,8 @@ class FullBasis:
         Yields:
             Each question, solved in place, and its relative duality gap over the whole pool.
         """
-        for start in range(0, len(questions), _TOGETHER):
-            together = questions[start : start + _TOGETHER]
+        for start in range(0, len(questions), TOGETHER):
+            together = questions[start : start + TOGETHER]
             yield from self._solve([self._begin(one) for one in together])
 
     def _solve(self, flight: list[_Hard]) -> Iterator[tuple[Question, float]]:

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from ivqa.device import fastest_dtype
 from ivqa.ranking.certificate import TOLERANCE, relative_gaps
-from ivqa.ranking.full_basis import FullBasis
+from ivqa.ranking.full_basis import TOGETHER, FullBasis
 from ivqa.ranking.pool_products import PoolProducts
 from ivqa.ranking.rankings import OnUncertified, Ranking
 from ivqa.ranking.threads import SingleThreads
@@ -145,20 +145,27 @@ class LassoRanker:
                         self._write(ranking, question, values[at], rows[at])
                         bar.advance(task)
                     elif self._is_stuck(question):
+                        question.forget_products()
                         unsolved.append(question)
                     else:
                         going.append(at)
                 found = [(flight[at], values[at].numpy(), rows[at].numpy()) for at in going]
                 flight = [flight[at] for at in going]
                 threads.share(lambda job: self._improve(*job), found)
-            for question, gap in self._full_basis.solve(unsolved):
-                rounds = max(rounds, question.rounds)
-                ranking.gap[question.number] = gap
-                self._write(ranking, question, torch.empty(0), torch.empty(0, dtype=torch.int64))
-                bar.advance(task)
+                if len(unsolved) >= TOGETHER or not flight:
+                    rounds = max(rounds, self._solve_exactly(unsolved, ranking))
+                    bar.advance(task, len(unsolved))
+                    unsolved.clear()
         ranking = replace(ranking, rounds=rounds)
         ranking.report_uncertified(self.on_uncertified)
         return ranking
+
+    def _solve_exactly(self, questions: list[Question], ranking: Ranking) -> int:
+        """Ranks what the working sets did not get solved; returns the most passes of one."""
+        for question, gap in self._full_basis.solve(questions):
+            ranking.gap[question.number] = gap
+            self._write(ranking, question, torch.empty(0), torch.empty(0, dtype=torch.int64))
+        return max((question.rounds for question in questions), default=0)
 
     def _is_stuck(self, question: Question) -> bool:
         """Whether the working sets do not get a question solved."""

@@ -39,7 +39,8 @@ class LassoQuestionRanker:
 
     encoder: fitted on the pool. lam: weight of the l1 norm. alpha: scikit-learn's parameter of the
     same, lam = alpha * d; give one of the two. deduplicate: cosine over which questions of the
-    pool are one, for which the first stands; None keeps all.
+    pool are one, for which the first stands; None keeps all. on_uncertified: whether rankings whose
+    duality gap stays over 1e-6 end in a warning or in an error.
     """
 
     encoder: SentenceEncoder
@@ -48,6 +49,7 @@ class LassoQuestionRanker:
     positive: bool = True
     intercept: bool = False
     deduplicate: OpenShare | None = None
+    on_uncertified: OnUncertified = "warn"
 
     @staticmethod
     def check_arguments(arguments: Mapping[str, Any]) -> None:
@@ -62,7 +64,11 @@ class LassoQuestionRanker:
         k: int,
         exclude: Sequence[Sequence[int]],
     ) -> Ranking:
-        """The k best of the pool, certified. Raises UserError unless one weight is given."""
+        """The k best of the pool, certified.
+
+        Raises UserError unless one weight is given, and for uncertified rankings where
+        on_uncertified is "error".
+        """
         self.check_arguments(vars(self))
         encoder, distinct, ranker = _lasso(self, tuple(pool))
         ranking = ranker.rank(_vectors(encoder, questions), k, distinct.exclude(exclude))
@@ -179,5 +185,11 @@ def _lasso(
     encoder, distinct, vectors = _encoded(settings.encoder, pool, settings.deduplicate)
     alpha, lam = settings.alpha, settings.lam
     lam = lam if lam is not None else float(alpha or 0) * vectors.shape[1]
-    ranker = LassoRanker(vectors, lam, settings.positive, intercept=settings.intercept)
+    ranker = LassoRanker(
+        vectors,
+        lam,
+        settings.positive,
+        intercept=settings.intercept,
+        on_uncertified=settings.on_uncertified,
+    )
     return encoder, distinct, ranker
