@@ -96,8 +96,8 @@ class FullBasis:
         rows = np.union1d(question.columns, question.rejected)
         question.columns, question.weights = rows[:0], np.empty(0)
         correlations = self.pool.rows[torch.from_numpy(rows)].double().numpy() @ question.target
-        largest = np.abs(correlations).max(initial=0)
-        return _Hard(question, rows, max(self.lam, largest / _DECAY))
+        largest = np.abs(correlations).max() if len(rows) else np.linalg.norm(question.target)
+        return _Hard(question, rows, max(self.lam, float(largest) / _DECAY))
 
     def _improve(self, one: _Hard) -> None:
         """Moves a question to the minimum over its working set."""
@@ -140,7 +140,7 @@ class FullBasis:
             question.residual -= question.residual.mean()
 
     def _most_pivots(self, room: int) -> int:
-        most = _MULTIPLICATIONS / (room * self.pool.dimensions)
+        most = _MULTIPLICATIONS / (max(room, 1) * self.pool.dimensions)
         return int(min(_PIVOTS * room, most))
 
     def _factors(
@@ -178,7 +178,7 @@ class FullBasis:
 
     def _join(self, one: _Hard, values: Vector, rows: Rows) -> bool:
         """Enlarges the working set by columns over lam; whether the question has to go on."""
-        room = min(len(one.rows), self.pool.dimensions)
+        room = self.pool.dimensions
         if one.rounds >= _MOST_ROUNDS or one.pivots >= self._most_pivots(room):
             return False
         missed = np.setdiff1d(rows[values > one.lam * (1 + 2 * TOLERANCE)], one.rows)
