@@ -1,6 +1,8 @@
 """Runs every benchmark and writes RESULTS.md: python -m benchmarks [name ...].
 
-Ratios depend on what a processor is fast at; each kind of processor has sections of its own.
+Ratios depend on what a processor is fast at; each kind of processor has sections of its own. A
+section records the commit and the code that it measured, and says so where that has changed since.
+`python -m benchmarks --check` only brings these notes up to date.
 """
 
 import importlib
@@ -13,7 +15,9 @@ from pathlib import Path
 import torch
 from rich.console import Console
 
+from benchmarks.staleness import noted, record
 from ivqa.device import fastest_dtype
+from ivqa.files import write_text
 from ivqa.report.tables import markdown_table, print_table
 
 NAMES = ("input_pipeline", "decoding", "belief_search", "caption_metrics", "text_metrics", "lasso")
@@ -22,8 +26,11 @@ RESULTS = Path(__file__).with_name("RESULTS.md")
 
 
 def main(names: list[str]) -> None:
-    """Runs the named benchmarks, all by default; other sections of RESULTS.md stay as they are."""
+    """Runs the named benchmarks, all by default; other results in RESULTS.md stay as they are."""
     known = (*NAMES, *LONG)
+    if names == ["--check"]:
+        _write(_sections())
+        return
     if unknown := set(names) - set(known):
         sys.exit(f"error: no benchmark '{min(unknown)}'; there are {', '.join(known)}")
     sections, processor = _sections(), _processor()
@@ -35,11 +42,19 @@ def main(names: list[str]) -> None:
         stamp = f"{datetime.now(UTC):%Y-%m-%d}, {machine}"
         title, claim = f"{name} on {processor}", module.__doc__.strip()
         text = f"## {title}\n\n{claim}\n\n`python -m benchmarks {name}` on {stamp}\n\n"
-        sections[title] = text + markdown_table(rows)
+        sections[title] = f"{text}{record(name)}\n\n{markdown_table(rows)}"
+    _write(sections)
+
+
+def _write(sections: dict[str, str]) -> None:
+    """Writes RESULTS.md, its sections in the order of the benchmarks, with their notes."""
     ordered = [
-        sections[title] for name in known for title in sorted(sections) if title.split()[0] == name
+        noted(sections[title], name)
+        for name in (*NAMES, *LONG)
+        for title in sorted(sections)
+        if title.split()[0] == name
     ]
-    RESULTS.write_text("# Benchmarks\n\n" + "\n".join(ordered))
+    write_text(RESULTS, "# Benchmarks\n\n" + "\n".join(ordered))
 
 
 def _processor() -> str:

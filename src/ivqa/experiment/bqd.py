@@ -27,7 +27,7 @@ from ivqa.experiment.checks import check_config, plain
 from ivqa.experiment.training import note_overrides
 from ivqa.files import write_json, write_text
 from ivqa.identity import decisive
-from ivqa.ranking import BQDRanking, merge_shards, scores_of, write_parquet, write_records
+from ivqa.ranking import TOLERANCE, BQDRanking, merge_shards, scores_of, write_parquet, write_records
 from ivqa.report import print_metrics
 from ivqa.robustness import selection_figures
 
@@ -131,6 +131,12 @@ def _finish(
         write_records(run_dir / "bqd.json", table)
     write_json(run_dir / "metrics.json", metrics)
     print_metrics(metrics, title=title, console=console)
+    if count := int(metrics.get("bqd/uncertified", 0)):
+        console.print(
+            f"warning: {count} of {len(table)} rankings are uncertified; their order may be wrong "
+            "(column 'uncertified'). ranker.on_uncertified=error stops at such a ranking.",
+            style="yellow",
+        )
     console.print(f"basic questions: {file}\nrun: {run_dir}", soft_wrap=True)
     return float(len(table))
 
@@ -145,5 +151,6 @@ def _figures(table: pa.Table) -> dict[str, float]:
         scores = scores_of(table)
         short = np.asarray(table["support"]) < scores.shape[1]
         figures |= {"bqd/gap": pc.max(table["gap"]).as_py(), "bqd/short_rankings": short.mean()}
+        figures["bqd/uncertified"] = np.count_nonzero(~(np.asarray(table["gap"]) <= TOLERANCE))
         figures |= {f"vqabq/{name}": value for name, value in selection_figures(scores).items()}
     return {name: float(value) for name, value in figures.items()}

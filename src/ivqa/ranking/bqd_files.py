@@ -2,7 +2,8 @@
 
 A BQD is a table with one row a main question: image_id, question_id (int64), question (text),
 basic_questions (k texts, best first), scores (k float32), gap (float64, the certificate of the
-ranking), support (int64, how many of the k scores are over 0).
+ranking), uncertified (bool, whether the gap is too large for one), support (int64, how many of the
+k scores are over 0).
 """
 
 import json
@@ -98,7 +99,7 @@ def _fault(table: pa.Table) -> str | None:
 def write_records(path: Path, table: pa.Table) -> None:
     """The paper's records, {image, MQ, k x (BQ, score)}, one a line of a JSON list.
 
-    Scores are the shortest decimals that read back as the same float32.
+    Records of uncertified rankings also have "uncertified": true. Scores are the shortest decimals that read back as the same float32.
     """
     with written(path) as draft, draft.open("w", encoding="utf-8") as stream:
         for number, line in enumerate(_record_lines(table)):
@@ -141,6 +142,8 @@ def _record_lines(table: pa.Table) -> Iterator[str]:
                     for text, value in zip(row["basic_questions"], values, strict=False)
                 ],
             }
+            if row.get("uncertified"):
+                record["uncertified"] = True
             yield json.dumps(record, ensure_ascii=False)
 
 

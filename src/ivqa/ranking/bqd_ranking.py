@@ -14,7 +14,8 @@ from ivqa.data import DataError
 from ivqa.errors import UserError
 from ivqa.files import digest
 from ivqa.ranking.bqd_files import read_parquet, write_parquet
-from ivqa.ranking.lasso import Ranking
+from ivqa.ranking.certificate import TOLERANCE
+from ivqa.ranking.rankings import Ranking
 from ivqa.ranking.question_rankers import QuestionRanker, duplicates_of, unique_questions
 from ivqa.text.tokens import tokenise
 
@@ -140,12 +141,15 @@ class BQDRanking:
         # Of all parts only the last can be short: those before one in this shard are whole.
         places = part[rows] // self.num_shards * self.part_size + within[rows]
         table = pa.concat_tables([_RANKED.empty_table(), *ranked]).take(places)
+        # A number that is not a number is no certificate.
+        uncertified = ~(table["gap"].to_numpy() <= TOLERANCE)
         return pa.table(
             {
                 "image_id": self.image_ids[rows],
                 "question_id": self.question_ids[rows],
                 "question": pa.array([self.questions[row] for row in rows], pa.string()),
                 **{name: table[name] for name in _RANKED.names[1:]},
+                "uncertified": uncertified,
             }
         )
 

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from ivqa.errors import UserError
 from ivqa.ranges import OpenShare, Positive, Seed
 from ivqa.ranking.deduplication import Distinct
-from ivqa.ranking.lasso import LassoRanker, Ranking
+from ivqa.ranking.lasso import LassoRanker
+from ivqa.ranking.rankings import OnUncertified, Ranking
 from ivqa.ranking.score_ranking import rank_by_scores
 from ivqa.text.encoders import SentenceEncoder
 from ivqa.text.tokens import tokenise
@@ -38,7 +39,8 @@ class LassoQuestionRanker:
 
     encoder: fitted on the pool. lam: weight of the l1 norm. alpha: scikit-learn's parameter of the
     same, lam = alpha * d; give one of the two. deduplicate: cosine over which questions of the
-    pool are one, for which the first stands; None keeps all.
+    pool are one, for which the first stands; None keeps all. on_uncertified: whether rankings whose
+    duality gap stays over 1e-6 end in a warning or in an error.
     """
 
     encoder: SentenceEncoder
@@ -47,6 +49,7 @@ class LassoQuestionRanker:
     positive: bool = True
     intercept: bool = False
     deduplicate: OpenShare | None = None
+    on_uncertified: OnUncertified = "warn"
 
     @staticmethod
     def check_arguments(arguments: Mapping[str, Any]) -> None:
@@ -61,7 +64,11 @@ class LassoQuestionRanker:
         k: int,
         exclude: Sequence[Sequence[int]],
     ) -> Ranking:
-        """The k best of the pool, certified. Raises UserError unless one weight is given."""
+        """The k best of the pool, certified.
+
+        Raises UserError unless one weight is given, and for uncertified rankings where
+        on_uncertified is "error".
+        """
         self.check_arguments(vars(self))
         encoder, distinct, ranker = _lasso(self, tuple(pool))
         ranking = ranker.rank(_vectors(encoder, questions), k, distinct.exclude(exclude))
@@ -178,5 +185,11 @@ def _lasso(
     encoder, distinct, vectors = _encoded(settings.encoder, pool, settings.deduplicate)
     alpha, lam = settings.alpha, settings.lam
     lam = lam if lam is not None else float(alpha or 0) * vectors.shape[1]
-    ranker = LassoRanker(vectors, lam, settings.positive, intercept=settings.intercept)
+    ranker = LassoRanker(
+        vectors,
+        lam,
+        settings.positive,
+        intercept=settings.intercept,
+        on_uncertified=settings.on_uncertified,
+    )
     return encoder, distinct, ranker

@@ -65,6 +65,10 @@ class Question:
     exact: bool = False
     failed: int = 0
 
+    def forget_products(self) -> None:
+        """Frees the Gram matrix and its inverse, which only working sets need."""
+        self.gram = self.inverse = np.empty((0, 0))
+
 
 class WorkingSet:
     """Where one question after another is solved; a thread's own.

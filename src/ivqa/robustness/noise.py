@@ -20,7 +20,8 @@ from ivqa.ranges import Count, Seed
 from ivqa.ranking import QuestionRanker, Ranking, duplicates_of, unique_questions
 from ivqa.text.tokens import detokenise, tokenise
 
-_ARRAYS = [one.name for one in fields(Ranking) if one.name != "rounds"]  # that are stored
+# That are stored.
+_ARRAYS = [one.name for one in fields(Ranking) if one.name not in ("rounds", "tolerance")]
 
 
 class Noise(Protocol):
@@ -96,13 +97,16 @@ class BasicQuestionNoise:
         """The certificate of the rankings.
 
         gap: the largest relative duality gap over the whole pool; left out by rankers that solve
-        nothing. short_rankings: share of the distinct questions with fewer scores over 0 than
+        nothing. uncertified: the number of distinct questions whose gap is over the tolerance;
+        left out with the gap. short_rankings: share of the distinct questions with fewer scores over 0 than
         basic questions are used; there the ranking goes on by correlation with the residual.
         """
         ranking = self._ranking(list(dict.fromkeys(questions)), unique_questions(training))
         short = float((ranking.support < self.levels * self.a_level).mean())
-        figures = {"gap": float(ranking.gap.max())} if ranking.gap.any() else {}
-        return {**figures, "short_rankings": short}
+        if not ranking.gap.any():
+            return {"short_rankings": short}
+        uncertified = float(ranking.uncertified)
+        return {"gap": float(ranking.gap.max()), "uncertified": uncertified, "short_rankings": short}
 
     def _ranking(self, questions: list[str], pool: list[str]) -> Ranking:
         number = self.levels * self.a_level
@@ -118,6 +122,8 @@ class BasicQuestionNoise:
                 found = self.ranker.rank(questions, pool, number, exclude)
                 if file is not None:
                     _write(file, found)
+            else:
+                found.report_uncertified("warn")  # as when they were ranked
             self._rankings[name] = found
         return self._rankings[name]
 

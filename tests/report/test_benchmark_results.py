@@ -1,0 +1,50 @@
+"""Sections of benchmarks/RESULTS.md say themselves that their code has changed."""
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks import __main__ as runner
+from benchmarks import staleness
+
+TEXT = "## lasso on AVX2\n\nClaim: fast.\n\n{}| a |\n|---|\n| 1 |\n"
+
+
+def test_a_section_of_todays_code_has_no_note() -> None:
+    section = TEXT.format(staleness.record("lasso") + "\n\n")
+    assert staleness.noted(section, "lasso") == section
+
+
+def test_a_section_of_other_code_names_its_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    section = TEXT.format("<!-- commit abc1234, code other -->\n\n")
+    once = staleness.noted(section, "lasso")
+    assert "\n\n**Older code.** Measured at commit abc1234; the code of lasso has changed" in once
+    assert staleness.noted(once, "lasso") == once
+    monkeypatch.setattr(staleness, "code_digest", lambda roots: "other")
+    assert staleness.noted(once, "lasso") == section
+
+
+def test_a_section_without_a_record_says_so() -> None:
+    assert "The commit was not recorded" in staleness.noted(TEXT.format(""), "lasso")
+
+
+def test_the_digest_covers_what_the_benchmark_measures(monkeypatch: pytest.MonkeyPatch) -> None:
+    from ivqa import code_digest
+
+    before, source = staleness.record("lasso"), code_digest._source
+
+    def changed(file: Path, modified_ns: int, module: str) -> code_digest._Source:
+        found = source(file, modified_ns, module)
+        return found._replace(digest="new") if module == "ivqa.ranking.active_set" else found
+
+    monkeypatch.setattr(code_digest, "_source", changed)
+    assert staleness.record("lasso") != before
+
+
+def test_checking_rewrites_only_the_notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "RESULTS.md"
+    file.write_text("# Benchmarks\n\n" + TEXT.format(""))
+    monkeypatch.setattr(runner, "RESULTS", file)
+    runner.main(["--check"])
+    assert "**Older code.**" in file.read_text()
+    assert staleness._NOTE.sub("", file.read_text()) == "# Benchmarks\n\n" + TEXT.format("")
