@@ -131,6 +131,7 @@ def test_beliefs_that_no_image_satisfies(first: tuple[str, str], second: tuple[s
         (("Is this at the beach?", "no"), ("Is this in the city?", "no")),
         (("Is this at the beach?", "no"), ("Where is this?", "city")),
         (("Is this at the beach?", "perhaps"), ("Where is this?", "city")),
+        (("Is this at the beach?", "perhaps"), ("Where is this?", "beach")),
         (("Where is this?", "day"), ("What time of day is it?", "night")),
     ],
 )  # fmt: skip

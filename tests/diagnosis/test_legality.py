@@ -1,5 +1,7 @@
 import random
+from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -8,7 +10,8 @@ import torch
 from torch.utils.data import DataLoader
 
 from ivqa.data.batch import ImageBatch, VQABatch
-from ivqa.diagnosis import LegalityCNN, LegalityModule
+from ivqa.diagnosis import KINDS, LegalityCNN, LegalityModule, legality, perturb
+from ivqa.diagnosis.perturbation import fingerprints
 from ivqa.text.vocabulary import Vocabulary
 
 NOUNS = ["star", "heart", "cross", "circle", "square"]
@@ -74,6 +77,134 @@ def test_it_learns_to_tell_questions_from_nonsense(learning_seed: int) -> None:
     assert module.probabilities([]).shape == (0,)
 
 
+def _small(**settings: Any) -> LegalityModule:
+    """A model of two kinds of filters, without dropout; what it logs is in `module.shown`."""
+    network = partial(LegalityCNN, widths=(1, 3), maps=(4, 5), embedding_size=6, dropout=0.0)
+    module = LegalityModule(network=network, question_vocabulary=WORDS, **settings)
+    module.shown = {}  # type: ignore[assignment]
+
+    def log(name: str, value: Any, **options: Any) -> None:
+        module.shown[name] = float(value.compute() if hasattr(value, "compute") else value)  # type: ignore[index]
+
+    module.log = log  # type: ignore[assignment, method-assign]
+    return module
+
+
+def test_the_network_is_that_of_the_definition() -> None:
+    """Filters over windows of words, their maximum, a highway layer, one logit; by loops."""
+    module = _small()
+    network, weights = module.network, {k: v.detach() for k, v in module.network.named_parameters()}
+    texts = ["Is there a red star?", "What color?"]
+    padded = [[*WORDS.encode([text]).ids[0].tolist(), *[0] * 20][:20] for text in texts]
+    for text, ids in zip(texts, padded, strict=True):
+        words, found = weights["embedding.weight"][ids], []
+        for layer, width in enumerate((1, 3)):
+            filters, bias = weights[f"filters.{layer}.weight"], weights[f"filters.{layer}.bias"]
+            for one, own in zip(filters, bias, strict=True):
+                windows = [float((one * words[at : at + width].T).sum() + own)
+                           for at in range(20 - width + 1)]  # fmt: skip
+                found.append(max(*windows, 0.0))
+        features = torch.tensor(found)
+        gate = 1 / (1 + (-(weights["gate.weight"] @ features + weights["gate.bias"])).exp())
+        carried = (weights["carry.weight"] @ features + weights["carry.bias"]).clamp_min(0)
+        mixed = gate * carried + (1 - gate) * features
+        logit = (weights["output.weight"] @ mixed + weights["output.bias"])[0]
+        torch.testing.assert_close(network(WORDS.encode([text])).detach()[0], logit)
+        torch.testing.assert_close(module.probabilities([text])[0], 1 / (1 + (-logit).exp()))
+
+
+def test_the_loss_is_the_mean_cross_entropy_of_both_sides() -> None:
+    """Negatives that are questions of the training split are left out."""
+    module, batch = _small(), _batch(random.Random(0))
+    fakes = ["Star a is red there?", QUESTIONS[0], "The heart heart what is?", QUESTIONS[9], "A?"]
+    module._known = fingerprints(WORDS.encode(QUESTIONS)).unique()
+    module._negatives = lambda batch: WORDS.encode(fakes)  # type: ignore[method-assign]
+    loss = module.training_step(batch, 0)
+    left = [fakes[0], fakes[2], fakes[4]]
+    real, fake = module.network(batch.question), module.network(WORDS.encode(left))
+    cross_entropy = torch.nn.functional.binary_cross_entropy_with_logits
+    expected = (cross_entropy(real, torch.ones(64)) + cross_entropy(fake, torch.zeros(3))) / 2
+    torch.testing.assert_close(loss, expected)
+    assert module.shown["train/loss"] == pytest.approx(expected.item())  # type: ignore[index]
+    fakes[:] = QUESTIONS[:4]
+    alone = module.training_step(batch, 0)
+    torch.testing.assert_close(alone, cross_entropy(real, torch.ones(64)) / 2)
+
+
+@pytest.mark.parametrize(("training", "fn"), [(True, "fit"), (False, "fit"), (False, "validate")])
+def test_the_limit_is_a_quantile_of_real_questions_calibrated_in_training(
+    training: bool, fn: str
+) -> None:
+    module = _small(kept=0.9)
+    module._trainer = SimpleNamespace(training=training, state=SimpleNamespace(fn=fn))  # type: ignore[assignment]
+    scores = torch.arange(101)[torch.randperm(101)] / 100
+    module._real = list(scores.split(20))
+    module.auroc.update(torch.tensor([0.9, 0.1]), torch.tensor([1, 0]))
+    module.on_validation_epoch_end()
+    limit = 0.1 if fn == "fit" else 0.5  # as it was
+    assert module.limit == pytest.approx(limit)
+    assert module._real == []
+    assert module.shown["val/kept"] == pytest.approx(  # type: ignore[index]
+        sum(score > module.limit for score in scores.tolist()) / 101
+    )
+    assert module.shown["val/auroc"] == 1  # type: ignore[index]
+
+
+def test_validation_compares_real_questions_with_one_damaged_copy_of_each() -> None:
+    module, batch = _small(), _batch(random.Random(1))
+    module.validation_step(batch, 4)
+    generator = torch.Generator().manual_seed(4)
+    kinds = torch.randint(len(KINDS), (64,), generator=generator)
+    damaged = WORDS.decode(perturb(batch.question, len(WORDS), kinds, generator))
+    asked = WORDS.decode(batch.question)
+    other = [text for text, own in zip(damaged, asked, strict=True) if text != own]
+    assert 0 < len(other) <= 64
+    real, fake = module.probabilities(asked), module.probabilities(other)
+    torch.testing.assert_close(torch.cat(module._real), real)
+    above = (real[:, None] > fake).double() + 0.5 * (real[:, None] == fake).double()
+    # Scores of equal texts may differ in the last digit where they are padded otherwise.
+    assert float(module.auroc.compute()) == pytest.approx(float(above.mean()), abs=0.01)
+
+
+def test_negatives_are_damaged_questions_and_the_generators_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A quarter of 64 are samples for the first 16 questions' images and answers."""
+    asked: list[Any] = []
+
+    class Questioner:
+        def sample(self, images: Any, answers: list[str], number: int, strategy: Any) -> Any:
+            asked.append((images.index.tolist(), answers, number, strategy.temperature))
+            return SimpleNamespace(text=["Red red?"] * len(answers))
+
+    questioner: Any = Questioner()
+    module = _small(questioner=questioner, own_share=0.25, spliced_share=0.3, temperatures=(1, 2))
+    answers = SimpleNamespace(main_answers=[f"answer {row}" for row in range(100)])
+    data = SimpleNamespace(dataset=SimpleNamespace(split=lambda name: answers))
+    module._trainer = SimpleNamespace(datamodule=data)  # type: ignore[assignment]
+    kinds: list[int] = []
+
+    def noted(real: Any, num_words: int, kind: torch.Tensor) -> Any:
+        kinds.extend(kind.tolist())
+        return real
+
+    monkeypatch.setattr(legality, "perturb", noted)
+    batch = replace(_batch(random.Random(2)), rows=torch.arange(30, 94))
+    for _ in range(100):
+        texts = WORDS.decode(module._negatives(batch))
+        assert texts[:16] == ["Red red?"] * 16
+        assert texts[16:] == WORDS.decode(batch.question)[16:]
+    for index, given, number, _ in asked:
+        assert index == batch.images.index[:16].tolist()
+        assert given == [f"answer {row}" for row in range(30, 46)]
+        assert number == 1
+    assert {temperature for *_, temperature in asked} == {1.0, 2.0}
+    shares = [kinds.count(kind) / len(kinds) for kind in range(len(KINDS))]
+    assert len(kinds) == 4800
+    assert shares[KINDS.index("splice")] == pytest.approx(0.3 / 0.75, abs=0.05)
+    assert shares[:5] == pytest.approx([0.6 / 5] * 5, abs=0.03)
+
+
 def test_padding_and_company_do_not_change_a_score() -> None:
     torch.manual_seed(0)
     network = partial(LegalityCNN, widths=(1, 3), maps=(4, 4), max_length=8)
@@ -88,8 +219,25 @@ def test_padding_and_company_do_not_change_a_score() -> None:
     [
         ({"widths": (1, 2), "maps": (4,)}, "2 filter widths"),
         ({"widths": (9,), "maps": (4,), "max_length": 8}, "does not fit"),
+        ({"widths": (9, 2), "maps": (4, 4), "max_length": 8}, "does not fit"),
     ],
 )
 def test_filters_that_cannot_be_are_refused(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         LegalityCNN(num_words=9, **wrong)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"own_share": 1.0}, "own_share must be"),
+        ({"own_share": 0.6, "spliced_share": 0.5}, "spliced_share must be between"),
+        ({"temperatures": ()}, "temperatures must be above 0"),
+        ({"temperatures": (1.0, 0.0)}, "temperatures must be above 0"),
+    ],
+)
+def test_shares_that_cannot_be_are_refused(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        _small(**wrong)
+    _small(own_share=0.5, spliced_share=0.5)
+    LegalityCNN(num_words=9, widths=(8,), maps=(4,), max_length=8)
