@@ -276,6 +276,30 @@ def test_a_collapse_is_told_once() -> None:
 
 
 @pytest.mark.parametrize(
+    ("unique", "empty", "words", "alarms"),
+    [(0.16, 0.04, 2.1, 0), (0.14, 0.04, 2.1, 1), (0.16, 0.06, 2.1, 1), (0.16, 0.04, 1.9, 1)],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_what_counts_as_a_collapse(unique: float, empty: float, words: float, alarms: int) -> None:
+    policy = _policy()
+    policy._trainer = None
+    policy._alarm({"unique": unique, "empty": empty, "words": words})
+    assert len(policy._alarmed) == alarms
+
+
+def test_training_logs_the_nats_of_a_sample() -> None:
+    policy, shown = _policy(num_samples=4), {}
+    policy.log_dict = lambda values, **kwargs: shown.update(values)  # type: ignore[method-assign]
+    torch.manual_seed(5)
+    policy.training_step(_batch(), 0)
+    torch.manual_seed(5)
+    questions = policy.sample(toy_images(12), ASKED, 4)
+    assert questions.z is not None
+    own = _log_policy(policy.questioner, questions, questions.z, 1.0).detach()
+    torch.testing.assert_close(shown["train/nats"].detach(), -own.mean(), atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
     ("wrong", "message"),
     [
         ({"rewards": {}}, "at least one reward"),

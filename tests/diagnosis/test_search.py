@@ -36,6 +36,16 @@ def test_rewards_of_known_questions() -> None:
     assert candidates.believed.tolist() == [False, True, True, True, False]
 
 
+def test_a_question_at_the_limit_is_not_legal() -> None:
+    class Judge:
+        limit = 0.5
+
+        def probabilities(self, questions: list[str]) -> Tensor:
+            return torch.full((len(questions),), 0.5)
+
+    assert LegalityReward()(replace(_candidates(), judge=Judge())).tolist() == [0] * 5
+
+
 class _InItsOwnWords(WordAnswerer):
     """Answers as its closed twin does, in a sentence; scores only what it is asked about."""
 
