@@ -1,6 +1,7 @@
 """Released weights are those of today's data, configuration and code, and score what they did."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,12 @@ def test_other_data_and_settings_find_none(override: str) -> None:
     assert released.find("ivqa_vae", wanted["ivqa_vae"], codes["ivqa_vae"]) is None
     # The generator is a part of the legality model's training: so that does not fit either.
     assert released.find("legality", wanted["legality"], codes["legality"]) is None
+
+
+def test_they_stand_for_parts_and_never_for_the_model_that_a_command_is_about() -> None:
+    part = release._bench(None).parts["questioner"]
+    assert part.released == released.catalogue()["ivqa_vae"]
+    assert replace(part, is_part=False).released is None
 
 
 def test_other_code_finds_none() -> None:

@@ -92,13 +92,18 @@ class Vocabularies:
 
 @dataclass(frozen=True)
 class Workbench:
-    """Data, features and vocabularies of one configuration; built by `open_workbench`."""
+    """Data, features and vocabularies of one configuration; built by `open_workbench`.
+
+    is_part: whether its model is a part of another command's model, and not what the command is
+    about.
+    """
 
     cfg: DictConfig
     store: ArtifactStore
     dataset: VQADataset
     features: FeatureStore | None
     console: Console
+    is_part: bool = False
 
     @cached_property
     def vocabularies(self) -> Vocabularies:
@@ -130,7 +135,7 @@ class Workbench:
             cfg.trainer.gradient_clip_val = cfg.model.gradient_clip
             cfg.trainer.limit_train_batches = cfg.model.get("epoch_steps", 1.0)
             cfg.trainer.limit_val_batches = cfg.model.get("val_batches", 1.0)
-        return replace(self, cfg=cfg)
+        return replace(self, cfg=cfg, is_part=True)
 
     @property
     def parts(self) -> dict[str, "Workbench"]:
@@ -152,11 +157,14 @@ class Workbench:
 
     @cached_property
     def released(self) -> Released | None:
-        """The released weights of this model, where cfg.pretrained asks for them and they fit.
+        """The released weights of this part, where cfg.pretrained asks for them and they fit.
 
-        What was trained here and is in the store comes first.
+        A command that trains or evaluates the model itself trains it: released weights have one
+        seed, so several seeds would show no deviation. What is in the artifact store comes first.
         """
         cfg = self.cfg
+        if not self.is_part:
+            return None
         if not cfg.get("pretrained") or str(cfg.ckpt) != "auto" or cfg.model.get("pretrained"):
             return None
         if cfg.model.name not in catalogue():
