@@ -31,7 +31,7 @@ LAYOUTS = [
 ]
 
 
-def _network(seed: int = 0, **arguments: int | None) -> N2NMN:
+def _network(seed: int = 0, **arguments: float | None) -> N2NMN:
     torch.manual_seed(seed)
     return N2NMN(
         modules=MODULES,
@@ -166,7 +166,7 @@ def test_and_is_commutative_and_monotone() -> None:
 def test_predicted_layouts_are_valid_and_cloning_learns_them(
     square: ImageBatch, learning_seed: int
 ) -> None:
-    network = _network(learning_seed)
+    network = _network(learning_seed, dropout=0.0)
     batch = _batch(square, GRAMMAR.encode(LAYOUTS, 6))
     before = network.eval().policy(batch.question, 6)
     assert GRAMMAR.valid(before.layout).all()
