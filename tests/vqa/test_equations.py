@@ -322,3 +322,14 @@ def test_a_network_computes_the_equations(case: str, index: list[int], drop: Dro
         found = network(images, tokens(questions))
     torch.testing.assert_close(found.double(), expected, atol=tolerance, rtol=tolerance)
     assert expected.std(dim=0).min() > 500 * tolerance or case == "prior"
+
+
+@pytest.mark.parametrize("case", ["stacked", "language_only", "lstm_qi"])
+def test_an_empty_question_is_encoded_as_zero(case: str) -> None:
+    _, factory, feature = CASES[case]
+    sizes = {} if feature is None else {feature: 5}
+    network: Any = drawn(factory(num_words=10, num_answers=4, feature_sizes=sizes))
+    read = network.encode if case == "lstm_qi" else network.question_encoder
+    found = read(Tokens(torch.tensor([[4, 5], [0, 0]]), torch.tensor([2, 0])))
+    assert found[0].any()
+    assert not found[1].any()

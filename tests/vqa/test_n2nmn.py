@@ -31,7 +31,7 @@ LAYOUTS = [
 ]
 
 
-def _network(seed: int = 0, **arguments: int | None) -> N2NMN:
+def _network(seed: int = 0, **arguments: float | None) -> N2NMN:
     torch.manual_seed(seed)
     return N2NMN(
         modules=MODULES,
@@ -166,7 +166,7 @@ def test_and_is_commutative_and_monotone() -> None:
 def test_predicted_layouts_are_valid_and_cloning_learns_them(
     square: ImageBatch, learning_seed: int
 ) -> None:
-    network = _network(learning_seed)
+    network = _network(learning_seed, dropout=0.0)
     batch = _batch(square, GRAMMAR.encode(LAYOUTS, 6))
     before = network.eval().policy(batch.question, 6)
     assert GRAMMAR.valid(before.layout).all()
@@ -214,3 +214,23 @@ def test_without_layouts_there_is_nothing_to_clone(square: ImageBatch) -> None:
 def test_a_grid_that_is_not_square_is_refused(images: ImageBatch) -> None:
     with pytest.raises(ValueError, match="needs a square grid, not one of 6 positions"):
         _network()(images, _batch(images, None).question)
+
+
+def test_cloning_ends_and_search_begins_after_so_many_steps(square: ImageBatch) -> None:
+    network = _network(search_after=2).train()
+    batch = _batch(square, GRAMMAR.encode(LAYOUTS, 6))
+    terms = [set(network.train_forward(batch).further(torch.ones(5))) for _ in range(4)]
+    assert terms == [{"layout"}] * 2 + [{"policy", "entropy"}] * 2
+
+
+def test_the_policy_begins_with_forget_bias_one_and_drops_between_its_layers() -> None:
+    policy = N2NMN(
+        num_words=12, num_answers=4, feature_sizes={"grid": 5}, embedding_size=6, hidden_size=7
+    ).policy
+    biases = {name: value for name, value in policy.named_parameters() if "bias_ih" in name}
+    assert len(biases) == 4  # two layers of encoder and decoder
+    for bias in biases.values():
+        assert (bias[7:14] == 1).all()
+        assert (bias[:7].abs() < 0.4).all()  # 1 / sqrt(7)
+    assert policy.encoder.dropout == 0.5
+    assert not policy.words.weight[0].any()  # padding

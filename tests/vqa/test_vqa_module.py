@@ -67,7 +67,7 @@ def test_it_learns_five_questions(
     still = {} if kind == "prior" else {"dropout": 0.0}  # there are only seven hidden units
     network, batch = partial(ZOO[kind][0], **still), _batch(images)
     module = _module(kind, learning_seed, network=network)
-    steps = DataLoader([batch] * 150, batch_size=None)  # type: ignore[arg-type, list-item]
+    steps = DataLoader([batch] * 300, batch_size=None)  # type: ignore[arg-type, list-item]
     _trainer(tmp_path, max_epochs=1, enable_checkpointing=False).fit(module, steps)
     if kind == "prior":  # it knows none of the questions
         assert module.answer(images, QUESTIONS) == ["red"] * 5
