@@ -76,6 +76,24 @@ def test_batches_carry_the_split_row_by_row(roots: Any, workers: int):
     assert seen == list(range(20))
 
 
+def test_counts_are_handed_through_where_they_are_asked_for(roots: Any):
+    root = roots.write(
+        "train",
+        [roots.question(i, 1) for i in range(3)],
+        [
+            roots.annotation(1, ["No", "no", "red car", "no"]),
+            roots.annotation(0, ["yes"] * 7 + ["no"] * 3),
+            roots.annotation(2, ["blue"] * 10),
+        ],
+    )
+    data = module(root, answer_counts=True)
+    data.answer_vocabulary = AnswerVocabulary(["yes", "no"])
+    batch = data.batch_of("train", [1, 0, 2, 1])
+    assert batch.answer_counts.tolist() == [[0, 3], [7, 3], [0, 0], [0, 3]]
+    assert batch.to("cpu").answer_counts is batch.answer_counts
+    assert module(root, soft_targets=True).batch_of("train", [0]).answer_counts is None
+
+
 def test_soft_targets_agree_with_hard_ones(roots: Any):
     data = module(roots.example(20), soft_targets=True, num_answers=6)
     batch = data.batch_of("train", range(20))
@@ -168,6 +186,6 @@ def test_wrong_settings_are_refused_at_once(roots: Any, kwargs: dict[str, Any], 
 def test_answer_vocabulary_is_asked_for_where_needed(roots: Any):
     dataset = VQADataset(roots.example(3))
     words = build_vocabularies(dataset.split("train"))
-    for name in ("soft_targets", "drop_unknown_answers"):
+    for name in ("soft_targets", "answer_counts", "drop_unknown_answers"):
         with pytest.raises(ValueError, match=f"{name}=true needs an answer vocabulary"):
             VQADataModule(dataset, None, *words, **{name: True})

@@ -119,6 +119,22 @@ def test_official_names(
     assert train.require_images().open(9).mode == "RGB"
     assert (train.has_answers, test.has_answers) == (True, False)
     assert train.main_answers == ["yes"]
+    assert [dataset.lacks_annotations(stage) for stage in ("train", "test")] == [False, True]
+    # Test-dev is a part of test: questions of its own about the same images.
+    whole = root / f"{questions.format('test2015')}.json"
+    (root / f"{questions.format('test-dev2015')}.json").write_text(whole.read_text())
+    part = official_vqa(root, version, multiple_choice=multiple_choice).split("test-dev2015")
+    assert part.require_images().path(9) == test.require_images().path(9)
+    assert not part.has_answers
+
+
+def test_a_split_that_is_not_there_does_not_just_lack_annotations(roots: Any, tmp_path: Path):
+    dataset = VQADataset(roots.example(3))
+    assert not dataset.lacks_annotations("absent")
+    with pytest.raises(DataError, match="no test split is set"):
+        dataset.lacks_annotations("test")
+    with pytest.raises(DataError, match="does not exist"):
+        VQADataset(tmp_path / "nowhere").lacks_annotations("train")
 
 
 def test_unknown_official_version():

@@ -145,6 +145,11 @@ def test_a_module_network_is_also_scored_under_the_experts_layouts(tmp_path: Pat
         encode_layouts=module.network.encode_layouts,
     )
     metrics = VQABenchmark().run(module, datamodule, "val", tmp_path, "title", Console())
+    (tmp_path / "annotations_val.json").rename(tmp_path / "annotations_elsewhere.json")
+    datamodule.dataset = VQADataset(tmp_path, train="val", val="val")
+    unscored = VQABenchmark().run(module, datamodule, "val", tmp_path, "title", Console())
+    assert unscored.keys() == {"vqa/questions_per_second", "vqa/truncated", "vqa/layouts"}
+    assert unscored["vqa/layouts"] == 0.25
     assert metrics["vqa/accuracy"] == 0.25
     assert metrics["vqa/expert/accuracy"] == 0.75  # no, red, 3 and red: the last one is a dog
     assert metrics["vqa/expert/kind/describe"] == 0.5

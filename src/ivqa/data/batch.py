@@ -96,7 +96,8 @@ class VQABatch:
     ANSWER_TYPES. target: (B,) int64 index of the main answer in the answer vocabulary, -1 outside
     it. soft_targets: (B, |A|) float in [0, 1], the accuracy that each answer of the vocabulary
     would get from the annotators; None where the model does not ask for them. layout: (B, T)
-    int64 expert layouts in the model's own numbers; None likewise.
+    int64 expert layouts in the model's own numbers; None likewise. answer_counts: (B, |A|) float,
+    how many annotators gave each answer of the vocabulary; None likewise.
     """
 
     rows: Tensor
@@ -107,6 +108,7 @@ class VQABatch:
     target: Tensor
     soft_targets: Tensor | None = None
     layout: Tensor | None = None
+    answer_counts: Tensor | None = None
 
     def to(self, device: Any, **kwargs: Any) -> "VQABatch":
         """The same batch on another device."""

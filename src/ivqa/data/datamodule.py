@@ -42,6 +42,7 @@ class VQADataModule(pl.LightningDataModule):
     length_window: training batches among which questions of like length are put together.
     max_question_length: words; longer questions keep their first ones.
     soft_targets: whether batches carry the accuracy of every answer (B, |A|).
+    answer_counts: whether they carry how many annotators gave every answer (B, |A|).
     seed: of the training order, which depends on it and on the epoch only.
     num_workers: processes that assemble batches; 0 is fast enough for memory-mapped features.
     drop_unknown_answers: train only on questions whose main answer is in the vocabulary.
@@ -68,6 +69,7 @@ class VQADataModule(pl.LightningDataModule):
         length_window: int = 1,
         max_question_length: int = 26,
         soft_targets: bool = False,
+        answer_counts: bool = False,
         seed: int = 0,
         num_workers: int = 0,
         drop_unknown_answers: bool = False,
@@ -85,8 +87,13 @@ class VQADataModule(pl.LightningDataModule):
                 f"image feature '{unknown[0]}' is not among those of features=, "
                 f"which provide {', '.join(features.sizes)}"
             )
-        if answer_vocabulary is None and (soft_targets or drop_unknown_answers):
-            name = "soft_targets" if soft_targets else "drop_unknown_answers"
+        closed = {
+            "soft_targets": soft_targets,
+            "answer_counts": answer_counts,
+            "drop_unknown_answers": drop_unknown_answers,
+        }
+        if answer_vocabulary is None and any(closed.values()):
+            name = next(name for name, asked in closed.items() if asked)
             raise ValueError(f"{name}=true needs an answer vocabulary; give answer_vocabulary")
         if min(batch_size, eval_batch_size, length_window) < 1:
             raise UserError(
@@ -104,6 +111,7 @@ class VQADataModule(pl.LightningDataModule):
         self.length_window = length_window
         self.max_question_length = max_question_length
         self.soft_targets = soft_targets
+        self.answer_counts = answer_counts
         self.seed = seed
         self.num_workers = num_workers
         self.drop_unknown_answers = drop_unknown_answers
@@ -239,7 +247,7 @@ class VQADataModule(pl.LightningDataModule):
     def _encode(self, split: VQASplit) -> EncodedSplit:
         answers, kinds = self.answer_vocabulary, {kind: i for i, kind in enumerate(ANSWER_TYPES)}
         soft = None
-        if answers is not None and self.soft_targets:
+        if answers is not None and (self.soft_targets or self.answer_counts):
             soft = answers.soft_targets(split.answers)
         feature_rows = np.zeros(len(split), dtype=np.int64)
         if self.features is not None and self.image_features:
@@ -260,6 +268,7 @@ class VQADataModule(pl.LightningDataModule):
             features=self.features,
             feature_names=self.image_features,
             feature_rows=feature_rows,
+            answer_counts=self.answer_counts,
         )
 
     def _layouts(self, split: VQASplit) -> Tensor | None:

@@ -30,7 +30,8 @@ class VQADataset:
     exist; caption_file and layout_file may be None.
     image_pattern: one path under the root or several, tried in this order, with `{split}`,
     `{image_id:012d}` and `*`; the first whose folder exists counts. None, or no such folder:
-    text-only data.
+    text-only data. image_splits: the `{split}` of image_pattern for splits that have none of their
+    own: VQA's test-dev2015 asks about images of test2015.
     require_images: whether text-only data is an error.
 
     Constructing reads nothing; `split` reads, validates and keeps a split on first use.
@@ -48,6 +49,7 @@ class VQADataset:
         caption_file: str | None = "captions_{split}",
         layout_file: str | None = "layouts_{split}",
         image_pattern: str | Sequence[str] | None = "images/{split}/*{image_id:012d}.*",
+        image_splits: Mapping[str, str] | None = None,
         require_images: bool = False,
     ) -> None:
         self.root = Path(root)
@@ -58,6 +60,7 @@ class VQADataset:
         self.layout_file = layout_file
         patterns = [image_pattern] if isinstance(image_pattern, str) else image_pattern
         self.image_patterns = list(patterns or ())
+        self.image_splits = dict(image_splits or {})
         self.require_images = require_images
         self._splits: dict[str, VQASplit] = {}
         self._fingerprint: str | None = None
@@ -108,6 +111,15 @@ class VQADataset:
             self._splits[name] = self._read(name)
         return self._splits[name]
 
+    def lacks_annotations(self, stage_or_name: str) -> bool:
+        """Whether a split has a questions file and no annotations, like the test sets.
+
+        Nothing is read. Raises DataError where the stage is null, or the root is not there.
+        """
+        self.prepare()
+        files = self._files(self.name_of(stage_or_name))
+        return files["questions"] is not None and files["annotations"] is None
+
     def fingerprint(self) -> str:
         """Content hash (16 hex digits) of all splits in use, the same on every machine.
 
@@ -153,9 +165,7 @@ class VQADataset:
             files["captions"],
             files["layouts"],
             images=self._images(name),
-            images_tried=tuple(
-                str(self.root / pattern.replace("{split}", name)) for pattern in self.image_patterns
-            ),
+            images_tried=tuple(map(str, self._image_paths(name))),
         )
         if self.require_images:
             split.require_images()
@@ -195,11 +205,14 @@ class VQADataset:
         return sorted({m[1] for entry in found if (m := expression.fullmatch(entry.name))})
 
     def _image_folder(self, name: str) -> tuple[Path, str] | None:
-        for pattern in self.image_patterns:
-            path = self.root / pattern.replace("{split}", name)
+        for path in self._image_paths(name):
             if os.path.lexists(path.parent):
                 return path.parent, path.name
         return None
+
+    def _image_paths(self, name: str) -> list[Path]:
+        split = self.image_splits.get(name, name)
+        return [self.root / pattern.replace("{split}", split) for pattern in self.image_patterns]
 
     def _images(self, name: str) -> ImageFiles | None:
         if name in self._splits:
@@ -293,7 +306,7 @@ def official_vqa(
     """VQA 1.0 or 2.0 under its official file names, as unpacked from the archives.
 
     Images are looked for in images/SPLIT/ and SPLIT/, captions in annotations/ (COCO's folder).
-    test: "test2015" has questions only. multiple_choice: the 18 candidates of version 1.
+    test: "test2015" has questions only, and so has its part "test-dev2015". multiple_choice: the 18 candidates of version 1.
     Raises UserError for another version, or for multiple choice in version 2, which has none.
     """
     if version not in (1, 2) or (multiple_choice and version == 2):
@@ -314,5 +327,6 @@ def official_vqa(
             "images/{split}/*{image_id:012d}.*",
             "{split}/*{image_id:012d}.*",
         ),
+        image_splits={"test-dev2015": "test2015"},
         require_images=require_images,
     )

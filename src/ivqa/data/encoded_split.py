@@ -44,6 +44,7 @@ class EncodedSplit(Dataset[VQABatch]):
 
     question, answer: N texts as words. answer_type: (N,) int64, -1 unknown. target: (N,) int64,
     -1 outside the answer vocabulary. layout: (N, T) or None. feature_rows: (N,) rows of `features`.
+    answer_counts: whether batches carry the counts of `soft_targets` as well as the accuracies.
     """
 
     split: VQASplit
@@ -56,6 +57,7 @@ class EncodedSplit(Dataset[VQABatch]):
     features: ImageFeatures | None
     feature_names: tuple[str, ...]
     feature_rows: NDArray[np.int64]
+    answer_counts: bool = False
 
     def __getitem__(self, rows: Rows) -> VQABatch:
         """The batch of `rows` (B,), in that order; images that repeat are gathered once."""
@@ -70,6 +72,9 @@ class EncodedSplit(Dataset[VQABatch]):
             target=self.target[index],
             soft_targets=None if soft is None else soft.dense(rows),
             layout=None if self.layout is None else self.layout[index],
+            answer_counts=(
+                soft.dense_counts(rows) if soft is not None and self.answer_counts else None
+            ),
         )
 
     def __len__(self) -> int:

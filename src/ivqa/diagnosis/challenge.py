@@ -5,11 +5,15 @@ from pathlib import Path
 from typing import Any
 
 from ivqa.data import VQASplit
-from ivqa.data.scenes import Oracle
+from ivqa.data.scenes import Judgement, Oracle
 from ivqa.data.vqa_json import answer_type_of
 from ivqa.diagnosis.beliefs import Belief
 from ivqa.files import copy_file, write_json
 from ivqa.text.tokens import tokenise
+
+# Annotators who give each of the right answers. Accuracy is 1 from three others on, and vqaEval.py
+# leaves one out; so many make it 1 there as here, whatever the number of right answers.
+_VOTES = 4
 
 
 def write_challenge(
@@ -17,7 +21,8 @@ def write_challenge(
 ) -> int:
     """Writes a VQA-format root of the wrong beliefs; returns how many have a right answer.
 
-    Split `challenge`: adversarial beliefs and their right answers, one annotator, the oracle.
+    Split `challenge`: adversarial beliefs and their right answers, each by four annotators, so that
+    every answer which the oracle accepts scores 1; its own is the main answer.
     Split `irrelevant`: beliefs without a true premise, which have no right answer; so have
     adversarial beliefs where nobody has said what is right. Identical questions about one image
     are asked once. The images asked about are copied, so that the root stands alone.
@@ -36,9 +41,9 @@ def write_challenge(
             "question": belief.question,
             "believed": belief.answer,
         }
-        right = _right_answer(belief, oracle)
+        right = _right_answers(belief, oracle)
         questions["challenge" if right else "irrelevant"].append(record)
-        if right:
+        if right is not None:
             annotations.append(_annotation(number, belief, right))
     for name, records in questions.items():
         if not records:
@@ -50,20 +55,26 @@ def write_challenge(
     return len(annotations)
 
 
-def _right_answer(belief: Belief, oracle: Oracle | None) -> str | None:
+def _right_answers(belief: Belief, oracle: Oracle | None) -> Judgement | None:
     if belief.type != "adversarial" or oracle is None:
         return None
-    return oracle.judge(belief.image_id, belief.question).answer
+    judged = oracle.judge(belief.image_id, belief.question)
+    return judged if judged.premise else None
 
 
-def _annotation(number: int, belief: Belief, right: str) -> dict[str, Any]:
+def _annotation(number: int, belief: Belief, right: Judgement) -> dict[str, Any]:
+    assert right.answer is not None  # there is one where the premise is true
+    votes = [answer for answer in sorted(right.acceptable) for _ in range(_VOTES)]
     return {
         "question_id": number,
         "image_id": belief.image_id,
         "question_type": " ".join(tokenise(belief.question)[:2]),
-        "answer_type": answer_type_of(right),
-        "multiple_choice_answer": right,
-        "answers": [{"answer": right, "answer_confidence": "yes", "answer_id": 1}],
+        "answer_type": answer_type_of(right.answer),
+        "multiple_choice_answer": right.answer,
+        "answers": [
+            {"answer": answer, "answer_confidence": "yes", "answer_id": annotator}
+            for annotator, answer in enumerate(votes, start=1)
+        ],
     }
 
 

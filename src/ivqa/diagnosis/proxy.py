@@ -12,6 +12,7 @@ from ivqa.data import VQASplit
 from ivqa.data.scenes.programs import SYNONYMS
 from ivqa.diagnosis.beliefs import Belief, type_of
 from ivqa.text.answers import AnswerVocabulary
+from ivqa.text.normalisation import normalise_answer
 from ivqa.text.tokens import tokenise
 
 # Words that a question needs whatever it is about.
@@ -118,7 +119,8 @@ def _is_correct(
         soft = AnswerVocabulary([belief.answer]).soft_targets([given])
         return bool(soft.values.sum() >= 0.5)
     if judged is not None and (belief.image_id, belief.question) in judged:
-        return judged[belief.image_id, belief.question] == belief.answer
+        told = judged[belief.image_id, belief.question]
+        return normalise_answer(told) == normalise_answer(belief.answer)
     return None
 
 

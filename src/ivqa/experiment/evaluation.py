@@ -11,8 +11,8 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
-from ivqa.data import VQADataset, VQASplit
-from ivqa.data.results import read_results, results_text
+from ivqa.data import VQADataModule, VQADataset, VQASplit
+from ivqa.data.results import read_results
 from ivqa.errors import UserError
 from ivqa.experiment.checks import check_config
 from ivqa.experiment.comparison import compare_runs
@@ -24,18 +24,19 @@ from ivqa.experiment.training import (
     training_seconds,
     validate,
 )
-from ivqa.experiment.vqa_benchmark import answer_all, score_answers
-from ivqa.experiment.workbench import open_workbench
+from ivqa.experiment.vqa_benchmark import answer_all, score_answers, write_answers
+from ivqa.experiment.workbench import Workbench, open_workbench
 from ivqa.files import write_json, write_text
 from ivqa.report import noise_rows, print_metrics, print_noise_curve, write_noise_curve
 from ivqa.robustness import DisturbsImages, NoiseRecords, RobustnessCallback
+from ivqa.vqa import VQAModule
 
 
 def evaluate_model(cfg: DictConfig) -> float:
     """Runs the model's benchmark on cfg.split (task=evaluate).
 
     Writes config.yaml, metrics.json and the benchmark's own files into the run directory.
-    Returns the benchmark's headline metric, for sweepers.
+    Returns the benchmark's headline metric, for sweepers; NaN where the split has no annotations.
     """
     check_config(cfg)
     if cfg.resume is not None:
@@ -49,6 +50,9 @@ def evaluate_model(cfg: DictConfig) -> float:
     if cfg.predictions is not None:
         return score_predictions(cfg)
     other = other_questions(cfg)
+    benchmark = instantiate(cfg.model.benchmark)
+    if other is None:
+        check_annotations(cfg, needed=getattr(benchmark, "needs_annotations", False))
     learnt_from = [] if cfg.model.get("pretrained") else ["train", "val"]
     bench = open_workbench(cfg, list(dict.fromkeys([*learnt_from, cfg.split])))
     module, vocabularies, checkpoint = obtain_module(bench)
@@ -57,8 +61,53 @@ def evaluate_model(cfg: DictConfig) -> float:
     write_text(run_dir / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
 
     datamodule = bench.datamodule(vocabularies, module)
+    if other is None:
+        title = f"{cfg.name} on {bench.dataset.root.name}, split {bench.dataset.name_of(cfg.split)}"
+        metrics = own_metrics(bench, module, datamodule, run_dir)
+        metrics |= training_seconds(checkpoint)
+        metrics |= benchmark.run(module, datamodule, cfg.split, run_dir, title, bench.console)
+    else:
+        title = f"{cfg.name} on {Path(cfg.questions).parent.name}, split {other.name}"
+        answers = answer_all(
+            module, datamodule, cfg.split, other.image_ids, other.questions, bench.console
+        )
+        metrics = write_answers(other, answers, run_dir, bench.console)
+    write_json(run_dir / "metrics.json", metrics)
+    if metrics:
+        print_metrics(metrics, title=title, console=bench.console)
+    media = show_noise_curve(metrics, str(cfg.name), run_dir, bench.console)
+    log_results(cfg, metrics, media)
+    bench.console.print(f"checkpoint: {checkpoint}\nrun: {run_dir}", soft_wrap=True)
+    return metrics.get(benchmark.headline, float("nan"))
+
+
+def check_annotations(cfg: DictConfig, *, needed: bool) -> None:
+    """Raises UserError where cfg.split has none, but the benchmark or a callback needs them.
+
+    Before the model is trained and features are built, which may take hours.
+    """
+    dataset = instantiate(cfg.data)
+    if not dataset.lacks_annotations(cfg.split):
+        return
+    name = dataset.name_of(cfg.split)
+    if needed:
+        dataset.split(name).require_answers()
+    if any(isinstance(callback, RobustnessCallback) for callback in build_callbacks(cfg)):
+        raise UserError(
+            f"callbacks=robustness measures accuracy, and split '{name}' has no annotations; leave "
+            "it out, or choose another split"
+        )
+
+
+def own_metrics(
+    bench: Workbench, module: Any, datamodule: VQADataModule, run_dir: Path
+) -> dict[str, float]:
+    """Of a model on cfg.split: what it logs in validation, its callbacks', and its size."""
+    cfg = bench.cfg
     metrics: dict[str, float] = {}
-    if isinstance(module, pl.LightningModule):
+    if isinstance(module, VQAModule) and bench.dataset.lacks_annotations(cfg.split):
+        pass  # all that it logs is accuracy
+    elif isinstance(module, pl.LightningModule):
         # The default limit is that of the validations during training, model.val_batches.
         by_default = OmegaConf.is_interpolation(cfg.trainer, "limit_val_batches")
         limit = 1.0 if by_default else cfg.trainer.limit_val_batches
@@ -68,26 +117,7 @@ def evaluate_model(cfg: DictConfig) -> float:
             if isinstance(callback, RobustnessCallback):
                 metrics |= callback.metrics(module, datamodule, cfg.split, run_dir)
     metrics["model/parameters"] = float(sum(value.numel() for value in module.parameters()))
-    metrics |= training_seconds(checkpoint)
-    benchmark = instantiate(cfg.model.benchmark)
-    title = f"{cfg.name} on {bench.dataset.root.name}, split {bench.dataset.name_of(cfg.split)}"
-    if other is None:
-        metrics |= benchmark.run(module, datamodule, cfg.split, run_dir, title, bench.console)
-        headline = metrics[benchmark.headline]
-    else:
-        title = f"{cfg.name} on {Path(cfg.questions).parent.name}, split {other.name}"
-        answers = answer_all(
-            module, datamodule, cfg.split, other.image_ids, other.questions, bench.console
-        )
-        write_text(run_dir / "predictions.json", results_text(other, answers))
-        metrics = score_answers(other, answers)
-        headline = metrics["vqa/accuracy"]
-    write_json(run_dir / "metrics.json", metrics)
-    print_metrics(metrics, title=title, console=bench.console)
-    media = show_noise_curve(metrics, str(cfg.name), run_dir, bench.console)
-    log_results(cfg, metrics, media)
-    bench.console.print(f"checkpoint: {checkpoint}\nrun: {run_dir}", soft_wrap=True)
-    return headline
+    return metrics
 
 
 def show_noise_curve(
@@ -115,7 +145,7 @@ def other_questions(cfg: DictConfig) -> VQASplit | None:
         return None
     root = Path(cfg.questions)
     dataset = VQADataset(root, train=None, val=None, test=cfg.questions_split)
-    return dataset.split("test").require_answers()
+    return dataset.split("test")
 
 
 def score_predictions(cfg: DictConfig) -> float:
@@ -126,7 +156,7 @@ def score_predictions(cfg: DictConfig) -> float:
     """
     run_dir = Path(HydraConfig.get().runtime.output_dir)
     dataset = instantiate(cfg.data)
-    split = dataset.split(cfg.split)
+    split = dataset.split(cfg.split).require_answers()
     several = not isinstance(cfg.predictions, str)
     files = [Path(file) for file in cfg.predictions] if several else [Path(cfg.predictions)]
     if not files:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 import torch
@@ -40,6 +40,7 @@ class QuestionBenchmark:
     num_shown: pairs on the contact sheet. batch_size: pairs at once. seed: of all sampling.
     """
 
+    needs_annotations: ClassVar[bool] = True
     num_latents: Count = 10
     beam_size: Count = 3
     num_samples: Count = 20

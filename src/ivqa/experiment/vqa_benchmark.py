@@ -5,6 +5,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -28,9 +29,10 @@ _MOST_KINDS = 100  # VQA has 65 question types; types derived from the first wor
 class VQABenchmark:
     """Answers every question of a split and scores the answers officially.
 
-    batch_size: questions at once.
+    A split without annotations gets the result file and no accuracy. batch_size: questions at once.
     """
 
+    needs_annotations: ClassVar[bool] = False
     batch_size: Count = 500
     headline: str = "vqa/accuracy"
 
@@ -43,14 +45,15 @@ class VQABenchmark:
         title: str,
         console: Console,
     ) -> dict[str, float]:
-        """The metrics of `score_answers`, and vqa/questions_per_second, reading data included.
+        """The metrics of `score_answers` where the split has annotations, and
+        vqa/questions_per_second, reading data included.
 
         vqa/truncated is the share of questions that the model reads only in part, where it says.
         A module network is also scored under the experts' layouts: `expert_metrics`.
         Where the questions have candidates, `choose_answers` adds vqa/multiple_choice.
         Writes predictions.json, and predictions_multiple_choice.json, in the official format.
         """
-        split = datamodule.dataset.split(stage).require_answers()
+        split = datamodule.dataset.split(stage)
         started = time.perf_counter()
         answers = answer_all(
             module,
@@ -62,8 +65,7 @@ class VQABenchmark:
             batch_size=self.batch_size,
         )
         seconds = time.perf_counter() - started
-        write_text(run_dir / "predictions.json", results_text(split, answers))
-        metrics = score_answers(split, answers)
+        metrics = write_answers(split, answers, run_dir, console)
         metrics["vqa/questions_per_second"] = len(split) / seconds
         if isinstance(module, VQAModule) and module.network.encode_layouts and split.layouts:
             metrics |= expert_metrics(module, datamodule, stage)
@@ -72,11 +74,31 @@ class VQABenchmark:
         if split.multiple_choices is not None:
             chosen, coverage = choose_answers(module, datamodule, stage, console, self.batch_size)
             write_text(run_dir / "predictions_multiple_choice.json", results_text(split, chosen))
-            right = vqa_accuracies(chosen, split.answers)
-            asked = np.array([bool(choices) for choices in split.multiple_choices])
-            metrics["vqa/multiple_choice"] = float(right[asked].mean())
+            if split.has_answers:
+                right = vqa_accuracies(chosen, split.answers)
+                asked = np.array([bool(choices) for choices in split.multiple_choices])
+                metrics["vqa/multiple_choice"] = float(right[asked].mean())
             metrics["vqa/multiple_choice_coverage"] = coverage
         return metrics
+
+
+def write_answers(
+    split: VQASplit, answers: Sequence[str], run_dir: Path, console: Console
+) -> dict[str, float]:
+    """Writes predictions.json, an official result file; returns the metrics of `score_answers`.
+
+    Without annotations there is nothing to score: it returns no metrics, and says so.
+    """
+    file = run_dir / "predictions.json"
+    write_text(file, results_text(split, answers))
+    if split.has_answers:
+        return score_answers(split, answers)
+    console.print(
+        f"split '{split.name}' has no annotations, so its accuracy is not known here; {file} "
+        f"answers all {len(split)} questions in the format of the evaluation server",
+        soft_wrap=True,
+    )
+    return {}
 
 
 def answer_all(
@@ -103,7 +125,8 @@ def answer_all(
 def expert_metrics(module: VQAModule, datamodule: VQADataModule, stage: str) -> dict[str, float]:
     """Of a module network: what its modules can do, and how well it plans.
 
-    vqa/expert/...: the metrics of `score_answers` where it follows the experts' layouts.
+    vqa/expert/...: the metrics of `score_answers` where it follows the experts' layouts and the
+    split has annotations.
     vqa/layouts: share of questions for which its own layout is the expert's.
     """
     split = datamodule.dataset.split(stage)
@@ -117,7 +140,7 @@ def expert_metrics(module: VQAModule, datamodule: VQADataModule, stage: str) -> 
         layouts += network.plan(moved.question)
     wanted = [split.layouts[number] for number in split.question_ids.tolist()]
     same = [planned == expert for planned, expert in zip(layouts, wanted, strict=True)]
-    followed = score_answers(split, answers)
+    followed = score_answers(split, answers) if split.has_answers else {}
     return {
         "vqa/layouts": float(np.mean(same)),
         **{f"vqa/expert/{name.removeprefix('vqa/')}": value for name, value in followed.items()},

@@ -203,6 +203,7 @@ class Workbench:
             length_window=cfg.model.get("length_window", 1),
             max_question_length=cfg.max_question_length,
             soft_targets=closed,
+            answer_counts=closed and getattr(module, "learns_counts", False),
             drop_unknown_answers=closed,
             encode_layouts=getattr(getattr(module, "network", None), "encode_layouts", None),
             augmentation=instantiate(cfg.model.augment) if cfg.model.get("augment") else None,

@@ -1,7 +1,6 @@
 """VQA accuracy, official, overall and by answer type."""
 
 from collections.abc import Sequence
-from typing import Literal
 
 import numpy as np
 import torch
@@ -10,7 +9,7 @@ from torch import Tensor
 from torchmetrics import Metric
 
 from ivqa.data.batch import ANSWER_TYPES
-from ivqa.text.answers import AnswerVocabulary
+from ivqa.text.answers import AnswerVocabulary, Revision
 
 
 def vqa_accuracies(
@@ -18,13 +17,12 @@ def vqa_accuracies(
     human_answers: Sequence[Sequence[str]],
     *,
     leave_one_out: bool = True,
-    revision: Literal[2015, 2018] = 2018,
+    revision: Revision = 2018,
 ) -> NDArray[np.float32]:
     """Accuracy in [0, 1] of each of N predicted answers, as the official evaluation computes it.
 
     leave_one_out: False is the shortcut min(matches / 3, 1) that many papers report. revision: of
-    the official evaluation; 2015 is what papers before 2018 used. Both: `soft_targets` of
-    `AnswerVocabulary`.
+    the official evaluation, see `AnswerMatching`; 2015 is what papers before 2018 used.
     Raises ValueError where the two differ in number.
 
     >>> vqa_accuracies(["2", "red"], [["2"] * 3 + ["3"] * 7, ["blue"]]).round(2).tolist()

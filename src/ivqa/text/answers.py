@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Literal
 
 import numpy as np
@@ -11,7 +12,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ivqa.errors import UserError
-from ivqa.text.normalisation import normalise_answer, strip_punctuation
+from ivqa.text.normalisation import clean_space, normalise_answer, strip_punctuation
+
+Revision = Literal[2015, 2018]
+"""Of the official evaluation: which answers count as equal."""
 
 # Accuracy by the number of matching annotators of ten, averaged over the ten leave-one-out
 # subsets of nine: min(matches / 3, 1) of each [Antol et al. 2015, vqaEval.py].
@@ -38,31 +42,45 @@ def accuracy_of_matches(
 
 @dataclass(frozen=True)
 class SoftTargets:
-    """Accuracies of the answers of N questions as a sparse matrix (N, |A|) in CSR form.
+    """What the annotators of N questions say of each answer: a sparse matrix (N, |A|), CSR form.
 
-    offsets: (N + 1,) int64; row i is the slice offsets[i]:offsets[i + 1] of the other two.
-    indices: (nnz,) int64 answer indices. values: (nnz,) float32 in (0, 1]. num_answers: |A|.
+    offsets: (N + 1,) int64; row i is the slice offsets[i]:offsets[i + 1] of the other three.
+    indices: (nnz,) int64 answer indices. counts: (nnz,) int64, how many annotators gave the answer.
+    values: (nnz,) float32 in (0, 1], its accuracy. num_answers: |A|.
     """
 
     offsets: NDArray[np.int64]
     indices: NDArray[np.int64]
+    counts: NDArray[np.int64]
     values: NDArray[np.float32]
     num_answers: int
 
     def dense(self, rows: NDArray[np.int64]) -> Tensor:
-        """Targets of the questions `rows` (B,): (B, |A|) float32, assembled by array indexing.
+        """Accuracies of the questions `rows` (B,): (B, |A|) float32, assembled by array indexing.
 
         >>> soft = AnswerVocabulary(["yes", "no"]).soft_targets([["yes"] * 8 + ["no"] * 2, ["red"]])
         >>> soft.dense(np.array([1, 0])).tolist()
         [[0.0, 0.0], [1.0, 0.6000000238418579]]
         """
-        starts, counts = self.offsets[rows], self.offsets[rows + 1] - self.offsets[rows]
-        sample = np.repeat(np.arange(len(rows)), counts)
-        within = np.arange(len(sample)) - np.repeat(np.cumsum(counts) - counts, counts)
-        entries = np.repeat(starts, counts) + within
-        targets = np.zeros((len(rows), self.num_answers), dtype=np.float32)
-        targets[sample, self.indices[entries]] = self.values[entries]
-        return torch.from_numpy(targets)
+        return self._assembled(rows, self.values)
+
+    def dense_counts(self, rows: NDArray[np.int64]) -> Tensor:
+        """Numbers of annotators of the questions `rows` (B,): (B, |A|) float32, likewise.
+
+        >>> soft = AnswerVocabulary(["yes", "no"]).soft_targets([["yes"] * 8 + ["no"] * 2, ["red"]])
+        >>> soft.dense_counts(np.array([1, 0])).tolist()
+        [[0.0, 0.0], [8.0, 2.0]]
+        """
+        return self._assembled(rows, self.counts)
+
+    def _assembled(self, rows: NDArray[np.int64], entries_of: NDArray) -> Tensor:
+        starts, lengths = self.offsets[rows], self.offsets[rows + 1] - self.offsets[rows]
+        sample = np.repeat(np.arange(len(rows)), lengths)
+        within = np.arange(len(sample)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        entries = np.repeat(starts, lengths) + within
+        dense = np.zeros((len(rows), self.num_answers), dtype=np.float32)
+        dense[sample, self.indices[entries]] = entries_of[entries]
+        return torch.from_numpy(dense)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -121,46 +139,63 @@ class AnswerVocabulary:
         human_answers: Sequence[Sequence[str]],
         *,
         leave_one_out: bool = True,
-        revision: Literal[2015, 2018] = 2018,
+        revision: Revision = 2018,
     ) -> SoftTargets:
-        """The accuracy that each answer of the vocabulary would get from the annotators.
+        """How many annotators gave each answer of the vocabulary, and the accuracy it would get.
 
         human_answers: the annotators' answers, raw, of each of N questions; none at all gives an
         empty row. leave_one_out: see `accuracy_of_matches`. revision: of the official evaluation,
-        which says when answers count as equal. 2018: both normalised by `ivqa.text.normalisation`
-        where the annotators of a question differ, both as they are where all agree. 2015: the
-        vocabulary's normalised always; the annotators' without punctuation where they differ, so
-        that "a dog" or "two" among them can never be met.
+        which says when answers count as equal: `AnswerMatching`.
         """
-        normal_forms: dict[str, list[int]] = {}
-        for index, answer in enumerate(self.answers):
-            normal_forms.setdefault(normalise_answer(answer), []).append(index)
-        matched: dict[str, list[int]] = {}  # raw human answer -> indices, where annotators differ
-        rows: list[int] = []
-        indices: list[int] = []
-        for row, given in enumerate(human_answers):
-            trimmed = [answer.strip() for answer in given]
-            unanimous = len(set(trimmed)) == 1
-            for answer in trimmed:
-                if unanimous and revision == 2018:
-                    hits = [self._index[answer]] if answer in self._index else []
-                elif revision == 2015:
-                    hits = normal_forms.get(answer if unanimous else strip_punctuation(answer), [])
-                elif (known := matched.get(answer)) is not None:
-                    hits = known
-                else:
-                    hits = matched[answer] = normal_forms.get(normalise_answer(answer), [])
-                rows.extend([row] * len(hits))
-                indices.extend(hits)
-        annotators = np.array([len(given) for given in human_answers], dtype=np.int64)
-        cells, matches = np.unique(
-            np.array(rows, dtype=np.int64) * len(self) + np.array(indices, dtype=np.int64),
-            return_counts=True,
-        )
-        row_of, index_of = np.divmod(cells, max(len(self), 1))
+        matching = AnswerMatching(self.answers, revision)
+        found = [matching.of(given) for given in human_answers]
+        lengths = np.array([len(indices) for indices in found], dtype=np.int64)
+        rows = np.repeat(np.arange(len(found)), lengths)
+        indices = np.fromiter(chain.from_iterable(found), dtype=np.int64, count=len(rows))
+        width = max(len(self), 1)
+        cells, matches = np.unique(rows * width + indices, return_counts=True)
+        row_of, index_of = np.divmod(cells, width)
         offsets = np.zeros(len(human_answers) + 1, dtype=np.int64)
         np.cumsum(np.bincount(row_of, minlength=len(human_answers)), out=offsets[1:])
-        values = accuracy_of_matches(
-            matches.astype(np.int64), annotators[row_of], leave_one_out=leave_one_out
-        )
-        return SoftTargets(offsets, index_of, values.astype(np.float32), len(self))
+        annotators = np.array([len(given) for given in human_answers], dtype=np.int64)
+        counts = matches.astype(np.int64)
+        values = accuracy_of_matches(counts, annotators[row_of], leave_one_out=leave_one_out)
+        return SoftTargets(offsets, index_of, counts, values.astype(np.float32), len(self))
+
+
+class AnswerMatching:
+    """Which of some answers count as equal to what annotators wrote, in a revision of vqaEval.py.
+
+    2018: both without white space at their ends; beyond that both as they are where all annotators
+    of the question agree, and both normalised by `ivqa.text.normalisation` where they differ.
+    2015: the answers are always normalised, the annotators' never but for the punctuation, and
+    that only where they differ: "a dog", "two" or "dog " among them can never be met.
+    """
+
+    def __init__(self, answers: Sequence[str], revision: Revision = 2018) -> None:
+        self.revision = revision
+        self._as_they_are = _positions(clean_space(answer) for answer in answers)
+        self._normalised = _positions(normalise_answer(answer) for answer in answers)
+        self._known: dict[str, list[int]] = {}  # by what was written, where annotators differ
+
+    def of(self, given: Sequence[str]) -> list[int]:
+        """Positions of the equal answers, of all annotators of one question one after the other."""
+        if self.revision == 2018:
+            given = [clean_space(text) for text in given]
+        if len(set(given)) == 1:
+            forms = self._as_they_are if self.revision == 2018 else self._normalised
+            return forms.get(given[0], []) * len(given)
+        return [position for text in given for position in self._where_they_differ(text)]
+
+    def _where_they_differ(self, text: str) -> list[int]:
+        if (known := self._known.get(text)) is None:
+            form = normalise_answer if self.revision == 2018 else strip_punctuation
+            known = self._known[text] = self._normalised.get(form(text), [])
+        return known
+
+
+def _positions(forms: Iterable[str]) -> dict[str, list[int]]:
+    positions: dict[str, list[int]] = {}
+    for position, form in enumerate(forms):
+        positions.setdefault(form, []).append(position)
+    return positions

@@ -157,14 +157,25 @@ def unify_words(text: str) -> str:
     return " ".join(CONTRACTIONS.get(word, word) for word in words if word not in _ARTICLES)
 
 
+def clean_space(text: str) -> str:
+    """`text` with spaces for newlines and tabs, and without white space at its ends.
+
+    What the official evaluation does to every prediction, and since 2018 to the ground truth, even
+    where it normalises no further. Spaces inside stay as many as they are.
+
+    >>> clean_space(" light\\tblue\\n")
+    'light blue'
+    """
+    return text.replace("\n", " ").replace("\t", " ").strip()
+
+
 def normalise_answer(answer: str) -> str:
     """`answer` as the official VQA evaluation compares it.
 
-    Newlines and tabs become spaces, then `strip_punctuation`, then `unify_words`. Whether the
-    ground truth is normalised too is the metric's business: officially only where the annotators
-    differ.
+    `clean_space`, then `strip_punctuation`, then `unify_words`. Whether the ground truth is
+    normalised too is the metric's business: officially only where the annotators differ.
 
     >>> normalise_answer("Two dogs."), normalise_answer("none"), normalise_answer("2:50 pm")
     ('2 dogs', '0', '2:50 pm')
     """
-    return unify_words(strip_punctuation(answer.replace("\n", " ").replace("\t", " ").strip()))
+    return unify_words(strip_punctuation(clean_space(answer)))

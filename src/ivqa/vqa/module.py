@@ -2,12 +2,11 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from inspect import signature
-from typing import Any, Literal
+from typing import Any, get_args
 
 import pytorch_lightning as pl
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
@@ -21,6 +20,7 @@ from ivqa.text.tokens import tokenise
 from ivqa.text.vocabulary import Vocabulary
 from ivqa.vqa.network import VQANetwork
 from ivqa.vqa.question_encoder import QuestionEncoder
+from ivqa.vqa.targets import Targets, answer_losses
 
 _SHOWN_ROWS = 10
 
@@ -31,8 +31,8 @@ class VQAModule(pl.LightningModule):
     network: called with num_words, num_answers and feature_sizes. answers: the closed set A.
     optimizer: called with the parameters; None for inference. scheduler: called with the
     optimiser, and with num_training_steps where it takes that, and stepped after each step.
-    targets: "main" learns the annotators' mode by cross entropy, "annotators" the distribution of
-    their answers that are in A (the expectation of sampling one of them each time).
+    targets: what is learnt of the annotators' answers, see `answer_losses`: "main", their mode,
+    "annotators", their distribution over A, or "accuracies", the official accuracy of each answer.
     max_question_length: words of a question that are read; later ones are cut.
     """
 
@@ -45,12 +45,12 @@ class VQAModule(pl.LightningModule):
         feature_sizes: Mapping[str, int],
         optimizer: Callable[[Iterable[nn.Parameter]], Optimizer] | None = None,
         scheduler: Callable[..., LRScheduler] | None = None,
-        targets: Literal["main", "annotators"] = "main",
+        targets: Targets = "main",
         max_question_length: Count = 26,
     ) -> None:
         super().__init__()
-        if targets not in ("main", "annotators"):
-            raise UserError(f"targets must be main or annotators, not {targets}")
+        if targets not in (known := get_args(Targets)):
+            raise UserError(f"targets must be one of {', '.join(known)}, not {targets}")
         self.question_vocabulary = question_vocabulary
         self.answers = answers
         self.feature_sizes = {str(name): int(size) for name, size in feature_sizes.items()}
@@ -66,13 +66,18 @@ class VQAModule(pl.LightningModule):
         self.accuracy = VQAAccuracy()
         self._network_settings = network_settings(network)
 
+    @property
+    def learns_counts(self) -> bool:
+        """Whether training batches must carry `answer_counts`."""
+        return self.targets == "annotators"
+
     @torch.no_grad()
     def log_scores(
         self, images: ImageBatch, questions: list[str], answers: list[str] | None = None
     ) -> Tensor:
         """Scores log phi(a | I, q), (B, |A|) float32, of all answers, or of those given (B, n).
 
-        phi is normalised over all of A. Never with dropout.
+        phi is the softmax over all of A, whatever `targets` were learnt. Never with dropout.
         Raises ValueError where images and questions differ in number, or an answer is not in A.
         """
         if len(images) != len(questions):
@@ -119,12 +124,7 @@ class VQAModule(pl.LightningModule):
         """The loss of a batch. Raises UserError, naming rows, where it is not finite."""
         output = self.network.train_forward(batch)
         logits = output.logits.float()
-        if self.targets == "main":
-            losses = F.cross_entropy(logits, batch.target, reduction="none")
-        else:
-            assert batch.soft_targets is not None  # the datamodule was asked for them
-            shares = F.normalize(batch.soft_targets, p=1, dim=1)
-            losses = F.cross_entropy(logits, shares, reduction="none")
+        losses = answer_losses(logits, batch, self.targets)
         terms = {"answer": losses.mean(), **output.further(losses)}
         loss = torch.stack(list(terms.values())).sum()
         if not torch.isfinite(loss):

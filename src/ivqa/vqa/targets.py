@@ -1,0 +1,45 @@
+"""What a model of a closed answer set learns from ten annotators who disagree."""
+
+from typing import Literal
+
+from torch import Tensor
+from torch.nn import functional as F
+
+from ivqa.data.batch import VQABatch
+
+Targets = Literal["main", "annotators", "accuracies"]
+
+
+def answer_losses(logits: Tensor, batch: VQABatch, targets: Targets) -> Tensor:
+    """The loss of each of B questions, (B,), from logits (B, |A|).
+
+    main: cross entropy of the annotators' mode, as in deeper LSTM Q + norm I [Antol et al. 2015]
+    and HieCoAtt [Lu et al. 2016].
+
+    annotators: cross entropy with the distribution of the annotators' answers in A: the number who
+    gave an answer over the number who gave any answer in A; answers outside A do not count. It is
+    the expected loss of the papers that draw one answer in A at each reading, in proportion to its
+    count: MCB [Fukui et al. 2016], MUTAN [Ben-younes et al. 2017], N2NMN [Hu et al. 2017]. (MLB
+    [Kim et al. 2017] draws from the two most frequent answers only.) A question without an answer
+    in A has loss 0.
+
+    accuracies: binary cross entropy of sigmoid(logits) with the accuracy that each answer would
+    get, summed over A, as in Teney et al. 2017 ("Tips and tricks"), bottom-up attention and MCAN.
+    The accuracies of a question do not sum to 1, so they are no distribution.
+
+    Raises ValueError where the batch lacks soft_targets or answer_counts that this needs.
+    """
+    if targets == "main":
+        return F.cross_entropy(logits, batch.target, reduction="none")
+    if targets == "annotators":
+        counts = _carried(batch.answer_counts, "answer_counts")
+        shares = counts / counts.sum(dim=1, keepdim=True).clamp(min=1)
+        return F.cross_entropy(logits, shares, reduction="none")
+    accuracies = _carried(batch.soft_targets, "soft_targets")
+    return F.binary_cross_entropy_with_logits(logits, accuracies, reduction="none").sum(dim=1)
+
+
+def _carried(value: Tensor | None, name: str) -> Tensor:
+    if value is None:
+        raise ValueError(f"the batch carries no {name}; create the VQADataModule with {name}=True")
+    return value
