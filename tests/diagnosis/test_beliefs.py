@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from ivqa.diagnosis import (
     type_of,
     typed_by_oracle,
 )
+from ivqa.errors import UserError
 
 
 def _belief(question: str, answer: str) -> Belief:
@@ -72,11 +74,64 @@ def test_annotations_of_people_decide_by_majority(tmp_path: Path) -> None:
         apply_annotations(beliefs, file)
 
 
+def test_what_is_no_whole_judgement_is_ignored_and_told(tmp_path: Path) -> None:
+    beliefs = [replace(_belief(f"Is it {color}?", "yes"), type="rephrase", type_by="oracle")
+               for color in ("red", "blue", "green")]  # fmt: skip
+    key = {"image_id": 1, "answer": "yes"}
+    scored = {**key, "question": "Is it red?", "score": 4}
+    begun = {**key, "question": "Is it red?", "relevant": True, "correct": True}
+    judged = {**key, "question": "Is it blue?", "relevant": True, "same_fact": False}
+    file = tmp_path / "annotations.json"
+    file.write_text(json.dumps([scored, begun, {**judged, "correct": True, "score": 1}, scored]))
+    with pytest.warns(UserWarning, match=r"3 of 4 records .* \(2 have a score only\)"):
+        typed = apply_annotations(beliefs, file)
+    assert [belief.type for belief in typed] == [None, "complementary", None]
+    assert [belief.type_by for belief in typed] == [None, "human", None]
+    # Scores alone type nothing, and take no type away.
+    file.write_text(json.dumps([scored, {"score": 3}]))
+    with pytest.warns(UserWarning, match="2 of 2 records"):
+        assert apply_annotations(beliefs, file) == beliefs
+    # Names that no record has are a mistake.
+    file.write_text(json.dumps([scored, begun]))
+    with pytest.raises(DataError, match="record 2: lacks 'same_fact', and no other record"):
+        apply_annotations(beliefs, file)
+
+
+def test_who_says_irrelevant_need_not_say_more(tmp_path: Path) -> None:
+    file = tmp_path / "annotations.json"
+    key = {"image_id": 1, "answer": "yes", "question": "Is it red?"}
+    file.write_text(json.dumps([{**key, "relevant": False}]))
+    (typed,) = apply_annotations([_belief("Is it red?", "yes")], file)
+    assert (typed.type, typed.type_by) == ("irrelevant", "human")
+
+
+@pytest.mark.parametrize(
+    ("votes", "kind"),
+    [
+        ([(True, True, True), (False, False, False)], "irrelevant"),  # a tie means no
+        ([(True, True, True), (True, False, True)], "complementary"),
+        ([(True, True, False), (True, True, True)], "adversarial"),
+        ([(True, True, True), (True, False, True), (True, True, False)], "rephrase"),
+        # What is not in the image is neither the same fact nor right, whatever is ticked.
+        ([(True, True, True), (False, True, True), (True, False, False)], "adversarial"),
+    ],
+)
+def test_each_answer_has_its_own_majority(
+    votes: list[tuple[bool, ...]], kind: str, tmp_path: Path
+) -> None:
+    key = {"image_id": 1, "answer": "yes", "question": "Is it red?"}
+    names = ("relevant", "same_fact", "correct")
+    file = tmp_path / "annotations.json"
+    file.write_text(json.dumps([{**key, **dict(zip(names, one, strict=True))} for one in votes]))
+    (typed,) = apply_annotations([_belief("Is it red?", "yes")], file)
+    assert typed.type == kind
+
+
 def test_beliefs_survive_the_file_and_a_broken_line_is_named(tmp_path: Path) -> None:
     beliefs = [_belief("Is it red?", "yes"), _belief("Où?", "là")]
     file = tmp_path / "beliefs.jsonl"
     file.write_text("".join(belief.line() for belief in beliefs))
     assert read_beliefs(file) == beliefs
     file.write_text(beliefs[0].line() + '{"image_id": 3\n')
-    with pytest.raises(DataError, match="line 2"):
+    with pytest.raises(UserError, match="line 2"):
         read_beliefs(file)

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from ivqa.data import VQASplit
-from ivqa.diagnosis import Belief
+from ivqa.diagnosis import Belief, apply_annotations
+from ivqa.experiment.human_study import mean_score
 from ivqa.report import BeliefPageModel, ToAnnotate, write_annotation_page, write_belief_page
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -104,3 +105,65 @@ def test_people_answer_by_keyboard(tmp_path: Path) -> None:
     }
     assert seen["disabled"] == 2
     assert seen["count"] == "2 of 2, 2 judged"
+
+
+EXPORT = """
+    const made = [], Plain = Blob;
+    window.Blob = class extends Plain {
+      constructor(parts, options) { super(parts, options); made.push(parts.join("")); }
+    };
+    document.getElementById("export").click();
+    return { exported: made.map(text => JSON.parse(text)), shown: SHOWN };
+""".replace("SHOWN", 'document.getElementById("count").textContent')
+
+
+def _exported(page: Path, keys: list[str]) -> tuple[Path, str]:
+    """The file that people get who open the page and press these keys, and what is counted."""
+    asked = [ToAnnotate(7, "yes", f"Is it {color}?", "Is it red?") for color in COLORS]
+    write_annotation_page(page, "Judge", asked, SPLIT)
+    script = f"for (const key of {json.dumps(keys)}) dispatchEvent(KEYDOWN); {EXPORT}"
+    seen = _after(page, script.replace("KEYDOWN", 'new KeyboardEvent("keydown", { key })'))
+    (records,) = seen["exported"]  # type: ignore[misc]
+    file = page.with_name("annotations.json")
+    file.write_text(json.dumps(records))
+    return file, str(seen["shown"])
+
+
+COLORS = ("red", "blue", "green", "black", "white")
+
+
+def test_scores_alone_are_exported_and_read(tmp_path: Path) -> None:
+    keys = ["4", "ArrowRight", "0", "ArrowRight", "ArrowRight", "3"]
+    file, counted = _exported(tmp_path / "annotate.html", keys)
+    records = json.loads(file.read_text())
+    assert sorted(record["score"] for record in records) == [0, 3, 4]
+    for record in records:
+        assert record.keys() == {"image_id", "answer", "question", "score"}
+    assert counted == "4 of 5, 3 judged"
+    assert mean_score(records, tmp_path) == pytest.approx(7 / 3)
+    beliefs = [_belief(f"Is it {color}?", "yes", "rephrase", 0.5) for color in COLORS]
+    with pytest.warns(UserWarning, match=r"3 of 3 records .* \(3 have a score only\)"):
+        assert apply_annotations(beliefs, file) == beliefs
+
+
+def test_everything_that_was_entered_is_exported(tmp_path: Path) -> None:
+    """All answers and a score; not relevant; a score; one answer of three; nothing."""
+    keys = ["a", "f", "g", "2", "ArrowRight", "s", "ArrowRight", "1", "ArrowRight", "a"]
+    file, counted = _exported(tmp_path / "annotate.html", keys)
+    records = json.loads(file.read_text())
+    given = [
+        {name: value for name, value in record.items() if name not in ("question", "image_id")}
+        for record in records
+    ]
+    no, yes = dict.fromkeys(("relevant", "same_fact", "correct"), False), {"answer": "yes"}
+    assert given == [
+        {**yes, "relevant": True, "same_fact": False, "correct": True, "score": 2},
+        {**yes, **no},
+        {**yes, "score": 1},
+        {**yes, "relevant": True},
+    ]
+    assert counted == "4 of 5, 3 judged"
+    beliefs = [_belief(record["question"], "yes", "rephrase", 0.5) for record in records]
+    with pytest.warns(UserWarning, match="2 of 4 records"):
+        typed = apply_annotations(beliefs, file)
+    assert [belief.type for belief in typed] == ["complementary", "irrelevant", None, None]

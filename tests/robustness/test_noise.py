@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from itertools import permutations, product
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from ivqa.robustness import (
     NoiseCurve,
     WordShuffling,
 )
+from ivqa.robustness.noise import shuffled_at_distance
 from ivqa.text.encoders import TfidfEncoder
 from ivqa.text.tokens import tokenise
 
@@ -126,14 +128,77 @@ def test_training_questions_are_disturbed_at_every_level_or_never(
     assert other.variants(questions) != levels
 
 
-def test_shuffling_moves_exactly_as_many_words_as_the_level_says() -> None:
-    question = "how many red cars are parked near the old house"
-    levels = WordShuffling(levels=7).disturbed([question, "Why?"], [])
-    for level, (shuffled, single) in enumerate(levels, start=1):
-        moved = [a != b for a, b in zip(tokenise(shuffled), question.split(), strict=True)]
-        assert sum(moved) == level + 1
-        assert sorted(tokenise(shuffled)) == sorted(question.split())
-        assert single == "Why?"
+def _distance(first: Sequence[str], second: Sequence[str]) -> int:
+    return sum(one != other for one, other in zip(first, second, strict=True))
+
+
+SHORT_QUESTIONS = [  # all ways to repeat words among at most six of them, and two longer ones
+    *{tuple(words) for size in range(1, 7) for words in product("abcdef"[:size], repeat=size)
+      if list(dict.fromkeys(words)) == list("abcdef"[: len(set(words))])},
+    tuple("aaaabcd"),
+    tuple("abababa"),
+]  # fmt: skip
+
+
+def test_shuffling_has_the_wanted_distance_wherever_an_order_has_it() -> None:
+    """Against every order of the words of all short questions with repeated words."""
+    assert len(SHORT_QUESTIONS) == 1 + 2 + 5 + 15 + 52 + 203 + 2  # Bell numbers
+    questions = [" ".join(words) for words in SHORT_QUESTIONS]
+    shuffled = WordShuffling(levels=7).disturbed(questions, [])
+    assert len(shuffled) == 7
+    for row, words in enumerate(SHORT_QUESTIONS):
+        possible = {_distance(words, order) for order in permutations(words)}
+        assert 1 not in possible
+        for level in range(1, 8):
+            order = tokenise(shuffled[level - 1][row])
+            wanted = min(level + 1, len(words))
+            assert sorted(order) == sorted(words)
+            assert _distance(words, order) == max(d for d in possible if d <= wanted)
+
+
+def test_the_distance_is_exact_for_long_questions_with_repeats() -> None:
+    rng = np.random.default_rng(0)
+    common = ["the", "is", "of", "a", *[f"word{n}" for n in range(9)]]
+    weights = np.array([6, 3, 2, 2, *[1] * 9]) / 22
+    questions = [" ".join(rng.choice(common, size=rng.integers(2, 20), p=weights)) + "?"
+                 for _ in range(1500)]  # fmt: skip
+    words = [tokenise(text) for text in questions]
+    assert np.mean([len(set(own)) < len(own) for own in words]) > 0.8
+    reached = np.zeros(7, dtype=int)
+    for level, shuffled in enumerate(WordShuffling(levels=7, seed=3).disturbed(questions, []), 1):
+        for own, text in zip(words, shuffled, strict=True):
+            wanted = min(level + 1, len(own))
+            distance = _distance(own, tokenise(text))
+            # Where no word fills more than half of the places there is room for any distance.
+            if max(map(own.count, own)) <= wanted // 2 and len(set(own)) > 2:
+                assert distance == wanted
+                reached[level - 1] += 1
+            assert distance <= wanted
+            assert distance != 1
+            assert sorted(tokenise(text)) == sorted(own)
+    assert reached[6] > 1000
+
+
+def test_a_question_without_another_order_stays_as_it_is_written() -> None:
+    noise = WordShuffling(levels=3)
+    assert noise.disturbed(["Why?", "NO, no, no!", ""], []) == [["Why?", "NO, no, no!", ""]] * 3
+
+
+def test_shuffling_is_random_and_repeatable() -> None:
+    words = "how many red cars are parked near the old house".split()
+    question = " ".join(words) + "?"
+    orders = WordShuffling(levels=1, seed=0).disturbed([question] * 600, [])[0]
+    assert orders == WordShuffling(levels=1, seed=0).disturbed([question] * 600, [])[0]
+    assert orders != WordShuffling(levels=1, seed=1).disturbed([question] * 600, [])[0]
+    assert len(set(orders)) == 45  # every two of the ten words change places
+    far = WordShuffling(levels=7).disturbed([question] * 600, [])[6]
+    assert len(set(far)) > 590
+    moved = np.array([[a != b for a, b in zip(tokenise(text), words, strict=True)] for text in far])
+    assert (abs(moved.mean(axis=0) - 0.8) < 0.1).all()  # no place is preferred
+    # Two words change places, or three: with repeats a word goes to any place of another word.
+    several = {tuple(shuffled_at_distance(list("aabbc"), 4, np.random.default_rng(seed)))
+               for seed in range(400)}  # fmt: skip
+    assert several == {order for order in permutations("aabbc") if _distance(order, "aabbc") == 4}
 
 
 def test_a_curve_and_its_interval() -> None:

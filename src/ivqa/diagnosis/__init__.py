@@ -12,6 +12,7 @@ from ivqa.diagnosis.beliefs import (
 )
 from ivqa.diagnosis.candidates import Candidates
 from ivqa.diagnosis.contradictions import contradicting
+from ivqa.diagnosis.figures import SearchFigures, search_metrics
 from ivqa.diagnosis.legality import LegalityCNN, LegalityModule
 from ivqa.diagnosis.perturbation import KINDS, perturb
 from ivqa.diagnosis.policy import PolicyGradientModule
@@ -33,11 +34,13 @@ __all__ = [
     "LegalityReward",
     "PolicyGradientModule",
     "Reward",
+    "SearchFigures",
     "agreement",
     "apply_annotations",
     "contradicting",
     "perturb",
     "read_beliefs",
+    "search_metrics",
     "share_of_contradictions",
     "shares_of_types",
     "type_of",

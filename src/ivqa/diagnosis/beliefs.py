@@ -2,10 +2,11 @@
 
 import json
 import os
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -158,9 +159,20 @@ def shares_of_types(
 def apply_annotations(beliefs: Sequence[Belief], path: Path) -> list[Belief]:
     """The beliefs with the types that people gave them, exported from annotate.html.
 
-    path: [{"image_id", "answer", "question", "relevant", "same_fact", "correct"}]; several people
-    may have judged a belief, and the majority of each answer counts (a tie: no).
-    Raises DataError where a record lacks a field or judges no belief of this set.
+    Args:
+        beliefs: The belief set that was judged.
+        path: A JSON list of {"image_id", "answer", "question", "relevant", "same_fact", "correct",
+            "score"}. Several people may have judged a belief: the majority of each answer counts,
+            a tie means no. A record that does not answer the three questions, such as one with a
+            score only, is ignored with a warning.
+
+    Returns:
+        The beliefs in the same order. Those that nobody judged have no type. Where the file judges
+        no belief at all, the types stay as they were.
+
+    Raises:
+        DataError: A record lacks a field, judges no belief of this set, or no record answers the
+            three questions although some begin to.
     """
     try:
         records = open_json(path)
@@ -168,14 +180,9 @@ def apply_annotations(beliefs: Sequence[Belief], path: Path) -> list[Belief]:
         raise DataError(f"annotations={path}: cannot be read ({error})") from None
     if not isinstance(records, list):
         raise DataError(f"annotations={path}: must hold a list of records, not {shown(records)}")
-    known = {(belief.image_id, belief.answer, belief.question) for belief in beliefs}
-    votes: dict[tuple[int, str, str], list[tuple[bool, bool, bool]]] = {}
-    for number, record in enumerate(records, start=1):
-        key, (relevant, same, correct) = _judgement(record, f"{path}, record {number}")
-        if key not in known:
-            raise DataError(f"{path}, record {number}: '{key[2]}' is no belief of this run")
-        # What is not in the image is neither the same fact nor answered correctly.
-        votes.setdefault(key, []).append((relevant, relevant and same, relevant and correct))
+    votes = _votes(records, path, {(one.image_id, one.answer, one.question) for one in beliefs})
+    if not votes:
+        return list(beliefs)
     typed = []
     for belief in beliefs:
         given = votes.get((belief.image_id, belief.answer, belief.question))
@@ -188,12 +195,54 @@ def apply_annotations(beliefs: Sequence[Belief], path: Path) -> list[Belief]:
     return typed
 
 
-def _judgement(record: object, where: str) -> tuple[tuple[int, str, str], tuple[bool, bool, bool]]:
-    """The belief that a person judged, and the three answers about it."""
-    kinds = {"image_id": int, "answer": str, "question": str}
-    kinds |= dict.fromkeys(("relevant", "same_fact", "correct"), bool)
+_Key = tuple[int, str, str]  # image, answer and question of a belief
+_Vote = tuple[bool, bool, bool]  # relevant, same fact, correct
+_THREE = ("relevant", "same_fact", "correct")
+
+
+def _votes(records: Sequence[object], path: Path, known: set[_Key]) -> dict[_Key, list[_Vote]]:
+    """The complete judgements of each belief; warns of the records that are none."""
+    votes: dict[_Key, list[_Vote]] = {}
+    ignored: list[str] = []  # what the incomplete records lack; nothing for a score alone
+    for number, record in enumerate(records, start=1):
+        where = f"{path}, record {number}"
+        lacking = _lacking(record, where)
+        if lacking is not None:
+            ignored.append(lacking)
+            continue
+        key, (relevant, same, correct) = _judgement(record, where)
+        if key not in known:
+            raise DataError(f"{where}: '{key[2]}' is no belief of this run")
+        # What is not in the image is neither the same fact nor answered correctly.
+        votes.setdefault(key, []).append((relevant, relevant and same, relevant and correct))
+    if not votes and any(ignored):
+        raise DataError(f"{next(filter(None, ignored))}, and no other record has all answers")
+    if ignored:
+        warnings.warn(
+            f"annotations={path}: {len(ignored)} of {len(records)} records do not answer the three "
+            f"questions ({ignored.count('')} have a score only) and are ignored",
+            stacklevel=3,
+        )
+    return votes
+
+
+def _lacking(record: object, where: str) -> str | None:
+    """What a record lacks to be a judgement: "" for a score alone, None for a complete one."""
     if not isinstance(record, dict):
         raise DataError(f"{where}: must be an object, not {shown(record)}")
+    given = [name for name in _THREE if name in record]
+    if not given and "score" in record:
+        return ""
+    if not given or given == list(_THREE) or record.get("relevant") is False:
+        return None
+    return f"{where}: lacks '{next(name for name in _THREE if name not in record)}'"
+
+
+def _judgement(record: Any, where: str) -> tuple[_Key, _Vote]:
+    """The belief that a person judged, and the three answers about it."""
+    if record.get("relevant") is False:
+        record = {"same_fact": False, "correct": False, **record}
+    kinds = {"image_id": int, "answer": str, "question": str} | dict.fromkeys(_THREE, bool)
     for name, kind in kinds.items():
         if name not in record:
             raise DataError(f"{where}: lacks '{name}'")

@@ -1,7 +1,6 @@
 """Diagnosis: extracts the belief set of a VQA model, types it, and shows it."""
 
 import os
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,15 +14,16 @@ from rich.console import Console
 from rich.progress import track
 
 from ivqa.data import VQADataModule, VQASplit
-from ivqa.data.scenes import Oracle
 from ivqa.diagnosis import (
     Belief,
     BeliefSearch,
     Found,
     PolicyGradientModule,
+    SearchFigures,
     agreement,
     apply_annotations,
     read_beliefs,
+    search_metrics,
     share_of_contradictions,
     shares_of_types,
     typed_by_oracle,
@@ -47,7 +47,7 @@ from ivqa.files import (
     write_json,
     write_text,
 )
-from ivqa.metrics import CiderStatistics, bleu, cider, first_of_highest, nearest_references
+from ivqa.metrics import CiderStatistics
 from ivqa.report import (
     BeliefPageModel,
     ToAnnotate,
@@ -61,6 +61,7 @@ from ivqa.robustness import RobustnessCallback
 
 _PAIRS_AT_ONCE = 50
 _PROGRESS = "progress.json"  # beside beliefs.jsonl
+_LAYOUT = 2  # of progress.json; counts up when the sums in it get another meaning
 _LOGGED_BELIEFS = 2000  # rows of the table that goes to W&B
 
 
@@ -80,7 +81,12 @@ def diagnose(cfg: DictConfig) -> float:
     """Extracts and describes the belief set of cfg.vqa; diagnose.py calls this.
 
     Writes beliefs.jsonl (as it goes; resume=DIR goes on), metrics.json, report.html, annotate.html
-    and challenge/ into the run directory. Returns the verified beliefs a pair, for sweepers.
+    and challenge/ into the run directory.
+
+    Returns:
+        The objective of sweepers: verified beliefs a pair that the oracle understands. The oracle
+        is the same judge whatever is swept. Without one: all verified beliefs a pair, which is no
+        fair measure of settings that change what counts as legal.
     """
     check_config(cfg)
     bench = open_workbench(cfg, list(dict.fromkeys(["train", "val", cfg.split])))
@@ -99,7 +105,8 @@ def diagnose(cfg: DictConfig) -> float:
     file = run_dir / "beliefs.jsonl"
     statistics = CiderStatistics.of([[text] for text in split.questions])
     oracle = bench.dataset.oracle(cfg.split)
-    metrics = _search(cfg, module, datamodule, pairs, statistics, oracle, file, console)
+    figures = SearchFigures(pairs.references, statistics, oracle)
+    metrics = _search(cfg, module, datamodule, pairs, figures, file, console)
     beliefs = read_beliefs(file)
     guessed = typed_by_proxy(beliefs, split, pairs.references)
     if oracle is None:
@@ -148,7 +155,7 @@ def diagnose(cfg: DictConfig) -> float:
     if "robustness/r_score" in metrics:
         print_noise_curve(metrics, console=console)
     console.print(f"report: {run_dir / 'report.html'}\nrun: {run_dir}", soft_wrap=True)
-    return metrics["beliefs/per_pair"]
+    return metrics.get("beliefs/understood_per_pair", metrics["beliefs/per_pair"])
 
 
 def _choose_pairs(
@@ -190,8 +197,7 @@ def _search(
     module: PolicyGradientModule,
     datamodule: VQADataModule,
     pairs: _Pairs,
-    statistics: CiderStatistics,
-    oracle: Oracle | None,
+    figures: SearchFigures,
     file: Path,
     console: Console,
 ) -> dict[str, float]:
@@ -226,9 +232,9 @@ def _search(
         state["content"] = file_digest(file)
         state["pairs"] = min(start + _PAIRS_AT_ONCE, len(pairs))
         keys = list(zip(pairs.images[chosen], answers, strict=True))
-        state["figures"].append(_figures(found, keys, pairs.references, statistics, oracle))
+        state["figures"].append(figures.sums(found, keys))
         _note_progress(file, state)
-    return _totals(state["figures"], statistics)
+    return search_metrics(state["figures"])
 
 
 def _search_so_far(file: Path) -> dict[str, Any]:
@@ -239,12 +245,15 @@ def _search_so_far(file: Path) -> dict[str, Any]:
     progress = file.with_name(_PROGRESS)
     if not (progress.is_file() and file.is_file()):
         file.write_bytes(b"")
-        return {"pairs": 0, "bytes": 0, "figures": [], "content": bytes_digest(b"")}
+        begun = {"layout": _LAYOUT, "pairs": 0, "bytes": 0, "figures": []}
+        return {**begun, "content": bytes_digest(b"")}
     remedy = f"delete {progress} to search the beliefs again"
     noted = read_json(progress, dict)
     state = noted.get("state")
     if not isinstance(state, dict) or noted.get("digest") != digest(state):
         raise FileError(f"{progress} was changed after it was written; {remedy}")
+    if state.get("layout") != _LAYOUT:
+        raise FileError(f"{progress} was written by another version of ivqa; {remedy}")
     content = read_bytes(file)
     if bytes_digest(content) != state.get("typed"):
         if bytes_digest(content[: state["bytes"]]) != state["content"]:
@@ -281,77 +290,6 @@ def _beliefs(found: Found, images: Sequence[int], search: BeliefSearch) -> Itera
             legality=round(float(legality[row]), 6),
             source=names[int(found.source[row])],
         )
-
-
-def _figures(
-    found: Found,
-    keys: Sequence[tuple[int, str]],
-    references: dict[tuple[int, str], list[str]],
-    statistics: CiderStatistics,
-    oracle: Oracle | None,
-) -> dict[str, Any]:
-    """Sums over the pairs of one chunk, by generator; `_totals` makes means of them."""
-    candidates = found.candidates
-    beliefs = torch.zeros(len(candidates), dtype=torch.bool)
-    beliefs[found.kept] = True
-    texts = candidates.questions.text
-    images = [keys[pair][0] for pair in candidates.pairs]
-    judged = [] if oracle is None else oracle.judge_many(images, texts)
-    understood = torch.tensor([judgement.understood for judgement in judged])
-    own = [references.get(key, []) for key in keys]
-    compared = [row for row, pair in enumerate(candidates.pairs) if own[pair]]
-    asked = [texts[row] for row in compared]
-    nearest, scores = nearest_references(
-        asked, [own[candidates.pairs[row]] for row in compared], statistics
-    )
-    pair_of = np.array([candidates.pairs[row] for row in compared], dtype=np.int64)
-    figures: dict[str, Any] = {}
-    for name, index in {**found.samples, "beliefs": None}.items():
-        rows = torch.arange(len(candidates)) if index is None else index.unique()
-        sums = {
-            "pairs": len(keys),
-            "unique": len(rows),
-            "beliefs": int(beliefs[rows].sum()),
-            "samples": len(rows) if index is None else len(index),
-            "phi": float(candidates.phi[rows if index is None else index].sum()),
-            "legal": int(found.legal[rows if index is None else index].sum()),
-        }
-        if oracle is not None:
-            sums["understood"] = int(understood[rows if index is None else index].sum())
-        among = np.flatnonzero(np.isin(compared, rows.numpy()))
-        best = among[first_of_highest(scores[among], pair_of[among])].tolist()
-        matched = [(asked[at], nearest[at]) for at in best]
-        figures[name] = {"sums": sums, "matched": matched}
-    return figures
-
-
-def _totals(chunks: Sequence[dict[str, Any]], statistics: CiderStatistics) -> dict[str, float]:
-    """The figures of the whole search: of the pooled beliefs and of each generator's samples."""
-    metrics: dict[str, float] = {}
-    for name in ("beliefs", "rl", "supervised"):
-        sums: Counter[str] = Counter()
-        matched: list[tuple[str, str]] = []
-        for chunk in chunks:
-            sums.update(chunk[name]["sums"])
-            matched += [(hypothesis, reference) for hypothesis, reference in chunk[name]["matched"]]
-        found = {"per_pair": sums["beliefs"] / sums["pairs"]}
-        if name == "beliefs":
-            found = {"count": float(sums["beliefs"]), **found}
-        else:
-            found["unique_per_pair"] = sums["unique"] / sums["pairs"]
-            found["mean_score"] = sums["phi"] / sums["samples"]
-            found["legal"] = sums["legal"] / sums["samples"]
-            if "understood" in sums:
-                found["understood"] = sums["understood"] / sums["samples"]
-        if matched:
-            hypotheses, own = [pair[0] for pair in matched], [[pair[1]] for pair in matched]
-            found["oracle_cider"] = cider(hypotheses, own, statistics)
-            found["oracle_bleu4"] = bleu(hypotheses, own)[3]
-        metrics |= {f"{name}/{term}": value for term, value in found.items()}
-    # The papers' U# and m-S are those of the policy's own samples.
-    for term in ("unique_per_pair", "mean_score"):
-        metrics[f"beliefs/{term}"] = metrics[f"rl/{term}"]
-    return metrics
 
 
 def _of_run(folder: Path) -> tuple[list[Belief], dict[str, float]]:

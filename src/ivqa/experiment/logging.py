@@ -1,6 +1,7 @@
 """Loggers of a run: metrics.csv in its directory, and Weights & Biases."""
 
 import csv
+import os
 import re
 import secrets
 import warnings
@@ -9,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import wandb
-from hydra.utils import instantiate
-from omegaconf import DictConfig
+from hydra.utils import get_object, instantiate
+from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning.loggers import CSVLogger, WandbLogger
 from pytorch_lightning.loggers.csv_logs import ExperimentWriter
 from pytorch_lightning.utilities import rank_zero_only
@@ -68,6 +69,35 @@ def _rows_before(file: Path, step: int) -> list[dict[str, Any]]:
     # A kill can cut the last row short, or the file where it crashed the machine.
     kept = [row for row in rows if (row.get("step") or "").isdigit() and int(row["step"]) < step]
     return [{key: value for key, value in row.items() if value} for row in kept]
+
+
+def has_assigned_run() -> bool:
+    """Whether the environment assigns one W&B run to this process and those that it starts.
+
+    `wandb agent` and `wandb launch` do so. wandb.init then ignores the id that it is given: every
+    logger of the process writes to the assigned run.
+    """
+    return any(os.environ.get(name) for name in ("WANDB_SWEEP_ID", "WANDB_LAUNCH"))
+
+
+def loggers_of_part(loggers: DictConfig | None) -> DictConfig | None:
+    """The configured loggers that a model trained on the way to a command's result may use.
+
+    Args:
+        loggers: The nodes of `logger=`, by name.
+
+    Returns:
+        All of them. Where one W&B run is assigned to the process, those that do not write to it:
+        the assigned run holds the command's own metrics and a sweep's objective, and nothing else.
+    """
+    if loggers is None or not has_assigned_run():
+        return loggers
+    kept = {
+        name: node
+        for name, node in loggers.items()
+        if not issubclass(get_object(node._target_), WandbLogger)
+    }
+    return OmegaConf.create(kept)
 
 
 def log_results(

@@ -22,6 +22,7 @@ from ivqa.device import on_cpu
 from ivqa.errors import UserError
 from ivqa.experiment.checkpoints import AtomicCheckpointIO, load_checkpoint
 from ivqa.experiment.checks import check_config, plain
+from ivqa.experiment.logging import loggers_of_part
 from ivqa.experiment.processes import beside
 from ivqa.experiment.workbench import (
     Vocabularies,
@@ -284,7 +285,7 @@ def _trained(bench: Workbench) -> Path:
                 soft_wrap=True,
             )
             run = folder / "run"
-            metrics = fit(_without_noise(bench), run, resume=_can_go_on(run))
+            metrics = fit(_as_part(bench), run, resume=_can_go_on(run))
             if wandb.run is not None:
                 wandb.finish()  # what is trained on the way has a W&B run of its own
             _keep(run, folder, metrics)
@@ -307,12 +308,17 @@ def _can_go_on(run: Path) -> bool:
     return True
 
 
-def _without_noise(bench: Workbench) -> Workbench:
-    """The same; noise is measured on what a command asks for, not on what it trains first."""
+def _as_part(bench: Workbench) -> Workbench:
+    """The configuration of what is trained on the way to what a command asks for.
+
+    Noise is measured on what the command asks for. W&B gets the part as a run of its own; under
+    `wandb agent`, where a process has one run, that run is the command's and the part has none.
+    """
     cfg = bench.cfg.copy()
     for name, node in (cfg.callbacks or {}).items():
         if node and get_object(node._target_) is RobustnessCallback:
             cfg.callbacks[name] = None
+    cfg.logger = loggers_of_part(cfg.logger)
     return replace(bench, cfg=cfg)
 
 

@@ -1,7 +1,7 @@
 """Metrics: VQA accuracy, linguistic ones of the iVQA benchmark, diversity, oracle, R_score."""
 
-from ivqa.metrics.best_match import first_of_highest, nearest_references
-from ivqa.metrics.bleu import bleu
+from ivqa.metrics.best_match import Matches
+from ivqa.metrics.bleu import bleu, bleu_scores
 from ivqa.metrics.bootstrap import interval, resampled_means
 from ivqa.metrics.captions import CaptionMetrics, caption_metrics
 from ivqa.metrics.cider import CiderStatistics, cider, cider_scores
@@ -24,20 +24,20 @@ __all__ = [
     "CaptionMetrics",
     "CiderStatistics",
     "JudgementLike",
+    "Matches",
     "McNemar",
     "OracleConsistency",
     "QuestionDiversity",
     "VQAAccuracy",
     "bleu",
+    "bleu_scores",
     "caption_metrics",
     "cider",
     "cider_scores",
-    "first_of_highest",
     "interval",
     "mcnemar",
     "meteor_nltk",
     "meteor_stages",
-    "nearest_references",
     "oracle_consistency",
     "question_diversity",
     "r_score",

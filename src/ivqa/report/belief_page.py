@@ -123,6 +123,7 @@ def write_annotation_page(
     """Writes the questionnaire: relevant? same fact as the reference? correct? and a score 0-4.
 
     500 questions drawn at random; answers stay in the browser until they are exported as JSON.
+    Everything that was entered is exported: who only scores exports scores.
     """
     chosen = random.Random(seed).sample(list(asked), min(len(asked), _TO_ANNOTATE))
     items = [

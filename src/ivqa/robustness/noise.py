@@ -2,6 +2,7 @@
 conf/noise.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -132,33 +133,92 @@ def partitions(
 
 @dataclass(frozen=True)
 class WordShuffling:
-    """Words change places: at level L exactly min(L + 1, n) of a question's n words have moved.
+    """Words change places; the level sets the Hamming distance to the clean question.
 
-    That number is the Hamming distance to the clean question, counted by places.
+    The distance is the number of places whose word differs from the clean question's. At level L it
+    is exactly min(L + 1, n) for a question of n words wherever an order of its words has that
+    distance, else the nearest distance below that some order has. No order has distance 1; a
+    question whose words are all the same has distance 0 only and stays as it is.
     """
 
     levels: Count = 7
     seed: Seed = 0
 
     def disturbed(self, questions: Sequence[str], training: Sequence[str]) -> list[list[str]]:
-        """Each question's words in another order; one of a single word stays."""
+        """Each question's words in another order, at each level.
+
+        Args:
+            questions: N questions.
+            training: Not used.
+
+        Returns:
+            The N disturbed questions at each level 1..levels. The order depends on the seed, the
+            level and the question's row, and on nothing else.
+        """
+        words = [tokenise(question) for question in questions]
         return [
-            [self._shuffled(question, level, row) for row, question in enumerate(questions)]
+            [
+                self._shuffled(question, own, level, row)
+                for row, (question, own) in enumerate(zip(questions, words, strict=True))
+            ]
             for level in range(1, self.levels + 1)
         ]
 
-    def _shuffled(self, question: str, level: int, row: int) -> str:
-        words = tokenise(question)
-        moved = min(level + 1, len(words))
-        if moved < 2:
+    def _shuffled(self, question: str, words: list[str], level: int, row: int) -> str:
+        distance = reachable_distance(words, level + 1)
+        if distance == 0:
             return question
         rng = np.random.default_rng([self.seed, level, row])
-        places = rng.permutation(len(words))[:moved]
-        # A rotation of random places leaves none of them as it was.
-        shuffled = list(words)
-        for place, source in zip(places, np.roll(places, 1), strict=True):
-            shuffled[place] = words[source]
-        return detokenise(shuffled)
+        return detokenise(shuffled_at_distance(words, distance, rng))
+
+
+def reachable_distance(words: Sequence[str], wanted: int) -> int:
+    """The largest Hamming distance up to `wanted` that an order of the words has.
+
+    An order of distance d moves the words of d places among these places, so that each gets another
+    word. That is possible exactly where no word fills more than half of the places.
+
+    >>> reachable_distance(["is", "the", "cat", "the", "dog"], 5)
+    5
+    >>> reachable_distance(["the", "the", "the", "cat"], 4)
+    2
+    """
+    counts = Counter(words).values()
+    for distance in range(min(wanted, len(words)), 1, -1):
+        if sum(min(count, distance // 2) for count in counts) >= distance:
+            return distance
+    return 0
+
+
+def shuffled_at_distance(
+    words: Sequence[str], distance: int, rng: np.random.Generator
+) -> list[str]:
+    """The words in a random order that differs from the given one at exactly `distance` places.
+
+    Args:
+        words: Of one question; they may repeat.
+        distance: A distance that `reachable_distance` returns.
+        rng: Source of the random choices.
+
+    Returns:
+        The same words in another order.
+    """
+    chosen: dict[str, list[int]] = {word: [] for word in words}
+    left = distance
+    for place in rng.permutation(len(words)).tolist():
+        if left and len(chosen[words[place]]) < distance // 2:
+            chosen[words[place]].append(place)
+            left -= 1
+    groups = [chosen[word] for word in rng.permutation(list(chosen)).tolist()]
+    places = [place for group in groups for place in group]
+    # Equal words stand side by side in `places`, at most `longest` of them. A rotation by at least
+    # that many, in either direction, puts a different word into each place.
+    longest = max(len(group) for group in groups)
+    turn = int(rng.integers(longest, distance - longest + 1))
+    shuffled = list(words)
+    for place, source in zip(places, np.roll(places, turn).tolist(), strict=True):
+        shuffled[place] = words[source]
+    return shuffled
 
 
 def _read(file: Path) -> Ranking | None:

@@ -1,0 +1,146 @@
+"""The figures of a search, each computed by hand on a few questions."""
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from toy_diagnosis import ANSWERS, LongIsLegal, WordAnswerer, toy_images
+
+from ivqa.diagnosis import Candidates, SearchFigures, search_metrics
+from ivqa.diagnosis.search import Found
+from ivqa.generators import Questions
+from ivqa.metrics import CiderStatistics, bleu, cider_scores
+from ivqa.text.vocabulary import Vocabulary
+
+PAIRS = [(7, "yes"), (8, "red"), (9, "no")]
+# question, pair, phi of the pair's answer, whether the answerer gives it, legal, understood
+ROWS = [
+    ("Is there a star?", 0, 0.8, True, True, True),
+    ("Star?", 0, 0.8, True, False, False),
+    ("Is it it?", 0, 0.1, False, True, True),
+    ("What color is it?", 1, 0.8, True, True, False),
+    ("What color is a star?", 1, 0.8, True, True, True),
+    ("What star is it?", 2, 0.1, False, True, True),
+]
+REFERENCES = {
+    (7, "yes"): ["Is there a star?", "Do you see a star?", "Is there a star?"],
+    (8, "red"): ["What color is the star?"],
+    (9, "no"): ["Is it a heart?", "Is there a cross?"],
+    (5, "no"): ["Is there a pair that nobody asked about?"],
+}
+STATISTICS = CiderStatistics.of([[text] for own in REFERENCES.values() for text in own])
+SAMPLES = {"supervised": [0, 1, 1, 2, 3, 3, 3, 5], "rl": [0, 0, 0, 2, 4, 4, 3, 5, 5, 5]}
+KEPT = [0, 3, 4]  # believed and legal
+
+
+class _Grammar:
+    def judge_many(self, images: Sequence[int], questions: Sequence[str]) -> list[Any]:
+        known = {(PAIRS[row[1]][0], row[0]): row[5] for row in ROWS}
+        return [
+            SimpleNamespace(understood=known[key]) for key in zip(images, questions, strict=True)
+        ]
+
+
+def _found(rows: Sequence[int] = range(len(ROWS))) -> Found:
+    """The search's result for the given rows; all samples of others are left out."""
+    chosen = [ROWS[row] for row in rows]
+    texts, place = [row[0] for row in chosen], {row: at for at, row in enumerate(rows)}
+    tokens = Vocabulary.build(texts).encode(texts)
+    pair = torch.tensor([row[1] for row in chosen])
+    questions = Questions(tokens, texts, torch.zeros(len(texts)), pair)
+    candidates = Candidates(
+        questions, toy_images(3), [answer for _, answer in PAIRS], WordAnswerer(), ANSWERS,
+        LongIsLegal(),
+    )  # fmt: skip
+    return Found(
+        candidates,
+        legal=torch.tensor([row[4] for row in chosen]),
+        source=torch.zeros(len(texts), dtype=torch.int64),
+        kept=torch.tensor([place[row] for row in KEPT if row in place], dtype=torch.int64),
+        samples={
+            name: torch.tensor([place[row] for row in own if row in place])
+            for name, own in SAMPLES.items()
+        },
+    )
+
+
+def _best(rows: Sequence[int], score: Any) -> float:
+    """Mean over the data's questions of the best score with a question found for the pair."""
+    best = []
+    for pair, key in enumerate(PAIRS):
+        found = [ROWS[row][0] for row in set(rows) if ROWS[row][1] == pair]
+        best += [
+            max((score(text, reference) for text in found), default=0.0)
+            for reference in REFERENCES[key]
+        ]
+    assert len(best) == 6
+    return sum(best) / 6
+
+
+def _cider(text: str, reference: str) -> float:
+    return float(cider_scores([text], [[reference]], STATISTICS)[0])
+
+
+def _bleu4(text: str, reference: str) -> float:
+    return bleu([text], [[reference]])[3]
+
+
+@pytest.fixture
+def metrics() -> dict[str, float]:
+    figures = SearchFigures(REFERENCES, STATISTICS, _Grammar())  # type: ignore[arg-type]
+    assert torch.allclose(_found().candidates.phi, torch.tensor([row[2] for row in ROWS]))
+    assert _found().candidates.believed.tolist() == [row[3] for row in ROWS]
+    return search_metrics([figures.sums(_found(), PAIRS)])
+
+
+def test_shares_and_means_are_over_the_samples_of_a_generator(metrics: dict[str, float]) -> None:
+    for name, samples in SAMPLES.items():
+        rows = [ROWS[row] for row in samples]
+        distinct = set(samples)
+        expected = {
+            "mean_score": sum(row[2] for row in rows) / len(rows),
+            "legal": sum(row[4] for row in rows) / len(rows),
+            "understood": sum(row[5] for row in rows) / len(rows),
+            "unique_per_pair": len(distinct) / 3,
+            "per_pair": len(distinct & set(KEPT)) / 3,
+            "understood_per_pair": sum(ROWS[row][5] for row in distinct & set(KEPT)) / 3,
+        }
+        for term, value in expected.items():
+            assert metrics[f"{name}/{term}"] == pytest.approx(value, rel=1e-6), term
+    assert metrics["rl/mean_score"] == pytest.approx((6 * 0.8 + 4 * 0.1) / 10)
+    assert metrics["rl/unique_per_pair"] == pytest.approx(5 / 3)
+    assert metrics["beliefs/mean_score"] == metrics["rl/mean_score"]
+    assert metrics["beliefs/unique_per_pair"] == metrics["rl/unique_per_pair"]
+
+
+def test_beliefs_are_counted_once_for_all_generators(metrics: dict[str, float]) -> None:
+    assert metrics["beliefs/count"] == 3
+    assert metrics["beliefs/per_pair"] == 1
+    assert metrics["beliefs/understood_per_pair"] == pytest.approx(2 / 3)
+    assert not {"beliefs/legal", "beliefs/understood"} & set(metrics)
+
+
+@pytest.mark.parametrize(("name", "rows"), [*SAMPLES.items(), ("beliefs", KEPT)])
+def test_oracle_scores_are_means_over_the_questions_of_the_data(
+    name: str, rows: list[int], metrics: dict[str, float]
+) -> None:
+    assert metrics[f"{name}/oracle_cider"] == pytest.approx(_best(rows, _cider))
+    assert metrics[f"{name}/oracle_bleu4"] == pytest.approx(_best(rows, _bleu4))
+    assert metrics[f"{name}/oracle_bleu4"] != pytest.approx(
+        _best(rows, lambda text, reference: bleu([text], [[reference]])[0])
+    )
+
+
+def test_chunks_add_up_to_the_whole(metrics: dict[str, float]) -> None:
+    figures = SearchFigures(REFERENCES, STATISTICS, _Grammar())  # type: ignore[arg-type]
+    first = figures.sums(_found(), PAIRS)
+    twice = search_metrics([first, first])
+    assert twice.pop("beliefs/count") == 6
+    for name, value in twice.items():
+        assert value == pytest.approx(metrics[name]), name
+    plain = SearchFigures(REFERENCES, STATISTICS).sums(_found(), PAIRS)
+    assert not [name for name in search_metrics([plain]) if "understood" in name]
+    nothing = search_metrics([SearchFigures({}, STATISTICS).sums(_found(), PAIRS)])
+    assert not [name for name in nothing if "oracle" in name]
