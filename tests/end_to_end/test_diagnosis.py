@@ -291,6 +291,20 @@ def test_an_outside_system_is_noise_tested_by_files_alone(
     metrics = metrics_of(tmp_path / "scored")
     assert metrics["robustness/partition_0/accuracy"] == metrics["vqa/accuracy"] > 0.8
     assert metrics["robustness/r_score"] == 0
+    wide = ["r_score.limit=1.0", "r_score.tolerance=0.01", f"output_dir={tmp_path / 'wide'}"]
+    assert run("evaluate", *data, listed, *wide)[0] == 0
+    scored = metrics_of(tmp_path / "wide")
+    change = abs(
+        scored["robustness/partition_0/accuracy"] - scored["robustness/partition_1/accuracy"]
+    )
+    assert scored["robustness/r_score"] == pytest.approx((1 - change**0.5) / (1 - 0.1))
+    assert scored["robustness/r_score_low"] < scored["robustness/r_score"]
+    # The callback of a model and the comparison of runs take the same two parameters.
+    compared = ["evaluate", f"compare=[{tmp_path / 'scored'},{tmp_path / 'wide'}]", *wide[:2]]
+    assert run(*compared, f"output_dir={tmp_path / 'compared'}")[0] == 0
+    differences = metrics_of(tmp_path / "compared")
+    assert differences["first/r_score"] == scored["robustness/r_score"]
+    assert differences["compare/r_score_difference_1"] == 0
 
 
 @pytest.mark.parametrize(

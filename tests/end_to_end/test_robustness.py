@@ -21,6 +21,7 @@ def test_two_models_are_compared_in_pairs(
     for model, logger in (("language_only", "wandb"), ("vanilla", "csv")):
         runs.append(tmp_path / model)
         command = _command(tiny_root, f"model={model}", "callbacks=robustness", f"logger={logger}")
+        command += ["r_score.tolerance=0", "r_score.limit=1"]
         status, printed = run("evaluate", *command, f"output_dir={runs[-1]}")
         assert status == 0, printed
     media = runs[0] / "wandb" / "latest-run" / "files" / "media"
@@ -33,11 +34,14 @@ def test_two_models_are_compared_in_pairs(
         assert rows["accuracy"].mean() == pytest.approx(expected)
         ends = [metrics[f"robustness/partition_{level}/accuracy_{end}"] for end in ("low", "high")]
         assert ends[0] <= expected <= ends[1]
+    clean, noisy = (metrics[f"robustness/partition_{level}/accuracy"] for level in (0, 1))
+    assert metrics["robustness/r_score"] == pytest.approx(1 - abs(clean - noisy) ** 0.5)
     assert metrics["robustness/gap"] < 1e-6
     assert 0 <= metrics["robustness/short_rankings"] <= 1
 
     compared = tmp_path / "compared"
-    status, printed = run("evaluate", f"compare=[{runs[0]},{runs[1]}]", f"output_dir={compared}")
+    both = [f"compare=[{runs[0]},{runs[1]}]", "r_score.tolerance=0", "r_score.limit=1"]
+    status, printed = run("evaluate", *both, f"output_dir={compared}")
     assert status == 0, printed
     assert "vanilla against language_only, 30 questions" in printed
     differences = metrics_of(compared)

@@ -1,7 +1,10 @@
+import math
+
 import numpy as np
 import pytest
 
-from ivqa.metrics import r_score
+from ivqa.errors import UserError
+from ivqa.metrics import PUBLISHED_R_SCORE, RScore, r_score
 
 # Clean and partition-1 accuracy in percent, and R_score, as published (GBQD, then YNBQD).
 PUBLISHED = [
@@ -55,3 +58,19 @@ def test_arrays_broadcast() -> None:
 def test_wrong_input_is_named(arguments: tuple, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         r_score(*arguments)
+
+
+def test_tolerance_and_limit_are_t_and_m_of_the_equation() -> None:
+    scores = RScore(tolerance=0.01, limit=0.49)
+    expected = (math.sqrt(0.49) - math.sqrt(0.16)) / (math.sqrt(0.49) - math.sqrt(0.01))
+    assert scores(0.8, 0.64) == pytest.approx(expected)  # (0.7 - 0.4) / (0.7 - 0.1) = 1 / 2
+    assert scores(0.8, 0.79) == 1
+    assert scores(0.8, 0.31) == 0
+    np.testing.assert_allclose(scores([0.8, 0.5], 0.64), [0.5, r_score(0.5, 0.64, 0.01, 0.49)])
+    assert PUBLISHED_R_SCORE(0.6579, 0.5712) == r_score(0.6579, 0.5712)
+
+
+@pytest.mark.parametrize(("tolerance", "limit"), [(0.2, 0.2), (0.3, 0.2), (-0.1, 0.2), (0.1, 1.1)])
+def test_a_tolerance_that_is_not_below_the_limit_is_refused(tolerance: float, limit: float) -> None:
+    with pytest.raises(UserError, match=rf"^tolerance={tolerance} and limit={limit} must satisfy"):
+        RScore(tolerance=tolerance, limit=limit)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ivqa.errors import UserError
-from ivqa.metrics import mcnemar, r_score
+from ivqa.metrics import RScore, interval, mcnemar, r_score, resampled_means
 from ivqa.robustness import NoiseRecords, compare
 from ivqa.robustness.comparison import paired
 
@@ -54,6 +54,28 @@ def test_differences_are_those_of_the_curves_and_swap_sign_with_the_runs() -> No
     scores = [r_score(*records.accuracies[:2].mean(axis=1)) for records in (first, second)]
     assert there["r_score_difference_1"] == pytest.approx(scores[1] - scores[0])
     assert "r_score_difference_0" not in there
+
+
+def test_differences_of_r_score_take_its_tolerance_and_limit() -> None:
+    first, second = _records(0.6, 1), _records(0.9, 2)
+    figures = compare(
+        first, second, resamples=40, seed=5, r_score=RScore(tolerance=0.01, limit=0.5)
+    )
+    both = np.concatenate([first.accuracies, second.accuracies])
+    drawn = resampled_means(both, 40, 5)
+
+    def score(clean: np.ndarray, noisy: np.ndarray) -> np.ndarray:
+        change = np.sqrt(np.abs(clean - noisy))
+        return np.clip((0.5**0.5 - change) / (0.5**0.5 - 0.1), 0, 1)
+
+    for level in (1, 2):
+        found = figures[f"r_score_difference_{level}"]
+        measured = both.mean(axis=1)
+        expected = score(measured[3], measured[3 + level]) - score(measured[0], measured[level])
+        assert found == pytest.approx(float(expected))
+        each = score(drawn[:, 3], drawn[:, 3 + level]) - score(drawn[:, 0], drawn[:, level])
+        bounds = [figures[f"r_score_difference_{level}_{end}"] for end in ("low", "high")]
+        np.testing.assert_allclose(bounds, interval(each))
 
 
 def test_an_interval_of_paired_answers_is_narrower_than_of_independent_ones() -> None:

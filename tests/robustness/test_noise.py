@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ivqa.metrics import r_score
+from ivqa.metrics import RScore, r_score, resampled_means
 from ivqa.ranking import (
     CosineRanker,
     LassoQuestionRanker,
@@ -212,6 +212,18 @@ def test_a_curve_and_its_interval() -> None:
     assert figures["r_score_low"] < figures["r_score"] < figures["r_score_high"]
     assert figures["r_score_high"] - figures["r_score_low"] < 0.15
     assert 0.8 < figures["area"] < 0.95
+    wider = NoiseCurve(np.stack([clean, *falling]), kinds, RScore(tolerance=0.01, limit=0.6))
+    scores = wider.metrics(resamples=50, seed=3)
+    t, m = 0.1, 0.6**0.5  # square roots
+    for level, noisy in enumerate(falling, start=1):
+        change = (clean.mean() - noisy.mean()) ** 0.5
+        assert scores[f"r_score_partition_{level}"] == pytest.approx((m - change) / (m - t))
+    assert scores["r_score"] == scores["r_score_partition_1"]
+    drawn = resampled_means(np.stack([clean, falling[0]]), 50, 3)
+    each = (m - np.sqrt(drawn[:, 0] - drawn[:, 1])) / (m - t)
+    low, high = np.quantile(each, [0.025, 0.975])
+    assert scores["r_score_low"] == pytest.approx(low)
+    assert scores["r_score_high"] == pytest.approx(high)
     halves = figures["partition_1/yes_no"] + figures["partition_1/other"]
     assert halves / 2 == pytest.approx(figures["partition_1/accuracy"])
     assert "partition_0/number" not in figures

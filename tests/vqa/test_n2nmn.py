@@ -7,8 +7,20 @@ from ivqa.data.batch import ImageBatch, VQABatch
 from ivqa.text.vocabulary import Tokens
 from ivqa.vqa import N2NMN
 from ivqa.vqa.layouts import LayoutGrammar
-from ivqa.vqa.n2nmn import _COORDINATES, MODULES
+from ivqa.vqa.n2nmn import _COORDINATES
 
+MODULES = (
+    "_Find",
+    "_Transform",
+    "_And",
+    "_Scene",
+    "_Exist",
+    "_Count",
+    "_Describe",
+    "_MoreNum",
+    "_EqualNum",
+    "_SameProperty",
+)
 GRAMMAR = LayoutGrammar(MODULES)
 LAYOUTS = [
     ["_Find", "_Describe"],
@@ -19,14 +31,16 @@ LAYOUTS = [
 ]
 
 
-def _network(**arguments: int | None) -> N2NMN:
-    torch.manual_seed(0)
+def _network(seed: int = 0, **arguments: int | None) -> N2NMN:
+    torch.manual_seed(seed)
     return N2NMN(
+        modules=MODULES,
         num_words=12,
         num_answers=4,
         feature_sizes={"grid": 5},
         embedding_size=6,
         hidden_size=7,
+        num_layers=1,
         map_size=8,
         prior_size=9,
         max_layout=6,

@@ -14,7 +14,6 @@ from ivqa.vqa import (
     MLB,
     HieCoAtt,
     Mutan,
-    MutanNoAttention,
     RecurrentEncoder,
     Vanilla,
     VQANetwork,
@@ -196,35 +195,6 @@ def test_an_empty_question_is_zero_and_unknown_cells_are_refused() -> None:
     assert (ENCODER(num_words=9).eval()(empty) == 0).all()
     with pytest.raises(ValueError, match="cell must be one of lstm, gru, not rnn"):
         RecurrentEncoder(num_words=9, cell="rnn")  # type: ignore[arg-type]
-
-
-def test_sizes_of_the_papers() -> None:
-    """Parameters of the released models beside the question encoder [VQA zoo]."""
-
-    class Encoder(nn.Module):
-        size = 2400
-
-        def __init__(self, num_words: int) -> None:
-            super().__init__()
-
-    with torch.device("meta"):
-        mlb = MLB(
-            num_words=10,
-            num_answers=2000,
-            feature_sizes={"grid": 2048},
-            question_encoder=Encoder,  # type: ignore[arg-type]
-        )
-        encoder = RecurrentEncoder(num_words=0 + 4)
-        sizes: dict[str, Any] = {"num_words": 10, "num_answers": 2000, "question_encoder": Encoder}
-        mutan_noatt = MutanNoAttention(feature_sizes={"pooled": 2048}, **sizes)
-        mutan = Mutan(feature_sizes={"grid": 2048}, **sizes)
-        mcb = MCB(feature_sizes={"grid": 2048}, **(sizes | {"num_answers": 3000}))
-    assert sum(value.numel() for value in mlb.parameters()) == 20_824_402
-    assert sum(value.numel() for value in mutan_noatt.parameters()) == 4_923_200
-    assert sum(value.numel() for value in mutan.parameters()) == 8_379_912
-    assert mcb.output.weight.numel() == 48_000_000
-    gru = sum(value.numel() for value in encoder.recurrence.parameters())
-    assert gru == 21_751_200 + 3 * 2400  # PyTorch's GRU has two biases, the published one has one
 
 
 @pytest.mark.parametrize("cell", ["lstm", "gru"])

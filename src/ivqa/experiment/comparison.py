@@ -4,12 +4,14 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
 from ivqa.errors import UserError
 from ivqa.experiment.logging import log_results
 from ivqa.files import read_yaml, write_json, write_text
+from ivqa.metrics import RScore
 from ivqa.report import markdown_table, print_table, write_noise_curve
 from ivqa.robustness import NoiseRecords, compare
 
@@ -27,11 +29,12 @@ def compare_runs(cfg: DictConfig) -> float:
         raise UserError(f"compare= takes two run directories, not {len(runs)}")
     first, second = (NoiseRecords.read(run) for run in runs)
     names = _names(runs)
-    differences = compare(first, second)
+    r_score: RScore = instantiate(cfg.r_score)
+    differences = compare(first, second, r_score=r_score)
     metrics = {f"compare/{name}": value for name, value in differences.items()}
     curves: dict[str, dict[str, float]] = {}
     for place, name, records in zip(("first", "second"), names, (first, second), strict=True):
-        figures = records.curve.metrics()
+        figures = records.curve(r_score).metrics()
         curves[name] = {f"robustness/{key}": value for key, value in figures.items()}
         metrics |= {f"{place}/{key}": value for key, value in figures.items()}
 

@@ -166,7 +166,8 @@ def score_predictions(cfg: DictConfig) -> float:
     records = NoiseRecords.scored(split.question_ids, split.answer_types, levels, split.answers)
     records.write(run_dir)
     if len(levels) > 1:
-        metrics |= {f"robustness/{name}": value for name, value in records.curve.metrics().items()}
+        curve = records.curve(instantiate(cfg.r_score))
+        metrics |= {f"robustness/{name}": value for name, value in curve.metrics().items()}
     write_text(run_dir / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
     write_json(run_dir / "metrics.json", metrics)
     console = Console()

@@ -66,6 +66,7 @@ class RunSettings(TypedDict, total=False):
     artifacts: Text
     pretrained: bool
     resume: ExistingFolder | None
+    r_score: Component
     # evaluate.py
     split: Text
     predictions: ExistingFile | Annotated[Sequence[ExistingFile], AtLeastOne] | None

@@ -15,11 +15,12 @@ from ivqa.metrics.oracle_consistency import (
     oracle_consistency,
     verdict,
 )
-from ivqa.metrics.r_score import r_score
+from ivqa.metrics.r_score import PUBLISHED_R_SCORE, RScore, r_score
 from ivqa.metrics.rouge_l import rouge_l
 from ivqa.metrics.vqa_accuracy import VQAAccuracy, vqa_accuracies
 
 __all__ = [
+    "PUBLISHED_R_SCORE",
     "VERDICTS",
     "CaptionMetrics",
     "CiderStatistics",
@@ -28,6 +29,7 @@ __all__ = [
     "McNemar",
     "OracleConsistency",
     "QuestionDiversity",
+    "RScore",
     "VQAAccuracy",
     "bleu",
     "bleu_scores",

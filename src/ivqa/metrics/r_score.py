@@ -1,9 +1,57 @@
 """R_score: how little basic-question noise changes a model's accuracy [ROB eq. 3]."""
 
-from typing import overload
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from ivqa.errors import UserError
+from ivqa.ranges import PositiveShare, Share
+
+
+@dataclass(frozen=True, kw_only=True)
+class RScore:
+    """R_score with its two parameters: a function of the clean and the noisy accuracy.
+
+    Args:
+        tolerance: t of the paper, the change of accuracy that costs nothing.
+        limit: m of the paper, the change of accuracy from which on the score is 0.
+
+    Raises:
+        UserError: where 0 <= tolerance < limit <= 1 does not hold.
+
+    >>> round(RScore(limit=0.5)(0.6579, 0.5712), 2)
+    0.6
+    """
+
+    tolerance: Share = 5e-4
+    limit: PositiveShare = 0.2
+
+    def __post_init__(self) -> None:
+        self.check_arguments(vars(self))
+
+    @staticmethod
+    def check_arguments(arguments: Mapping[str, Any]) -> None:
+        """Raises UserError as the class; every command asks this before it starts."""
+        tolerance, limit = arguments["tolerance"], arguments["limit"]
+        if not 0 <= tolerance < limit <= 1:
+            raise UserError(
+                f"tolerance={tolerance} and limit={limit} must satisfy 0 <= tolerance < limit <= 1"
+            )
+
+    @overload
+    def __call__(self, clean: float, noisy: float) -> float: ...
+    @overload
+    def __call__(self, clean: ArrayLike, noisy: ArrayLike) -> float | NDArray[np.float64]: ...
+    def __call__(self, clean: ArrayLike, noisy: ArrayLike) -> float | NDArray[np.float64]:
+        """`r_score` of accuracies (fractions, broadcast) with these parameters."""
+        return r_score(clean, noisy, self.tolerance, self.limit)
+
+
+PUBLISHED_R_SCORE = RScore()
+"""With the parameters of the paper."""
 
 
 @overload

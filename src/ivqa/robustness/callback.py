@@ -12,6 +12,7 @@ from rich.progress import track
 
 from ivqa.data import VQADataModule, VQADataset
 from ivqa.errors import UserError
+from ivqa.metrics import PUBLISHED_R_SCORE, RScore
 from ivqa.ranges import Count, CountOrZero, Seed
 from ivqa.robustness.noise import Certified, DisturbsImages, Noise
 from ivqa.robustness.records import NoiseRecords
@@ -27,7 +28,8 @@ class RobustnessCallback(pl.Callback):
     answers no questions, such as a generator, is left alone.
     pool: the questions of a data set that noise may use; None takes the training questions.
     num_questions: of the split, the first ones of a random order; None takes all.
-    batch_size: questions answered at once. resamples: of the bootstrap.
+    batch_size: questions answered at once. resamples: of the bootstrap. r_score: with its
+    tolerance and limit.
     """
 
     def __init__(
@@ -40,6 +42,7 @@ class RobustnessCallback(pl.Callback):
         batch_size: Count = 500,
         resamples: Count = 1000,
         seed: Seed = 0,
+        r_score: RScore = PUBLISHED_R_SCORE,
     ) -> None:
         self.noise = noise
         self.pool = pool
@@ -48,6 +51,7 @@ class RobustnessCallback(pl.Callback):
         self.batch_size = batch_size
         self.resamples = resamples
         self.seed = seed
+        self.r_score = r_score
 
     @staticmethod
     def validation_metrics(arguments: Mapping[str, Any]) -> set[str]:
@@ -119,7 +123,8 @@ class RobustnessCallback(pl.Callback):
         records, certificate = self.measure(answerer, datamodule, stage)
         if run_dir is not None:
             records.write(run_dir)
-        figures = {**records.curve.metrics(self.resamples, self.seed), **certificate}
+        curve = records.curve(self.r_score)
+        figures = {**curve.metrics(self.resamples, self.seed), **certificate}
         if (is_cut := getattr(answerer, "is_cut", None)) is not None:
             assert records.questions is not None
             figures["truncated"] = float(np.mean(is_cut(records.questions[1])))

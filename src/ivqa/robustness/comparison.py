@@ -3,14 +3,18 @@
 import numpy as np
 
 from ivqa.errors import UserError
-from ivqa.metrics import interval, mcnemar, r_score, resampled_means
+from ivqa.metrics import PUBLISHED_R_SCORE, RScore, interval, mcnemar, resampled_means
 from ivqa.robustness.records import NoiseRecords
 
 RIGHT = 0.5  # an answer is right from this accuracy on: at least two of ten annotators gave it
 
 
 def compare(
-    first: NoiseRecords, second: NoiseRecords, resamples: int = 1000, seed: int = 0
+    first: NoiseRecords,
+    second: NoiseRecords,
+    resamples: int = 1000,
+    seed: int = 0,
+    r_score: RScore = PUBLISHED_R_SCORE,
 ) -> dict[str, float]:
     """Flat figures of the differences second - first, on the questions that both answered.
 
@@ -18,7 +22,7 @@ def compare(
     and _high: the 95 percent interval of a bootstrap that draws the same questions for both models
     and all levels. partition_K/only_first, only_second, p_value: McNemar's test of the answers
     that are right, which for VQA's fractional accuracies means at least `RIGHT`; p values are not
-    corrected for the number of levels.
+    corrected for the number of levels. r_score: with its tolerance and limit.
     Raises UserError where the two share no question or differ in levels.
     """
     first, second = paired(first, second)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
 from ivqa.data.batch import ANSWER_TYPES
-from ivqa.metrics import interval, r_score, resampled_means
+from ivqa.metrics import PUBLISHED_R_SCORE, RScore, interval, resampled_means
 
 
 @dataclass(frozen=True)
@@ -16,13 +16,12 @@ class NoiseCurve:
     """The accuracy of every question at every level.
 
     accuracies: (L + 1, N) in [0, 1], level 0 is clean. answer_types: of the N questions.
-    tolerated, hopeless: t and m of R_score [ROB eq. 3].
+    r_score: with its tolerance and limit [ROB eq. 3].
     """
 
     accuracies: NDArray[np.float64]
     answer_types: Sequence[str]
-    tolerated: float = 5e-4
-    hopeless: float = 0.2
+    r_score: RScore = PUBLISHED_R_SCORE
 
     @property
     def means(self) -> NDArray[np.float64]:
@@ -54,13 +53,11 @@ class NoiseCurve:
         means = self.means
         if len(means) == 1:
             return figures
-        scores = r_score(means[0], means[1:], self.tolerated, self.hopeless)
+        scores = self.r_score(means[0], means[1:])
         figures["r_score"] = float(np.atleast_1d(scores)[0])
         for level, score in enumerate(np.atleast_1d(scores), start=1):
             figures[f"r_score_partition_{level}"] = float(score)
-        low, high = interval(
-            np.asarray(r_score(drawn[:, 0], drawn[:, 1], self.tolerated, self.hopeless))
-        )
+        low, high = interval(np.asarray(self.r_score(drawn[:, 0], drawn[:, 1])))
         figures["r_score_low"], figures["r_score_high"] = float(low), float(high)
         if means[0] > 0:
             figures["area"] = float(means[1:].mean() / means[0])

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ivqa.data import DataError
 from ivqa.errors import UserError
 from ivqa.files import written
-from ivqa.metrics import vqa_accuracies
+from ivqa.metrics import PUBLISHED_R_SCORE, RScore, vqa_accuracies
 from ivqa.ranking.bqd_files import read_table
 from ivqa.robustness.curve import NoiseCurve
 
@@ -105,10 +105,9 @@ class NoiseRecords:
             None if questions is None else [[level[row] for row in chosen] for level in questions],
         )
 
-    @property
-    def curve(self) -> NoiseCurve:
-        """Accuracy level by level."""
-        return NoiseCurve(self.accuracies, self.answer_types)
+    def curve(self, r_score: RScore = PUBLISHED_R_SCORE) -> NoiseCurve:
+        """Accuracy level by level, and what R_score to compute of it."""
+        return NoiseCurve(self.accuracies, self.answer_types, r_score)
 
     def __len__(self) -> int:
         return len(self.question_ids)

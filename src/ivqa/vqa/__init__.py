@@ -17,6 +17,7 @@ from ivqa.vqa.question_encoder import (
     SkipThoughtsQuestionEncoder,
     TransformersQuestionEncoder,
 )
+from ivqa.vqa.stacked_encoder import StackedLSTMEncoder
 from ivqa.vqa.vanilla import Vanilla
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "QuestionEncoder",
     "RecurrentEncoder",
     "SkipThoughtsQuestionEncoder",
+    "StackedLSTMEncoder",
     "TrainingOutput",
     "TransformersQuestionEncoder",
     "VQAModule",

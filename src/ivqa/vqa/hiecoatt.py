@@ -131,8 +131,19 @@ class AlternatingCoAttention(nn.Module):
 class HieCoAtt(VQANetwork):
     """Alternating co-attention at three levels; sizes of the released code.
 
-    size: of words, phrases and states (512). attention_size: of W X + W' g (as size).
-    sentence_size: of the last hidden layer (1024). num_layers: of the LSTM over phrases.
+    Other than the released code: one dropout mask for all places or words, no bias where softmax
+    would not see it, and larger weights at the start of the attention over images and of the
+    hidden layers. PyTorch's LSTM has two vectors of biases.
+
+    Args:
+        num_words: Size of the vocabulary, specials included.
+        num_answers: K.
+        feature_sizes: The name of one spatial feature, and its channels.
+        size: Of words, phrases and states.
+        attention_size: Of W X + W' g; None: size.
+        sentence_size: Of the last hidden layer.
+        num_layers: Of the LSTM over phrases; the paper's text has one.
+        dropout: Everywhere.
     """
 
     def __init__(

@@ -20,9 +20,20 @@ from ivqa.vqa.network import VQANetwork, checked_feature, single_feature
 class LSTMQI(VQANetwork):
     """The released network; the paper's text has an embedding of 300 and one more layer.
 
-    hidden_size: of each of the num_layers LSTM layers. joint_size: of the product.
-    initializer_range: r, every parameter starts in U(-r, r), biases too; None: as torch starts
-    them, and the weights of the image in N(0, 1).
+    Other than the released code: words have no bias beside their vectors, which the vectors take
+    in, and padding is no word. PyTorch's LSTM has two vectors of biases.
+
+    Args:
+        num_words: Size of the vocabulary, specials included.
+        num_answers: K.
+        feature_sizes: The name of one feature, and its size; a grid is averaged.
+        embedding_size: Of words.
+        hidden_size: Of each LSTM layer.
+        num_layers: LSTM layers, whose cells and states are all read.
+        joint_size: Of the product.
+        dropout: Everywhere.
+        initializer_range: r, every parameter starts in U(-r, r), biases too; None: as torch starts
+            them, and the weights of the image in N(0, 1).
     """
 
     def __init__(

@@ -21,7 +21,8 @@ from ivqa.vqa.network import (
     products_by_image,
     single_feature,
 )
-from ivqa.vqa.question_encoder import QuestionEncoder, RecurrentEncoder
+from ivqa.vqa.question_encoder import QuestionEncoder
+from ivqa.vqa.stacked_encoder import StackedLSTMEncoder
 
 # The square root has an infinite slope at 0; what is pooled is about 1e-2.
 _EPSILON = 1e-5
@@ -108,15 +109,25 @@ def signed_root(values: Tensor) -> Tensor:
 class MCB(VQANetwork):
     """Two poolings: one scores the places, one answers. The grid has unit norm as a whole.
 
-    size: d of the sketches (16,000); attention_size: another d for the attention's, which every
-    place has one of. hidden_size: between the attention's two 1x1 convolutions.
-    pool: of the grid's places, pool x pool become one. standardise: its channels first get mean 0
-    and variance 1, as what all places of rectified features share would fill the sketch.
-    attention_root: the attention's pooled vectors get a signed root before their unit norm. The
-    published network takes that root, and neither pools places nor standardises.
-    The published code normalises the pooled vectors of one place; whether its attention branch
-    normalised over all places at once is not known. question_encoder: called with num_words (the
-    paper's is a two-layer LSTM of 1024 cells).
+    Other than the paper's: the glimpses have no bias, which softmax would not see; the layers
+    behind the sketches start with larger weights. Here each place is normalised by itself;
+    whether the published attention normalised all places at once is not known.
+
+    Args:
+        num_words: Size of the vocabulary, specials included.
+        num_answers: K.
+        feature_sizes: The name of one spatial feature, and its channels.
+        question_encoder: Called with num_words.
+        size: d of the sketches.
+        attention_size: Another d for the sketches of the attention, one of each place; None: size.
+        hidden_size: Between the attention's two 1x1 convolutions.
+        num_glimpses: Attention maps.
+        dropout: Behind the poolings.
+        pool: pool x pool places of the grid become one; the paper has 1.
+        standardise: Whether channels first get mean 0 and variance 1, as what all places of
+            rectified features share would fill the sketch; the paper does not.
+        attention_root: Whether the attention's pooled vectors get a signed root before their unit
+            norm, as in the paper.
     """
 
     def __init__(
@@ -125,7 +136,7 @@ class MCB(VQANetwork):
         num_words: int,
         num_answers: int,
         feature_sizes: Mapping[str, int],
-        question_encoder: Callable[..., QuestionEncoder] = RecurrentEncoder,
+        question_encoder: Callable[..., QuestionEncoder] = StackedLSTMEncoder,
         size: Count = 16000,
         attention_size: Count | None = None,
         hidden_size: Count = 512,

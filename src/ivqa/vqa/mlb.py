@@ -29,8 +29,17 @@ from ivqa.vqa.question_encoder import QuestionEncoder, RecurrentEncoder
 class MLB(VQANetwork):
     """Multimodal low-rank bilinear attention network.
 
-    joint_size: d. num_glimpses: G, one attention map and one projection W_g each, as released.
-    question_encoder: called with num_words. num_answers: K.
+    Other than the released code: one dropout mask for all places. The paper's question encoder
+    starts as uni-skip: SkipThoughtsQuestionEncoder.
+
+    Args:
+        num_words: Size of the vocabulary, specials included.
+        num_answers: K.
+        feature_sizes: The name of one spatial feature, and its channels.
+        question_encoder: Called with num_words.
+        joint_size: d.
+        num_glimpses: G, one attention map and one projection W_g each, as released.
+        dropout: In front of each linear layer but that of the glimpses.
     """
 
     def __init__(

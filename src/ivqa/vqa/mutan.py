@@ -57,7 +57,20 @@ class RankSumFusion(nn.Module):
 
 
 class MutanNoAttention(VQANetwork):
-    """MUTAN on a global feature (a grid is averaged); question_encoder: called with num_words."""
+    """MUTAN on a global feature.
+
+    The paper's question encoder starts as uni-skip: SkipThoughtsQuestionEncoder. The factors of
+    the fusion start with larger weights than the released code's.
+
+    Args:
+        num_words: Size of the vocabulary, specials included.
+        num_answers: K.
+        feature_sizes: The name of one feature, and its size; a grid is averaged.
+        question_encoder: Called with num_words.
+        joint_size: t_q = t_v = t_o.
+        rank: R.
+        dropout: In front of W_q, W_v and W.
+    """
 
     def __init__(
         self,
@@ -93,8 +106,19 @@ class MutanNoAttention(VQANetwork):
 class Mutan(VQANetwork):
     """MUTAN with attention: one fusion scores the places, a second one answers.
 
-    hidden_size: of q~ and of each glimpse (310). fused_size: t_o (510). question_encoder: called
-    with num_words.
+    Other than the released code: one dropout mask for all places, and, in the attention, of each
+    summand of z instead of their sum. As MutanNoAttention otherwise.
+
+    Args:
+        num_words: Size of the vocabulary, specials included.
+        num_answers: K.
+        feature_sizes: The name of one spatial feature, and its channels.
+        question_encoder: Called with num_words.
+        hidden_size: Of q~ and of each glimpse.
+        fused_size: t_o.
+        rank: R.
+        num_glimpses: Attention maps.
+        dropout: In front of each linear layer outside of the fusions.
     """
 
     def __init__(

@@ -21,17 +21,16 @@ attention stays even for thousands of steps; the factor is one that w could abso
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from ivqa.data.batch import ImageBatch, VQABatch
 from ivqa.errors import UserError
 from ivqa.ranges import Count, CountOrZero, NonNegative, ShareBelowOne
-from ivqa.text.vocabulary import PAD, Tokens
+from ivqa.text.vocabulary import Tokens
+from ivqa.vqa.layout_policy import LayoutPolicy, Plan
 from ivqa.vqa.layouts import LayoutGrammar
 from ivqa.vqa.network import (
     TrainingOutput,
@@ -42,18 +41,7 @@ from ivqa.vqa.network import (
     single_feature,
 )
 
-MODULES = (
-    "_Find",
-    "_Transform",
-    "_And",
-    "_Scene",
-    "_Exist",
-    "_Count",
-    "_Describe",
-    "_MoreNum",
-    "_EqualNum",
-    "_SameProperty",
-)
+MODULES = ("_Find", "_Transform", "_And", "_Describe")  # those of the paper for VQA
 
 # First bias of attention scores: few places hold what is looked for. Attention does not see it,
 # counting begins near the number of things instead of half the number of places.
@@ -64,108 +52,21 @@ _TINY = 1e-8
 _COORDINATES = 4.0
 
 
-@dataclass(frozen=True)
-class Plan:
-    """Layouts (B, T), the text of each step (B, T, d_w), log p(l | q) (B,), its entropy (B,)."""
+class NeuralModules(nn.Module):
+    """The modules: those that find, for a whole batch; others, for what needs them at a step.
 
-    layout: Tensor
-    text: Tensor
-    log_prob: Tensor
-    entropy: Tensor
-    summary: Tensor  # (B, d_h), the encoder's last state, for the question prior
-
-
-class LayoutPolicy(nn.Module):
-    """An attentional encoder-decoder from the question to a layout.
-
-    Decoding keeps to valid layouts; the likelihood of an expert's layout is not renormalised.
-    word_keys: attention over the words also sees their embeddings, not the encoder's states alone
-    as in the paper. From the states it learns where in a sentence the noun comes, for each kind of
-    question anew; a kind whose modules learn nothing without the noun, such as _Exist, never does.
+    modules: names of those that answer; _Find, _Transform and _And are always there.
     """
 
     def __init__(
         self,
         *,
-        num_words: int,
-        grammar: LayoutGrammar,
-        embedding_size: int,
-        hidden_size: int,
-        dropout: float,
-        word_keys: bool = False,
+        image_size: int,
+        text_size: int,
+        size: int,
+        num_answers: int,
+        modules: Sequence[str],
     ) -> None:
-        super().__init__()
-        self.grammar = grammar
-        self.words = nn.Embedding(num_words, embedding_size, padding_idx=PAD)
-        self.encoder = nn.LSTM(embedding_size, hidden_size, batch_first=True)
-        self.keys = nn.Linear(hidden_size, hidden_size)
-        self.word_keys: nn.Linear | None = None
-        if word_keys:
-            self.word_keys = nn.Linear(embedding_size, hidden_size, bias=False)
-        self.tokens = nn.Embedding(len(grammar) + 1, embedding_size)  # the last one: <go>
-        self.decoder = nn.LSTMCell(embedding_size, hidden_size)
-        self.query = nn.Linear(hidden_size, hidden_size)
-        self.score = nn.Linear(hidden_size, 1, bias=False)
-        self.output = nn.Linear(2 * hidden_size, len(grammar))
-        self.dropout = nn.Dropout(dropout)
-        for lstm in (self.encoder, self.decoder):  # TensorFlow's cell begins with forget bias 1
-            bias = lstm.bias_ih_l0 if isinstance(lstm, nn.LSTM) else lstm.bias_ih
-            assert isinstance(bias, Tensor)
-            nn.init.ones_(bias.data[hidden_size : 2 * hidden_size])
-
-    def forward(
-        self, question: Tokens, steps: int, expert: Tensor | None = None, sample: bool = False
-    ) -> Plan:
-        """A plan of `steps` tokens: the expert's layout (B, steps), a sample, or the best ones."""
-        words = self.words(question.ids)  # (B, T, d_w)
-        packed = pack_padded_sequence(
-            words, question.lengths.clamp_min(1).cpu(), batch_first=True, enforce_sorted=False
-        )
-        packed_states, (hidden, cell) = self.encoder(packed)
-        states, _ = pad_packed_sequence(
-            packed_states, batch_first=True, total_length=words.shape[1]
-        )  # (B, T, d_h)
-        states = self.dropout(states)
-        keys, mask = self.keys(states), question.mask
-        if self.word_keys is not None:
-            keys = keys + self.word_keys(words)
-        mask = mask | (question.lengths == 0)[:, None]  # an empty question attends evenly
-        state = hidden[0], cell[0]
-        size = len(words)
-        token = torch.full((size,), len(self.grammar), device=words.device)
-        maps = torch.zeros(size, dtype=torch.int64, device=words.device)
-        answered = torch.zeros(size, dtype=torch.bool, device=words.device)
-        log_prob, entropy = words.new_zeros(size), words.new_zeros(size)
-        layout, texts = [], []
-        for step in range(steps):
-            state = self.decoder(self.tokens(token), state)
-            scores = self.score((self.query(state[0])[:, None] + keys).tanh())[:, :, 0]
-            scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
-            weights = scores.softmax(dim=1)  # (B, T)
-            context = torch.einsum("bt,btd->bd", weights, states)
-            logits = self.output(torch.cat([state[0], context], dim=1)).float()
-            if expert is None:
-                may = self.grammar.allowed(maps, answered, steps - step)
-                logits = logits.masked_fill(~may, torch.finfo(logits.dtype).min)
-            log_probs = logits.log_softmax(dim=1)
-            if expert is not None:
-                token = expert[:, step]
-            elif sample:
-                token = torch.multinomial(log_probs.detach().exp(), 1)[:, 0]
-            else:
-                token = log_probs.argmax(dim=1)
-            log_prob = log_prob + log_probs.gather(1, token[:, None])[:, 0]
-            entropy = entropy - (log_probs.exp() * log_probs.clamp_min(-30)).sum(dim=1)
-            maps, answered = self.grammar.advance(maps, answered, token)
-            layout.append(token)
-            texts.append(torch.einsum("bt,btd->bd", weights, words))
-        return Plan(torch.stack(layout, 1), torch.stack(texts, 1), log_prob, entropy, hidden[0])
-
-
-class NeuralModules(nn.Module):
-    """The modules: those that find, for a whole batch; others, for what needs them at a step."""
-
-    def __init__(self, *, image_size: int, text_size: int, size: int, num_answers: int) -> None:
         super().__init__()
         self.find_image = nn.Linear(image_size, size)
         self.find_text = nn.Linear(text_size, size)
@@ -174,7 +75,7 @@ class NeuralModules(nn.Module):
         self.transform_text = nn.Linear(text_size, size)
         self.transform_seen = nn.Linear(image_size, size)
         self.transform = nn.Linear(size, 1)
-        names = ("describe", "scene", "same")
+        names = ("_Describe", "_Scene", "_SameProperty")
         self.text = nn.ModuleDict({name: nn.Linear(text_size, size) for name in names})
         self.seen = nn.ModuleDict({name: nn.Linear(image_size, size) for name in names})
         self.answer = nn.ModuleDict({name: nn.Linear(size, num_answers) for name in names})
@@ -187,6 +88,10 @@ class NeuralModules(nn.Module):
                 for name in ("_MoreNum", "_EqualNum")
             }
         )
+        # Dropped only now: how a module starts does not depend on which others there are.
+        for layers in (self.text, self.seen, self.answer, self.counting, self.comparing):
+            for name in set(layers) - set(modules):
+                del layers[name]
         for layer in (self.find, self.transform):
             nn.init.constant_(layer.bias, _ABSENT)
 
@@ -211,21 +116,39 @@ class NeuralModules(nn.Module):
             return self.counting[name](_summary(maps[0]))
         if name in self.comparing:
             return self.comparing[name](torch.cat([_summary(maps[0]), _summary(maps[1])], dim=1))
-        kind = {"_Describe": "describe", "_Scene": "scene", "_SameProperty": "same"}[name]
         seen = [_attended(scores, x) for scores in maps] or [x.mean(dim=1)]
-        joint = self.text[kind](text)
+        joint = self.text[name](text)
         for vector in seen:
-            joint = joint * self.seen[kind](vector)
-        return self.answer[kind](_unit(joint))
+            joint = joint * self.seen[name](vector)
+        return self.answer[name](_unit(joint))
 
 
 class N2NMN(VQANetwork):
-    """The policy, the modules and the question prior.
+    """The policy, the modules and the question prior; sizes are those of the paper for VQA.
 
-    modules: those a layout may use. max_layout: steps, <eos> included. search_after: training
-    steps of cloning the experts' layouts before layouts are sampled and the policy learns from
-    their losses; None only clones, 0 never does. entropy_weight, baseline_decay: of the search.
-    word_keys: of the policy.
+    Other than the paper's: norm() gives sqrt(d) instead of 1, coordinates reach to 4 instead of 1,
+    the scores of _Find and _Transform begin at a bias of -3, weights start as PyTorch's layers do
+    instead of Xavier's way, and the baseline of the search starts at 0 instead of 0.5. The paper's
+    <go> is a row of the embedding of tokens. _Exist, _Count and the comparisons see a summary of
+    their maps. PyTorch's LSTM has two vectors of biases.
+
+    Args:
+        num_words: Size of the vocabulary, specials included.
+        num_answers: K.
+        feature_sizes: The name of one spatial feature, and its channels.
+        modules: Those that a layout may use.
+        embedding_size: Of words and of layout tokens.
+        hidden_size: Of the policy's LSTM states.
+        num_layers: Of the policy's LSTMs.
+        map_size: d of the modules.
+        prior_size: Hidden units of the question prior.
+        max_layout: Steps of a layout, <eos> included.
+        dropout: In the policy and the question prior.
+        word_keys: Whether attention over words sees their embeddings too (`LayoutPolicy`).
+        search_after: Training steps of cloning the experts' layouts before layouts are sampled and
+            the policy learns from their losses; None only clones, 0 never does.
+        entropy_weight: lambda of the search.
+        baseline_decay: Of the search: b <- decay b + (1 - decay) mean loss.
     """
 
     baseline: Tensor
@@ -240,9 +163,10 @@ class N2NMN(VQANetwork):
         modules: Sequence[str] = MODULES,
         embedding_size: Count = 300,
         hidden_size: Count = 1000,
+        num_layers: Count = 2,
         map_size: Count = 1024,
         prior_size: Count = 500,
-        max_layout: Count = 8,
+        max_layout: Count = 13,
         dropout: ShareBelowOne = 0.5,
         word_keys: bool = False,
         search_after: CountOrZero | None = None,
@@ -259,6 +183,7 @@ class N2NMN(VQANetwork):
             grammar=self.grammar,
             embedding_size=embedding_size,
             hidden_size=hidden_size,
+            num_layers=num_layers,
             dropout=dropout,
             word_keys=word_keys,
         )
@@ -267,10 +192,11 @@ class N2NMN(VQANetwork):
             text_size=embedding_size,
             size=map_size,
             num_answers=num_answers,
+            modules=modules,
         )
         self.prior = nn.Sequential(
             nn.Dropout(dropout),
-            nn.Linear(hidden_size, prior_size),
+            nn.Linear(num_layers * hidden_size, prior_size),
             nn.ReLU(),
             nn.Dropout(dropout),
             nn.Linear(prior_size, num_answers),

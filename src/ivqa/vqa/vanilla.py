@@ -15,8 +15,17 @@ from ivqa.vqa.question_encoder import QuestionEncoder, RecurrentEncoder
 class Vanilla(VQANetwork):
     """a = tanh(W_q drop(q)), b = tanh(W_v drop(v)), logits = W drop(a * b).
 
-    v is the global feature, or the mean of a grid, with unit L2 norm ("norm I"). Embeddings of
-    1024 as in the belief-set code. question_encoder: called with num_words.
+    v is the global feature, or the mean of a grid, with unit L2 norm ("norm I"). The network itself
+    was not published; what the belief-set code tells of it are joint embeddings of 1024, dropout
+    0.5 and a skip-thought vector or a recurrent network over the question.
+
+    Args:
+        num_words: Size of the vocabulary, specials included.
+        num_answers: K.
+        feature_sizes: The name of one feature, and its size.
+        question_encoder: Called with num_words; the default is a GRU of uni-skip's size.
+        joint_size: Of a and b.
+        dropout: In front of each linear layer.
     """
 
     def __init__(

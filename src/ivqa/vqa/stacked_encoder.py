@@ -1,0 +1,114 @@
+"""The question encoder of MCB: stacked LSTMs over learnt and fixed word vectors."""
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ivqa.errors import UserError
+from ivqa.ranges import Count, CountOrZero, ExistingFile, Positive, ShareBelowOne
+from ivqa.text.vocabulary import PAD, UNK, Tokens
+from ivqa.text.word_vectors import read_word_vectors
+from ivqa.vqa.question_encoder import QuestionEncoder
+
+_NO_FILE = (
+    "a question encoder with vector_size={size} reads word vectors from a file; give "
+    "question_encoder.path=FILE, such as glove.6B.300d.txt, or question_encoder.vector_size=0"
+)
+
+
+class StackedLSTMEncoder(QuestionEncoder):
+    """q = [drop(h^1_T); drop(h^2_T)] of two LSTM layers over [tanh(E w_t); g(w_t)].
+
+    g(w) are fixed word vectors, GloVe's in the paper; 0 for a word that the file has not. The
+    second layer reads drop(h^1_t). Every state counts, not that of the last layer alone
+    [Fukui et al. 2016]. The LSTM of PyTorch has two vectors of biases, the published one has one.
+
+    Args:
+        num_words: Size of the vocabulary, specials included.
+        embedding_size: Of the learnt vectors tanh(E w).
+        vector_size: Of the fixed vectors g(w); 0 leaves them out.
+        hidden_size: Of the states of one layer.
+        num_layers: Layers, whose last states are concatenated: q has num_layers * hidden_size.
+        dropout: On the states of each layer.
+        initializer_range: r; weights start in U(-r, r), biases at 0.
+        path: Text file of the vectors g, read when training starts; a trained model has its own.
+    """
+
+    vectors: Tensor  # g, (num_words, vector_size)
+
+    def __init__(
+        self,
+        *,
+        num_words: int,
+        embedding_size: Count = 300,
+        vector_size: CountOrZero = 300,
+        hidden_size: Count = 1024,
+        num_layers: Count = 2,
+        dropout: ShareBelowOne = 0.3,
+        initializer_range: Positive = 0.08,
+        path: ExistingFile | None = None,
+    ) -> None:
+        super().__init__()
+        self.path, self.size = path, num_layers * hidden_size
+        self.embedding = nn.Embedding(num_words, embedding_size, padding_idx=PAD)
+        inputs = [embedding_size + vector_size, *[hidden_size] * num_layers]
+        self.layers = nn.ModuleList(
+            nn.LSTM(read, written, batch_first=True) for read, written in pairwise(inputs)
+        )
+        self.dropout = nn.Dropout(dropout)
+        # A buffer: a checkpoint restores the vectors without their file.
+        self.register_buffer("vectors", torch.zeros(num_words, vector_size))
+        for name, parameter in self.named_parameters():
+            if "bias" in name:
+                nn.init.zeros_(parameter)
+            else:
+                nn.init.uniform_(parameter, -initializer_range, initializer_range)
+        with torch.no_grad():
+            self.embedding.weight[PAD].zero_()
+
+    @staticmethod
+    def check_arguments(arguments: Mapping[str, Any]) -> None:
+        """Raises UserError where there are to be fixed vectors, but no file; before a command."""
+        if arguments["vector_size"] and arguments["path"] is None:
+            raise UserError(_NO_FILE.format(size=arguments["vector_size"]))
+
+    @torch.no_grad()
+    def initialise(self, words: Sequence[str]) -> None:
+        """Reads the fixed vectors of the vocabulary's words.
+
+        Args:
+            words: The vocabulary, in the order of the rows behind the four specials.
+
+        Raises:
+            UserError: where there is no file, or its vectors have another size.
+        """
+        size = self.vectors.shape[1]
+        if not size:
+            return
+        if self.path is None:
+            raise UserError(_NO_FILE.format(size=size))
+        found = read_word_vectors(self.path, words)
+        for row, word in enumerate(words, start=UNK + 1):
+            if word in found:
+                if len(found[word]) != size:
+                    raise UserError(
+                        f"{self.path} has vectors of {len(found[word])} values, but "
+                        f"question_encoder.vector_size={size}; give the size of the file"
+                    )
+                self.vectors[row] = torch.from_numpy(found[word])
+
+    def forward(self, question: Tokens) -> Tensor:
+        """Encodings (B, num_layers * hidden_size) of questions (B, T)."""
+        learnt = self.embedding(question.ids).tanh()
+        states = torch.cat([learnt, self.vectors[question.ids].to(learnt.dtype)], dim=2)
+        rows = torch.arange(len(question), device=states.device)
+        final = (question.lengths - 1).clamp_min(0)
+        last = []
+        for layer in self.layers:
+            states, _ = layer(states)  # forward only: the padding behind is never seen
+            states = self.dropout(states)  # (B, T, d_h)
+            last.append(states[rows, final])
+        return torch.cat(last, dim=1) * (question.lengths > 0)[:, None]
