@@ -9,7 +9,7 @@ from ivqa.ranking.bqd_files import (
 )
 from ivqa.ranking.bqd_merging import merge_shards
 from ivqa.ranking.bqd_ranking import BQDRanking
-from ivqa.ranking.lasso import LassoRanker, Ranking
+from ivqa.ranking.lasso import LassoRanker
 from ivqa.ranking.pools import general_questions, questions_of_answer_type
 from ivqa.ranking.question_rankers import (
     CosineRanker,
@@ -19,6 +19,7 @@ from ivqa.ranking.question_rankers import (
     duplicates_of,
     unique_questions,
 )
+from ivqa.ranking.rankings import OnUncertified, Ranking
 from ivqa.ranking.text_metrics import BleuRanker, CiderRanker, MeteorRanker, RougeLRanker
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "LassoQuestionRanker",
     "LassoRanker",
     "MeteorRanker",
+    "OnUncertified",
     "QuestionRanker",
     "RandomRanker",
     "Ranking",

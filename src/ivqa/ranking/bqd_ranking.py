@@ -14,7 +14,7 @@ from ivqa.data import DataError
 from ivqa.errors import UserError
 from ivqa.files import digest
 from ivqa.ranking.bqd_files import read_parquet, write_parquet
-from ivqa.ranking.lasso import Ranking
+from ivqa.ranking.rankings import Ranking
 from ivqa.ranking.question_rankers import QuestionRanker, duplicates_of, unique_questions
 from ivqa.text.tokens import tokenise
 

@@ -10,8 +10,9 @@ there are none. Many questions are in flight at once, each at its own stage.
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
+from typing import get_args
 
 import numpy as np
 import torch
@@ -20,12 +21,17 @@ from rich.progress import Progress
 from torch import Tensor
 
 from ivqa.device import fastest_dtype
+from ivqa.ranking.certificate import TOLERANCE, relative_gaps
+from ivqa.ranking.full_basis import FullBasis
 from ivqa.ranking.pool_products import PoolProducts
+from ivqa.ranking.rankings import OnUncertified, Ranking
 from ivqa.ranking.threads import SingleThreads
 from ivqa.ranking.working_set import Question, Rows, WorkingSet
 
-# Passes, and failures in the working set, after which a question ends with the gap that it has.
+# Passes, and failures in the working set, after which a question is solved with a full basis.
 _MOST_ROUNDS, _MOST_FAILURES = 100, 5
+# The same for passes where x >= 0: what needs so many has about as many columns as dimensions.
+_MOST_ROUNDS_POSITIVE = 24
 # Missed columns that do not matter: with so few, the next pass may be the last.
 _FEW = 4
 # Columns that a pass brings.
@@ -41,23 +47,6 @@ _LISTED = 64
 _DOUBTFUL = 512
 
 
-@dataclass(frozen=True)
-class Ranking:
-    """The k best basic questions of each of B main questions.
-
-    indices: (B, k) int64 rows of the pool, best first. scores: (B, k) float32, the coefficients.
-    gap: (B,) float64, (primal - dual) / primal over the whole pool, float64. support: (B,) int64,
-    how many of the k have a score over 0; behind them the ranking goes on by correlation with the
-    residual, at score 0. rounds: passes over the pool that the slowest question needed.
-    """
-
-    indices: NDArray[np.int64]
-    scores: NDArray[np.float32]
-    gap: NDArray[np.float64]
-    support: NDArray[np.int64]
-    rounds: int
-
-
 class LassoRanker:
     """Ranks a pool of basic questions by LASSO.
 
@@ -71,7 +60,8 @@ class LassoRanker:
     flight. device: of the products with the pool. screening: the number format of products that
     look for missed columns; bfloat16 is faster where the processor multiplies it, and certificates
     hold in any case: what its rounding leaves open is looked at in float64, or in float32 before
-    that; by default the processor decides. progress: shows a bar.
+    that; by default the processor decides. progress: shows a bar. on_uncertified: whether rankings
+    that end with a larger gap than tolerated are an error or a warning; they are counted anyway.
 
     Raises ValueError where the pool is no finite matrix or lam is not positive.
     """
@@ -83,12 +73,13 @@ class LassoRanker:
         positive: bool = True,
         *,
         intercept: bool = False,
-        tolerance: float = 1e-6,
+        tolerance: float = TOLERANCE,
         working_set: int | None = None,
         batch_size: int = 1024,
         device: str = "cpu",
         screening: torch.dtype | None = None,
         progress: bool = False,
+        on_uncertified: OnUncertified = "warn",
     ) -> None:
         if pool.ndim != 2 or not len(pool):
             raise ValueError(f"the pool must be a matrix (N, d) with N >= 1, not {pool.shape}")
@@ -96,12 +87,16 @@ class LassoRanker:
             raise ValueError(f"the pool must be float32, not {pool.dtype}")
         if not lam > 0:
             raise ValueError(f"lam must be over 0, not {lam}")
+        if on_uncertified not in get_args(OnUncertified):
+            raise ValueError(f"on_uncertified must be 'warn' or 'error', not {on_uncertified!r}")
         self.lam, self.positive, self.intercept = float(lam), positive, intercept
         self.tolerance, self.progress = tolerance, progress
+        self.on_uncertified: OnUncertified = on_uncertified
         working_set = working_set or min(max(_LEAST, len(pool) // 512), _MOST)
         self.working_set, self.batch_size = min(working_set, len(pool)), batch_size
         self.pool = PoolProducts(pool, centred=intercept, device=torch.device(device))
         self.screening = screening or fastest_dtype(device)
+        self._full_basis = FullBasis(self.pool, self.lam, positive=positive)
         self._local = threading.local()
 
     def rank(
@@ -114,7 +109,8 @@ class LassoRanker:
 
         exclude: for each main question the rows of the pool that must not be used, such as its
         own duplicates.
-        Raises ValueError for vectors of another size, not finite, or fewer than k rows to rank.
+        Raises ValueError for vectors of another size, not finite, or fewer than k rows to rank,
+        and UserError for uncertified rankings where on_uncertified is "error".
         """
         self._check(vectors, k, exclude)
         size = len(vectors)
@@ -124,7 +120,9 @@ class LassoRanker:
             gap=np.zeros(size),
             support=np.zeros(size, dtype=np.int64),
             rounds=0,
+            tolerance=self.tolerance,
         )
+        unsolved = list[Question]()
         rounds, flight, waiting = 0, list[Question](), iter(range(size))
         with (
             Progress(disable=not self.progress, transient=True) as bar,
@@ -136,22 +134,36 @@ class LassoRanker:
                     banned = [] if exclude is None else exclude[number]
                     flight.append(self._question(number, vectors[number], banned))
                 if not flight:
-                    return replace(ranking, rounds=rounds)
+                    break
                 residual = self._directions(flight)
                 values, rows, bounds = self._pass(flight, residual, k)
                 gaps, going = self._gaps(flight, residual, values, rows, bounds), []
                 for at, question in enumerate(flight):
                     rounds = max(rounds, question.rounds)
-                    hopeless = question.rounds >= _MOST_ROUNDS or question.failed >= _MOST_FAILURES
-                    if gaps[at] <= self.tolerance or (hopeless and np.isfinite(gaps[at])):
+                    if gaps[at] <= self.tolerance:
                         ranking.gap[question.number] = gaps[at]
                         self._write(ranking, question, values[at], rows[at])
+                        bar.advance(task)
+                    elif self._is_stuck(question):
+                        unsolved.append(question)
                     else:
                         going.append(at)
-                bar.advance(task, len(flight) - len(going))
                 found = [(flight[at], values[at].numpy(), rows[at].numpy()) for at in going]
                 flight = [flight[at] for at in going]
                 threads.share(lambda job: self._improve(*job), found)
+            for question, gap in self._full_basis.solve(unsolved):
+                rounds = max(rounds, question.rounds)
+                ranking.gap[question.number] = gap
+                self._write(ranking, question, torch.empty(0), torch.empty(0, dtype=torch.int64))
+                bar.advance(task)
+        ranking = replace(ranking, rounds=rounds)
+        ranking.report_uncertified(self.on_uncertified)
+        return ranking
+
+    def _is_stuck(self, question: Question) -> bool:
+        """Whether the working sets do not get a question solved."""
+        most = _MOST_ROUNDS_POSITIVE if self.positive else _MOST_ROUNDS
+        return question.rounds >= most or question.failed >= _MOST_FAILURES
 
     def _question(
         self, number: int, vector: NDArray[np.float32], banned: Sequence[int]
@@ -254,7 +266,11 @@ class LassoRanker:
             outside, values[here] = self._outside(
                 questions, residual, values[here], rows[here], bounds[here]
             )
-            known = _relative_gaps(questions, residual, outside, self.lam)
+            target = torch.from_numpy(np.stack([question.target for question in questions]))
+            norms = torch.from_numpy(np.array([np.abs(one.weights).sum() for one in questions]))
+            inside = torch.tensor([one.inside for one in questions], dtype=torch.float64)
+            largest = torch.maximum(outside, inside)
+            known = relative_gaps(target, residual, norms, residual, largest, self.lam)
             gaps[here] = known.where(outside.isfinite(), torch.inf).numpy()
         return gaps
 
@@ -365,22 +381,3 @@ class LassoRanker:
 
 def _residuals(questions: Sequence[Question]) -> Tensor:
     return torch.from_numpy(np.stack([question.residual for question in questions]))
-
-
-def _relative_gaps(
-    questions: Sequence[Question], residual: Tensor, outside: Tensor, lam: float
-) -> Tensor:
-    """(primal - dual) / primal, (B,) float64, at the dual point s r with the best scale s.
-
-    outside: the largest correlation of a column outside the working set with the residual, (B,).
-    """
-    target = torch.from_numpy(np.stack([question.target for question in questions]))
-    norms = torch.from_numpy(np.array([np.abs(one.weights).sum() for one in questions]))
-    inside = torch.tensor([question.inside for question in questions], dtype=torch.float64)
-    largest = torch.maximum(outside, inside).clamp_min(lam * 1e-6)
-    square, along = residual.square().sum(dim=1), (target * residual).sum(dim=1)
-    primal = 0.5 * square + lam * norms
-    scale = torch.minimum((along / square.clamp_min(1e-300)).clamp_min(0), lam / largest)
-    dual = scale * along - 0.5 * scale.square() * square
-    # What float64 rounds away is not certified.
-    return ((primal - dual) / primal.clamp_min(1e-300)).clamp_min(torch.finfo(torch.float64).eps)

@@ -24,6 +24,8 @@ from ivqa.ranking.threads import SingleThreads
 
 # Bytes of a chunk of the pool in bfloat16, and of its products in float32.
 _CACHED, _ON_DEVICE = (8 * 2**20, 4 * 2**20), (64 * 2**20, 32 * 2**20)
+# Bytes of a chunk of the pool, and of its products, in float64.
+_EXACT = 16 * 2**20
 # Vectors that are multiplied are a multiple of these, the last of them zeros, and so are the pool's
 # rows: other sizes take up to half as long again, and in bfloat16 torch keeps a compiled product of
 # each size that it met, megabytes each.
@@ -193,6 +195,42 @@ class PoolProducts:
             parts = [Largest(floors, number) for _ in range(threads.number)]
             threads.map(lambda thread: search(thread, parts[thread]), range(threads.number))
         return parts[0].sorted(*parts[1:])
+
+    def exact_largest(
+        self,
+        vectors: Tensor,
+        number: int,
+        masked: tuple[Tensor, Tensor],
+        *,
+        magnitude: bool,
+    ) -> tuple[Tensor, Tensor]:
+        """The `number` largest products of each vector (B, d) with the whole pool, in float64.
+
+        Args:
+            vectors: (B, d) float64; centred where columns are meant to be.
+            number: products to return of each vector, at most N.
+            masked: (vector, row) pairs that do not count.
+            magnitude: whether the size of a product counts and not its sign.
+
+        Returns:
+            Values (B, number) float64, largest first, -inf where too few count, and rows
+            (B, number) int64.
+        """
+        values = torch.full((len(vectors), number), -torch.inf, dtype=torch.float64)
+        places = torch.zeros(len(vectors), number, dtype=torch.int64)
+        step = max(_EXACT // (8 * max(self.dimensions, len(vectors))), number)
+        for start in range(0, len(self), step):
+            chunk = self.rows[start : start + step].double()
+            products = vectors @ chunk.t()
+            if magnitude:
+                products.abs_()
+            here = (masked[1] >= start) & (masked[1] < start + len(chunk))
+            products[masked[0][here], masked[1][here] - start] = -torch.inf
+            top = products.topk(min(number, len(chunk)), dim=1)
+            best = torch.cat([values, top.values], dim=1).topk(number, dim=1)
+            places = torch.cat([places, top.indices + start], dim=1).gather(1, best.indices)
+            values = best.values
+        return values, places
 
     def _width(self, size: int) -> int:
         """Rows of the pool that are multiplied with `size` vectors at a time."""

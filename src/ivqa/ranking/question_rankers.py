@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from ivqa.errors import UserError
 from ivqa.ranges import OpenShare, Positive, Seed
 from ivqa.ranking.deduplication import Distinct
-from ivqa.ranking.lasso import LassoRanker, Ranking
+from ivqa.ranking.lasso import LassoRanker
+from ivqa.ranking.rankings import OnUncertified, Ranking
 from ivqa.ranking.score_ranking import rank_by_scores
 from ivqa.text.encoders import SentenceEncoder
 from ivqa.text.tokens import tokenise
