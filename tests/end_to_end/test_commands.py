@@ -231,6 +231,22 @@ def test_a_module_declares_the_metrics_that_it_logs(
     assert logged == declared
 
 
+@pytest.mark.parametrize("targets", ["annotators", "accuracies"])
+def test_what_is_learnt_of_annotators_is_a_setting(
+    targets: str, run: Run, tiny_root: Path, tmp_path: Path
+) -> None:
+    choices = ["model=language_only", "data=vqa_json", f"data.root={tiny_root}", "model.epochs=1"]
+    output = f"output_dir={tmp_path / 'run'}"
+    status, printed = run("train", *choices, f"model.module.targets={targets}", output)
+    assert status == 0, printed
+    assert metrics_of(tmp_path / "run")["val/vqa_accuracy"] > 0
+    status, printed = run("train", *choices, "model.module.targets=counts", output)
+    assert status == 1
+    assert "model.module.targets=counts: must be" in printed
+    for known in ("main", "annotators", "accuracies"):
+        assert known in printed
+
+
 @pytest.mark.parametrize("command", ["train", "evaluate", "diagnose"])
 def test_every_choice_of_every_group_composes(command: str, tmp_path: Path) -> None:
     groups = [folder for folder in (PROJECT / "conf").iterdir() if folder.is_dir()]

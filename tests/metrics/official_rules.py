@@ -19,8 +19,8 @@ WORDS_LOST = {
     "Im": "im",
     "somebody'd": "somebodyd",
 }
-MARKS = '; / [ ] " { } ( ) = + \\ _ - > < @ ` , ? !'.split()
-KEPT = "' : . & % $ #".split()
+MARKS = list(';/[]"{}()=+\\_-><@`,?!')
+KEPT = list("':.&%$#")
 
 
 def without_outer_space(text: str) -> str:

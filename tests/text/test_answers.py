@@ -27,6 +27,8 @@ def test_build_orders_by_count_then_by_string():
     assert "a" in answers
     assert "d" not in answers
     assert answers == AnswerVocabulary(["c", "a", "b"])
+    assert hash(answers) == hash(AnswerVocabulary(["c", "a", "b"]))
+    assert answers != AnswerVocabulary(["a", "c", "b"])  # other indices
 
 
 def test_encode_marks_unknown_answers():

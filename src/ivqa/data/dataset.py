@@ -306,7 +306,8 @@ def official_vqa(
     """VQA 1.0 or 2.0 under its official file names, as unpacked from the archives.
 
     Images are looked for in images/SPLIT/ and SPLIT/, captions in annotations/ (COCO's folder).
-    test: "test2015" has questions only, and so has its part "test-dev2015". multiple_choice: the 18 candidates of version 1.
+    test: "test2015" has questions only, and so has its part "test-dev2015".
+    multiple_choice: the 18 candidates of version 1.
     Raises UserError for another version, or for multiple choice in version 2, which has none.
     """
     if version not in (1, 2) or (multiple_choice and version == 2):

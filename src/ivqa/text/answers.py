@@ -176,22 +176,25 @@ class AnswerMatching:
         self.revision = revision
         self._as_they_are = _positions(clean_space(answer) for answer in answers)
         self._normalised = _positions(normalise_answer(answer) for answer in answers)
-        self._known: dict[str, list[int]] = {}  # by what was written, where annotators differ
+        # What was written -> its text where all agree, and the equal answers where they differ.
+        self._known: dict[str, tuple[str, list[int]]] = {}
 
     def of(self, given: Sequence[str]) -> list[int]:
         """Positions of the equal answers, of all annotators of one question one after the other."""
-        if self.revision == 2018:
-            given = [clean_space(text) for text in given]
-        if len(set(given)) == 1:
+        known = [self._known.get(text) or self._read(text) for text in given]
+        texts = {text for text, _ in known}
+        if len(texts) == 1:
             forms = self._as_they_are if self.revision == 2018 else self._normalised
-            return forms.get(given[0], []) * len(given)
-        return [position for text in given for position in self._where_they_differ(text)]
+            return forms.get(texts.pop(), []) * len(given)
+        return [position for _, equal in known for position in equal]
 
-    def _where_they_differ(self, text: str) -> list[int]:
-        if (known := self._known.get(text)) is None:
-            form = normalise_answer if self.revision == 2018 else strip_punctuation
-            known = self._known[text] = self._normalised.get(form(text), [])
-        return known
+    def _read(self, text: str) -> tuple[str, list[int]]:
+        if self.revision == 2018:
+            read = clean_space(text), self._normalised.get(normalise_answer(text), [])
+        else:
+            read = text, self._normalised.get(strip_punctuation(text), [])
+        self._known[text] = read
+        return read
 
 
 def _positions(forms: Iterable[str]) -> dict[str, list[int]]:
