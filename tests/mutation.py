@@ -128,7 +128,7 @@ def _run(module: str, arguments: argparse.Namespace) -> tuple[str, int, int, int
 def _make_workspace(module: str, file: Path) -> None:
     """Enters an empty folder with links to this checkout and mutmut's settings for one module."""
     tests = MODULES[module] or (module.partition(".")[0],)
-    workspace = RESULTS / "workspace"
+    workspace = RESULTS / "workspaces" / module
     shutil.rmtree(workspace, ignore_errors=True)
     workspace.mkdir(parents=True)
     shutil.copytree(ROOT / "src", workspace / "src", ignore=shutil.ignore_patterns("__pycache__"))
