@@ -4,7 +4,7 @@ VENV   := .venv
 READY  := $(VENV)/.installed
 RUN    := $(VENV)/bin/python
 
-.PHONY: demo test test-processors lint slow release benchmarks clean
+.PHONY: demo test test-processors mutate lint slow release benchmarks clean
 
 demo: $(READY)
 	$(RUN) diagnose.py vqa=mlb
@@ -17,6 +17,11 @@ test: lint
 # SEEDS: seeds of each learning test. ONLY: default, avx2, avx512, native or other (than native).
 test-processors: $(READY)
 	$(RUN) tests/processors.py $(if $(ONLY),--only $(ONLY)) -- --learning-seeds $(or $(SEEDS),1)
+
+# Small faults in the scoring modules that the tests must find; docs/mutation.md. Not in CI.
+# ONLY: pattern of modules, 'metrics.*'. SAMPLE: mutants a module, 0 for all. SURVIVORS=1: those.
+mutate: $(READY)
+	$(RUN) tests/mutation.py --only '$(or $(ONLY),*)' --sample $(or $(SAMPLE),60) $(if $(SURVIVORS),--survivors)
 
 # Trains the weights that come with the package, or with CHECK=1 scores them after a change of code.
 release: $(READY)

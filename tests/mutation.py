@@ -1,0 +1,188 @@
+"""Runs the mutation tool mutmut over the modules that compute scores, rewards and beliefs.
+
+A mutant is the module with one small fault: another operator, number, argument or condition. The
+quick tests of the module's folder (and its doctests) have to fail on it. See docs/mutation.md.
+
+    python tests/mutation.py                            all of MODULES
+    python tests/mutation.py --only 'metrics.*'         some of them
+    python tests/mutation.py --sample 0                 every mutant, not a random sample
+    python tests/mutation.py --survivors                again what survived the last run
+
+Everything is written below outputs/mutation/.
+"""
+
+import argparse
+import json
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+from fnmatch import fnmatch
+from pathlib import Path
+
+import libcst
+from mutmut.configuration import reset_config
+from mutmut.mutation.diff_apply import get_diff_for_mutant
+from mutmut.mutation.file_mutation import mutate_file_contents
+from mutmut.stats import status_by_exit_code
+from mutmut.utils.format_utils import get_mutant_name
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "outputs" / "mutation"
+
+# Module below ivqa -> its tests below tests/; empty: the folder of the module's package.
+MODULES: dict[str, tuple[str, ...]] = {
+    "metrics.vqa_accuracy": (),
+    "metrics.r_score": (),
+    "metrics.captions": (),
+    "metrics.bleu": (),
+    "metrics.cider": (),
+    "metrics.meteor": (),
+    "metrics.ngrams": (),
+    "metrics.rouge_l": (),
+    "metrics.text_state": (),
+    "metrics.diversity": (),
+    "metrics.best_match": (),
+    "metrics.bootstrap": (),
+    "metrics.mcnemar": (),
+    "metrics.oracle_consistency": (),
+    "text.answers": ("text/test_answers.py", "metrics/test_vqa_accuracy.py"),
+    "text.normalisation": ("text/test_answers.py", "text/test_normalisation.py"),
+    "robustness.noise": (),
+    "robustness.curve": (),
+    "robustness.comparison": (),
+    "robustness.callback": (),
+    "diagnosis.rewards": (),
+    "diagnosis.beliefs": (),
+    "diagnosis.contradictions": (),
+    "diagnosis.policy": (),
+    "diagnosis.legality": (),
+    "generators.objective": (),
+    "generators.elbo_terms": (),
+    "generators.likelihood": (),
+    "generators.decoding": (),
+    "vqa.vanilla": (),
+    "vqa.lstm_qi": (),
+    "vqa.mcb": (),
+    "vqa.mlb": (),
+    "vqa.mutan": (),
+    "vqa.hiecoatt": (),
+    "vqa.n2nmn": (),
+    "ranking.lasso": (),
+    "ranking.working_set": (),
+}
+
+
+def main() -> int:
+    """Prints a table of the modules; returns how many are below 90 percent."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", default="*", help="pattern of modules below ivqa")
+    parser.add_argument("--sample", type=int, default=60, help="mutants a module at most; 0: all")
+    parser.add_argument("--seed", type=int, default=0, help="of the sample")
+    parser.add_argument("--survivors", action="store_true", help="what survived the last run")
+    parser.add_argument("--processes", type=int, default=os.cpu_count(), help="mutants at a time")
+    arguments = parser.parse_args()
+    modules = [module for module in MODULES if fnmatch(module, arguments.only)]
+    if not modules:
+        parser.error(f"no module of tests/mutation.py matches {arguments.only}")
+    found = [_run(module, arguments) for module in modules]
+    print("\n| module | mutants | run | killed | share |\n|---|---|---|---|---|")
+    for module, total, run, killed in found:
+        print(f"| {module} | {total} | {run} | {killed} | {killed / max(run, 1):.0%} |")
+    return sum(killed < 0.9 * run for _, _, run, killed in found)
+
+
+def _run(module: str, arguments: argparse.Namespace) -> tuple[str, int, int, int]:
+    """The module, its number of mutants, of those run and of those killed."""
+    file = Path("src/ivqa", *module.split(".")).with_suffix(".py")
+    _make_workspace(module, file)
+    names = _names(file)
+    result = RESULTS / f"{module}.json"
+    known = json.loads(result.read_text()) if arguments.survivors and result.is_file() else {}
+    if arguments.survivors:
+        chosen = [name for name in names if known.get(name) == "survived"]
+    elif arguments.sample and len(names) > arguments.sample:
+        chosen = sorted(random.Random(arguments.seed).sample(names, arguments.sample))
+    else:
+        chosen = names
+    print(f"== {module}: {len(chosen)} of {len(names)} mutants", flush=True)
+    if chosen:
+        command = [shutil.which("mutmut", path=Path(sys.executable).parent) or "mutmut", "run"]
+        command += ["--max-children", str(arguments.processes), *chosen]
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+        if done.returncode:
+            raise SystemExit(f"mutmut failed on {module}:\n{done.stdout[-4000:]}{done.stderr}")
+        codes = json.loads(Path("mutants", f"{file}.meta").read_text())["exit_code_by_key"]
+        known |= {name: status_by_exit_code[codes[name]] for name in chosen}
+    for name in chosen:
+        if known[name] not in ("killed", "timeout"):
+            print(f"-- {known[name]}\n{get_diff_for_mutant(name, path=file)}")
+    result.write_text(json.dumps(known, indent=1))
+    killed = sum(status in ("killed", "timeout") for status in known.values())
+    return module, len(names), len(known), killed
+
+
+def _make_workspace(module: str, file: Path) -> None:
+    """Enters an empty folder with links to this checkout and mutmut's settings for one module."""
+    tests = MODULES[module] or (module.partition(".")[0],)
+    workspace = RESULTS / "workspaces" / module
+    shutil.rmtree(workspace, ignore_errors=True)
+    workspace.mkdir(parents=True)
+    shutil.copytree(ROOT / "src", workspace / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    (workspace / file).write_text(
+        libcst.parse_module((ROOT / file).read_text()).visit(_NoGradInside()).code
+    )
+    for name in ("tests", "conf"):
+        (workspace / name).symlink_to(ROOT / name)
+    selection = [
+        "-m",
+        "not slow",
+        "-k",
+        "not __mutmut and not learning",
+        str(file),
+        *(f"tests/{t}" for t in tests),
+    ]
+    chosen = {"only_mutate": [str(file)], "pytest_add_cli_args_test_selection": selection}
+    lines = "".join(f"{name} = {json.dumps(value)}\n" for name, value in chosen.items())
+    settings = (ROOT / "pyproject.toml").read_text()
+    settings = settings.replace("[tool.mutmut]\n", f"[tool.mutmut]\n{lines}")
+    (workspace / "pyproject.toml").write_text(settings)
+    os.chdir(workspace)
+    reset_config()
+
+
+class _NoGradInside(libcst.CSTTransformer):
+    """Moves `@torch.no_grad()` into the function: mutmut leaves decorated functions alone."""
+
+    def leave_FunctionDef(
+        self, original_node: libcst.FunctionDef, updated_node: libcst.FunctionDef
+    ) -> libcst.FunctionDef:
+        call = libcst.parse_expression("torch.no_grad()")
+        if [d.decorator.deep_equals(call) for d in updated_node.decorators] != [True]:
+            return updated_node
+        inside = libcst.With([libcst.WithItem(call)], updated_node.body)
+        return updated_node.with_changes(decorators=[], body=libcst.IndentedBlock([inside]))
+
+
+def _names(file: Path) -> list[str]:
+    """The mutants of a file, without those that change nothing but `strict` of `zip`."""
+    mutated = mutate_file_contents(str(file), file.read_text())
+    lines = mutated.code.splitlines()
+
+    def code(name: str) -> str:
+        span = mutated.line_span_by_function_name[name]
+        text = "".join(lines[span.start - 1 : span.end]).replace(name, "")
+        return re.sub(r",?strict=\w+", "", re.sub(r"\s", "", text)).replace(",)", ")")
+
+    return [
+        get_mutant_name(file, name)
+        for name in mutated.mutant_names
+        if code(name) != code(name.rpartition("_")[0] + "_orig")
+    ]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
