@@ -97,7 +97,11 @@ class BasicQuestionNoise:
         if not ranking.gap.any():
             return {"short_rankings": short}
         uncertified = float(ranking.uncertified)
-        return {"gap": float(ranking.gap.max()), "uncertified": uncertified, "short_rankings": short}
+        return {
+            "gap": float(ranking.gap.max()),
+            "uncertified": uncertified,
+            "short_rankings": short,
+        }
 
     def _ranking(self, questions: list[str], pool: list[str]) -> Ranking:
         number = self.levels * self.a_level
