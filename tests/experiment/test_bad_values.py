@@ -88,6 +88,7 @@ BAD: dict[str, dict[str, str]] = {
         "ranker.lam": "a 0 -1 nan",
         "ranker.positive": FLAG,
         "ranker.deduplicate": "a 0 1 2",
+        "ranker.on_uncertified": "1 never null",
         "encoder.size": COUNT,
         "encoder.longest": COUNT,
         "encoder.min_count": COUNT,

@@ -27,7 +27,14 @@ from ivqa.experiment.checks import check_config, plain
 from ivqa.experiment.training import note_overrides
 from ivqa.files import write_json, write_text
 from ivqa.identity import decisive
-from ivqa.ranking import TOLERANCE, BQDRanking, merge_shards, scores_of, write_parquet, write_records
+from ivqa.ranking import (
+    TOLERANCE,
+    BQDRanking,
+    merge_shards,
+    scores_of,
+    write_parquet,
+    write_records,
+)
 from ivqa.report import print_metrics
 from ivqa.robustness import selection_figures
 

@@ -99,7 +99,8 @@ def _fault(table: pa.Table) -> str | None:
 def write_records(path: Path, table: pa.Table) -> None:
     """The paper's records, {image, MQ, k x (BQ, score)}, one a line of a JSON list.
 
-    Records of uncertified rankings also have "uncertified": true. Scores are the shortest decimals that read back as the same float32.
+    Records of uncertified rankings also have "uncertified": true. Scores are the shortest decimals
+    that read back as the same float32.
     """
     with written(path) as draft, draft.open("w", encoding="utf-8") as stream:
         for number, line in enumerate(_record_lines(table)):

@@ -75,6 +75,7 @@ def solve_by_factors(
             size = _settle(target, lam, basis, signs, x, q, r, y, size)
             fresh, since = True, 0
             continue
+        entered = False
         for _ in range(_ENTERING):
             entering = int(key.argmax())
             if key[entering] <= enough:
@@ -87,6 +88,7 @@ def solve_by_factors(
             value = slope if positive else abs(slope)
             if value <= enough:
                 continue
+            entered = True
             if slope < 0:
                 column *= -1
             signs_entering = 1.0 if slope > 0 else -1.0
@@ -100,7 +102,9 @@ def solve_by_factors(
             fresh = False
             pivots += steps
             since += steps + (before == size)
-        if since >= _REFRESHED:
+        if not entered and fresh:
+            break  # what seemed violated is within rounding
+        if not entered or since >= _REFRESHED:
             size = _settle(target, lam, basis, signs, x, q, r, y, size)
             fresh, since = True, 0
     if not fresh:
