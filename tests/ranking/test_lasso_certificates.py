@@ -1,5 +1,7 @@
 """LASSO rankings of pools of every kind are certified, by a certificate that the tests compute."""
 
+from collections.abc import Iterator, Sequence
+
 import numpy as np
 import pytest
 import torch
@@ -8,6 +10,7 @@ from lasso_pools import KINDS, clustered, isotropic, objective_and_bound, soluti
 from ivqa.errors import UserError
 from ivqa.ranking import LassoRanker, full_basis, lasso
 from ivqa.ranking.certificate import relative_gaps
+from ivqa.ranking.working_set import Question
 
 MODES = {"non-negative": (True, False), "signed": (False, False), "published": (False, True)}
 
@@ -122,3 +125,24 @@ def test_uncertified_rankings_are_counted_and_told(monkeypatch: pytest.MonkeyPat
 def test_what_to_do_about_uncertified_rankings_is_one_of_two() -> None:
     with pytest.raises(ValueError, match="on_uncertified must be 'warn' or 'error', not 'never'"):
         LassoRanker(isotropic(9, 4, np.random.default_rng(0)), on_uncertified="never")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("lam", [1e-6, 1e-2])
+def test_easy_problems_are_solved_in_working_sets(
+    lam: float, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, solve = [], full_basis.FullBasis.solve
+
+    def watched(
+        self: full_basis.FullBasis, questions: Sequence[Question]
+    ) -> Iterator[tuple[Question, float]]:
+        asked.extend(questions)
+        return solve(self, questions)
+
+    monkeypatch.setattr(full_basis.FullBasis, "solve", watched)
+    rng, (positive, intercept) = np.random.default_rng(3), MODES[mode]
+    pool, vectors = isotropic(600, 24, rng), isotropic(20, 24, rng)
+    ranking = LassoRanker(pool, lam, positive, intercept=intercept).rank(vectors, k=5)
+    assert not asked
+    assert ranking.uncertified == 0
