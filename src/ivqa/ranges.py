@@ -33,7 +33,12 @@ ImagesOfSplit = Annotated[int, Interval(ge=1, le=999_999)]  # of scenes, whose s
 
 
 def _existing_file(path: str) -> str:
-    if not Path(path).expanduser().is_file():
+    file = Path(path).expanduser()
+    if file.is_dir():
+        raise ValueError("this is a folder, and a file is needed")
+    if file.is_fifo():
+        raise ValueError("this is a pipe, and a file is needed")
+    if not file.is_file():
         raise ValueError("there is no such file")
     return path
 

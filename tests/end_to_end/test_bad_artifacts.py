@@ -117,7 +117,8 @@ def test_damaged_checkpoints_are_not_evaluated(run: Run, tiny_root: Path, tmp_pa
 def test_result_files_that_are_no_files(run: Run, tiny_root: Path, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe.json")
-    for name, expected in (("folder", "is a folder"), ("pipe.json", "is a pipe"), ("no", "found")):
+    cases = (("folder", "is a folder"), ("pipe.json", "is a pipe"), ("no", "no such file"))
+    for name, expected in cases:
         status, printed = run("evaluate", *_data(tiny_root), f"predictions={tmp_path / name}")
         assert status == 1
         assert "Traceback" not in printed

@@ -6,7 +6,12 @@ from typing import Any
 import pytest
 
 from ivqa.diagnosis import Belief, read_beliefs
-from ivqa.experiment.diagnosis import _note_progress, _search_so_far, _write_typed
+from ivqa.experiment.diagnosis import (
+    _LAYOUT,
+    _note_progress,
+    _search_so_far,
+    _write_typed,
+)
 from ivqa.files import FileError, bytes_digest, write_json
 
 BELIEFS = [Belief(n, "yes", "Is it red?", 0.5, -3.0, 0.9, "rl") for n in range(3)]
@@ -17,7 +22,7 @@ LINES = "".join(belief.line() for belief in BELIEFS)
 def file(tmp_path: Path) -> Path:
     """Three beliefs of two pairs, and a fourth that a kill has cut short."""
     file = tmp_path / "beliefs.jsonl"
-    state = {"pairs": 2, "bytes": len(LINES), "figures": [{"a": 0.1}]}
+    state = {"layout": _LAYOUT, "pairs": 2, "bytes": len(LINES), "figures": [{"a": 0.1}]}
     _note_progress(file, {**state, "content": bytes_digest(LINES.encode())})
     file.write_text(LINES + BELIEFS[0].line()[:20])
     return file
@@ -44,6 +49,13 @@ def test_a_search_without_notes_starts_anew(file: Path) -> None:
     file.with_name("progress.json").unlink()
     assert _search_so_far(file)["pairs"] == 0
     assert file.read_bytes() == b""
+
+
+def test_a_search_of_another_version_is_refused(file: Path) -> None:
+    state = {"pairs": 2, "bytes": len(LINES), "figures": [], "content": "x"}
+    _note_progress(file, {**state, "layout": _LAYOUT - 1})
+    with pytest.raises(FileError, match="written by another version of ivqa; delete"):
+        _search_so_far(file)
 
 
 def _changed_state(file: Path, **changes: Any) -> None:

@@ -157,7 +157,7 @@ def name_expression(pattern: str) -> re.Pattern[str]:
     >>> name_expression("*.jpg")
     Traceback (most recent call last):
     ...
-    ValueError: image pattern '*.jpg' must contain {image_id} or {image_id:012d} once
+    ivqa.errors.UserError: image pattern '*.jpg' must contain {image_id} or {image_id:012d} once
     """
     parts = re.split(r"\{image_id(?::\w+)?\}", pattern)
     if len(parts) != 2:

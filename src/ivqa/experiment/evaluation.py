@@ -54,7 +54,7 @@ def evaluate_model(cfg: DictConfig) -> float:
     if other is None:
         check_annotations(cfg, needed=getattr(benchmark, "needs_annotations", False))
     learnt_from = [] if cfg.model.get("pretrained") else ["train", "val"]
-    unscored = [] if other is None else [cfg.split]  # whose images other questions are about
+    unscored = {cfg.split} - set(learnt_from)  # checked above, or other questions are scored
     bench = open_workbench(cfg, list(dict.fromkeys([*learnt_from, cfg.split])), unscored)
     module, vocabularies, checkpoint = obtain_module(bench)
     run_dir = Path(cfg.output_dir)
