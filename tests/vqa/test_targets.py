@@ -90,7 +90,7 @@ def _cross_entropy(row: int) -> float:
 def _binary(row: int) -> float:
     loss = 0.0
     for logit, accuracy in zip(LOGITS[row], ACCURACIES[row], strict=True):
-        p = 1 / (1 + math.exp(-logit))
+        p = 1 / (1 + len(LOGITS[row]) * math.exp(-logit))  # 1 / (|A| + 1) at a logit of 0
         loss -= accuracy * math.log(p) + (1 - accuracy) * math.log(1 - p)
     return loss
 
@@ -128,7 +128,7 @@ def test_the_gradient_of_accuracies_is_that_of_one_sigmoid_an_answer(tmp_path: P
     module.training_step(batch, 0).backward()
     gradient = module.network.logits.grad
     assert gradient is not None
-    learnt = torch.tensor(LOGITS).sigmoid() - 3 * gradient
+    learnt = (torch.tensor(LOGITS) - math.log(len(LOGITS[0]))).sigmoid() - 3 * gradient
     torch.testing.assert_close(learnt, torch.tensor(ACCURACIES))
 
 

@@ -1,5 +1,6 @@
 """What a model of a closed answer set learns from ten annotators who disagree."""
 
+import math
 from typing import Literal
 
 from torch import Tensor
@@ -23,9 +24,12 @@ def answer_losses(logits: Tensor, batch: VQABatch, targets: Targets) -> Tensor:
     [Kim et al. 2017] draws from the two most frequent answers only.) A question without an answer
     in A has loss 0.
 
-    accuracies: binary cross entropy of sigmoid(logits) with the accuracy that each answer would
-    get, summed over A, as in Teney et al. 2017 ("Tips and tricks"), bottom-up attention and MCAN.
-    The accuracies of a question do not sum to 1, so they are no distribution.
+    accuracies: binary cross entropy of sigmoid(logits - log |A|) with the accuracy that each answer
+    would get, summed over A, as in Teney et al. 2017 ("Tips and tricks"), bottom-up attention and
+    MCAN. The accuracies of a question do not sum to 1, so they are no distribution. The constant
+    shift is ours: at logits of 0 each answer has probability 1 / (|A| + 1), as with the biases of
+    RetinaNet [Lin et al. 2017]. Without it, the first epochs of a large A only learn that most
+    answers are wrong. A softmax over the logits does not depend on it.
 
     Raises ValueError where the batch lacks soft_targets or answer_counts that this needs.
     """
@@ -36,7 +40,8 @@ def answer_losses(logits: Tensor, batch: VQABatch, targets: Targets) -> Tensor:
         shares = counts / counts.sum(dim=1, keepdim=True).clamp(min=1)
         return F.cross_entropy(logits, shares, reduction="none")
     accuracies = _carried(batch.soft_targets, "soft_targets")
-    return F.binary_cross_entropy_with_logits(logits, accuracies, reduction="none").sum(dim=1)
+    shifted = logits - math.log(logits.shape[1])
+    return F.binary_cross_entropy_with_logits(shifted, accuracies, reduction="none").sum(dim=1)
 
 
 def _carried(value: Tensor | None, name: str) -> Tensor:
