@@ -80,7 +80,7 @@ def test_the_noise_tells_how_exact_its_rankings_are(
     pool, exclude = [*POOL], duplicates_of(questions, POOL)
     ranking = ranker.rank(questions, pool, 4, exclude)
     figures = noise.figures(questions, POOL)
-    assert figures == {"gap": ranking.gap.max(), "short_rankings": short}
+    assert figures == {"gap": ranking.gap.max(), "uncertified": 0, "short_rankings": short}
     assert 0 < figures["gap"] < 1e-6
     # A later process finds the certificate with the ranking.
     assert BasicQuestionNoise(ranker, 2, 2, str(tmp_path)).figures(questions, POOL) == figures
@@ -249,7 +249,7 @@ def test_every_figure_of_a_curve_by_hand() -> None:
     assert figures["r_score"] == figures["r_score_partition_1"]
     assert figures["area"] == pytest.approx((3.4 + 3.1 + 3.0) / 3 / 3.5)
     assert figures["trend"] == pytest.approx(-1)
-    tolerant = NoiseCurve(accuracies, kinds, tolerated=0.03, hopeless=0.5).metrics()
+    tolerant = NoiseCurve(accuracies, kinds, RScore(tolerance=0.03, limit=0.5)).metrics()
     assert tolerant["r_score"] == 1
     root = (0.5**0.5 - 0.125**0.5) / (0.5**0.5 - 0.03**0.5)
     assert tolerant["r_score_partition_3"] == pytest.approx(root)

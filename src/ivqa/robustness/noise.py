@@ -98,15 +98,20 @@ class BasicQuestionNoise:
 
         gap: the largest relative duality gap over the whole pool; left out by rankers that solve
         nothing. uncertified: the number of distinct questions whose gap is over the tolerance;
-        left out with the gap. short_rankings: share of the distinct questions with fewer scores over 0 than
-        basic questions are used; there the ranking goes on by correlation with the residual.
+        left out with the gap. short_rankings: share of the distinct questions with fewer scores
+        over 0 than basic questions are used; there the ranking goes on by correlation with the
+        residual.
         """
         ranking = self._ranking(list(dict.fromkeys(questions)), unique_questions(training))
         short = float((ranking.support < self.levels * self.a_level).mean())
         if not ranking.gap.any():
             return {"short_rankings": short}
         uncertified = float(ranking.uncertified)
-        return {"gap": float(ranking.gap.max()), "uncertified": uncertified, "short_rankings": short}
+        return {
+            "gap": float(ranking.gap.max()),
+            "uncertified": uncertified,
+            "short_rankings": short,
+        }
 
     def _ranking(self, questions: list[str], pool: list[str]) -> Ranking:
         number = self.levels * self.a_level
@@ -240,7 +245,7 @@ def _read(file: Path) -> Ranking | None:
     if not is_whole(file):
         return None
     found = load_arrays(file, _ARRAYS, remedy="delete it to rank the questions again")
-    return Ranking(**found, rounds=0)
+    return Ranking(found["indices"], found["scores"], found["gap"], found["support"], rounds=0)
 
 
 def _write(file: Path, ranking: Ranking) -> None:
