@@ -164,3 +164,11 @@ def test_the_metrics_that_are_promised_are_those_that_are_logged() -> None:
     module.validation_step(batch, 0)
     module.on_validation_epoch_end()
     assert logged == LegalityModule.validation_metrics({}) == {"val/auroc", "val/kept"}
+
+
+def test_a_loss_counts_as_often_as_the_batch_has_questions() -> None:
+    module, logged = _module(), []
+    module.log = lambda *given, **options: logged.append((given, options))  # type: ignore[assignment, method-assign]
+    module._known = torch.zeros(0, dtype=torch.int64)
+    loss = module.training_step(_batch(8), 0)
+    assert logged == [(("train/loss", loss.detach()), {"batch_size": 8})]

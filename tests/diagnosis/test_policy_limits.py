@@ -261,3 +261,16 @@ def test_a_checkpoint_holds_the_generators_description() -> None:
     policy.on_load_checkpoint(checkpoint)
     with pytest.raises(ValueError, match="other question_words"):
         policy.on_load_checkpoint({"component": {**expected, "question_words": ["why"]}})
+
+
+def test_what_is_logged_counts_as_often_as_the_batch_has_pairs() -> None:
+    policy, logged = _policy(), []
+    policy.log_dict = lambda values, **options: logged.append((set(values), options))  # type: ignore[method-assign]
+    policy.training_step(_batch(), 0)
+    batch = _batch()
+    batch.target[1] = -1
+    policy.validation_step(batch, 0)
+    terms = {"goal", "reward", "unique", "empty", "words"}
+    training = {f"train/{name}" for name in terms | {"loss", "nats"}}
+    assert logged[0] == (training, {"batch_size": 4})
+    assert logged[1] == ({f"val/{name}" for name in terms}, {"batch_size": 3})
