@@ -102,6 +102,13 @@ def test_rewards_ask_the_judge_and_are_multiplied() -> None:
     assert terms["reward"].tolist() == pytest.approx(product)
 
 
+def test_legality_without_a_judge_names_what_is_missing() -> None:
+    policy = _policy()
+    questions = policy.sample(toy_images(4), ASKED, 1)
+    with pytest.raises(ValueError, match=r"name one in model\.parts\.judge"):
+        LegalityReward(threshold=0.5)(policy.judged(questions, toy_images(4), ASKED))
+
+
 def test_the_greedy_baseline_judges_complete_questions() -> None:
     """The reward sees the greedy words, their likelihood, pair and z."""
     seen: list[Candidates] = []
