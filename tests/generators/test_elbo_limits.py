@@ -10,7 +10,7 @@ from ivqa.generators.elbo_terms import ElboTerms
 from ivqa.generators.network import GeneratorOutput
 from ivqa.generators.objective import negative_elbo
 
-MEANS = [[0.5, 1.0], [0.5, -1.0], [0.5, 3.0]]  # variances 0 and 8 / 3
+MEANS = [[0.5, 1.0], [0.5, -1.0], [0.5, 0.0]]  # variances 0 and 2 / 3
 LIKELIHOODS, KL, TOKENS = [-2.0, -4.0, -9.0], [[0.5, 1.0], [0.5, 2.0], [0.0, 3.0]], [2, 3, 7]
 
 
