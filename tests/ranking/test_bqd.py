@@ -1,7 +1,9 @@
 """Basic question datasets: what is ranked, resuming and merging."""
 
+import json
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,17 +12,20 @@ from numpy.typing import NDArray
 from toy_bqd import MAIN, POOL, MakeRanking, Watched
 
 from ivqa.data import DataError, VQADataset
+from ivqa.experiment.bqd import _figures
 from ivqa.ranking import (
     BQDRanking,
     CosineRanker,
     LassoQuestionRanker,
     QuestionRanker,
     RandomRanker,
+    Ranking,
     general_questions,
     merge_shards,
     read_parquet,
     scores_of,
     write_parquet,
+    write_records,
 )
 from ivqa.text.encoders import TfidfEncoder
 from ivqa.text.tokens import tokenise
@@ -61,6 +66,32 @@ def test_the_ranking_is_that_of_the_ranker(make: MakeRanking) -> None:
     assert np.allclose(scores_of(table)[::-1], direct.scores, atol=1e-5)
     assert max(row["gap"] for row in rows) < 1e-6
     assert [row["support"] for row in rows] == direct.support.tolist()
+
+
+class _Uncertified:
+    """A ranker whose first ranking has a gap that is no certificate."""
+
+    def rank(
+        self,
+        questions: Sequence[str],
+        pool: Sequence[str],
+        k: int,
+        exclude: Sequence[Sequence[int]],
+    ) -> Ranking:
+        ranking = RandomRanker().rank(questions, pool, k, exclude)
+        return replace(ranking, gap=np.where(np.array(questions) == MAIN[0], 0.5, 1e-6))
+
+
+def test_uncertified_rankings_are_named_in_the_files(make: MakeRanking, tmp_path: Path) -> None:
+    job = make(ranker=_Uncertified())
+    list(job.run())
+    table = job.table()
+    own = [tokenise(row["question"]) == tokenise(MAIN[0]) for row in table.to_pylist()]
+    assert table["uncertified"].to_pylist() == own
+    write_records(tmp_path / "bqd.json", table)
+    records = json.loads((tmp_path / "bqd.json").read_text())
+    assert [record.get("uncertified", False) for record in records] == own
+    assert _figures(table)["bqd/uncertified"] == sum(own) == 3
 
 
 def test_duplicates_are_left_out_unless_they_are_wanted(make: MakeRanking) -> None:
