@@ -70,8 +70,10 @@ MODULES: dict[str, tuple[str, ...]] = {
     "vqa.mutan": (),
     "vqa.hiecoatt": (),
     "vqa.n2nmn": (),
+    "ranking.certificate": (),
     "ranking.lasso": (),
     "ranking.working_set": (),
+    "ranking.full_basis": (),
 }
 
 
@@ -102,7 +104,7 @@ def _run(module: str, arguments: argparse.Namespace) -> tuple[str, int, int, int
     result = RESULTS / f"{module}.json"
     known = json.loads(result.read_text()) if arguments.survivors and result.is_file() else {}
     if arguments.survivors:
-        chosen = [name for name in names if known.get(name) == "survived"]
+        chosen = [n for n in names if known.get(n, "killed") not in ("killed", "timeout")]
     elif arguments.sample and len(names) > arguments.sample:
         chosen = sorted(random.Random(arguments.seed).sample(names, arguments.sample))
     else:

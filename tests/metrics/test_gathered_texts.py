@@ -1,0 +1,26 @@
+"""A process sends its texts at once, whatever its number of batches."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from ivqa.metrics import QuestionDiversity
+
+
+def test_the_texts_of_several_batches_are_sent_at_once() -> None:
+    """Else processes with other numbers of batches would wait for each other."""
+    whole, first, second = QuestionDiversity(), QuestionDiversity(), QuestionDiversity()
+    batches = [[["Is it red?", "Why?"]], [["Is it red?"]], [["Who?", ""]]]
+    for metric, given in ((whole, batches), (first, batches[:2]), (second, batches[2:])):
+        for batch in given:
+            metric.update(batch)
+    (theirs,) = second.metric_state.values()
+    sent: list[Tensor] = []
+
+    def all_gather(mine: Tensor, group: object) -> list[Tensor]:
+        sent.append(mine)
+        return [mine, torch.cat(theirs)]
+
+    first.dist_sync_fn, first.distributed_available_fn = all_gather, lambda: True
+    assert first.compute() == pytest.approx(whole.compute(), nan_ok=True)
+    assert len(sent) == 1
