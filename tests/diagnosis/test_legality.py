@@ -63,7 +63,7 @@ def test_it_learns_to_tell_questions_from_nonsense(learning_seed: int) -> None:
         module, "_known", torch.zeros(0, dtype=torch.int64)
     )
     loader: Any = DataLoader([_batch(rng) for _ in range(150)], batch_size=None)
-    trainer.fit(module, loader, DataLoader([_batch(rng)], batch_size=None))  # type: ignore[arg-type]
+    trainer.fit(module, loader, DataLoader([_batch(rng) for _ in range(20)], batch_size=None))  # type: ignore[arg-type]
     legal = module.probabilities(["Is there a red star?", "What color is the heart?"])
     nonsense = module.probabilities(
         ["Star a is red there?", "What color is?", "The heart heart what is?", "Picture?"]

@@ -63,7 +63,7 @@ def _score(policy: PolicyGradientModule) -> float:
 @pytest.mark.processor
 @pytest.mark.parametrize(
     ("latent", "baseline", "gain"),
-    [("prior", "pair_mean", 0.3), ("prior", "greedy", 0.3), ("posterior", "pair_mean", 0.1)],
+    [("prior", "pair_mean", 0.3), ("prior", "greedy", 0.1), ("posterior", "pair_mean", 0.1)],
 )
 def test_the_policy_learns_what_is_rewarded(
     latent: Any, baseline: Any, gain: float, learning_seed: int
@@ -74,7 +74,7 @@ def test_the_policy_learns_what_is_rewarded(
     )
     before = _score(policy)
     reference = [value.clone() for value in policy.reference.parameters()]
-    _train(policy, 120, learning_seed)
+    _train(policy, 200, learning_seed)
     assert _score(policy) > before + gain
     # The supervised generator stays as it was, and is not stored with the policy.
     after = policy.reference.parameters()

@@ -58,7 +58,7 @@ def test_the_cnn_keeps_shapes_at_any_image_size() -> None:
 def test_concepts_are_learnt_kept_and_reused(
     dataset: VQADataset, tmp_path: Path, learning_seed: int
 ) -> None:
-    small = replace(SMALL, seed=learning_seed)
+    small = replace(SMALL, epochs=30, seed=learning_seed)
     store = small.build(dataset, ["train", "val"], tmp_path / "features")
     split = dataset.split("val")
     rows = store.rows("val", split.image_ids)

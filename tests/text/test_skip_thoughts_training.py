@@ -1,5 +1,7 @@
 """Skip-thoughts learn on toy data what a question tells about others on the same image."""
 
+import math
+from collections import Counter
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,7 +13,7 @@ import pytorch_lightning as pl
 import torch
 from torch.utils.data import DataLoader
 
-from ivqa.text.skip_thoughts import SkipThoughtsEncoder, from_weights
+from ivqa.text.skip_thoughts import SkipThoughtsEncoder
 from ivqa.text.skip_thoughts_training import (
     Decoder,
     SkipThoughtsModule,
@@ -102,32 +104,16 @@ def test_neighbours_are_all_questions_of_the_image_in_a_circle() -> None:
 
 
 @pytest.mark.processor
-def test_questions_on_like_images_become_alike(tmp_path: Path, learning_seed: int) -> None:
+def test_a_question_tells_the_others_on_its_image(tmp_path: Path, learning_seed: int) -> None:
     module = _module(learning_seed)
-    trainer = _trainer(tmp_path, 45)
-
-    def same_world(state: dict[str, torch.Tensor]) -> float:
-        """Share of cosines within a world that exceed those between them, same form of words."""
-        form = [
-            f"is the {noun} {color}"
-            for nouns, colors in WORLDS
-            for noun in nouns
-            for color in colors
-        ]
-        vectors = from_weights(state, WORDS.words).encode(
-            form, ("uni", "bi"), eos=False, batch_size=4
-        )
-        cosines = vectors @ vectors.T / 2
-        inside, between = cosines[:6, :6][~np.eye(6, dtype=bool)], cosines[:6, 6:]
-        return float((inside[:, None] > between.ravel()).mean())
-
-    before = same_world(module.state_dict())
+    trainer = _trainer(tmp_path, 100)
     trainer.fit(module, datamodule=Data())
-    first = _module(learning_seed)
-    _trainer(tmp_path, 1).validate(first, datamodule=Data(), verbose=False)
-    losses = trainer.callback_metrics
-    assert losses["val/loss"] < 0.6 * first.trainer.callback_metrics["val/loss"]
-    assert same_world(module.state_dict()) > max(before, 0.95)
+    # A decoder that does not see the question can do no better than the entropy of the questions:
+    # 18 different ones, equally frequent, of 16 / 3 words with <eos>.
+    assert sorted(Counter(QUESTIONS).values()) == [4] * 18
+    blind = math.log(18) / (16 / 3)
+    for task in ("previous", "next"):
+        assert trainer.callback_metrics[f"val/{task}"] < 0.5 * blind
 
     checkpoint = tmp_path / "model.ckpt"
     trainer.save_checkpoint(checkpoint)
