@@ -29,6 +29,8 @@ _ANYTHING = inspect.Parameter("options", inspect.Parameter.VAR_KEYWORD)
 # ${model.epochs} and ${oc.select:model.val_batches,1.0}
 _REFERENCE = re.compile(r"\$\{(?:oc\.select:)?(\.*)([\w.]+)(?:,[^{}]*)?\}")
 
+_LONGEST_SHOWN = 300  # characters of a value in a message; paths fit whole
+
 
 def value_faults(cfg: DictConfig) -> list[str]:
     """One sentence for each value of `cfg` that what takes it does not allow."""
@@ -127,7 +129,7 @@ def shown(value: Any) -> str:
         text = f"{{{','.join(f'{key}:{shown(item)}' for key, item in value.items())}}}"
     else:
         text = str(value) or "''"
-    return text if len(text) <= 80 else text[:77] + "..."
+    return text if len(text) <= _LONGEST_SHOWN else text[: _LONGEST_SHOWN - 3] + "..."
 
 
 def nodes(cfg: DictConfig, path: str = "") -> Iterator[tuple[DictConfig, str]]:
