@@ -18,7 +18,7 @@ from torch import nn
 
 from ivqa.code_digest import code_digest
 from ivqa.data import VQADataModule, VQADataset, build_vocabularies
-from ivqa.device import fastest_dtype, on_cpu
+from ivqa.device import fastest_dtype, on_cpu, uses_avx512
 from ivqa.errors import UserError
 from ivqa.experiment.artifacts import ArtifactStore
 from ivqa.experiment.checks import plain
@@ -299,8 +299,11 @@ def _precision(accelerator: str) -> str:
 
 def _check_precision(trainer: DictConfig) -> None:
     """Raises UserError for bfloat16 on a processor for which oneDNN has no LSTM in it."""
-    narrow = torch.backends.cpu.get_cpu_capability() == "AVX2"
-    if narrow and on_cpu(trainer.accelerator) and str(trainer.precision).startswith("bf16"):
+    if (
+        not uses_avx512()
+        and on_cpu(trainer.accelerator)
+        and str(trainer.precision).startswith("bf16")
+    ):
         raise UserError(
             f"trainer.precision={trainer.precision} needs a processor with AVX-512, and this one "
             "has none; set trainer.precision=auto, which takes what the machine at hand is fast at"
