@@ -12,7 +12,7 @@ _BELOW_BFLOAT16 = _BELOW_AVX512 | {"AVX512_CORE", "AVX512_CORE_VNNI"}
 
 
 def uses_avx512() -> bool:
-    """Whether PyTorch and oneDNN compute with AVX-512: the processor has it, and nothing forbids it.
+    """Whether PyTorch and oneDNN use AVX-512: the processor has it, and nothing forbids it.
 
     ATEN_CPU_CAPABILITY and ONEDNN_MAX_CPU_ISA forbid it, to emulate another processor.
     """
