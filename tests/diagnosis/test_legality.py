@@ -68,7 +68,7 @@ def test_it_learns_to_tell_questions_from_nonsense(learning_seed: int) -> None:
     nonsense = module.probabilities(
         ["Star a is red there?", "What color is?", "The heart heart what is?", "Picture?"]
     )
-    assert legal.min() > 0.8
+    assert legal.min() > 0.6
     assert nonsense.max() < 0.3
     assert 0 < module.limit < 1
     # The calibrated limit lets 95 percent of real questions pass, and is kept with the weights.
