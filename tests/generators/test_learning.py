@@ -100,7 +100,7 @@ def test_z_holds_what_image_and_answer_leave_open(
     batches = toy_batches(510, module.question_vocabulary, module.answer_words)
     terms = fit(module, batches, tmp_path)
     open_nats = math.log(3)  # three frames fit a colour and an answer
-    assert terms["val/kl"] > 1.0
+    assert terms["val/kl"] > 0.7
     assert terms["val/active_units"] >= 1
     assert terms["val/elbo"] < -open_nats + 0.05
 
