@@ -52,7 +52,7 @@ def test_it_learns_to_tell_questions_from_nonsense(learning_seed: int) -> None:
     )
     rng = random.Random(learning_seed)
     trainer = pl.Trainer(
-        max_steps=150,
+        max_steps=300,
         accelerator="cpu",
         logger=False,
         enable_checkpointing=False,
@@ -62,17 +62,19 @@ def test_it_learns_to_tell_questions_from_nonsense(learning_seed: int) -> None:
     module.on_fit_start = lambda: setattr(  # type: ignore[method-assign]
         module, "_known", torch.zeros(0, dtype=torch.int64)
     )
-    loader: Any = DataLoader([_batch(rng) for _ in range(150)], batch_size=None)
+    loader: Any = DataLoader([_batch(rng) for _ in range(300)], batch_size=None)
     trainer.fit(module, loader, DataLoader([_batch(rng) for _ in range(20)], batch_size=None))  # type: ignore[arg-type]
     legal = module.probabilities(["Is there a red star?", "What color is the heart?"])
     nonsense = module.probabilities(
         ["Star a is red there?", "What color is?", "The heart heart what is?", "Picture?"]
     )
-    assert legal.min() > 0.6
+    assert legal.min() > 0.75
     assert nonsense.max() < 0.3
     assert 0 < module.limit < 1
-    # The calibrated limit lets 95 percent of real questions pass, and is kept with the weights.
-    assert (module.probabilities(QUESTIONS) > module.limit).float().mean() > 0.85
+    # The calibrated limit lets 95 percent of real questions pass, and is kept with the weights:
+    # 42 or 43 of 45, and one more or less by the draw of the held-out ones.
+    share = float((module.probabilities(QUESTIONS) > module.limit).float().mean())
+    assert 0.88 < share < 0.99
     assert "threshold" in module.state_dict()
     assert module.probabilities([]).shape == (0,)
 

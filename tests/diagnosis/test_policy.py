@@ -58,19 +58,26 @@ def _score(policy: PolicyGradientModule) -> float:
     return float(policy.judged(questions, toy_images(12), ASKED).phi.mean())
 
 
-# The gradient through a redrawn z ("posterior") is biased, and with the greedy baseline it does not
-# learn this for every seed; the next test shows that it is the gradient it claims to be.
+# With the 10 samples of the default, the greedy baseline stays at 0.57 for 3 of 20 seeds: once a
+# policy always asks its greedy question, no sample differs from the baseline, and nothing is left
+# to learn from. 40 samples of each pair find the third question before that.
+# The gradient through a redrawn z ("posterior") is biased: with the greedy baseline it does not
+# learn this for every seed, and with the mean of the others it learns two of three questions; the
+# next test shows that it is the gradient it claims to be.
 @pytest.mark.processor
 @pytest.mark.parametrize(
     ("latent", "baseline", "gain"),
-    [("prior", "pair_mean", 0.3), ("prior", "greedy", 0.1), ("posterior", "pair_mean", 0.1)],
+    [("prior", "pair_mean", 0.28), ("prior", "greedy", 0.28), ("posterior", "pair_mean", 0.1)],
 )
 def test_the_policy_learns_what_is_rewarded(
     latent: Any, baseline: Any, gain: float, learning_seed: int
 ) -> None:
     """From a mean score of 0.36, where 0.8 is the most that this answerer gives."""
     policy = _policy(
-        questioner=toy_questioner(seed=learning_seed), baseline=baseline, latent=latent
+        questioner=toy_questioner(seed=learning_seed),
+        baseline=baseline,
+        latent=latent,
+        num_samples=40,
     )
     before = _score(policy)
     reference = [value.clone() for value in policy.reference.parameters()]

@@ -66,9 +66,11 @@ def test_concepts_are_learnt_kept_and_reused(
     assert features["grid"].shape == (12, 16, 16)
     assert features["concepts"].dtype == torch.float32
     concepts = torch.load(store.directory / "cnn.pt", weights_only=True)["concepts"]
-    best = features["concepts"][:, [concepts.index(name) for name in ("red", "blue", "green")]]
-    right = [("red", "blue", "green")[i] for i in best.argmax(1).tolist()]
-    assert right == split.main_answers
+    colors = ("red", "blue", "green")
+    found = features["concepts"][:, [concepts.index(name) for name in colors]]
+    shown = torch.tensor([[name == color for color in colors] for name in split.main_answers])
+    # How much more probable the right colour is than both others, for the worst image.
+    assert (found[shown] - found.masked_fill(shown, 0).amax(1)).min() > 0.5
 
     written = (store.directory / "val" / MANIFEST).stat().st_mtime_ns
     again = small.build(dataset, ["val"], tmp_path / "features")
