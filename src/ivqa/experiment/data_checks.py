@@ -58,11 +58,15 @@ def _networks(
 def _check_annotations(
     cfg: DictConfig, dataset: VQADataset, splits: Collection[str], unscored: Collection[str]
 ) -> None:
-    """Training needs answers, and so does every benchmark that says so."""
+    """Training needs answers, and so does what a benchmark names in `needs_answers`.
+
+    "validation": of the split `val`, while the model is trained. "scores": of every other split.
+    """
     benchmark = cfg.model.get("benchmark")
-    scores = benchmark and getattr(get_object(benchmark._target_), "needs_answers", False)
+    needs = getattr(get_object(benchmark._target_), "needs_answers", ()) if benchmark else ()
     for split in splits:
-        if split == "train" or (scores and split not in unscored):
+        purpose = "validation" if split == "val" else "scores"
+        if split == "train" or (purpose in needs and split not in unscored):
             dataset.split(split).require_answers()
 
 

@@ -51,10 +51,8 @@ def evaluate_model(cfg: DictConfig) -> float:
         return score_predictions(cfg)
     other = other_questions(cfg)
     benchmark = instantiate(cfg.model.benchmark)
-    if other is None:
-        check_annotations(cfg, needed=getattr(benchmark, "needs_annotations", False))
     learnt_from = [] if cfg.model.get("pretrained") else ["train", "val"]
-    unscored = {cfg.split} - set(learnt_from)  # checked above, or other questions are scored
+    unscored = [] if other is None else [cfg.split]  # whose images other questions are about
     bench = open_workbench(cfg, list(dict.fromkeys([*learnt_from, cfg.split])), unscored)
     module, vocabularies, checkpoint = obtain_module(bench)
     run_dir = Path(cfg.output_dir)
@@ -80,24 +78,6 @@ def evaluate_model(cfg: DictConfig) -> float:
     log_results(cfg, metrics, media)
     bench.console.print(f"checkpoint: {checkpoint}\nrun: {run_dir}", soft_wrap=True)
     return metrics.get(benchmark.headline, float("nan"))
-
-
-def check_annotations(cfg: DictConfig, *, needed: bool) -> None:
-    """Raises UserError where cfg.split has none, but the benchmark or a callback needs them.
-
-    Before the model is trained and features are built, which may take hours.
-    """
-    dataset = instantiate(cfg.data)
-    if not dataset.lacks_annotations(cfg.split):
-        return
-    name = dataset.name_of(cfg.split)
-    if needed:
-        dataset.split(name).require_answers()
-    if any(isinstance(callback, RobustnessCallback) for callback in build_callbacks(cfg)):
-        raise UserError(
-            f"callbacks=robustness measures accuracy, and split '{name}' has no annotations; leave "
-            "it out, or choose another split"
-        )
 
 
 def own_metrics(

@@ -40,7 +40,7 @@ class QuestionBenchmark:
     num_shown: pairs on the contact sheet. batch_size: pairs at once. seed: of all sampling.
     """
 
-    needs_annotations: ClassVar[bool] = True
+    needs_answers: ClassVar[frozenset[str]] = frozenset({"validation", "scores"})
     num_latents: Count = 10
     beam_size: Count = 3
     num_samples: Count = 20
@@ -49,7 +49,6 @@ class QuestionBenchmark:
     batch_size: Count = 250
     seed: Seed = 0
     headline: str = "cider"
-    needs_answers: ClassVar[bool] = True
 
     def run(
         self,

@@ -32,10 +32,9 @@ class VQABenchmark:
     A split without annotations gets the result file and no accuracy. batch_size: questions at once.
     """
 
-    needs_annotations: ClassVar[bool] = False
+    needs_answers: ClassVar[frozenset[str]] = frozenset({"validation"})
     batch_size: Count = 500
     headline: str = "vqa/accuracy"
-    needs_answers: ClassVar[bool] = True
 
     def run(
         self,

@@ -117,7 +117,12 @@ class RobustnessCallback(pl.Callback):
             UserError: where the split has no annotations, the pool cannot be read, or the noise
                 has nothing for a question.
         """
-        split = dataset.split(stage).require_answers()
+        if dataset.lacks_annotations(stage):
+            raise UserError(
+                f"callbacks=robustness measures accuracy, and split '{dataset.name_of(stage)}' has "
+                "no annotations; leave it out, or choose another split"
+            )
+        split = dataset.split(stage)
         pool = self._pool_of(dataset)
         if isinstance(self.noise, Checkable):
             self.noise.check([split.questions[row] for row in self._rows(split)], pool)
