@@ -25,7 +25,7 @@ mutate: $(READY)
 
 # Trains the weights that come with the package, or with CHECK=1 scores them after a change of code.
 release: $(READY)
-	$(RUN) -m ivqa.experiment.release $(if $(CHECK),--check)
+	$(RUN) -m ivqa.tasks.release $(if $(CHECK),--check)
 
 slow: $(READY)
 	$(RUN) -m pytest -m slow

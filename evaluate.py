@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from ivqa.experiment import entry_point, evaluate
+from ivqa.runs.command_line import entry_point
 
 if __name__ == "__main__":
-    entry_point(evaluate, conf_dir=Path(__file__).parent / "conf", config_name="evaluate")
+    entry_point(Path(__file__).parent / "conf", "evaluate")

@@ -15,9 +15,10 @@ import numpy as np
 import torch
 
 from benchmarks.timing import paired
-from ivqa.data import ScenesDataset, VQADataModule, build_vocabularies
+from ivqa.data import VQADataModule, build_vocabularies
 from ivqa.features.store import FeatureStore
 from ivqa.generators import QuestionGenerationModule, VariationalGenerator
+from ivqa.scenes import ScenesDataset
 
 STEPS = 20
 SIZES = {"grid": 128, "pooled": 256, "concepts": 500}

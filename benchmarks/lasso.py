@@ -28,9 +28,9 @@ from torch import Tensor
 from benchmarks.lasso_peers import peer_results, relative_gap
 from benchmarks.sentence_vectors import sentence_vectors
 from ivqa.device import fastest_dtype
-from ivqa.experiment.processes import keep_freed_memory
+from ivqa.lasso.pool_products import PoolProducts
 from ivqa.ranking import LassoRanker, Ranking
-from ivqa.ranking.pool_products import PoolProducts
+from ivqa.runs.processes import keep_freed_memory
 
 
 @dataclass(frozen=True)

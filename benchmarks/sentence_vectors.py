@@ -15,9 +15,11 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from ivqa.data import ScenesDataset, VQADataset
-from ivqa.ranking import unique_questions
-from ivqa.text.encoders import TfidfEncoder, unit_rows
+from ivqa.data import VQADataset
+from ivqa.encoders.encoder import unit_rows
+from ivqa.encoders.tfidf import TfidfEncoder
+from ivqa.scenes import ScenesDataset
+from ivqa.text.duplicates import unique_questions
 from ivqa.text.tokens import tokenise
 
 FOLDER = Path("artifacts/benchmarks/sentence_vectors")

@@ -21,7 +21,6 @@ from pycocoevalcap.cider.cider_scorer import CiderScorer, cook_refs, cook_test
 from pycocoevalcap.rouge.rouge import Rouge
 
 from benchmarks.timing import paired
-from ivqa.data import ScenesDataset
 from ivqa.data.dataset import VQADataset
 from ivqa.metrics import meteor_nltk
 from ivqa.ranking import (
@@ -29,11 +28,12 @@ from ivqa.ranking import (
     CiderRanker,
     MeteorRanker,
     RougeLRanker,
-    duplicates_of,
     unique_questions,
 )
 from ivqa.ranking.text_metrics import TextMetricRanker
 from ivqa.ranking.text_metrics.ranker import pool_scores
+from ivqa.scenes import ScenesDataset
+from ivqa.text.duplicates import duplicates_of
 from ivqa.text.tokens import tokenise
 
 MAIN, BASIC, PEER_PAIRS = 500, 40_000, 1000

@@ -70,10 +70,10 @@ MODULES: dict[str, tuple[str, ...]] = {
     "vqa.mutan": (),
     "vqa.hiecoatt": (),
     "vqa.n2nmn": (),
-    "ranking.certificate": (),
-    "ranking.lasso": (),
-    "ranking.working_set": (),
-    "ranking.full_basis": (),
+    "lasso.certificate": (),
+    "lasso.solver": (),
+    "lasso.working_set": (),
+    "lasso.full_basis": (),
 }
 
 

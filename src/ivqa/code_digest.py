@@ -18,25 +18,25 @@ from typing import Any, NamedTuple
 from ivqa.files import digest
 
 # Modules that read, check, find, measure or show. What they read is covered by the fingerprint of
-# the data; what `experiment` decides is in the configuration.
+# the data; what `runs` and `tasks` decide is in the configuration.
 NEUTRAL = (
     "ivqa.arrays",
     "ivqa.code_digest",
-    "ivqa.component",
     "ivqa.data.dataset",
     "ivqa.data.download",
     "ivqa.data.json_files",
     "ivqa.data.records",
-    "ivqa.data.scenes",
     "ivqa.data.validation",
     "ivqa.errors",
-    "ivqa.experiment",
     "ivqa.features.store",
     "ivqa.files",
     "ivqa.identity",
     "ivqa.integrity",
     "ivqa.released",
     "ivqa.report",
+    "ivqa.runs",
+    "ivqa.scenes",
+    "ivqa.tasks",
     "ivqa.weights",
 )
 

@@ -1,7 +1,7 @@
 """Ranges of arguments, written beside their types: `size: Count = 512`.
 
 A constructor that takes a value from conf/ is annotated with these; every command checks the
-configuration against them before it starts (`ivqa.experiment.values`).
+configuration against them before it starts (`ivqa.runs.config_values`).
 """
 
 from collections.abc import Callable, Iterable, Sequence

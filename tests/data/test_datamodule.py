@@ -10,6 +10,7 @@ import torch
 from ivqa.data.datamodule import VQADataModule, build_vocabularies
 from ivqa.data.dataset import VQADataset
 from ivqa.data.validation import DataError
+from ivqa.scenes import oracle_of
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.text.tokens import detokenise, tokenise
 
@@ -118,7 +119,7 @@ def test_loaders_of_stages_and_names_agree(roots: Any):
     assert rows == [batch.rows.tolist() for batch in data.val_dataloader()]
     assert rows == [[0, 1, 2, 3], [4, 5, 6, 7], [8]]
     assert len(data.loader("train")) == 3
-    assert data.dataset.oracle("val") is None
+    assert oracle_of(data.dataset, "val") is None
 
 
 def test_batch_of_keeps_order_and_repeats(roots: Any):

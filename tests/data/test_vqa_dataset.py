@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from ivqa.data.dataset import ScenesDataset, VQADataset, official_vqa
+from ivqa.data.dataset import VQADataset, official_vqa
 from ivqa.data.validation import DataError
+from ivqa.scenes import ScenesDataset
 
 
 def test_stages_and_names_mean_the_same_split(roots: Any):
@@ -153,9 +154,9 @@ def test_scenes_are_generated_once_on_first_use(
         calls.append(settings)
         return shutil.copytree(roots.example(3, ("train", "val", "test")), root)
 
-    import ivqa.data.scenes
+    import ivqa.scenes.dataset
 
-    monkeypatch.setattr(ivqa.data.scenes, "generate_scenes", generate, raising=False)
+    monkeypatch.setattr(ivqa.scenes.dataset, "generate_scenes", generate)
     sizes = {"train": 4, "val": 2, "test": 2}
     dataset = ScenesDataset(tmp_path / "cache", seed=3, images=sizes, balanced=True)
     assert calls == []

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 from toy_diagnosis import toy_scene
 
-from ivqa.data.scenes import Oracle, Scene
 from ivqa.data.validation import DataError
 from ivqa.diagnosis import (
     Belief,
@@ -16,6 +15,7 @@ from ivqa.diagnosis import (
     typed_by_oracle,
 )
 from ivqa.errors import UserError
+from ivqa.scenes import Oracle, Scene
 
 
 def _belief(question: str, answer: str) -> Belief:

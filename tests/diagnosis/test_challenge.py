@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from ivqa.data import VQADataset, VQASplit
-from ivqa.data.scenes import Oracle
-from ivqa.data.scenes.programs import SYNONYMS
-from ivqa.data.scenes.world import SHAPES, THING_ATTRIBUTES, VALUES, sample_scene
 from ivqa.diagnosis import Belief
 from ivqa.diagnosis.challenge import write_challenge
 from ivqa.metrics import vqa_accuracies
+from ivqa.scenes import Oracle
+from ivqa.scenes.programs import SYNONYMS
+from ivqa.scenes.world import SHAPES, THING_ATTRIBUTES, VALUES, sample_scene
 from ivqa.text.normalisation import normalise_answer
 
 QUESTIONS = [

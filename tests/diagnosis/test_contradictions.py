@@ -2,12 +2,12 @@ import random
 
 import pytest
 
-from ivqa.data.scenes import parse
-from ivqa.data.scenes.grammar import realise
-from ivqa.data.scenes.programs import evaluate
-from ivqa.data.scenes.questions import sample_program
-from ivqa.data.scenes.world import sample_scene
 from ivqa.diagnosis import Belief, contradicting, share_of_contradictions
+from ivqa.scenes import parse
+from ivqa.scenes.grammar import realise
+from ivqa.scenes.programs import evaluate
+from ivqa.scenes.questions import sample_program
+from ivqa.scenes.world import sample_scene
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from ivqa.data.batch import ImageBatch
-from ivqa.data.scenes import Scene
-from ivqa.data.scenes.world import Thing
 from ivqa.generators import QuestionGenerationModule, VariationalGenerator
+from ivqa.scenes import Scene
+from ivqa.scenes.world import Thing
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.text.vocabulary import Vocabulary
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from hydra.core.global_hydra import GlobalHydra
 
-import ivqa.experiment
-from ivqa.data.scenes import generate_scenes
+from ivqa.runs.command_line import entry_point
+from ivqa.scenes import generate_scenes
 
 PROJECT = Path(__file__).parents[2]
 # A model and features that learn in seconds; what they learn is tested elsewhere.
@@ -82,8 +82,7 @@ def run(
         GlobalHydra.instance().clear()
         status = 0
         try:
-            task = getattr(ivqa.experiment, command)
-            ivqa.experiment.entry_point(task, conf_dir=PROJECT / "conf", config_name=command)
+            entry_point(PROJECT / "conf", command)
         except SystemExit as stop:
             status = int(stop.code or 0)
         printed = capfd.readouterr()

@@ -10,7 +10,7 @@ from hydra import compose, initialize_config_dir
 from hydra.utils import get_class
 from omegaconf import OmegaConf
 
-from ivqa.experiment.checks import check_config
+from ivqa.runs.config_checks import check_config
 
 from .conftest import (
     PROJECT,

@@ -1,11 +1,9 @@
 """diagnose.py from the command line to the files it promises."""
 
 import json
-import pickle
 import re
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,8 +15,8 @@ from ivqa.data.batch import VQABatch
 from ivqa.data.results import results_text
 from ivqa.diagnosis import Belief, PolicyGradientModule, read_beliefs
 from ivqa.diagnosis.challenge import write_challenge
-from ivqa.experiment import training
 from ivqa.files import bytes_digest, digest, write_json
+from ivqa.scenes import oracle_of
 from tiny_transformers import tiny_blip, tiny_llava
 
 from .conftest import TINY_BENCHMARK, TINY_DIAGNOSIS, TINY_FEATURES, Run, metrics_of
@@ -72,7 +70,7 @@ def test_another_model_is_scored_on_the_challenging_set(
     run: Run, tiny_root: Path, tmp_path: Path
 ) -> None:
     dataset = VQADataset(tiny_root, test=None)
-    split, oracle = dataset.split("val"), dataset.oracle("val")
+    split, oracle = dataset.split("val"), oracle_of(dataset, "val")
     asked = list(zip(split.image_ids.tolist(), split.questions, split.main_answers, strict=True))
     beliefs = [
         Belief(image_id, "nothing", question, 0.5, -1.0, 0.9, "rl", "adversarial", "oracle")
@@ -197,34 +195,6 @@ def test_a_policy_trains_by_itself_and_is_evaluated_on_the_whole_split(
     status, printed = run("evaluate", *command, ckpt, "split=val", "trainer.limit_val_batches=1")
     assert status == 0, printed
     assert 0 < len(validated) < len(questions)
-
-
-def test_the_last_part_trains_beside_the_others(
-    run: Run, tiny_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    @contextmanager
-    def at_once(task: Callable[..., object], *arguments: object, log: Path) -> Iterator[None]:
-        task, arguments = pickle.loads(pickle.dumps((task, arguments)))
-        task(*arguments)
-        yield
-
-    monkeypatch.setattr(training, "beside", at_once)
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
-    small = [item for item in TINY_DIAGNOSIS if item.split("=")[0] not in _OF_DIAGNOSE]
-    status, printed = run(
-        "train",
-        "model=ivqa_rl",
-        "vqa=vanilla",
-        "trainer.accelerator=cpu",
-        f"artifacts={tmp_path / 'artifacts'}",
-        "data=vqa_json",
-        f"data.root={tiny_root}",
-        *small,
-    )
-    assert status == 0, printed
-    assert "Training vanilla at the same time" in printed
-    assert printed.count("No trained vanilla") == 1  # the policy finds what was trained beside it
-    assert printed.index("No trained vanilla") < printed.index("No trained ivqa_vae")
 
 
 def test_a_resumed_policy_ends_with_the_same_weights(

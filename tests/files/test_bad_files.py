@@ -35,22 +35,22 @@ from ivqa.data.images import ImageFiles, open_picture
 from ivqa.data.json_files import open_json
 from ivqa.data.records import read_captions, read_layouts
 from ivqa.data.results import read_results
-from ivqa.data.scenes import Oracle
-from ivqa.data.scenes.world import Scene
 from ivqa.data.validation import DataError, Problems
 from ivqa.data.vqa_json import VQASplit, read_split
 from ivqa.diagnosis import Belief, apply_annotations, read_beliefs
+from ivqa.encoders.skip_thoughts import load_skip_thoughts
+from ivqa.encoders.word_vectors import WordVectorEncoder
 from ivqa.errors import UserError
-from ivqa.experiment.artifacts import read_metrics
-from ivqa.experiment.checkpoints import load_checkpoint
-from ivqa.experiment.comparison import compare_runs
-from ivqa.experiment.human_study import compare_with_people
 from ivqa.features.backbones import BackboneFeatures
 from ivqa.files import FileError, read_json, read_yaml
 from ivqa.ranking import read_bqd, write_parquet
 from ivqa.robustness import NoiseRecords
-from ivqa.text.skip_thoughts import load_skip_thoughts
-from ivqa.text.word_vectors import WordVectorEncoder
+from ivqa.runs.artifact_store import read_metrics
+from ivqa.runs.checkpoints import load_checkpoint
+from ivqa.scenes import Oracle
+from ivqa.scenes.world import Scene
+from ivqa.tasks.compare import compare
+from ivqa.tasks.human_study import human_study
 from ivqa.vqa.hf_answerer import read_candidates
 from ivqa.vqa.hf_blip import HFBlip
 from ivqa.weights import training_state
@@ -132,7 +132,7 @@ def _json_files() -> dict[str, tuple[Any, Reader]]:
             (run / "metrics.json").write_text(json.dumps({"cider": number}))
             (run / "annotations.json").write_text(json.dumps([{"score": number}]))
         cfg = SimpleNamespace(human=str(file), output_dir=str(file.parent / "out"))
-        return compare_with_people(cfg)  # type: ignore[arg-type]
+        return human_study(cfg)  # type: ignore[arg-type]
 
     scene = Scene("sea", "day", "sun", ()).to_json()
     return {
@@ -654,7 +654,7 @@ def test_answers_under_noise_of_something_else(fault: str, tmp_path: Path) -> No
     write_parquet(tmp_path / "robustness.parquet", _answers(), {})
     assert len(NoiseRecords.read(tmp_path)) == 2
     cfg = OmegaConf.create({"compare": [str(tmp_path), str(tmp_path / "nowhere")]})
-    _refused(lambda _: compare_runs(cfg), tmp_path, named="nowhere")
+    _refused(lambda _: compare(cfg), tmp_path, named="nowhere")
 
 
 # Texts by lines

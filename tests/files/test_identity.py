@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import torch
 
+from ivqa.encoders.tfidf import TfidfEncoder
+from ivqa.encoders.word_vectors import WordVectorEncoder
 from ivqa.files import content_digest, digest
 from ivqa.identity import decisive, identity_of
 from ivqa.ranking import LassoQuestionRanker
-from ivqa.text.encoders import TfidfEncoder
-from ivqa.text.word_vectors import WordVectorEncoder
 
 
 class Custom:

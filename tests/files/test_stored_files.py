@@ -12,14 +12,14 @@ import torch
 from torch import Tensor
 
 from ivqa.data import VQADataset
-from ivqa.data.scenes import generate_scenes
+from ivqa.encoders.encoder import stored_rows
 from ivqa.features import FeatureStore
 from ivqa.features.extraction import build_store, extract
 from ivqa.files import FileError, write_text, written
 from ivqa.integrity import MANIFEST, damage, is_whole, manifest_of, seal
 from ivqa.ranking import QuestionRanker, RandomRanker, Ranking
 from ivqa.robustness import BasicQuestionNoise
-from ivqa.text.encoders import stored_rows
+from ivqa.scenes import generate_scenes
 
 Spoil = Callable[[Path], Any]
 

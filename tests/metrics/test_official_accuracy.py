@@ -11,10 +11,10 @@ from official_rules import DIGIT_OF, KEPT, MARKS, WORDS_LOST, official_score
 
 from ivqa.data import VQADataset
 from ivqa.data.results import read_results
-from ivqa.experiment.vqa_benchmark import score_answers
 from ivqa.metrics import vqa_accuracies
 from ivqa.robustness import NoiseRecords
 from ivqa.text.answers import AnswerVocabulary, Revision
+from ivqa.vqa.benchmark import score_answers
 
 WORDS = ["yes", "no", "red", "light blue", "2", "10", "1,000", "3.5", "2:50", "none", "a", "the"]
 WORDS += [*DIGIT_OF, *WORDS_LOST, "dog", "a dog", "an apple", "the beach", "black/white"]

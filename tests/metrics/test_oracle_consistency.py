@@ -2,8 +2,8 @@
 
 import pytest
 
-from ivqa.data.scenes import Judgement
 from ivqa.metrics import OracleConsistency, oracle_consistency, verdict
+from ivqa.scenes import Judgement
 
 JUDGED = [
     (Judgement(False), "not understood"),

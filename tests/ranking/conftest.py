@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from toy_bqd import MAIN, POOL, MakeRanking
 
+from ivqa.encoders.tfidf import TfidfEncoder
 from ivqa.ranking import BQDRanking, LassoQuestionRanker
-from ivqa.text.encoders import TfidfEncoder
 
 
 @pytest.fixture

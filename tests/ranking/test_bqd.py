@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from toy_bqd import MAIN, POOL, MakeRanking, Watched
 
 from ivqa.data import DataError, VQADataset
-from ivqa.experiment.bqd import _figures
+from ivqa.encoders.tfidf import TfidfEncoder
 from ivqa.ranking import (
     BQDRanking,
     CosineRanker,
@@ -27,7 +27,7 @@ from ivqa.ranking import (
     write_parquet,
     write_records,
 )
-from ivqa.text.encoders import TfidfEncoder
+from ivqa.tasks.bqd_results import bqd_figures
 from ivqa.text.tokens import tokenise
 
 
@@ -91,7 +91,7 @@ def test_uncertified_rankings_are_named_in_the_files(make: MakeRanking, tmp_path
     write_records(tmp_path / "bqd.json", table)
     records = json.loads((tmp_path / "bqd.json").read_text())
     assert [record.get("uncertified", False) for record in records] == own
-    assert _figures(table)["bqd/uncertified"] == sum(own) == 3
+    assert bqd_figures(table)["bqd/uncertified"] == sum(own) == 3
 
 
 def test_duplicates_are_left_out_unless_they_are_wanted(make: MakeRanking) -> None:

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from ivqa.encoders.tfidf import TfidfEncoder
 from ivqa.ranking import CosineRanker, LassoQuestionRanker, QuestionRanker
 from ivqa.ranking.deduplication import near_duplicates
-from ivqa.text.encoders import TfidfEncoder
 
 POOL = [f"what color is the {noun}" for noun in ("car", "bus", "cat", "dog", "tree", "house")]
 POOL += [f"how many {noun} are there" for noun in ("cars", "dogs", "trees")]
@@ -24,7 +24,7 @@ def _clusters(rows: int, size: int, spread: float) -> NDArray[np.float32]:
 def test_groups_are_those_of_a_plain_loop(
     threshold: float, size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ivqa.ranking.deduplication._BLOCK", 64)
+    monkeypatch.setattr("ivqa.text.duplicates._BLOCK", 64)
     vectors = np.concatenate([_clusters(500, size, 0.15), np.zeros((3, size), "f4")])
     cosines, expected = vectors.astype(float) @ vectors.T.astype(float), []
     for row in range(len(vectors)):

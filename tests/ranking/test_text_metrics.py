@@ -20,10 +20,10 @@ from ivqa.ranking import (
     CiderRanker,
     MeteorRanker,
     RougeLRanker,
-    duplicates_of,
     score_ranking,
 )
 from ivqa.ranking.text_metrics import TextMetricRanker
+from ivqa.text.duplicates import duplicates_of
 from ivqa.text.tokens import tokenise
 
 RANKERS = [*map(BleuRanker, range(1, 5)), RougeLRanker(), CiderRanker(), MeteorRanker()]

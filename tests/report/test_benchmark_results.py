@@ -34,7 +34,7 @@ def test_the_digest_covers_what_the_benchmark_measures(monkeypatch: pytest.Monke
 
     def changed(file: Path, modified_ns: int, module: str) -> code_digest._Source:
         found = source(file, modified_ns, module)
-        return found._replace(digest="new") if module == "ivqa.ranking.active_set" else found
+        return found._replace(digest="new") if module == "ivqa.lasso.active_set" else found
 
     monkeypatch.setattr(code_digest, "_source", changed)
     assert staleness.record("lasso") != before

@@ -11,8 +11,8 @@ import pytest
 
 from ivqa.data import VQASplit
 from ivqa.diagnosis import Belief, apply_annotations
-from ivqa.experiment.human_study import mean_score
 from ivqa.report import BeliefPageModel, ToAnnotate, write_annotation_page, write_belief_page
+from ivqa.tasks.human_study import mean_score
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")

@@ -8,9 +8,8 @@ import pytest
 from PIL import Image
 from rich.console import Console
 
+from ivqa.generators.benchmark import AskedPair, GeneratedQuestion
 from ivqa.report import (
-    ContactSheetItem,
-    GeneratedQuestion,
     markdown_table,
     print_metrics,
     print_table,
@@ -20,14 +19,14 @@ from ivqa.report import (
 
 
 @pytest.fixture
-def items(tmp_path: Path) -> list[ContactSheetItem]:
+def items(tmp_path: Path) -> list[AskedPair]:
     picture = tmp_path / "picture.png"
     Image.new("RGB", (320, 240), "teal").save(picture)
     best = GeneratedQuestion("What <b>color</b> is it?", -3.2, "consistent")
     other = GeneratedQuestion("Is it?", -1.0, "other answer")
     return [
-        ContactSheetItem(picture, "red & blue", "other", "What is it?", best, [best, best, other]),
-        ContactSheetItem(Image.new("L", (8, 8)), "yes", "yes/no", "Is it so?", other, [other]),
+        AskedPair(picture, "red & blue", "other", "What is it?", best, [best, best, other]),
+        AskedPair(Image.new("L", (8, 8)), "yes", "yes/no", "Is it so?", other, [other]),
     ]
 
 
@@ -67,7 +66,7 @@ def test_repeated_samples_are_counted_once(tmp_path: Path, items: list) -> None:
 
 def test_a_page_without_an_oracle_has_no_verdicts(tmp_path: Path, items: list) -> None:
     plain = GeneratedQuestion("Is it?", -1.0)
-    item = ContactSheetItem(items[0].image, "yes", "yes/no", "Is it?", plain, [plain])
+    item = AskedPair(items[0].image, "yes", "yes/no", "Is it?", plain, [plain])
     write_contact_sheet(tmp_path / "page.html", [item], "t", "s", {})
     assert "all verdicts" not in (tmp_path / "page.html").read_text()
 

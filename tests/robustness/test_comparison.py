@@ -5,7 +5,7 @@ import pytest
 
 from ivqa.errors import UserError
 from ivqa.metrics import RScore, interval, mcnemar, r_score, resampled_means
-from ivqa.robustness import NoiseRecords, compare
+from ivqa.robustness import NoiseRecords, paired_differences
 from ivqa.robustness.comparison import paired
 
 
@@ -33,7 +33,7 @@ def test_records_are_read_as_they_were_written(tmp_path: Path) -> None:
 
 
 def test_a_run_does_not_differ_from_itself() -> None:
-    figures = compare(_records(0.8, 0), _records(0.8, 0))
+    figures = paired_differences(_records(0.8, 0), _records(0.8, 0))
     assert figures.pop("questions") == 600
     for name, value in figures.items():
         assert value == (1.0 if name.endswith("p_value") else 0.0), name
@@ -41,7 +41,7 @@ def test_a_run_does_not_differ_from_itself() -> None:
 
 def test_differences_are_those_of_the_curves_and_swap_sign_with_the_runs() -> None:
     first, second = _records(0.6, 1), _records(0.9, 2)
-    there, back = compare(first, second), compare(second, first)
+    there, back = paired_differences(first, second), paired_differences(second, first)
     for level in range(3):
         name = f"partition_{level}/accuracy_difference"
         means = [records.accuracies[level].mean() for records in (first, second)]
@@ -63,7 +63,7 @@ def test_right_answers_of_one_model_alone_are_counted() -> None:
         NoiseRecords(np.arange(7), ["other"] * 7, [["a"] * 7], np.array([row]))
         for row in accuracies
     )
-    figures = compare(first, second)
+    figures = paired_differences(first, second)
     assert figures["partition_0/only_first"] == 3  # questions 0, 2 and 5
     assert figures["partition_0/only_second"] == 1  # question 4
     # Of four, one or none by chance: 2 P(X < 1) + P(X = 1), mid-p.
@@ -75,7 +75,7 @@ def test_right_answers_of_one_model_alone_are_counted() -> None:
 
 def test_differences_of_r_score_take_its_tolerance_and_limit() -> None:
     first, second = _records(0.6, 1), _records(0.9, 2)
-    figures = compare(
+    figures = paired_differences(
         first, second, resamples=40, seed=5, r_score=RScore(tolerance=0.01, limit=0.5)
     )
     both = np.concatenate([first.accuracies, second.accuracies])
@@ -100,7 +100,7 @@ def test_an_interval_of_paired_answers_is_narrower_than_of_independent_ones() ->
     first, alike, other = _records(0.8, 3), _records(0.78, 3), _records(0.78, 4)
     width = {}
     for name, second in (("alike", alike), ("other", other)):
-        figures = compare(first, second)
+        figures = paired_differences(first, second)
         ends = [figures[f"partition_0/accuracy_difference_{end}"] for end in ("low", "high")]
         width[name] = ends[1] - ends[0]
     assert width["alike"] < width["other"] / 2
@@ -111,8 +111,8 @@ def test_only_common_questions_are_compared() -> None:
     left, right = paired(whole, part)
     assert left.question_ids.tolist() == right.question_ids.tolist() == list(range(101, 401))
     np.testing.assert_array_equal(left.accuracies, right.accuracies)
-    assert compare(whole, part)["questions"] == 300
+    assert paired_differences(whole, part)["questions"] == 300
     with pytest.raises(ValueError, match="share no question"):
-        compare(whole, _records(0.8, 0, range(700, 710)))
+        paired_differences(whole, _records(0.8, 0, range(700, 710)))
     with pytest.raises(ValueError, match="has 2 levels of noise and the second 1"):
-        compare(whole, _records(0.8, 0, levels=2))
+        paired_differences(whole, _records(0.8, 0, levels=2))

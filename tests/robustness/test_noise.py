@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ivqa.encoders.tfidf import TfidfEncoder
 from ivqa.metrics import RScore, r_score, resampled_means
 from ivqa.ranking import (
     CosineRanker,
@@ -12,7 +13,6 @@ from ivqa.ranking import (
     QuestionRanker,
     RandomRanker,
     Ranking,
-    duplicates_of,
 )
 from ivqa.robustness import (
     BasicQuestionNoise,
@@ -21,7 +21,7 @@ from ivqa.robustness import (
     WordShuffling,
 )
 from ivqa.robustness.noise import shuffled_at_distance
-from ivqa.text.encoders import TfidfEncoder
+from ivqa.text.duplicates import duplicates_of
 from ivqa.text.tokens import tokenise
 
 COLORS = ["red", "blue", "green", "yellow", "black", "white"]

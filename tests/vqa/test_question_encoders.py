@@ -13,9 +13,10 @@ from torch.utils.data import DataLoader
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
 from ivqa.data.batch import ImageBatch, VQABatch
+from ivqa.encoders.encoder import unit_rows
+from ivqa.encoders.skip_thoughts import SkipThoughtsEncoder
+from ivqa.encoders.transformers_encoder import TransformersEncoder
 from ivqa.text.answers import AnswerVocabulary
-from ivqa.text.encoders import TransformersEncoder, unit_rows
-from ivqa.text.skip_thoughts import SkipThoughtsEncoder
 from ivqa.text.vocabulary import Tokens, Vocabulary
 from ivqa.vqa import (
     LanguageOnly,

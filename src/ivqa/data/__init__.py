@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ivqa.data.datamodule import VQADataModule, build_vocabularies
-    from ivqa.data.dataset import ScenesDataset, VQADataset, official_vqa
+    from ivqa.data.dataset import VQADataset, official_vqa
     from ivqa.data.encoded_split import ImageFeatures
     from ivqa.data.images import ImageFiles
     from ivqa.data.validation import DataError
@@ -15,7 +15,6 @@ __all__ = [
     "DataError",
     "ImageFeatures",
     "ImageFiles",
-    "ScenesDataset",
     "VQADataModule",
     "VQADataset",
     "VQASplit",
@@ -27,7 +26,6 @@ _HOME = {
     "DataError": "validation",
     "ImageFeatures": "encoded_split",
     "ImageFiles": "images",
-    "ScenesDataset": "dataset",
     "VQADataModule": "datamodule",
     "VQADataset": "dataset",
     "VQASplit": "vqa_json",

@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from ivqa.data.images import ImageFiles
 from ivqa.data.json_files import CONTAINERS, read_bytes
@@ -12,10 +12,6 @@ from ivqa.data.validation import DataError, check_root, listed
 from ivqa.data.vqa_json import VQASplit, read_split
 from ivqa.errors import UserError
 from ivqa.files import bytes_digest, digest
-from ivqa.ranges import Count, ImagesOfSplit, Seed
-
-if TYPE_CHECKING:
-    from ivqa.data.scenes import Oracle
 
 STAGES = ("train", "val", "test")
 
@@ -137,19 +133,6 @@ class VQADataset:
             self._fingerprint = digest(content)
         return self._fingerprint
 
-    def oracle(self, stage_or_name: str) -> "Oracle | None":
-        """What answers any question about this split exactly; None for data of the real world.
-
-        Any root with scenes_SPLIT.json has one: generated scenes, or what was made from them.
-        """
-        from ivqa.data.scenes import Oracle
-
-        self.prepare()
-        name = self.name_of(stage_or_name)
-        if not os.path.lexists(self.root / f"scenes_{name}.json"):
-            return None
-        return Oracle.load(self.root, name)
-
     def _read(self, name: str) -> VQASplit:
         files = self._files(name)
         if files["questions"] is None:
@@ -227,70 +210,6 @@ def _size(path: Path) -> int | None:
         return path.stat().st_size
     except OSError:
         return None
-
-
-class ScenesDataset(VQADataset):
-    """The generated data set of `ivqa.data.scenes`, made in a cache folder on first use.
-
-    cache_dir: where roots of generated data live, one a setting. seed, images (a split name to
-    its number), questions_per_image, balanced: what to generate. workers: processes.
-    """
-
-    def __init__(
-        self,
-        cache_dir: str | Path,
-        *,
-        seed: Seed = 0,
-        images: Mapping[str, ImagesOfSplit] | None = None,
-        questions_per_image: Count = 3,
-        balanced: bool = False,
-        workers: Count = 2,
-        train: str | None = "train",
-        val: str | None = "val",
-        test: str | None = "test",
-    ) -> None:
-        self.images = dict(images or {"train": 4000, "val": 500, "test": 500})
-        self.seed, self.questions_per_image = seed, questions_per_image
-        self.balanced, self.workers = balanced, workers
-        sizes = "x".join(str(number) for number in self.images.values())
-        kind = "scenes_balanced" if balanced else "scenes"
-        super().__init__(
-            Path(cache_dir) / f"{kind}_{sizes}x{questions_per_image}_seed{seed}",
-            train=train,
-            val=val,
-            test=test,
-            require_images=True,
-        )
-        self._generated = False
-
-    def fingerprint(self) -> str:
-        """A hash (16 hex digits) of the settings and the version of the generator.
-
-        They determine the data. The files do not enter: how many bytes a PNG takes depends on the
-        version of its compressor.
-        """
-        from ivqa.data.scenes.dataset import settings_digest
-
-        made = settings_digest(
-            self.images, self.questions_per_image, seed=self.seed, balanced=self.balanced
-        )
-        return digest([made, self.names])
-
-    def prepare(self) -> None:
-        """Generates the data unless a complete root is there."""
-        if self._generated:
-            return
-        from ivqa.data.scenes import generate_scenes
-
-        generate_scenes(
-            self.root,
-            images=self.images,
-            questions_per_image=self.questions_per_image,
-            seed=self.seed,
-            balanced=self.balanced,
-            workers=self.workers,
-        )
-        self._generated = True
 
 
 def official_vqa(

@@ -1,5 +1,6 @@
 """Diagnosis: what a VQA model believes, found by a generator that learnt to ask for it."""
 
+from ivqa.diagnosis.belief_log import BeliefLog
 from ivqa.diagnosis.beliefs import (
     TYPES,
     Belief,
@@ -11,9 +12,11 @@ from ivqa.diagnosis.beliefs import (
     typed_by_oracle,
 )
 from ivqa.diagnosis.candidates import Candidates
+from ivqa.diagnosis.challenge import write_challenge
 from ivqa.diagnosis.contradictions import contradicting
 from ivqa.diagnosis.figures import SearchFigures, search_metrics
 from ivqa.diagnosis.legality import LegalityCNN, LegalityModule
+from ivqa.diagnosis.pairs import Pairs, choose_pairs
 from ivqa.diagnosis.perturbation import KINDS, perturb
 from ivqa.diagnosis.policy import PolicyGradientModule
 from ivqa.diagnosis.proxy import agreement, typed_by_proxy
@@ -24,6 +27,7 @@ __all__ = [
     "KINDS",
     "TYPES",
     "Belief",
+    "BeliefLog",
     "BeliefSearch",
     "Candidates",
     "DiversityReward",
@@ -32,11 +36,13 @@ __all__ = [
     "LegalityCNN",
     "LegalityModule",
     "LegalityReward",
+    "Pairs",
     "PolicyGradientModule",
     "Reward",
     "SearchFigures",
     "agreement",
     "apply_annotations",
+    "choose_pairs",
     "contradicting",
     "perturb",
     "read_beliefs",
@@ -46,4 +52,5 @@ __all__ = [
     "type_of",
     "typed_by_oracle",
     "typed_by_proxy",
+    "write_challenge",
 ]

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ivqa.data.json_files import open_json
-from ivqa.data.scenes import Oracle, parse
 from ivqa.data.validation import DataError, shown
 from ivqa.diagnosis.contradictions import contradicting
 from ivqa.files import parse_json, read_text
+from ivqa.scenes import Oracle, parse
 
 BeliefType = Literal["rephrase", "complementary", "adversarial", "irrelevant"]
 TYPES: tuple[BeliefType, ...] = ("rephrase", "complementary", "adversarial", "irrelevant")

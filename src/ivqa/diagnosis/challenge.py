@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from ivqa.data import VQASplit
-from ivqa.data.scenes import Judgement, Oracle
 from ivqa.data.vqa_json import answer_type_of
 from ivqa.diagnosis.beliefs import Belief
 from ivqa.files import copy_file, write_json
+from ivqa.scenes import Judgement, Oracle
 from ivqa.text.tokens import tokenise
 
 # Annotators who give each of the right answers. Accuracy is 1 from three others on, and vqaEval.py

@@ -9,8 +9,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from ivqa.data.scenes import parse
-from ivqa.data.scenes.programs import SYNONYMS, Program, Things
+from ivqa.scenes import parse
+from ivqa.scenes.programs import SYNONYMS, Program, Things
 
 _UNBOUNDED = 10**6
 _MEANT = {synonym: value for value, synonyms in SYNONYMS.items() for synonym in synonyms}

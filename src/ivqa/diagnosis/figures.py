@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ivqa.data.scenes import Oracle
 from ivqa.diagnosis.search import Found
 from ivqa.metrics import CiderStatistics, Matches
+from ivqa.scenes import Oracle
 
 # Sums of one part of a search (a generator, or the pooled beliefs) over some pairs, by name.
 Sums = dict[str, float]

@@ -1,18 +1,13 @@
 """The legality model p(legal | q): the text CNN that discriminates in SeqGAN [iVQA 5]."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from inspect import signature
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import pytorch_lightning as pl
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.optim import Optimizer
-from torch.optim.lr_scheduler import LRScheduler
 from torchmetrics.classification import BinaryAUROC
 
-from ivqa.component import check_same_inputs, network_settings
 from ivqa.data.batch import VQABatch
 from ivqa.diagnosis.perturbation import KINDS, fingerprints, perturb
 from ivqa.errors import UserError
@@ -20,6 +15,7 @@ from ivqa.generators import QuestionGenerationModule, Sampling
 from ivqa.generators.decoding import concatenate_tokens
 from ivqa.ranges import Count, Counts, PositiveShare, ShareBelowOne, Temperatures
 from ivqa.text.vocabulary import PAD, Tokens, Vocabulary
+from ivqa.trained import OptimizerFactory, SchedulerFactory, TrainedModule, network_settings
 
 _JUDGED_AT_ONCE = 4096
 
@@ -76,7 +72,7 @@ class LegalityCNN(nn.Module):
         return self.output(self.dropout(mixed))[:, 0]
 
 
-class LegalityModule(pl.LightningModule):
+class LegalityModule(TrainedModule):
     """Learns to tell real questions from damaged ones and from nonsense of the generator.
 
     network: called with num_words. questioner: whose samples are `own_share` of the negatives, each
@@ -96,14 +92,14 @@ class LegalityModule(pl.LightningModule):
         network: Callable[..., LegalityCNN],
         question_vocabulary: Vocabulary,
         questioner: QuestionGenerationModule | None = None,
-        optimizer: Callable[[Iterable[nn.Parameter]], Optimizer] | None = None,
-        scheduler: Callable[..., LRScheduler] | None = None,
+        optimizer: OptimizerFactory | None = None,
+        scheduler: SchedulerFactory | None = None,
         own_share: ShareBelowOne = 0.5,
         temperatures: Temperatures = (1.0, 1.25, 1.5),
         spliced_share: ShareBelowOne = 0.3,
         kept: PositiveShare = 0.95,
     ) -> None:
-        super().__init__()
+        super().__init__(optimizer, scheduler)
         if not 0 <= own_share < 1:
             raise UserError(f"own_share must be in [0, 1), not {own_share}")
         if not 0 <= spliced_share <= 1 - own_share:
@@ -115,8 +111,6 @@ class LegalityModule(pl.LightningModule):
             raise UserError(f"temperatures must be above 0, not {list(temperatures)}")
         self.question_vocabulary = question_vocabulary
         self.network = network(num_words=len(question_vocabulary))
-        self.optimizer = optimizer
-        self.scheduler = scheduler
         self.own_share = own_share if questioner is not None else 0.0
         self.temperatures = tuple(float(value) for value in temperatures)
         self.spliced_share = spliced_share
@@ -193,19 +187,6 @@ class LegalityModule(pl.LightningModule):
         self.log("val/kept", (scores > self.threshold).float().mean())
         self.auroc.reset()
 
-    def configure_optimizers(self) -> Any:
-        """The optimiser, and the scheduler where there is one, stepped with it."""
-        if self.optimizer is None:
-            raise ValueError("this model was built without an optimizer; pass one to train it")
-        optimizer = self.optimizer(self.parameters())
-        if self.scheduler is None:
-            return optimizer
-        horizon = {}
-        if "num_training_steps" in signature(self.scheduler).parameters:
-            horizon["num_training_steps"] = int(self.trainer.estimated_stepping_batches)
-        scheduler = {"scheduler": self.scheduler(optimizer, **horizon), "interval": "step"}
-        return {"optimizer": optimizer, "lr_scheduler": scheduler}
-
     def component(self) -> dict[str, Any]:
         """What a checkpoint says about itself, in plain containers."""
         return {
@@ -213,14 +194,6 @@ class LegalityModule(pl.LightningModule):
             "feature_sizes": {},
             "network": self._network_settings,
         }
-
-    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Stores `component` beside the weights."""
-        checkpoint["component"] = self.component()
-
-    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Raises UserError where the checkpoint has other words than this module."""
-        check_same_inputs(checkpoint.get("component"), self.component())
 
     def _negatives(self, batch: VQABatch) -> Tokens:
         """As many negatives as the batch has questions: (B, T')."""

@@ -1,19 +1,14 @@
 """The generator as a policy: learns by policy gradient to ask what a VQA model believes."""
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from inspect import signature
 from typing import Any, Literal
 
-import pytorch_lightning as pl
 import torch
 from pytorch_lightning.utilities import rank_zero_warn
 from torch import Tensor, nn
-from torch.optim import Optimizer
-from torch.optim.lr_scheduler import LRScheduler
 
-from ivqa.component import check_same_inputs
 from ivqa.data.batch import ImageBatch, VQABatch
 from ivqa.diagnosis.candidates import Candidates
 from ivqa.diagnosis.legality import LegalityModule
@@ -25,13 +20,14 @@ from ivqa.generators.network import Conditions
 from ivqa.generators.objective import negative_elbo
 from ivqa.ranges import Count, NonNegative, Positive
 from ivqa.text.answers import AnswerVocabulary
+from ivqa.trained import OptimizerFactory, SchedulerFactory, TrainedModule
 from ivqa.vqa import Answerer
 
 # Below these a policy counts as collapsed, and a warning says so.
 _FEWEST_UNIQUE, _MOST_EMPTY, _SHORTEST = 0.15, 0.05, 2.0
 
 
-class PolicyGradientModule(pl.LightningModule):
+class PolicyGradientModule(TrainedModule):
     """Gradient (r - b) grad log p(w_t | w_<t; z, I, a) summed over the words of samples [iVQA 5].
 
     questioner: the supervised generator that the policy starts from; kept as `reference`.
@@ -57,8 +53,8 @@ class PolicyGradientModule(pl.LightningModule):
         rewards: Mapping[str, Reward],
         judge: LegalityModule | None = None,
         answers: AnswerVocabulary | None = None,
-        optimizer: Callable[[Iterable[nn.Parameter]], Optimizer] | None = None,
-        scheduler: Callable[..., LRScheduler] | None = None,
+        optimizer: OptimizerFactory | None = None,
+        scheduler: SchedulerFactory | None = None,
         num_samples: Count = 10,
         temperature: Positive = 1.0,
         baseline: Literal["pair_mean", "greedy", "none"] = "pair_mean",
@@ -67,7 +63,7 @@ class PolicyGradientModule(pl.LightningModule):
         kl_weight: NonNegative = 0.0,
         supervised_weight: NonNegative = 0.0,
     ) -> None:
-        super().__init__()
+        super().__init__(optimizer, scheduler)
         if not rewards:
             raise UserError("a policy needs at least one reward; choose reward=full")
         if baseline not in ("pair_mean", "greedy", "none"):
@@ -86,8 +82,6 @@ class PolicyGradientModule(pl.LightningModule):
         self._frozen = (questioner.eval(), answerer, judge)
         self.rewards = dict(rewards)
         self.answers = known
-        self.optimizer = optimizer
-        self.scheduler = scheduler
         self.num_samples = num_samples
         self.temperature = temperature
         self.baseline = baseline
@@ -213,18 +207,9 @@ class PolicyGradientModule(pl.LightningModule):
             {f"val/{name}": value for name, value in summary.items()}, batch_size=len(answers)
         )
 
-    def configure_optimizers(self) -> Any:
-        """The optimiser, and the scheduler where there is one, stepped with it."""
-        if self.optimizer is None:
-            raise ValueError("this policy was built without an optimizer; pass one to train it")
-        optimizer = self.optimizer(self.questioner.parameters())
-        if self.scheduler is None:
-            return optimizer
-        horizon = {}
-        if "num_training_steps" in signature(self.scheduler).parameters:
-            horizon["num_training_steps"] = int(self.trainer.estimated_stepping_batches)
-        scheduler = {"scheduler": self.scheduler(optimizer, **horizon), "interval": "step"}
-        return {"optimizer": optimizer, "lr_scheduler": scheduler}
+    def trained_parameters(self) -> Iterable[nn.Parameter]:
+        """Those of the policy; answerer, judge and the supervised generator stay as they are."""
+        return self.questioner.parameters()
 
     def component(self) -> dict[str, Any]:
         """What a checkpoint says about itself: the generator's description.
@@ -232,14 +217,6 @@ class PolicyGradientModule(pl.LightningModule):
         Features are its parts' business.
         """
         return {**self.questioner.component(), "feature_sizes": {}}
-
-    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Stores `component` beside the weights."""
-        checkpoint["component"] = self.component()
-
-    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Raises UserError where the checkpoint has other words or features than this module."""
-        check_same_inputs(checkpoint.get("component"), self.component())
 
     def _answers(self, target: Tensor) -> list[str]:
         return [self.answers.answers[index] for index in target.tolist()]

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ivqa.data import VQASplit
-from ivqa.data.scenes.programs import SYNONYMS
 from ivqa.diagnosis.beliefs import Belief, type_of
+from ivqa.scenes.programs import SYNONYMS
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.text.normalisation import normalise_answer
 from ivqa.text.tokens import tokenise

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from ivqa.data.batch import ImageBatch
+from ivqa.diagnosis.beliefs import Belief
 from ivqa.diagnosis.candidates import Candidates, LegalityJudge
 from ivqa.generators import Questioner, Questions, Sampling, Strategy
 from ivqa.text.answers import AnswerVocabulary
@@ -28,6 +29,29 @@ class Found:
     source: Tensor
     kept: Tensor
     samples: Mapping[str, Tensor]
+
+    def beliefs(self, image_ids: Sequence[int]) -> list[Belief]:
+        """The kept questions as beliefs.
+
+        Args:
+            image_ids: The image of each of the P pairs.
+        """
+        questions, names = self.candidates.questions, list(self.samples)
+        phi, legality = self.candidates.phi, self.candidates.legality
+        beliefs = []
+        for row in self.kept.tolist():
+            pair = self.candidates.pairs[row]
+            belief = Belief(
+                image_id=image_ids[pair],
+                answer=self.candidates.answers[pair],
+                question=questions.text[row],
+                phi=round(float(phi[row]), 6),
+                log_likelihood=round(float(questions.log_likelihood[row]), 4),
+                legality=round(float(legality[row]), 6),
+                source=names[int(self.source[row])],
+            )
+            beliefs.append(belief)
+        return beliefs
 
 
 @dataclass(frozen=True)

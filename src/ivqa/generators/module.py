@@ -1,20 +1,15 @@
 """Training of any question generator, and the questioner that it becomes."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from inspect import signature
 from pathlib import Path
 from typing import Any, Self
 
-import pytorch_lightning as pl
 import torch
 from torch import Tensor, nn
-from torch.optim import Optimizer
-from torch.optim.lr_scheduler import LRScheduler
 
-from ivqa.component import check_same_inputs, check_same_network, network_settings
 from ivqa.data.batch import ImageBatch, VQABatch
 from ivqa.errors import UserError
 from ivqa.generators.decoding import Sampling, Strategy
@@ -25,12 +20,19 @@ from ivqa.generators.objective import ConstantWeight, negative_elbo
 from ivqa.generators.protocol import Questions
 from ivqa.ranges import Count, NonNegative
 from ivqa.text.vocabulary import Vocabulary
+from ivqa.trained import (
+    OptimizerFactory,
+    SchedulerFactory,
+    TrainedModule,
+    check_same_network,
+    network_settings,
+)
 from ivqa.weights import load_into, read_weights, state_dict_of
 
 _SHOWN_ROWS = 10
 
 
-class QuestionGenerationModule(pl.LightningModule):
+class QuestionGenerationModule(TrainedModule):
     """Maximises the ELBO of a network; a `Questioner` at its boundary.
 
     network: called with num_words, num_answer_words and feature_sizes; a partial of a class of
@@ -50,8 +52,8 @@ class QuestionGenerationModule(pl.LightningModule):
         question_vocabulary: Vocabulary,
         answer_words: Vocabulary,
         feature_sizes: Mapping[str, int],
-        optimizer: Callable[[Iterable[nn.Parameter]], Optimizer] | None = None,
-        scheduler: Callable[..., LRScheduler] | None = None,
+        optimizer: OptimizerFactory | None = None,
+        scheduler: SchedulerFactory | None = None,
         kl_schedule: Callable[[int], float] | None = None,
         free_nats: NonNegative = 0.0,
         free_nats_per_dimension: bool = False,
@@ -60,7 +62,7 @@ class QuestionGenerationModule(pl.LightningModule):
         strategy: Strategy | None = None,
         likelihood_samples: Count = 16,
     ) -> None:
-        super().__init__()
+        super().__init__(optimizer, scheduler)
         for name, value in (("max_length", max_length), ("likelihood_samples", likelihood_samples)):
             if value < 1:
                 raise UserError(f"{name} must be at least 1, not {value}")
@@ -72,8 +74,6 @@ class QuestionGenerationModule(pl.LightningModule):
             num_answer_words=len(answer_words),
             feature_sizes=self.feature_sizes,
         )
-        self.optimizer = optimizer
-        self.scheduler = scheduler
         self.kl_schedule = ConstantWeight() if kl_schedule is None else kl_schedule
         self.free_nats = free_nats
         self.free_nats_per_dimension = free_nats_per_dimension
@@ -205,19 +205,6 @@ class QuestionGenerationModule(pl.LightningModule):
         self.log_dict({f"val/{name}": value for name, value in self.terms.compute().items()})
         self.terms.reset()
 
-    def configure_optimizers(self) -> Any:
-        """The optimiser, and the scheduler where there is one, stepped with it."""
-        if self.optimizer is None:
-            raise ValueError("this generator was built without an optimizer; pass one to train it")
-        optimizer = self.optimizer(self.parameters())
-        if self.scheduler is None:
-            return optimizer
-        horizon = {}
-        if "num_training_steps" in signature(self.scheduler).parameters:
-            horizon["num_training_steps"] = int(self.trainer.estimated_stepping_batches)
-        scheduler = {"scheduler": self.scheduler(optimizer, **horizon), "interval": "step"}
-        return {"optimizer": optimizer, "lr_scheduler": scheduler}
-
     def _diagnosis(self, batch: VQABatch, output: GeneratorOutput) -> str:
         """What is known about a loss that is not finite, in one sentence."""
         for name in self.feature_sizes:
@@ -245,14 +232,6 @@ class QuestionGenerationModule(pl.LightningModule):
             "network": self._network_settings,
             "max_length": self.max_length,
         }
-
-    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Stores `component` beside the weights."""
-        checkpoint["component"] = self.component()
-
-    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Raises UserError where the checkpoint has other words or features than this module."""
-        check_same_inputs(checkpoint.get("component"), self.component())
 
     @classmethod
     def from_checkpoint(

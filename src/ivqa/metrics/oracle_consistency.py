@@ -11,7 +11,7 @@ VERDICTS = ("consistent", "other answer", "false premise", "not understood")
 
 
 class JudgementLike(Protocol):
-    """An oracle's judgement of a question; `ivqa.data.scenes.Judgement` is one."""
+    """An oracle's judgement of a question; `ivqa.scenes.Judgement` is one."""
 
     @property
     def understood(self) -> bool:

@@ -1,5 +1,6 @@
 """Ranking of basic questions by their similarity to a main question."""
 
+from ivqa.lasso import TOLERANCE, OnUncertified, Ranking
 from ivqa.ranking.bqd_files import (
     read_bqd,
     read_parquet,
@@ -9,18 +10,14 @@ from ivqa.ranking.bqd_files import (
 )
 from ivqa.ranking.bqd_merging import merge_shards
 from ivqa.ranking.bqd_ranking import BQDRanking
-from ivqa.ranking.certificate import TOLERANCE
-from ivqa.ranking.lasso import LassoRanker
+from ivqa.ranking.lasso_ranker import LassoRanker
 from ivqa.ranking.pools import general_questions, questions_of_answer_type
 from ivqa.ranking.question_rankers import (
     CosineRanker,
     LassoQuestionRanker,
     QuestionRanker,
     RandomRanker,
-    duplicates_of,
-    unique_questions,
 )
-from ivqa.ranking.rankings import OnUncertified, Ranking
 from ivqa.ranking.text_metrics import BleuRanker, CiderRanker, MeteorRanker, RougeLRanker
 
 __all__ = [
@@ -37,14 +34,12 @@ __all__ = [
     "RandomRanker",
     "Ranking",
     "RougeLRanker",
-    "duplicates_of",
     "general_questions",
     "merge_shards",
     "questions_of_answer_type",
     "read_bqd",
     "read_parquet",
     "scores_of",
-    "unique_questions",
     "write_parquet",
     "write_records",
 ]

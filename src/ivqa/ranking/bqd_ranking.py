@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from ivqa.data import DataError
 from ivqa.errors import UserError
 from ivqa.files import digest
+from ivqa.lasso.certificate import TOLERANCE
+from ivqa.lasso.ranking import Ranking
 from ivqa.ranking.bqd_files import read_parquet, write_parquet
-from ivqa.ranking.certificate import TOLERANCE
-from ivqa.ranking.question_rankers import QuestionRanker, duplicates_of, unique_questions
-from ivqa.ranking.rankings import Ranking
+from ivqa.ranking.question_rankers import QuestionRanker
+from ivqa.text.duplicates import duplicates_of, unique_questions
 from ivqa.text.tokens import tokenise
 
 # "element" is Parquet's own name: a table read back is of the same type, to the last byte.

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ivqa.errors import UserError
-from ivqa.ranking.rankings import Ranking
+from ivqa.lasso.ranking import Ranking
 
 _BLOCK = 1024  # rows compared at once with as many others: 4 MB of cosines
 _DIRECTIONS = 64

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from ivqa.data import DataError, VQADataset
 from ivqa.ranges import AtLeastOne
-from ivqa.ranking.question_rankers import unique_questions
+from ivqa.text.duplicates import unique_questions
 
 Splits = Annotated[Sequence[str], AtLeastOne]
 

@@ -10,14 +10,13 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
+from ivqa.encoders.encoder import SentenceEncoder
 from ivqa.errors import UserError
+from ivqa.lasso.ranking import OnUncertified, Ranking
 from ivqa.ranges import OpenShare, Positive, Seed
 from ivqa.ranking.deduplication import Distinct
-from ivqa.ranking.lasso import LassoRanker
-from ivqa.ranking.rankings import OnUncertified, Ranking
+from ivqa.ranking.lasso_ranker import LassoRanker
 from ivqa.ranking.score_ranking import rank_by_scores
-from ivqa.text.encoders import SentenceEncoder
-from ivqa.text.tokens import tokenise
 
 
 class QuestionRanker(Protocol):
@@ -129,29 +128,6 @@ class RandomRanker:
             indices[row] = rng.choice(allowed, k, replace=False)
         nothing = np.zeros(len(questions))
         return Ranking(indices, np.zeros(indices.shape, "f4"), nothing, nothing.astype(np.int64), 0)
-
-
-def unique_questions(questions: Sequence[str]) -> list[str]:
-    """The questions that differ in their words, in order of first occurrence.
-
-    >>> unique_questions(["Is it red?", "is it red", "Why?"])
-    ['Is it red?', 'Why?']
-    """
-    first: dict[tuple[str, ...], str] = {}
-    for question in questions:
-        first.setdefault(tuple(tokenise(question)), question)
-    return list(first.values())
-
-
-def duplicates_of(questions: Sequence[str], pool: Sequence[str]) -> list[list[int]]:
-    """For each main question the rows of the pool with the same words.
-
-    They must be excluded: LASSO would put all its weight there [IJCV, Table 8].
-    """
-    rows: dict[tuple[str, ...], list[int]] = {}
-    for row, question in enumerate(pool):
-        rows.setdefault(tuple(tokenise(question)), []).append(row)
-    return [rows.get(tuple(tokenise(question)), []) for question in questions]
 
 
 def _vectors(encoder: SentenceEncoder, texts: Sequence[str]) -> NDArray[np.float32]:

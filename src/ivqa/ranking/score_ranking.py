@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ivqa.errors import UserError
-from ivqa.ranking.rankings import Ranking
+from ivqa.lasso.ranking import Ranking
 
 _PAIRS_AT_ONCE = 2**19  # 4 MB of scores: metrics need several arrays of that size
 

@@ -3,7 +3,7 @@
 They are the instrument of a diagnosis (image features, question generator, legality model), so
 that only what is diagnosed has to be trained. `manifest.json` says for which data, configuration
 and code each file of weights is, and what it scored; it is used for no other.
-`ivqa.experiment.release` makes them.
+`ivqa.tasks.release` makes them.
 """
 
 import json

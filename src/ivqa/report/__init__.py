@@ -8,12 +8,11 @@ from ivqa.report.belief_page import (
     write_belief_page,
 )
 from ivqa.report.contact_sheet import (
-    ContactSheetItem,
-    GeneratedQuestion,
     write_contact_sheet,
     write_contact_sheet_png,
 )
 from ivqa.report.noise_curve import write_noise_curve
+from ivqa.report.question_pages import QuestionPages
 from ivqa.report.tables import (
     markdown_table,
     noise_rows,
@@ -24,8 +23,7 @@ from ivqa.report.tables import (
 
 __all__ = [
     "BeliefPageModel",
-    "ContactSheetItem",
-    "GeneratedQuestion",
+    "QuestionPages",
     "ToAnnotate",
     "markdown_table",
     "noise_rows",

@@ -4,7 +4,6 @@ import base64
 import io
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from ivqa.data.images import open_picture
 from ivqa.files import write_bytes
+from ivqa.generators.benchmark import AskedPair
 
 _THUMBNAIL = 256
 _CELL, _TEXT_LINES = 240, 5
@@ -24,30 +24,9 @@ _VERDICT_COLORS = {
 }
 
 
-@dataclass(frozen=True)
-class GeneratedQuestion:
-    """A question, its log-likelihood in nats, and what the oracle says of it, if there is one."""
-
-    text: str
-    log_likelihood: float
-    verdict: str | None = None
-
-
-@dataclass(frozen=True)
-class ContactSheetItem:
-    """One (image, answer) pair: the data set's own question, the best one, and samples."""
-
-    image: Path | Image.Image
-    answer: str
-    answer_type: str
-    reference: str
-    best: GeneratedQuestion
-    samples: Sequence[GeneratedQuestion]
-
-
 def write_contact_sheet(
     path: Path,
-    items: Sequence[ContactSheetItem],
+    items: Sequence[AskedPair],
     title: str,
     subtitle: str,
     summary: Mapping[str, float | str],
@@ -70,9 +49,7 @@ def write_contact_sheet(
     write_bytes(path, page.encode())
 
 
-def write_contact_sheet_png(
-    path: Path, items: Sequence[ContactSheetItem], columns: int = 4
-) -> None:
+def write_contact_sheet_png(path: Path, items: Sequence[AskedPair], columns: int = 4) -> None:
     """Writes the pairs as one picture: image, answer, best question."""
     font = ImageFont.load_default(13)
     height = _CELL + 18 * _TEXT_LINES
@@ -97,7 +74,7 @@ def write_contact_sheet_png(
     write_bytes(path, data.getvalue())
 
 
-def _view(item: ContactSheetItem) -> dict[str, Any]:
+def _view(item: AskedPair) -> dict[str, Any]:
     counts = Counter(question.text for question in item.samples)
     first = {question.text: question for question in reversed(item.samples)}
     return {

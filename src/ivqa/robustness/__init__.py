@@ -3,7 +3,7 @@
 from ivqa.robustness.augmentation import NoiseAugmentation
 from ivqa.robustness.bqd_noise import BQDNoise
 from ivqa.robustness.callback import RobustnessCallback
-from ivqa.robustness.comparison import compare
+from ivqa.robustness.comparison import paired_differences
 from ivqa.robustness.curve import NoiseCurve
 from ivqa.robustness.image_noise import (
     Blur,
@@ -34,7 +34,7 @@ __all__ = [
     "Occlusion",
     "RobustnessCallback",
     "WordShuffling",
-    "compare",
     "helpful_counts",
+    "paired_differences",
     "selection_figures",
 ]

@@ -9,7 +9,7 @@ from ivqa.robustness.records import NoiseRecords
 RIGHT = 0.5  # an answer is right from this accuracy on: at least two of ten annotators gave it
 
 
-def compare(
+def paired_differences(
     first: NoiseRecords,
     second: NoiseRecords,
     resamples: int = 1000,
@@ -54,7 +54,11 @@ def compare(
 
 
 def paired(first: NoiseRecords, second: NoiseRecords) -> tuple[NoiseRecords, NoiseRecords]:
-    """Both on their common questions, in the same order. Raises UserError as `compare`."""
+    """Both on their common questions, in the same order.
+
+    Raises:
+        UserError: They share no question or differ in levels.
+    """
     if len(first.accuracies) != len(second.accuracies):
         raise UserError(
             f"the first run has {len(first.accuracies) - 1} levels of noise and the second "

@@ -17,7 +17,8 @@ from ivqa.files import digest, written
 from ivqa.identity import identity_of
 from ivqa.integrity import is_whole, manifest_of, seal
 from ivqa.ranges import Count, Seed
-from ivqa.ranking import QuestionRanker, Ranking, duplicates_of, unique_questions
+from ivqa.ranking import QuestionRanker, Ranking
+from ivqa.text.duplicates import duplicates_of, unique_questions
 from ivqa.text.tokens import detokenise, tokenise
 
 # That are stored.

@@ -1,16 +1,12 @@
 """Training of any network of the zoo, and the answerer that it becomes."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from inspect import signature
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, get_args
 
-import pytorch_lightning as pl
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
-from torch.optim.lr_scheduler import LRScheduler
 
-from ivqa.component import check_same_inputs, network_settings
 from ivqa.data.batch import ANSWER_TYPES, ImageBatch, VQABatch
 from ivqa.errors import UserError
 from ivqa.metrics.vqa_accuracy import VQAAccuracy
@@ -18,6 +14,7 @@ from ivqa.ranges import Count
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.text.tokens import tokenise
 from ivqa.text.vocabulary import Vocabulary
+from ivqa.trained import OptimizerFactory, SchedulerFactory, TrainedModule, network_settings
 from ivqa.vqa.network import VQANetwork
 from ivqa.vqa.question_encoder import QuestionEncoder
 from ivqa.vqa.targets import Targets, answer_losses
@@ -25,7 +22,7 @@ from ivqa.vqa.targets import Targets, answer_losses
 _SHOWN_ROWS = 10
 
 
-class VQAModule(pl.LightningModule):
+class VQAModule(TrainedModule):
     """Learns to answer from a closed set; an `Answerer` at its boundary.
 
     network: called with num_words, num_answers and feature_sizes. answers: the closed set A.
@@ -43,12 +40,12 @@ class VQAModule(pl.LightningModule):
         question_vocabulary: Vocabulary,
         answers: AnswerVocabulary,
         feature_sizes: Mapping[str, int],
-        optimizer: Callable[[Iterable[nn.Parameter]], Optimizer] | None = None,
-        scheduler: Callable[..., LRScheduler] | None = None,
+        optimizer: OptimizerFactory | None = None,
+        scheduler: SchedulerFactory | None = None,
         targets: Targets = "main",
         max_question_length: Count = 26,
     ) -> None:
-        super().__init__()
+        super().__init__(optimizer, scheduler)
         if targets not in (known := get_args(Targets)):
             raise UserError(f"targets must be one of {', '.join(known)}, not {targets}")
         self.question_vocabulary = question_vocabulary
@@ -59,8 +56,6 @@ class VQAModule(pl.LightningModule):
             num_answers=len(answers),
             feature_sizes=self.feature_sizes,
         )
-        self.optimizer = optimizer
-        self.scheduler = scheduler
         self.targets = targets
         self.max_question_length = max_question_length
         self.accuracy = VQAAccuracy()
@@ -156,19 +151,6 @@ class VQAModule(pl.LightningModule):
         self.log_dict({f"val/{name}": value for name, value in self.accuracy.compute().items()})
         self.accuracy.reset()
 
-    def configure_optimizers(self) -> Any:
-        """The optimiser, and the scheduler where there is one, stepped with it."""
-        if self.optimizer is None:
-            raise ValueError("this model was built without an optimizer; pass one to train it")
-        optimizer = self.optimizer(self.parameters())
-        if self.scheduler is None:
-            return optimizer
-        horizon = {}
-        if "num_training_steps" in signature(self.scheduler).parameters:
-            horizon["num_training_steps"] = int(self.trainer.estimated_stepping_batches)
-        scheduler = {"scheduler": self.scheduler(optimizer, **horizon), "interval": "step"}
-        return {"optimizer": optimizer, "lr_scheduler": scheduler}
-
     def configure_gradient_clipping(
         self,
         optimizer: Optimizer,
@@ -194,11 +176,3 @@ class VQAModule(pl.LightningModule):
             "feature_sizes": dict(self.feature_sizes),
             "network": self._network_settings,
         }
-
-    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Stores `component` beside the weights."""
-        checkpoint["component"] = self.component()
-
-    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Raises UserError where the checkpoint has other words, answers or features."""
-        check_same_inputs(checkpoint.get("component"), self.component())

@@ -9,10 +9,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence
 
+from ivqa.encoders.skip_thoughts import SkipThoughtsPath, load_skip_thoughts
 from ivqa.errors import UserError
 from ivqa.files import FileError
 from ivqa.ranges import Count, ShareBelowOne
-from ivqa.text.skip_thoughts import SkipThoughtsPath, load_skip_thoughts
 from ivqa.text.vocabulary import BOS, EOS, PAD, UNK, Tokens
 from ivqa.vqa.network import SharedDropout
 from ivqa.weights import check_finite

@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ivqa.encoders.word_vectors import read_word_vectors
 from ivqa.errors import UserError
 from ivqa.ranges import Count, CountOrZero, ExistingFile, Positive, ShareBelowOne
 from ivqa.text.vocabulary import PAD, UNK, Tokens
-from ivqa.text.word_vectors import read_word_vectors
 from ivqa.vqa.question_encoder import QuestionEncoder
 
 _NO_FILE = (

@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from ivqa.ranking.rankings import Ranking
+from ivqa.lasso.ranking import Ranking
 from ivqa.ranking.score_ranking import rank_by_scores
 from ivqa.text.tokens import tokenise
 

@@ -1,0 +1,1 @@
+"""Sentence encoders: questions as vectors, for ranking by LASSO and for VQA models."""

@@ -1,0 +1,61 @@
+"""Sentence vectors of any transformers model: the mean of its last hidden states."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ivqa.encoders.encoder import TrainedEncoder, unit_rows
+from ivqa.files import FileError, content_digest
+from ivqa.ranges import Count
+from ivqa.weights import check_finite
+
+
+class TransformersEncoder(TrainedEncoder):
+    """Mean of the last hidden states of any transformers model: a local folder or a hub id.
+
+    cache: a folder for encodings; None keeps none.
+    """
+
+    def __init__(
+        self, path: str, batch_size: Count = 64, max_length: Count = 64, cache: str | None = None
+    ) -> None:
+        from transformers import AutoModel, AutoTokenizer
+
+        super().__init__(cache)
+        try:
+            self._model: Any = AutoModel.from_pretrained(path).eval()
+            self._tokenizer: Any = AutoTokenizer.from_pretrained(path)
+        except Exception as error:  # whatever the files lead to
+            kind = "folder" if Path(path).is_dir() else "hub id (is the network there?)"
+            reason = " ".join(str(error).split())[:300]
+            raise FileError(
+                f"cannot load a sentence encoder from the {kind} '{path}': {reason}; download it "
+                "where there is a network and pass encoder.path=FOLDER"
+            ) from error
+        check_finite(self._model.state_dict(), path)
+        self.path, self.batch_size, self.max_length = path, batch_size, max_length
+        self.content = content_digest(path)
+
+    @torch.no_grad()
+    def _encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        # Texts of similar length are encoded together.
+        order = np.argsort([len(text) for text in texts], kind="stable")
+        result: NDArray[np.float32] = np.zeros((len(texts), self._model.config.hidden_size), "f4")
+        for start in range(0, len(texts), self.batch_size):
+            rows = order[start : start + self.batch_size]
+            words = self._tokenizer(
+                [texts[row] for row in rows],
+                padding=True,
+                truncation=True,
+                max_length=self.max_length,
+                return_tensors="pt",
+            )
+            hidden = self._model(**words).last_hidden_state
+            mask = words["attention_mask"][:, :, None]
+            mean = (hidden * mask).sum(dim=1) / mask.sum(dim=1).clamp_min(1)
+            result[rows] = mean.float().numpy()
+        return unit_rows(result)

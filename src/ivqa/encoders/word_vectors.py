@@ -1,0 +1,129 @@
+"""Averaged word vectors of a GloVe or word2vec text file."""
+
+import gzip
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
+
+from ivqa.encoders.encoder import unit_rows
+from ivqa.errors import UserError
+from ivqa.files import FileError, check_regular, file_digest
+from ivqa.ranges import ExistingFile
+from ivqa.text.tokens import tokenise
+
+
+class WordVectorEncoder:
+    """The mean of a question's word vectors, at unit l2 norm.
+
+    path: lines `word v1 v2 ...`, .gz or not, with or without word2vec's first line of sizes. Only
+    words of the corpus that `fit` sees are kept. idf: whether rare words weigh more.
+    """
+
+    def __init__(self, path: ExistingFile, *, idf: bool = True) -> None:
+        if not Path(path).is_file():
+            raise UserError(
+                f"there is no file of word vectors '{path}'; pass encoder.path=FILE, such as "
+                "glove.6B.300d.txt"
+            )
+        check_regular(path)
+        self.path, self.idf = path, idf
+        self.content = file_digest(Path(path))  # a changed file is another encoder
+        self._rows: dict[str, int] = {}
+        self._vectors: NDArray[np.float32] = np.zeros((0, 0), dtype=np.float32)
+
+    def fit(self, texts: Sequence[str]) -> Self:
+        """Reads the vectors of the corpus's words, weighted by their idf there.
+
+        Raises UserError where no word of it has a vector, or a line is none, with its number.
+        """
+        frequency = Counter(word for text in texts for word in set(tokenise(text)))
+        vectors = read_word_vectors(self.path, frequency)
+        if not vectors:
+            raise UserError(
+                f"{self.path} has a vector for none of the {len(frequency)} words of the corpus; "
+                "is it of this language, and are its words lower-case?"
+            )
+        self._rows = {word: row for row, word in enumerate(vectors)}
+        self._vectors = np.stack(list(vectors.values()))
+        if self.idf:
+            counts = np.array([frequency[word] for word in vectors])
+            weights = np.log((1 + len(texts)) / (1 + counts)) + 1
+            self._vectors *= weights[:, None].astype(np.float32)
+        return self
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """(N, d) float32. Raises ValueError before `fit`."""
+        if not self._rows:
+            raise ValueError("this encoder has not seen a corpus; call fit first")
+        known = [[self._rows[w] for w in tokenise(text) if w in self._rows] for text in texts]
+        columns = np.array([column for row in known for column in row], dtype=np.int64)
+        offsets = np.cumsum([0, *map(len, known)])
+        shape = (len(texts), len(self._rows))
+        counts = csr_matrix((np.ones(len(columns), "f4"), columns, offsets), shape=shape)
+        return unit_rows(np.asarray(counts @ self._vectors))
+
+
+def read_word_vectors(path: str | Path, words: Iterable[str]) -> dict[str, NDArray[np.float32]]:
+    """Vectors of those of `words` that the file has; of a word that occurs twice, the first.
+
+    Raises UserError, with the number of the line, where one has not as many values as the first,
+    or a value of a wanted word is no number.
+    """
+    wanted, size, declared, number = set(words), None, None, 0
+    found: dict[str, NDArray[np.float32]] = {}
+    for number, line in _lines(Path(path)):
+        fields = line.split(" ")
+        if number == 1 and len(fields) == 2 and all(field.isdigit() for field in fields):
+            declared, size = int(fields[0]), int(fields[1])  # word2vec's first line
+            continue
+        size = len(fields) - 1 if size is None else size
+        if not size:
+            raise FileError(f"{path}, line {number}: has no values; give lines of 'word v1 v2 ...'")
+        # Some words of GloVe hold spaces; their second field is no number.
+        if len(fields) != size + 1 and not (len(fields) > size + 1 and not _is_number(fields[1])):
+            raise FileError(
+                f"{path}, line {number}: {len(fields) - 1} values, but the first line has {size}; "
+                "is the file cut off, or no text file of word vectors?"
+            )
+        if len(fields) == size + 1 and fields[0] in wanted and fields[0] not in found:
+            try:
+                found[fields[0]] = np.array(fields[1:], dtype=np.float32)
+            except ValueError as error:
+                raise FileError(f"{path}, line {number}: {error}; repair the file") from error
+            if not np.isfinite(found[fields[0]]).all():
+                raise FileError(
+                    f"{path}, line {number}: the vector of '{fields[0]}' is not finite; repair it"
+                )
+    if declared is not None and number != declared + 1:
+        raise FileError(
+            f"{path} has {number - 1} of the {declared} words that its first line tells; the file "
+            "is cut off, fetch it anew"
+        )
+    return found
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    check_regular(path)
+    opened = gzip.open if path.suffix == ".gz" else open
+    try:
+        # newline="\n": some words hold other characters that would end a line.
+        with opened(path, "rt", encoding="utf-8", errors="replace", newline="\n") as lines:
+            for number, line in enumerate(lines, start=1):
+                if text := line.rstrip(" \r\n"):
+                    yield number, text
+    except (EOFError, OSError, zlib.error) as error:
+        raise FileError(f"{path} is damaged or cut off ({error}); fetch it anew") from None
+
+
+def _is_number(field: str) -> bool:
+    try:
+        float(field)
+    except ValueError:
+        return False
+    return True

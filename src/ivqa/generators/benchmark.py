@@ -1,0 +1,223 @@
+"""The iVQA benchmark of a question generator: what it asks, how well, and how variously."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import ClassVar, Protocol, TypeVar
+
+import numpy as np
+import torch
+from PIL import Image
+from rich.console import Console
+from rich.progress import track
+
+from ivqa.data import VQADataModule, VQASplit
+from ivqa.files import write_text
+from ivqa.generators.decoding import Beam, Sampling
+from ivqa.generators.inference import ask
+from ivqa.generators.module import QuestionGenerationModule
+from ivqa.generators.protocol import Questions
+from ivqa.metrics import caption_metrics, oracle_consistency, question_diversity, verdict
+from ivqa.ranges import Count, Seed
+from ivqa.scenes import Oracle, oracle_of
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class GeneratedQuestion:
+    """A question, its log-likelihood in nats, and what the oracle says of it, if there is one."""
+
+    text: str
+    log_likelihood: float
+    verdict: str | None = None
+
+
+@dataclass(frozen=True)
+class AskedPair:
+    """One (image, answer) pair: the data set's own question, the best one, and samples."""
+
+    image: Path | Image.Image
+    answer: str
+    answer_type: str
+    reference: str
+    best: GeneratedQuestion
+    samples: Sequence[GeneratedQuestion]
+
+
+class WritesPages(Protocol):
+    """Writes pages about what a generator asked; see `ivqa.report.QuestionPages`."""
+
+    def __call__(
+        self,
+        items: Sequence[AskedPair],
+        split: VQASplit,
+        run_dir: Path,
+        title: str,
+        metrics: Mapping[str, float],
+    ) -> Path:
+        """Writes the pages into `run_dir` and returns the one to look at."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuestionBenchmark:
+    """Asks one best and several sampled questions of every (image, answer) pair of a split.
+
+    num_latents: latent vectors tried for the best question of a pair, one beam each; the most
+    probable question is kept [iVQA 3.2]. beam_size: of each of them.
+    num_samples: questions sampled of every pair, for diversity and the oracle.
+    num_pairs_of_100: pairs of which 100 questions are sampled, for the unique questions of 100.
+    batch_size: pairs at once. seed: of all sampling. pages: writes what people look at, where
+    the data have images.
+    """
+
+    needs_answers: ClassVar[frozenset[str]] = frozenset({"validation", "scores"})
+    num_latents: Count = 10
+    beam_size: Count = 3
+    num_samples: Count = 20
+    num_pairs_of_100: Count = 100
+    batch_size: Count = 250
+    seed: Seed = 0
+    headline: str = "cider"
+    pages: WritesPages | None = None
+
+    def run(
+        self,
+        module: QuestionGenerationModule,
+        datamodule: VQADataModule,
+        stage: str,
+        run_dir: Path,
+        title: str,
+        console: Console,
+    ) -> dict[str, float]:
+        """The benchmark's metrics; writes questions.jsonl and, with images, a contact sheet
+        and annotate.html for people to score the best questions.
+
+        Metrics: the seven linguistic ones against the pair's own question; unique_of_20,
+        unique_of_100, novel, distinct_1, distinct_2 of the samples; and where the data have an
+        oracle, the shares of best (best/...) and of sampled questions (samples/...) that are
+        understood, have a true premise, and have the given answer (consistent).
+        """
+        split = datamodule.dataset.split(stage).require_answers()
+        best, samples = self._ask(module, datamodule, stage, console)
+        metrics = caption_metrics(best.text, [[question] for question in split.questions])
+        training = datamodule.dataset.split("train").questions
+        diversity = question_diversity(_grouped(samples.text, self.num_samples), training)
+        metrics[f"unique_of_{self.num_samples}"] = diversity.pop("unique_of_n")
+        metrics |= {name: value for name, value in diversity.items() if value == value}
+        metrics["unique_of_100"] = self._unique_of_100(module, datamodule, stage)
+        oracle = oracle_of(datamodule.dataset, stage)
+        judged: dict[str, list[str]] = {}
+        if oracle is not None:
+            for name, questions in (("best", best), ("samples", samples)):
+                judged[name] = _verdicts(oracle, split, questions)
+                shares = oracle_consistency(judged[name])
+                metrics |= {f"{name}/{term}": share for term, share in shares.items()}
+        items = list(self._items(split, best, samples, judged))
+        _write_questions(run_dir / "questions.jsonl", split, items)
+        if self.pages is not None and split.images is not None:
+            page = self.pages(items, split, run_dir, title, metrics)
+            console.print(f"look at {page}", soft_wrap=True)
+        return metrics
+
+    def _ask(
+        self,
+        module: QuestionGenerationModule,
+        datamodule: VQADataModule,
+        stage: str,
+        console: Console,
+    ) -> tuple[Questions, Questions]:
+        """The best question of each pair (P), and the samples of each pair (P * num_samples)."""
+        split = datamodule.dataset.split(stage)
+        generator = torch.Generator().manual_seed(self.seed)
+        beam = Beam(size=self.beam_size)
+        best: list[Questions] = []
+        samples: list[Questions] = []
+        starts = range(0, len(split), self.batch_size)
+        for start in track(starts, description="asking questions", console=console, transient=True):
+            rows = np.arange(start, min(start + self.batch_size, len(split)))
+            images = datamodule.batch_of(stage, rows).images
+            answers = [split.main_answers[row] for row in rows]
+            found = ask(
+                module,
+                images,
+                answers,
+                num_latents=self.num_latents,
+                strategy=beam,
+                generator=generator,
+            )
+            best.append(found)
+            samples.append(module.sample(images, answers, self.num_samples, Sampling(), generator))
+        return Questions.concatenate(best), Questions.concatenate(samples)
+
+    def _unique_of_100(
+        self, module: QuestionGenerationModule, datamodule: VQADataModule, stage: str
+    ) -> float:
+        split = datamodule.dataset.split(stage)
+        rng = np.random.default_rng(self.seed)
+        rows = rng.permutation(len(split))[: self.num_pairs_of_100]
+        samples = module.sample(
+            datamodule.batch_of(stage, rows).images,
+            [split.main_answers[row] for row in rows],
+            100,
+            Sampling(),
+            torch.Generator().manual_seed(self.seed),
+        )
+        return question_diversity(_grouped(samples.text, 100))["unique_of_n"]
+
+    def _items(
+        self, split: VQASplit, best: Questions, samples: Questions, judged: dict[str, list[str]]
+    ) -> Iterator[AskedPair]:
+        """One item a pair, in the order of the split."""
+        asked = _generated(best, judged.get("best"))
+        sampled = _grouped(_generated(samples, judged.get("samples")), self.num_samples)
+        for row in range(len(split)):
+            image_id = int(split.image_ids[row])
+            yield AskedPair(
+                image=Path() if split.images is None else split.images.path(image_id),
+                answer=split.main_answers[row],
+                answer_type=split.answer_types[row],
+                reference=split.questions[row],
+                best=asked[row],
+                samples=sampled[row],
+            )
+
+
+def _grouped(items: Sequence[T], size: int) -> list[list[T]]:
+    """The items in runs of `size`: the samples of each pair."""
+    return [list(items[start : start + size]) for start in range(0, len(items), size)]
+
+
+def _verdicts(oracle: Oracle, split: VQASplit, questions: Questions) -> list[str]:
+    rows = questions.pair.tolist()
+    judgements = oracle.judge_many([int(split.image_ids[row]) for row in rows], questions.text)
+    return [
+        verdict(judgement, split.main_answers[row])
+        for judgement, row in zip(judgements, rows, strict=True)
+    ]
+
+
+def _generated(questions: Questions, verdicts: list[str] | None) -> list[GeneratedQuestion]:
+    likelihoods = questions.log_likelihood.tolist()
+    judged: Sequence[str | None] = verdicts or [None] * len(questions)
+    return [
+        GeneratedQuestion(text, likelihood, name)
+        for text, likelihood, name in zip(questions.text, likelihoods, judged, strict=True)
+    ]
+
+
+def _write_questions(path: Path, split: VQASplit, items: list[AskedPair]) -> None:
+    """One line a pair: what was asked, and what the oracle says of it."""
+    lines = []
+    for row, item in enumerate(items):
+        record = {
+            "question_id": int(split.question_ids[row]),
+            "image_id": int(split.image_ids[row]),
+            "answer": item.answer,
+            "reference": item.reference,
+            "best": asdict(item.best),
+            "samples": [asdict(sample) for sample in item.samples],
+        }
+        lines.append(json.dumps(record, ensure_ascii=False))
+    write_text(path, "\n".join(lines) + "\n")

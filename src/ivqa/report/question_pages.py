@@ -1,0 +1,63 @@
+"""What people look at of a question generator: a contact sheet, and a page to score questions."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ivqa.data import VQASplit
+from ivqa.generators.benchmark import AskedPair
+from ivqa.ranges import CountOrZero
+from ivqa.report.belief_page import ToAnnotate, write_annotation_page
+from ivqa.report.contact_sheet import write_contact_sheet, write_contact_sheet_png
+
+_PICTURED = 12  # pairs in questions.png
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuestionPages:
+    """Writes questions.html, questions.png and annotate.html of an iVQA benchmark.
+
+    Args:
+        num_shown: Pairs on the contact sheet, spread evenly over the split.
+    """
+
+    num_shown: CountOrZero = 60
+
+    def __call__(
+        self,
+        items: Sequence[AskedPair],
+        split: VQASplit,
+        run_dir: Path,
+        title: str,
+        metrics: Mapping[str, float],
+    ) -> Path:
+        """Writes the pages.
+
+        Args:
+            items: The pairs of the split, in its order.
+            split: The split that they are from; it has images.
+            run_dir: Where the pages go.
+            title: Of the run.
+            metrics: Of the benchmark; some of them stand on top of the contact sheet.
+
+        Returns:
+            The page to look at.
+        """
+        step = max(1, len(items) // max(self.num_shown, 1))
+        shown = items[::step][: self.num_shown]
+        unique = [name for name in metrics if name.startswith("unique_of_") and name[10:] != "100"]
+        summary = {
+            name.replace("_", " ").replace("/", ": "): metrics[name]
+            for name in ("cider", *unique, "best/consistent")
+            if name in metrics
+        }
+        subtitle = f"{title}: {len(shown)} of {len(items)} image-answer pairs"
+        page = run_dir / "questions.html"
+        write_contact_sheet(page, shown, "Questions that an answer fits", subtitle, summary)
+        write_contact_sheet_png(run_dir / "questions.png", shown[:_PICTURED])
+        asked = [
+            ToAnnotate(int(image_id), item.answer, item.best.text, item.reference)
+            for image_id, item in zip(split.image_ids, items, strict=True)
+        ]
+        write_annotation_page(run_dir / "annotate.html", title, asked, split)
+        return page

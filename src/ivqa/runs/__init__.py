@@ -1,0 +1,1 @@
+"""How a command runs: command line, checks, data, trained models, training, loggers."""

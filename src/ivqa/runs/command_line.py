@@ -1,0 +1,282 @@
+"""The command line: Hydra's, with one-sentence errors, nearest valid names and `resume=DIR`."""
+
+import difflib
+import errno
+import os
+import re
+import sys
+import traceback
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+import hydra
+import wandb
+from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Quote, QuotedString
+from hydra.errors import (
+    ConfigCompositionException,
+    HydraException,
+    InstantiationException,
+    MissingConfigException,
+    OverrideParseException,
+)
+from hydra.types import RunMode
+from hydra.utils import instantiate
+from omegaconf import DictConfig
+from omegaconf.errors import (
+    ConfigAttributeError,
+    ConfigIndexError,
+    ConfigKeyError,
+    ConfigTypeError,
+    OmegaConfBaseException,
+)
+from rich.console import Console
+from yaml import YAMLError
+
+from ivqa.errors import UserError
+from ivqa.files import read_yaml
+from ivqa.runs.config_checks import check_config, leaf_keys, reference_config
+from ivqa.runs.memory import keep_freed_memory
+
+# Overrides that are a path, or a list of paths in brackets; others are named path or part_ckpt.
+_LISTS = {"predictions"}
+_PATHS = _LISTS | {
+    *("resume", "ckpt", "output_dir", "data.root", "data.cache_dir", "artifacts", "questions"),
+    *("human", "annotations", "shards", "features.weights", "model.candidates", "vqa.candidates"),
+    "hydra.sweep.dir",
+}
+
+# Beside UserError: what the machine refuses, and what Hydra and OmegaConf cannot compose.
+_USER_ERRORS = (
+    UserError,
+    PermissionError,
+    NotADirectoryError,
+    ConnectionError,
+    HydraException,
+    OmegaConfBaseException,
+    YAMLError,
+)
+# A composed configuration that lacks what the code reads: the code is wrong.
+_WRONG_ACCESS = (ConfigAttributeError, ConfigKeyError, ConfigIndexError, ConfigTypeError)
+
+
+def entry_point(conf_dir: Path, config_name: str) -> None:
+    """Runs the command of the configuration that the command line composes from `conf_dir`.
+
+    Exits with status 1 after an error: one sentence on stderr where the user can correct it
+    (IVQA_TRACEBACK=1 shows the traceback too), the traceback of every other one, which is a bug.
+    """
+    keep_freed_memory()
+    # Hydra would print its own shortened traceback and exit; with this it raises.
+    os.environ["HYDRA_FULL_ERROR"] = "1"
+
+    def fail(error: Exception) -> NoReturn:
+        by_user = is_user_error(error)
+        if not by_user or os.environ.get("IVQA_TRACEBACK") == "1":
+            traceback.print_exception(error)
+        if by_user:
+            _stop(describe(error, sys.argv[1:], conf_dir=conf_dir, config_name=config_name), 1)
+        _stop(f"{type(error).__name__}: this is a bug in ivqa, please report it with the above", 1)
+
+    def job(cfg: DictConfig) -> float | None:
+        try:
+            return run_task(cfg)
+        except Exception as error:
+            if HydraConfig.get().mode is RunMode.MULTIRUN:
+                raise  # the other jobs of a sweep still run
+            fail(error)
+        finally:
+            if wandb.run is not None:
+                wandb.finish()  # jobs of a multirun share a process: one W&B run each
+
+    try:
+        sys.argv[1:] = with_task(command_line(sys.argv[1:]), conf_dir, config_name)
+        hydra.main(version_base="1.3", config_path=str(conf_dir), config_name=config_name)(job)()
+    except KeyboardInterrupt:
+        _stop(
+            "interrupted; what was written stays, resume=DIR goes on from the last checkpoint", 130
+        )
+    except Exception as error:
+        fail(error)
+
+
+def run_task(cfg: DictConfig) -> float:
+    """Checks the configuration and runs its task.
+
+    Returns:
+        The headline number of the task, for sweepers.
+
+    Raises:
+        UserError: naming every fault of the configuration, before any work starts.
+    """
+    check_config(cfg)
+    # In a multirun Hydra numbers the directories itself.
+    cfg.output_dir = HydraConfig.get().runtime.output_dir
+    return instantiate(cfg.command)(cfg)
+
+
+def is_user_error(error: BaseException) -> bool:
+    """Whether the user can correct `error`; every other one is a bug.
+
+    Of a component that cannot be built, the error of its constructor decides.
+
+    >>> is_user_error(UserError("seed=a: must be an integer")), is_user_error(ValueError("shapes"))
+    (True, False)
+    """
+    if isinstance(error, InstantiationException) and error.__cause__ is not None:
+        return is_user_error(error.__cause__)
+    if not isinstance(error, UserError) and "Config group override must be" in str(error):
+        return True  # a plain ValueError of Hydra's
+    full_disk = isinstance(error, OSError) and error.errno == errno.ENOSPC
+    known = isinstance(error, _USER_ERRORS) and not isinstance(error, _WRONG_ACCESS)
+    return known or full_disk
+
+
+def command_line(arguments: list[str]) -> list[str]:
+    """Overrides as Hydra is to see them.
+
+    `resume=DIR` brings back the overrides of that run, before the new ones, and its directory.
+    With -m, `output_dir=DIR` is the directory of the sweep, one numbered folder a job below it.
+    Paths are quoted for Hydra, see `quoted_path`.
+
+    Raises UserError where DIR holds no run or no checkpoint to go on from.
+    """
+    multirun = bool({"-m", "--multirun"} & set(arguments))
+    resume = _path(arguments, "resume")
+    if resume not in (None, "null"):
+        run_dir = Path(str(resume))
+        if not (run_dir / "config.yaml").is_file():
+            raise UserError(f"resume={run_dir}: no run was started there (config.yaml is missing)")
+        progress = (Path("checkpoints") / "last.ckpt", Path("progress.json"))
+        if not any((run_dir / file).is_file() for file in progress):
+            raise UserError(
+                f"resume={run_dir}: nothing to resume, the run stopped before its first "
+                "checkpoint; start it again without resume="
+            )
+        stored = read_yaml(run_dir / "overrides.yaml", list)
+        earlier = [str(item) for item in stored if _key(str(item)) not in ("resume", "output_dir")]
+        arguments = [*earlier, *arguments, f"output_dir={run_dir}"]
+    elif multirun and (output_dir := _path(arguments, "output_dir")):
+        kept = [argument for argument in arguments if _key(argument) != "output_dir"]
+        arguments = [*kept, f"hydra.sweep.dir={output_dir}"]
+    return [quoted_path(argument, multirun=multirun) for argument in arguments]
+
+
+def with_task(arguments: list[str], conf_dir: Path, config_name: str) -> list[str]:
+    """The overrides with the task that one of their keys chooses.
+
+    A file of conf/task may name such a key as its `short_form`: predictions=FILE means
+    task=score predictions=FILE. A task that is given stays.
+    """
+    keys = {_key(item) for item in arguments if "=" in item}
+    groups = read_yaml(conf_dir / f"{config_name}.yaml", dict)["defaults"]
+    if "task" in keys or not any(isinstance(item, dict) and "task" in item for item in groups):
+        return arguments
+    chosen = [
+        file.stem
+        for file in sorted((conf_dir / "task").glob("*.yaml"))
+        if read_yaml(file, dict).get("short_form") in keys
+    ]
+    return [*arguments, *(f"task={name}" for name in chosen)]
+
+
+def quoted_path(argument: str, *, multirun: bool = False) -> str:
+    """The override of a path with quotes, where Hydra's grammar does not read it as one text.
+
+    So = [ ] , quotes and letters beyond ASCII may stand in a path. What Hydra reads as text or
+    null stays as it is, with its quotes and escapes, and so do lists. With -m a comma separates
+    the values of a sweep; a path with commas then needs quotes of its own: "ckpt='a,b'".
+
+    >>> quoted_path("data.root=/data/a=b [1]"), quoted_path("model=mlb"), quoted_path("ckpt='a b'")
+    ("data.root='/data/a=b [1]'", 'model=mlb', "ckpt='a b'")
+    """
+    key, equals, value = argument.partition("=")
+    name = key.lstrip("+")
+    is_path = name in _PATHS or name.endswith(".path") or ".part_ckpt." in name
+    is_list = name in _LISTS and value.startswith("[")
+    is_sweep = multirun and name != "hydra.sweep.dir" and "," in value
+    if not is_path or not equals or value in ("", "null") or is_list or is_sweep:
+        return argument
+    if _text(value) is not None:
+        return argument
+    return f"{key}={QuotedString(text=value, quote=Quote.single).with_quotes()}"
+
+
+def describe(
+    error: Exception, arguments: Sequence[str], *, conf_dir: Path, config_name: str
+) -> str:
+    """One sentence for `error`, with the nearest valid names for a misspelt key or choice.
+
+    arguments: of the command line; the files they choose decide which keys are valid.
+    """
+    if isinstance(error, InstantiationException) and error.__cause__ is not None:
+        return f"{error.__cause__} (configuration node {_node(error)})"
+    if isinstance(error, MissingConfigException) and error.options:
+        name = str(error.missing_cfg_file)
+        choice, group = Path(name).name, str(Path(name).parent)
+        return f"there is no {group}={choice}{_nearest(choice, error.options)}"
+    if isinstance(error, OverrideParseException):
+        return f"cannot read the override '{error.override}': {str(error).splitlines()[0]}"
+    if "Config group override must be a string" in str(error):  # Hydra does not say which
+        without = [item for item in arguments if (conf_dir / _key(item)).is_dir() and "=" in item]
+        group = next((item for item in without if item.endswith("=null")), without[-1])
+        return f"{group}: choose a file of conf/{_key(group)}"
+    if isinstance(error, YAMLError):
+        return " ".join(str(error).split())
+    text = str(error)
+    found = re.search(r"Could not override '([^']+)'", text)
+    found = found or re.search(r"Could not find '([^']+)'", text)
+    if isinstance(error, ConfigCompositionException) and found:
+        key = found.group(1).split("@")[0]
+        groups = [item.name for item in conf_dir.iterdir() if item.is_dir()]
+        choices = [item for item in arguments if _key(item) in groups and "," not in item]
+        known = leaf_keys(reference_config(conf_dir, config_name, choices))
+        return f"there is no configuration key '{key}'{_nearest(key, [*known, *groups])}"
+    return text
+
+
+def _nearest(word: str, valid: Iterable[str]) -> str:
+    candidates = sorted(set(valid))
+    close = difflib.get_close_matches(word, candidates, n=3, cutoff=0.6)
+    if close:
+        return f"; did you mean {' or '.join(close)}?"
+    shown = candidates if len(candidates) <= 30 else [key for key in candidates if "." not in key]
+    return f"; valid are {', '.join(shown)}"
+
+
+def _node(error: InstantiationException) -> str:
+    found = re.search(r"full_key: (\S+)", str(error))
+    return found.group(1) if found else "at the top"
+
+
+def _key(argument: str) -> str:
+    return argument.split("=", 1)[0].lstrip("+~")
+
+
+def _path(arguments: Iterable[str], key: str) -> str | None:
+    values = [item.split("=", 1)[1] for item in arguments if "=" in item and _key(item) == key]
+    return (_text(values[-1]) or values[-1]) if values else None
+
+
+def _text(value: str) -> str | None:
+    """What Hydra reads in a value, None where that is no text."""
+    try:
+        parsed = OverridesParser.create().parse_override(f"key={value}").value()
+    except HydraException:
+        return None
+    if isinstance(parsed, QuotedString):
+        return parsed.text
+    return parsed if isinstance(parsed, str) else None
+
+
+def _stop(message: str, status: int) -> NoReturn:
+    Console(stderr=True, highlight=False, soft_wrap=True).print(
+        f"[bold red]error:[/] {_escape(message)}"
+    )
+    sys.exit(status)
+
+
+def _escape(message: str) -> str:
+    return message.replace("[", r"\[")

@@ -1,0 +1,150 @@
+"""Faults of a configuration, all of them, before any work starts."""
+
+import difflib
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from hydra import compose, initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.errors import ConfigCompositionException, HydraException
+from hydra.types import RunMode
+from hydra.utils import get_object
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import InterpolationResolutionError, OmegaConfBaseException
+
+from ivqa.errors import UserError
+from ivqa.runs.config_rules import rule_faults
+from ivqa.runs.config_values import arguments_of, join, nodes, value_faults
+
+# Words of Hydra's `instantiate`, valid beside every _target_.
+_INSTANTIATE_WORDS = {"_target_", "_partial_", "_convert_", "_recursive_", "_args_"}
+
+
+def reference_config(conf_dir: Path, config_name: str, choices: Sequence[str] = ()) -> DictConfig:
+    """The configuration with only the given choices of files: the keys that exist.
+
+    Choices that do not compose are left out, all of them.
+    """
+    for overrides in (list(choices), []):
+        GlobalHydra.instance().clear()
+        with (
+            initialize_config_dir(str(conf_dir.absolute()), version_base="1.3"),
+            suppress(HydraException),
+        ):
+            return compose(config_name, overrides)
+    raise ConfigCompositionException(f"{config_name}.yaml in {conf_dir} does not compose")
+
+
+def leaf_keys(cfg: DictConfig) -> list[str]:
+    """Dotted names of all keys in `cfg`, inner ones too."""
+    container = OmegaConf.to_container(cfg, resolve=False)
+    assert isinstance(container, dict)
+    return _names(container)
+
+
+def _names(node: dict[Any, Any], prefix: str = "") -> list[str]:
+    keys = []
+    for key, child in node.items():
+        keys.append(f"{prefix}{key!s}")
+        if isinstance(child, dict):
+            keys += _names(child, f"{prefix}{key!s}.")
+    return keys
+
+
+def check_config(cfg: DictConfig) -> None:
+    """Checks that every value is set, resolves and is valid, and every key is one that is read.
+
+    A key is known where the same choice of files has it without overrides, or where the callable
+    named by the enclosing `_target_` takes it. Struct mode refuses `typo=1`, this `+typo=1` too.
+
+    Raises UserError that lists all faults.
+    """
+    try:
+        faults = [f"{key} must be set" for key in sorted(OmegaConf.missing_keys(cfg))]
+    except InterpolationResolutionError as error:  # of a whole node: nothing else can be checked
+        reason = str(error).splitlines()[0]
+        raise UserError(
+            f"configuration: {error.full_key} does not resolve ({reason}); choose a file of that "
+            "group, such as vqa=mlb"
+        ) from error
+    faults += [
+        f"{group} must be set; choose a file of conf/{group}"
+        for group in ("data", "model", "trainer")
+        if not isinstance(cfg.get(group), DictConfig)
+    ]
+    reference = _same_choices()
+    for node, path in nodes(cfg):
+        faults += _unresolvable(node, path)
+        if "_target_" in node and not OmegaConf.is_missing(node, "_target_"):
+            faults += _unknown_arguments(node, path)
+        elif reference is not None:
+            known = OmegaConf.select(reference, path) if path else reference
+            if isinstance(known, DictConfig) and known:
+                names = [str(name) for name in known]  # `in` would not find a key that is ???
+                faults += [
+                    _unknown(join(path, str(key)), names) for key in node if str(key) not in names
+                ]
+    faults = faults or value_faults(cfg) or rule_faults(cfg)
+    if faults:
+        raise UserError("configuration: " + "; ".join(faults))
+
+
+def _unresolvable(node: DictConfig, path: str) -> list[str]:
+    faults = []
+    for key in node:
+        if not OmegaConf.is_interpolation(node, str(key)):
+            continue
+        try:
+            node[key]
+        except OmegaConfBaseException as error:
+            faults.append(f"{join(path, str(key))} does not resolve ({str(error).splitlines()[0]})")
+    return faults
+
+
+def _unknown_arguments(node: DictConfig, path: str) -> list[str]:
+    try:
+        target = get_object(node._target_)
+    except Exception as error:
+        reason = str(error).splitlines()[0]
+        return [f"{join(path, '_target_')}={node._target_} cannot be imported ({reason})"]
+    parameters = arguments_of(target)
+    if "**" in parameters:
+        return []
+    return [
+        _unknown(join(path, str(key)), list(parameters))
+        for key in node
+        if key not in parameters and key not in _INSTANTIATE_WORDS
+    ]
+
+
+def _unknown(key: str, known: list[str]) -> str:
+    close = difflib.get_close_matches(key.rsplit(".", 1)[-1], known, n=1, cutoff=0.6)
+    hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(known)}"
+    return f"nothing reads {key} ({hint})"
+
+
+def _same_choices() -> DictConfig | None:
+    """The job's configuration with the same files chosen and no other override."""
+    if not (HydraConfig.initialized() and GlobalHydra.instance().is_initialized()):
+        return None  # a job on a remote launcher: the submitting process has checked
+    hydra_cfg: Any = HydraConfig.get()
+    choices = [
+        override
+        for override in hydra_cfg.overrides.task
+        if override.split("=", 1)[0].lstrip("+") in hydra_cfg.runtime.choices
+    ]
+    return (
+        GlobalHydra.instance()
+        .config_loader()
+        .load_configuration(
+            config_name=hydra_cfg.job.config_name, overrides=choices, run_mode=RunMode.RUN
+        )
+    )
+
+
+def plain(cfg: Any) -> Any:
+    """`cfg` with every interpolation resolved, as plain dicts, lists and numbers."""
+    return OmegaConf.to_container(cfg, resolve=True) if OmegaConf.is_config(cfg) else cfg

@@ -1,0 +1,139 @@
+"""What values of a configuration must be together; single ones are validated in `values`."""
+
+import os
+from collections.abc import Iterator
+from typing import Any, get_args
+
+import torch
+from hydra.utils import get_object
+from omegaconf import DictConfig, OmegaConf
+from pytorch_lightning.accelerators import AcceleratorRegistry
+
+from ivqa.device import on_cpu
+from ivqa.errors import UserError
+from ivqa.runs.config_values import arguments_of, defaults_of, join, nodes, shown
+from ivqa.scenes import ScenesDataset
+
+_STAGES = ("train", "val", "test")
+
+
+def rule_faults(cfg: DictConfig) -> list[str]:
+    """One sentence for each rule that `cfg`, whose values are valid one by one, breaks."""
+    return [
+        *_arguments(cfg),
+        *_monitors(cfg),
+        *_closed_answers(cfg),
+        *_splits(cfg),
+        *_shards(cfg),
+        *_devices(cfg.trainer),
+    ]
+
+
+def _arguments(cfg: DictConfig) -> Iterator[str]:
+    """Of components that check arguments against each other, in `check_arguments`."""
+    for node, path in nodes(cfg):
+        if "_target_" in node and not OmegaConf.is_missing(node, "_target_"):
+            target = get_object(node._target_)
+            if check := getattr(target, "check_arguments", None):
+                try:
+                    check({**defaults_of(target), **_plain(node)})
+                except UserError as error:
+                    yield f"{path}: {error}"
+
+
+def _monitors(cfg: DictConfig) -> Iterator[str]:
+    """A monitored value must be one that the module or a callback logs in validation."""
+    models = _models(cfg)
+    callbacks = {name: node for name, node in (cfg.get("callbacks") or {}).items() if node}
+    of_callbacks = set().union(*map(_logged, callbacks.values())) if callbacks else set()
+    watched = {join(path, "monitor"): (model, model.get("monitor")) for path, model in models}
+    for name, node in callbacks.items():
+        if "monitor" in node and not OmegaConf.is_interpolation(node, "monitor"):
+            watched[f"callbacks.{name}.monitor"] = (cfg.model, node.monitor)
+    for key, (model, monitor) in watched.items():
+        logged = _logged(model.module)
+        if monitor is not None and logged and monitor not in logged | of_callbacks:
+            known = ", ".join(sorted(logged | of_callbacks))
+            yield f"{key}={monitor}: {model.name} does not log it; it logs {known}"
+
+
+def _logged(node: DictConfig) -> set[str]:
+    declared = getattr(get_object(node._target_), "validation_metrics", None)
+    return set() if declared is None else set(declared(_plain(node)))
+
+
+def _closed_answers(cfg: DictConfig) -> Iterator[str]:
+    for path, model in _models(cfg):
+        taken = arguments_of(get_object(model.module._target_)).get("answers")
+        if model.get("num_answers") is None and taken is not None:
+            parameter, annotation = taken
+            if parameter.default is parameter.empty and type(None) not in get_args(annotation):
+                yield (
+                    f"{join(path, 'num_answers')}=null: {model.name} chooses among a closed set "
+                    "of answers; give its size"
+                )
+
+
+def _splits(cfg: DictConfig) -> Iterator[str]:
+    """Scenes have the splits that are drawn; files of other data are looked for when read."""
+    if get_object(cfg.data._target_) is not ScenesDataset:
+        return
+    drawn = list(cfg.data.get("images") or _STAGES)
+    for key in _STAGES:
+        if cfg.data.get(key) is not None and cfg.data[key] not in drawn:
+            yield f"data.{key}={cfg.data[key]}: must be one of {', '.join(drawn)}, or null"
+    asked = {"split": cfg.get("split")}
+    for number, name in enumerate((cfg.get("bqd") or {}).get("splits") or []):
+        asked[f"bqd.splits[{number}]"] = name
+    valid = list(dict.fromkeys([*_STAGES, *drawn]))
+    for key, name in asked.items():
+        if name is not None and name not in valid:
+            yield f"{key}={name}: must be one of {', '.join(valid)}"
+
+
+def _shards(cfg: DictConfig) -> Iterator[str]:
+    if "num_shards" in cfg and cfg.shard >= cfg.num_shards:
+        yield (
+            f"shard={cfg.shard}: must be below num_shards={cfg.num_shards}; shards are numbered "
+            "from 0"
+        )
+
+
+def _devices(trainer: DictConfig) -> Iterator[str]:
+    """Lightning would start a process for each device that is asked for, and wait for all."""
+    accelerator, devices = trainer.accelerator, trainer.devices
+    if accelerator not in ("auto", "gpu"):
+        if not AcceleratorRegistry[accelerator]["accelerator"].is_available():
+            yield f"trainer.accelerator={accelerator}: this machine has none; pass auto or cpu"
+            return
+    elif accelerator == "gpu" and not torch.accelerator.is_available():
+        yield "trainer.accelerator=gpu: this machine has none; pass auto or cpu"
+        return
+    cpu = on_cpu(accelerator)
+    available = (os.cpu_count() or 1) if cpu else torch.accelerator.device_count()
+    what = "CPU cores" if cpu else "accelerators"
+    wrong = f"trainer.devices={shown(_plain(devices))}: this machine has {available} {what}"
+    if isinstance(devices, str) and devices not in ("auto", "-1"):
+        numbers = devices.split(",")
+        if not all(number.strip().isdigit() for number in numbers):
+            yield f"trainer.devices={devices}: must be auto, a number or a list of numbers"
+            return
+        devices = int(devices) if len(numbers) == 1 else list(map(int, numbers))
+    if isinstance(devices, int):
+        if devices > available or (devices == -1 and cpu):
+            yield wrong
+    elif not isinstance(devices, str) and (cpu or max(devices) >= available):
+        yield wrong
+
+
+def _models(cfg: DictConfig) -> list[tuple[str, DictConfig]]:
+    """The model, those that it is built of, theirs, and the VQA model that is asked."""
+    return [
+        (path, node)
+        for node, path in nodes(cfg)
+        if path in ("model", "vqa") or path.split(".")[-2:-1] == ["parts"]
+    ]
+
+
+def _plain(node: Any) -> Any:
+    return OmegaConf.to_container(node, resolve=True) if OmegaConf.is_config(node) else node

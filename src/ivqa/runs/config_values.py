@@ -1,0 +1,317 @@
+"""Wrong values of a configuration: each is validated against what the code that takes it asks for.
+
+Below a `_target_` that is the annotation of the argument in the target's signature, with its range
+(`ivqa.ranges`); elsewhere, and for targets of other libraries, that of `ivqa.runs.config_types`.
+"""
+
+import inspect
+import json
+import re
+import types
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import cache, reduce
+from operator import or_
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from annotated_types import Len, MultipleOf
+from hydra.utils import get_object
+from omegaconf import DictConfig, ListConfig, OmegaConf
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
+
+from ivqa.runs.config_types import LIBRARY_ARGUMENTS, settings_of
+
+# Values must have the type that is written: 1.5 and "1" are no integers, and NaN is no number.
+_STRICT = ConfigDict(strict=True, allow_inf_nan=False, arbitrary_types_allowed=True)
+_BOUNDS = {"ge": "of at least", "gt": "above", "le": "at most", "lt": "below"}
+_ANYTHING = inspect.Parameter("options", inspect.Parameter.VAR_KEYWORD)
+# ${model.epochs} and ${oc.select:model.val_batches,1.0}
+_REFERENCE = re.compile(r"\$\{(?:oc\.select:)?(\.*)([\w.]+)(?:,[^{}]*)?\}")
+
+_LONGEST_SHOWN = 300  # characters of a value in a message; paths fit whole
+
+
+def value_faults(cfg: DictConfig) -> list[str]:
+    """One sentence for each value of `cfg` that what takes it does not allow."""
+    faults: dict[str, str] = {}
+    for node, path in nodes(cfg):
+        expected = expected_values(node, path)
+        for key in map(str, node):
+            if key not in expected or OmegaConf.is_missing(node, key):
+                continue
+            name = _source(cfg, node, path, key)
+            if fault := value_fault(name, _plain(node[key]), expected[key]):
+                faults.setdefault(name, fault)
+    return list(faults.values())
+
+
+def value_fault(name: str, value: Any, annotation: Any) -> str | None:
+    """What is wrong with `value` as an argument of this annotation, None where nothing is.
+
+    Components (nodes with a `_target_`) fit everywhere: their own arguments are validated.
+
+    >>> from ivqa.ranges import Count, Positive
+    >>> value_fault("batch_size", 0, Count)
+    'batch_size=0: must be an integer from 1 to 1,000,000,000'
+    >>> value_fault("lr", "fast", Positive | None)
+    'lr=fast: must be a number above 0 or null'
+    >>> value_fault("sizes", [3, 1.5], Sequence[int])
+    'sizes[1]=1.5: must be an integer'
+    """
+    adapter = _adapter(annotation)
+    if adapter is None or _holds_component(value):
+        return None
+    try:
+        adapter.validate_json(json.dumps(value, default=str))
+    except PydanticUserError:
+        return None  # of a type that is not known here
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        inner = annotation
+        for step in first["loc"]:
+            item = _item(_inner(inner), step)
+            if item is None or (isinstance(step, int) and step >= len(value)):
+                break  # of a union, or a value that is missing
+            name += f"[{step}]" if isinstance(step, int) else f".{step}"
+            value, inner = value[step], item
+        reason = first.get("ctx", {}).get("error") or f"must be {description(inner)}"
+        return f"{name}={shown(value)}: {reason}"
+    return None
+
+
+def description(annotation: Any) -> str:
+    """What an annotation allows, in words.
+
+    >>> from ivqa.ranges import Share
+    >>> description(Share | None), description(Literal["prior", "none"])
+    ('a number from 0 to 1 or null', 'prior or none')
+    """
+    if get_origin(annotation) is Annotated:
+        base, *limits = get_args(annotation)
+        return description(base) + _limits(limits)
+    if get_origin(annotation) in (Union, types.UnionType):
+        return " or ".join(dict.fromkeys(map(description, get_args(annotation))))
+    if get_origin(annotation) is Literal:
+        *first, last = (shown(value) for value in get_args(annotation))
+        return f"{', '.join(first)} or {last}" if first else last
+    kind = get_origin(annotation) or annotation
+    words = {
+        int: "an integer",
+        float: "a number",
+        bool: "true or false",
+        str: "text",
+        type(None): "null",
+    }
+    if kind in words:
+        return words[kind]
+    if kind is tuple and Ellipsis not in get_args(annotation):
+        return f"a list of {len(get_args(annotation))} values"
+    if isinstance(kind, type) and issubclass(kind, Mapping):
+        return "a mapping of names to values"
+    if isinstance(kind, type) and issubclass(kind, Sequence):
+        return "a list"
+    name = getattr(kind, "__name__", str(kind))
+    return "text" if name == "Path" else f"a component with a _target_ ({name})"
+
+
+def shown(value: Any) -> str:
+    """A value as it is written on the command line, shortened.
+
+    >>> shown(None), shown(True), shown([1.5, "a"]), shown(float("nan"))
+    ('null', 'true', '[1.5,a]', 'nan')
+    """
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, list):
+        text = f"[{','.join(map(shown, value))}]"
+    elif isinstance(value, dict):
+        text = f"{{{','.join(f'{key}:{shown(item)}' for key, item in value.items())}}}"
+    else:
+        text = str(value) or "''"
+    return text if len(text) <= _LONGEST_SHOWN else text[: _LONGEST_SHOWN - 3] + "..."
+
+
+def nodes(cfg: DictConfig, path: str = "") -> Iterator[tuple[DictConfig, str]]:
+    """Every mapping in `cfg` with its dotted path; what interpolations refer to comes once."""
+    yield cfg, path
+    for key in cfg:
+        if OmegaConf.is_missing(cfg, key) or OmegaConf.is_interpolation(cfg, str(key)):
+            continue
+        child = cfg[key]
+        if isinstance(child, DictConfig):
+            yield from nodes(child, join(path, str(key)))
+        elif isinstance(child, ListConfig):
+            for index, item in enumerate(child):
+                if isinstance(item, DictConfig):
+                    yield from nodes(item, f"{join(path, str(key))}[{index}]")
+
+
+def expected_values(node: DictConfig, path: str) -> Mapping[str, Any]:
+    """The annotation of each key of a node, as far as there are any."""
+    if "_target_" not in node:
+        return settings_of(node, path)
+    if OmegaConf.is_missing(node, "_target_"):
+        return {}
+    try:
+        target = get_object(node._target_)
+    except Exception:  # another check names it
+        return {}
+    return {name: hint for name, (_, hint) in arguments_of(target).items()}
+
+
+def defaults_of(target: Callable[..., Any]) -> dict[str, Any]:
+    """The arguments that `target` can do without, and their values."""
+    return {
+        name: parameter.default
+        for name, (parameter, _) in arguments_of(target).items()
+        if parameter.default is not parameter.empty
+    }
+
+
+def arguments_of(target: Callable[..., Any]) -> dict[str, tuple[inspect.Parameter, Any]]:
+    """What `target` takes by name: parameters and annotations.
+
+    A parameter `**options` stands for the arguments of the next constructor: of the class itself
+    where `target` is its class method, of the base class where `target` is a class. If the last
+    one has such a parameter too, it is in the result, so any name is taken.
+    """
+    chain: list[Any] = [target]
+    owner = getattr(target, "__self__", None)
+    if isinstance(target, type):
+        chain = [cls for cls in target.__mro__ if "__init__" in vars(cls) and cls is not object]
+    elif isinstance(owner, type):
+        chain += [cls for cls in owner.__mro__ if "__init__" in vars(cls) and cls is not object]
+    found: dict[str, tuple[inspect.Parameter, Any]] = {}
+    for step in chain or [target]:
+        try:
+            parameters = dict(inspect.signature(step).parameters)
+        except ValueError:  # some builtins do not tell
+            return {**found, "**": (_ANYTHING, Any)}
+        hints = _hints(step)
+        further = False
+        for name, parameter in parameters.items():
+            if parameter.kind is parameter.VAR_KEYWORD:
+                further = True
+            elif parameter.kind is not parameter.VAR_POSITIONAL:
+                found.setdefault(name, (parameter, hints.get(name, Any)))
+        if not further:
+            return found
+    return {**found, "**": (_ANYTHING, Any)}
+
+
+def _hints(step: Any) -> dict[str, Any]:
+    function = getattr(step, "__init__" if isinstance(step, type) else "__func__", step)
+    try:
+        hints = get_type_hints(function, include_extras=True)
+    except Exception:  # names that only a type checker imports
+        hints = _resolvable(function)
+    for base in reversed(step.__mro__ if isinstance(step, type) else [step]):
+        hints |= LIBRARY_ARGUMENTS.get(base, {})
+    return hints
+
+
+def _resolvable(function: Any) -> dict[str, Any]:
+    hints = {}
+    for name, hint in getattr(function, "__annotations__", {}).items():
+        with suppress(Exception):
+            text = isinstance(hint, str)
+            hints[name] = eval(hint, function.__globals__) if text else hint
+    return hints
+
+
+@cache
+def _adapter(annotation: Any) -> TypeAdapter[Any] | None:
+    try:
+        return TypeAdapter(_without_protocols(annotation), config=_STRICT)
+    except (PydanticSchemaGenerationError, PydanticUserError, NameError):
+        return None  # of a type that says nothing about values
+
+
+class _Component:
+    """Stands for a protocol, which pydantic cannot check: no plain value is one."""
+
+
+def _without_protocols(annotation: Any) -> Any:
+    if getattr(annotation, "_is_protocol", False):
+        return _Component
+    kind, inner = get_origin(annotation), get_args(annotation)
+    if kind in (Union, types.UnionType):
+        return reduce(or_, map(_without_protocols, inner))
+    if kind is Annotated:
+        return Annotated[(_without_protocols(inner[0]), *inner[1:])]
+    if isinstance(kind, type) and issubclass(kind, Mapping | Sequence) and kind is not tuple:
+        return kind[tuple(map(_without_protocols, inner))]  # type: ignore[index]
+    return annotation
+
+
+def _inner(annotation: Any) -> Any:
+    """The annotation without `Annotated` and null, to step into its items."""
+    while get_origin(annotation) is Annotated and get_origin(get_args(annotation)[0]) is not None:
+        annotation = get_args(annotation)[0]
+    if get_origin(annotation) in (Union, types.UnionType):
+        kinds = [kind for kind in get_args(annotation) if kind is not type(None)]
+        return _inner(kinds[0]) if len(kinds) == 1 else annotation
+    return annotation
+
+
+def _item(annotation: Any, step: int | str) -> Any:
+    kind, inner = get_origin(annotation), get_args(annotation)
+    if not isinstance(kind, type) or kind is types.UnionType:
+        return None
+    if kind is tuple and isinstance(step, int):
+        return inner[0] if Ellipsis in inner else inner[step]
+    if issubclass(kind, Mapping):
+        return inner[1]
+    return inner[0] if issubclass(kind, Sequence) and isinstance(step, int) else None
+
+
+def _limits(limits: Sequence[Any]) -> str:
+    words = []
+    bounds = {name: getattr(limit, name) for limit in limits for name in _BOUNDS
+              if getattr(limit, name, None) is not None}  # fmt: skip
+    if {"ge", "le"} <= bounds.keys():
+        words.append(f"from {bounds.pop('ge'):,} to {bounds.pop('le'):,}")
+    words += [f"{_BOUNDS[name]} {bound:,}" for name, bound in bounds.items()]
+    for limit in limits:
+        if isinstance(limit, MultipleOf):
+            words.append(f"divisible by {limit.multiple_of}")
+        elif isinstance(limit, Len) and limit.min_length == limit.max_length:
+            words.append(f"of {limit.min_length} values")
+        elif isinstance(limit, Len):
+            words.append("that is not empty")
+    return f" {' and '.join(words)}" if words else ""
+
+
+def _source(cfg: DictConfig, node: DictConfig, path: str, key: str) -> str:
+    """The key that holds the value of `key`: itself, or the end of a chain of interpolations."""
+    name = join(path, key)
+    while OmegaConf.is_interpolation(node, key):
+        raw: Any = node._get_node(key)
+        found = _REFERENCE.fullmatch(raw._value())
+        if found is None:
+            return name
+        dots, rest = found.groups()
+        kept = name.split(".")[: -len(dots)] if dots else []
+        source = ".".join([*kept, rest])
+        parent, _, last = source.rpartition(".")
+        holder = OmegaConf.select(cfg, parent) if parent else cfg
+        if not isinstance(holder, DictConfig) or last not in holder:
+            return name
+        name, node, key = source, holder, last
+    return name
+
+
+def _plain(value: Any) -> Any:
+    return OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value
+
+
+def _holds_component(value: Any) -> bool:
+    if isinstance(value, dict):
+        return "_target_" in value or any(map(_holds_component, value.values()))
+    return isinstance(value, list) and any(map(_holds_component, value))
+
+
+def join(path: str, key: str) -> str:
+    """The dotted name of a key below `path`."""
+    return f"{path}.{key}" if path else key

@@ -1,0 +1,128 @@
+"""Fitting: a module trained by Lightning in a run directory, and its validation metrics."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytorch_lightning as pl
+from hydra.core.hydra_config import HydraConfig
+from hydra.utils import instantiate
+from omegaconf import DictConfig, OmegaConf
+
+from ivqa.data import VQADataModule
+from ivqa.files import write_json, write_text
+from ivqa.runs.checkpoints import AtomicCheckpointIO, load_checkpoint
+from ivqa.weights import load_into, training_state
+
+
+def fit(
+    cfg: DictConfig,
+    module: Any,
+    datamodule: VQADataModule,
+    run_dir: Path,
+    *,
+    resume: bool,
+) -> dict[str, float]:
+    """Trains `module` in `run_dir`, or continues there.
+
+    Writes config.yaml, metrics.csv, metrics.json and checkpoints/ into the run directory.
+
+    Args:
+        cfg: The configuration of the training.
+        module: The module to train; it ends with the weights of the best checkpoint.
+        datamodule: Its batches.
+        run_dir: The run directory.
+        resume: Continue from checkpoints/last.ckpt.
+
+    Returns:
+        The validation metrics of the best checkpoint, with train/epochs, train/seconds and
+        model/parameters.
+    """
+    cfg = cfg.copy()
+    cfg.output_dir = str(run_dir)
+    last = run_dir / "checkpoints" / "last.ckpt"
+    checkpoint: dict[str, Any] = training_state(last) if resume else {"global_step": 0}
+    run_dir.mkdir(parents=True, exist_ok=True)
+    write_text(run_dir / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
+    if resume:
+        load_into(module, checkpoint["state_dict"], last, f"model={cfg.model.name}")
+    else:
+        note_overrides(run_dir)
+    trainer = build_trainer(cfg, run_dir, checkpoint["global_step"])
+    started = time.perf_counter()
+    trainer.fit(module, datamodule=datamodule, ckpt_path=str(last) if resume else None)
+    if trainer.interrupted:
+        raise KeyboardInterrupt
+    seconds = time.perf_counter() - started
+
+    best = run_dir / "checkpoints" / "best.ckpt"
+    if best.is_file():
+        state = load_checkpoint(best)["state_dict"]
+        load_into(module, state, best, f"model={cfg.model.name}")
+    metrics = validate(cfg, module, datamodule, "val", run_dir, cfg.trainer.limit_val_batches)
+    metrics["train/epochs"] = float(trainer.current_epoch)
+    metrics["train/seconds"] = seconds
+    metrics["model/parameters"] = float(sum(value.numel() for value in module.parameters()))
+    if trainer.is_global_zero:
+        write_json(run_dir / "metrics.json", metrics)
+    return metrics
+
+
+def note_overrides(run_dir: Path) -> None:
+    """Keeps the command line for resume=; Hydra's own note of it is overwritten by resuming."""
+    overrides = OmegaConf.create(list(HydraConfig.get().overrides.task))
+    write_text(run_dir / "overrides.yaml", OmegaConf.to_yaml(overrides))
+
+
+def build_trainer(cfg: DictConfig, run_dir: Path, first_step: int = 0) -> pl.Trainer:
+    """Lightning's Trainer with the configured callbacks and loggers."""
+    loggers = [instantiate(node, first_step=first_step) for node in (cfg.logger or {}).values()]
+    return instantiate(
+        cfg.trainer,
+        callbacks=build_callbacks(cfg),
+        logger=loggers or False,
+        default_root_dir=str(run_dir),
+        plugins=[AtomicCheckpointIO()],
+    )
+
+
+def build_callbacks(cfg: DictConfig) -> list[pl.Callback]:
+    """The configured callbacks; a null entry switches one off."""
+    return [instantiate(node) for node in (cfg.callbacks or {}).values() if node]
+
+
+def validate(
+    cfg: DictConfig,
+    module: pl.LightningModule,
+    datamodule: VQADataModule,
+    split: str,
+    run_dir: Path,
+    limit_batches: float,
+) -> dict[str, float]:
+    """The module's own validation metrics on a split, as "<split>/<term>", and its callbacks'.
+
+    run_dir: where callbacks write files. limit_batches: so many batches (int), or this share of
+    them (float).
+    """
+    callbacks = [
+        callback
+        for callback in build_callbacks(cfg)
+        if not isinstance(callback, pl.callbacks.ProgressBar | pl.callbacks.Checkpoint)
+    ]
+    precision = str(cfg.trainer.precision)
+    trainer = pl.Trainer(
+        accelerator=cfg.trainer.accelerator,
+        devices=1,
+        logger=False,
+        default_root_dir=str(run_dir),
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        callbacks=callbacks,
+        # Mixed precision is for speed in training; the weights it leaves are float32.
+        precision="32-true" if precision.endswith("-mixed") else precision,  # type: ignore[arg-type]
+        limit_val_batches=1 if cfg.trainer.get("fast_dev_run") else limit_batches,
+    )
+    pl.seed_everything(cfg.seed, workers=True, verbose=False)
+    (values,) = trainer.validate(module, datamodule=datamodule.evaluating(split), verbose=False)
+    return {key.replace("val/", f"{split}/", 1): float(value) for key, value in values.items()}

@@ -1,0 +1,59 @@
+"""Five captions of a scene, as in COCO: each person mentions something else."""
+
+import random
+
+from ivqa.scenes.programs import INVERSE, holds
+from ivqa.scenes.world import Scene, Thing
+
+_WHERE = {
+    "beach": "on a beach",
+    "city": "in a city",
+    "desert": "in a desert",
+    "field": "in a field",
+    "forest": "in a forest",
+    "mountains": "in the mountains",
+}
+_WHEN = {"day": "during the day", "night": "at night", "sunset": "at sunset"}
+_NUMBERS = {1: "one", 2: "two", 3: "three", 4: "four", 5: "five", 6: "six"}
+_RELATION = {"left": "left of", "right": "right of", "above": "above", "below": "below"}
+
+
+def describe(scene: Scene, rng: random.Random) -> list[str]:
+    """Captions by colour, by pattern, by size, by position, and by number and surroundings."""
+    things = list(scene.things)
+    rng.shuffle(things)
+    place, time = _WHERE[scene.place], _WHEN[scene.time]
+    weather = f"in {scene.weather} weather"
+    counts = {name: sum(thing.shape == name for thing in things) for name in _shapes(things)}
+    numbers = [f"{_NUMBERS[n]} {name}{_plural(name, n)}" for name, n in counts.items()]
+    return [
+        f"{_listed([f'a {thing.color} {thing.shape}' for thing in things])} {place}",
+        f"{_listed([f'a {thing.pattern} {thing.shape}' for thing in things])} {time}",
+        f"{_listed([f'a {thing.size} {thing.shape}' for thing in things])} {weather}",
+        f"{_listed(_positions(things, rng))}",
+        f"{_NUMBERS[len(things)]} things, {_listed(numbers)}, {place} {time} {weather}",
+    ]
+
+
+def _positions(things: list[Thing], rng: random.Random) -> list[str]:
+    """Up to four pairs and what is where in them."""
+    pairs = [(a, b) for a in things for b in things if a is not b]
+    rng.shuffle(pairs)
+    said = []
+    for a, b in pairs[:4]:
+        relations = [name for name in INVERSE if holds(a, name, b)]
+        if relations:
+            said.append(f"a {a.shape} {_RELATION[rng.choice(relations)]} a {b.shape}")
+    return said or [f"a {things[0].shape} and a {things[1].shape}"]
+
+
+def _shapes(things: list[Thing]) -> list[str]:
+    return list(dict.fromkeys(thing.shape for thing in things))
+
+
+def _plural(name: str, number: int) -> str:
+    return "" if number == 1 else "es" if name == "cross" else "s"
+
+
+def _listed(parts: list[str]) -> str:
+    return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1]

@@ -1,0 +1,241 @@
+"""Generates a data set of scenes in the official VQA layout."""
+
+import json
+import random
+import shutil
+from collections.abc import Mapping
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import Progress
+
+from ivqa.errors import UserError
+from ivqa.files import FileError, digest, read_json, write_json
+from ivqa.integrity import MANIFEST, damage, seal
+from ivqa.ranges import ImagesOfSplit
+from ivqa.scenes.annotators import annotate
+from ivqa.scenes.captions import describe
+from ivqa.scenes.grammar import realise
+from ivqa.scenes.programs import Program, evaluate, layout
+from ivqa.scenes.questions import question_type, sample_contrast, sample_program
+from ivqa.scenes.renderer import render
+from ivqa.scenes.world import Scene, change_scene, sample_scene
+
+# Raise it whenever the same settings give other data, so that older caches are not used.
+VERSION = 2
+DEFAULT_IMAGES = {"train": 4000, "val": 500, "test": 500}
+_CHUNK = 50
+_IDS_A_SPLIT = 1_000_000
+
+
+@dataclass(frozen=True)
+class _Settings:
+    images: dict[str, int]
+    questions_per_image: int
+    seed: int
+    balanced: bool
+    version: int = VERSION
+
+    def digest(self) -> str:
+        return digest(asdict(self))
+
+
+def settings_digest(
+    images: Mapping[str, int] | None, questions_per_image: int, *, seed: int, balanced: bool
+) -> str:
+    """A hash of all that determines generated scenes, with the version of the generator."""
+    chosen = dict(images or DEFAULT_IMAGES)
+    return _Settings(chosen, questions_per_image, seed, balanced).digest()
+
+
+def generate_scenes(
+    root: Path,
+    *,
+    images: Mapping[str, ImagesOfSplit] | None = None,
+    questions_per_image: int = 3,
+    seed: int = 0,
+    balanced: bool = False,
+    workers: int = 2,
+    progress: bool = True,
+) -> Path:
+    """Writes a root of scenes and returns it; one that is complete already is left as it is.
+
+    A root of which a file is missing or changed is named and made anew.
+    images: a split name to its number of images. balanced: images come in pairs that differ a
+    little, and each question is asked of both, with different answers (VQA 2.0's idea).
+    workers: processes; they do not change a byte of the result.
+    Raises UserError for sizes below 1, or an odd number of balanced images.
+    """
+    settings = _Settings(dict(images or DEFAULT_IMAGES), questions_per_image, seed, balanced)
+    _check(settings, workers)
+    if _is_complete(root, settings):
+        return root
+    draft = root.with_name(f".{root.name}.draft")
+    shutil.rmtree(draft, ignore_errors=True)  # what an interrupted run left
+    with Progress(transient=True, disable=not progress) as bar:
+        task = bar.add_task("drawing scenes", total=sum(settings.images.values()))
+        # Fresh processes: a fork of one that runs torch's threads can hang.
+        context = get_context("spawn")
+        with ProcessPoolExecutor(workers, mp_context=context) as pool:
+            for order, (split, number) in enumerate(settings.images.items()):
+                folder = draft / "images" / split
+                folder.mkdir(parents=True)
+                make = partial(_make_chunk, settings, split, order * _IDS_A_SPLIT, folder)
+                parts = []
+                for part in pool.map(make, range(0, number, _CHUNK)):
+                    parts.append(part)
+                    bar.advance(task, len(part["scenes"]))
+                _write_split(draft, split, parts)
+    write_json(draft / "manifest.json", {"settings": settings.digest(), **asdict(settings)})
+    seal(draft / MANIFEST, [file for file in draft.rglob("*") if file.is_file()])
+    shutil.rmtree(root, ignore_errors=True)
+    draft.rename(root)
+    return root
+
+
+def _is_complete(root: Path, settings: _Settings) -> bool:
+    """Whether `root` holds the scenes of these settings as they were written."""
+    try:
+        if read_json(root / "manifest.json", dict).get("settings") != settings.digest():
+            return False
+    except FileError:
+        return False
+    if fault := damage(root / MANIFEST):
+        Console().print(f"{fault}: the scenes are drawn anew", soft_wrap=True)
+    return fault is None
+
+
+def _check(settings: _Settings, workers: int) -> None:
+    for split, number in settings.images.items():
+        if number < 1 or number >= _IDS_A_SPLIT:
+            raise UserError(
+                f"images.{split} must be between 1 and {_IDS_A_SPLIT - 1}, not {number}"
+            )
+        if settings.balanced and number % 2:
+            raise UserError(
+                f"images.{split}={number}: balanced scenes come in pairs; give an even number"
+            )
+    if settings.questions_per_image < 1 or workers < 1:
+        raise UserError("questions_per_image and workers must be at least 1")
+
+
+def _make_chunk(
+    settings: _Settings, split: str, first_id: int, folder: Path, start: int
+) -> dict[str, Any]:
+    """Draws up to _CHUNK images and asks about them; returns what goes into the JSON files."""
+    part: dict[str, Any] = {
+        "scenes": {},
+        "questions": [],
+        "annotations": [],
+        "captions": [],
+        "layouts": {},
+        "programs": {},
+    }
+    for index in range(start, min(start + _CHUNK, settings.images[split])):
+        image_id = first_id + index + 1
+        scene, programs = _scene_and_programs(settings, split, index)
+        # Words, answers and picture of an image depend on the image alone.
+        rng = random.Random(f"{settings.seed}/{split}/{index}/{settings.balanced}/text")
+        part["scenes"][image_id] = scene.to_json()
+        part["captions"] += [(image_id, text) for text in describe(scene, rng)]
+        for number, program in enumerate(programs):
+            _add_question(part, rng, scene, program, image_id, image_id * 100 + number, settings)
+        picture = render(scene, random.Random(f"{settings.seed}/{split}/{index}/picture"))
+        picture.save(folder / f"scenes_{split}_{image_id:012d}.png", compress_level=1)
+    return part
+
+
+def _scene_and_programs(settings: _Settings, split: str, index: int) -> tuple[Scene, list[Program]]:
+    wanted = settings.questions_per_image
+    if not settings.balanced:
+        rng = random.Random(f"{settings.seed}/{split}/{index}")
+        scene = sample_scene(rng)
+        return scene, _distinct(lambda: sample_program(rng, scene), wanted)
+    rng = random.Random(f"{settings.seed}/{split}/pair {index // 2}")
+    while True:
+        pair = (scene := sample_scene(rng)), change_scene(rng, scene)
+        programs = _distinct(lambda pair=pair: sample_contrast(rng, *pair), wanted)
+        if len(programs) == wanted:
+            return pair[index % 2], programs
+
+
+def _distinct(sample: Any, wanted: int) -> list[Program]:
+    programs: dict[Program, None] = {}
+    for _ in range(10 * wanted):
+        if len(programs) == wanted:
+            break
+        if (program := sample()) is not None:
+            programs[program] = None
+    return list(programs)
+
+
+def _add_question(
+    part: dict[str, Any],
+    rng: random.Random,
+    scene: Scene,
+    program: Program,
+    image_id: int,
+    question_id: int,
+    settings: _Settings,
+) -> None:
+    # Both images of a pair are asked in the same words.
+    words = rng if not settings.balanced else random.Random(repr(program))
+    question = realise(program, words)
+    answer = str(evaluate(program, scene).answer)
+    kind = program.answer_type
+    part["questions"].append(
+        {"image_id": image_id, "question_id": question_id, "question": question}
+    )
+    part["annotations"].append(
+        {
+            "question_id": question_id,
+            "image_id": image_id,
+            "question_type": question_type(question, kind),
+            "answer_type": kind,
+            "multiple_choice_answer": answer,
+            "answers": annotate(rng, answer, kind),
+        }
+    )
+    part["layouts"][question_id] = layout(program)
+    part["programs"][question_id] = asdict(program)
+
+
+def _write_split(root: Path, split: str, parts: list[dict[str, Any]]) -> None:
+    def gathered(key: str) -> Any:
+        if isinstance(parts[0][key], dict):
+            return {name: value for part in parts for name, value in part[key].items()}
+        return [item for part in parts for item in part[key]]
+
+    info = {"description": "ivqa scenes", "version": str(VERSION)}
+    captions = [
+        {"image_id": image_id, "id": number, "caption": text}
+        for number, (image_id, text) in enumerate(gathered("captions"))
+    ]
+    scenes = gathered("scenes")
+    names = [{"id": key, "file_name": f"scenes_{split}_{key:012d}.png"} for key in scenes]
+    files = {
+        "questions": {
+            "info": info,
+            "task_type": "Open-Ended",
+            "data_type": "scenes",
+            "data_subtype": split,
+            "questions": gathered("questions"),
+        },
+        "annotations": {
+            "info": info,
+            "data_type": "scenes",
+            "data_subtype": split,
+            "annotations": gathered("annotations"),
+        },
+        "captions": {"info": info, "images": names, "annotations": captions},
+        "layouts": gathered("layouts"),
+        "scenes": scenes,
+        "programs": gathered("programs"),
+    }
+    for name, content in files.items():
+        (root / f"{name}_{split}.json").write_text(json.dumps(content, separators=(",", ":")))

@@ -1,0 +1,253 @@
+"""Which questions people ask about a scene: programs with the biases of VQA 1.0.
+
+More answers are yes than no, "2" is the favourite count, and premises are true.
+"""
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import combinations
+
+from ivqa.scenes.programs import (
+    EXTREMES,
+    INVERSE,
+    Noun,
+    Program,
+    Things,
+    denoted,
+    evaluate,
+    holds,
+    make,
+)
+from ivqa.scenes.world import SCENE_ATTRIBUTES, THING_ATTRIBUTES, VALUES, Scene, Thing
+
+YES_SHARE = 0.59  # as in VQA 1.0 [Antol et al. 2015]
+_COUNT_WEIGHTS = {"0": 0.3, "1": 0.5, "2": 3.0, "3": 1.2, "4": 1.0, "5": 1.0, "6": 1.0}
+# What people ask whether there is, or how many there are of.
+_ASKED = {
+    ("shape",): 8,
+    ("color",): 3,
+    ("pattern",): 1,
+    ("shape", "color"): 5,
+    ("shape", "pattern"): 2,
+    ("shape", "size"): 1,
+}
+_TRIES = 60
+_WORDY = 0.1
+
+
+def sample_program(rng: random.Random, scene: Scene) -> Program:
+    """A program with a true premise and exactly one right answer on the scene."""
+    while True:
+        kind = rng.choices(list(_KINDS), list(_WEIGHTS.values()))[0]
+        wanted = "yes" if rng.random() < YES_SHARE else "no"
+        for _ in range(_TRIES):
+            program = _KINDS[kind](rng, scene)
+            if program is None:
+                break
+            outcome = evaluate(program, scene)
+            if not outcome.premise or len(outcome.answers) != 1:
+                continue
+            if program.answer_type == "yes/no" and outcome.answer != wanted:
+                continue
+            if kind == "count" and rng.random() > _COUNT_WEIGHTS[str(outcome.answer)] / 3:
+                continue
+            return program
+
+
+def sample_contrast(rng: random.Random, scene: Scene, changed: Scene) -> Program | None:
+    """A program with a true premise on both scenes and different answers; None if none is found."""
+    for _ in range(_TRIES):
+        program = sample_program(rng, rng.choice((scene, changed)))
+        first, second = evaluate(program, scene), evaluate(program, changed)
+        single = len(first.answers) == len(second.answers) == 1
+        if single and first.answer != second.answer:
+            return program
+    return None
+
+
+def noun_for(
+    rng: random.Random, scene: Scene, thing: Thing, hidden: str | None = None
+) -> Noun | None:
+    """A short noun phrase that fits this thing alone, without the attribute `hidden`."""
+    names = [name for name in THING_ATTRIBUTES if name != hidden]
+    for size in range(1, len(names) + 1):
+        fitting = []
+        for chosen in combinations(names, size):
+            noun = Noun(**{name: getattr(thing, name) for name in chosen})
+            if sum(noun.matches(other) for other in scene.things) == 1:
+                # People name the shape of a thing where they can.
+                fitting += [noun] * (12 if "shape" in chosen else 1)
+        if fitting:
+            noun = rng.choice(fitting)
+            unsaid = [name for name in names if getattr(noun, name) is None]
+            if unsaid and rng.random() < _WORDY:  # people say more than they need to
+                name = rng.choice(unsaid)
+                noun = replace(noun, **{name: getattr(thing, name)})
+            return noun
+    return None
+
+
+def _some_noun(rng: random.Random, scene: Scene) -> Noun:
+    """A noun phrase that may fit none, one or many things."""
+    thing = rng.choice(scene.things)
+    names = rng.choices(list(_ASKED), list(_ASKED.values()))[0]
+    values = {name: getattr(thing, name) for name in names}
+    if rng.random() < 0.5:
+        name = rng.choice(names)
+        values[name] = rng.choice(VALUES[name])
+    return Noun(**values)
+
+
+def _described(rng: random.Random, scene: Scene, hidden: str | None = None) -> Things | None:
+    """A phrase for one thing: by itself, by where it is, or by being the furthest."""
+    thing = rng.choice(scene.things)
+    way = rng.random()
+    if way < 0.12:
+        relation = rng.choice(list(INVERSE))
+        anchors = [other for other in scene.things if holds(thing, relation, other)]
+        anchor = noun_for(rng, scene, rng.choice(anchors)) if anchors else None
+        if anchor is not None:
+            things = Things(Noun(), relation, anchor)
+            return things if denoted(things, scene) == [thing] else None
+    elif way < 0.16:
+        things = Things(Noun(), extreme=rng.choice(list(EXTREMES)))
+        return things if len(denoted(things, scene) or ()) == 1 else None
+    noun = noun_for(rng, scene, thing, hidden)
+    return None if noun is None else Things(noun)
+
+
+def _retry(build: Callable[[], Program | None]) -> Program | None:
+    return next((program for _ in range(20) if (program := build()) is not None), None)
+
+
+def _exist(rng: random.Random, scene: Scene) -> Program | None:
+    noun = _some_noun(rng, scene)
+    if rng.random() < 0.25:
+        anchor = noun_for(rng, scene, rng.choice(scene.things))
+        if anchor is not None:
+            return make("exist", subject=Things(noun, rng.choice(list(INVERSE)), anchor))
+    return make("exist", subject=Things(noun))
+
+
+def _count(rng: random.Random, scene: Scene) -> Program | None:
+    if rng.random() < 0.2:
+        anchor = noun_for(rng, scene, rng.choice(scene.things))
+        if anchor is not None:
+            return make("count", subject=Things(Noun(), rng.choice(list(INVERSE)), anchor))
+    if rng.random() < 0.1:
+        return make("count", subject=Things(Noun()))
+    return make("count", subject=Things(_some_noun(rng, scene)))
+
+
+def _query(rng: random.Random, scene: Scene) -> Program | None:
+    attribute = rng.choices(THING_ATTRIBUTES, (3, 4, 1, 2))[0]
+
+    def build() -> Program | None:
+        things = _described(rng, scene, attribute)
+        if things is None:
+            return None
+        return make("query", subject=things, attribute=attribute)
+
+    return _retry(build)
+
+
+def _check(rng: random.Random, scene: Scene) -> Program | None:
+    attribute = rng.choices(THING_ATTRIBUTES, (1, 4, 2, 2))[0]
+
+    def build() -> Program | None:
+        things = _described(rng, scene, attribute)
+        if things is None:
+            return None
+        found = denoted(things, scene)
+        assert found
+        true = rng.random() < 0.6
+        value = getattr(found[0], attribute) if true else rng.choice(VALUES[attribute])
+        return make("check", subject=things, attribute=attribute, value=value)
+
+    return _retry(build)
+
+
+def _pair(
+    rng: random.Random, scene: Scene, hidden: str | None = None
+) -> tuple[Things, Things] | None:
+    nouns = [noun_for(rng, scene, thing, hidden) for thing in rng.sample(scene.things, 2)]
+    if nouns[0] is None or nouns[1] is None:
+        return None
+    return Things(nouns[0]), Things(nouns[1])
+
+
+def _relate(rng: random.Random, scene: Scene) -> Program | None:
+    pair = _pair(rng, scene)
+    if pair is None:
+        return None
+    return make("relate", subject=pair[0], other=pair[1], relation=rng.choice(list(INVERSE)))
+
+
+def _compare_numbers(rng: random.Random, scene: Scene) -> Program | None:
+    first, second = (Things(_some_noun(rng, scene)) for _ in range(2))
+    if first == second:
+        return make("exist", subject=first)
+    return make(rng.choice(("more", "more", "fewer", "equal")), subject=first, other=second)
+
+
+def _same(rng: random.Random, scene: Scene) -> Program | None:
+    attribute = rng.choices(THING_ATTRIBUTES, (1, 4, 2, 2))[0]
+    pair = _pair(rng, scene, attribute)
+    if pair is None:
+        return None
+    return make("same", subject=pair[0], other=pair[1], attribute=attribute)
+
+
+def _larger(rng: random.Random, scene: Scene) -> Program | None:
+    pair = _pair(rng, scene, "size")
+    if pair is None:
+        return None
+    return make(rng.choice(("larger", "smaller")), subject=pair[0], other=pair[1])
+
+
+def _scene_query(rng: random.Random, scene: Scene) -> Program | None:
+    return make("scene_query", attribute=rng.choice(SCENE_ATTRIBUTES))
+
+
+def _scene_check(rng: random.Random, scene: Scene) -> Program | None:
+    attribute = rng.choice(SCENE_ATTRIBUTES)
+    true = rng.random() < 0.5
+    value = getattr(scene, attribute) if true else rng.choice(VALUES[attribute])
+    return make("scene_check", attribute=attribute, value=value)
+
+
+_KINDS: dict[str, Callable[[random.Random, Scene], Program | None]] = {
+    "exist": _exist,
+    "check": _check,
+    "relate": _relate,
+    "compare": _compare_numbers,
+    "same": _same,
+    "larger": _larger,
+    "scene_check": _scene_check,
+    "count": _count,
+    "query": _query,
+    "scene_query": _scene_query,
+}
+_WEIGHTS = {
+    "exist": 14,
+    "check": 9,
+    "relate": 6,
+    "compare": 3,
+    "same": 2,
+    "larger": 2,
+    "scene_check": 5,
+    "count": 11,
+    "query": 36,
+    "scene_query": 12,
+}
+
+
+def question_type(question: str, answer_type: str) -> str:
+    """The leading words that VQA groups questions by: three for how many and what colour.
+
+    >>> question_type("What color is the star?", "other")
+    'what color is'
+    """
+    words = question.lower().rstrip("?").split()
+    return " ".join(words[: 2 if answer_type == "yes/no" else 3])

@@ -1,0 +1,229 @@
+"""Diagnosis: extracts the belief set of a VQA model, types it, and shows it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from omegaconf import DictConfig, OmegaConf
+from rich.console import Console
+from rich.progress import track
+
+from ivqa.data import VQADataModule, VQASplit
+from ivqa.diagnosis import (
+    Belief,
+    BeliefLog,
+    BeliefSearch,
+    Pairs,
+    PolicyGradientModule,
+    SearchFigures,
+    agreement,
+    apply_annotations,
+    choose_pairs,
+    read_beliefs,
+    search_metrics,
+    share_of_contradictions,
+    shares_of_types,
+    typed_by_oracle,
+    typed_by_proxy,
+    write_challenge,
+)
+from ivqa.errors import UserError
+from ivqa.files import write_json, write_text
+from ivqa.metrics import CiderStatistics
+from ivqa.report import (
+    BeliefPageModel,
+    ToAnnotate,
+    print_metrics,
+    print_noise_curve,
+    read_curves,
+    write_annotation_page,
+    write_belief_page,
+)
+from ivqa.robustness import RobustnessCallback
+from ivqa.runs.artifact_store import read_metrics
+from ivqa.runs.fitting import build_callbacks, note_overrides
+from ivqa.runs.loggers import log_results
+from ivqa.runs.trained_models import obtain_module, training_log
+from ivqa.runs.workbench import open_workbench, with_features
+from ivqa.scenes import Oracle, oracle_of
+from ivqa.vqa.benchmark import answer_all, score_answers
+
+_PAIRS_AT_ONCE = 50
+_LOGGED_BELIEFS = 2000  # rows of the table that goes to W&B
+
+
+def diagnose(cfg: DictConfig) -> float:
+    """Extracts and describes the belief set of cfg.vqa (diagnose.py).
+
+    Writes beliefs.jsonl (chunk by chunk; resume=DIR continues), metrics.json, report.html,
+    annotate.html and challenge/ into the run directory.
+
+    Returns:
+        The objective of sweepers: verified beliefs a pair that the oracle understands. The oracle
+        is the same judge whatever is swept. Without one: all verified beliefs a pair, which is no
+        fair measure of settings that change what counts as legal.
+    """
+    earlier = [_finished_run(Path(folder)) for folder in cfg.compare]
+    splits = list(dict.fromkeys(["train", "val", cfg.split]))
+    bench = with_features(open_workbench(cfg, splits), splits)
+    run_dir, console = Path(cfg.output_dir), bench.console
+    split = bench.dataset.split(cfg.split).require_answers()
+    oracle = oracle_of(bench.dataset, cfg.split)
+    run_dir.mkdir(parents=True, exist_ok=True)
+    write_text(run_dir / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
+    if cfg.resume is None:
+        note_overrides(run_dir)
+    module, vocabularies, checkpoint = obtain_module(bench)
+    datamodule = bench.datamodule(vocabularies, module)
+    pairs = choose_pairs(
+        split,
+        module.answers,
+        bench.dataset.split("train").main_answers,
+        num_images=cfg.num_images,
+        pool=cfg.pool,
+        num_top_answers=cfg.num_top_answers,
+        seed=cfg.seed,
+    )
+
+    log = BeliefLog(run_dir / "beliefs.jsonl")
+    search_beliefs(cfg, module, datamodule, pairs, _figures(split, pairs, oracle), log, console)
+    metrics = search_metrics(log.figures)
+    beliefs, typing = type_beliefs(read_beliefs(log.file), split, pairs, oracle)
+    metrics |= typing
+    if cfg.annotations is not None:
+        beliefs = apply_annotations(beliefs, Path(cfg.annotations))
+    log.finish(beliefs)
+    metrics |= describe_beliefs(beliefs, oracle)
+    metrics |= _of_the_model(cfg, module, datamodule, split, run_dir, console)
+    challenge = write_challenge(run_dir / "challenge", beliefs, split, oracle)
+    metrics["challenge/questions"] = float(challenge)
+    write_json(run_dir / "metrics.json", metrics)
+
+    title = f"What {cfg.vqa.name} believes about {bench.dataset.root.name}"
+    shown = [BeliefPageModel(str(cfg.vqa.name), beliefs, metrics), *earlier]
+    curves = read_curves(training_log(checkpoint))
+    _write_pages(run_dir, title, shown, split, pairs, curves)
+    table = pd.DataFrame([asdict(belief) for belief in beliefs[:_LOGGED_BELIEFS]])
+    log_results(cfg, metrics, {"report": run_dir / "report.html", "beliefs_table": table})
+    print_metrics(metrics, title=title, console=console)
+    if "robustness/r_score" in metrics:
+        print_noise_curve(metrics, console=console)
+    console.print(f"report: {run_dir / 'report.html'}\nrun: {run_dir}", soft_wrap=True)
+    return metrics.get("beliefs/understood_per_pair", metrics["beliefs/per_pair"])
+
+
+def search_beliefs(
+    cfg: DictConfig,
+    module: PolicyGradientModule,
+    datamodule: VQADataModule,
+    pairs: Pairs,
+    figures: SearchFigures,
+    log: BeliefLog,
+    console: Console,
+) -> None:
+    """Runs Algorithm 1 over the pairs that `log` does not hold yet, chunk by chunk.
+
+    Raises:
+        UserError: The policy was built without a legality model.
+    """
+    if module.judge is None:
+        raise UserError("diagnosis needs a legality model; name one in model.parts.judge")
+    search = BeliefSearch(
+        questioners={"supervised": module.reference, "rl": module.questioner},
+        answerer=module.answerer,
+        answers=module.answers,
+        judge=module.judge,
+        num_latents=cfg.num_latents,
+        legality=cfg.legality,
+    )
+    starts = range(log.pairs, len(pairs), _PAIRS_AT_ONCE)
+    for start in track(starts, description="searching beliefs", console=console, transient=True):
+        chosen = slice(start, start + _PAIRS_AT_ONCE)
+        image_ids, answers = pairs.images[chosen], pairs.answers[chosen]
+        images = datamodule.images_of(cfg.split, image_ids)
+        seed = np.random.SeedSequence([cfg.seed, start]).generate_state(1)[0]
+        found = search(images, answers, torch.Generator().manual_seed(int(seed)))
+        sums = figures.sums(found, list(zip(image_ids, answers, strict=True)))
+        log.append(found.beliefs(image_ids), start + len(answers), sums)
+
+
+def type_beliefs(
+    beliefs: Sequence[Belief], split: VQASplit, pairs: Pairs, oracle: Oracle | None
+) -> tuple[list[Belief], dict[str, float]]:
+    """The beliefs with types, by the oracle or, without one, by a proxy.
+
+    Returns:
+        The beliefs, and proxy/...: how far the proxy agrees with the oracle.
+    """
+    guessed = typed_by_proxy(beliefs, split, pairs.references)
+    if oracle is None:
+        return guessed, {}
+    typed = typed_by_oracle(beliefs, oracle, pairs.references)
+    return typed, {f"proxy/{name}": share for name, share in agreement(typed, guessed).items()}
+
+
+def describe_beliefs(beliefs: Sequence[Belief], oracle: Oracle | None) -> dict[str, float]:
+    """Shares of types; with an oracle also understood beliefs and contradictions."""
+    metrics = dict(shares_of_types(beliefs))
+    if oracle is not None:
+        understood = [belief.type_by == "oracle" for belief in beliefs]
+        metrics["beliefs/understood"] = sum(understood) / max(len(beliefs), 1)
+        metrics["beliefs/contradictions"] = share_of_contradictions(beliefs)
+    return metrics
+
+
+def _figures(split: VQASplit, pairs: Pairs, oracle: Oracle | None) -> SearchFigures:
+    statistics = CiderStatistics.of([[text] for text in split.questions])
+    return SearchFigures(pairs.references, statistics, oracle)
+
+
+def _of_the_model(
+    cfg: DictConfig,
+    module: PolicyGradientModule,
+    datamodule: VQADataModule,
+    split: VQASplit,
+    run_dir: Path,
+    console: Console,
+) -> dict[str, float]:
+    """Accuracy of the VQA model on the split, without and with noise."""
+    answers = answer_all(
+        module.answerer, datamodule, cfg.split, split.image_ids, split.questions, console
+    )
+    metrics = {"vqa/accuracy": score_answers(split, answers)["vqa/accuracy"]}
+    for callback in build_callbacks(cfg):
+        if isinstance(callback, RobustnessCallback):
+            metrics |= callback.metrics(module.answerer, datamodule, cfg.split, run_dir)
+    return metrics
+
+
+def _write_pages(
+    run_dir: Path,
+    title: str,
+    shown: Sequence[BeliefPageModel],
+    split: VQASplit,
+    pairs: Pairs,
+    curves: Mapping[str, Any],
+) -> None:
+    """Writes report.html, and annotate.html for the beliefs of the first model."""
+    write_belief_page(run_dir / "report.html", title, shown, split, pairs.references, curves)
+    asked = [
+        ToAnnotate(
+            belief.image_id,
+            belief.answer,
+            belief.question,
+            pairs.references.get((belief.image_id, belief.answer), [""])[0],
+        )
+        for belief in shown[0].beliefs
+    ]
+    write_annotation_page(run_dir / "annotate.html", title, asked, split)
+
+
+def _finished_run(folder: Path) -> BeliefPageModel:
+    if not (folder / "metrics.json").is_file():
+        raise UserError(f"compare: {folder} holds no finished diagnosis (metrics.json is missing)")
+    metrics = read_metrics(folder / "metrics.json")
+    return BeliefPageModel(folder.name, read_beliefs(folder / "beliefs.jsonl"), metrics)

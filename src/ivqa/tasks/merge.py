@@ -1,0 +1,32 @@
+"""Merging: the shards of a basic question dataset (BQD) become one."""
+
+from pathlib import Path
+
+from omegaconf import DictConfig, OmegaConf
+from rich.console import Console
+
+from ivqa.data import DataError
+from ivqa.files import write_text
+from ivqa.ranking import merge_shards, write_parquet
+from ivqa.tasks.bqd_results import bqd_figures, finish_bqd
+
+
+def merge(cfg: DictConfig) -> float:
+    """Merges the shards in the folder cfg.shards into bqd.parquet and bqd.json (task=merge).
+
+    Returns the number of main questions. Raises DataError for shards that are missing, cut short,
+    overlapping or of different configurations.
+    """
+    run_dir, folder = Path(cfg.output_dir), Path(cfg.shards)
+    files = sorted(folder.rglob("shard_*_of_*.parquet"))
+    if not files:
+        raise DataError(
+            f"{folder} holds no shard_S_of_N.parquet; give the directory of the runs of task=rank"
+        )
+    table, origin = merge_shards(files)
+    run_dir.mkdir(parents=True, exist_ok=True)
+    write_text(run_dir / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
+    file = run_dir / "bqd.parquet"
+    write_parquet(file, table, origin)
+    title = f"basic questions of {len(files)} shards in {folder}"
+    return finish_bqd(run_dir, file, table, bqd_figures(table), title, Console(), records=True)

@@ -1,0 +1,90 @@
+"""Ranking: builds a basic question dataset (BQD) of a split."""
+
+import time
+from pathlib import Path
+
+from hydra.utils import instantiate
+from omegaconf import DictConfig, OmegaConf
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
+
+from ivqa.files import write_json, write_text
+from ivqa.identity import decisive
+from ivqa.ranking import (
+    BQDRanking,
+    write_parquet,
+)
+from ivqa.runs.config_checks import plain
+from ivqa.runs.fitting import note_overrides
+from ivqa.tasks.bqd_results import bqd_figures, finish_bqd
+
+
+def rank(cfg: DictConfig) -> float:
+    """Ranks the questions of cfg.split against the pool cfg.bqd with cfg.ranker (task=rank).
+
+    Writes bqd.parquet and bqd.json, or shard_S_of_N.parquet; parts/ holds what is done of a run
+    that was interrupted, and resume=DIR goes on from there. Returns the number of main questions.
+    """
+    run_dir, console = Path(cfg.output_dir), Console()
+    dataset = instantiate(cfg.data)
+    split, kept = dataset.split(cfg.split), slice(cfg.num_questions)
+    job = BQDRanking(
+        questions=split.questions[kept],
+        question_ids=split.question_ids[kept],
+        image_ids=split.image_ids[kept],
+        pool=instantiate(cfg.bqd)(dataset),
+        ranker=instantiate(cfg.ranker),
+        settings=decisive({"ranker": plain(cfg.ranker), "bqd": plain(cfg.bqd)}),
+        folder=run_dir / "parts",
+        k=cfg.k,
+        exclude_duplicates=cfg.exclude_duplicates,
+        part_size=cfg.part_size,
+        shard=cfg.shard,
+        num_shards=cfg.num_shards,
+    )
+    job.check()
+    run_dir.mkdir(parents=True, exist_ok=True)
+    write_text(run_dir / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
+    if cfg.resume is None:
+        note_overrides(run_dir)
+    speed = _run(job, run_dir, console)
+    table = job.table()
+    whole = cfg.num_shards == 1
+    file = run_dir / ("bqd.parquet" if whole else f"shard_{job.shard}_of_{job.num_shards}.parquet")
+    write_parquet(file, table, job.origin)
+    metrics = {**bqd_figures(table), "bqd/pool": float(len(job.pool)), **speed}
+    title = f"basic questions of {dataset.root.name}, split {dataset.name_of(cfg.split)}"
+    return finish_bqd(run_dir, file, table, metrics, title, console, records=whole)
+
+
+class _Rate(ProgressColumn):
+    """Questions a second, of those that this run has ranked."""
+
+    def render(self, task: Task) -> Text:
+        return Text(f"{task.speed:.0f}/s" if task.speed else "")
+
+
+def _run(job: BQDRanking, run_dir: Path, console: Console) -> dict[str, float]:
+    """Ranks what is left to rank; returns the speed where that was anything."""
+    columns = (TextColumn("ranking"), BarColumn(), MofNCompleteColumn(), _Rate())
+    with Progress(
+        *columns, TimeRemainingColumn(), console=console, transient=True, speed_estimate_period=900
+    ) as bar:
+        steps = job.run()
+        before = done = next(steps)
+        started = time.perf_counter()
+        task = bar.add_task("", total=job.size, completed=done)
+        for done in steps:
+            bar.update(task, completed=done)
+            write_json(run_dir / "progress.json", {"questions": done, "of": job.size})
+    seconds = time.perf_counter() - started
+    return {"bqd/questions_per_second": (done - before) / seconds} if done > before else {}

@@ -1,0 +1,46 @@
+"""Scoring: the result files of any VQA system, with or without noise."""
+
+from pathlib import Path
+
+from hydra.utils import instantiate
+from omegaconf import DictConfig, OmegaConf
+from rich.console import Console
+
+from ivqa.data.results import read_results
+from ivqa.errors import UserError
+from ivqa.files import write_json, write_text
+from ivqa.report import print_metrics
+from ivqa.robustness import NoiseRecords
+from ivqa.runs.loggers import log_results
+from ivqa.tasks.noise_curve import show_noise_curve
+from ivqa.vqa.benchmark import score_answers
+
+
+def score(cfg: DictConfig) -> float:
+    """Scores the result file cfg.predictions of any VQA system; returns its accuracy.
+
+    Of several files the first answers the clean questions, the others those of noise levels
+    1, 2, ...: they give the noise curve, and the R_score is returned.
+    """
+    run_dir = Path(cfg.output_dir)
+    dataset = instantiate(cfg.data)
+    split = dataset.split(cfg.split).require_answers()
+    several = not isinstance(cfg.predictions, str)
+    files = [Path(file) for file in cfg.predictions] if several else [Path(cfg.predictions)]
+    if not files:
+        raise UserError("predictions=[] names no result file")
+    levels = [read_results(file, split) for file in files]
+    metrics = score_answers(split, levels[0])
+    records = NoiseRecords.scored(split.question_ids, split.answer_types, levels, split.answers)
+    records.write(run_dir)
+    if len(levels) > 1:
+        curve = records.curve(instantiate(cfg.r_score))
+        metrics |= {f"robustness/{name}": value for name, value in curve.metrics().items()}
+    write_text(run_dir / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
+    write_json(run_dir / "metrics.json", metrics)
+    console = Console()
+    title = f"{files[0].name} on {dataset.root.name}, split {split.name}"
+    print_metrics(metrics, title=title, console=console)
+    log_results(cfg, metrics, show_noise_curve(metrics, files[0].stem, run_dir, console))
+    console.print(f"run: {run_dir}", soft_wrap=True)
+    return metrics.get("robustness/r_score", metrics["vqa/accuracy"])

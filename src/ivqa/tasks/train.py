@@ -1,0 +1,55 @@
+"""Training: a run directory with checkpoints, metrics and the configuration behind them."""
+
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig
+from pytorch_lightning.utilities import rank_zero_only
+
+from ivqa.errors import UserError
+from ivqa.files import read_yaml
+from ivqa.report.tables import print_metrics
+from ivqa.runs.config_checks import plain
+from ivqa.runs.trained_models import publish, train_model
+from ivqa.runs.workbench import open_workbench, with_features
+
+
+def train(cfg: DictConfig) -> float:
+    """Trains the configured model, shows its metrics and stores it (train.py).
+
+    Returns the monitored validation value, for sweepers.
+    """
+    if cfg.model.get("pretrained"):
+        raise UserError(f"model={cfg.model.name} comes trained; use it with evaluate.py")
+    splits = ["train", "val"]
+    bench = with_features(open_workbench(cfg, splits), splits)
+    run_dir = Path(cfg.output_dir)
+    if cfg.resume is not None:
+        _check_unchanged(bench.cfg, run_dir)
+    metrics = train_model(bench, run_dir, resume=cfg.resume is not None)
+    if rank_zero_only.rank:  # type: ignore[attr-defined]
+        return metrics.get(cfg.model.monitor, float("nan"))  # one process speaks for all
+    if not cfg.trainer.get("fast_dev_run"):
+        publish(bench, run_dir, metrics)
+    print_metrics(metrics, title=f"{cfg.name} on {bench.dataset.root.name}", console=bench.console)
+    bench.console.print(f"run: {run_dir}", soft_wrap=True)
+    return metrics.get(cfg.model.monitor, float("nan"))
+
+
+def _check_unchanged(cfg: DictConfig, run_dir: Path) -> None:
+    """A resumed run must be the one that began: only how long and where it runs may change."""
+    before, now = read_yaml(run_dir / "config.yaml", dict), plain(cfg)
+    free = {"resume", "output_dir", "logger", "callbacks", "num_workers", "artifacts"}
+    for key, value in before.items():
+        if key in free or (key == "trainer" and _same_learning(value, now.get(key))):
+            continue
+        if now.get(key) != value:
+            raise UserError(
+                f"resume={run_dir}: '{key}' was {value} when the run began and is "
+                f"{now.get(key)} now; start a new run to change it"
+            )
+
+
+def _same_learning(before: dict[str, Any], now: dict[str, Any]) -> bool:
+    longer = {"max_epochs", "max_steps", "max_time"}
+    return all(now.get(key) == value for key, value in before.items() if key not in longer)

@@ -1,0 +1,40 @@
+"""Noisy questions as files, for systems that run elsewhere."""
+
+from pathlib import Path
+
+from hydra.utils import instantiate
+from omegaconf import DictConfig
+from rich.console import Console
+
+from ivqa.errors import UserError
+from ivqa.files import write_json
+from ivqa.robustness import DisturbsImages
+
+
+def write_noise(cfg: DictConfig) -> float:
+    """Writes the questions of cfg.split at every level of cfg.noise, in the official format.
+
+    For systems that run elsewhere: questions_SPLIT_level_K.json in the run directory, with the
+    ids of the clean questions. Returns the number of levels.
+    """
+    run_dir = Path(cfg.output_dir)
+    dataset = instantiate(cfg.data)
+    split, noise = dataset.split(cfg.split), instantiate(cfg.noise)
+    if isinstance(noise, DisturbsImages):
+        raise UserError(
+            "write_noisy_questions=true writes questions, but this noise= disturbs images; "
+            "choose noise=basic_questions or word_shuffling"
+        )
+    pool = instantiate(cfg.bqd)(dataset)
+    levels = [split.questions, *noise.disturbed(split.questions, pool)]
+    run_dir.mkdir(parents=True, exist_ok=True)
+    for level, questions in enumerate(levels):
+        records = [
+            {"image_id": image_id, "question_id": question_id, "question": question}
+            for image_id, question_id, question in zip(
+                split.image_ids.tolist(), split.question_ids.tolist(), questions, strict=True
+            )
+        ]
+        write_json(run_dir / f"questions_{split.name}_level_{level}.json", {"questions": records})
+    Console().print(f"run: {run_dir}", soft_wrap=True)
+    return float(len(levels) - 1)

@@ -1,0 +1,77 @@
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ivqa.encoders.word_vectors import WordVectorEncoder
+
+LINES = [
+    "the 0.5 0.5 0.1",
+    "dog 1 0 0",
+    ". . . 3 3 3",
+    "cat 0.8 0.6 0",
+    "red 0 0 2",
+    "dog 9 9 9",
+    "horse 1 0 0.2",
+]
+CORPUS = ["the dog", "the cat", "the red dog", "the the"]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "vectors.txt"
+    path.write_text("\n".join(LINES) + "\n")
+    return path
+
+
+def _unit(vector: list[float]) -> list[float]:
+    return (np.array(vector) / np.linalg.norm(vector)).tolist()
+
+
+def test_a_question_is_the_mean_of_its_words(file: Path) -> None:
+    encoder = WordVectorEncoder(str(file), idf=False).fit(CORPUS)
+    vectors = encoder.encode(["The dog?", "red red dog", "zebra", "", "horse"])
+    assert vectors.dtype == np.float32
+    np.testing.assert_allclose(vectors[0], _unit([1.5, 0.5, 0.1]), atol=1e-6)
+    np.testing.assert_allclose(vectors[1], _unit([1, 0, 4]), atol=1e-6)
+    assert not vectors[2:].any()  # unknown, empty, and not a word of the corpus
+
+
+def test_rare_words_weigh_more(file: Path) -> None:
+    encoder = WordVectorEncoder(str(file)).fit(CORPUS)
+    the, dog = np.log(5 / 5) + 1, np.log(5 / 3) + 1
+    expected = _unit([0.5 * the + dog, 0.5 * the, 0.1 * the])
+    np.testing.assert_allclose(encoder.encode(["the dog"])[0], expected, atol=1e-6)
+
+
+def test_packed_files_and_word2vecs_header_change_nothing(file: Path, tmp_path: Path) -> None:
+    packed = tmp_path / "vectors.txt.gz"
+    packed.write_bytes(gzip.compress(("7 3\n" + " \n".join(LINES)).encode()))
+    plain, other = (WordVectorEncoder(str(path)).fit(CORPUS) for path in (file, packed))
+    assert np.array_equal(plain.encode(CORPUS), other.encode(CORPUS))
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("cat 0.8 0.6", r"line 4: 2 values, but the first line has 3; is the file cut off"),
+        ("cat 0.8 0.6 0 1", r"line 4: 4 values, but the first line has 3"),
+        ("cat 0.8 x 0", r"line 4: could not convert string to float"),
+    ],
+)
+def test_a_wrong_line_is_named_by_its_number(file: Path, line: str, message: str) -> None:
+    file.write_text("\n".join([*LINES[:3], line, *LINES[4:]]))
+    with pytest.raises(ValueError, match=rf"vectors.txt, {message}"):
+        WordVectorEncoder(str(file)).fit(CORPUS)
+
+
+def test_what_cannot_be_encoded_is_told(file: Path) -> None:
+    with pytest.raises(
+        ValueError, match=r"no file of word vectors 'nowhere.txt'; pass encoder.path"
+    ):
+        WordVectorEncoder("nowhere.txt")
+    with pytest.raises(ValueError, match="a vector for none of the 2 words of the corpus"):
+        WordVectorEncoder(str(file)).fit(["\u00fcber alles"])
+    with pytest.raises(ValueError, match="call fit first"):
+        WordVectorEncoder(str(file)).encode(["dog"])

@@ -1,0 +1,62 @@
+"""The duality gap against the best of many multiples of the direction, and at its limits."""
+
+import numpy as np
+import pytest
+import torch
+
+from ivqa.lasso.certificate import relative_gaps
+
+EPS = 2.0**-52  # the rounding of float64
+
+
+@pytest.mark.parametrize("lam", [0.05, 3.0])
+def test_the_gap_is_that_of_the_best_multiple_of_the_direction(lam: float) -> None:
+    """Primal and dual of eight problems in floats, one multiple at a time."""
+    rng = np.random.default_rng(4)
+    target, x = rng.normal(size=(8, 5)), rng.random((8, 12)) * (rng.random((8, 12)) < 0.3)
+    columns = rng.normal(size=(12, 5))
+    residual = target - x @ columns
+    direction = residual + 0.1 * rng.normal(size=(8, 5))
+    largest = (direction @ columns.T).max(axis=1)
+    norms = x.sum(axis=1)
+    given = [torch.from_numpy(one) for one in (target, residual, norms, direction, largest)]
+    gaps = relative_gaps(*given, lam)
+    assert gaps.dtype == torch.float64
+    inside = 0
+    for row in range(8):
+        primal = sum(value**2 for value in residual[row]) / 2 + lam * norms[row]
+        top = lam / largest[row]  # at more, a column correlates with the dual point by over lam
+        duals = []
+        for scale in np.linspace(0, top, 4001):
+            z = scale * direction[row]
+            duals.append(target[row] @ z - z @ z / 2)
+        inside += int(np.argmax(duals) < 4000)
+        assert float(gaps[row]) == pytest.approx((primal - max(duals)) / primal, abs=1e-5)
+    assert (inside, lam) in [(0, 0.05), (7, 3.0)]
+
+
+def _gap(target: float, residual: float, norm: float, direction: float, largest: float) -> float:
+    """Of one problem in one dimension, at lam 0.5."""
+    rows = [torch.tensor([[value]]).double() for value in (target, residual, direction)]
+    sums = [torch.tensor([value]).double() for value in (norm, largest)]
+    return float(relative_gaps(rows[0], rows[1], sums[0], rows[2], sums[1], 0.5))
+
+
+def test_an_exact_solution_has_the_gap_of_float64() -> None:
+    # a = 1, b = 2: x = 1.5, r = 0.5, primal 0.125 + 0.75, dual 2 * 0.5 - 0.125.
+    assert _gap(2, 0.5, 1.5, 0.5, 0.5) == EPS
+
+
+def test_the_gap_where_no_column_correlates() -> None:
+    """Then x = 0 is the solution; any multiple is allowed, up to 1e6, and s = 1 is the best."""
+    assert _gap(2, 2, 0, 2, -3) == EPS
+    assert _gap(2, 2, 0, 2, 0) == EPS
+    # s = 1e6 of the direction 1e-6 is the point 1: dual 2 - 0.5 of the primal 2.
+    assert _gap(2, 2, 0, 1e-6, 0) == pytest.approx(1 - 1.5 / 2)
+
+
+def test_the_gap_of_nothing() -> None:
+    """No direction bounds nothing, and a direction away from the target neither."""
+    assert _gap(2, 0.5, 1.5, 0, 0) == 1
+    assert _gap(2, 0.5, 1.5, -0.5, 0.5) == 1
+    assert _gap(0, 0, 0, 0, 0) == EPS

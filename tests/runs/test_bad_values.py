@@ -1,0 +1,347 @@
+"""Every bad value is refused with one sentence that names its key, and no valid one is."""
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+import pytest
+from hydra import compose, initialize_config_dir
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from omegaconf import DictConfig, OmegaConf
+
+from ivqa.errors import UserError
+from ivqa.runs.config_checks import check_config
+from ivqa.runs.config_types import settings_of
+from ivqa.runs.config_values import value_faults
+
+CONF = Path(__file__).parents[2] / "conf"
+
+ANY = "a 1.5 true null 0 -1 nan 1e30 [1] {a:1} 99999999999"  # none is a number of things
+COUNT = "a 1.5 null 0 -1"
+OPTIONAL_COUNT = "a 1.5 true 0 -1"
+SEED = "a 1.5 null -1 99999999999"
+SHARE = "a null -0.1 1.1 nan inf"
+DROPOUT = "a null -1 1 2 nan"
+POSITIVE = "a null 0 -1 nan inf"
+NON_NEGATIVE = "a null -1 nan"
+FLAG = "a 1 null"
+FILE = "/no/such/file 5"
+
+# The command and its choices of files; the keys and, separated by spaces, their bad values.
+BAD: dict[str, dict[str, str]] = {
+    "train": {
+        "seed": SEED,
+        "batch_size": ANY,
+        "max_question_length": ANY,
+        "min_word_count": COUNT,
+        "num_workers": "a -1 1.5 null",
+        "model.epochs": ANY,
+        "model.gradient_clip": "a -1 nan",
+        "model.num_answers": OPTIONAL_COUNT,
+        "model.monitor": "null 5",
+        "model.monitor_mode": "a null 1",
+        "model.image_features": "concepts [1]",
+        "model.length_window": "a 0",
+        "model.module.optimizer.lr": "0 a 1e30 -1 nan null true",
+        "model.module.network.joint_size": "-1 a 1.5 null",
+        "model.module.network.latent_size": COUNT,
+        "model.module.network.hidden_size": COUNT,
+        "model.module.network.dropout": DROPOUT,
+        "model.module.network.word_dropout": DROPOUT,
+        "model.module.network.feed_condition": FLAG,
+        "model.module.kl_schedule.steps": COUNT,
+        "model.module.free_nats": NON_NEGATIVE,
+        "model.module.free_nats_pull": FLAG,
+        "model.module.max_length": COUNT,
+        "model.module.scheduler.num_warmup_steps": "a -1 1.5 null",
+        "data.seed": SEED,
+        "data.images.train": "0 a -1 1.5 99999999",
+        "data.questions_per_image": COUNT,
+        "data.balanced": FLAG,
+        "features.epochs": COUNT,
+        "features.num_concepts": COUNT,
+        "features.image_size": "a 0 8 1.5",
+        "features.learning_rate": "0 a -1 nan 1e30",
+        "features.weights": FILE,
+        "trainer.max_epochs": "a 0 -1 1.5 true",
+        "trainer.precision": "nothing null",
+        "trainer.accelerator": "nothing null 5",
+        "trainer.strategy": "nothing",
+        "trainer.devices": "0 1.5 true [a]",
+        "trainer.limit_train_batches": "a 0 1.5 -1",
+        "trainer.limit_val_batches": "a 0 1.5 -1",
+        "trainer.gradient_clip_val": "a -1 nan",
+        "trainer.log_every_n_steps": "a -1",
+        "callbacks.best.mode": "a null",
+        "callbacks.last.every_n_epochs": "a 0",
+        "callbacks.step_seed.seed": SEED,
+        "callbacks.progress.leave": "a",
+    },
+    "evaluate callbacks=robustness": {
+        "split": "null 5",
+        "ckpt": "/no/such/file null none 5",
+        "questions": "/no/such/folder 5",
+        "ranker.lam": "a 0 -1 nan",
+        "ranker.positive": FLAG,
+        "ranker.deduplicate": "a 0 1 2",
+        "ranker.on_uncertified": "1 never null",
+        "encoder.size": COUNT,
+        "encoder.longest": COUNT,
+        "encoder.min_count": COUNT,
+        "bqd.splits": "train [] null",
+        "noise.levels": COUNT,
+        "noise.a_level": COUNT,
+        "noise.exclude_duplicates": FLAG,
+        "callbacks.robustness.num_questions": OPTIONAL_COUNT,
+        "callbacks.robustness.every_n_epochs": "a -1 null",
+        "callbacks.robustness.batch_size": COUNT,
+        "callbacks.robustness.resamples": COUNT,
+        "callbacks.robustness.seed": SEED,
+        "r_score.tolerance": "-0.1 a 1.5",
+        "r_score.limit": "0 -1 a 1.5",
+        "callbacks.robustness.noise": "null 5 a",
+        "model.benchmark.num_latents": COUNT,
+        "model.benchmark.beam_size": COUNT,
+        "model.benchmark.num_samples": COUNT,
+    },
+    "evaluate task=score": {"predictions": f"{FILE} [] [/no/such/file]"},
+    "evaluate task=compare": {"compare": "x [/no/such/a,/no/such/b]"},
+    "evaluate task=human_study": {"human": FILE},
+    "evaluate task=write_noise": {"write_noisy_questions": FLAG},
+    "evaluate task=rank": {
+        "k": COUNT,
+        "num_questions": "0 -3 a 1.5",
+        "part_size": COUNT,
+        "num_shards": COUNT,
+        "shard": "a -1 null",
+    },
+    "evaluate task=merge": {"shards": "/no/such/folder 5"},
+    "diagnose": {
+        "num_images": "-1 0 a 1.5",
+        "pool": "some null",
+        "num_top_answers": COUNT,
+        "num_latents": COUNT,
+        "legality": "2 nan -1 a",
+        "annotations": FILE,
+        "num_noisy_questions": OPTIONAL_COUNT,
+        "model.part_ckpt.judge": "/no/such/file null",
+        "model.module.num_samples": COUNT,
+        "model.module.temperature": POSITIVE,
+        "model.module.baseline": "a null",
+        "model.module.latent": "a null",
+        "model.module.entropy_weight": NON_NEGATIVE,
+        "model.module.kl_weight": NON_NEGATIVE,
+        "model.module.supervised_weight": NON_NEGATIVE,
+        "model.epoch_steps": "a 0 1.5 null",
+        "model.val_batches": "a 0 1.5 null",
+        "model.parts.questioner.epochs": COUNT,
+        "model.parts.judge.module.own_share": "a -1 1",
+        "model.parts.judge.module.temperatures": "a [0] []",
+        "model.parts.judge.module.kept": "a 0 2",
+        "model.parts.judge.module.network.widths": "a [0] []",
+        "model.parts.judge.benchmark.num_questions": COUNT,
+        "reward.legality.threshold": "a -1 2 nan",
+        "vqa.epochs": COUNT,
+        "vqa.module.optimizer.lr": "0 a 1e30",
+        "vqa.module.targets": "a null",
+        "vqa.module.network.joint_size": COUNT,
+        "vqa.module.network.num_glimpses": COUNT,
+        "question_encoder.size": COUNT,
+        "question_encoder.cell": "a null",
+        "question_encoder.dropout": DROPOUT,
+    },
+    "train model=hiecoatt": {
+        "model.module.optimizer.betas": "a [1,2] [0.9]",
+        "model.module.network.attention_size": OPTIONAL_COUNT,
+        "model.module.network.num_layers": COUNT,
+    },
+    "train model=mcb": {
+        "model.module.network.size": COUNT,
+        "model.module.network.pool": COUNT,
+        "model.module.network.standardise": FLAG,
+    },
+    "train model=mutan": {"model.module.network.rank": COUNT},
+    "train model=lstm_qi": {"model.module.network.initializer_range": "a 0 -1"},
+    "train model=n2nmn": {
+        "model.module.network.max_layout": COUNT,
+        "model.module.network.search_after": "a -1",
+        "model.module.network.map_size": COUNT,
+    },
+    "train model=skip_thoughts": {
+        "model.module.network.size": f"{COUNT} 7",
+        "model.module.reconstruction": NON_NEGATIVE,
+        "model.module.unknown": "a -1 1",
+    },
+    "evaluate model=hf_generative model.path=x": {
+        "model.module.device": "nothing cuda:77",
+        "model.module.dtype": "nothing null",
+        "model.module.chat": "a",
+        "model.module.max_new_tokens": COUNT,
+        "model.pool_answers": COUNT,
+        "model.candidates": FILE,
+    },
+    "evaluate model=hf_classifier model.path=x": {"model.module.score": "a null"},
+    "train features=resnet50": {"features.arch": "nothing null", "features.batch_size": COUNT},
+    "evaluate noise=image_gaussian": {"noise.step": POSITIVE, "noise.seed": SEED},
+    "evaluate noise=image_jpeg": {"noise.qualities": "a [] [0] [200] 5"},
+    "evaluate noise=image_occlusion": {"noise.step": POSITIVE},
+    "evaluate noise=vqabq": {"noise.thresholds": "a [] [0.1,0.2] [-1,0,0]"},
+    "evaluate noise=bqd": {"noise.path": FILE},
+    "evaluate noise=word_shuffling": {"noise.levels": COUNT},
+    "evaluate encoder=word_vectors": {"encoder.path": FILE},
+    "evaluate encoder=skip_thoughts encoder.path=.": {
+        "encoder.kind": "a null",
+        "encoder.use_eos": FLAG,
+        "encoder.path": FILE,
+    },
+    "evaluate ranker=bleu1": {"ranker.order": COUNT},
+    "evaluate ranker=random": {"ranker.seed": SEED},
+    "train model=mlb augment=word_shuffling": {
+        "augment.probability": SHARE,
+        "augment.num_questions": OPTIONAL_COUNT,
+    },
+    "train data=vqa_v2 data.root=.": {"data.version": "3 a null", "data.train": "5 [a]"},
+    "train logger=wandb": {"logger.wandb.project": "[a]"},
+}
+
+# Values that are wrong only together with others.
+TOGETHER = [
+    ("train", "model.monitor=val/nothing"),
+    ("train", "model.monitor=val"),
+    ("train", "callbacks.best.monitor=val/vqa_accuracy"),
+    ("train model=ivqa_image_only", "model.monitor=val/kl"),
+    ("train model=mlb", "model.monitor=val/loss"),
+    ("train model=mlb", "model.num_answers=null"),
+    ("diagnose", "model.monitor=val/diversityy"),
+    ("diagnose", "vqa.monitor=val/reward"),
+    ("diagnose", "vqa.num_answers=null"),
+    ("diagnose", "model.parts.judge.monitor=val/loss"),
+    ("diagnose", "model.module.num_samples=1"),
+    ("train", "trainer.devices=9999"),
+    ("train", "trainer.devices=nothing"),
+    ("train", "trainer.accelerator=tpu"),
+    ("train", "data.val=nothing"),
+    ("evaluate", "split=nothing"),
+    ("evaluate", "bqd.splits=[train,nothing]"),
+    ("evaluate task=rank", "shard=1"),
+    ("evaluate", "ranker.alpha=0.1"),
+    ("evaluate", "r_score.tolerance=0.2"),
+    ("evaluate callbacks=robustness", "r_score.limit=0.0005"),
+    ("evaluate", "ranker.lam=null"),
+    ("train model=legality", "model.module.network.maps=[32]"),
+]
+
+VALID = [
+    "train seed=0 batch_size=1 model.gradient_clip=null model.gradient_clip=5",
+    "train model.module.network.joint_size=0 model.module.optimizer.lr=1 model.minutes=0.5",
+    "train trainer.limit_val_batches=5 trainer.limit_train_batches=0.5 trainer.devices=auto",
+    "train trainer.devices=1 trainer.precision=32 +trainer.fast_dev_run=true",
+    "train trainer.max_epochs=null +trainer.max_steps=10 callbacks.best=null",
+    "train model.monitor=val/kl callbacks.best.monitor=val/loss +callbacks.best.save_top_k=-1",
+    "train callbacks=robustness callbacks.robustness.every_n_epochs=1 model=mlb "
+    "model.monitor=robustness/r_score",
+    "train model=mlb callbacks.last.every_n_epochs=null callbacks.last.every_n_train_steps=10",
+    "train model.module.optimizer._target_=torch.optim.AdamW model.num_answers=null",
+    "evaluate split=val ranker.lam=1e-8 ranker.deduplicate=0.98",
+    "evaluate ranker.lam=null ranker.alpha=1e-6",
+    "evaluate task=rank shard=3 num_shards=4 num_questions=null k=1",
+    "evaluate data=vqa_v2 data.root=. split=test2015",
+    "diagnose legality=0 num_images=null num_noisy_questions=null model.module.entropy_weight=0",
+    "diagnose vqa=hf_blip vqa.path=x compare=[]",
+]
+
+
+@cache
+def _composed(command: str) -> DictConfig:
+    name, *choices = command.split()
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        return compose(name, choices)
+
+
+def _overridden(cfg: DictConfig, overrides: Mapping[str, str]) -> DictConfig:
+    changed = cfg.copy()
+    for key, text in overrides.items():
+        value = OverridesParser.create().parse_override(f"{key}={text}").value()
+        OmegaConf.update(changed, key, value)
+    return changed
+
+
+def _rounds(keys: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    """One bad value of each key at a time, until all were tried."""
+    for number in range(max(len(values.split()) for values in keys.values())):
+        rows = {key: values.split()[number:] for key, values in keys.items()}
+        yield {key: row[0] for key, row in rows.items() if row}
+
+
+@pytest.mark.parametrize("command", BAD)
+def test_a_bad_value_is_one_sentence_that_names_key_and_value(command: str) -> None:
+    cfg = _composed(command)
+    for overrides in _rounds(BAD[command]):
+        faults = value_faults(_overridden(cfg, overrides))
+        told = {fault.split("=", 1)[0].split("[")[0]: fault for fault in faults}
+        assert told.keys() == overrides.keys()
+        assert len(faults) == len(told)
+        for key, fault in told.items():
+            assert "\n" not in fault
+            assert ": must be " in fault or ": there " in fault or "GPUs" in fault
+            assert fault.removeprefix(key)[0] in "=["
+
+
+def test_the_cases_are_many_and_of_all_groups() -> None:
+    keys = [item for group in BAD.values() for item in group.items()]
+    cases = [(key, value) for key, values in keys for value in values.split()]
+    assert len(cases) + len(TOGETHER) >= 235
+    groups = {key.split(".")[0] for key, _ in cases} - {"hydra"}
+    assert groups >= {
+        *("augment", "bqd", "callbacks", "data", "encoder", "features", "logger", "model"),
+        *("noise", "question_encoder", "ranker", "reward", "trainer", "vqa"),
+    }
+
+
+@pytest.mark.parametrize(("command", "override"), TOGETHER)
+def test_values_that_do_not_fit_others_are_refused(command: str, override: str) -> None:
+    key, value = override.split("=")
+    with pytest.raises(UserError) as raised:
+        check_config(_overridden(_composed(command), {key: value}))
+    message = str(raised.value)
+    assert message.startswith("configuration: ")
+    assert key.rsplit(".", 1)[0] in message
+    assert key.rsplit(".", 1)[1].split("[")[0] in message if "." in key else key in message
+    assert message.count("; ") <= 1
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize("command", VALID)
+def test_valid_values_are_accepted(command: str) -> None:
+    check_config(_composed(command))
+
+
+def test_the_key_that_the_user_wrote_is_named() -> None:
+    """Not those that only refer to it: batch_size, trainer.max_epochs, callbacks.best.monitor."""
+    cfg = _composed("train")
+    bad = {"model.batch_size": "0", "model.epochs": "a", "model.monitor": "null"}
+    faults = value_faults(_overridden(cfg, bad))
+    assert {fault.split("=")[0] for fault in faults} == bad.keys()
+    assert len(faults) == len(bad)
+    (fault,) = value_faults(_overridden(cfg, {"batch_size": "0"}))
+    assert fault == "batch_size=0: must be an integer from 1 to 1,000,000,000"
+
+
+def test_all_faults_are_told_at_once() -> None:
+    with pytest.raises(UserError) as raised:
+        check_config(_overridden(_composed("train"), {"seed": "a", "batch_size": "1.5"}))
+    assert "seed=a: must be an integer from 0 to 4,294,967,295" in str(raised.value)
+    assert "batch_size=1.5: must be an integer" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "command", ["train", "evaluate", "evaluate task=rank", "evaluate task=merge", "diagnose"]
+)
+def test_every_key_at_the_top_has_a_type(command: str) -> None:
+    cfg = _composed(command)
+    groups = {folder.name for folder in CONF.iterdir() if folder.is_dir()} | {"command"}
+    assert {str(key) for key in cfg} - groups <= settings_of(cfg, "").keys()
+    for model in ("model", "vqa"):
+        if cfg.get(model):
+            known = settings_of(cfg[model], model).keys() | {"parts", "augment"}
+            assert {str(key) for key in cfg[model]} <= known

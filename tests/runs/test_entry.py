@@ -1,0 +1,240 @@
+"""The command line: what a mistyped or unfinished one says."""
+
+from pathlib import Path
+
+import pytest
+from hydra import compose, initialize_config_dir
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import QuotedString
+from hydra.errors import HydraException, InstantiationException
+from omegaconf import OmegaConf
+from omegaconf.errors import ConfigAttributeError
+
+from ivqa.errors import UserError
+from ivqa.runs.command_line import (
+    command_line,
+    describe,
+    entry_point,
+    quoted_path,
+    with_task,
+)
+from ivqa.runs.config_checks import leaf_keys, reference_config
+
+CONF = Path(__file__).parents[2] / "conf"
+
+
+def _error_of(*overrides: str) -> str:
+    with (
+        pytest.raises(HydraException) as raised,
+        initialize_config_dir(str(CONF), version_base="1.3"),
+    ):
+        compose("train", overrides=list(overrides))
+    return describe(raised.value, overrides, conf_dir=CONF, config_name="train")
+
+
+@pytest.mark.parametrize(
+    ("override", "expected"),
+    [
+        ("modle=ivqa_vae", "there is no configuration key 'modle'; did you mean model"),
+        ("model=ivqa_vea", "there is no model=ivqa_vea; did you mean ivqa_vae"),
+        ("trainer.max_epoch=3", "did you mean trainer.max_epochs"),
+        ("data=scene", "did you mean scenes"),
+        ("seed=[1", "cannot read the override 'seed=[1'"),
+    ],
+)
+def test_a_misspelt_override_names_the_nearest_valid_one(override: str, expected: str) -> None:
+    message = _error_of(override)
+    assert expected in message
+    assert "\n" not in message
+
+
+def test_the_nearest_key_is_one_of_the_chosen_files() -> None:
+    message = _error_of("features=resnet50", "features.wieghts=x.pt")
+    assert "did you mean features.weights" in message
+    assert "features.longest" not in _error_of("features=resnet50", "features.longes=3")
+
+
+def test_resume_needs_a_run_and_a_checkpoint(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no run was started there"):
+        command_line([f"resume={tmp_path}"])
+    (tmp_path / "config.yaml").write_text("seed: 1\n")
+    with pytest.raises(ValueError, match="before its first checkpoint"):
+        command_line([f"resume={tmp_path}"])
+
+
+def test_resume_brings_back_the_overrides_of_the_run(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("seed: 1\n")
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "checkpoints" / "last.ckpt").touch()
+    (tmp_path / "overrides.yaml").write_text("- model=ivqa_vae\n- output_dir=x\n")
+    arguments = command_line([f"resume={tmp_path}", "trainer.max_epochs=9"])
+    assert arguments == [
+        "model=ivqa_vae",
+        f"resume={tmp_path}",
+        "trainer.max_epochs=9",
+        f"output_dir={tmp_path}",
+    ]
+
+
+def test_output_dir_of_a_multirun_is_the_sweep_directory() -> None:
+    assert command_line(["-m", "seed=1,2", "output_dir=there"]) == [
+        "-m",
+        "seed=1,2",
+        "hydra.sweep.dir=there",
+    ]
+    assert command_line(["output_dir=there"]) == ["output_dir=there"]
+
+
+@pytest.mark.parametrize(
+    ("given", "added"),
+    [
+        (["predictions=a.json", "split=val"], ["task=score"]),
+        (["compare=[a,b]"], ["task=compare"]),
+        (["human=a.json"], ["task=human_study"]),
+        (["write_noisy_questions=true"], ["task=write_noise"]),
+        (["predictions=a.json", "task=rank"], []),
+        (["model=mlb"], []),
+    ],
+)
+def test_a_key_of_one_task_alone_chooses_it(given: list[str], added: list[str]) -> None:
+    assert with_task(given, CONF, "evaluate") == [*given, *added]
+    assert with_task(given, CONF, "train") == given
+
+
+def test_reference_lists_inner_keys() -> None:
+    keys = leaf_keys(reference_config(CONF, "train"))
+    assert {"seed", "trainer.max_epochs", "callbacks.best.save_top_k"} - set(keys) <= {
+        "callbacks.best.save_top_k"
+    }
+    assert "callbacks.last.every_n_epochs" in keys
+
+
+def _message(
+    error: Exception,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> str:
+    def fails(cfg: object) -> float:
+        raise error
+
+    monkeypatch.setattr("ivqa.runs.command_line.run_task", fails)
+    (tmp_path / "some.yaml").write_text(
+        "defaults: [_self_]\nhydra: {run: {dir: '${oc.env:RUN_DIR}'}}\n"
+    )
+    with pytest.raises(SystemExit) as stopped:
+        entry_point(tmp_path, "some")
+    assert stopped.value.code == 1
+    return capsys.readouterr().err
+
+
+def _instantiation(cause: Exception) -> InstantiationException:
+    error = InstantiationException("Error in call to target 'x'\nfull_key: model.module")
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (UserError("seed=a is wrong"), "error: seed=a is wrong\n"),
+        (PermissionError(13, "Permission denied", "/there"), "Permission denied: '/there'\n"),
+        (OSError(28, "No space left on device"), "No space left on device\n"),
+        (_instantiation(UserError("rank=0")), "error: rank=0 (configuration node model.module)\n"),
+    ],
+)
+def test_an_error_of_the_user_is_one_sentence(
+    error: Exception,
+    sentence: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("RUN_DIR", str(tmp_path / "run"))
+    monkeypatch.setattr("sys.argv", ["some.py"])
+    shown = _message(error, capsys, tmp_path, monkeypatch)
+    assert shown.endswith(sentence)
+    assert shown.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError("shapes differ"),
+        ZeroDivisionError("division by zero"),
+        FileNotFoundError(2, "No such file", "x"),
+        ConfigAttributeError("Key 'modle' is not in struct"),
+        _instantiation(TypeError("unexpected argument")),
+    ],
+)
+def test_every_other_error_is_a_bug_with_its_traceback(
+    error: Exception,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("RUN_DIR", str(tmp_path / "run"))
+    monkeypatch.setattr("sys.argv", ["some.py"])
+    shown = _message(error, capsys, tmp_path, monkeypatch)
+    assert "Traceback (most recent call last)" in shown
+    assert "in fails" in shown
+    assert f"error: {type(error).__name__}: this is a bug in ivqa" in shown
+
+
+PATHS = [
+    *("a=b", "a[1]", "[1]", "{a: 1}", "a,b", "it's", 'a "word"', "a 'b'", "a b", "a(b)", "a:b"),
+    *("été", "图像", "2026", "1e3", "true", "a;b", "a#b", "a%b", "a+b", "a@b", "~a"),
+    *("a&b", "a*b", "a?b", "a=b [1], 'x' é", "x=[1,2]", "a\\'b"),
+]
+
+
+@pytest.mark.parametrize("key", ["output_dir", "ckpt", "data.root", "vqa.path", "resume"])
+def test_a_path_may_hold_any_character(key: str) -> None:
+    parser = OverridesParser.create()
+    for name in PATHS:
+        for path in (name, f"/there/{name}", f"{name}/below"):
+            read = parser.parse_override(quoted_path(f"{key}={path}")).value()
+            assert str(read.text if isinstance(read, QuotedString) else read) == path
+
+
+def test_paths_reach_the_configuration() -> None:
+    path = "/there/a=b [1], 'x' é"
+    keys = ("output_dir", "ckpt", "data.root", "vqa.path")
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        arguments = command_line(["data=vqa_json", "vqa=hf_blip", *(f"{k}={path}" for k in keys)])
+        cfg = compose("evaluate", arguments)
+    assert [OmegaConf.select(cfg, key) for key in keys] == [path] * len(keys)
+
+
+def test_a_path_that_hydra_can_read_stays_as_it_is() -> None:
+    for argument in (
+        "ckpt=a/b-1.ckpt",
+        "ckpt='a,b'",
+        "output_dir=a\\=b",
+        "ckpt=null",
+        "model=a,b",
+        "output_dir=out/${name}",
+        "predictions=[a.json,b.json]",
+        "ckpt=auto",
+    ):
+        assert command_line([argument]) == [argument]
+
+
+def test_a_comma_sweeps_with_m_alone() -> None:
+    assert command_line(["-m", "ckpt=a,b"]) == ["-m", "ckpt=a,b"]
+    assert command_line(["ckpt=a,b"]) == ["ckpt='a,b'"]
+    swept = command_line(["-m", "output_dir=a,b", "ckpt=a=b"])
+    assert swept == ["-m", "ckpt='a=b'", "hydra.sweep.dir='a,b'"]
+
+
+@pytest.mark.parametrize("name", ["a=b", "a,b [1] 'x' \u00e9"])
+def test_a_run_in_such_a_folder_resumes(name: str, tmp_path: Path) -> None:
+    run_dir = tmp_path / name
+    (run_dir / "checkpoints").mkdir(parents=True)
+    (run_dir / "config.yaml").write_text("seed: 1\n")
+    (run_dir / "checkpoints" / "last.ckpt").touch()
+    (run_dir / "overrides.yaml").write_text(OmegaConf.to_yaml([f"output_dir={run_dir}", "seed=2"]))
+    arguments = command_line([f"resume={run_dir}"])
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        cfg = compose("train", arguments)
+    assert (cfg.output_dir, cfg.resume, cfg.seed) == (str(run_dir), str(run_dir), 2)

@@ -1,0 +1,73 @@
+"""Every job of every experiment is a configuration that composes and that something reads."""
+
+import itertools
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from hydra import compose, initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+from hydra.types import RunMode
+from omegaconf import OmegaConf
+
+from ivqa.files import write_json, write_text
+from ivqa.runs.config_checks import check_config
+from ivqa.runs.multirun import MultirunTable, arranged
+
+CONF = Path(__file__).parents[2] / "conf"
+EXPERIMENTS = sorted((CONF / "experiment").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("file", EXPERIMENTS, ids=lambda file: file.stem)
+def test_every_job_composes(file: Path) -> None:
+    """As the command in the file's first lines runs it."""
+    command = re.search(rf"python (\w+)\.py -m experiment={file.stem}\b", file.read_text())
+    assert command is not None
+    chosen = f"experiment={file.stem}"
+    own = {
+        key: value
+        for key, value in yaml.safe_load(file.read_text()).items()
+        if key not in ("defaults", "hydra")
+    }
+    GlobalHydra.instance().clear()
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        loader = GlobalHydra.instance().config_loader()
+        sweep = loader.load_configuration(command[1], [chosen], RunMode.MULTIRUN)
+        params = sweep.hydra.sweeper.params
+        jobs = [
+            [f"{key}={value}" for key, value in zip(params, values, strict=True)]
+            for values in itertools.product(*(str(values).split(",") for values in params.values()))
+        ]
+        assert len(jobs) > 1
+        seen = set()
+        for job in jobs:
+            cfg = compose(command[1], [chosen, *job])
+            check_config(cfg)
+            assert own.items() <= cfg.items(), "an experiment has the last word"
+            seen.add(str(cfg))
+        assert len(seen) == len(jobs)
+
+
+def test_a_table_has_the_columns_of_its_paper() -> None:
+    row = {"setting": "model=mlb", "robustness/r_score": "0.4 ± 0.1", "other": 1.0, "seeds": 3}
+    columns = {"clean": "robustness/partition_0/accuracy", "R_score": "robustness/r_score"}
+    shown = arranged(row, columns)
+    assert shown == {"setting": "model=mlb", "seeds": 3, "clean": "", "R_score": "0.4 ± 0.1"}
+    assert arranged(row, {}) == row
+
+
+def test_what_all_jobs_share_is_a_row_of_its_own(tmp_path: Path) -> None:
+    for job, (reward, seed) in enumerate(itertools.product(("goal", "full"), (1, 2))):
+        metrics = {"rl/unique": 10.0 * job, "supervised/unique": 70.0 + seed}
+        (tmp_path / str(job) / ".hydra").mkdir(parents=True)
+        write_json(tmp_path / str(job) / "metrics.json", metrics)
+        overrides = f"- reward={reward}\n- seed={seed}\n- num_images=9\n"
+        write_text(tmp_path / str(job) / ".hydra" / "overrides.yaml", overrides)
+    table = MultirunTable({"U#": "rl/unique"}, {"supervised": {"rl/": "supervised/"}})
+    table.on_multirun_end(OmegaConf.create({"hydra": {"sweep": {"dir": str(tmp_path)}}}))
+    assert (tmp_path / "table.md").read_text().splitlines()[2:] == [
+        "| supervised | 2 | 71.500 ± 0.707 |",
+        "| reward=goal | 2 | 5.000 ± 7.071 |",
+        "| reward=full | 2 | 25.000 ± 7.071 |",
+    ]

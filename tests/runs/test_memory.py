@@ -1,0 +1,36 @@
+"""Memory that steps free."""
+
+import mmap
+import os
+import platform
+import subprocess
+import sys
+
+import pytest
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="glibc's allocator alone is set up")
+def test_memory_that_a_step_frees_is_there_for_the_next() -> None:
+    def page_faults(first: str, **environment: str) -> int:
+        code = f"""
+import resource
+from ivqa.runs.memory import keep_freed_memory
+{first}
+def step():
+    kept = [bytearray(10 << 20) for _ in range(6)]
+step()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(5):
+    step()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+        env = {name: value for name, value in os.environ.items() if "MALLOC" not in name}
+        command = [sys.executable, "-c", code]
+        return int(subprocess.check_output(command, env=env | environment, text=True))
+
+    pages = 5 * 60 * 2**20 // mmap.PAGESIZE
+    assert page_faults("") > pages / 2
+    assert page_faults("keep_freed_memory()") < pages / 10
+    # What the user chose stays.
+    trimmed = page_faults("keep_freed_memory()", MALLOC_TRIM_THRESHOLD_="131072")
+    assert trimmed > pages / 2

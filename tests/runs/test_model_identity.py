@@ -1,0 +1,172 @@
+"""What makes a trained model another one in the artifact store, and what does not."""
+
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf, open_dict
+from rich.console import Console
+
+from ivqa.runs.artifact_store import ArtifactStore
+from ivqa.runs.workbench import Workbench
+
+CONF = Path(__file__).parents[2] / "conf"
+NETWORK = '''"""A network of somebody's own."""
+
+from ivqa.vqa import LanguageOnly
+
+
+class Mine(LanguageOnly):
+    """Answers."""
+
+    def forward(self, images, question):
+        """Logits."""
+        return 2 * super().forward(images, question)  # doubled
+'''
+
+
+def _bench(
+    *overrides: str, data: str = "data", features: str | None = "key", cwd: Any = None
+) -> Workbench:
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        cfg = compose("evaluate", ["trainer.precision=32-true", *overrides])
+    with open_dict(cfg):
+        cfg.output_dir = "run"
+    found: Any = SimpleNamespace(key=features, sizes={"grid": 8, "concepts": 3})
+    dataset: Any = SimpleNamespace(fingerprint=lambda: data)
+    return Workbench(cfg, ArtifactStore("artifacts"), dataset, found, Console())
+
+
+def _identity(*overrides: str, **options: Any) -> dict[str, Any]:
+    return _bench(*overrides, **options).model_identity()
+
+
+POLICY = ["model=ivqa_rl", "vqa=mlb"]
+
+
+@pytest.mark.parametrize(
+    "neutral",
+    [
+        "model.minutes=99",
+        "model.parts.questioner.minutes=99",
+        "vqa.minutes=99",
+        "model.parts.questioner.benchmark.num_latents=3",
+        "model.parts.judge.benchmark.num_questions=3",
+        "artifacts=elsewhere",
+        "logger=none",
+        "logger=wandb",
+        "callbacks=robustness",
+        "callbacks.progress.leave=true",
+        "trainer.accelerator=cpu",
+        "trainer.devices=2",
+        "trainer.log_every_n_steps=1",
+        "num_workers=3",
+        "output_dir=elsewhere",
+        "ckpt=some.ckpt",
+        "split=val",
+        "ranker=cosine",
+        "noise=word_shuffling",
+    ],
+)
+def test_what_changes_no_weight_does_not_count(neutral: str) -> None:
+    assert _identity(*POLICY, neutral) == _identity(*POLICY)
+
+
+@pytest.mark.parametrize(
+    "decisive",
+    [
+        "model.module.optimizer.lr=1e-3",
+        "model.module.num_samples=4",
+        "model.parts.questioner.module.optimizer.lr=1e-3",
+        "model.parts.questioner.epochs=1",
+        "model.parts.judge.module.network.embedding_size=8",
+        "vqa.module.network.joint_size=8",
+        "vqa.epochs=1",
+        "vqa.batch_size=7",
+        "vqa=mutan",
+        "reward=goal",
+        "seed=2",
+        "batch_size=3",
+        "min_word_count=2",
+        "trainer.max_epochs=1",
+        "trainer.limit_train_batches=2",
+        "augment=word_shuffling",
+    ],
+)
+def test_what_changes_weights_counts(decisive: str) -> None:
+    assert _identity(*POLICY, decisive) != _identity(*POLICY)
+
+
+def test_data_and_features_count() -> None:
+    found = _identity("model=mlb")
+    assert _identity("model=mlb", data="other") != found
+    assert _identity("model=mlb", features="other") != found
+    # A model without images is the same whatever was computed for others.
+    blind = _identity("model=language_only")
+    assert _identity("model=language_only", features="other") == blind
+
+
+def test_a_part_is_known_as_it_is_known_alone() -> None:
+    part = _bench(*POLICY).parts["answerer"]
+    assert part.model_identity() == _identity("model=mlb")
+
+
+def test_the_checkpoint_of_a_part_is_known_by_its_content(tmp_path: Path) -> None:
+    def of(name: str) -> dict[str, Any]:
+        return _identity(*POLICY, f"model.part_ckpt.answerer={tmp_path / name}")
+
+    for name, content in (("a", b"1"), ("b", b"1"), ("c", b"2")):
+        (tmp_path / f"{name}.ckpt").write_bytes(content)
+    assert of("a.ckpt") == of("b.ckpt")
+    assert of("a.ckpt") != of("c.ckpt")
+    assert of("a.ckpt") != _identity(*POLICY)
+
+
+def test_the_files_of_a_question_encoder_are_known_by_content(tmp_path: Path) -> None:
+    for name in ("one", "same", "other"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.json").write_text(name if name == "other" else "{}")
+    command = ["model=mlb", "question_encoder=transformers"]
+    one, same, other = (
+        _identity(*command, f"question_encoder.path={tmp_path / name}")
+        for name in ("one", "same", "other")
+    )
+    assert one == same
+    assert one != other
+
+
+@pytest.fixture
+def network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.syspath_prepend(tmp_path)
+    file = tmp_path / "my_network.py"
+    file.write_text(NETWORK)
+    yield file
+    sys.modules.pop("my_network", None)
+
+
+def test_a_changed_forward_is_another_model_and_a_changed_comment_is_not(network: Path) -> None:
+    def changed(old: str, new: str) -> dict[str, Any]:
+        assert old in NETWORK
+        network.write_text(NETWORK.replace(old, new))
+        importlib.invalidate_caches()
+        return _identity("model=language_only", "model.module.network._target_=my_network.Mine")
+
+    before = changed("Mine", "Mine")
+    assert changed("# doubled", "# twice") == before
+    assert changed('"""Logits."""', '"""The logits (B, |A|)."""') == before
+    assert changed("return 2 *", "return 3 *") != before
+    assert changed("Mine", "Mine") == before
+    assert before["code"] != _identity("model=language_only")["code"]
+
+
+def test_the_identity_is_plain_json() -> None:
+    import json
+
+    identity = _identity(*POLICY)
+    assert json.loads(json.dumps(identity)) == identity
+    assert OmegaConf.create(identity)

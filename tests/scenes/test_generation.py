@@ -1,0 +1,121 @@
+"""The generated root: reproducible, in the official layout, biased as meant."""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from ivqa.data import VQADataset
+from ivqa.scenes import generate_scenes
+from ivqa.scenes.programs import ARITIES
+
+
+def _read(root: Path, name: str, split: str = "train") -> dict:
+    return json.loads((root / f"{name}_{split}.json").read_text())
+
+
+def _contents(root: Path) -> dict[str, bytes]:
+    return {
+        str(file.relative_to(root)): file.read_bytes()
+        for file in sorted(root.rglob("*"))
+        if file.is_file()
+    }
+
+
+def test_one_seed_gives_the_same_bytes_whatever_the_workers(tmp_path: Path) -> None:
+    settings = {"images": {"train": 60, "val": 4}, "seed": 5, "progress": False}
+    first = generate_scenes(tmp_path / "a", workers=1, **settings)
+    second = generate_scenes(tmp_path / "b", workers=2, **settings)
+    other = generate_scenes(tmp_path / "c", workers=1, **(settings | {"seed": 6}))
+    assert _contents(first) == _contents(second)
+    assert _read(first, "questions") != _read(other, "questions")
+
+
+def test_a_complete_root_is_kept_and_an_interrupted_one_replaced(tmp_path: Path) -> None:
+    root, draft = tmp_path / "scenes", tmp_path / ".scenes.draft"
+    draft.mkdir()
+    (draft / "leftover").touch()
+    generate_scenes(root, images={"train": 2}, workers=1, progress=False)
+    assert not (root / "leftover").exists()
+    assert not draft.exists()
+    before = (root / "manifest.json").stat().st_mtime_ns
+    generate_scenes(root, images={"train": 2}, workers=1, progress=False)
+    assert (root / "manifest.json").stat().st_mtime_ns == before
+    generate_scenes(root, images={"train": 3}, workers=1, progress=False)
+    assert len(list((root / "images" / "train").iterdir())) == 3
+
+
+def test_impossible_sizes_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"images\.train must be between 1"):
+        generate_scenes(tmp_path / "x", images={"train": 0})
+    with pytest.raises(ValueError, match="come in pairs"):
+        generate_scenes(tmp_path / "x", images={"train": 3}, balanced=True)
+
+
+def test_the_root_reads_as_vqa_data(scenes_root: Path) -> None:
+    split = VQADataset(scenes_root).split("train")
+    assert len(split) == 360
+    assert len(set(split.question_ids.tolist())) == 360
+    assert all(len(answers) == 10 for answers in split.answers)
+    assert split.captions is not None
+    assert all(len(split.captions[image_id]) == 5 for image_id in split.image_ids.tolist())
+    images = split.require_images()
+    assert images.open(int(split.image_ids[0])).size == (128, 128)
+
+
+def test_the_main_answer_is_the_annotators_mode(scenes_root: Path) -> None:
+    disagreeing = 0
+    for record in _read(scenes_root, "annotations")["annotations"]:
+        counts = Counter(answer["answer"] for answer in record["answers"])
+        assert counts.most_common(1)[0][0] == record["multiple_choice_answer"]
+        disagreeing += len(counts) > 1
+    assert 0.3 < disagreeing / 360 < 0.9
+
+
+def test_biases_are_those_of_vqa(scenes_root: Path) -> None:
+    answers: dict[str, Counter] = {"yes/no": Counter(), "number": Counter(), "other": Counter()}
+    for record in _read(scenes_root, "annotations")["annotations"]:
+        answers[record["answer_type"]][record["multiple_choice_answer"]] += 1
+    yes_no = answers["yes/no"]
+    assert 0.5 < yes_no["yes"] / yes_no.total() < 0.7
+    assert answers["number"].most_common(1)[0][0] == "2"
+    scenes = _read(scenes_root, "scenes").values()
+    stars = Counter(
+        thing["color"] for scene in scenes for thing in scene["things"] if thing["shape"] == "star"
+    )
+    assert stars["yellow"] / stars.total() > 0.5
+
+
+@pytest.mark.parametrize("root_name", ["scenes_root", "balanced_root"])
+def test_layouts_are_reverse_polish(root_name: str, request: pytest.FixtureRequest) -> None:
+    for tokens in _read(request.getfixturevalue(root_name), "layouts").values():
+        maps = 0
+        for token in tokens[:-1]:
+            assert ARITIES[token] <= maps
+            maps += 1 - ARITIES[token]
+        assert maps == ARITIES[tokens[-1]]
+        assert tokens[-1] not in ("_Find", "_Transform", "_And")
+
+
+def test_balanced_pairs_answer_the_same_question_differently(balanced_root: Path) -> None:
+    questions = _read(balanced_root, "questions")["questions"]
+    answers = {
+        record["question_id"]: record["multiple_choice_answer"]
+        for record in _read(balanced_root, "annotations")["annotations"]
+    }
+    pairs = {question["question_id"]: question for question in questions}
+    yes = Counter(answer for answer in answers.values() if answer in ("yes", "no"))
+    assert yes["yes"] == yes["no"] > 0
+    for question_id, question in pairs.items():
+        if question["image_id"] % 2:  # ids start at 1: the first of each pair
+            twin = pairs[question_id + 100]
+            assert twin["question"] == question["question"]
+            assert answers[question_id + 100] != answers[question_id]
+
+
+def test_pictures_differ_where_scenes_do(balanced_root: Path) -> None:
+    first, second = sorted((balanced_root / "images" / "train").iterdir())[:2]
+    with Image.open(first) as a, Image.open(second) as b:
+        assert a.tobytes() != b.tobytes()
