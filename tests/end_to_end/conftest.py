@@ -22,7 +22,7 @@ TINY = [
     "model.epochs=3",
     "model.module.network.embedding_size=16",
     "model.module.network.hidden_size=16",
-    "batch_size=16",
+    "model.batch_size=16",
 ]
 TINY_MODEL = [override for override in TINY if override not in TINY_FEATURES]
 TINY_BENCHMARK = ["model.benchmark.num_latents=2", "model.benchmark.num_samples=3"]

@@ -101,7 +101,7 @@ def test_the_model_of_the_documentation_trains_from_outside_the_package(
     (folder / "bag_of_words.yaml").write_text(config)
     monkeypatch.syspath_prepend(tmp_path)
     conf = ["--config-dir", str(tmp_path / "my_conf"), "model=bag_of_words"]
-    command = [*conf, *_data(tiny_root), *TINY_FEATURES, "model.epochs=30", "batch_size=16"]
+    command = [*conf, *_data(tiny_root), *TINY_FEATURES, "model.epochs=30", "model.batch_size=16"]
     assert run("train", *command)[0] == 0
     status, printed = run("evaluate", *command, f"output_dir={tmp_path / 'run'}")
     assert status == 0, printed

@@ -31,7 +31,6 @@ FILE = "/no/such/file 5"
 BAD: dict[str, dict[str, str]] = {
     "train": {
         "seed": SEED,
-        "batch_size": ANY,
         "max_question_length": ANY,
         "min_word_count": COUNT,
         "num_workers": "a -1 1.5 null",
@@ -140,7 +139,7 @@ BAD: dict[str, dict[str, str]] = {
         "model.parts.judge.module.kept": "a 0 2",
         "model.parts.judge.module.network.widths": "a [0] []",
         "model.parts.judge.benchmark.num_questions": COUNT,
-        "reward.legality.threshold": "a -1 2 nan",
+        "model.module.rewards.legality.threshold": "a -1 2 nan",
         "vqa.epochs": COUNT,
         "vqa.module.optimizer.lr": "0 a 1e30",
         "vqa.module.targets": "a null",
@@ -182,12 +181,15 @@ BAD: dict[str, dict[str, str]] = {
     },
     "evaluate model=hf_classifier model.path=x": {"model.module.score": "a null"},
     "train features=resnet50": {"features.arch": "nothing null", "features.batch_size": COUNT},
-    "evaluate noise=image_gaussian": {"noise.step": POSITIVE, "noise.seed": SEED},
-    "evaluate noise=image_jpeg": {"noise.qualities": "a [] [0] [200] 5"},
-    "evaluate noise=image_occlusion": {"noise.step": POSITIVE},
-    "evaluate noise=vqabq": {"noise.thresholds": "a [] [0.1,0.2] [-1,0,0]"},
-    "evaluate noise=bqd": {"noise.path": FILE},
-    "evaluate noise=word_shuffling": {"noise.levels": COUNT},
+    "evaluate callbacks=robustness noise=image_gaussian": {
+        "noise.step": POSITIVE,
+        "noise.seed": SEED,
+    },
+    "evaluate callbacks=robustness noise=image_jpeg": {"noise.qualities": "a [] [0] [200] 5"},
+    "evaluate callbacks=robustness noise=image_occlusion": {"noise.step": POSITIVE},
+    "evaluate callbacks=robustness noise=vqabq": {"noise.thresholds": "a [] [0.1,0.2] [-1,0,0]"},
+    "evaluate callbacks=robustness noise=bqd": {"noise.path": FILE},
+    "evaluate callbacks=robustness noise=word_shuffling": {"noise.levels": COUNT},
     "evaluate encoder=word_vectors": {"encoder.path": FILE},
     "evaluate encoder=skip_thoughts encoder.path=.": {
         "encoder.kind": "a null",
@@ -222,18 +224,18 @@ TOGETHER = [
     ("train", "trainer.accelerator=tpu"),
     ("train", "data.val=nothing"),
     ("evaluate", "split=nothing"),
-    ("evaluate", "bqd.splits=[train,nothing]"),
+    ("evaluate callbacks=robustness", "bqd.splits=[train,nothing]"),
     ("evaluate task=rank", "shard=1"),
-    ("evaluate", "ranker.alpha=0.1"),
-    ("evaluate", "r_score.tolerance=0.2"),
+    ("evaluate callbacks=robustness", "ranker.alpha=0.1"),
+    ("evaluate callbacks=robustness", "r_score.tolerance=0.2"),
     ("evaluate callbacks=robustness", "r_score.limit=0.0005"),
-    ("evaluate", "ranker.lam=null"),
+    ("evaluate callbacks=robustness", "ranker.lam=null"),
     ("train model=legality", "model.module.network.maps=[32]"),
 ]
 
 VALID = [
-    "train seed=0 batch_size=1 model.gradient_clip=null model.gradient_clip=5",
-    "train model.module.network.joint_size=0 model.module.optimizer.lr=1 model.minutes=0.5",
+    "train seed=0 model.batch_size=1 model.gradient_clip=null model.gradient_clip=5",
+    "train model.module.network.joint_size=0 model.module.optimizer.lr=1",
     "train trainer.limit_val_batches=5 trainer.limit_train_batches=0.5 trainer.devices=auto",
     "train trainer.devices=1 trainer.precision=32 +trainer.fast_dev_run=true",
     "train trainer.max_epochs=null +trainer.max_steps=10 callbacks.best=null",
@@ -242,12 +244,12 @@ VALID = [
     "model.monitor=robustness/r_score",
     "train model=mlb callbacks.last.every_n_epochs=null callbacks.last.every_n_train_steps=10",
     "train model.module.optimizer._target_=torch.optim.AdamW model.num_answers=null",
-    "evaluate split=val ranker.lam=1e-8 ranker.deduplicate=0.98",
-    "evaluate ranker.lam=null ranker.alpha=1e-6",
+    "evaluate callbacks=robustness split=val ranker.lam=1e-8 ranker.deduplicate=0.98",
+    "evaluate callbacks=robustness ranker.lam=null ranker.alpha=1e-6",
     "evaluate task=rank shard=3 num_shards=4 num_questions=null k=1",
     "evaluate data=vqa_v2 data.root=. split=test2015",
     "diagnose legality=0 num_images=null num_noisy_questions=null model.module.entropy_weight=0",
-    "diagnose vqa=hf_blip vqa.path=x compare=[]",
+    "diagnose model@vqa=hf_blip vqa.path=x compare=[]",
 ]
 
 
@@ -294,7 +296,7 @@ def test_the_cases_are_many_and_of_all_groups() -> None:
     groups = {key.split(".")[0] for key, _ in cases} - {"hydra"}
     assert groups >= {
         *("augment", "bqd", "callbacks", "data", "encoder", "features", "logger", "model"),
-        *("noise", "question_encoder", "ranker", "reward", "trainer", "vqa"),
+        *("noise", "question_encoder", "ranker", "trainer", "vqa"),
     }
 
 
@@ -317,21 +319,21 @@ def test_valid_values_are_accepted(command: str) -> None:
 
 
 def test_the_key_that_the_user_wrote_is_named() -> None:
-    """Not those that only refer to it: batch_size, trainer.max_epochs, callbacks.best.monitor."""
+    """Not those that only refer to it: trainer.max_epochs, callbacks.best.monitor."""
     cfg = _composed("train")
     bad = {"model.batch_size": "0", "model.epochs": "a", "model.monitor": "null"}
     faults = value_faults(_overridden(cfg, bad))
     assert {fault.split("=")[0] for fault in faults} == bad.keys()
     assert len(faults) == len(bad)
-    (fault,) = value_faults(_overridden(cfg, {"batch_size": "0"}))
-    assert fault == "batch_size=0: must be an integer from 1 to 1,000,000,000"
+    (fault,) = value_faults(_overridden(cfg, {"model.batch_size": "0"}))
+    assert fault == "model.batch_size=0: must be an integer from 1 to 1,000,000,000"
 
 
 def test_all_faults_are_told_at_once() -> None:
     with pytest.raises(UserError) as raised:
-        check_config(_overridden(_composed("train"), {"seed": "a", "batch_size": "1.5"}))
+        check_config(_overridden(_composed("train"), {"seed": "a", "model.batch_size": "1.5"}))
     assert "seed=a: must be an integer from 0 to 4,294,967,295" in str(raised.value)
-    assert "batch_size=1.5: must be an integer" in str(raised.value)
+    assert "model.batch_size=1.5: must be an integer" in str(raised.value)
 
 
 @pytest.mark.parametrize(
@@ -339,7 +341,7 @@ def test_all_faults_are_told_at_once() -> None:
 )
 def test_every_key_at_the_top_has_a_type(command: str) -> None:
     cfg = _composed(command)
-    groups = {folder.name for folder in CONF.iterdir() if folder.is_dir()} | {"command"}
+    groups = {folder.name for folder in CONF.iterdir() if folder.is_dir()} | {"command", "vqa"}
     assert {str(key) for key in cfg} - groups <= settings_of(cfg, "").keys()
     for model in ("model", "vqa"):
         if cfg.get(model):

@@ -16,9 +16,9 @@ from ivqa.runs.command_line import (
     describe,
     entry_point,
     quoted_path,
-    with_task,
 )
 from ivqa.runs.config_checks import leaf_keys, reference_config
+from ivqa.runs.short_forms import expanded, shortened
 
 CONF = Path(__file__).parents[2] / "conf"
 
@@ -97,8 +97,15 @@ def test_output_dir_of_a_multirun_is_the_sweep_directory() -> None:
     ],
 )
 def test_a_key_of_one_task_alone_chooses_it(given: list[str], added: list[str]) -> None:
-    assert with_task(given, CONF, "evaluate") == [*given, *added]
-    assert with_task(given, CONF, "train") == given
+    assert expanded(given, CONF, "evaluate") == [*given, *added]
+    assert expanded(given, CONF, "train") == given
+
+
+def test_short_forms_of_groups_are_written_out() -> None:
+    given = ["vqa=mlb", "reward=goal,full", "vqa.path=x", "seed=1"]
+    written = ["model@vqa=mlb", "reward@model.module.rewards=goal,full", "vqa.path=x", "seed=1"]
+    assert expanded(given, CONF, "diagnose") == written
+    assert [shortened(item) for item in written] == given
 
 
 def test_reference_lists_inner_keys() -> None:
@@ -201,7 +208,7 @@ def test_paths_reach_the_configuration() -> None:
     path = "/there/a=b [1], 'x' é"
     keys = ("output_dir", "ckpt", "data.root", "vqa.path")
     with initialize_config_dir(str(CONF), version_base="1.3"):
-        arguments = command_line(["data=vqa_json", "vqa=hf_blip", *(f"{k}={path}" for k in keys)])
+        arguments = command_line(["data=vqa_json", "model@vqa=hf_blip", *(f"{k}={path}" for k in keys)])
         cfg = compose("evaluate", arguments)
     assert [OmegaConf.select(cfg, key) for key in keys] == [path] * len(keys)
 

@@ -46,7 +46,7 @@ def _identity(*overrides: str, **options: Any) -> dict[str, Any]:
     return _bench(*overrides, **options).model_identity()
 
 
-POLICY = ["model=ivqa_rl", "vqa=mlb"]
+POLICY = ["model=ivqa_rl", "model@vqa=mlb"]
 
 
 @pytest.mark.parametrize(
@@ -88,10 +88,10 @@ def test_what_changes_no_weight_does_not_count(neutral: str) -> None:
         "vqa.module.network.joint_size=8",
         "vqa.epochs=1",
         "vqa.batch_size=7",
-        "vqa=mutan",
-        "reward=goal",
+        "model@vqa=mutan",
+        "reward@model.module.rewards=goal",
         "seed=2",
-        "batch_size=3",
+        "model.batch_size=3",
         "min_word_count=2",
         "trainer.max_epochs=1",
         "trainer.limit_train_batches=2",

@@ -8,6 +8,8 @@ import yaml
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 
+from ivqa.runs.short_forms import expanded
+
 PROJECT = Path(__file__).parents[2]
 SWEEPS = sorted((PROJECT / "conf" / "sweep").glob("*.yaml"))
 
@@ -40,7 +42,8 @@ def test_every_value_composes(file: Path) -> None:
     with initialize_config_dir(str(PROJECT / "conf"), version_base="1.3"):
         seen = set()
         for point in points:
-            cfg = compose(Path(sweep["program"]).stem, [*fixed, *point])
+            name = Path(sweep["program"]).stem
+            cfg = compose(name, expanded([*fixed, *point], PROJECT / "conf", name))
             seen.add(str(cfg))
         assert len(seen) == len(points)
 

@@ -39,6 +39,7 @@ from ivqa.errors import UserError
 from ivqa.files import read_yaml
 from ivqa.runs.config_checks import check_config, leaf_keys, reference_config
 from ivqa.runs.memory import keep_freed_memory
+from ivqa.runs.short_forms import expanded
 
 # Overrides that are a path, or a list of paths in brackets; others are named path or part_ckpt.
 _LISTS = {"predictions"}
@@ -92,7 +93,7 @@ def entry_point(conf_dir: Path, config_name: str) -> None:
                 wandb.finish()  # jobs of a multirun share a process: one W&B run each
 
     try:
-        sys.argv[1:] = with_task(command_line(sys.argv[1:]), conf_dir, config_name)
+        sys.argv[1:] = expanded(command_line(sys.argv[1:]), conf_dir, config_name)
         hydra.main(version_base="1.3", config_path=str(conf_dir), config_name=config_name)(job)()
     except KeyboardInterrupt:
         _stop(
@@ -162,24 +163,6 @@ def command_line(arguments: list[str]) -> list[str]:
         kept = [argument for argument in arguments if _key(argument) != "output_dir"]
         arguments = [*kept, f"hydra.sweep.dir={output_dir}"]
     return [quoted_path(argument, multirun=multirun) for argument in arguments]
-
-
-def with_task(arguments: list[str], conf_dir: Path, config_name: str) -> list[str]:
-    """The overrides with the task that one of their keys chooses.
-
-    A file of conf/task may name such a key as its `short_form`: predictions=FILE means
-    task=score predictions=FILE. A task that is given stays.
-    """
-    keys = {_key(item) for item in arguments if "=" in item}
-    groups = read_yaml(conf_dir / f"{config_name}.yaml", dict)["defaults"]
-    if "task" in keys or not any(isinstance(item, dict) and "task" in item for item in groups):
-        return arguments
-    chosen = [
-        file.stem
-        for file in sorted((conf_dir / "task").glob("*.yaml"))
-        if read_yaml(file, dict).get("short_form") in keys
-    ]
-    return [*arguments, *(f"task={name}" for name in chosen)]
 
 
 def quoted_path(argument: str, *, multirun: bool = False) -> str:

@@ -70,12 +70,13 @@ def check_config(cfg: DictConfig) -> None:
             f"configuration: {error.full_key} does not resolve ({reason}); choose a file of that "
             "group, such as vqa=mlb"
         ) from error
-    faults += [
-        f"{group} must be set; choose a file of conf/{group}"
-        for group in ("data", "model", "trainer")
-        if not isinstance(cfg.get(group), DictConfig)
-    ]
     reference = _same_choices()
+    if reference is not None:
+        faults += [
+            f"{group} must be set; choose a file of conf/{group}"
+            for group in ("data", "model", "trainer")
+            if group in reference and not isinstance(cfg.get(group), DictConfig)
+        ]
     for node, path in nodes(cfg):
         faults += _unresolvable(node, path)
         if "_target_" in node and not OmegaConf.is_missing(node, "_target_"):
@@ -127,7 +128,10 @@ def _unknown(key: str, known: list[str]) -> str:
 
 
 def _same_choices() -> DictConfig | None:
-    """The job's configuration with the same files chosen and no other override."""
+    """The job's configuration with the same files chosen and no other override.
+
+    Groups that the job sets to null keep their default.
+    """
     if not (HydraConfig.initialized() and GlobalHydra.instance().is_initialized()):
         return None  # a job on a remote launcher: the submitting process has checked
     hydra_cfg: Any = HydraConfig.get()
@@ -135,6 +139,7 @@ def _same_choices() -> DictConfig | None:
         override
         for override in hydra_cfg.overrides.task
         if override.split("=", 1)[0].lstrip("+") in hydra_cfg.runtime.choices
+        and not override.endswith("=null")
     ]
     return (
         GlobalHydra.instance()

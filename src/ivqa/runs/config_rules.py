@@ -25,7 +25,7 @@ def rule_faults(cfg: DictConfig) -> list[str]:
         *_closed_answers(cfg),
         *_splits(cfg),
         *_shards(cfg),
-        *_devices(cfg.trainer),
+        *(_devices(cfg.trainer) if cfg.get("trainer") else ()),
     ]
 
 

@@ -59,7 +59,6 @@ class RunSettings(TypedDict, total=False):
     data: Component
     trainer: Component
     seed: Seed
-    batch_size: Count
     max_question_length: Count
     min_word_count: Count
     num_workers: CountOrZero

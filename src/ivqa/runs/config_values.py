@@ -52,8 +52,8 @@ def value_fault(name: str, value: Any, annotation: Any) -> str | None:
     Components (nodes with a `_target_`) fit everywhere: their own arguments are validated.
 
     >>> from ivqa.ranges import Count, Positive
-    >>> value_fault("batch_size", 0, Count)
-    'batch_size=0: must be an integer from 1 to 1,000,000,000'
+    >>> value_fault("model.batch_size", 0, Count)
+    'model.batch_size=0: must be an integer from 1 to 1,000,000,000'
     >>> value_fault("lr", "fast", Positive | None)
     'lr=fast: must be a number above 0 or null'
     >>> value_fault("sizes", [3, 1.5], Sequence[int])

@@ -13,6 +13,7 @@ from ivqa.files import read_yaml, write_json, write_text
 from ivqa.report.noise_curve import write_noise_curve
 from ivqa.report.tables import markdown_table, print_table
 from ivqa.runs.artifact_store import read_metrics
+from ivqa.runs.short_forms import shortened
 
 
 class MultirunTable(Callback):
@@ -147,7 +148,7 @@ def _jobs(sweep_dir: Path) -> list[dict[str, Any]]:
         jobs.append(
             {
                 "directory": str(folder),
-                "overrides": [str(item) for item in overrides],
+                "overrides": [shortened(str(item)) for item in overrides],
                 "metrics": read_metrics(file) if file.is_file() else {},
             }
         )

@@ -129,7 +129,6 @@ class Workbench:
         with open_dict(cfg):
             cfg.model = plain(model)
             cfg.ckpt = ckpt
-            cfg.batch_size = cfg.model.batch_size
             cfg.trainer.max_epochs = cfg.model.epochs
             cfg.trainer.gradient_clip_val = cfg.model.gradient_clip
             cfg.trainer.limit_train_batches = cfg.model.get("epoch_steps", 1.0)
@@ -207,7 +206,7 @@ class Workbench:
             answer_words=vocabularies.answer_words,
             answer_vocabulary=answers,
             image_features=tuple(wanted_features(cfg.model)),
-            batch_size=cfg.batch_size,
+            batch_size=cfg.model.batch_size,
             length_window=cfg.model.get("length_window", 1),
             max_question_length=cfg.max_question_length,
             soft_targets=closed,
@@ -244,7 +243,7 @@ class Workbench:
             "code": self.code(),
             "trainer": trainer,
             "seed": cfg.seed,
-            "batch_size": cfg.batch_size,
+            "batch_size": cfg.model.batch_size,
             "max_question_length": cfg.max_question_length,
             "min_word_count": cfg.min_word_count,
         }

@@ -1,0 +1,53 @@
+"""Short forms of the command line: vqa=mlb, reward=goal, predictions=FILE."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ivqa.files import read_yaml
+
+# A group that is chosen for another place of the configuration: Hydra writes group@place.
+ALIASES = {"vqa": "model@vqa", "reward": "reward@model.module.rewards"}
+
+
+def expanded(arguments: Sequence[str], conf_dir: Path, config_name: str) -> list[str]:
+    """The overrides as Hydra needs them.
+
+    Args:
+        arguments: Of the command line.
+        conf_dir: The folder of configuration files.
+        config_name: The command's own file there, without its ending.
+
+    Returns:
+        The overrides with the groups of `ALIASES` written out, and with the task that one of
+        their keys chooses: a file of conf/task may name such a key as its `short_form`, so that
+        predictions=FILE means task=score predictions=FILE. A task that is given stays.
+    """
+    written = [_written_out(argument) for argument in arguments]
+    keys = {argument.partition("=")[0].lstrip("+") for argument in written if "=" in argument}
+    defaults = read_yaml(conf_dir / f"{config_name}.yaml", dict).get("defaults", [])
+    has_tasks = any(isinstance(entry, dict) and "task" in entry for entry in defaults)
+    if "task" in keys or not has_tasks:
+        return written
+    chosen = [
+        file.stem
+        for file in sorted((conf_dir / "task").glob("*.yaml"))
+        if read_yaml(file, dict).get("short_form") in keys
+    ]
+    return [*written, *(f"task={name}" for name in chosen)]
+
+
+def shortened(override: str) -> str:
+    """The override as a user writes it.
+
+    >>> shortened("model@vqa=mlb"), shortened("seed=1")
+    ('vqa=mlb', 'seed=1')
+    """
+    for short, long in ALIASES.items():
+        if override.startswith(f"{long}="):
+            return short + override.removeprefix(long)
+    return override
+
+
+def _written_out(argument: str) -> str:
+    key, equals, value = argument.partition("=")
+    return f"{ALIASES[key]}={value}" if equals and key in ALIASES else argument
