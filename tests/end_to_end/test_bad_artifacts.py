@@ -72,7 +72,7 @@ def test_a_damaged_model_of_the_store_is_named_and_made_anew(
     assert "No trained" not in printed
     # A run that was interrupted goes on, whatever command wants it and how long that says it takes.
     model.unlink()
-    status, printed = run("evaluate", *command, "model.minutes=99", "split=train")
+    status, printed = run("evaluate", *command, "model.benchmark.batch_size=99", "split=train")
     assert status == 0, printed
     assert model.is_file()
 

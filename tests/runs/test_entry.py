@@ -208,7 +208,9 @@ def test_paths_reach_the_configuration() -> None:
     path = "/there/a=b [1], 'x' é"
     keys = ("output_dir", "ckpt", "data.root", "vqa.path")
     with initialize_config_dir(str(CONF), version_base="1.3"):
-        arguments = command_line(["data=vqa_json", "model@vqa=hf_blip", *(f"{k}={path}" for k in keys)])
+        arguments = command_line(
+            ["data=vqa_json", "model@vqa=hf_blip", *(f"{k}={path}" for k in keys)]
+        )
         cfg = compose("evaluate", arguments)
     assert [OmegaConf.select(cfg, key) for key in keys] == [path] * len(keys)
 

@@ -9,7 +9,7 @@ import torch
 
 _ASKS = (
     "import torch; from ivqa.device import fastest_dtype, uses_avx512; "
-    "from ivqa.runs.workbench import _precision; "
+    "from ivqa.runs.preparation import _precision; "
     "print(fastest_dtype() is torch.bfloat16, uses_avx512(), _precision('cpu'))"
 )
 

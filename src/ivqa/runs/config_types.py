@@ -108,7 +108,6 @@ class ModelSettings(TypedDict, total=False):
     gradient_clip: NonNegative | None
     monitor: Text
     monitor_mode: Literal["min", "max"]
-    minutes: NonNegative
     part_ckpt: Mapping[str, Checkpoint]
     module: Component
     benchmark: Component
@@ -128,7 +127,6 @@ class PretrainedSettings(TypedDict, total=False):
     epochs: None
     gradient_clip: None
     monitor: None
-    minutes: NonNegative
     module: Component
     benchmark: Component
 

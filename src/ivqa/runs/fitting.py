@@ -69,13 +69,22 @@ def fit(
 
 
 def note_overrides(run_dir: Path) -> None:
-    """Keeps the command line for resume=; Hydra's own note of it is overwritten by resuming."""
+    """Writes the overrides of the command line to overrides.yaml, where resume= reads them.
+
+    Hydra's own copy is overwritten when the run is resumed.
+    """
     overrides = OmegaConf.create(list(HydraConfig.get().overrides.task))
     write_text(run_dir / "overrides.yaml", OmegaConf.to_yaml(overrides))
 
 
 def build_trainer(cfg: DictConfig, run_dir: Path, first_step: int = 0) -> pl.Trainer:
-    """Lightning's Trainer with the configured callbacks and loggers."""
+    """Lightning's Trainer with the configured callbacks and loggers.
+
+    Args:
+        cfg: The configuration.
+        run_dir: The run directory.
+        first_step: The step that a resumed run continues from; loggers keep the rows before it.
+    """
     loggers = [instantiate(node, first_step=first_step) for node in (cfg.logger or {}).values()]
     return instantiate(
         cfg.trainer,
@@ -99,10 +108,18 @@ def validate(
     run_dir: Path,
     limit_batches: float,
 ) -> dict[str, float]:
-    """The module's own validation metrics on a split, as "<split>/<term>", and its callbacks'.
+    """Validates a module on a split.
 
-    run_dir: where callbacks write files. limit_batches: so many batches (int), or this share of
-    them (float).
+    Args:
+        cfg: The configuration; its callbacks run too, except progress bars and checkpoints.
+        module: The module.
+        datamodule: Its batches.
+        split: Stage or name of the split.
+        run_dir: Where callbacks write files.
+        limit_batches: A number of batches (int), or a share of them (float).
+
+    Returns:
+        What the module and the callbacks log, as "<split>/<term>".
     """
     callbacks = [
         callback
@@ -119,7 +136,7 @@ def validate(
         enable_progress_bar=False,
         enable_model_summary=False,
         callbacks=callbacks,
-        # Mixed precision is for speed in training; the weights it leaves are float32.
+        # Mixed precision speeds up training alone; the trained weights are float32.
         precision="32-true" if precision.endswith("-mixed") else precision,  # type: ignore[arg-type]
         limit_val_batches=1 if cfg.trainer.get("fast_dev_run") else limit_batches,
     )

@@ -14,21 +14,29 @@ from hydra.utils import get_object, instantiate
 from ivqa.errors import UserError
 from ivqa.files import FileError, copy_file, read_json, read_yaml, write_json
 from ivqa.integrity import MANIFEST, damage, seal
+from ivqa.released import Released
 from ivqa.robustness import RobustnessCallback
 from ivqa.runs.checkpoints import load_checkpoint
 from ivqa.runs.fitting import fit
 from ivqa.runs.loggers import loggers_of_part
-from ivqa.runs.workbench import Vocabularies, Workbench
+from ivqa.runs.vocabularies import Vocabularies
+from ivqa.runs.workbench import Workbench
 from ivqa.text.vocabulary import Vocabulary
 from ivqa.weights import load_into, training_state
 
-_ORIGIN = "origin.json"  # where a stored model comes from, and how long it learnt
+_ORIGIN = "origin.json"  # where a stored model comes from, and how long it was trained
 
 
 def build_module(bench: Workbench, vocabularies: Vocabularies) -> Any:
-    """The configured module, untrained; of words, answers and features it gets what it takes.
+    """Builds the configured module, untrained; its parts are obtained first.
 
-    model.parts are trained models that it is built of, by argument name; they are obtained first.
+    Args:
+        bench: The workbench.
+        vocabularies: Words and answers.
+
+    Returns:
+        The module. It receives only the inputs that its constructor declares, among the
+        vocabularies, feature_sizes, and the parts in model.parts by name.
     """
     cfg = bench.cfg.model
     given = {**vars(vocabularies), "feature_sizes": bench.feature_sizes}
@@ -58,7 +66,16 @@ def train_model(bench: Workbench, run_dir: Path, *, resume: bool) -> dict[str, f
 
 
 def publish(bench: Workbench, run_dir: Path, metrics: Mapping[str, float]) -> Path:
-    """Copies the best checkpoint of a run into the artifact store; returns its path there."""
+    """Copies the best checkpoint of a run into the artifact store.
+
+    Args:
+        bench: The workbench that the run was trained with.
+        run_dir: The run directory.
+        metrics: Of the run, with train/seconds.
+
+    Returns:
+        The checkpoint in the store.
+    """
     folder = bench.store_folder
     with bench.store.building(folder, bench.model_identity()):
         _keep(run_dir, folder, metrics)
@@ -73,7 +90,7 @@ def _keep(run_dir: Path, folder: Path, metrics: Mapping[str, float]) -> None:
 
 
 def training_seconds(checkpoint: Path) -> dict[str, float]:
-    """train/seconds of a checkpoint in the artifact store; nothing of any other."""
+    """train/seconds of a checkpoint in the artifact store; empty for any other checkpoint."""
     file = checkpoint.with_name(_ORIGIN)
     origin = read_json(file, dict) if file.is_file() else {}
     seconds = origin.get("seconds")
@@ -87,10 +104,20 @@ def training_log(checkpoint: Path) -> Path:
 
 
 def obtain_module(bench: Workbench) -> tuple[Any, Vocabularies, Path]:
-    """The trained module that cfg.ckpt asks for, its vocabularies and file; `auto` may train it.
+    """The trained module that cfg.ckpt names.
 
-    A model of another library comes trained, with its own words; of the data it gets at most the
-    closed set of answers, where model.num_answers is set.
+    ckpt=auto takes the artifact store's, or for a part the released weights, and trains the model
+    where there is neither. A model of another library is loaded with its own weights and words; it
+    receives the closed set of answers where model.num_answers is set.
+
+    Args:
+        bench: The workbench, with features.
+
+    Returns:
+        The module in eval mode, its vocabularies, and the file of its weights.
+
+    Raises:
+        UserError: The checkpoint was trained on other features, words or answers.
     """
     if bench.cfg.model.get("pretrained"):
         chosen = None if bench.cfg.model.num_answers is None else bench.vocabularies.answers
@@ -99,11 +126,7 @@ def obtain_module(bench: Workbench) -> tuple[Any, Vocabularies, Path]:
     ckpt = str(bench.cfg.ckpt)
     if (released := bench.released) is not None:
         path, component, weights = released.file, released.component(), released.weights()
-        shown = ", ".join(f"{name} {value:.3g}" for name, value in released.scores.items())
-        bench.console.print(
-            f"{bench.cfg.model.name}: released weights ({shown}); pretrained=false trains it",
-            soft_wrap=True,
-        )
+        _announce(bench, released)
     else:
         path = _trained(bench) if ckpt == "auto" else Path(ckpt)
         checkpoint = load_checkpoint(path)
@@ -119,31 +142,43 @@ def obtain_module(bench: Workbench) -> tuple[Any, Vocabularies, Path]:
     return module.eval(), vocabularies, path
 
 
+def _announce(bench: Workbench, released: Released) -> None:
+    """Says once a command that a part has released weights; several models may share the part."""
+    if released.name in bench.announced:
+        return
+    bench.announced.add(released.name)
+    scores = ", ".join(f"{name} {value:.3g}" for name, value in released.scores.items())
+    bench.console.print(
+        f"{released.name}: released weights ({scores}); pretrained=false trains it",
+        soft_wrap=True,
+    )
+
+
 def _trained(bench: Workbench) -> Path:
+    """The checkpoint of the model in the artifact store; an absent model is trained."""
     cfg = bench.cfg
     folder = bench.store_folder
     file = folder / "model.ckpt"
     with bench.store.building(folder, bench.model_identity()):
         fault = damage(folder / MANIFEST)
         if fault and file.is_file():
-            bench.console.print(f"{fault}: the model is made anew.", soft_wrap=True)
+            bench.console.print(f"{fault}: the model is trained again.", soft_wrap=True)
         if fault:
             bench.console.print(
                 f"No trained {cfg.model.name} for this data and configuration in "
-                f"{bench.store.root}: training it first "
-                f"(about {cfg.model.minutes:g} min on scenes with 2 cores).",
+                f"{bench.store.root}: training it first.",
                 soft_wrap=True,
             )
             run = folder / "run"
-            metrics = train_model(_as_part(bench), run, resume=_can_go_on(run))
+            metrics = train_model(_as_part(bench), run, resume=_can_continue(run))
             if wandb.run is not None:
-                wandb.finish()  # what is trained on the way has a W&B run of its own
+                wandb.finish()  # a model that is trained for another one has its own W&B run
             _keep(run, folder, metrics)
     return file
 
 
-def _can_go_on(run: Path) -> bool:
-    """Whether `run` was interrupted and can go on; one whose checkpoints are damaged is deleted."""
+def _can_continue(run: Path) -> bool:
+    """Whether `run` was interrupted and can continue; a run with damaged checkpoints is deleted."""
     last, best = (run / "checkpoints" / f"{name}.ckpt" for name in ("last", "best"))
     if not last.is_file():
         return False
@@ -159,10 +194,10 @@ def _can_go_on(run: Path) -> bool:
 
 
 def _as_part(bench: Workbench) -> Workbench:
-    """The configuration of what is trained on the way to what a command asks for.
+    """The workbench of a model that is trained because another one needs it.
 
-    Noise is measured on what the command asks for. W&B gets the part as a run of its own; under
-    `wandb agent`, where a process has one run, that run is the command's and the part has none.
+    Noise is measured for the model of the command alone. In W&B the part is a run of its own;
+    under `wandb agent`, where a process has one run, that run is the command's.
     """
     cfg = bench.cfg.copy()
     for name, node in (cfg.callbacks or {}).items():

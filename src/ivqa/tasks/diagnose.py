@@ -47,8 +47,8 @@ from ivqa.robustness import RobustnessCallback
 from ivqa.runs.artifact_store import read_metrics
 from ivqa.runs.fitting import build_callbacks, note_overrides
 from ivqa.runs.loggers import log_results
+from ivqa.runs.preparation import open_workbench, with_features
 from ivqa.runs.trained_models import obtain_module, training_log
-from ivqa.runs.workbench import open_workbench, with_features
 from ivqa.scenes import Oracle, oracle_of
 from ivqa.vqa.benchmark import answer_all, score_answers
 

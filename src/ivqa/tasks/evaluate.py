@@ -14,8 +14,9 @@ from ivqa.report import print_metrics
 from ivqa.robustness import RobustnessCallback
 from ivqa.runs.fitting import build_callbacks, validate
 from ivqa.runs.loggers import log_results
+from ivqa.runs.preparation import open_workbench, with_features
 from ivqa.runs.trained_models import obtain_module, training_seconds
-from ivqa.runs.workbench import Workbench, open_workbench, with_features
+from ivqa.runs.workbench import Workbench
 from ivqa.tasks.noise_curve import show_noise_curve
 from ivqa.vqa import VQAModule
 from ivqa.vqa.benchmark import answer_all, write_answers

@@ -28,8 +28,10 @@ from ivqa.features.concepts import described_images
 from ivqa.generators import Sampling
 from ivqa.released import Released, catalogue, note, release
 from ivqa.runs.artifact_store import ArtifactStore
+from ivqa.runs.preparation import prepare_workbench, with_features
 from ivqa.runs.trained_models import build_module, obtain_module
-from ivqa.runs.workbench import Vocabularies, Workbench, prepare_workbench, with_features
+from ivqa.runs.vocabularies import Vocabularies
+from ivqa.runs.workbench import Workbench
 from ivqa.scenes import ScenesDataset, parse
 from ivqa.weights import load_into
 

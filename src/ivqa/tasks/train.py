@@ -10,8 +10,8 @@ from ivqa.errors import UserError
 from ivqa.files import read_yaml
 from ivqa.report.tables import print_metrics
 from ivqa.runs.config_checks import plain
+from ivqa.runs.preparation import open_workbench, with_features
 from ivqa.runs.trained_models import publish, train_model
-from ivqa.runs.workbench import open_workbench, with_features
 
 
 def train(cfg: DictConfig) -> float:
