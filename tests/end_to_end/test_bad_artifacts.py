@@ -64,13 +64,13 @@ def test_a_damaged_model_of_the_store_is_named_and_made_anew(
         status, printed = run("evaluate", *command, f"output_dir={number}")
         assert status == 0, printed
         assert f"{model} " in printed.replace("\n", "")
-        assert "the model is made anew" in printed
+        assert "the model is trained again" in printed
         assert metrics_of(tmp_path / str(number))["vqa/accuracy"] == accuracy
         assert torch.load(model, weights_only=True)["state_dict"]
     status, printed = run("evaluate", *command)
     assert status == 0
     assert "No trained" not in printed
-    # A run that was interrupted goes on, whatever command wants it and how long that says it takes.
+    # A run that was interrupted goes on, whatever command needs it.
     model.unlink()
     status, printed = run("evaluate", *command, "model.benchmark.batch_size=99", "split=train")
     assert status == 0, printed
