@@ -12,7 +12,7 @@ from rich.console import Console
 from ivqa.data import VQADataModule, VQASplit
 from ivqa.encoders.encoder import unit_rows
 from ivqa.encoders.skip_thoughts import from_weights
-from ivqa.encoders.skip_thoughts_training import SkipThoughtsModule
+from ivqa.encoders.skip_thoughts_module import SkipThoughtsModule
 from ivqa.files import write_json
 from ivqa.ranges import Count, CountOrZero, Seed
 from ivqa.text.duplicates import duplicates_of

@@ -14,7 +14,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from ivqa.encoders.skip_thoughts import SkipThoughtsEncoder
-from ivqa.encoders.skip_thoughts_training import (
+from ivqa.encoders.skip_thoughts_module import (
     Decoder,
     SkipThoughtsModule,
     SkipThoughtsNetwork,
