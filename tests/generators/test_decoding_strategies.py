@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 from toy_generators import enlarge, random_tokens
 
+from ivqa.generators.beam import Beam
 from ivqa.generators.decoder import QuestionDecoder, State, Step
 from ivqa.generators.decoding import (
-    Beam,
     Decoded,
     Greedy,
     Sampling,

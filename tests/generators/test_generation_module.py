@@ -135,7 +135,8 @@ def test_likelihood_with_z_is_the_integral_over_the_prior(
     module, images = build_module(variational_factory), random_images(6)
     texts = ["What is this?", "How many?", "Is there a colour?", "?", "What?", "Of the the?"]
     enlarge(module, 0.4)
-    scores = module.log_likelihood(images, ANSWERS, texts, num_samples=4000)
+    module.likelihood_samples = 4000
+    scores = module.log_likelihood(images, ANSWERS, texts)
     network = module.network.eval()
     conditions = network.conditions(images, module.answer_words.encode(ANSWERS))
     tokens = module.question_vocabulary.encode(texts)

@@ -1,7 +1,8 @@
 """Question generators p(q | z, I, a): the variational model, its baselines, decoding."""
 
 from ivqa.generators.answer_only import AnswerOnlyGenerator
-from ivqa.generators.decoding import Beam, Decoded, Greedy, Sampling, Strategy
+from ivqa.generators.beam import Beam
+from ivqa.generators.decoding import Decoded, Greedy, Sampling, Strategy
 from ivqa.generators.image_only import ImageOnlyGenerator
 from ivqa.generators.inference import ask, most_probable
 from ivqa.generators.module import QuestionGenerationModule

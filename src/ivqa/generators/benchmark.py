@@ -14,7 +14,8 @@ from rich.progress import track
 
 from ivqa.data import VQADataModule, VQASplit
 from ivqa.files import write_text
-from ivqa.generators.decoding import Beam, Sampling
+from ivqa.generators.beam import Beam
+from ivqa.generators.decoding import Sampling
 from ivqa.generators.inference import ask
 from ivqa.generators.module import QuestionGenerationModule
 from ivqa.generators.protocol import Questions

@@ -1,4 +1,4 @@
-"""Decoding strategies: greedy, sampling and beam search on whole batches.
+"""Decoding strategies: greedy and sampling, on whole batches; beam search is in `beam`.
 
 A strategy chooses the words. The log-likelihood that it returns is always the model's own, log p(q)
 with <eos>, so that questions of different strategies can be compared. <unk> is never chosen. A
@@ -15,10 +15,10 @@ from torch.nn import functional as F
 
 from ivqa.errors import UserError
 from ivqa.generators.decoder import State, Step
-from ivqa.ranges import Count, NonNegative, Positive, PositiveShare
+from ivqa.ranges import Count, Positive, PositiveShare
 from ivqa.text.vocabulary import BOS, EOS, PAD, UNK, Tokens
 
-_MINUS_INFINITY = float("-inf")
+MINUS_INFINITY = float("-inf")
 
 
 @dataclass(frozen=True)
@@ -144,92 +144,6 @@ class Sampling:
         return probabilities
 
 
-@dataclass(frozen=True)
-class Beam:
-    """Beam search: keeps the most probable prefixes and returns the best complete question.
-
-    The best question has the largest log p(q) / (number of words with <eos>)^length_norm. Like any
-    beam search it may drop the prefix of the greedy question and return a less probable one; this
-    is rare.
-
-    Args:
-        size: Number of prefixes that are kept, >= 1; 1 gives the greedy question.
-        length_norm: Exponent >= 0; 0 compares log-likelihoods.
-
-    Raises:
-        UserError: An argument is out of its range.
-    """
-
-    size: Count = 3  # as in the published code
-    length_norm: NonNegative = 0.0
-    deterministic: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        if self.size < 1:
-            raise UserError(f"beam size must be at least 1, not {self.size}")
-        if self.length_norm < 0:
-            raise UserError(f"length_norm must not be negative, but is {self.length_norm}")
-
-    @property
-    def width(self) -> int:
-        """Number of rows that are decoded for one question: its beams."""
-        return self.size
-
-    def __call__(
-        self, step: Step, state: State, max_length: int, generator: torch.Generator | None = None
-    ) -> Decoded:
-        """Decodes the best question found for each row of `state`; see `Strategy`."""
-        num, device, size = state[0].shape[0], state[0].device, self.size
-        best = torch.full((num,), _MINUS_INFINITY, device=device)
-        found = _blank(num, max_length, device)
-        live = torch.arange(num, device=device)  # (M,) rows whose search goes on
-        scores = torch.full((num, size), _MINUS_INFINITY, device=device)
-        scores[:, 0] = 0
-        words = torch.full((num, size, max_length), PAD, device=device)
-        tokens = torch.full((num, size), BOS, device=device)
-        state = tuple(part.repeat_interleave(size, 0) for part in state)
-
-        for position in range(max_length + 1):
-            log_probs, state = step(state, tokens.flatten())
-            log_probs[:, UNK] = _MINUS_INFINITY
-            num_words = log_probs.shape[1]
-            total = scores[:, :, None] + log_probs.view(-1, size, num_words)  # (M, size, V)
-            if position == max_length:
-                ending = total[:, :, EOS]
-                parent = torch.arange(size, device=device).expand_as(ending)
-            else:
-                # Each beam has one <eos>: of 2 * size candidates at least `size` do not end.
-                top, index = total.flatten(1).topk(2 * size, dim=1)
-                parent, token = index // num_words, index % num_words
-                is_end = token == EOS
-                ending = top.masked_fill(~is_end, _MINUS_INFINITY)[:, :size]
-
-            value, choice = (ending / (position + 1) ** self.length_norm).max(dim=1)
-            better = (value > best[live]).nonzero().squeeze(1)
-            beam = parent.gather(1, choice[:, None]).squeeze(1)[better]
-            best[live[better]] = value[better]
-            found.tokens.ids[live[better]] = words[better, beam]
-            found.tokens.lengths[live[better]] = position
-            found.log_likelihood[live[better]] = ending[better, choice[better]]
-            if position == max_length:
-                break
-
-            scores, choice = top.masked_fill(is_end, _MINUS_INFINITY).topk(size, dim=1)
-            parent, tokens = parent.gather(1, choice), token.gather(1, choice)
-            # Log-probabilities are at most 0, so this bounds the final score of the live beams.
-            bound = scores[:, 0] / (max_length + 1) ** self.length_norm
-            open_rows = (bound > best[live]).nonzero().squeeze(1)
-            if len(open_rows) == 0:
-                break
-            scores, tokens, parent = scores[open_rows], tokens[open_rows], parent[open_rows]
-            words = words[open_rows[:, None], parent]  # (M', size, max_length)
-            words[:, :, position] = tokens
-            origin = (open_rows[:, None] * size + parent).flatten()
-            state = tuple(part.index_select(0, origin) for part in state)
-            live = live[open_rows]
-        return Decoded(trim_tokens(found.tokens), found.log_likelihood)
-
-
 def concatenate_tokens(parts: Sequence[Tokens]) -> Tokens:
     """Concatenates batches of texts.
 
@@ -257,6 +171,22 @@ def trim_tokens(tokens: Tokens) -> Tokens:
     return Tokens(tokens.ids[:, :longest], tokens.lengths)
 
 
+def empty_questions(num: int, max_length: int, device: torch.device) -> Decoded:
+    """Builds questions without words, for a strategy to write into.
+
+    Args:
+        num: N, number of questions.
+        max_length: T, words of the longest question.
+        device: Where the tensors are.
+
+    Returns:
+        Questions (N, T) of <pad>, of length 0 and log-likelihood 0.
+    """
+    ids = torch.full((num, max_length), PAD, device=device)
+    lengths = torch.zeros(num, dtype=torch.int64, device=device)
+    return Decoded(Tokens(ids, lengths), torch.zeros(num, device=device))
+
+
 def _unroll(
     step: Step,
     state: State,
@@ -265,12 +195,12 @@ def _unroll(
 ) -> Decoded:
     """Decodes word by word; `choose(log_probs, rows, position)` returns one word for each row."""
     num, device = state[0].shape[0], state[0].device
-    result = _blank(num, max_length, device)
+    result = empty_questions(num, max_length, device)
     rows = torch.arange(num, device=device)
     tokens = torch.full((num,), BOS, device=device)
     for position in range(max_length + 1):
         log_probs, state = step(state, tokens)
-        log_probs[:, UNK] = _MINUS_INFINITY
+        log_probs[:, UNK] = MINUS_INFINITY
         if position == max_length:
             tokens = torch.full_like(tokens, EOS)
         else:
@@ -306,10 +236,3 @@ def _inverse_cdf(weights: Tensor, uniform: Tensor) -> Tensor:
     # uniform * total may round up to total, which lies behind the last index.
     threshold = torch.minimum(uniform * total, torch.nextafter(total, torch.zeros_like(total)))
     return torch.searchsorted(cumulative, threshold[:, None], right=True).squeeze(1)
-
-
-def _blank(num: int, max_length: int, device: torch.device) -> Decoded:
-    """Empty questions of log-likelihood 0, to be written into."""
-    ids = torch.full((num, max_length), PAD, device=device)
-    lengths = torch.zeros(num, dtype=torch.int64, device=device)
-    return Decoded(Tokens(ids, lengths), torch.zeros(num, device=device))

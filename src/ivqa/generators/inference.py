@@ -4,7 +4,8 @@ import torch
 from torch import Tensor
 
 from ivqa.data.batch import ImageBatch
-from ivqa.generators.decoding import Beam, Strategy
+from ivqa.generators.beam import Beam
+from ivqa.generators.decoding import Strategy
 from ivqa.generators.protocol import Questioner, Questions
 
 
