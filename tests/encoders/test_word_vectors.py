@@ -55,7 +55,7 @@ def test_packed_files_and_word2vecs_header_change_nothing(file: Path, tmp_path: 
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("cat 0.8 0.6", r"line 4: 2 values, but the first line has 3; is the file cut off"),
+        ("cat 0.8 0.6", r"line 4: 2 values, but the first line has 3; is the file truncated"),
         ("cat 0.8 0.6 0 1", r"line 4: 4 values, but the first line has 3"),
         ("cat 0.8 x 0", r"line 4: could not convert string to float"),
     ],

@@ -1,8 +1,9 @@
-"""Training of skip-thought vectors on a data set's own questions.
+"""Training of skip-thought vectors on the questions of a data set (Kiros et al., NeurIPS 2015).
 
-A question's neighbours are the questions before and after it about the same image, in a circle.
-The encoding h of a question is learnt by what it tells about its neighbours' words: a GRU for each
-of the two reads w_t + C h and predicts w_{t+1} (the paper's decoder, its C_r, C_u, C sharing C).
+The neighbours of a question are the previous and the next question about the same image; the first
+follows the last. The encoding h of a question is trained to predict the words of its neighbours: a
+GRU for each neighbour reads w_t + C h and predicts w_{t+1}. The paper's decoder has one matrix for
+each gate (C_r, C_u, C); here they are one.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -24,13 +25,22 @@ from ivqa.trained import OptimizerFactory, SchedulerFactory, TrainedModule, netw
 
 
 def neighbours(image_ids: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
-    """Rows (N,) of the previous and the next text about the same image, in a circle; -1: none.
+    """Finds the previous and the next text about the same image, in a circle.
 
-    >>> {name: rows.tolist() for name, rows in neighbours(np.array([5, 7, 5, 5])).items()}
-    {'previous': [3, -1, 0, 2], 'next': [2, -1, 3, 0]}
+    Args:
+        image_ids: (N,), the image of each text.
+
+    Returns:
+        Under "previous" and "next", the row of the neighbour of each text, (N,) int64; -1 if the
+        image has one text only.
+
+    Example:
+        >>> {name: rows.tolist() for name, rows in neighbours(np.array([5, 7, 5, 5])).items()}
+        {'previous': [3, -1, 0, 2], 'next': [2, -1, 3, 0]}
     """
     order = np.argsort(image_ids, kind="stable")
     _, starts, sizes = np.unique(image_ids[order], return_index=True, return_counts=True)
+    # Position of each text among the texts of its image.
     within = np.arange(len(order)) - np.repeat(starts, sizes)
     first, size = np.repeat(starts, sizes), np.repeat(sizes, sizes)
     found = {}
@@ -42,9 +52,14 @@ def neighbours(image_ids: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
 
 
 class Decoder(nn.Module):
-    """Predicts the words of a text, word by word, from those before it and from a vector.
+    """Predicts each word of a text from the words before it and from a vector.
 
-    num_predicted: the most frequent words; the others are predicted as <unk>.
+    Args:
+        embedding_size: d_e, dimensions of a word embedding.
+        condition_size: d, dimensions of the vector.
+        size: Dimensions of the GRU.
+        num_predicted: Number of the most frequent words that are predicted; the target of other
+            words is <unk>.
     """
 
     def __init__(
@@ -57,11 +72,21 @@ class Decoder(nn.Module):
         self.num_predicted = num_predicted
 
     def forward(self, embedding: nn.Embedding, condition: Tensor, text: Tokens) -> Tensor:
-        """Losses -log p (n,) of all words of B texts and their ends; condition: (B, d)."""
+        """Computes the losses of all words and of <eos>.
+
+        Args:
+            embedding: The word embedding, shared with the encoder.
+            condition: (B, d).
+            text: (B, T) words to predict.
+
+        Returns:
+            -log p of each word and each <eos>, (n,) float32 in packed order, where n is the number
+            of words plus B.
+        """
         given = F.pad(text.ids, (1, 0), value=BOS)  # (B, T + 1)
         wanted = F.pad(text.ids, (0, 1), value=PAD).scatter(1, text.lengths[:, None], EOS)
         wanted = wanted.where(wanted < self.num_predicted, UNK)
-        inputs = embedding(given) + self.condition(condition)[:, None]
+        inputs = embedding(given) + self.condition(condition)[:, None]  # (B, T + 1, d_e)
         lengths = (text.lengths + 1).cpu()
         packed = pack_padded_sequence(inputs, lengths, batch_first=True, enforce_sorted=False)
         target = pack_padded_sequence(wanted, lengths, batch_first=True, enforce_sorted=False)
@@ -70,10 +95,19 @@ class Decoder(nn.Module):
 
 
 class SkipThoughtsNetwork(nn.Module):
-    """An encoder and the decoders that teach it, with one word embedding for all.
+    """An encoder and its training decoders, which share one word embedding.
 
-    size: of a question's encoding. bidirectional: half of it from each direction. tasks: names of
-    the decoders. decoder_size: of their states.
+    Args:
+        num_words: Size of the vocabulary with its special tokens.
+        tasks: Names of the decoders.
+        bidirectional: Whether half of the encoding comes from a backward GRU.
+        embedding_size: d_e, dimensions of a word embedding.
+        size: d, dimensions of an encoding; even.
+        decoder_size: Dimensions of the decoders' GRUs.
+        num_predicted: See `Decoder`.
+
+    Raises:
+        UserError: `size` is odd.
     """
 
     def __init__(
@@ -89,7 +123,7 @@ class SkipThoughtsNetwork(nn.Module):
     ) -> None:
         super().__init__()
         if size % 2:
-            raise UserError(f"half of the encoding is of each direction: size={size} must be even")
+            raise UserError(f"each direction gives half of the encoding: size={size} must be even")
         self.embedding = nn.Embedding(num_words, embedding_size, padding_idx=PAD)
         directed = size // 2 if bidirectional else size
         self.gru = nn.GRU(embedding_size, directed, batch_first=True, bidirectional=bidirectional)
@@ -106,11 +140,27 @@ class SkipThoughtsNetwork(nn.Module):
         )
 
     def encode(self, text: Tokens) -> Tensor:
-        """Encodings (B, size)."""
+        """Encodes questions.
+
+        Args:
+            text: (B, T) words.
+
+        Returns:
+            (B, d).
+        """
         return last_states(self.gru, self.embedding(text.ids), text.lengths)
 
     def forward(self, text: Tokens, wanted: Mapping[str, tuple[Tensor, Tokens]]) -> dict:
-        """Losses of words by task; wanted: texts (B', T), each of a row (B',) of `text`."""
+        """Computes the losses of each task.
+
+        Args:
+            text: (B, T) words of the questions to encode.
+            wanted: For each task rows of `text`, (B',), and the texts to predict from their
+                encodings, (B', T').
+
+        Returns:
+            Losses of words by task; see `Decoder.forward`.
+        """
         encoded = self.encode(text)
         return {
             task: self.decoders[task](self.embedding, encoded[rows], target)
@@ -119,12 +169,17 @@ class SkipThoughtsNetwork(nn.Module):
 
 
 class SkipThoughtsModule(TrainedModule):
-    """Trains uni and bi skip-thoughts side by side; their losses share no weight.
+    """Trains uni and bi skip-thoughts together; they share no weights.
 
-    network: called with num_words, tasks and bidirectional. reconstruction: weight of a third
-    decoder, which predicts the question itself (as in Hill et al. 2016): all that questions
-    without neighbours teach; 0 leaves it and them out. unknown: share of the words that the
-    encoders read as <unk>, which so gets a vector.
+    Args:
+        network: Called with num_words, tasks and bidirectional, once for each of uni and bi.
+        question_vocabulary: Words of the questions.
+        optimizer: See `TrainedModule`.
+        scheduler: See `TrainedModule`.
+        reconstruction: Weight of a third decoder, >= 0, which predicts the question itself (Hill et
+            al. 2016). It is the only loss of questions without neighbours; 0 leaves it out.
+        unknown: Share of the words, in [0, 1), that the encoders read as <unk> in training, so
+            that <unk> gets a vector.
     """
 
     def __init__(
@@ -155,7 +210,16 @@ class SkipThoughtsModule(TrainedModule):
         self._neighbours: dict[str, dict[str, NDArray[np.int64]]] = {}
 
     def training_step(self, batch: Any, batch_idx: int) -> Tensor | None:
-        """The loss per word of a VQABatch; none where no question of it teaches anything."""
+        """Computes and logs the loss of a batch.
+
+        Args:
+            batch: A `VQABatch` of B questions.
+            batch_idx: Ignored.
+
+        Returns:
+            The weighted sum of the mean losses per word, a scalar; None if no question has a
+            neighbour and there is no reconstruction.
+        """
         text = batch.question
         hidden = (torch.rand(text.ids.shape, device=self.device) < self.unknown) & text.mask
         seen = Tokens(text.ids.masked_fill(hidden, UNK), text.lengths)
@@ -167,14 +231,21 @@ class SkipThoughtsModule(TrainedModule):
         return loss
 
     def validation_step(self, batch: Any, batch_idx: int) -> None:
-        """Adds the losses of a batch."""
+        """Adds the losses of a batch to the validation means."""
         datamodule: Any = self.trainer.datamodule  # type: ignore[attr-defined]
         for task, value in self._losses(datamodule.evaluated or "val", batch, batch.question):
             self.nll[task].update(value)
 
     @staticmethod
     def validation_metrics(arguments: Mapping[str, Any]) -> set[str]:
-        """The names that validation logs, by the constructor's arguments in the configuration."""
+        """Returns the names of the metrics that validation logs.
+
+        Args:
+            arguments: Arguments of the constructor, as in the configuration.
+
+        Returns:
+            Names such as val/loss.
+        """
         own = {"val/own"} if arguments.get("reconstruction") else set()
         return {"val/loss", "val/previous", "val/next"} | own
 
@@ -191,7 +262,7 @@ class SkipThoughtsModule(TrainedModule):
             metric.reset()
 
     def component(self) -> dict[str, Any]:
-        """What a checkpoint says about itself, in plain containers."""
+        """Returns words and network settings, which a checkpoint stores."""
         return {
             "question_words": list(self.question_vocabulary.words),
             "feature_sizes": {},
@@ -199,18 +270,20 @@ class SkipThoughtsModule(TrainedModule):
         }
 
     def _losses(self, stage: str, batch: Any, seen: Tokens) -> list[tuple[str, Tensor]]:
+        """Task and losses of words, for uni and bi; empty without a target."""
         wanted = self._wanted(stage, batch)
         if not wanted:
             return []
         return [item for part in self.network.values() for item in part(seen, wanted).items()]
 
     def _wanted(self, stage: str, batch: Any) -> dict[str, tuple[Tensor, Tokens]]:
+        """For each task rows of the batch and their target texts."""
         datamodule: Any = self.trainer.datamodule  # type: ignore[attr-defined]
         encoded = datamodule.encoded(stage)
         if stage not in self._neighbours:
             self._neighbours[stage] = self._checked(neighbours(encoded.split.image_ids), stage)
-        everyone = torch.arange(len(batch), device=self.device)
-        wanted = {"own": (everyone, batch.question)} if "own" in self.weights else {}
+        all_rows = torch.arange(len(batch), device=self.device)
+        wanted = {"own": (all_rows, batch.question)} if "own" in self.weights else {}
         for task, rows in self._neighbours[stage].items():
             of_batch = torch.from_numpy(rows[batch.rows.cpu().numpy()])
             known = (of_batch >= 0).nonzero()[:, 0]
@@ -222,7 +295,7 @@ class SkipThoughtsModule(TrainedModule):
     def _checked(self, rows: dict[str, NDArray[np.int64]], stage: str) -> dict:
         if "own" not in self.weights and not (rows["next"] >= 0).any():
             raise UserError(
-                f"no image of the {stage} split has two questions, so that none has a neighbour; "
-                "set model.module.reconstruction=1 to learn from the questions themselves"
+                f"no image of the {stage} split has two questions, so no question has a neighbour; "
+                "set model.module.reconstruction=1 to train on the questions themselves"
             )
         return rows
