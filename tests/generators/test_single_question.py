@@ -1,3 +1,5 @@
+"""The most probable question of each pair, and concatenated questions."""
+
 from collections.abc import Callable
 
 import pytest
@@ -85,7 +87,7 @@ def test_more_latents_never_find_a_less_probable_question(
     assert scores == sorted(scores)
 
 
-def test_concatenated_questions_count_their_pairs_on() -> None:
+def test_concatenated_questions_have_consecutive_pairs() -> None:
     first = questions_of([(0, "a", -1.0), (1, "abc", -2.0)])
     second = questions_of([(0, "b", -3.0), (0, "c", -4.0), (1, "ab", -5.0)])
     joined = Questions.concatenate([first, second])

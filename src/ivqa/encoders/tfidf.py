@@ -63,9 +63,7 @@ class TfidfEncoder:
         try:
             matrix = vectorizer.fit_transform(texts)  # (N, terms)
         except ValueError as error:  # no n-gram is left
-            raise UserError(
-                f"no word occurs in {self.min_count} of {len(texts)} texts"
-            ) from error
+            raise UserError(f"no word occurs in {self.min_count} of {len(texts)} texts") from error
         self._vectorizer = vectorizer
         # ARPACK finds at most min(N, terms) - 1 directions.
         rank = min(self.size, min(matrix.shape) - 1)

@@ -197,7 +197,7 @@ class QuestionBenchmark:
     def _unique_of_100(
         self, module: QuestionGenerationModule, datamodule: VQADataModule, stage: str
     ) -> float:
-        """Mean share of distinct questions among 100 samples, over random pairs."""
+        """Mean number of distinct questions among 100 samples, over random pairs."""
         split = datamodule.dataset.split(stage)
         rng = np.random.default_rng(self.seed)
         rows = rng.permutation(len(split))[: self.num_pairs_of_100]

@@ -138,7 +138,8 @@ class NetworkQuestioner(TrainedModule):
         """
         if len(questions) != len(answers):
             raise ValueError(
-                f"{len(questions)} questions for {len(answers)} answers; give one answer for each question"
+                f"{len(questions)} questions for {len(answers)} answers; give one answer for each "
+                "question"
             )
         with _evaluation_mode(self.network):
             conditions, row = self.encode_pairs(images, answers)
