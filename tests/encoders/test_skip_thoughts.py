@@ -10,7 +10,8 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from ivqa.encoders.skip_thoughts import SkipThoughtsEncoder, last_states, published_words
+from ivqa.encoders.skip_thoughts import SkipThoughtsEncoder, last_states
+from ivqa.encoders.skip_thoughts_published import published_words
 
 WORDS = ["<eos>", "UNK", "Is", "is", "the", "dog", "red", "?", "n't", ".", "caf\u00e9", "a\u2028b"]
 D_E, D_U, D_B = 5, 6, 4

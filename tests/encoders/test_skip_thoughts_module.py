@@ -14,12 +14,8 @@ import torch
 from torch.utils.data import DataLoader
 
 from ivqa.encoders.skip_thoughts import SkipThoughtsEncoder
-from ivqa.encoders.skip_thoughts_module import (
-    Decoder,
-    SkipThoughtsModule,
-    SkipThoughtsNetwork,
-    neighbours,
-)
+from ivqa.encoders.skip_thoughts_module import SkipThoughtsModule, neighbours
+from ivqa.encoders.skip_thoughts_network import Decoder, SkipThoughtsNetwork
 from ivqa.text.vocabulary import EOS, UNK, Tokens, Vocabulary
 
 # Images of two worlds; the words "what" and "is" are shared, nouns and colours are not.

@@ -106,7 +106,7 @@ def _nearest(
     vectors, nearest = encode(pool), np.empty(len(questions), dtype=np.int64)
     same = duplicates_of(questions, pool)
     for start in range(0, len(questions), _BATCH):
-        products = encode(questions[start : start + _BATCH]) @ vectors.T
+        products = encode(questions[start : start + _BATCH]) @ vectors.T  # cosines (B, pool)
         for row, rows in enumerate(same[start : start + _BATCH]):
             products[row, rows] = -np.inf
         nearest[start : start + len(products)] = products.argmax(axis=1)

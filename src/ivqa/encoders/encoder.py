@@ -113,7 +113,7 @@ def stored_rows(
     if not is_whole(file):
         with written(file) as draft:
             starts = range(0, len(texts), _STORED_AT_ONCE)
-            rows: Any = None
+            rows: Any = None  # opened once the first encodings give their dimensions
             for start in track(starts, description="encoding questions", transient=True):
                 part = encode(texts[start : start + _STORED_AT_ONCE])
                 if rows is None:

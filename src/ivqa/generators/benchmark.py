@@ -150,6 +150,7 @@ class QuestionBenchmark:
         metrics[f"unique_of_{self.num_samples}"] = diversity.pop("unique_of_n")
         metrics |= {name: value for name, value in diversity.items() if value == value}  # not NaN
         metrics["unique_of_100"] = self._unique_of_100(module, datamodule, stage)
+        # Only data sets of scenes have an oracle.
         oracle = oracle_of(datamodule.dataset, stage)
         judged: dict[str, list[str]] = {}
         if oracle is not None:

@@ -130,7 +130,7 @@ class QuestionGenerationModule(NetworkQuestioner):
                     f"feature '{name}' is not finite for image ids "
                     f"{_shown(batch.images.ids[~finite])}; compute the features again"
                 )
-        bad = ~torch.isfinite(output.elbo)
+        bad = ~torch.isfinite(output.elbo)  # (B,)
         return (
             f"the training loss is not finite at step {self.global_step}, for rows "
             f"{_shown(batch.rows[bad])} of the training split ({int(bad.sum())} of {len(batch)} in "

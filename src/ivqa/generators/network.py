@@ -208,11 +208,12 @@ class QuestionGenerator(nn.Module, ABC):
         """
         conditions = self.conditions(batch.images, batch.answer)
         posterior = self.posterior(batch.question, conditions)
+        # One draw of z (B, d_z) estimates the expectation of the bound.
         z = None if posterior is None else posterior.sample(torch.randn_like(posterior.mean))
-        log_probs = self.token_log_probs(batch.question, z, conditions)
+        log_probs = self.token_log_probs(batch.question, z, conditions)  # (B, T + 1)
         return GeneratorOutput(
             log_likelihood=log_probs.sum(dim=1),
-            num_tokens=batch.question.lengths + 1,
+            num_tokens=batch.question.lengths + 1,  # <eos> counts
             kl=None if posterior is None else posterior.kl(),
             mean=None if posterior is None else posterior.mean,
         )
@@ -230,6 +231,7 @@ class QuestionGenerator(nn.Module, ABC):
         if not self.latent_size:
             return None
         device = self.decoder.output.weight.device
+        # Drawn where the generator is, so that a CPU generator gives the same z on every device.
         source = device if generator is None else generator.device
         return torch.randn(num, self.latent_size, generator=generator, device=source).to(device)
 

@@ -113,6 +113,7 @@ def importance_weighted_bound(
     """
     samples = log_likelihood.shape[1]
     share = torch.tensor([num_posterior / samples, 1 - num_posterior / samples])
+    # log(p / m) = -log(share q / p + 1 - share), in logarithms for stability.
     from_posterior, from_prior = share.log().to(log_ratio).unbind()
     log_weight = -torch.logaddexp(log_ratio + from_posterior, from_prior)
     return (log_likelihood + log_weight).logsumexp(dim=1) - math.log(samples)

@@ -63,7 +63,7 @@ class Questions:
         """
         if not parts:
             raise ValueError("there are no questions to concatenate; pass at least one batch")
-        pairs, first = [], 0
+        pairs, first = [], 0  # first: number of the first pair of the next batch
         for part in parts:
             pairs.append(part.pair + first)
             first += int(part.pair.max()) + 1 if len(part) else 0

@@ -143,6 +143,7 @@ class NetworkQuestioner(TrainedModule):
             )
         with _evaluation_mode(self.network):
             conditions, row = self.encode_pairs(images, answers)
+            # The same noise for every question and call.
             fixed = torch.Generator().manual_seed(0)
             noise = self.network.prior(self.likelihood_samples, fixed)
             tokens = self.question_vocabulary.encode(questions).to(self.device)
