@@ -119,7 +119,7 @@ def test_without_z_a_deterministic_strategy_repeats_itself(build_module: Build) 
     questions = module.sample(random_images(2), ["red", "yes"], 40, Greedy())
     assert len(set(questions.text[:40])) == 1
     assert len(questions.tokens) == len(questions.pair) == len(questions.log_likelihood) == 80
-    assert steps == [2]  # one row a pair was decoded
+    assert steps == [2]  # one row for each pair was decoded
     assert questions.z is None
 
 

@@ -15,7 +15,7 @@ State = tuple[Tensor, ...]
 Step = Callable[[State, Tensor], tuple[Tensor, State]]
 """(state, tokens (N,)) -> (log-probabilities of the next token (N, V), state)."""
 
-# The input gates of all V words cost V products; decoding without them about 8 for each question.
+# A table of the input gates of all V words costs V products; a question without it about 8.
 _WORDS_A_QUESTION = 8
 
 
