@@ -62,6 +62,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "generators.objective": (),
     "generators.elbo_terms": (),
     "generators.likelihood": (),
+    "generators.beam": (),
     "generators.decoding": (),
     "vqa.vanilla": (),
     "vqa.lstm_qi": (),

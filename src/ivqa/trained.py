@@ -1,4 +1,4 @@
-"""What every trained module shares: optimiser, scheduler, and what its checkpoints say."""
+"""Base class of all trained modules: optimiser, scheduler and checkpoint metadata."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,16 +16,17 @@ from ivqa.errors import UserError
 OptimizerFactory = Callable[[Iterable[nn.Parameter]], Optimizer]
 SchedulerFactory = Callable[..., LRScheduler]
 
+# Parts of `component` that must agree between a checkpoint and the module that loads it.
 _INPUTS = {"question_words", "answer_words", "answers", "feature_sizes"}
 
 
 class TrainedModule(pl.LightningModule):
-    """A LightningModule whose checkpoints name the words, answers and features it was trained with.
+    """A LightningModule whose checkpoints store the words, answers and features of its training.
 
     Args:
         optimizer: Called with the parameters to train; None for inference.
-        scheduler: Called with the optimiser, and with num_training_steps where it takes that;
-            stepped with the optimiser. None keeps the learning rate.
+        scheduler: Called with the optimiser, and with num_training_steps if it has an argument of
+            that name; stepped after each optimiser step. None keeps the learning rate constant.
     """
 
     def __init__(
@@ -37,14 +38,17 @@ class TrainedModule(pl.LightningModule):
 
     @abstractmethod
     def component(self) -> dict[str, Any]:
-        """What a checkpoint says about the module, in plain containers."""
+        """Returns the metadata that a checkpoint stores, in plain containers."""
 
     def trained_parameters(self) -> Iterable[nn.Parameter]:
-        """The parameters that the optimiser updates."""
+        """Returns the parameters that the optimiser updates; all of them by default."""
         return self.parameters()
 
     def configure_optimizers(self) -> Any:
-        """The optimiser, and the scheduler where there is one.
+        """Builds the optimiser and the scheduler.
+
+        Returns:
+            The optimiser alone if there is no scheduler, else both as Lightning expects them.
 
         Raises:
             ValueError: The module was built without an optimiser.
@@ -61,11 +65,11 @@ class TrainedModule(pl.LightningModule):
         return {"optimizer": optimizer, "lr_scheduler": scheduler}
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Stores `component` beside the weights."""
+        """Stores `component` in the checkpoint."""
         checkpoint["component"] = self.component()
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Refuses a checkpoint of another module.
+        """Rejects a checkpoint of other inputs.
 
         Raises:
             UserError: The checkpoint has other words, answers or features than this module.
@@ -74,12 +78,20 @@ class TrainedModule(pl.LightningModule):
 
 
 def network_settings(network: Callable[..., Any]) -> dict[str, Any]:
-    """Name and bound arguments of a network factory, in plain containers.
+    """Returns the name and the bound arguments of a network factory, in plain containers.
 
-    Raises UserError where an argument is nothing that a checkpoint can hold.
+    Args:
+        network: A class or function, or a partial of one (also of another partial).
 
-    >>> network_settings(partial(dict, hidden_size=8))
-    {'name': 'dict', 'arguments': {'hidden_size': 8}}
+    Returns:
+        {"name": ..., "arguments": {...}}, of str, numbers, bool, None, lists and dicts.
+
+    Raises:
+        ValueError: An argument has a type that a checkpoint cannot hold.
+
+    Example:
+        >>> network_settings(partial(dict, hidden_size=8))
+        {'name': 'dict', 'arguments': {'hidden_size': 8}}
     """
     arguments: dict[str, Any] = {}
     while isinstance(network, partial):
@@ -90,7 +102,15 @@ def network_settings(network: Callable[..., Any]) -> dict[str, Any]:
 
 
 def check_same_inputs(stored: Mapping[str, Any] | None, own: Mapping[str, Any]) -> None:
-    """Raises UserError where a stored component has other words, answers or features."""
+    """Checks that a checkpoint was trained with the words, answers and features of a module.
+
+    Args:
+        stored: `component` of the checkpoint; None if it has none.
+        own: `component` of the module.
+
+    Raises:
+        UserError: They differ, or `stored` is None.
+    """
     if stored is None:
         raise UserError("this checkpoint names no component: it was not written by ivqa")
     for key in _INPUTS & own.keys():
@@ -102,7 +122,16 @@ def check_same_inputs(stored: Mapping[str, Any] | None, own: Mapping[str, Any]) 
 
 
 def check_same_network(stored: Mapping[str, Any], given: Mapping[str, Any], source: str) -> None:
-    """Raises UserError where the network given is another one, or set otherwise, than stored."""
+    """Checks that a network factory agrees with the network of a checkpoint.
+
+    Args:
+        stored: `network_settings` of the trained network.
+        given: `network_settings` of the factory; its arguments may be a part of the stored ones.
+        source: Path of the checkpoint, for messages.
+
+    Raises:
+        UserError: The class or an argument differs.
+    """
     if stored["name"] != given["name"]:
         raise UserError(
             f"{source} holds a {stored['name']}, not a {given['name']}; pass that class"
@@ -116,7 +145,7 @@ def check_same_network(stored: Mapping[str, Any], given: Mapping[str, Any], sour
 
 
 def _plain(value: Any) -> Any:
-    """`value` as str, number, bool, None, list or dict; config containers become plain ones."""
+    """Converts to str, number, bool, None, list or dict; config containers become plain ones."""
     if value is None or isinstance(value, str | bool | int | float):
         return value
     if isinstance(value, Mapping):
@@ -132,9 +161,10 @@ def _plain(value: Any) -> Any:
 
 
 def _difference(stored: Any, own: Any) -> str:
+    """Describes how two inputs differ; "there" is the checkpoint, "here" the module."""
     if isinstance(stored, dict):
         return f"{stored} there, {own} here"
     known = set(stored)
-    strange = [word for word in own if word not in known][:3]
-    hint = f", such as {strange} only here" if strange else ""
+    unknown = [word for word in own if word not in known][:3]
+    hint = f", such as {unknown} only here" if unknown else ""
     return f"{len(stored)} words there, {len(own)} here{hint}"

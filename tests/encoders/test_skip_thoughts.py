@@ -1,3 +1,5 @@
+"""Skip-thought encoders against the published equations, and invalid files."""
+
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -8,7 +10,8 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from ivqa.encoders.skip_thoughts import SkipThoughtsEncoder, last_states, published_words
+from ivqa.encoders.skip_thoughts import SkipThoughtsEncoder, last_states
+from ivqa.encoders.skip_thoughts_published import published_words
 
 WORDS = ["<eos>", "UNK", "Is", "is", "the", "dog", "red", "?", "n't", ".", "caf\u00e9", "a\u2028b"]
 D_E, D_U, D_B = 5, 6, 4
@@ -25,7 +28,7 @@ def _theano_gru(rng: np.random.Generator, prefix: str, size: int) -> Weights:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """The published files, only small."""
+    """Small files in the published format."""
     rng = np.random.default_rng(0)
     (tmp_path / "dictionary.txt").write_bytes("".join(f"{word}\n" for word in WORDS).encode())
     for name in ("utable", "btable"):
@@ -39,7 +42,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def _gru(weights: Weights, prefix: str, inputs: NDArray[np.float32]) -> NDArray[np.float32]:
-    """One text (T, d_e) through the GRU, as the published Theano code steps through it."""
+    """The last state of a GRU over one text (T, d_e), as in the published Theano code."""
     w, wx, b, bx, u, ux = (weights[f"{prefix}_{n}"] for n in ("W", "Wx", "b", "bx", "U", "Ux"))
     size = len(bx)
     state = np.zeros(size)
@@ -52,7 +55,7 @@ def _gru(weights: Weights, prefix: str, inputs: NDArray[np.float32]) -> NDArray[
 
 
 def _published_encode(folder: Path, texts: list[list[str]], use_eos: bool) -> NDArray[np.float32]:
-    """Words to combine-skip vectors: uni and bi at unit norm side by side."""
+    """Combine-skip vectors of texts: uni and bi of unit norm, concatenated."""
     tables = [
         dict(zip(WORDS, np.load(folder / f), strict=True)) for f in ("utable.npy", "btable.npy")
     ]
@@ -79,7 +82,7 @@ def test_it_is_the_published_encoder(folder: Path, use_eos: bool) -> None:
     ]
     expected = _published_encode(folder, words, use_eos)
     combine = SkipThoughtsEncoder(str(folder), use_eos=use_eos, batch_size=2).fit([]).encode(texts)
-    # The published vectors are two of unit norm; here the whole is.
+    # uni and bi have unit norm in the published vectors; here their concatenation has.
     np.testing.assert_allclose(combine * 2**0.5, expected, atol=1e-5)
     for kind, part in {"uni": slice(0, D_U), "bi": slice(D_U, None)}.items():
         encoder = SkipThoughtsEncoder(str(folder), kind, use_eos=use_eos)  # type: ignore[arg-type]
@@ -94,7 +97,7 @@ def test_words_are_those_of_the_penn_treebank() -> None:
     assert published_words(" ") == []
 
 
-def test_a_text_without_words_is_zero_and_company_changes_nothing(folder: Path) -> None:
+def test_an_empty_text_is_zero_and_other_texts_change_nothing(folder: Path) -> None:
     encoder = SkipThoughtsEncoder(str(folder), use_eos=True)
     together = encoder.encode(["", "is the dog red", "the dog", "red ?"])
     assert not together[0].any()
@@ -110,7 +113,7 @@ def test_padding_does_not_reach_the_backward_direction() -> None:
     assert (states[2] == 0).all()
 
 
-def test_encodings_are_kept_and_memory_mapped(
+def test_encodings_are_cached_and_memory_mapped(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ivqa.encoders.encoder._STORED_AT_ONCE", 2)
@@ -120,15 +123,17 @@ def test_encodings_are_kept_and_memory_mapped(
     first = encoder.encode(texts)
     assert isinstance(first, np.memmap)
     np.testing.assert_allclose(first, SkipThoughtsEncoder(str(folder)).encode(texts), atol=1e-6)
-    monkeypatch.setattr(encoder, "_model", None)  # what is kept is not encoded again
+    monkeypatch.setattr(encoder, "_model", None)  # cached texts are not encoded again
     assert np.array_equal(encoder.encode(texts), first)
     SkipThoughtsEncoder(str(folder), "uni", cache=str(cache)).encode(texts)
     np.save(folder / "utable.npy", np.zeros((len(WORDS), D_E), "f4"))
     SkipThoughtsEncoder(str(folder), cache=str(cache)).encode(texts)
-    assert len(list(cache.glob("*.npy"))) == 3  # one a setting and content of the files, no drafts
+    assert (
+        len(list(cache.glob("*.npy"))) == 3
+    )  # one for each kind and content of the files, no drafts
 
 
-def test_what_does_not_fit_is_named(folder: Path, tmp_path: Path) -> None:
+def test_missing_and_inconsistent_files_are_named(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"no skip-thoughts at 'nowhere'.*train.py model=skip_tho"):
         SkipThoughtsEncoder("nowhere")
     with pytest.raises(ValueError, match="kind must be one of uni, bi, combine, not both"):
@@ -145,7 +150,7 @@ def test_what_does_not_fit_is_named(folder: Path, tmp_path: Path) -> None:
     (folder / "bi_skip.npz").unlink()
     with pytest.raises(ValueError, match=r"has no bi_skip.npz; of the published files"):
         SkipThoughtsEncoder(str(folder))
-    SkipThoughtsEncoder(str(folder), "uni")  # which needs none of bi's files
+    SkipThoughtsEncoder(str(folder), "uni")  # needs no file of bi
     np.savez(folder / "uni_skip.npz", Wemb=np.zeros(3))
     with pytest.raises(ValueError, match=r"uni_skip.npz has no array encoder_W"):
         SkipThoughtsEncoder(str(folder), "uni")
@@ -167,7 +172,7 @@ def _nan(array: NDArray[np.float32]) -> NDArray[np.float32]:
         (lambda table: table[:, :-1], "reads word vectors of"),
     ],
 )
-def test_tables_that_do_not_fit_are_named(
+def test_invalid_tables_are_named(
     change: Callable[[NDArray[np.float32]], NDArray[np.float32]], message: str, folder: Path
 ) -> None:
     file = folder / "utable.npy"
@@ -186,7 +191,7 @@ def test_tables_that_do_not_fit_are_named(
         ("encoder_bx", lambda array: None, "has no array encoder_bx"),
     ],
 )
-def test_grus_that_do_not_fit_are_named(
+def test_invalid_grus_are_named(
     name: str, change: Callable[[NDArray[np.float32]], Any], message: str, folder: Path
 ) -> None:
     file = folder / "uni_skip.npz"
@@ -197,7 +202,7 @@ def test_grus_that_do_not_fit_are_named(
 
 
 @pytest.mark.parametrize("kept", [0, 10, 200])
-def test_published_files_cut_short_are_named(kept: int, folder: Path) -> None:
+def test_truncated_files_are_named(kept: int, folder: Path) -> None:
     for name in ("utable.npy", "uni_skip.npz"):
         file = folder / name
         whole = file.read_bytes()

@@ -1,3 +1,5 @@
+"""Mean word vectors computed by hand, and invalid files."""
+
 import gzip
 from pathlib import Path
 
@@ -35,7 +37,7 @@ def test_a_question_is_the_mean_of_its_words(file: Path) -> None:
     assert vectors.dtype == np.float32
     np.testing.assert_allclose(vectors[0], _unit([1.5, 0.5, 0.1]), atol=1e-6)
     np.testing.assert_allclose(vectors[1], _unit([1, 0, 4]), atol=1e-6)
-    assert not vectors[2:].any()  # unknown, empty, and not a word of the corpus
+    assert not vectors[2:].any()  # unknown, empty, not in the corpus
 
 
 def test_rare_words_weigh_more(file: Path) -> None:
@@ -45,7 +47,7 @@ def test_rare_words_weigh_more(file: Path) -> None:
     np.testing.assert_allclose(encoder.encode(["the dog"])[0], expected, atol=1e-6)
 
 
-def test_packed_files_and_word2vecs_header_change_nothing(file: Path, tmp_path: Path) -> None:
+def test_compression_and_the_header_of_word2vec_change_nothing(file: Path, tmp_path: Path) -> None:
     packed = tmp_path / "vectors.txt.gz"
     packed.write_bytes(gzip.compress(("7 3\n" + " \n".join(LINES)).encode()))
     plain, other = (WordVectorEncoder(str(path)).fit(CORPUS) for path in (file, packed))
@@ -55,18 +57,20 @@ def test_packed_files_and_word2vecs_header_change_nothing(file: Path, tmp_path: 
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("cat 0.8 0.6", r"line 4: 2 values, but the first line has 3; is the file cut off"),
+        ("cat 0.8 0.6", r"line 4: 2 values, but the first line has 3; is the file truncated"),
         ("cat 0.8 0.6 0 1", r"line 4: 4 values, but the first line has 3"),
         ("cat 0.8 x 0", r"line 4: could not convert string to float"),
     ],
 )
-def test_a_wrong_line_is_named_by_its_number(file: Path, line: str, message: str) -> None:
+def test_the_message_gives_the_number_of_an_invalid_line(
+    file: Path, line: str, message: str
+) -> None:
     file.write_text("\n".join([*LINES[:3], line, *LINES[4:]]))
     with pytest.raises(ValueError, match=rf"vectors.txt, {message}"):
         WordVectorEncoder(str(file)).fit(CORPUS)
 
 
-def test_what_cannot_be_encoded_is_told(file: Path) -> None:
+def test_invalid_inputs_are_rejected(file: Path) -> None:
     with pytest.raises(
         ValueError, match=r"no file of word vectors 'nowhere.txt'; pass encoder.path"
     ):

@@ -1,3 +1,5 @@
+"""Decoding strategies against teacher forcing, exhaustive search and known distributions."""
+
 import itertools
 from collections.abc import Callable
 from typing import Any
@@ -9,9 +11,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 from toy_generators import enlarge, random_tokens
 
+from ivqa.generators.beam import Beam
 from ivqa.generators.decoder import QuestionDecoder, State, Step
 from ivqa.generators.decoding import (
-    Beam,
     Decoded,
     Greedy,
     Sampling,
@@ -69,23 +71,23 @@ def test_reported_likelihood_is_the_teacher_forced_one(strategy: Any, end_bias: 
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=repr)
-def test_tokens_are_words_then_padding(strategy: Any) -> None:
+def test_tokens_are_words_followed_by_padding(strategy: Any) -> None:
     tokens = decode(decoder_of(12), torch.randn(60, 6), strategy).tokens
     assert (tokens.ids[tokens.mask] > UNK).all()
     assert (tokens.ids[~tokens.mask] == PAD).all()
     assert tokens.lengths.max() == tokens.ids.shape[1] <= MAX_LENGTH
-    assert tokens.lengths.unique().numel() > 1  # rows really ended at different times
+    assert tokens.lengths.unique().numel() > 1  # rows end at different steps
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=repr)
-def test_a_row_does_not_depend_on_its_neighbours(strategy: Any) -> None:
+def test_a_row_does_not_depend_on_the_other_rows(strategy: Any) -> None:
     decoder, hidden = decoder_of(12, end_bias=1.0), torch.randn(30, 6)
 
     def generator() -> torch.Generator:
         return torch.Generator().manual_seed(3)
 
     together = decode(decoder, hidden, strategy, generator=generator())
-    # The first rows have the same random numbers whatever comes behind them.
+    # The first rows have the same random numbers with and without the others.
     alone = decode(decoder, hidden[:7], strategy, generator=generator())
     assert texts(alone.tokens) == texts(together.tokens)[:7]
     torch.testing.assert_close(alone.log_likelihood, together.log_likelihood[:7])
@@ -99,11 +101,11 @@ def test_no_rows_give_no_questions(strategy: Any) -> None:
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=repr)
-def test_a_question_that_does_not_end_is_ended(strategy: Any) -> None:
+def test_a_question_of_max_length_is_ended_by_eos(strategy: Any) -> None:
     decoder = decoder_of(12, end_bias=-30.0)
     decoded = decode(decoder, torch.randn(9, 6), strategy, max_length=4)
     assert (decoded.tokens.lengths == 4).all()
-    assert (decoded.log_likelihood < -15).all()  # the forced <eos> is paid for
+    assert (decoded.log_likelihood < -15).all()  # includes the improbable <eos>
 
 
 def test_greedy_takes_the_most_probable_word_each_time() -> None:
@@ -120,7 +122,7 @@ def test_greedy_takes_the_most_probable_word_each_time() -> None:
 
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 10_000), end_bias=st.floats(-3, 3))
-def test_a_beam_of_one_is_greedy(seed: int, end_bias: float) -> None:
+def test_a_beam_of_size_one_is_greedy(seed: int, end_bias: float) -> None:
     decoder, hidden = decoder_of(9, seed, end_bias), torch.randn(16, 6)
     greedy, beam = decode(decoder, hidden, Greedy()), decode(decoder, hidden, Beam(size=1))
     assert texts(greedy.tokens) == texts(beam.tokens)
@@ -138,7 +140,7 @@ def every_question(num_words: int, max_length: int) -> list[tuple[int, ...]]:
 
 @pytest.mark.parametrize("length_norm", [0.0, 0.7, 1.5])
 @pytest.mark.parametrize("seed", range(4))
-def test_a_wide_beam_finds_what_exhaustive_search_finds(seed: int, length_norm: float) -> None:
+def test_a_wide_beam_equals_exhaustive_search(seed: int, length_norm: float) -> None:
     num_words, max_length = 7, 3  # three words: 40 questions
     decoder, hidden = decoder_of(num_words, seed), torch.randn(8, 6)
     questions = every_question(num_words, max_length)
@@ -161,7 +163,7 @@ def test_a_beam_finds_more_probable_questions_than_greedy(size: int) -> None:
     greedy = decode(decoder, hidden, Greedy()).log_likelihood
     beam = decode(decoder, hidden, Beam(size=size)).log_likelihood
     assert (beam - greedy).mean() > 0.1
-    assert (beam >= greedy - 1e-5).float().mean() > 0.97  # see Beam: not quite always
+    assert (beam >= greedy - 1e-5).float().mean() > 0.97  # rarely less probable, see Beam
 
 
 def test_length_norm_prefers_longer_questions() -> None:
@@ -235,7 +237,7 @@ def test_temperature_sharpens_and_flattens() -> None:
     assert means[0] > means[1] > means[2]
 
 
-def test_the_generator_decides_the_samples() -> None:
+def test_the_random_generator_determines_the_samples() -> None:
     decoder, hidden = decoder_of(12), torch.randn(50, 6)
 
     def sample(seed: int) -> list[tuple[int, ...]]:
@@ -268,6 +270,6 @@ def test_concatenated_tokens_keep_their_texts() -> None:
         (lambda: Beam(length_norm=-1.0), "length_norm must not be negative"),
     ],
 )
-def test_impossible_strategies_say_why(build: Callable[[], object], message: str) -> None:
+def test_invalid_strategies_are_rejected(build: Callable[[], object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         build()

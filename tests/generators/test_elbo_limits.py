@@ -1,4 +1,4 @@
-"""The terms of two processes, and free nats that are not given."""
+"""The validation terms of two processes, and the default of free nats."""
 
 import math
 
@@ -49,7 +49,7 @@ def test_the_terms_of_two_processes_are_those_of_all_questions() -> None:
     )
 
 
-def test_no_nats_are_free_that_are_not_given() -> None:
-    """A KL of 0.5 nats, below one."""
+def test_no_nats_are_free_by_default() -> None:
+    # A KL of 0.5 nats.
     loss = negative_elbo(torch.tensor([-2.0]), torch.tensor([[0.25, 0.25]]))
     assert float(loss) == 2.5

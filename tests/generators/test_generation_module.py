@@ -1,3 +1,5 @@
+"""The questioner and its training: samples, scores, checkpoints and messages."""
+
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -60,7 +62,7 @@ def sample(module: Questioner, images: ImageBatch, strategy: Any, num: int = 3) 
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=repr)
-def test_samples_are_scored_by_the_network_that_made_them(
+def test_log_likelihood_of_samples_is_that_of_the_network(
     network_factory: Factory, build_module: Build, strategy: Any
 ) -> None:
     module, images = build_module(network_factory), random_images(6)
@@ -76,7 +78,7 @@ def test_samples_are_scored_by_the_network_that_made_them(
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=repr)
-def test_the_generator_fixes_the_samples_whatever_the_mode(
+def test_samples_are_equal_in_training_and_evaluation_mode(
     network_factory: Factory, build_module: Build, strategy: Any
 ) -> None:
     module, images = build_module(network_factory), random_images(6)
@@ -89,7 +91,7 @@ def test_the_generator_fixes_the_samples_whatever_the_mode(
     assert module.network.training
 
 
-def test_many_samples_are_decoded_in_chunks(
+def test_decoding_in_chunks_changes_nothing(
     network_factory: Factory, build_module: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module, images = build_module(network_factory), random_images(6)
@@ -117,7 +119,7 @@ def test_without_z_a_deterministic_strategy_repeats_itself(build_module: Build) 
     questions = module.sample(random_images(2), ["red", "yes"], 40, Greedy())
     assert len(set(questions.text[:40])) == 1
     assert len(questions.tokens) == len(questions.pair) == len(questions.log_likelihood) == 80
-    assert steps == [2]  # one row a pair was decoded
+    assert steps == [2]  # one row for each pair was decoded
     assert questions.z is None
 
 
@@ -135,7 +137,8 @@ def test_likelihood_with_z_is_the_integral_over_the_prior(
     module, images = build_module(variational_factory), random_images(6)
     texts = ["What is this?", "How many?", "Is there a colour?", "?", "What?", "Of the the?"]
     enlarge(module, 0.4)
-    scores = module.log_likelihood(images, ANSWERS, texts, num_samples=4000)
+    module.likelihood_samples = 4000
+    scores = module.log_likelihood(images, ANSWERS, texts)
     network = module.network.eval()
     conditions = network.conditions(images, module.answer_words.encode(ANSWERS))
     tokens = module.question_vocabulary.encode(texts)
@@ -150,7 +153,7 @@ def test_likelihood_with_z_is_the_integral_over_the_prior(
         assert scores[row].item() == pytest.approx(expected.item(), abs=0.03)
 
 
-def test_a_score_does_not_depend_on_what_else_is_scored(
+def test_a_score_does_not_depend_on_the_other_questions(
     network_factory: Factory, build_module: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module, images = build_module(network_factory), random_images(6)
@@ -164,7 +167,7 @@ def test_a_score_does_not_depend_on_what_else_is_scored(
     torch.testing.assert_close(alone, whole[2:3])
 
 
-def test_equal_pairs_are_conditioned_once(
+def test_conditions_of_equal_pairs_are_computed_once(
     variational_factory: Factory, build_module: Build
 ) -> None:
     module = build_module(variational_factory)
@@ -177,7 +180,9 @@ def test_equal_pairs_are_conditioned_once(
     assert rows == [2]
 
 
-def test_unequal_inputs_say_so(variational_factory: Factory, build_module: Build) -> None:
+def test_inputs_of_unequal_length_are_rejected(
+    variational_factory: Factory, build_module: Build
+) -> None:
     module = build_module(variational_factory)
     with pytest.raises(ValueError, match="1 answers for 2 images"):
         module.sample(random_images(2), ["red"])
@@ -250,7 +255,7 @@ def checkpoint(variational_factory: Factory, build_module: Build, tmp_path: Path
     return tmp_path / "model.ckpt"
 
 
-def test_a_checkpoint_is_tensors_and_plain_containers_and_describes_itself(
+def test_a_checkpoint_holds_tensors_plain_containers_and_its_component(
     checkpoint: Path,
 ) -> None:
     component = torch.load(checkpoint, weights_only=True)["component"]
@@ -266,7 +271,7 @@ def test_a_checkpoint_is_tensors_and_plain_containers_and_describes_itself(
     assert all(torch.equal(value, state[name]) for name, value in module.state_dict().items())
 
 
-def test_a_checkpoint_of_something_else_is_refused(
+def test_a_checkpoint_of_another_network_is_rejected(
     checkpoint: Path, variational_factory: Factory, build_module: Build, tmp_path: Path
 ) -> None:
     load = QuestionGenerationModule.from_checkpoint
@@ -295,7 +300,7 @@ def test_a_checkpoint_of_something_else_is_refused(
         ),
     ],
 )
-def test_resuming_with_other_inputs_is_refused(
+def test_resuming_with_other_inputs_is_rejected(
     checkpoint: Path,
     variational_factory: Factory,
     build_module: Build,
@@ -314,7 +319,7 @@ def test_network_settings_must_be_plain(build_module: Build) -> None:
         build_module(partial(VariationalGenerator, hidden_size=9, dropout=torch.tensor(0.5)))
 
 
-def test_a_generator_for_inference_refuses_to_train(
+def test_training_without_an_optimizer_is_rejected(
     variational_factory: Factory, build_module: Build
 ) -> None:
     with pytest.raises(ValueError, match="built without an optimizer"):
@@ -322,7 +327,7 @@ def test_a_generator_for_inference_refuses_to_train(
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-def test_pairs_on_the_cpu_are_asked_on_the_gpu(
+def test_pairs_on_the_cpu_are_moved_to_the_gpu(
     network_factory: Factory, build_module: Build
 ) -> None:
     module, images = build_module(network_factory).cuda(), random_images(6)

@@ -1,3 +1,5 @@
+"""Networks of the generators: invariances, gradients and the paper's equations."""
+
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -61,7 +63,7 @@ def test_rows_are_scored_independently(network_factory: Factory) -> None:
         torch.testing.assert_close(alone[0], whole[row])
 
 
-def test_every_parameter_learns(network_factory: Factory) -> None:
+def test_every_parameter_has_a_gradient(network_factory: Factory) -> None:
     network = build(network_factory).train()
     (-network(random_batch()).elbo.sum()).backward()
     for name, value in network.named_parameters():
@@ -86,7 +88,7 @@ def test_the_terms_stay_in_float32_under_autocast(network_factory: Factory) -> N
     ("kind", "image_matters", "answer_matters"),
     [("variational", True, True), ("answer_only", False, True), ("image_only", True, False)],
 )
-def test_what_each_generator_is_conditioned_on(
+def test_inputs_that_change_the_conditions_of_each_generator(
     kind: str, image_matters: bool, answer_matters: bool
 ) -> None:
     network = build(NETWORKS[kind])
@@ -183,7 +185,7 @@ def test_an_empty_answer_is_zero() -> None:
     assert (encoding[0] != 0).all()
 
 
-def test_images_are_projected_once_however_many_samples_share_them() -> None:
+def test_each_image_is_projected_once_for_all_its_samples() -> None:
     encoder = ImageEncoder(feature_sizes=FEATURE_SIZES, size=6)
     images = random_images(500, distinct=3)
     rows: list[int] = []
@@ -202,7 +204,7 @@ def test_a_grid_is_averaged_over_its_positions() -> None:
     torch.testing.assert_close(encoder(images), encoder.projection(grid.mean(1))[images.index])
 
 
-def test_unsuitable_images_say_what_is_wrong() -> None:
+def test_invalid_image_features_are_rejected() -> None:
     with pytest.raises(ValueError, match="name at least one, for example concepts"):
         ImageOnlyGenerator(num_words=9, feature_sizes={})
     encoder = ImageEncoder(feature_sizes={"concepts": 8}, size=6)

@@ -1,10 +1,9 @@
-"""The objective's defaults, what it hands to the free bits, and schedules of one step."""
+"""Values of the loss computed by hand, and schedules of one step."""
 
 import pytest
 import torch
 
-from ivqa.errors import UserError
-from ivqa.generators import CyclicalAnnealing, LinearAnnealing
+from ivqa.generators import LinearAnnealing
 from ivqa.generators.objective import negative_elbo
 
 LIKELIHOOD = torch.tensor([-2.0, -4.0])
@@ -27,6 +26,3 @@ def test_the_loss_by_hand(options: dict, expected: float) -> None:
 
 def test_schedules_of_one_step() -> None:
     assert [LinearAnnealing(1)(step) for step in (0, 1, 2)] == [0, 1, 1]
-    assert [CyclicalAnnealing(1)(step) for step in (0, 1, 2)] == [0, 0, 0]
-    with pytest.raises(UserError, match=r"in \(0, 1\], not 1.5"):
-        CyclicalAnnealing(5, ramp=1.5)

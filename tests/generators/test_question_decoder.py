@@ -1,3 +1,5 @@
+"""The question decoder against its equations written out."""
+
 import pytest
 import torch
 from toy_generators import enlarge, pad, random_tokens
@@ -68,7 +70,7 @@ def test_padding_changes_nothing(decoder: QuestionDecoder) -> None:
     torch.testing.assert_close(decoder(hidden, pad(question, 3))[:, :6], decoder(hidden, question))
 
 
-def test_the_empty_question_is_scored_by_its_end_alone(decoder: QuestionDecoder) -> None:
+def test_the_score_of_an_empty_question_is_that_of_eos(decoder: QuestionDecoder) -> None:
     hidden = torch.randn(2, 7)
     empty = Tokens(torch.zeros(2, 1, dtype=torch.int64), torch.zeros(2, dtype=torch.int64))
     first, _ = decoder.stepper(1)(decoder.start(hidden), torch.full((2,), BOS))
@@ -76,7 +78,7 @@ def test_the_empty_question_is_scored_by_its_end_alone(decoder: QuestionDecoder)
     assert (decoder(hidden, empty)[:, 1] == 0).all()
 
 
-def test_word_dropout_hides_inputs_in_training_only() -> None:
+def test_word_dropout_replaces_inputs_in_training_only() -> None:
     decoder = QuestionDecoder(
         num_words=NUM_WORDS, embedding_size=5, hidden_size=7, word_dropout=1.0
     )
@@ -85,7 +87,7 @@ def test_word_dropout_hides_inputs_in_training_only() -> None:
     other = Tokens(question.ids.flip(1), question.lengths)
     hidden_words = Tokens(torch.full_like(question.ids, UNK), question.lengths)
     decoder.train()
-    # With all inputs hidden, what a word costs depends on its place alone.
+    # With all inputs replaced by <unk>, a word's loss depends only on the word and its position.
     dropped, reversed_ = decoder(hidden, question), decoder(hidden, other)
     decoder.eval()
     seen = decoder(hidden, question)

@@ -20,14 +20,14 @@ NETWORKS = {
 
 
 def enlarge(module: torch.nn.Module, scale: float = 0.8) -> None:
-    """Weights of about `scale`: an untrained network is close to uniform whatever its input."""
+    """Draws weights of about `scale`; with the initial ones all outputs are nearly uniform."""
     with torch.no_grad():
         for value in module.parameters():
             value.normal_(std=scale)
 
 
 def random_tokens(num: int, num_words: int, max_length: int = 5, *, min_length: int = 0) -> Tokens:
-    """Texts of random length, one of them as long and one as short as allowed."""
+    """Texts of random length, among them one of the largest and one of the smallest length."""
     lengths = torch.randint(min_length, max_length + 1, (num,))
     lengths[0] = max_length
     lengths[-1] = min_length
@@ -56,7 +56,7 @@ def random_batch(num: int = 8) -> VQABatch:
 
 
 def pad(tokens: Tokens, columns: int) -> Tokens:
-    """The same texts with further padding."""
+    """Adds columns of padding."""
     return Tokens(torch.nn.functional.pad(tokens.ids, (0, columns)), tokens.lengths)
 
 

@@ -1,4 +1,4 @@
-"""What a trained sentence encoder calls similar: nearest neighbours of questions."""
+"""Benchmark of a trained sentence encoder: the types of the nearest neighbours of questions."""
 
 from copy import deepcopy
 from dataclasses import dataclass
@@ -12,19 +12,25 @@ from rich.console import Console
 from ivqa.data import VQADataModule, VQASplit
 from ivqa.encoders.encoder import unit_rows
 from ivqa.encoders.skip_thoughts import from_weights
-from ivqa.encoders.skip_thoughts_training import SkipThoughtsModule
+from ivqa.encoders.skip_thoughts_module import SkipThoughtsModule
 from ivqa.files import write_json
 from ivqa.ranges import Count, CountOrZero, Seed
 from ivqa.text.duplicates import duplicates_of
 
-_BATCH = 128
+_BATCH = 128  # questions that are encoded and compared together
 
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderBenchmark:
-    """Finds each of `num_questions` of a split (drawn with `seed`) its nearest training question.
+    """Finds the nearest training question of random questions of a split, by cosine similarity.
 
-    Training questions with the same words are left out. num_shown: pairs that are printed.
+    Training questions with the same words as the question are excluded.
+
+    Args:
+        num_questions: Questions that are drawn from the split.
+        num_shown: Pairs of questions that are printed.
+        seed: Of the draw.
+        headline: Name of the metric that summarises the benchmark.
     """
 
     num_questions: Count = 1000
@@ -41,10 +47,21 @@ class EncoderBenchmark:
         title: str,
         console: Console,
     ) -> dict[str, float]:
-        """Shares of nearest neighbours with the same question type and answer type.
+        """Runs the benchmark, writes neighbours.json and prints some pairs.
 
-        neighbours/untrained_...: of the same network before training; neighbours/chance_...: of
-        any training question. Writes neighbours.json.
+        Args:
+            module: The trained module.
+            datamodule: The data; its training split is searched.
+            stage: Split of the questions.
+            run_dir: Folder for neighbours.json.
+            title: Ignored.
+            console: Where the pairs are printed.
+
+        Returns:
+            Shares, in [0, 1], of the questions whose neighbour has the same question type
+            (neighbours/same_question_type) and answer type (neighbours/same_answer_type). The
+            same shares follow with the prefix untrained_ for the network before training, and
+            with chance_ for random training questions.
         """
         train, split = datamodule.dataset.split("train"), datamodule.dataset.split(stage)
         chosen = np.random.default_rng(self.seed).permutation(len(split))[: self.num_questions]
@@ -67,7 +84,7 @@ class EncoderBenchmark:
 
 
 def _untrained(module: SkipThoughtsModule) -> dict[str, torch.Tensor]:
-    """Weights as they are before training."""
+    """New random weights of the module, as before training."""
     network = deepcopy(module.network)
     with torch.random.fork_rng():
         torch.manual_seed(0)
@@ -80,6 +97,7 @@ def _untrained(module: SkipThoughtsModule) -> dict[str, torch.Tensor]:
 def _nearest(
     state: dict[str, torch.Tensor], words: list[str], questions: list[str], pool: list[str]
 ) -> NDArray[np.int64]:
+    """Row in the pool of the nearest question of each question, (N,)."""
     model = from_weights(state, words)
 
     def encode(texts: list[str]) -> NDArray[np.float32]:
@@ -88,7 +106,7 @@ def _nearest(
     vectors, nearest = encode(pool), np.empty(len(questions), dtype=np.int64)
     same = duplicates_of(questions, pool)
     for start in range(0, len(questions), _BATCH):
-        products = encode(questions[start : start + _BATCH]) @ vectors.T
+        products = encode(questions[start : start + _BATCH]) @ vectors.T  # cosines (B, pool)
         for row, rows in enumerate(same[start : start + _BATCH]):
             products[row, rows] = -np.inf
         nearest[start : start + len(products)] = products.argmax(axis=1)
@@ -102,6 +120,7 @@ def _agreement(
     train: VQASplit,
     nearest: NDArray[np.int64],
 ) -> dict[str, float]:
+    """Shares of pairs with the same types; chosen: rows of split, nearest: rows of train."""
     pairs = list(zip(chosen.tolist(), nearest.tolist(), strict=True))
     types = [split.question_types[row] == train.question_types[at] for row, at in pairs]
     answers = [split.answer_types[row] == train.answer_types[at] for row, at in pairs]

@@ -1,4 +1,4 @@
-"""What a sentence encoder is: questions as vectors of unit length, for ranking by LASSO."""
+"""The interface of sentence encoders, which map questions to unit vectors for ranking."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
@@ -14,35 +14,60 @@ from ivqa.code_digest import code_digest
 from ivqa.files import digest, written
 from ivqa.integrity import is_whole, manifest_of, seal
 
-_STORED_AT_ONCE = 4096  # texts: with vectors of 4800 dimensions 79 MB
+_STORED_AT_ONCE = 4096  # texts; 79 MB with vectors of 4800 dimensions
 
 
 class SentenceEncoder(Hashable, Protocol):
-    """Maps texts to vectors; hashable, as any object is by its identity."""
+    """Maps texts to vectors. Encoders are hashed by identity, so that encodings can be cached."""
 
     def fit(self, texts: Sequence[str]) -> Self:
-        """Learns what it needs from a corpus; encoders that come trained need nothing."""
+        """Fits the encoder to a corpus; pretrained encoders do nothing.
+
+        Args:
+            texts: The corpus.
+
+        Returns:
+            The encoder itself.
+        """
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """(N, d) float32 of unit l2 norm; a text without a known word is a zero vector."""
+        """Encodes texts.
+
+        Args:
+            texts: N texts.
+
+        Returns:
+            (N, d) float32 of unit l2 norm; a text without a known word is a zero vector.
+        """
 
 
 class TrainedEncoder(ABC):
-    """An encoder that comes trained: what it says of a text depends on that text alone.
+    """A pretrained encoder: the encoding of a text depends on that text alone.
 
-    cache: a folder where encodings are kept, as memory-mapped files named by content; None keeps
-    none. Public attributes are what determines the encodings.
+    A subclass implements `_encode`. Its public attributes must determine the encodings, because
+    they are part of the names of the cached files.
+
+    Args:
+        cache: Folder for encodings, which are stored as memory-mapped files named by their
+            content; None stores none.
     """
 
     def __init__(self, cache: str | None) -> None:
         self._cache = cache
 
     def fit(self, texts: Sequence[str]) -> Self:
-        """Nothing to learn."""
+        """Returns the encoder itself; there is nothing to fit."""
         return self
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """(N, d) float32; read from disk, not into memory, where there is a cache."""
+        """Encodes texts, or opens their cached encodings.
+
+        Args:
+            texts: N texts.
+
+        Returns:
+            (N, d) float32 of unit l2 norm; memory-mapped if there is a cache.
+        """
         if self._cache is None or not texts:
             return self._encode(texts)
         settings = {name: value for name, value in vars(self).items() if name[0] != "_"}
@@ -52,11 +77,22 @@ class TrainedEncoder(ABC):
 
     @abstractmethod
     def _encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Encodings of unit l2 norm (N, d)."""
+        """Computes the encodings of N texts, (N, d) of unit l2 norm."""
 
 
 def unit_rows(vectors: NDArray[Any]) -> NDArray[np.float32]:
-    """The rows (N, d) at unit l2 norm, float32; zero rows stay zero."""
+    """Scales rows to unit l2 norm.
+
+    Args:
+        vectors: (N, d).
+
+    Returns:
+        (N, d) float32; zero rows stay zero.
+
+    Example:
+        >>> unit_rows(np.array([[3.0, 4.0], [0.0, 0.0]])).tolist()
+        [[0.6000000238418579, 0.800000011920929], [0.0, 0.0]]
+    """
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     return (vectors / np.where(norms > 0, norms, 1)).astype(np.float32)
 
@@ -64,14 +100,20 @@ def unit_rows(vectors: NDArray[Any]) -> NDArray[np.float32]:
 def stored_rows(
     file: Path, texts: Sequence[str], encode: Callable[[Sequence[str]], NDArray[np.float32]]
 ) -> NDArray[np.float32]:
-    """The encodings (N, d) of N >= 1 texts, memory-mapped.
+    """Opens the stored encodings of texts; computes and stores them if they are absent.
 
-    The .npy file is made if it is absent or no longer as it was written.
+    Args:
+        file: A .npy file. It is written again if it is damaged.
+        texts: N texts, N >= 1.
+        encode: Computes encodings; called with a part of the texts at a time.
+
+    Returns:
+        (N, d) float32, memory-mapped.
     """
     if not is_whole(file):
         with written(file) as draft:
             starts = range(0, len(texts), _STORED_AT_ONCE)
-            rows: Any = None
+            rows: Any = None  # opened once the first encodings give their dimensions
             for start in track(starts, description="encoding questions", transient=True):
                 part = encode(texts[start : start + _STORED_AT_ONCE])
                 if rows is None:

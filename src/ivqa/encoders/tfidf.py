@@ -1,13 +1,12 @@
 """Tf-idf of words and word pairs, reduced by a truncated SVD (latent semantic analysis)."""
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
-from scipy.sparse.linalg import svds
+from sklearn.decomposition import TruncatedSVD
+from sklearn.feature_extraction.text import TfidfVectorizer
 
 from ivqa.encoders.encoder import unit_rows
 from ivqa.errors import UserError
@@ -16,67 +15,81 @@ from ivqa.text.tokens import tokenise
 
 
 class TfidfEncoder:
-    """Tf-idf of words and word pairs, reduced to `size` dimensions by a truncated SVD (LSA).
+    """Tf-idf vectors of n-grams, reduced to a few dimensions by a truncated SVD (LSA).
 
-    longest: words of an n-gram. min_count: texts that an n-gram must occur in.
+    A tf-idf vector holds the count of each n-gram times log((1 + N) / (1 + n_t)) + 1, at unit l2
+    norm; n_t of the N texts of the corpus contain the n-gram t.
+
+    Args:
+        size: Dimensions of an encoding, >= 1. A corpus of few texts or n-grams gives fewer.
+        longest: Words of the longest n-gram, >= 1.
+        min_count: Number of texts that an n-gram must occur in, >= 1.
+
+    Raises:
+        UserError: An argument is below 1.
+
+    Example:
+        >>> encoder = TfidfEncoder(size=2, min_count=1).fit(["a red dog", "a red cat", "two cats"])
+        >>> encoder.encode(["Two cats?", "a zebra", "why"]).shape
+        (3, 2)
     """
 
     def __init__(self, size: Count = 256, longest: Count = 2, min_count: Count = 2) -> None:
         if size < 1 or longest < 1 or min_count < 1:
             raise UserError("size, longest and min_count of the encoder must be at least 1")
         self.size, self.longest, self.min_count = size, longest, min_count
-        self._terms: dict[tuple[str, ...], int] = {}
-        self._weight: NDArray[np.float64] = np.zeros(0)
-        self._basis: NDArray[np.float64] = np.zeros((0, 0))
+        self._vectorizer: TfidfVectorizer | None = None
+        self._basis: NDArray[np.float64] = np.zeros((0, 0))  # (terms, d)
 
     def fit(self, texts: Sequence[str]) -> Self:
-        """Learns terms, their idf, and the principal directions of the corpus.
+        """Fits the n-grams, their inverse document frequencies and the principal directions.
 
-        Raises UserError where no term is frequent enough.
+        Args:
+            texts: The corpus.
+
+        Returns:
+            The encoder itself.
+
+        Raises:
+            UserError: No n-gram occurs in `min_count` texts.
         """
-        frequency = Counter(term for text in texts for term in set(self._grams(text)))
-        kept = sorted(term for term, count in frequency.items() if count >= self.min_count)
-        if not kept:
-            raise UserError(f"no word occurs in {self.min_count} of {len(texts)} texts")
-        self._terms = {term: at for at, term in enumerate(kept)}
-        counts = np.array([frequency[term] for term in kept])
-        self._weight = np.log((1 + len(texts)) / (1 + counts)) + 1
-        matrix = self._matrix(texts)
+        vectorizer = TfidfVectorizer(
+            tokenizer=tokenise,
+            token_pattern=None,
+            lowercase=False,  # tokenise does that
+            ngram_range=(1, self.longest),
+            min_df=self.min_count,
+        )
+        try:
+            matrix = vectorizer.fit_transform(texts)  # (N, terms)
+        except ValueError as error:  # no n-gram is left
+            raise UserError(f"no word occurs in {self.min_count} of {len(texts)} texts") from error
+        self._vectorizer = vectorizer
+        # ARPACK finds at most min(N, terms) - 1 directions.
         rank = min(self.size, min(matrix.shape) - 1)
         if rank < 1:
-            self._basis = np.eye(len(kept))
+            self._basis = np.eye(matrix.shape[1])
             return self
-        start = np.random.default_rng(0).standard_normal(min(matrix.shape))
-        _, values, directions = svds(matrix, k=rank, v0=start)
-        # Larger directions first, and with a sign that does not depend on the solver.
-        directions = directions[np.argsort(-values)]
-        largest = np.abs(directions).argmax(axis=1)
-        directions *= np.sign(directions[np.arange(rank), largest])[:, None]
-        self._basis = directions.T
+        # The largest direction comes first; its largest entry is positive, so that the sign does
+        # not depend on the solver. tol=0 means machine precision.
+        svd = TruncatedSVD(rank, algorithm="arpack", random_state=0, tol=0.0)
+        self._basis = svd.fit(matrix).components_.T
         return self
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """(N, size) float32. Raises ValueError before `fit`."""
-        if not self._terms:
+        """Encodes texts.
+
+        Args:
+            texts: N texts.
+
+        Returns:
+            (N, d) float32 of unit l2 norm; a text without a known n-gram is a zero vector.
+
+        Raises:
+            ValueError: `fit` was not called.
+        """
+        if self._vectorizer is None:
             raise ValueError("this encoder has not seen a corpus; call fit first")
-        return unit_rows(np.asarray(self._matrix(texts) @ self._basis))
-
-    def _matrix(self, texts: Sequence[str]) -> csr_matrix:
-        rows, columns = [], []
-        for row, text in enumerate(texts):
-            known = [self._terms[term] for term in self._grams(text) if term in self._terms]
-            rows += [row] * len(known)
-            columns += known
-        shape = (len(texts), len(self._terms))
-        counts = csr_matrix((np.ones(len(rows)), (rows, columns)), shape=shape)
-        weighted = counts.multiply(self._weight[None]).tocsr()
-        norms = np.sqrt(np.asarray(weighted.multiply(weighted).sum(axis=1)).ravel())
-        return weighted.multiply(1 / np.maximum(norms, 1e-12)[:, None]).tocsr()
-
-    def _grams(self, text: str) -> list[tuple[str, ...]]:
-        words = tokenise(text)
-        return [
-            tuple(words[at : at + length])
-            for length in range(1, self.longest + 1)
-            for at in range(len(words) - length + 1)
-        ]
+        if not texts:
+            return np.zeros((0, self._basis.shape[1]), dtype=np.float32)
+        return unit_rows(np.asarray(self._vectorizer.transform(texts) @ self._basis))

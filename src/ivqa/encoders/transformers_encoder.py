@@ -1,4 +1,4 @@
-"""Sentence vectors of any transformers model: the mean of its last hidden states."""
+"""Sentence vectors of any Transformers model: the mean of its last hidden states."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,9 +15,16 @@ from ivqa.weights import check_finite
 
 
 class TransformersEncoder(TrainedEncoder):
-    """Mean of the last hidden states of any transformers model: a local folder or a hub id.
+    """Mean of the last hidden states of a Transformers model over the tokens of a text.
 
-    cache: a folder for encodings; None keeps none.
+    Args:
+        path: A local folder or a hub id.
+        batch_size: Texts that are encoded together.
+        max_length: Tokens; longer texts are truncated.
+        cache: Folder for encodings; None stores none.
+
+    Raises:
+        UserError: The model cannot be loaded, or a weight is not finite.
     """
 
     def __init__(
@@ -29,7 +36,7 @@ class TransformersEncoder(TrainedEncoder):
         try:
             self._model: Any = AutoModel.from_pretrained(path).eval()
             self._tokenizer: Any = AutoTokenizer.from_pretrained(path)
-        except Exception as error:  # whatever the files lead to
+        except Exception as error:  # Transformers raises errors of many types
             kind = "folder" if Path(path).is_dir() else "hub id (is the network there?)"
             reason = " ".join(str(error).split())[:300]
             raise FileError(
@@ -42,7 +49,7 @@ class TransformersEncoder(TrainedEncoder):
 
     @torch.no_grad()
     def _encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        # Texts of similar length are encoded together.
+        # Texts of similar length are encoded together, which avoids padding.
         order = np.argsort([len(text) for text in texts], kind="stable")
         result: NDArray[np.float32] = np.zeros((len(texts), self._model.config.hidden_size), "f4")
         for start in range(0, len(texts), self.batch_size):
@@ -54,8 +61,8 @@ class TransformersEncoder(TrainedEncoder):
                 max_length=self.max_length,
                 return_tensors="pt",
             )
-            hidden = self._model(**words).last_hidden_state
-            mask = words["attention_mask"][:, :, None]
-            mean = (hidden * mask).sum(dim=1) / mask.sum(dim=1).clamp_min(1)
+            hidden = self._model(**words).last_hidden_state  # (B, T, d)
+            mask = words["attention_mask"][:, :, None]  # (B, T, 1), 1 for tokens of the text
+            mean = (hidden * mask).sum(dim=1) / mask.sum(dim=1).clamp_min(1)  # (B, d)
             result[rows] = mean.float().numpy()
         return unit_rows(result)

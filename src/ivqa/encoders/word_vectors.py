@@ -19,10 +19,17 @@ from ivqa.text.tokens import tokenise
 
 
 class WordVectorEncoder:
-    """The mean of a question's word vectors, at unit l2 norm.
+    """The mean of the word vectors of a text, scaled to unit l2 norm.
 
-    path: lines `word v1 v2 ...`, .gz or not, with or without word2vec's first line of sizes. Only
-    words of the corpus that `fit` sees are kept. idf: whether rare words weigh more.
+    Args:
+        path: Text file of lines `word v1 v2 ...`, optionally compressed (.gz), with or without the
+            first line of word2vec (number of words and dimensions). Only the words of the corpus
+            of `fit` are kept in memory.
+        idf: Weights each word by its inverse document frequency, log((1 + N) / (1 + n_w)) + 1;
+            n_w of the N texts of the corpus contain the word.
+
+    Raises:
+        UserError: `path` is not a file.
     """
 
     def __init__(self, path: ExistingFile, *, idf: bool = True) -> None:
@@ -33,14 +40,22 @@ class WordVectorEncoder:
             )
         check_regular(path)
         self.path, self.idf = path, idf
-        self.content = file_digest(Path(path))  # a changed file is another encoder
+        self.content = file_digest(Path(path))  # identifies the encoder in caches
         self._rows: dict[str, int] = {}
         self._vectors: NDArray[np.float32] = np.zeros((0, 0), dtype=np.float32)
 
     def fit(self, texts: Sequence[str]) -> Self:
-        """Reads the vectors of the corpus's words, weighted by their idf there.
+        """Reads the vectors of the words of a corpus, and weights them.
 
-        Raises UserError where no word of it has a vector, or a line is none, with its number.
+        Args:
+            texts: The corpus.
+
+        Returns:
+            The encoder itself.
+
+        Raises:
+            UserError: No word of the corpus has a vector, or a line of the file is invalid; the
+                message gives its number.
         """
         frequency = Counter(word for text in texts for word in set(tokenise(text)))
         vectors = read_word_vectors(self.path, frequency)
@@ -58,7 +73,17 @@ class WordVectorEncoder:
         return self
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """(N, d) float32. Raises ValueError before `fit`."""
+        """Encodes texts.
+
+        Args:
+            texts: N texts.
+
+        Returns:
+            (N, d) float32 of unit l2 norm; a text without a known word is a zero vector.
+
+        Raises:
+            ValueError: `fit` was not called.
+        """
         if not self._rows:
             raise ValueError("this encoder has not seen a corpus; call fit first")
         known = [[self._rows[w] for w in tokenise(text) if w in self._rows] for text in texts]
@@ -66,14 +91,24 @@ class WordVectorEncoder:
         offsets = np.cumsum([0, *map(len, known)])
         shape = (len(texts), len(self._rows))
         counts = csr_matrix((np.ones(len(columns), "f4"), columns, offsets), shape=shape)
+        # The sum of the word vectors has the direction of their mean.
         return unit_rows(np.asarray(counts @ self._vectors))
 
 
 def read_word_vectors(path: str | Path, words: Iterable[str]) -> dict[str, NDArray[np.float32]]:
-    """Vectors of those of `words` that the file has; of a word that occurs twice, the first.
+    """Reads the vectors of given words from a text file.
 
-    Raises UserError, with the number of the line, where one has not as many values as the first,
-    or a value of a wanted word is no number.
+    Args:
+        path: See `WordVectorEncoder`.
+        words: The words to read.
+
+    Returns:
+        (d,) float32 by word, for the words that the file has. If a word occurs twice, the first
+        vector counts.
+
+    Raises:
+        UserError: The file is damaged, a line has another number of values than the first, or a
+            value of a wanted word is not a finite number. The message gives the line number.
     """
     wanted, size, declared, number = set(words), None, None, 0
     found: dict[str, NDArray[np.float32]] = {}
@@ -84,12 +119,12 @@ def read_word_vectors(path: str | Path, words: Iterable[str]) -> dict[str, NDArr
             continue
         size = len(fields) - 1 if size is None else size
         if not size:
-            raise FileError(f"{path}, line {number}: has no values; give lines of 'word v1 v2 ...'")
-        # Some words of GloVe hold spaces; their second field is no number.
+            raise FileError(f"{path}, line {number}: no values; give lines of 'word v1 v2 ...'")
+        # Some words of GloVe contain spaces; their second field is not a number.
         if len(fields) != size + 1 and not (len(fields) > size + 1 and not _is_number(fields[1])):
             raise FileError(
                 f"{path}, line {number}: {len(fields) - 1} values, but the first line has {size}; "
-                "is the file cut off, or no text file of word vectors?"
+                "is the file truncated, or not a text file of word vectors?"
             )
         if len(fields) == size + 1 and fields[0] in wanted and fields[0] not in found:
             try:
@@ -102,8 +137,8 @@ def read_word_vectors(path: str | Path, words: Iterable[str]) -> dict[str, NDArr
                 )
     if declared is not None and number != declared + 1:
         raise FileError(
-            f"{path} has {number - 1} of the {declared} words that its first line tells; the file "
-            "is cut off, fetch it anew"
+            f"{path} has {number - 1} of the {declared} words that its first line declares; it is "
+            "truncated: download it again"
         )
     return found
 
@@ -112,13 +147,13 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
     check_regular(path)
     opened = gzip.open if path.suffix == ".gz" else open
     try:
-        # newline="\n": some words hold other characters that would end a line.
+        # newline="\n": some words contain other line separators.
         with opened(path, "rt", encoding="utf-8", errors="replace", newline="\n") as lines:
             for number, line in enumerate(lines, start=1):
                 if text := line.rstrip(" \r\n"):
                     yield number, text
     except (EOFError, OSError, zlib.error) as error:
-        raise FileError(f"{path} is damaged or cut off ({error}); fetch it anew") from None
+        raise FileError(f"{path} is damaged or truncated ({error}); download it again") from None
 
 
 def _is_number(field: str) -> bool:

@@ -1,12 +1,13 @@
 """Question generators p(q | z, I, a): the variational model, its baselines, decoding."""
 
 from ivqa.generators.answer_only import AnswerOnlyGenerator
-from ivqa.generators.decoding import Beam, Decoded, Greedy, Sampling, Strategy
+from ivqa.generators.beam import Beam
+from ivqa.generators.decoding import Decoded, Greedy, Sampling, Strategy
 from ivqa.generators.image_only import ImageOnlyGenerator
-from ivqa.generators.inference import ask, most_frequent, most_probable
+from ivqa.generators.inference import ask, most_probable
 from ivqa.generators.module import QuestionGenerationModule
 from ivqa.generators.network import Conditions, GeneratorOutput, Posterior, QuestionGenerator
-from ivqa.generators.objective import ConstantWeight, CyclicalAnnealing, LinearAnnealing
+from ivqa.generators.objective import ConstantWeight, LinearAnnealing
 from ivqa.generators.protocol import Questioner, Questions
 from ivqa.generators.variational import VariationalGenerator
 
@@ -15,7 +16,6 @@ __all__ = [
     "Beam",
     "Conditions",
     "ConstantWeight",
-    "CyclicalAnnealing",
     "Decoded",
     "GeneratorOutput",
     "Greedy",
@@ -30,6 +30,5 @@ __all__ = [
     "Strategy",
     "VariationalGenerator",
     "ask",
-    "most_frequent",
     "most_probable",
 ]

@@ -1,4 +1,4 @@
-"""Reading a text into a vector: the answer encoder, and the recurrence it shares."""
+"""The answer encoder, and the last LSTM state of a text, which the question encoder uses too."""
 
 import torch
 from torch import Tensor, nn
@@ -8,10 +8,15 @@ from ivqa.text.vocabulary import Tokens
 
 
 class AnswerEncoder(nn.Module):
-    """a = h_T of an LSTM over the words of the answer, h_0 = c_0 = 0; an empty answer is 0.
+    """a = h_T of an LSTM over the words of the answer, h_0 = c_0 = 0; an empty answer gives 0.
 
-    num_words: answer words, specials included. size: d_a, 512 in the paper. (The published code
-    concatenates h_T and c_T of 256 cells instead.)
+    The published code concatenates h_T and c_T of 256 cells instead.
+
+    Args:
+        num_words: Size of the answer vocabulary with its special tokens.
+        embedding_size: d_e, dimensions of a word embedding.
+        size: d_a, dimensions of the encoding; 512 in the paper.
+        dropout: Dropout of the embeddings and of the encoding, in [0, 1).
     """
 
     def __init__(
@@ -29,19 +34,34 @@ class AnswerEncoder(nn.Module):
         self.size = size
 
     def forward(self, answer: Tokens) -> Tensor:
-        """Encodings (B, d_a) of the answers (B, T)."""
+        """Encodes answers.
+
+        Args:
+            answer: (B, T) words of the answers.
+
+        Returns:
+            (B, d_a).
+        """
         initial = torch.zeros(
             len(answer), self.size, dtype=self.embedding.weight.dtype, device=answer.ids.device
         )
-        embedded = self.dropout(self.embedding(answer.ids))
+        embedded = self.dropout(self.embedding(answer.ids))  # (B, T, d_e)
         return self.dropout(last_hidden(self.lstm, embedded, answer.lengths, initial))
 
 
 def last_hidden(lstm: nn.LSTM, embedded: Tensor, lengths: Tensor, initial: Tensor) -> Tensor:
-    """h_T (B, d_h) at the end of each text, h_0 itself where a text is empty; c_0 = 0.
+    """Computes h_T at the end of each text, with c_0 = 0.
 
-    embedded: (B, T, d_e), right-padded. lengths: (B,). initial: h_0, (B, d_h).
-    A forward LSTM never sees the padding behind h_T, so nothing needs packing or sorting.
+    A forward LSTM reads the padding only after h_T, so nothing has to be packed or sorted.
+
+    Args:
+        lstm: A batch-first LSTM of one layer.
+        embedded: (B, T, d_e), padded on the right.
+        lengths: (B,) int64, words of each text.
+        initial: h_0, (B, d_h).
+
+    Returns:
+        (B, d_h); h_0 itself where a text is empty.
     """
     start = initial.unsqueeze(0)  # (1, B, d_h)
     outputs, _ = lstm(embedded, (start, torch.zeros_like(start)))

@@ -1,4 +1,4 @@
-"""The iVQA benchmark of a question generator: what it asks, how well, and how variously."""
+"""The iVQA benchmark of a question generator: quality, diversity and consistency of questions."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +14,8 @@ from rich.progress import track
 
 from ivqa.data import VQADataModule, VQASplit
 from ivqa.files import write_text
-from ivqa.generators.decoding import Beam, Sampling
+from ivqa.generators.beam import Beam
+from ivqa.generators.decoding import Sampling
 from ivqa.generators.inference import ask
 from ivqa.generators.module import QuestionGenerationModule
 from ivqa.generators.protocol import Questions
@@ -27,7 +28,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class GeneratedQuestion:
-    """A question, its log-likelihood in nats, and what the oracle says of it, if there is one."""
+    """A generated question.
+
+    Args:
+        text: The question.
+        log_likelihood: log p(q | z, I, a), in nats.
+        verdict: The oracle's verdict (`ivqa.metrics.verdict`); None for data without an oracle.
+    """
 
     text: str
     log_likelihood: float
@@ -36,7 +43,16 @@ class GeneratedQuestion:
 
 @dataclass(frozen=True)
 class AskedPair:
-    """One (image, answer) pair: the data set's own question, the best one, and samples."""
+    """The questions of one (image, answer) pair.
+
+    Args:
+        image: The image or its path.
+        answer: The answer.
+        answer_type: Its type, such as yes/no.
+        reference: The question of the data set.
+        best: The most probable question found.
+        samples: Sampled questions.
+    """
 
     image: Path | Image.Image
     answer: str
@@ -47,7 +63,7 @@ class AskedPair:
 
 
 class WritesPages(Protocol):
-    """Writes pages about what a generator asked; see `ivqa.report.QuestionPages`."""
+    """Writes HTML pages of generated questions; see `ivqa.report.QuestionPages`."""
 
     def __call__(
         self,
@@ -57,19 +73,34 @@ class WritesPages(Protocol):
         title: str,
         metrics: Mapping[str, float],
     ) -> Path:
-        """Writes the pages into `run_dir` and returns the one to look at."""
+        """Writes the pages.
+
+        Args:
+            items: The questions of each pair of the split.
+            split: The split.
+            run_dir: Folder for the pages.
+            title: Title of the pages.
+            metrics: Metrics to show.
+
+        Returns:
+            Path of the main page.
+        """
 
 
 @dataclass(frozen=True, kw_only=True)
 class QuestionBenchmark:
-    """Asks one best and several sampled questions of every (image, answer) pair of a split.
+    """Generates one best and several sampled questions for every (image, answer) pair of a split.
 
-    num_latents: latent vectors tried for the best question of a pair, one beam each; the most
-    probable question is kept [iVQA 3.2]. beam_size: of each of them.
-    num_samples: questions sampled of every pair, for diversity and the oracle.
-    num_pairs_of_100: pairs of which 100 questions are sampled, for the unique questions of 100.
-    batch_size: pairs at once. seed: of all sampling. pages: writes what people look at, where
-    the data have images.
+    Args:
+        num_latents: Number of z that are decoded for the best question of a pair, each by a beam;
+            the most probable question is kept [iVQA 3.2].
+        beam_size: Size of each beam.
+        num_samples: Questions that are sampled for every pair, for diversity and the oracle.
+        num_pairs_of_100: Pairs for which 100 questions are sampled, for unique_of_100.
+        batch_size: Pairs that are processed together.
+        seed: Of all sampling.
+        headline: Name of the metric that summarises the benchmark.
+        pages: Writes HTML pages if the data have images; None writes none.
     """
 
     needs_answers: ClassVar[frozenset[str]] = frozenset({"validation", "scores"})
@@ -91,13 +122,25 @@ class QuestionBenchmark:
         title: str,
         console: Console,
     ) -> dict[str, float]:
-        """The benchmark's metrics; writes questions.jsonl and, with images, a contact sheet
-        and annotate.html for people to score the best questions.
+        """Runs the benchmark.
 
-        Metrics: the seven linguistic ones against the pair's own question; unique_of_20,
-        unique_of_100, novel, distinct_1, distinct_2 of the samples; and where the data have an
-        oracle, the shares of best (best/...) and of sampled questions (samples/...) that are
-        understood, have a true premise, and have the given answer (consistent).
+        Writes questions.jsonl and, if the data have images, a contact sheet and annotate.html, in
+        which people score the best questions.
+
+        Args:
+            module: The trained generator.
+            datamodule: The data.
+            stage: The split.
+            run_dir: Folder for the files.
+            title: Title of the pages.
+            console: Where progress is shown.
+
+        Returns:
+            The seven linguistic metrics of the best questions against the question of the data
+            set; unique_of_20 (for 20 samples), unique_of_100, novel, distinct_1 and distinct_2 of
+            the samples; and, for data with an oracle, the shares of the best (best/...) and of the
+            sampled questions (samples/...) that the oracle understands, whose premise is true and
+            whose answer is the given one (consistent).
         """
         split = datamodule.dataset.split(stage).require_answers()
         best, samples = self._ask(module, datamodule, stage, console)
@@ -105,8 +148,9 @@ class QuestionBenchmark:
         training = datamodule.dataset.split("train").questions
         diversity = question_diversity(_grouped(samples.text, self.num_samples), training)
         metrics[f"unique_of_{self.num_samples}"] = diversity.pop("unique_of_n")
-        metrics |= {name: value for name, value in diversity.items() if value == value}
+        metrics |= {name: value for name, value in diversity.items() if value == value}  # not NaN
         metrics["unique_of_100"] = self._unique_of_100(module, datamodule, stage)
+        # Only data sets of scenes have an oracle.
         oracle = oracle_of(datamodule.dataset, stage)
         judged: dict[str, list[str]] = {}
         if oracle is not None:
@@ -128,7 +172,7 @@ class QuestionBenchmark:
         stage: str,
         console: Console,
     ) -> tuple[Questions, Questions]:
-        """The best question of each pair (P), and the samples of each pair (P * num_samples)."""
+        """The best question of each of P pairs, and their P * num_samples samples."""
         split = datamodule.dataset.split(stage)
         generator = torch.Generator().manual_seed(self.seed)
         beam = Beam(size=self.beam_size)
@@ -154,6 +198,7 @@ class QuestionBenchmark:
     def _unique_of_100(
         self, module: QuestionGenerationModule, datamodule: VQADataModule, stage: str
     ) -> float:
+        """Mean number of distinct questions among 100 samples, over random pairs."""
         split = datamodule.dataset.split(stage)
         rng = np.random.default_rng(self.seed)
         rows = rng.permutation(len(split))[: self.num_pairs_of_100]
@@ -169,7 +214,7 @@ class QuestionBenchmark:
     def _items(
         self, split: VQASplit, best: Questions, samples: Questions, judged: dict[str, list[str]]
     ) -> Iterator[AskedPair]:
-        """One item a pair, in the order of the split."""
+        """One item for each pair, in the order of the split."""
         asked = _generated(best, judged.get("best"))
         sampled = _grouped(_generated(samples, judged.get("samples")), self.num_samples)
         for row in range(len(split)):
@@ -185,11 +230,12 @@ class QuestionBenchmark:
 
 
 def _grouped(items: Sequence[T], size: int) -> list[list[T]]:
-    """The items in runs of `size`: the samples of each pair."""
+    """Splits a list into lists of `size` items."""
     return [list(items[start : start + size]) for start in range(0, len(items), size)]
 
 
 def _verdicts(oracle: Oracle, split: VQASplit, questions: Questions) -> list[str]:
+    """The oracle's verdict on each question."""
     rows = questions.pair.tolist()
     judgements = oracle.judge_many([int(split.image_ids[row]) for row in rows], questions.text)
     return [
@@ -208,7 +254,7 @@ def _generated(questions: Questions, verdicts: list[str] | None) -> list[Generat
 
 
 def _write_questions(path: Path, split: VQASplit, items: list[AskedPair]) -> None:
-    """One line a pair: what was asked, and what the oracle says of it."""
+    """Writes one JSON line for each pair: its questions and the oracle's verdicts."""
     lines = []
     for row, item in enumerate(items):
         record = {

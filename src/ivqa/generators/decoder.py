@@ -15,7 +15,7 @@ State = tuple[Tensor, ...]
 Step = Callable[[State, Tensor], tuple[Tensor, State]]
 """(state, tokens (N,)) -> (log-probabilities of the next token (N, V), state)."""
 
-# A table of every word's input gates costs as much as V words; questions have about 8.
+# A table of the input gates of all V words costs V products; a question without it about 8.
 _WORDS_A_QUESTION = 8
 
 
@@ -24,14 +24,23 @@ class QuestionDecoder(nn.Module):
 
     <bos> is the first input and <eos> the last target; <pad> and <bos> have probability zero.
 
-    num_words: V, specials included. hidden_size: d_h. word_dropout: share of the input words
-    hidden as <unk> in training, which forces the decoder to listen to h_0 (Bowman et al. 2016).
-    dropout: on the input and the output of the LSTM in training (the published code: 0.5).
-    feed_condition: whether W_c h_0 is added to every input embedding as well. The paper has only
-    h_0, and learns about the image far more slowly with it: at the first noun it is a memory.
+    Args:
+        num_words: V, size of the question vocabulary with its special tokens.
+        embedding_size: d_e, dimensions of a word embedding.
+        hidden_size: d_h, dimensions of the LSTM.
+        word_dropout: Share of the input words, in [0, 1), that are replaced by <unk> in training,
+            so that the decoder has to use h_0 (Bowman et al. 2016).
+        dropout: Dropout of the input and the output of the LSTM in training, in [0, 1); the
+            published code has 0.5.
+        feed_condition: Adds W_c h_0 to every input embedding. The paper does not; its decoder
+            learns about the image far more slowly, because h_0 is several LSTM steps away when
+            the first noun is predicted.
+
+    Raises:
+        UserError: `dropout` is not in [0, 1).
     """
 
-    _never: Tensor  # (V,) -inf where a word has probability zero, 0 elsewhere
+    _never: Tensor  # (V,) -inf for words of probability zero, 0 for the others
     _unknown: Tensor  # (1,) the index of <unk>
 
     def __init__(
@@ -46,10 +55,11 @@ class QuestionDecoder(nn.Module):
     ) -> None:
         super().__init__()
         self.num_words = num_words
+        self.embedding_size = embedding_size
         self.hidden_size = hidden_size
         self.word_dropout = word_dropout
         self.embedding = word_embedding(num_words, embedding_size)
-        self.lstm = remembering_lstm(embedding_size, hidden_size)
+        self.lstm = lstm_with_forget_bias(embedding_size, hidden_size)
         self.output = nn.Linear(hidden_size, num_words)
         self.dropout = LockedDropout(dropout)
         self.feed: nn.Linear | None = None
@@ -61,16 +71,16 @@ class QuestionDecoder(nn.Module):
         self.register_buffer("_unknown", torch.tensor([UNK]), persistent=False)
 
     def forward(self, hidden: Tensor, question: Tokens, temperature: float | None = None) -> Tensor:
-        """Teacher forcing: log p(w_t | w_<t, h_0) of every word and of <eos>.
+        """Computes log p(w_t | w_<t, h_0) of every word and of <eos> by teacher forcing.
 
         Args:
             hidden: h_0, (B, d_h).
-            question: (B, T).
-            temperature: None scores p itself. A number scores the distribution that
+            question: (B, T) words of the questions.
+            temperature: None scores p itself. A number > 0 scores the distribution that
                 `Sampling(temperature)` draws from: p^(1 / temperature), without <unk>.
 
         Returns:
-            (B, T + 1), 0 behind <eos>.
+            (B, T + 1) float32, in nats; 0 after <eos>.
         """
         inputs = F.pad(question.ids, (1, 0), value=BOS)  # (B, T + 1)
         targets = F.pad(question.ids, (0, 1), value=PAD)
@@ -95,9 +105,14 @@ class QuestionDecoder(nn.Module):
         return -losses.view_as(targets)
 
     def start(self, hidden: Tensor) -> State:
-        """The state (h_0, c_0 = 0) before <bos> is read; hidden: (N, d_h).
+        """Returns the state before <bos> is read.
 
-        With feed_condition its third part is what h_0 adds to the gates at every word.
+        Args:
+            hidden: h_0, (N, d_h).
+
+        Returns:
+            (h_0, c_0 = 0); with feed_condition also the contribution of h_0 to the input gates of
+            every word, (N, 4 d_h).
         """
         state = hidden, torch.zeros_like(hidden)
         if self.feed is None:
@@ -105,10 +120,16 @@ class QuestionDecoder(nn.Module):
         return *state, F.linear(self.feed(hidden), self.lstm.all_weights[0][0])  # (N, 4 d_h)
 
     def stepper(self, rows: int) -> Step:
-        """One step of the recurrence for decoding about `rows` questions, without any dropout.
+        """Builds the function that decodes one word, without dropout.
 
-        The equations are those of `forward`; the products of the weights with the V embeddings
-        are made once where that is less work than making them at every step.
+        The equations are those of `forward`. The products of the input weights with all V
+        embeddings are computed once if that is less work than computing them at every step.
+
+        Args:
+            rows: Number of questions that will be decoded, approximately.
+
+        Returns:
+            The step function.
         """
         weight_input, weight_hidden, bias_input, bias_hidden = self.lstm.all_weights[0]
         bias = bias_input + bias_hidden
@@ -117,7 +138,7 @@ class QuestionDecoder(nn.Module):
             table = F.linear(self.embedding.weight, weight_input, bias)  # (V, 4 d_h)
 
         def step(state: State, tokens: Tensor) -> tuple[Tensor, State]:
-            hidden, cell, *fed = state
+            hidden, cell, *fed = state  # (N, d_h) each; fed: (N, 4 d_h)
             if table is None:
                 inputs = F.linear(self.embedding(tokens), weight_input, bias)
             else:
@@ -133,15 +154,21 @@ class QuestionDecoder(nn.Module):
         return step
 
     def _logits(self, hidden: Tensor) -> Tensor:
-        # In float32 whatever the autocast precision: likelihoods are sums of many small terms.
+        # float32 under any autocast precision: a likelihood is a sum of many small terms.
         return F.linear(hidden, self.output.weight, self.output.bias + self._never).float()
 
 
 class LockedDropout(nn.Module):
     """Dropout of (B, T, d) with one mask for all T words of a question (Gal & Ghahramani 2016).
 
-    It draws T times fewer random numbers than nn.Dropout, a fifth of a training step on a CPU.
-    Raises UserError where `probability` is not in [0, 1).
+    It draws T times fewer random numbers than nn.Dropout, which takes a fifth of a training step
+    on a CPU.
+
+    Args:
+        probability: Share of the values that are set to zero, in [0, 1).
+
+    Raises:
+        UserError: `probability` is not in [0, 1).
     """
 
     def __init__(self, probability: float) -> None:
@@ -151,7 +178,14 @@ class LockedDropout(nn.Module):
         self.probability = probability
 
     def forward(self, values: Tensor) -> Tensor:
-        """`values` (B, T, d), unchanged in evaluation."""
+        """Applies dropout in training; returns `values` unchanged in evaluation.
+
+        Args:
+            values: (B, T, d).
+
+        Returns:
+            (B, T, d).
+        """
         if not self.training or self.probability == 0:
             return values
         size, _, width = values.shape
@@ -159,11 +193,18 @@ class LockedDropout(nn.Module):
         return values * (mask / (1 - self.probability)).to(values.dtype)
 
 
-def remembering_lstm(input_size: int, hidden_size: int) -> nn.LSTM:
-    """A batch-first LSTM whose forget gate starts with a bias of 1, as in the published code.
+def lstm_with_forget_bias(input_size: int, hidden_size: int) -> nn.LSTM:
+    """Builds a batch-first LSTM with an initial forget-gate bias of 1, as in the published code.
 
-    TensorFlow's cell adds it, PyTorch's does not: with 0 the memory halves at every word, and
-    what h_0 says of the image is gone before the first noun.
+    TensorFlow's LSTM cell adds this bias, PyTorch's does not. With a bias of 0 the cell state
+    halves at every word, and the image information in h_0 is lost before the first noun.
+
+    Args:
+        input_size: d_e.
+        hidden_size: d_h.
+
+    Returns:
+        The LSTM.
     """
     lstm = nn.LSTM(input_size, hidden_size, batch_first=True)
     with torch.no_grad():
@@ -173,7 +214,15 @@ def remembering_lstm(input_size: int, hidden_size: int) -> nn.LSTM:
 
 
 def word_embedding(num_words: int, size: int) -> nn.Embedding:
-    """A word embedding drawn from U(-0.08, 0.08), as in the published code; <pad> is zero."""
+    """Builds a word embedding drawn from U(-0.08, 0.08), as in the published code.
+
+    Args:
+        num_words: V, size of the vocabulary with its special tokens.
+        size: d_e, dimensions of a word embedding.
+
+    Returns:
+        The embedding, (V, d_e); <pad> is zero.
+    """
     embedding = nn.Embedding(num_words, size, padding_idx=PAD)
     nn.init.uniform_(embedding.weight, -0.08, 0.08)
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""What validation says about a generator: bound, perplexity and the use of its latent variable."""
+"""Validation metrics of a generator: the bound, perplexity and the use of its latent variable."""
 
 import torch
 from torch import Tensor
@@ -6,18 +6,25 @@ from torchmetrics import Metric
 
 from ivqa.generators.network import GeneratorOutput
 
-# A latent dimension is active if its posterior mean moves with the data (Burda et al. 2016).
+# A latent dimension is active if its posterior mean varies over the data (Burda et al. 2016).
 _ACTIVE_VARIANCE = 0.01
 
 
 class ElboTerms(Metric):
-    """Means over all questions seen, of any number of batches and processes.
+    """Means of the objective's terms over all questions, batches and processes.
 
-    latent_size: d_z, 0 where there is no latent variable. `compute` returns scalars:
-    elbo and loss (its negative, for schedules and checkpoints that minimise), nats a question;
-    nll_per_word: -log p(q | z, I, a) a token, <eos> included; perplexity: exp(-elbo a token), for
-    a variational generator an upper bound of its perplexity; and with a latent variable
-    kl: nats a question; active_units: dimensions whose posterior mean has a variance over 0.01.
+    `compute` returns scalars by name:
+
+    - elbo: nats per question.
+    - loss: -elbo, for schedules and checkpoints that minimise.
+    - nll_per_word: -log p(q | z, I, a) per word, <eos> included, in nats.
+    - perplexity: exp(-elbo per word); for a variational generator an upper bound of its perplexity.
+    - kl (only with a latent variable): nats per question.
+    - active_units (only with a latent variable): number of dimensions whose posterior mean has a
+      variance above 0.01.
+
+    Args:
+        latent_size: d_z; 0 without a latent variable.
     """
 
     full_state_update = False
@@ -28,25 +35,29 @@ class ElboTerms(Metric):
     def __init__(self, latent_size: int = 0) -> None:
         super().__init__()
         self.latent_size = latent_size
-        # questions, tokens, log-likelihood, elbo
+        # totals: questions, words, log-likelihood, elbo
         self.add_state("totals", torch.zeros(4), dist_reduce_fx="sum")
         self.add_state("means", torch.zeros(latent_size), dist_reduce_fx="sum")
         self.add_state("squares", torch.zeros(latent_size), dist_reduce_fx="sum")
 
     def update(self, output: GeneratorOutput) -> None:
-        """Adds the B questions of a batch."""
+        """Adds a batch.
+
+        Args:
+            output: The terms of B questions.
+        """
         likelihood = output.log_likelihood
         questions = likelihood.new_tensor(len(likelihood))
         tokens = output.num_tokens.sum().to(likelihood.dtype)
         new = torch.stack([questions, tokens, likelihood.sum(), output.elbo.sum()])
-        # Not in place: Lightning's validate() and fit() alternate between inference mode and not.
+        # Not in place: Lightning runs validate() in inference mode and fit() outside it.
         self.totals = self.totals + new
         if output.mean is not None:
             self.means = self.means + output.mean.sum(dim=0)
             self.squares = self.squares + output.mean.square().sum(dim=0)
 
     def compute(self) -> dict[str, Tensor]:
-        """The terms by name."""
+        """Returns the terms by name."""
         questions, tokens, likelihood, elbo = self.totals.unbind()
         terms = {
             "loss": -elbo / questions,

@@ -1,4 +1,4 @@
-"""f_I: the global image features, concatenated and projected once an image."""
+"""f_I: the global image features, concatenated and projected once for each image."""
 
 from collections.abc import Mapping
 
@@ -10,11 +10,15 @@ from ivqa.errors import UserError
 
 
 class ImageEncoder(nn.Module):
-    """W_I f_I + b with f_I the concatenation of the named features.
+    """W_I f_I + b, where f_I is the concatenation of the named image features.
 
-    feature_sizes: last dimension of each feature, in the order of concatenation; a spatial grid
-    is averaged over its positions. size: of the projection.
-    Raises UserError where no feature is named.
+    Args:
+        feature_sizes: Last dimension of each feature by name, in the order of concatenation. A
+            spatial grid is averaged over its positions.
+        size: Dimensions of the projection.
+
+    Raises:
+        UserError: `feature_sizes` is empty.
     """
 
     def __init__(self, *, feature_sizes: Mapping[str, int], size: int) -> None:
@@ -28,18 +32,26 @@ class ImageEncoder(nn.Module):
         self.projection = nn.Linear(sum(self.feature_sizes.values()), size)
 
     def forward(self, images: ImageBatch) -> Tensor:
-        """Projections (B, size), one a sample; computed once for each of the M images.
+        """Projects the features of M images once, and gathers them for B samples.
 
-        Raises UserError where a feature is absent or has another size than the one trained with.
+        Args:
+            images: Features of M images and the image of each of B samples.
+
+        Returns:
+            (B, size).
+
+        Raises:
+            UserError: A feature is absent or has another size than this network was built for.
         """
         parts = [self._global(images, name, width) for name, width in self.feature_sizes.items()]
-        return self.projection(torch.cat(parts, dim=1))[images.index]
+        return self.projection(torch.cat(parts, dim=1))[images.index]  # (M, size) -> (B, size)
 
     def _global(self, images: ImageBatch, name: str, width: int) -> Tensor:
+        """The feature as one vector for each image, (M, width)."""
         feature = images.feature(name)
         if feature.shape[-1] != width:
             raise UserError(
                 f"image feature '{name}' has {feature.shape[-1]} dimensions, but this generator "
                 f"was built for {width}; use the features= it was trained with"
             )
-        return feature.mean(dim=1) if feature.dim() == 3 else feature
+        return feature.mean(dim=1) if feature.dim() == 3 else feature  # grids: (M, L, width)

@@ -1,32 +1,31 @@
-"""One question for each image and answer: several z, a beam for each, one of them kept."""
-
-from collections.abc import Callable
+"""One question for each (image, answer) pair: the most probable one of several z."""
 
 import torch
 from torch import Tensor
 
 from ivqa.data.batch import ImageBatch
-from ivqa.generators.decoding import Beam, Strategy
+from ivqa.generators.beam import Beam
+from ivqa.generators.decoding import Strategy
 from ivqa.generators.protocol import Questioner, Questions
 
 
 def most_probable(questions: Questions) -> Tensor:
-    """The row of each pair's question of highest log-likelihood, (P,); the paper's choice.
+    """Selects the question of highest log-likelihood of each pair, as the paper does.
 
-    Pairs are those that occur in `questions.pair`, in ascending order; ties go to the first row.
+    Args:
+        questions: Questions of P pairs.
+
+    Returns:
+        (P,) int64, the row of the question of each pair that occurs in `questions.pair`, in
+        ascending order of the pairs. The first row of a tie is selected.
     """
-    return _argmax_of_groups(questions.pair, [questions.log_likelihood])
-
-
-def most_frequent(questions: Questions) -> Tensor:
-    """The row of the question that most z agree on, for each pair (P,); the published code's.
-
-    Among equally frequent questions the one of highest log-likelihood counts.
-    """
-    rows = torch.cat([questions.pair[:, None], questions.tokens.ids], dim=1)
-    _, same, counts = rows.unique(dim=0, return_inverse=True, return_counts=True)
-    keys = [counts[same], questions.log_likelihood]
-    return _argmax_of_groups(questions.pair, keys)
+    # Rows by log-likelihood, then stably by pair: the first row of each pair is its maximum.
+    order = questions.log_likelihood.argsort(descending=True, stable=True)
+    order = order[questions.pair[order].argsort(stable=True)]
+    ranked = questions.pair[order]
+    first = torch.ones_like(ranked, dtype=torch.bool)
+    first[1:] = ranked[1:] != ranked[:-1]
+    return order[first]
 
 
 def ask(
@@ -36,26 +35,22 @@ def ask(
     *,
     num_latents: int = 10,
     strategy: Strategy | None = None,
-    select: Callable[[Questions], Tensor] = most_probable,
     generator: torch.Generator | None = None,
 ) -> Questions:
-    """One question for each of the B pairs, in their order.
+    """Asks the most probable question of each pair.
 
-    num_latents: how many z ~ N(0, I) are tried (neither the paper nor its code gives the number).
-    strategy: how each z is decoded; None is a beam of 3. select: which of the questions is kept.
+    Args:
+        questioner: The generator.
+        images: Image features of B pairs.
+        answers: The B answers.
+        num_latents: Number of z ~ N(0, I) that are decoded for each pair. Neither the paper nor
+            its code gives the number.
+        strategy: How a question is decoded from each z; None is a beam of 3.
+        generator: Source of the random numbers; None is torch's global one.
+
+    Returns:
+        B questions, in the order of the pairs.
     """
     strategy = Beam(size=3) if strategy is None else strategy
     questions = questioner.sample(images, answers, num_latents, strategy, generator)
-    return questions.select(select(questions))
-
-
-def _argmax_of_groups(group: Tensor, keys: list[Tensor]) -> Tensor:
-    """The first row of each group that is greatest by the first key, then by the next ones."""
-    order = torch.arange(len(group), device=group.device)
-    for key in reversed(keys):
-        order = order[key[order].argsort(descending=True, stable=True)]
-    order = order[group[order].argsort(stable=True)]
-    ranked = group[order]
-    first = torch.ones_like(ranked, dtype=torch.bool)
-    first[1:] = ranked[1:] != ranked[:-1]
-    return order[first]
+    return questions.select(most_probable(questions))

@@ -1,4 +1,4 @@
-"""Tensors in, tensors out: drawing questions from a network and scoring given ones, in chunks."""
+"""Questions of a network on tensors: drawing them and scoring given ones, in chunks."""
 
 import torch
 from torch import Tensor
@@ -24,10 +24,19 @@ def draw_questions(
     max_length: int,
     generator: torch.Generator | None = None,
 ) -> tuple[Tokens, Tensor]:
-    """One question for each z under the conditions of its pair.
+    """Decodes N questions, each from its own z under the conditions of its pair.
 
-    conditions: of P pairs. pair: (N,) row of `conditions`. z: (N, d_z) or None.
-    Returns tokens (N, T) and log p(q | z, I, a), (N,) float32.
+    Args:
+        network: The generator, in evaluation mode.
+        conditions: Of P pairs.
+        pair: (N,) int64, row of `conditions` of each question.
+        z: (N, d_z); None without a latent variable.
+        strategy: How words are chosen.
+        max_length: Words of the longest question.
+        generator: Source of the random numbers; None is torch's global one.
+
+    Returns:
+        The questions (N, T), and log p(q | z, I, a), (N,) float32, in nats.
     """
     parts = []
     for rows in torch.arange(len(pair), device=pair.device).split(
@@ -49,17 +58,26 @@ def marginal_log_likelihood(
     pair: Tensor,
     noise: Tensor | None,
 ) -> Tensor:
-    """Scores log p(q | I, a), (N,) float32: exact without a latent variable, else a bound on it.
+    """Scores log p(q | I, a): exact without a latent variable, else a lower bound of it.
 
-    question: (N, T). pair: (N,) row of `conditions`. noise: (K, d_z) from N(0, I), the same for
-    all questions, so that a score depends on nothing but its own question, image and answer. Its
-    first half makes samples mu + sigma noise_k of q(z | I, q), the other is taken as z itself; see
-    `importance_weighted_bound`.
+    The first half of the noise gives samples mu + sigma noise_k of q(z | I, q); the second half
+    is used as z itself. See `importance_weighted_bound`.
+
+    Args:
+        network: The generator, in evaluation mode.
+        question: (N, T) words of the questions.
+        conditions: Of P pairs.
+        pair: (N,) int64, row of `conditions` of each question.
+        noise: (K, d_z) from N(0, I), the same for all questions, so that a score depends only on
+            its own question, image and answer. None without a latent variable.
+
+    Returns:
+        (N,) float32, in nats.
     """
     samples = 1 if noise is None else len(noise)
     num_posterior = (samples + 1) // 2
     logits_a_row = samples * (question.ids.shape[1] + 1) * network.decoder.num_words
-    order = question.lengths.argsort()  # questions of one length together need little padding
+    order = question.lengths.argsort()  # questions of similar length together need little padding
     scores = []
     for rows in order.split(max(_SCORED_LOGITS // logits_a_row, 1)):
         some, given = trim_tokens(question.select(rows)), conditions.select(pair[rows])
@@ -67,15 +85,15 @@ def marginal_log_likelihood(
         if posterior is None or noise is None:
             scores.append(network.token_log_probs(some, None, given).sum(dim=1))
             continue
-        # (n, 1, d_z) against noise (K, d_z): K samples a question
+        # (n, 1, d_z) with noise (K, d_z): K samples for each question.
         spread = Posterior(posterior.mean[:, None], posterior.scale[:, None])
         prior_z = noise[num_posterior:].expand(len(rows), -1, -1)
         z = torch.cat([spread.sample(noise[:num_posterior]), prior_z], dim=1)  # (n, K, d_z)
         repeated = torch.arange(len(rows), device=pair.device).repeat_interleave(samples)
         log_probs = network.token_log_probs(
             some.select(repeated), z.flatten(0, 1), given.select(repeated)
-        )
-        log_likelihood = log_probs.sum(dim=1).view(-1, samples)
-        log_ratio = spread.log_density_ratio(z)
+        )  # (n K, T + 1)
+        log_likelihood = log_probs.sum(dim=1).view(-1, samples)  # (n, K)
+        log_ratio = spread.log_density_ratio(z)  # (n, K)
         scores.append(importance_weighted_bound(log_likelihood, log_ratio, num_posterior))
     return torch.cat(scores)[order.argsort()]

@@ -1,4 +1,4 @@
-"""What the networks p(q | z, I, a) have in common: conditions, posterior, likelihood, decoding."""
+"""The parts that all networks p(q | z, I, a) share: conditions, posterior, likelihood, decoding."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -9,22 +9,31 @@ from torch import Tensor, nn
 from ivqa.data.batch import ImageBatch, VQABatch
 from ivqa.generators.decoder import QuestionDecoder, State, Step
 from ivqa.generators.objective import kl_to_standard_normal
+from ivqa.ranges import Count, ShareBelowOne
 from ivqa.text.vocabulary import Tokens
 
 
 @dataclass(frozen=True)
 class Conditions:
-    """What images and answers of P pairs contribute, projected once a pair.
+    """The contribution of image and answer to P pairs, projected once for each pair.
 
-    decoder: (P, d_h), the part of the decoder's h_0 that does not depend on z.
-    encoder: (P, d_e), h_0 of the question encoder; None without one.
+    Args:
+        decoder: (P, d_h), the part of the decoder's h_0 that does not depend on z.
+        encoder: (P, d_h), h_0 of the question encoder; None without a latent variable.
     """
 
     decoder: Tensor
     encoder: Tensor | None = None
 
     def select(self, rows: Tensor) -> "Conditions":
-        """Conditions of the pairs `rows` (N,), which may repeat."""
+        """Selects pairs.
+
+        Args:
+            rows: (N,) int64, rows of the pairs; a row may occur several times.
+
+        Returns:
+            The conditions of these N rows, in that order.
+        """
         encoder = None if self.encoder is None else self.encoder[rows]
         return Conditions(self.decoder[rows], encoder)
 
@@ -34,13 +43,25 @@ class Conditions:
 
 @dataclass(frozen=True)
 class Posterior:
-    """q(z | I, q) = N(mean, scale^2 I); both (B, d_z), or of a shape that broadcasts with noise."""
+    """The approximate posterior q(z | I, q) = N(mean, scale^2 I).
+
+    Args:
+        mean: (B, d_z), or a shape that broadcasts with the noise of `sample`.
+        scale: The standard deviation, > 0, of the same shape.
+    """
 
     mean: Tensor
     scale: Tensor
 
     def sample(self, noise: Tensor) -> Tensor:
-        """A draw z = mean + scale * noise, differentiable in the posterior; noise ~ N(0, I)."""
+        """Draws z = mean + scale * noise, differentiable in mean and scale.
+
+        Args:
+            noise: Draws of N(0, I), of a shape that broadcasts with `mean`.
+
+        Returns:
+            z, of the broadcast shape.
+        """
         return self.mean + self.scale * noise
 
     def kl(self) -> Tensor:
@@ -48,7 +69,14 @@ class Posterior:
         return kl_to_standard_normal(self.mean, self.scale)
 
     def log_density_ratio(self, z: Tensor) -> Tensor:
-        """Log-ratio log q(z | I, q) - log N(z; 0, I), (B,) for z (B, d_z)."""
+        """Computes log q(z | I, q) - log N(z; 0, I).
+
+        Args:
+            z: (B, d_z), or a shape that broadcasts with `mean`.
+
+        Returns:
+            (B,), in nats; the last axis of the broadcast shape is summed.
+        """
         noise = (z - self.mean) / self.scale
         return (0.5 * (z.square() - noise.square()) - self.scale.log()).sum(dim=-1)
 
@@ -57,9 +85,11 @@ class Posterior:
 class GeneratorOutput:
     """The terms of the objective for B questions, in nats.
 
-    log_likelihood: log p(q | z, I, a), (B,). num_tokens: words and <eos>, (B,).
-    kl: of every latent dimension, (B, d_z). mean: of the posterior, (B, d_z). Both None where the
-    generator has no latent variable.
+    Args:
+        log_likelihood: log p(q | z, I, a), (B,) float32.
+        num_tokens: Number of words, <eos> included, (B,) int64.
+        kl: KL of every latent dimension, (B, d_z); None without a latent variable.
+        mean: Mean of the posterior, (B, d_z); None without a latent variable.
     """
 
     log_likelihood: Tensor
@@ -74,27 +104,77 @@ class GeneratorOutput:
 
 
 class QuestionGenerator(nn.Module, ABC):
-    """A network p(q | z, I, a); a generator adds `conditions` and, with a latent variable,
-    `initial_hidden` and `posterior`.
+    """A network p(q | z, I, a) around a `QuestionDecoder`.
+
+    A subclass implements `conditions`. One with a latent variable also sets `latent_size` and
+    implements `initial_hidden` and `posterior`. A subclass passes the arguments below on.
+
+    Args:
+        num_words: V, size of the question vocabulary with its special tokens.
+        embedding_size: d_e, dimensions of a word embedding.
+        hidden_size: d_h, dimensions of the decoder's LSTM.
+        word_dropout: See `QuestionDecoder`.
+        dropout: See `QuestionDecoder`; the published code has 0.5.
+        feed_condition: See `QuestionDecoder`; false is the paper's decoder.
     """
 
     latent_size: int = 0
-    """d_z; 0 where there is no latent variable."""
+    """d_z; 0 without a latent variable."""
 
-    def __init__(self, decoder: QuestionDecoder) -> None:
+    def __init__(
+        self,
+        *,
+        num_words: int,
+        embedding_size: Count = 512,
+        hidden_size: Count = 512,
+        word_dropout: ShareBelowOne = 0.0,
+        dropout: ShareBelowOne = 0.5,
+        feed_condition: bool = False,
+    ) -> None:
         super().__init__()
-        self.decoder = decoder
+        self.decoder = QuestionDecoder(
+            num_words=num_words,
+            embedding_size=embedding_size,
+            hidden_size=hidden_size,
+            word_dropout=word_dropout,
+            dropout=dropout,
+            feed_condition=feed_condition,
+        )
 
     @abstractmethod
     def conditions(self, images: ImageBatch, answer: Tokens) -> Conditions:
-        """Images and answers of P pairs as conditions."""
+        """Projects images and answers.
+
+        Args:
+            images: Image features of P pairs.
+            answer: (P, T) words of the answers.
+
+        Returns:
+            Conditions of the P pairs.
+        """
 
     def initial_hidden(self, conditions: Conditions, z: Tensor | None) -> Tensor:
-        """h_0 of the decoder, (N, d_h), for conditions of N rows and z (N, d_z)."""
+        """Computes h_0 of the decoder.
+
+        Args:
+            conditions: Of N rows.
+            z: (N, d_z); None without a latent variable.
+
+        Returns:
+            h_0, (N, d_h).
+        """
         return conditions.decoder
 
     def posterior(self, question: Tokens, conditions: Conditions) -> Posterior | None:
-        """q(z | I, q) of N questions; None without a latent variable."""
+        """Computes q(z | I, q).
+
+        Args:
+            question: (N, T) words of the questions.
+            conditions: Of the N rows.
+
+        Returns:
+            The posterior of the N questions; None without a latent variable.
+        """
         return None
 
     def token_log_probs(
@@ -104,34 +184,66 @@ class QuestionGenerator(nn.Module, ABC):
         conditions: Conditions,
         temperature: float | None = None,
     ) -> Tensor:
-        """Scores log p(w_t | w_<t; z, I, a) of words and <eos>, (N, T + 1), 0 behind <eos>.
+        """Scores log p(w_t | w_<t; z, I, a) of words and <eos>, differentiably in weights and z.
 
-        Differentiable in the weights and in z. temperature: see `QuestionDecoder.forward`.
+        Args:
+            question: (N, T) words of the questions.
+            z: (N, d_z); None without a latent variable.
+            conditions: Of the N rows.
+            temperature: See `QuestionDecoder.forward`.
+
+        Returns:
+            (N, T + 1) float32, in nats; 0 after <eos>.
         """
         return self.decoder(self.initial_hidden(conditions, z), question, temperature)
 
     def forward(self, batch: VQABatch) -> GeneratorOutput:
-        """The objective's terms for a batch, with one z from the posterior of each question."""
+        """Computes the terms of the objective, with one z from the posterior of each question.
+
+        Args:
+            batch: B questions with their images and answers.
+
+        Returns:
+            The terms of the B questions.
+        """
         conditions = self.conditions(batch.images, batch.answer)
         posterior = self.posterior(batch.question, conditions)
+        # One draw of z (B, d_z) estimates the expectation of the bound.
         z = None if posterior is None else posterior.sample(torch.randn_like(posterior.mean))
-        log_probs = self.token_log_probs(batch.question, z, conditions)
+        log_probs = self.token_log_probs(batch.question, z, conditions)  # (B, T + 1)
         return GeneratorOutput(
             log_likelihood=log_probs.sum(dim=1),
-            num_tokens=batch.question.lengths + 1,
+            num_tokens=batch.question.lengths + 1,  # <eos> counts
             kl=None if posterior is None else posterior.kl(),
             mean=None if posterior is None else posterior.mean,
         )
 
     def prior(self, num: int, generator: torch.Generator | None = None) -> Tensor | None:
-        """Draws z ~ N(0, I), (num, d_z), on the decoder's device; None without z."""
+        """Draws z ~ N(0, I).
+
+        Args:
+            num: Number of draws.
+            generator: Source of the random numbers; None is torch's global one.
+
+        Returns:
+            (num, d_z) on the decoder's device; None without a latent variable.
+        """
         if not self.latent_size:
             return None
         device = self.decoder.output.weight.device
+        # Drawn where the generator is, so that a CPU generator gives the same z on every device.
         source = device if generator is None else generator.device
         return torch.randn(num, self.latent_size, generator=generator, device=source).to(device)
 
     def decoding(self, conditions: Conditions, z: Tensor | None) -> tuple[Step, State]:
-        """A step function and the initial state of N rows, for a strategy of `decoding`."""
+        """Prepares the decoding of questions by a `Strategy`.
+
+        Args:
+            conditions: Of N rows.
+            z: (N, d_z); None without a latent variable.
+
+        Returns:
+            The step function and the initial state of the N rows.
+        """
         hidden = self.initial_hidden(conditions, z)
         return self.decoder.stepper(len(hidden)), self.decoder.start(hidden)

@@ -1,4 +1,4 @@
-"""What every question generator offers, whatever is inside it: strings in, questions out."""
+"""The interface of every question generator: strings in, questions out."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,10 +16,12 @@ from ivqa.text.vocabulary import Tokens
 class Questions:
     """N generated questions.
 
-    tokens: (N, T) words in the generator's vocabulary. text: as VQA writes them.
-    log_likelihood: (N,) float32, log p(q | z, I, a) summed over words and <eos>.
-    pair: (N,) int64, which of the given (image, answer) pairs each one belongs to.
-    z: (N, d_z) latent values, None where the generator has none.
+    Args:
+        tokens: (N, T) words in the generator's vocabulary.
+        text: The N questions as VQA writes them.
+        log_likelihood: (N,) float32, log p(q | z, I, a), summed over words and <eos>, in nats.
+        pair: (N,) int64, index of the (image, answer) pair of each question.
+        z: (N, d_z) latent values; None without a latent variable.
     """
 
     tokens: Tokens
@@ -29,7 +31,14 @@ class Questions:
     z: Tensor | None = None
 
     def select(self, rows: Tensor) -> "Questions":
-        """The questions `rows` (N',), in that order."""
+        """Selects questions.
+
+        Args:
+            rows: (N',) int64, rows of the questions.
+
+        Returns:
+            These N' questions, in that order.
+        """
         return Questions(
             tokens=self.tokens.select(rows),
             text=[self.text[row] for row in rows.tolist()],
@@ -40,13 +49,21 @@ class Questions:
 
     @classmethod
     def concatenate(cls, parts: Sequence["Questions"]) -> "Questions":
-        """The questions of all parts; the pairs of each part are counted on from the last one's.
+        """Concatenates batches of questions.
 
-        Raises ValueError without any part.
+        Args:
+            parts: At least one batch. The pairs of a batch are numbered from 0.
+
+        Returns:
+            The questions of all batches. The pairs of each batch are numbered after those of the
+            batch before.
+
+        Raises:
+            ValueError: `parts` is empty.
         """
         if not parts:
             raise ValueError("there are no questions to concatenate; pass at least one batch")
-        pairs, first = [], 0
+        pairs, first = [], 0  # first: number of the first pair of the next batch
         for part in parts:
             pairs.append(part.pair + first)
             first += int(part.pair.max()) + 1 if len(part) else 0
@@ -74,9 +91,29 @@ class Questioner(Protocol):
         strategy: Strategy | None = None,
         generator: torch.Generator | None = None,
     ) -> Questions:
-        """`num_samples` questions for each of the B pairs, pair by pair: N = B * num_samples."""
+        """Generates questions.
+
+        Args:
+            images: Image features of B pairs.
+            answers: The B answers.
+            num_samples: Questions for each pair, >= 1.
+            strategy: How words are chosen; None is the generator's own strategy.
+            generator: Source of the random numbers; None is torch's global one.
+
+        Returns:
+            N = B * num_samples questions; those of one pair follow each other.
+        """
 
     def log_likelihood(
         self, images: ImageBatch, answers: list[str], questions: list[str]
     ) -> Tensor:
-        """Scores log p(q | I, a) of B given questions, (B,) float32, words and <eos> summed."""
+        """Scores given questions.
+
+        Args:
+            images: Image features of B pairs.
+            answers: The B answers.
+            questions: One question for each pair.
+
+        Returns:
+            log p(q | I, a), (B,) float32, summed over words and <eos>, in nats.
+        """

@@ -6,27 +6,34 @@ Decoder  h_0 = W_z z + W_I f_I + W_a a, c_0 = 0;  p(q | z, I, a) by an LSTM
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ivqa.data.batch import ImageBatch
 from ivqa.generators.answer_encoder import AnswerEncoder, last_hidden
-from ivqa.generators.decoder import QuestionDecoder, remembering_lstm
+from ivqa.generators.decoder import lstm_with_forget_bias
 from ivqa.generators.image_encoder import ImageEncoder
 from ivqa.generators.network import Conditions, Posterior, QuestionGenerator
-from ivqa.ranges import Count, CountOrZero, ShareBelowOne
+from ivqa.ranges import Count, CountOrZero
 from ivqa.text.vocabulary import Tokens
 
-# softplus underflows to 0 in float32, whose logarithm the KL takes.
+# softplus underflows to 0 in float32, and the KL takes the logarithm of the scale.
 _SMALLEST_SCALE = 1e-6
 
 
 class JointTerm(nn.Module):
-    """W_J (tanh(U f_I) * tanh(V a)), what image and answer say together: (B, d_h).
+    """W_J (tanh(U f_I) * tanh(V a)), a low-rank bilinear term of image and answer.
 
-    A low-rank bilinear term as in MLB (Kim et al. 2017). Which thing is the red one depends on the
-    answer and on the image at once, and a sum of the two cannot say it.
+    The same term as in MLB (Kim et al. 2017). Which object is the red one depends on the answer
+    and the image together; a sum of a term of each cannot express that.
+
+    Args:
+        feature_sizes: Last dimension of each global image feature that forms f_I.
+        answer_size: d_a, dimensions of the encoded answer.
+        joint_size: Rank of the term, >= 1.
+        hidden_size: d_h, dimensions of the result.
     """
 
     def __init__(
@@ -43,55 +50,55 @@ class JointTerm(nn.Module):
         self.output = nn.Linear(joint_size, hidden_size, bias=False)
 
     def forward(self, images: ImageBatch, encoded: Tensor) -> Tensor:
-        """The term for B samples; encoded: their answers (B, d_a)."""
+        """Computes the term for B samples.
+
+        Args:
+            images: Features of their images.
+            encoded: Their encoded answers, (B, d_a).
+
+        Returns:
+            (B, d_h).
+        """
         return self.output(self.image(images).tanh() * self.answer(encoded).tanh())
 
 
 class VariationalGenerator(QuestionGenerator):
-    """p(q | z, I, a) with q(z | I, q).
+    """p(q | z, I, a) with the approximate posterior q(z | I, q).
 
-    num_words, num_answer_words: vocabulary sizes with specials. feature_sizes: the global image
-    features that form f_I. The sizes are the paper's where it gives them; the latent size it does
-    not give. joint_size: 0 is the paper's h_0; above 0 a `JointTerm` of that rank is added to it.
-    feed_condition: false is the paper's decoder; see `QuestionDecoder`.
-    The encoder reads the decoder's word embedding, as in the published code; the two
-    W_I are two matrices.
+    The question encoder reads the word embedding of the decoder, as in the published code. The
+    matrices W_I of encoder and decoder are two matrices. The default sizes are the paper's; the
+    paper does not give latent_size.
+
+    Args:
+        num_answer_words: Size of the answer vocabulary with its special tokens.
+        feature_sizes: Last dimension of each global image feature that forms f_I.
+        answer_size: d_a, dimensions of the encoded answer.
+        latent_size: d_z.
+        joint_size: Rank of a `JointTerm` that is added to h_0; 0 is the paper's h_0.
+        **decoder: Arguments of `QuestionGenerator`.
     """
 
     def __init__(
         self,
         *,
-        num_words: int,
         num_answer_words: int,
         feature_sizes: Mapping[str, int],
-        embedding_size: Count = 512,
-        hidden_size: Count = 512,
         answer_size: Count = 512,
         latent_size: Count = 64,
         joint_size: CountOrZero = 0,
-        word_dropout: ShareBelowOne = 0.0,
-        dropout: ShareBelowOne = 0.5,
-        feed_condition: bool = False,
+        **decoder: Any,
     ) -> None:
-        super().__init__(
-            QuestionDecoder(
-                num_words=num_words,
-                embedding_size=embedding_size,
-                hidden_size=hidden_size,
-                word_dropout=word_dropout,
-                dropout=dropout,
-                feed_condition=feed_condition,
-            )
-        )
+        super().__init__(**decoder)
+        embedding_size, hidden_size = self.decoder.embedding_size, self.decoder.hidden_size
         self.latent_size = latent_size
         self.answer_encoder = AnswerEncoder(
             num_words=num_answer_words,
             embedding_size=embedding_size,
             size=answer_size,
-            dropout=dropout,
+            dropout=self.decoder.dropout.probability,
         )
         self.encoder_image = ImageEncoder(feature_sizes=feature_sizes, size=hidden_size)
-        self.encoder_lstm = remembering_lstm(embedding_size, hidden_size)
+        self.encoder_lstm = lstm_with_forget_bias(embedding_size, hidden_size)
         self.encoder_mean = nn.Linear(hidden_size, latent_size)
         self.encoder_scale = nn.Linear(hidden_size, latent_size)
         # One bias is enough for the sum of three projections.
@@ -108,23 +115,35 @@ class VariationalGenerator(QuestionGenerator):
             )
 
     def conditions(self, images: ImageBatch, answer: Tokens) -> Conditions:
-        """W_I f_I + W_a a for the decoder and W_I f_I for the encoder."""
-        encoded = self.answer_encoder(answer)
-        hidden = self.decoder_image(images) + self.decoder_answer(encoded)
+        """Computes W_I f_I + W_a a for the decoder and W_I f_I for the question encoder."""
+        encoded = self.answer_encoder(answer)  # (P, d_a)
+        hidden = self.decoder_image(images) + self.decoder_answer(encoded)  # (P, d_h)
         if self.joint is not None:
             hidden = hidden + self.joint(images, encoded)
         return Conditions(decoder=hidden, encoder=self.encoder_image(images))
 
     def initial_hidden(self, conditions: Conditions, z: Tensor | None) -> Tensor:
-        """h_0 = W_z z + W_I f_I + W_a a, (N, d_h)."""
+        """Computes h_0 = W_z z + W_I f_I + W_a a, (N, d_h).
+
+        Args:
+            conditions: Of N rows.
+            z: (N, d_z).
+
+        Returns:
+            h_0, (N, d_h).
+
+        Raises:
+            ValueError: `z` is None.
+        """
         if z is None:
             raise ValueError("this generator needs z; draw it with prior() or posterior()")
         return conditions.decoder + self.decoder_latent(z)
 
     def posterior(self, question: Tokens, conditions: Conditions) -> Posterior:
-        """q(z | I, q) of N questions."""
+        """Computes q(z | I, q) of N questions; see `QuestionGenerator.posterior`."""
         assert conditions.encoder is not None  # set by conditions() above
-        embedded = self.decoder.dropout(self.decoder.embedding(question.ids))
+        embedded = self.decoder.dropout(self.decoder.embedding(question.ids))  # (N, T, d_e)
         hidden = last_hidden(self.encoder_lstm, embedded, question.lengths, conditions.encoder)
+        # float32 under any autocast precision: the KL takes the logarithm of a small scale.
         scale = F.softplus(self.encoder_scale(hidden).float()).clamp_min(_SMALLEST_SCALE)
-        return Posterior(self.encoder_mean(hidden).float(), scale)
+        return Posterior(self.encoder_mean(hidden).float(), scale)  # (N, d_z) each

@@ -1,4 +1,4 @@
-"""Skip-thoughts learn on toy data what a question tells about others on the same image."""
+"""Training of skip-thoughts on toy data."""
 
 import math
 from collections import Counter
@@ -14,12 +14,8 @@ import torch
 from torch.utils.data import DataLoader
 
 from ivqa.encoders.skip_thoughts import SkipThoughtsEncoder
-from ivqa.encoders.skip_thoughts_training import (
-    Decoder,
-    SkipThoughtsModule,
-    SkipThoughtsNetwork,
-    neighbours,
-)
+from ivqa.encoders.skip_thoughts_module import SkipThoughtsModule, neighbours
+from ivqa.encoders.skip_thoughts_network import Decoder, SkipThoughtsNetwork
 from ivqa.text.vocabulary import EOS, UNK, Tokens, Vocabulary
 
 # Images of two worlds; the words "what" and "is" are shared, nouns and colours are not.
@@ -35,7 +31,7 @@ WORDS = Vocabulary.build(QUESTIONS)
 
 
 class Data(pl.LightningDataModule):
-    """The part of a VQADataModule that the module reads; one batch of everything."""
+    """The part of a VQADataModule that the module reads; one batch holds all questions."""
 
     evaluated = None
 
@@ -104,11 +100,13 @@ def test_neighbours_are_all_questions_of_the_image_in_a_circle() -> None:
 
 
 @pytest.mark.processor
-def test_a_question_tells_the_others_on_its_image(tmp_path: Path, learning_seed: int) -> None:
+def test_an_encoding_predicts_the_other_questions_of_its_image(
+    tmp_path: Path, learning_seed: int
+) -> None:
     module = _module(learning_seed)
     trainer = _trainer(tmp_path, 100)
     trainer.fit(module, datamodule=Data())
-    # A decoder that does not see the question can do no better than the entropy of the questions:
+    # Without the question, the loss is at least the entropy of the questions per word: there are
     # 18 different ones, equally frequent, of 16 / 3 words with <eos>.
     assert sorted(Counter(QUESTIONS).values()) == [4] * 18
     blind = math.log(18) / (16 / 3)
@@ -130,7 +128,7 @@ def test_a_question_tells_the_others_on_its_image(tmp_path: Path, learning_seed:
         SkipThoughtsEncoder(str(checkpoint), use_eos=True).encode(["why"])
 
 
-def test_questions_without_neighbours_need_their_own_words(tmp_path: Path) -> None:
+def test_questions_without_neighbours_need_reconstruction(tmp_path: Path) -> None:
     alone = Data(list(range(len(QUESTIONS))))
     with pytest.raises(ValueError, match=r"no image of the train split has two questions.*reconst"):
         _trainer(tmp_path, 1).fit(_module(), datamodule=alone)
