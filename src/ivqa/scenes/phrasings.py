@@ -214,9 +214,7 @@ _KINDS_OF = {"more": ("more", "fewer"), "larger": ("larger", "smaller")}
 def fitting(program: Program) -> list[Phrasing]:
     """All phrasings that can express the program, in the order of the table."""
     kinds = _KINDS_OF.get(program.kind, (program.kind,))
-    return [
-        phrasing for kind in kinds for phrasing in _BY_KIND[kind] if phrasing.fits(program)
-    ]
+    return [phrasing for kind in kinds for phrasing in _BY_KIND[kind] if phrasing.fits(program)]
 
 
 def starting_with(word: str) -> list[Phrasing]:

@@ -1,4 +1,4 @@
-"""Scenes as pictures: drawn twice as large with Pillow and reduced, so that edges are smooth."""
+"""Draws scenes with Pillow, twice as large and then reduced, so that edges are smooth."""
 
 import math
 import random
@@ -9,7 +9,7 @@ from ivqa.scenes.world import Scene, Thing
 
 SIZE = 128
 _SCALE = 2
-_WIDE = SIZE * _SCALE
+_WIDE = SIZE * _SCALE  # the side of the picture as it is drawn
 
 Color = tuple[int, int, int]
 
@@ -23,7 +23,8 @@ _PAINT: dict[str, Color] = {
     "white": (246, 246, 242),
     "yellow": (250, 214, 30),
 }
-# Backgrounds are pale or dull, so that no thing of a bright colour is lost on them.
+# Backgrounds are pale or dull, so that things of every bright colour are visible on them. The
+# sky is a gradient from the first colour to the second.
 _SKY: dict[str, tuple[Color, Color]] = {
     "day": ((168, 204, 232), (214, 230, 240)),
     "night": ((34, 40, 72), (66, 74, 108)),
@@ -37,12 +38,20 @@ _GROUND: dict[str, Color] = {
     "forest": (112, 140, 108),
     "mountains": (150, 156, 148),
 }
-_DIMMED = {"day": 1.0, "night": 0.5, "sunset": 0.86}
-_RADIUS = {"large": 0.104, "small": 0.066}
+_LIGHT = {"day": 1.0, "night": 0.5, "sunset": 0.86}  # share of the ground's own colour
+_RADIUS = {"large": 0.104, "small": 0.066}  # share of the side; below half a cell of the grid
 
 
 def render(scene: Scene, rng: random.Random) -> Image.Image:
-    """The scene as an RGB picture of SIZE x SIZE pixels; `rng` places trees, clouds and rain."""
+    """Draws a scene.
+
+    Args:
+        scene: The scene.
+        rng: Chooses what the scene leaves open: trees, clouds, grain of the ground, rain.
+
+    Returns:
+        An RGB picture of `SIZE` x `SIZE` pixels.
+    """
     picture = _background(scene, rng)
     for thing in scene.things:
         _draw_thing(picture, thing)
@@ -60,7 +69,7 @@ def _background(scene: Scene, rng: random.Random) -> Image.Image:
     picture = column.resize((_WIDE, _WIDE))
     draw = ImageDraw.Draw(picture)
     horizon = int(_WIDE * rng.uniform(0.42, 0.52))
-    light = _DIMMED[scene.time]
+    light = _LIGHT[scene.time]
     ground = _mix((20, 22, 40), _GROUND[scene.place], light)
     if scene.weather == "snowy":
         ground = _mix(ground, (232, 236, 242), 0.6)
@@ -83,7 +92,7 @@ def _background(scene: Scene, rng: random.Random) -> Image.Image:
 
 
 def _sky_marks(draw: ImageDraw.ImageDraw, scene: Scene, rng: random.Random, horizon: int) -> None:
-    """Sun, moon and stars; only a clear sky shows them."""
+    """The sun, or the moon and stars, of a clear sky."""
     if scene.weather != "clear":
         return
     x, y = rng.randrange(20, _WIDE - 20), rng.randrange(14, 34)
@@ -167,7 +176,7 @@ def _clouds(picture: Image.Image, scene: Scene, rng: random.Random) -> None:
 
 
 def _falling(picture: Image.Image, scene: Scene, rng: random.Random) -> None:
-    """Rain and snow fall before everything else."""
+    """Rain and snow, in front of everything else."""
     draw = ImageDraw.Draw(picture, "RGBA")
     if scene.weather == "rainy":
         for _ in range(90):
@@ -222,7 +231,11 @@ def _pattern(pattern: str, side: int, paint: Color, mark: Color) -> Image.Image:
 
 
 def _outline(shape: str, middle: float, radius: float) -> list[tuple[float, float]]:
-    """Corners of the shape around (middle, middle)."""
+    """Corners of the shape around (middle, middle), in pixels.
+
+    The radii of the shapes differ so that all look about equally large. The heart is the curve
+    x = 16 sin^3 t, y = 13 cos t - 5 cos 2t - 2 cos 3t - cos 4t.
+    """
     if shape == "circle":
         points = _regular(40, radius * 0.95)
     elif shape == "square":
@@ -261,6 +274,6 @@ def _regular(corners: int, radius: float, turn: float = 0.0) -> list[tuple[float
 
 
 def _mix(first: Color, second: Color, share: float) -> Color:
-    """`first` with `share` of `second` in it."""
+    """The colour (1 - share) * first + share * second."""
     red, green, blue = (round(a + (b - a) * share) for a, b in zip(first, second, strict=True))
     return red, green, blue

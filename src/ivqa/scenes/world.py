@@ -1,4 +1,8 @@
-"""The world of scenes: a background and two to six things on it, with biases."""
+"""The scenes: a place with a time and a weather, and two to six things, drawn with biases.
+
+The biases are those of VQA 1.0: a model that does not see the image can learn them (Goyal et al.,
+VQA 2.0, CVPR 2017, section 1).
+"""
 
 import random
 from dataclasses import asdict, dataclass, replace
@@ -175,7 +179,9 @@ def _sample_thing(
     )
 
 
-def _usual_or_any(rng: random.Random, usual: tuple[str, float] | None, values: tuple[str, ...]) -> str:
+def _usual_or_any(
+    rng: random.Random, usual: tuple[str, float] | None, values: tuple[str, ...]
+) -> str:
     if usual is not None and rng.random() < usual[1]:
         return usual[0]
     return rng.choice(values)
