@@ -273,7 +273,7 @@ def test_weights_that_cannot_be_had_say_what_to_do(
     with pytest.raises(ValueError, match="neither a file nor weights"):
         BackboneFeatures(arch="resnet50", weights="nowhere.pt").network()
     (tmp_path / "bad.pt").write_bytes(b"no weights")
-    with pytest.raises(ValueError, match="is no state_dict of resnet50"):
+    with pytest.raises(ValueError, match="is not a state_dict of resnet50"):
         BackboneFeatures(arch="resnet50", weights=str(tmp_path / "bad.pt")).network()
 
 
@@ -305,7 +305,7 @@ def test_weights_that_are_no_concept_predictor_are_named(
         state = CompactCNN(num_concepts=2, width=8).state_dict()
         torch.save({"state_dict": state, "concepts": ["red", "blue"]}, file)
     given = ConceptFeatures(**{**vars(SMALL), "weights": str(file)})
-    with pytest.raises(ValueError, match=r"given\.pt is no concept predictor of width 16.*cnn\.pt"):
+    with pytest.raises(ValueError, match=r"given\.pt is not a concept predictor of width 16.*cnn\.pt"):
         given.build(dataset, ["val"], tmp_path / "features")
 
 

@@ -1,4 +1,4 @@
-"""The meaning of a question: a functional program, its answer on a scene, its expert layout.
+"""The meaning of a question: a functional program, and its answer on a scene.
 
 `make` builds every program in a normal form. "Is the star right of the heart?" and "Is the heart
 left of the star?" have one program, so questions of equal meaning compare equal.
@@ -258,45 +258,6 @@ def holds(thing: Thing, relation: str, anchor: Thing) -> bool:
         "below": thing.y - anchor.y,
     }
     return distance[relation] > MARGIN
-
-
-def layout(program: Program) -> list[str]:
-    """The expert layout of a question for module networks (Hu et al., N2NMN, ICCV 2017).
-
-    These modules give an attention map: _Find takes no map, _Transform one, _And two. These give
-    the answer: _Scene takes no map; _Exist, _Count and _Describe one; _MoreNum, _EqualNum and
-    _SameProperty two.
-
-    Args:
-        program: The meaning of the question.
-
-    Returns:
-        Names of modules in reverse Polish notation; the last one gives the answer.
-
-    Example:
-        >>> layout(make("count", subject=Things(Noun(shape="star"))))
-        ['_Find', '_Count']
-    """
-    if program.kind in ("scene_query", "scene_check"):
-        return ["_Scene"]
-    assert program.subject is not None
-    first = _find(program.subject)
-    if program.kind in ("exist", "count"):
-        return [*first, "_Exist" if program.kind == "exist" else "_Count"]
-    if program.kind in ("query", "check"):
-        return [*first, "_Describe"]
-    assert program.other is not None
-    second = _find(program.other)
-    if program.kind == "relate":
-        return [*second, "_Transform", *first, "_And", "_Exist"]
-    last = {"more": "_MoreNum", "equal": "_EqualNum"}.get(program.kind, "_SameProperty")
-    return [*first, *second, last]
-
-
-def _find(things: Things) -> list[str]:
-    if things.relation is not None:
-        return ["_Find", "_Transform", "_Find", "_And"]
-    return ["_Find"] if things.extreme is None else ["_Find", "_Transform"]
 
 
 def _attribute(program: Program, things: Sequence[Thing]) -> Outcome:
