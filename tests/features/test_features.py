@@ -305,7 +305,9 @@ def test_weights_that_are_no_concept_predictor_are_named(
         state = CompactCNN(num_concepts=2, width=8).state_dict()
         torch.save({"state_dict": state, "concepts": ["red", "blue"]}, file)
     given = ConceptFeatures(**{**vars(SMALL), "weights": str(file)})
-    with pytest.raises(ValueError, match=r"given\.pt is not a concept predictor of width 16.*cnn\.pt"):
+    with pytest.raises(
+        ValueError, match=r"given\.pt is not a concept predictor of width 16.*cnn\.pt"
+    ):
         given.build(dataset, ["val"], tmp_path / "features")
 
 

@@ -76,9 +76,9 @@ def test_joint_noise_is_both_at_the_same_level(picture: Image.Image) -> None:
     disturbed = joint.disturbed_image(picture, 1, 4)
     assert disturbed.tobytes() == pixels.disturbed_image(picture, 1, 4).tobytes()
     assert joint.figures(questions, []) == {}
-    with pytest.raises(ValueError, match="equally many levels, not 3 of the question and 7"):
+    with pytest.raises(ValueError, match="equally many levels, not 3 on the question and 7"):
         JointNoise(WordShuffling(levels=3), pixels)
-    with pytest.raises(ValueError, match="WordShuffling disturbs no images"):
+    with pytest.raises(ValueError, match="WordShuffling does not disturb images"):
         JointNoise(words, words)
 
 

@@ -20,7 +20,7 @@ from ivqa.robustness import (
     NoiseCurve,
     WordShuffling,
 )
-from ivqa.robustness.noise import shuffled_at_distance
+from ivqa.robustness.word_shuffling import shuffled_at_distance
 from ivqa.text.duplicates import duplicates_of
 from ivqa.text.tokens import tokenise
 

@@ -1,7 +1,7 @@
 """features=concepts: a concept predictor that is trained on the data set itself.
 
-iVQA (Liu et al., CVPR 2018, section 3.2) gives its generator the probabilities of concepts and a
-grid of features; here one compact CNN computes both.
+The image feature of the paper [iVQA 3.2] is the output of a concept predictor that is trained on
+the captions. Here the predictor is a compact CNN, which gives a grid of features too.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,7 @@
 """Concepts: the most frequent words, and short runs of words, of the captions.
 
-iVQA (Liu et al., CVPR 2018, section 3.2) predicts the 1,000 most frequent words of the captions;
-runs of two words, which bind a colour to a shape, are an addition.
+The concepts of the paper [iVQA 3.2] are the 1,000 most frequent words of the captions; runs of two
+words, which bind a colour to a shape, are an addition.
 """
 
 import re
