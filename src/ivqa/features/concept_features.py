@@ -9,19 +9,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from rich.console import Console
 from torch import Tensor
 
 from ivqa.code_digest import code_digest
 from ivqa.data.dataset import VQADataset
-from ivqa.data.images import ImageFiles
 from ivqa.data.vqa_json import VQASplit
 from ivqa.errors import UserError
 from ivqa.features.compact_cnn import CompactCNN
-from ivqa.features.concept_training import train_concepts
+from ivqa.features.concept_training import Labelled, train_concepts
 from ivqa.features.concepts import ConceptVocabulary, described_images
 from ivqa.features.decoding import pixels
 from ivqa.features.extraction import Network, build_store
@@ -96,7 +93,7 @@ class ConceptFeatures:
             key,
             lambda device: self._extractor(dataset, folder, device),
             image_size=self.image_size,
-            batch_size=256,
+            batch_size=256,  # without gradients, so larger than in training
         )
 
     def identity(self, dataset: VQADataset) -> dict[str, Any]:
@@ -150,24 +147,16 @@ class ConceptFeatures:
         return self._train(dataset, file)
 
     def _train(self, dataset: VQADataset, file: Path) -> tuple[CompactCNN, ConceptVocabulary]:
+        """Trains the CNN on the split train and writes it into `file`."""
         train = dataset.split("train")
-        images, texts = described_images(train)
+        texts = described_images(train)[1]
         concepts = ConceptVocabulary.build(texts, self.num_concepts, self.longest)
-        size = len(texts) * self.epochs * (self.image_size / 96) ** 2
-        least, most = (max(seconds * size, 10) for seconds in _SECONDS_PER_IMAGE)
-        Console().print(
-            f"image features: training a concept predictor on {len(texts)} images and "
-            f"{len(concepts)} concepts ({least:.0f} to {most:.0f} s on 2 cores); it is stored for "
-            "later runs",
-            soft_wrap=True,
-        )
+        self._announce_training(len(texts), len(concepts))
         # All images are decoded before the training, so that an unreadable file is reported first.
-        labelled = self._pixels(images, train, file), concepts.targets(texts)
+        labelled = self._labelled(train, concepts, file.parent)
         val = None if dataset.stages["val"] is None else dataset.split("val")
-        held_out = None
-        if val is not None:
-            images, texts = described_images(val)
-            held_out = self._pixels(images, val, file), concepts.targets(texts)
+        held_out = None if val is None else self._labelled(val, concepts, file.parent)
+        # `build_store` restores the caller's random state afterwards.
         torch.manual_seed(self.seed)
         network = self._untrained(len(concepts))
         precision = train_concepts(
@@ -188,8 +177,9 @@ class ConceptFeatures:
         with written(file) as draft:
             torch.save(content, draft)
         seal(manifest_of(file), [file])
-        for leftover in (*file.parent.glob("pixels_*"), file.parent / "last.ckpt"):
-            leftover.unlink(missing_ok=True)
+        # The decoded images and the checkpoint are needed only until the training has ended.
+        for temporary in (*file.parent.glob("pixels_*"), file.parent / "last.ckpt"):
+            temporary.unlink(missing_ok=True)
         if val is not None:
             Console().print(
                 f"image features: mean average precision of the concepts {precision:.3f} "
@@ -197,6 +187,23 @@ class ConceptFeatures:
                 soft_wrap=True,
             )
         return network, concepts
+
+    def _announce_training(self, num_images: int, num_concepts: int) -> None:
+        # The time is proportional to the number of pixels.
+        size = num_images * self.epochs * (self.image_size / 96) ** 2
+        least, most = (max(seconds * size, 10) for seconds in _SECONDS_PER_IMAGE)
+        Console().print(
+            f"image features: training a concept predictor on {num_images} images and "
+            f"{num_concepts} concepts ({least:.0f} to {most:.0f} s on 2 cores); it is stored for "
+            "later runs",
+            soft_wrap=True,
+        )
+
+    def _labelled(self, split: VQASplit, concepts: ConceptVocabulary, folder: Path) -> Labelled:
+        """Pixels and targets of the images of a split that have texts."""
+        images, texts = described_images(split)
+        array = pixels(images, folder / f"pixels_{split.name}.npy", self.image_size)
+        return array, concepts.targets(texts)
 
     def load_released(self, released: Released) -> tuple[CompactCNN, ConceptVocabulary]:
         """Builds the CNN of a release.
@@ -233,9 +240,6 @@ class ConceptFeatures:
                 f"{file} is not a concept predictor of width {self.width} ({reason}); {remedy}"
             ) from error
         return network, concepts
-
-    def _pixels(self, images: ImageFiles, split: VQASplit, file: Path) -> NDArray[np.uint8]:
-        return pixels(images, file.parent / f"pixels_{split.name}.npy", self.image_size)
 
     def _untrained(self, num_concepts: int) -> CompactCNN:
         return CompactCNN(num_concepts=num_concepts, width=self.width)

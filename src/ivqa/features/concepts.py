@@ -64,6 +64,7 @@ class ConceptVocabulary:
         counts = Counter(
             concept for captions in texts for concept in _concepts_of(captions, longest)
         )
+        # Equal counts are ordered by the alphabet, so that the vocabulary is reproducible.
         ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         kept = [concept for concept, count in ranked[:size] if count >= min_images]
         if len(kept) < 2:

@@ -133,6 +133,8 @@ def extract(
                     arrays[name] = _array(folder / f"{name}.npy", shape, resumed=start > 0)
                 arrays[name][start:end] = value.half().cpu().numpy()
                 arrays[name].flush()  # type: ignore[attr-defined]
+            # The progress is written after the features: after an interruption, a batch may be
+            # computed twice, but none is missing.
             start = end
             write_json(folder / "progress.json", {"images": start})
     np.save(folder / "ids.npy", images.ids)

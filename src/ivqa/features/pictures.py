@@ -59,6 +59,7 @@ class PictureFeatures:
                 chosen = pictures[start : start + self.batch_size]
                 batch = torch.stack([resized(picture, self.image_size) for picture in chosen])
                 parts.append(self._network(batch.to(self.device).float() / 255))
+        # Rounding to float16 makes an undisturbed image equal to its stored features.
         return {
             name: torch.cat([part[name] for part in parts]).half().float().cpu().clone()
             for name in parts[0]

@@ -63,6 +63,7 @@ class FeatureStore:
         """
         order, ids, _ = self._split(split)
         wanted = np.asarray(image_ids, dtype=np.int64)
+        # `ids` is sorted; an id beyond the last one is compared with the last one, and differs.
         at = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
         if (missing := wanted[ids[at] != wanted]).size:
             raise UserError(

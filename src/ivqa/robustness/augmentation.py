@@ -41,6 +41,7 @@ class NoiseAugmentation:
             order = np.random.default_rng(self.seed).permutation(len(rows))
             rows = order[: self.num_questions].tolist()
         chosen = [questions[row] for row in rows]
+        # The questions that can be disturbed are the same at all levels.
         levels = []
         for noisy in self.noise.disturbed(chosen, questions):
             level = list(questions)

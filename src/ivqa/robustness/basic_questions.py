@@ -78,6 +78,7 @@ class BasicQuestionNoise:
         Raises:
             UserError: The pool has fewer than k questions.
         """
+        # A question that is asked about several images is ranked once.
         pool, distinct = unique_questions(training), list(dict.fromkeys(questions))
         ranking = self._ranking(distinct, pool)
         texts = [[pool[at] for at in row] for row in ranking.indices.tolist()]
@@ -117,6 +118,7 @@ class BasicQuestionNoise:
         exclude = (
             duplicates_of(questions, pool) if self.exclude_duplicates else [[]] * len(questions)
         )
+        # The name covers everything that determines the ranking, the code of the ranker included.
         settings = [identity_of(self.ranker), number, self.exclude_duplicates]
         name = digest([*settings, questions, pool])
         if name not in self._rankings:

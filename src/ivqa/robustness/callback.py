@@ -77,7 +77,12 @@ class RobustnessCallback(pl.Callback):
         return curve | {f"robustness/{name}" for name in ("r_score", "area", "trend")}
 
     def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Logs the figures of the validation split, if the callback is due."""
+        """Measures and logs the figures of the validation split, if the callback is due.
+
+        Args:
+            trainer: The trainer, with a `VQADataModule`.
+            pl_module: The VQA model.
+        """
         if trainer.sanity_checking:
             return
         if trainer.state.fn == "fit":
@@ -87,7 +92,12 @@ class RobustnessCallback(pl.Callback):
         self._log(trainer, pl_module, "val")
 
     def on_test_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Logs the figures of the test split."""
+        """Measures and logs the figures of the test split.
+
+        Args:
+            trainer: The trainer, with a `VQADataModule`.
+            pl_module: The VQA model.
+        """
         self._log(trainer, pl_module, "test")
 
     def measure(
@@ -153,6 +163,7 @@ class RobustnessCallback(pl.Callback):
     def _rows(self, split: VQASplit) -> NDArray[np.int64]:
         """The positions of the questions that are asked, in the order of the split."""
         rows = np.arange(len(split))
+        # A prefix of one random order: more questions contain the fewer ones.
         if self.num_questions is not None and self.num_questions < len(rows):
             rows = np.random.default_rng(self.seed).permutation(rows)[: self.num_questions]
             rows.sort()
@@ -190,6 +201,7 @@ class RobustnessCallback(pl.Callback):
         curve = records.curve(self.r_score)
         figures = {**curve.metrics(self.resamples, self.seed), **certificate}
         if (is_cut := getattr(answerer, "is_cut", None)) is not None:
+            # Appended basic questions make a question longer than some models read.
             assert records.questions is not None
             figures["truncated"] = float(np.mean(is_cut(records.questions[1])))
         return {f"robustness/{name}": value for name, value in figures.items()}
@@ -203,6 +215,7 @@ class RobustnessCallback(pl.Callback):
         questions: list[str],
         level: int,
     ) -> list[str]:
+        # Level 0 has stored features; disturbed images need new ones, computed from their pixels.
         noise, disturb = self.noise, None
         if level and isinstance(noise, DisturbsImages):
             disturb = partial(noise.disturbed_image, level=level)
@@ -214,7 +227,7 @@ class RobustnessCallback(pl.Callback):
         return answers
 
     def _log(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
-        if not hasattr(pl_module, "answer"):
+        if not hasattr(pl_module, "answer"):  # a generator
             return
         datamodule: Any = trainer.datamodule  # type: ignore[attr-defined]
         if not isinstance(datamodule, VQADataModule):

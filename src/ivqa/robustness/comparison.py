@@ -42,6 +42,7 @@ def paired_differences(
         UserError: The two have no common question or different levels.
     """
     first, second = paired(first, second)
+    # Both models in one array, so that the bootstrap draws the same questions for both.
     levels = len(first.accuracies)
     both = np.concatenate([first.accuracies, second.accuracies])  # (2 (L + 1), N)
     measured = both.mean(axis=1)[None]  # (1, 2 (L + 1))

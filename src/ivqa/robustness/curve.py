@@ -74,7 +74,7 @@ class NoiseCurve:
         means = self.means
         if len(means) == 1:
             return figures
-        scores = self.r_score(means[0], means[1:])
+        scores = self.r_score(means[0], means[1:])  # (L,)
         figures["r_score"] = float(np.atleast_1d(scores)[0])
         for level, score in enumerate(np.atleast_1d(scores), start=1):
             figures[f"r_score_partition_{level}"] = float(score)

@@ -158,7 +158,8 @@ class NoiseRecords:
 
 
 def _fault(table: pd.DataFrame) -> str | None:
-    """What is wrong with the columns or rows of robustness.parquet."""
+    """The first fault in the columns or rows of robustness.parquet; None without a fault."""
+    # NumPy's kinds of types: integers, objects (text) and floating-point numbers.
     kinds = {"question_id": "i", "answer_type": "O", "level": "i", "answer": "O", "accuracy": "f"}
     for name, kind in kinds.items():
         if name not in table.columns:

@@ -106,6 +106,7 @@ def helpful_counts(
     if len(thresholds) != 3:
         raise UserError(f"VQABQ takes three thresholds, not {list(thresholds)}")
     passed = _ratios(scores) > np.asarray(thresholds, dtype=float)
+    # A basic question helps only if all better ones do.
     return passed.cumprod(axis=1).sum(axis=1)
 
 

@@ -97,6 +97,7 @@ def shuffled_at_distance(
     Returns:
         The same words in another order.
     """
+    # Choose the places whose words move: `distance` of them, at most half with the same word.
     chosen: dict[str, list[int]] = {word: [] for word in words}
     left = distance
     for place in rng.permutation(len(words)).tolist():

@@ -58,6 +58,7 @@ def _record(rng: random.Random, answer: str, answer_type: str, number: int) -> d
     given = answer if right else _wrong_answer(rng, answer, answer_type)
     if right and answer in SYNONYMS and rng.random() < _SYNONYM_SHARE:
         given = rng.choice(SYNONYMS[answer])
+    # Annotators who are wrong are less certain; "maybe" is twice as frequent as "no".
     certain = rng.random() < (0.93 if right else 0.5)
     confidence = "yes" if certain else rng.choice(("maybe", "maybe", "no"))
     return {"answer": given, "answer_confidence": confidence, "answer_id": number}

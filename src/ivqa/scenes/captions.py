@@ -31,6 +31,7 @@ def describe(scene: Scene, rng: random.Random) -> list[str]:
     """
     things = list(scene.things)
     rng.shuffle(things)
+    # The first three captions say one attribute of the things and one of the scene each.
     place, time = _WHERE[scene.place], _WHEN[scene.time]
     weather = f"in {scene.weather} weather"
     counts = {name: sum(thing.shape == name for thing in things) for name in _shapes(things)}

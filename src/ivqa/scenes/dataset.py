@@ -60,6 +60,7 @@ class ScenesDataset(VQADataset):
         They determine the data. The files are left out: the number of bytes of a PNG file depends
         on the version of the compressor.
         """
+        # The number of processes and the folder are left out, too.
         settings = settings_digest(
             self._num_images, self.questions_per_image, seed=self.seed, balanced=self.balanced
         )

@@ -77,7 +77,7 @@ def parse(question: str) -> Program | None:
     return None
 
 
-# Writing.
+# Realisation: from a program to a question.
 
 
 def fill(phrasing: Phrasing, program: Program, rng: random.Random) -> str:
@@ -107,6 +107,7 @@ def fill(phrasing: Phrasing, program: Program, rng: random.Random) -> str:
     words = phrasing.text
     for slot, things in (("S", first), ("N", first), ("M", second)):
         for form in ("a", "the", "s"):
+            # A phrasing has each slot at most once.
             mark = f"{{{slot}:{form}}}"
             if mark in words:
                 assert things is not None
@@ -129,6 +130,7 @@ def _value_phrase(phrasing: Phrasing, program: Program, rng: random.Random) -> s
 
 def _noun_phrase(things: Things, form: str, rng: random.Random) -> str:
     noun = things.noun
+    # "a red star with stripes" instead of "a striped red star".
     trailing = noun.pattern in PATTERN_NOUNS and things.relation is None and rng.random() < 0.2
     words = [
         word
@@ -156,8 +158,8 @@ def _noun_phrase(things: Things, form: str, rng: random.Random) -> str:
     return phrase
 
 
-# Parsing. Each reader of a slot takes the words and a position, and yields every end of the slot
-# with what it holds.
+# Parsing: from a question to a program. Each reader of a slot takes the words and a start, and
+# yields every possible end of the slot with its content.
 
 
 def _matches(

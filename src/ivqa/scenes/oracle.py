@@ -107,6 +107,7 @@ class Oracle:
         program = parse(question)
         if program is None:
             return _NOT_UNDERSTOOD
+        # A phrase that fits several things is no false premise: the answers of all are acceptable.
         outcome = evaluate(program, scene)
         if not outcome.premise:
             return Judgement(True, False)

@@ -193,11 +193,19 @@ class Phrasing:
     folded: bool
 
     def fits(self, program: Program) -> bool:
-        """Whether the phrasing can express the program."""
+        """Whether the phrasing can express a program.
+
+        Args:
+            program: The program.
+
+        Returns:
+            Whether kind and attribute agree, and a folded phrasing finds a relation.
+        """
         if _NORMAL_KIND.get(self.kind, self.kind) != program.kind:
             return False
         if self.attribute not in (None, program.attribute):
             return False
+        # The slot {S} takes every subject; a folded phrasing needs one with a relation.
         if not self.folded:
             return True
         subject = program.subject
@@ -212,13 +220,27 @@ _KINDS_OF = {"more": ("more", "fewer"), "larger": ("larger", "smaller")}
 
 
 def fitting(program: Program) -> list[Phrasing]:
-    """All phrasings that can express the program, in the order of the table."""
+    """The phrasings that can express a program.
+
+    Args:
+        program: The program.
+
+    Returns:
+        The phrasings in the order of the table, at least one for every program of `make`.
+    """
     kinds = _KINDS_OF.get(program.kind, (program.kind,))
     return [phrasing for kind in kinds for phrasing in _BY_KIND[kind] if phrasing.fits(program)]
 
 
 def starting_with(word: str) -> list[Phrasing]:
-    """The phrasings that may start with a canonical word: with the word itself, or with a slot."""
+    """The phrasings that may start with a word.
+
+    Args:
+        word: A canonical word.
+
+    Returns:
+        The phrasings that start with the word itself, then those that start with a slot.
+    """
     return [*_BY_FIRST_WORD.get(word, ()), *_BY_FIRST_WORD.get(_SLOT, ())]
 
 
@@ -241,7 +263,7 @@ def _pattern(text: str) -> tuple[str, ...]:
     return tuple(parts)
 
 
-# Indices of the phrasings, because each question is compared with those of its first word only.
+# Indices of the phrasings: the parser tries only those that may start with the first word.
 _SLOT = ""
 _BY_KIND: dict[str, list[Phrasing]] = {}
 _BY_FIRST_WORD: dict[str, list[Phrasing]] = {}

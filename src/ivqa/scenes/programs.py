@@ -59,7 +59,14 @@ class Noun:
     pattern: str | None = None
 
     def matches(self, thing: Thing) -> bool:
-        """Whether the phrase is true of the thing."""
+        """Whether the phrase is true of a thing.
+
+        Args:
+            thing: The thing.
+
+        Returns:
+            Whether the thing has every attribute that the phrase says.
+        """
         return all(
             value is None or value == getattr(thing, name) for name, value in vars(self).items()
         )
@@ -161,7 +168,18 @@ _FALSE_PREMISE = Outcome(False)
 
 
 def acceptable(answers: frozenset[str]) -> frozenset[str]:
-    """The answers and their synonyms."""
+    """Adds the synonyms of answers.
+
+    Args:
+        answers: Answers of the grammar.
+
+    Returns:
+        The answers and their synonyms.
+
+    Example:
+        >>> sorted(acceptable(frozenset({"plain"})))
+        ['none', 'plain', 'solid']
+    """
     return answers.union(*(SYNONYMS.get(answer, ()) for answer in answers))
 
 
@@ -185,6 +203,7 @@ def evaluate(program: Program, scene: Scene) -> Outcome:
     first = denoted(program.subject, scene)
     if first is None:
         return _FALSE_PREMISE
+    # No things is an answer to "exist" and "count", and a false premise for all others.
     if program.kind == "exist":
         return _yes_no({bool(first)})
     if program.kind == "count":
@@ -271,7 +290,7 @@ def _attribute(program: Program, things: Sequence[Thing]) -> Outcome:
 
 
 def _furthest(things: list[Thing], direction: str) -> list[Thing]:
-    """Those than which no other is further in the direction; several within the margin."""
+    """The things furthest in the direction; several where they differ by less than the margin."""
     return [
         thing
         for thing in things

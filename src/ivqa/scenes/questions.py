@@ -22,7 +22,7 @@ from ivqa.scenes.programs import (
 )
 from ivqa.scenes.world import SCENE_ATTRIBUTES, THING_ATTRIBUTES, VALUES, Scene, Thing
 
-YES_SHARE = 0.59  # of yes/no questions, as in VQA 1.0 (Antol et al. 2015)
+_YES_SHARE = 0.59  # of yes/no questions, as in VQA 1.0 (Antol et al. 2015)
 # A count question is kept with a probability proportional to the weight of its answer.
 _COUNT_WEIGHTS = {"0": 0.3, "1": 0.5, "2": 3.0, "3": 1.2, "4": 1.0, "5": 1.0, "6": 1.0}
 # Attributes that the noun phrase of an existence or count question names, with weights.
@@ -50,7 +50,7 @@ def sample_program(rng: random.Random, scene: Scene) -> Program:
     """
     while True:
         kind = rng.choices(list(_KINDS), list(_WEIGHTS.values()))[0]
-        wanted = "yes" if rng.random() < YES_SHARE else "no"
+        wanted = "yes" if rng.random() < _YES_SHARE else "no"
         for _ in range(_TRIES):
             program = _KINDS[kind](rng, scene)
             if program is None:

@@ -33,7 +33,7 @@ RELATION_PHRASES: dict[str, tuple[str, ...]] = {
 }
 # The nouns for a thing whose shape is not said.
 THING_NOUNS = ("thing", "object")
-# "a star with stripes" is a striped star.
+# The noun of a pattern: "a star with stripes" is a striped star.
 PATTERN_NOUNS = {"striped": "stripes", "dotted": "dots", "checkered": "checks"}
 ATTRIBUTE_OF = {
     value: name
@@ -82,8 +82,15 @@ _SAME_WORD = {
 def plural(noun: str) -> str:
     """The plural of a noun of the grammar.
 
-    >>> plural("cross"), plural("star")
-    ('crosses', 'stars')
+    Args:
+        noun: A shape or "thing" or "object".
+
+    Returns:
+        The plural.
+
+    Example:
+        >>> plural("cross"), plural("star")
+        ('crosses', 'stars')
     """
     return noun + "es" if noun.endswith(("s", "x")) else noun + "s"
 
