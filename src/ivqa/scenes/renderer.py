@@ -2,6 +2,7 @@
 
 import math
 import random
+from collections.abc import Callable
 
 from PIL import Image, ImageDraw
 
@@ -12,6 +13,8 @@ _SCALE = 2
 _WIDE = SIZE * _SCALE  # the side of the picture as it is drawn
 
 Color = tuple[int, int, int]
+Lighting = Callable[[Color], Color]
+"""The colour of a surface at the scene's time of day."""
 
 _PAINT: dict[str, Color] = {
     "black": (28, 28, 32),
@@ -38,6 +41,7 @@ _GROUND: dict[str, Color] = {
     "forest": (112, 140, 108),
     "mountains": (150, 156, 148),
 }
+_DARK: Color = (20, 22, 40)  # what a surface looks like without light
 _LIGHT = {"day": 1.0, "night": 0.5, "sunset": 0.86}  # share of the ground's own colour
 _RADIUS = {"large": 0.104, "small": 0.066}  # share of the side; below half a cell of the grid
 
@@ -52,6 +56,7 @@ def render(scene: Scene, rng: random.Random) -> Image.Image:
     Returns:
         An RGB picture of `SIZE` x `SIZE` pixels.
     """
+    # The order of the draws from `rng` is part of the data set: see `generation.VERSION`.
     picture = _background(scene, rng)
     for thing in scene.things:
         _draw_thing(picture, thing)
@@ -60,8 +65,9 @@ def render(scene: Scene, rng: random.Random) -> Image.Image:
 
 
 def _background(scene: Scene, rng: random.Random) -> Image.Image:
+    """Sky, skyline and ground."""
     top, bottom = _SKY[scene.time]
-    if scene.weather in ("rainy", "cloudy", "snowy"):
+    if scene.weather in ("rainy", "cloudy", "snowy"):  # a grey sky
         top, bottom = _mix(top, (128, 132, 138), 0.45), _mix(bottom, (150, 152, 156), 0.45)
     column = Image.new("RGB", (1, _WIDE))
     for row in range(_WIDE):
@@ -70,14 +76,15 @@ def _background(scene: Scene, rng: random.Random) -> Image.Image:
     draw = ImageDraw.Draw(picture)
     horizon = int(_WIDE * rng.uniform(0.42, 0.52))
     light = _LIGHT[scene.time]
-    ground = _mix((20, 22, 40), _GROUND[scene.place], light)
+    ground = _mix(_DARK, _GROUND[scene.place], light)
     if scene.weather == "snowy":
         ground = _mix(ground, (232, 236, 242), 0.6)
     _sky_marks(draw, scene, rng, horizon)
-    _skyline(draw, scene.place, rng, horizon, light)
+    if scene.place in _SKYLINES:
+        _SKYLINES[scene.place](draw, rng, horizon, lambda color: _mix(_DARK, color, light))
     draw.rectangle((0, horizon, _WIDE, _WIDE), fill=ground)
     if scene.place == "beach":
-        sea = _mix((20, 22, 40), (120, 172, 190), light)
+        sea = _mix(_DARK, (120, 172, 190), light)
         draw.rectangle((0, horizon, _WIDE, horizon + int(_WIDE * 0.16)), fill=sea)
     for _ in range(140):  # the ground has a grain
         x, y = rng.randrange(_WIDE), rng.randrange(horizon, _WIDE)
@@ -108,61 +115,77 @@ def _sky_marks(draw: ImageDraw.ImageDraw, scene: Scene, rng: random.Random, hori
         draw.ellipse((x - 12, y - 12, x + 12, y + 12), fill=(252, 240, 190))
 
 
-def _skyline(
-    draw: ImageDraw.ImageDraw, place: str, rng: random.Random, horizon: int, light: float
-) -> None:
-    def lit(color: Color) -> Color:
-        return _mix((20, 22, 40), color, light)
+def _mountains(draw: ImageDraw.ImageDraw, rng: random.Random, horizon: int, lit: Lighting) -> None:
+    """Four mountains with white peaks."""
+    for _ in range(4):
+        x, wide, tall = rng.randrange(_WIDE), rng.randrange(50, 100), rng.randrange(50, 95)
+        peak = (x, horizon - tall)
+        draw.polygon([(x - wide, horizon), peak, (x + wide, horizon)], fill=lit((124, 128, 138)))
+        part = 0.28
+        left = (x - int(wide * part), horizon - int(tall * (1 - part)))
+        right = (x + int(wide * part), horizon - int(tall * (1 - part)))
+        draw.polygon([left, peak, right], fill=lit((222, 226, 232)))
 
-    if place == "mountains":
-        for _ in range(4):
-            x, wide, tall = rng.randrange(_WIDE), rng.randrange(50, 100), rng.randrange(50, 95)
-            peak = (x, horizon - tall)
-            draw.polygon(
-                [(x - wide, horizon), peak, (x + wide, horizon)], fill=lit((124, 128, 138))
-            )
-            part = 0.28
-            left = (x - int(wide * part), horizon - int(tall * (1 - part)))
-            right = (x + int(wide * part), horizon - int(tall * (1 - part)))
-            draw.polygon([left, peak, right], fill=lit((222, 226, 232)))
-    elif place == "forest":
-        for _ in range(13):
-            x, tall = rng.randrange(_WIDE), rng.randrange(45, 90)
-            shade = lit((78 + rng.randrange(16), 112 + rng.randrange(16), 84))
-            draw.rectangle((x - 2, horizon - 12, x + 2, horizon), fill=lit((104, 84, 68)))
-            draw.polygon(
-                [(x - 15, horizon - 8), (x, horizon - tall), (x + 15, horizon - 8)], fill=shade
-            )
-    elif place == "city":
-        x = 0
-        while x < _WIDE:
-            wide, tall = rng.randrange(18, 40), rng.randrange(34, 100)
-            gray = rng.randrange(112, 142)
-            draw.rectangle((x, horizon - tall, x + wide, horizon), fill=lit((gray, gray, gray + 8)))
-            for a in range(x + 4, x + wide - 4, 8):
-                for b in range(horizon - tall + 5, horizon - 6, 10):
-                    on = rng.random() < 0.5
-                    draw.rectangle(
-                        (a, b, a + 3, b + 4), fill=(226, 214, 160) if on else lit((96, 98, 108))
-                    )
-            x += wide + rng.randrange(0, 6)
-    elif place == "desert":
-        for _ in range(3):
-            x, tall = rng.randrange(_WIDE), rng.randrange(26, 48)
-            shade = lit((112, 132, 98))
-            draw.rounded_rectangle((x - 4, horizon - tall, x + 4, horizon), 4, fill=shade)
-            draw.rounded_rectangle(
-                (x - 14, horizon - tall // 2 - 4, x, horizon - tall // 2 + 2), 3, fill=shade
-            )
-            draw.rounded_rectangle(
-                (x - 14, horizon - tall + 4, x - 9, horizon - tall // 2 + 2), 3, fill=shade
-            )
-    elif place == "field":
-        x = rng.randrange(_WIDE)
-        draw.ellipse((x - 120, horizon - 26, x + 120, horizon + 60), fill=lit((172, 196, 142)))
+
+def _forest(draw: ImageDraw.ImageDraw, rng: random.Random, horizon: int, lit: Lighting) -> None:
+    """Thirteen fir trees."""
+    for _ in range(13):
+        x, tall = rng.randrange(_WIDE), rng.randrange(45, 90)
+        shade = lit((78 + rng.randrange(16), 112 + rng.randrange(16), 84))
+        draw.rectangle((x - 2, horizon - 12, x + 2, horizon), fill=lit((104, 84, 68)))
+        draw.polygon(
+            [(x - 15, horizon - 8), (x, horizon - tall), (x + 15, horizon - 8)], fill=shade
+        )
+
+
+def _city(draw: ImageDraw.ImageDraw, rng: random.Random, horizon: int, lit: Lighting) -> None:
+    """A row of houses with windows, half of them lit."""
+    x = 0
+    while x < _WIDE:
+        wide, tall = rng.randrange(18, 40), rng.randrange(34, 100)
+        gray = rng.randrange(112, 142)
+        draw.rectangle((x, horizon - tall, x + wide, horizon), fill=lit((gray, gray, gray + 8)))
+        for a in range(x + 4, x + wide - 4, 8):
+            for b in range(horizon - tall + 5, horizon - 6, 10):
+                on = rng.random() < 0.5
+                draw.rectangle(
+                    (a, b, a + 3, b + 4), fill=(226, 214, 160) if on else lit((96, 98, 108))
+                )
+        x += wide + rng.randrange(0, 6)
+
+
+def _desert(draw: ImageDraw.ImageDraw, rng: random.Random, horizon: int, lit: Lighting) -> None:
+    """Three cacti."""
+    for _ in range(3):
+        x, tall = rng.randrange(_WIDE), rng.randrange(26, 48)
+        shade = lit((112, 132, 98))
+        draw.rounded_rectangle((x - 4, horizon - tall, x + 4, horizon), 4, fill=shade)
+        draw.rounded_rectangle(
+            (x - 14, horizon - tall // 2 - 4, x, horizon - tall // 2 + 2), 3, fill=shade
+        )
+        draw.rounded_rectangle(
+            (x - 14, horizon - tall + 4, x - 9, horizon - tall // 2 + 2), 3, fill=shade
+        )
+
+
+def _field(draw: ImageDraw.ImageDraw, rng: random.Random, horizon: int, lit: Lighting) -> None:
+    """A hill."""
+    x = rng.randrange(_WIDE)
+    draw.ellipse((x - 120, horizon - 26, x + 120, horizon + 60), fill=lit((172, 196, 142)))
+
+
+# What stands on the horizon of a place. The beach has the sea instead, which `_background` draws.
+_SKYLINES: dict[str, Callable[[ImageDraw.ImageDraw, random.Random, int, Lighting], None]] = {
+    "mountains": _mountains,
+    "forest": _forest,
+    "city": _city,
+    "desert": _desert,
+    "field": _field,
+}
 
 
 def _clouds(picture: Image.Image, scene: Scene, rng: random.Random) -> None:
+    """Five clouds of four ellipses, lighter without rain."""
     if scene.weather not in ("cloudy", "rainy"):
         return
     draw = ImageDraw.Draw(picture, "RGBA")
@@ -189,10 +212,12 @@ def _falling(picture: Image.Image, scene: Scene, rng: random.Random) -> None:
 
 
 def _draw_thing(picture: Image.Image, thing: Thing) -> None:
+    """Pastes a thing: an outline in a contrasting colour, with the pattern inside."""
     radius = _RADIUS[thing.size] * _WIDE
     side = int(radius * 2) + 6
     middle = side / 2
     paint = _PAINT[thing.color]
+    # Edge and pattern are darker than a light colour and lighter than a dark one.
     light = thing.color in ("white", "yellow", "orange")
     edge = _mix(paint, (0, 0, 0), 0.55) if light else _mix(paint, (255, 255, 255), 0.55)
     mark = _mix(paint, (0, 0, 0), 0.62) if light else _mix(paint, (255, 255, 255), 0.72)
@@ -209,6 +234,7 @@ def _draw_thing(picture: Image.Image, thing: Thing) -> None:
 
 
 def _pattern(pattern: str, side: int, paint: Color, mark: Color) -> Image.Image:
+    """A square of `side` pixels with the pattern; "plain" has one colour."""
     tile = Image.new("RGB", (side, side), paint)
     draw = ImageDraw.Draw(tile)
     step = 12
@@ -269,6 +295,7 @@ def _outline(shape: str, middle: float, radius: float) -> list[tuple[float, floa
 
 
 def _regular(corners: int, radius: float, turn: float = 0.0) -> list[tuple[float, float]]:
+    """Corners of a regular polygon around (0, 0), the first one at the angle `turn`."""
     angles = [turn + 2 * math.pi * corner / corners for corner in range(corners)]
     return [(radius * math.cos(angle), radius * math.sin(angle)) for angle in angles]
 
