@@ -2,8 +2,8 @@
 
 import random
 
-from ivqa.scenes.programs import INVERSE, holds
-from ivqa.scenes.world import Scene, Thing
+from ivqa.scenes.programs import INVERSE
+from ivqa.scenes.world import Scene, Thing, holds
 
 _WHERE = {
     "beach": "on a beach",

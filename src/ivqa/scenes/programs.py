@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
-from ivqa.scenes.world import MARGIN, SCENE_ATTRIBUTES, THING_ATTRIBUTES, Scene, Thing
+from ivqa.scenes.world import SCENE_ATTRIBUTES, THING_ATTRIBUTES, Scene, Thing, holds
 
 INVERSE = {"left": "right", "right": "left", "above": "below", "below": "above"}
 EXTREMES = {"leftmost": "left", "rightmost": "right", "highest": "above", "lowest": "below"}
@@ -257,26 +257,6 @@ def denoted(things: Things, scene: Scene) -> list[Thing] | None:
         for thing in found
         if any(holds(thing, relation, anchor) for anchor in anchors if anchor is not thing)
     ]
-
-
-def holds(thing: Thing, relation: str, anchor: Thing) -> bool:
-    """Whether a relation is true of two things.
-
-    Args:
-        thing: The thing that is left of, right of, above or below the anchor.
-        relation: "left", "right", "above" or "below".
-        anchor: The other thing.
-
-    Returns:
-        Whether their centres differ in that direction by more than `world.MARGIN`.
-    """
-    distance = {
-        "left": anchor.x - thing.x,
-        "right": thing.x - anchor.x,
-        "above": anchor.y - thing.y,
-        "below": thing.y - anchor.y,
-    }
-    return distance[relation] > MARGIN
 
 
 def _attribute(program: Program, things: Sequence[Thing]) -> Outcome:

@@ -17,10 +17,9 @@ from ivqa.scenes.programs import (
     Things,
     denoted,
     evaluate,
-    holds,
     make,
 )
-from ivqa.scenes.world import SCENE_ATTRIBUTES, THING_ATTRIBUTES, VALUES, Scene, Thing
+from ivqa.scenes.world import SCENE_ATTRIBUTES, THING_ATTRIBUTES, VALUES, Scene, Thing, holds
 
 _YES_SHARE = 0.59  # of yes/no questions, as in VQA 1.0 (Antol et al. 2015)
 # A count question is kept with a probability proportional to the weight of its answer.

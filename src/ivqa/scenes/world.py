@@ -162,6 +162,26 @@ def change_scene(rng: random.Random, scene: Scene) -> Scene:
     return changed
 
 
+def holds(thing: Thing, relation: str, anchor: Thing) -> bool:
+    """Whether a relation is true of two things.
+
+    Args:
+        thing: The thing that is left of, right of, above or below the anchor.
+        relation: "left", "right", "above" or "below".
+        anchor: The other thing.
+
+    Returns:
+        Whether their centres differ in that direction by more than `MARGIN`.
+    """
+    distance = {
+        "left": anchor.x - thing.x,
+        "right": thing.x - anchor.x,
+        "above": anchor.y - thing.y,
+        "below": thing.y - anchor.y,
+    }
+    return distance[relation] > MARGIN
+
+
 def _sample_thing(
     rng: random.Random, place: str, x: float, y: float, same_shape: Thing | None
 ) -> Thing:
