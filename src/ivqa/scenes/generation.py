@@ -184,12 +184,12 @@ def _scene_and_programs(settings: _Settings, split: str, index: int) -> tuple[Sc
     if not settings.balanced:
         rng = random.Random(f"{settings.seed}/{split}/{index}")
         scene = sample_scene(rng)
-        return scene, _distinct(lambda: sample_program(rng, scene), wanted)
+        return scene, _distinct(partial(sample_program, rng, scene), wanted)
     # Both images of a pair draw the pair with the same generator, and each takes its own scene.
     rng = random.Random(f"{settings.seed}/{split}/pair {index // 2}")
     while True:
         pair = (scene := sample_scene(rng)), change_scene(rng, scene)
-        programs = _distinct(lambda pair=pair: sample_contrast(rng, *pair), wanted)
+        programs = _distinct(partial(sample_contrast, rng, *pair), wanted)
         if len(programs) == wanted:
             return pair[index % 2], programs
 
