@@ -21,7 +21,7 @@ def data(dataset: VQADataset, tmp_path: Path) -> VQADataModule:
     return VQADataModule(dataset, features, *words, image_features=["grid", "pooled"])
 
 
-def test_features_are_those_of_the_disturbed_pixels(data: VQADataModule) -> None:
+def test_features_are_computed_from_the_disturbed_pixels(data: VQADataModule) -> None:
     split = data.dataset.split("val")
     ids = split.image_ids[[5, 0, 5]]
     stored = data.images_of("val", ids)
@@ -40,8 +40,8 @@ def test_features_are_those_of_the_disturbed_pixels(data: VQADataModule) -> None
         alone.extract([black.source.open(int(ids[0]))], ["grid"])
 
 
-def test_a_model_meets_the_disturbed_images(data: VQADataModule) -> None:
-    """An answerer that says how bright an image is, by features and by pixels alike."""
+def test_a_model_gets_the_disturbed_images(data: VQADataModule) -> None:
+    """An answerer that records how bright the images are, from their pixels."""
 
     class Brightness:
         answers = None

@@ -1,4 +1,4 @@
-"""Features: learnt concepts, backbones from local files, and a store that survives a kill."""
+"""Features: trained concepts, backbones from local files, and a store after a killed process."""
 
 import pickle
 from collections.abc import Mapping
@@ -34,12 +34,12 @@ def test_concepts_are_the_commonest_words_and_runs() -> None:
     assert single.concepts == ["red", "heart"]
 
 
-def test_rare_words_are_no_concepts() -> None:
+def test_rare_words_are_not_concepts() -> None:
     with pytest.raises(ValueError, match="fewer than two words occur with at least 5 images"):
         ConceptVocabulary.build([["a red star"]], size=10)
 
 
-def test_questions_and_answers_stand_in_for_captions(dataset: VQADataset) -> None:
+def test_questions_and_answers_replace_missing_captions(dataset: VQADataset) -> None:
     for file in dataset.root.glob("captions_*.json"):
         file.unlink()
     assert described_images(VQADataset(dataset.root).split("val"))[1][0] == ["What?", "blue"]
@@ -55,7 +55,7 @@ def test_the_cnn_keeps_shapes_at_any_image_size() -> None:
 
 
 @pytest.mark.processor
-def test_concepts_are_learnt_kept_and_reused(
+def test_concepts_are_learned_stored_and_reused(
     dataset: VQADataset, tmp_path: Path, learning_seed: int
 ) -> None:
     small = replace(SMALL, epochs=30, seed=learning_seed)
@@ -69,7 +69,7 @@ def test_concepts_are_learnt_kept_and_reused(
     colors = ("red", "blue", "green")
     found = features["concepts"][:, [concepts.index(name) for name in colors]]
     shown = torch.tensor([[name == color for color in colors] for name in split.main_answers])
-    # How much more probable the right colour is than both others, for the worst image.
+    # The margin between the right colour and the best other one, for the worst image.
     assert (found[shown] - found.masked_fill(shown, 0).amax(1)).min() > 0.5
 
     written = (store.directory / "val" / MANIFEST).stat().st_mtime_ns
@@ -109,11 +109,11 @@ def test_killed_and_resumed_training_ends_with_the_same_weights(
     assert not list((tmp_path / "killed").rglob("last.ckpt"))
 
 
-def test_computing_features_leaves_the_random_numbers_alone(
+def test_computing_features_does_not_change_random_numbers(
     dataset: VQADataset, tmp_path: Path
 ) -> None:
     draws = []
-    for _ in range(2):  # computed, then found
+    for _ in range(2):  # the features are computed first, then they are stored
         torch.manual_seed(3)
         SMALL.build(dataset, ["val"], tmp_path / "features")
         draws.append(torch.rand(4))
@@ -125,22 +125,22 @@ def test_no_val_split_is_needed(dataset: VQADataset, tmp_path: Path) -> None:
     assert SMALL.build(alone, ["train"], tmp_path / "features").sizes["pooled"] == 32
 
 
-def test_a_kill_before_the_index_is_written_loses_nothing(
-    dataset: VQADataset, tmp_path: Path
-) -> None:
+def test_a_missing_meta_file_is_written_again(dataset: VQADataset, tmp_path: Path) -> None:
     store = SMALL.build(dataset, ["val"], tmp_path / "features")
     (store.directory / "meta.json").unlink()
     assert SMALL.build(dataset, ["val"], tmp_path / "features").sizes == store.sizes
 
 
-def test_an_unreadable_image_is_named_before_training(dataset: VQADataset, tmp_path: Path) -> None:
+def test_an_unreadable_image_is_reported_before_training(
+    dataset: VQADataset, tmp_path: Path
+) -> None:
     path = dataset.split("train").require_images().path(7)
-    path.write_bytes(path.read_bytes()[:600])  # the header is whole, the pixels are not
+    path.write_bytes(path.read_bytes()[:600])  # keeps the header only
     with pytest.raises(ValueError, match=r"x_0+7\.png: image 7 cannot be read"):
         SMALL.build(dataset, ["train"], tmp_path / "features")
 
 
-def test_precision_leaves_out_concepts_that_no_held_out_image_has(tmp_path: Path) -> None:
+def test_precision_excludes_concepts_that_no_held_out_image_has(tmp_path: Path) -> None:
     network = CompactCNN(num_concepts=3, width=8)
     images = np.zeros((16, 3, 16, 16), dtype=np.uint8)
     images[::2] = 255
@@ -163,7 +163,7 @@ def test_other_settings_are_other_features(dataset: VQADataset, tmp_path: Path) 
     assert SMALL._key(dataset) != ConceptFeatures()._key(dataset)
 
 
-def test_extraction_goes_on_where_it_was_stopped(dataset: VQADataset, tmp_path: Path) -> None:
+def test_extraction_continues_where_it_was_stopped(dataset: VQADataset, tmp_path: Path) -> None:
     images, seen = dataset.split("train").require_images(), []
 
     def network(batch: Tensor) -> Mapping[str, Tensor]:
@@ -176,7 +176,7 @@ def test_extraction_goes_on_where_it_was_stopped(dataset: VQADataset, tmp_path: 
     with pytest.raises(KeyboardInterrupt):
         extract(network, images, tmp_path / "halted", **settings)
     extract(network, images, tmp_path / "halted", **settings)
-    assert sum(seen) == 60 + 10  # only the batch that was cut off is done twice
+    assert sum(seen) == 60 + 10  # only the interrupted batch is computed twice
     extract(
         lambda batch: {"pooled": batch.flatten(1)[:, :6]}, images, tmp_path / "whole", **settings
     )
@@ -200,7 +200,7 @@ def test_half_written_features_that_were_lost_are_not_read_as_zeros(
         )
 
 
-def test_a_full_disk_is_noticed_first(
+def test_a_full_disk_is_reported_before_writing(
     dataset: VQADataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=100))
@@ -216,7 +216,9 @@ def test_a_full_disk_is_noticed_first(
         )
 
 
-def test_features_that_are_not_finite_name_the_image(dataset: VQADataset, tmp_path: Path) -> None:
+def test_the_message_names_the_image_of_features_that_are_not_finite(
+    dataset: VQADataset, tmp_path: Path
+) -> None:
     images = dataset.split("train").require_images()
     with pytest.raises(ValueError, match=r"x_0+11\.png: its feature 'pooled' is not finite"):
         extract(
@@ -257,7 +259,7 @@ def test_vgg_gives_pool5_and_fc7() -> None:
     assert features["pooled"].shape == (1, 4096)
 
 
-def test_weights_that_cannot_be_had_say_what_to_do(
+def test_the_message_for_missing_weights_has_a_remedy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))
@@ -273,14 +275,14 @@ def test_weights_that_cannot_be_had_say_what_to_do(
     with pytest.raises(ValueError, match="neither a file nor weights"):
         BackboneFeatures(arch="resnet50", weights="nowhere.pt").network()
     (tmp_path / "bad.pt").write_bytes(b"no weights")
-    with pytest.raises(ValueError, match="is no state_dict of resnet50"):
+    with pytest.raises(ValueError, match="is not a state_dict of resnet50"):
         BackboneFeatures(arch="resnet50", weights=str(tmp_path / "bad.pt")).network()
 
 
-def test_images_without_questions_or_captions_are_passed_over(
+def test_images_without_questions_or_captions_are_skipped(
     dataset: VQADataset, tmp_path: Path
 ) -> None:
-    # A folder of images that serves more than these questions; the extra file is not even opened.
+    # An image without questions and captions, whose file cannot be read.
     (dataset.root / "images" / "val" / "x_000000000099.png").write_bytes(b"no image at all")
     split = VQADataset(dataset.root).split("val")
     assert 99 in split.require_images().ids
@@ -305,11 +307,13 @@ def test_weights_that_are_no_concept_predictor_are_named(
         state = CompactCNN(num_concepts=2, width=8).state_dict()
         torch.save({"state_dict": state, "concepts": ["red", "blue"]}, file)
     given = ConceptFeatures(**{**vars(SMALL), "weights": str(file)})
-    with pytest.raises(ValueError, match=r"given\.pt is no concept predictor of width 16.*cnn\.pt"):
+    with pytest.raises(
+        ValueError, match=r"given\.pt is not a concept predictor of width 16.*cnn\.pt"
+    ):
         given.build(dataset, ["val"], tmp_path / "features")
 
 
-def test_the_store_names_what_is_missing(dataset: VQADataset, tmp_path: Path) -> None:
+def test_the_message_names_what_a_store_lacks(dataset: VQADataset, tmp_path: Path) -> None:
     store = SMALL.build(dataset, ["val"], tmp_path)
     with pytest.raises(ValueError, match="no features for image 99"):
         store.rows("val", np.array([1, 99]))
@@ -318,9 +322,7 @@ def test_the_store_names_what_is_missing(dataset: VQADataset, tmp_path: Path) ->
     assert isinstance(FeatureStore(store.directory).sizes, dict)
 
 
-def test_a_store_travels_to_other_processes_without_its_arrays(
-    dataset: VQADataset, tmp_path: Path
-) -> None:
+def test_a_pickled_store_has_no_arrays(dataset: VQADataset, tmp_path: Path) -> None:
     store = SMALL.build(dataset, ["val"], tmp_path)
     before = store.gather("val", np.array([2, 0]), ["grid"])["grid"]
     sent = pickle.dumps(store)

@@ -1,4 +1,4 @@
-"""The places that features will have, against those that the networks compute."""
+"""The expected number of positions of features equals the number that the networks compute."""
 
 import pytest
 import torch
@@ -34,6 +34,6 @@ def test_backbones(arch: str, head: type, size: int) -> None:
     assert features["pooled"].dim() == 2
 
 
-def test_of_other_components_nothing_is_known() -> None:
+def test_places_of_other_components_are_unknown() -> None:
     assert offered_places(object()) is None
     assert offered_places(BackboneFeatures(head=torch.nn.Identity)) is None

@@ -1,4 +1,4 @@
-"""Noise from files of basic questions, and basic questions that help."""
+"""Noise from files of basic questions, and the selection of helpful basic questions (VQABQ)."""
 
 import json
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ def _records(path: Path, *, questions: Sequence[str], k: int) -> str:
     return str(path)
 
 
-def test_a_file_gives_the_noise_of_the_ranker_that_it_was_made_with(tmp_path: Path) -> None:
+def test_a_file_gives_the_noise_of_the_ranker_that_wrote_it(tmp_path: Path) -> None:
     questions = ["Is it red?", "Why?", "Is it red?"]
     made = BasicQuestionNoise(RandomRanker())
     ranked, scores = made.ranked(questions, POOL)
@@ -49,7 +49,7 @@ def test_main_questions_are_found_by_their_words(tmp_path: Path) -> None:
     assert level == ["Is it red? is it red ? 0 is it red ? 1"]
 
 
-def test_what_a_file_lacks_is_told(tmp_path: Path) -> None:
+def test_the_message_names_what_a_file_lacks(tmp_path: Path) -> None:
     path = _records(tmp_path / "bqd.json", questions=["Is it red?"], k=20)
     message = r"bqd.json has no basic questions for 2 of 3 questions, such as 'Why\?'"
     with pytest.raises(DataError, match=message):
@@ -63,7 +63,7 @@ def test_what_a_file_lacks_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("scores", "count"),
     [
-        ([0.60, 0.60, 0.60], 0),  # over s1, not at it
+        ([0.60, 0.60, 0.60], 0),  # the score must be above s1, not equal
         ([0.61, 0.35, 0.35], 1),  # 0.35 / 0.61 = 0.574
         ([0.61, 0.36, 0.14], 2),  # 0.590, then 0.389
         ([0.61, 0.36, 0.15], 3),  # 0.590, then 0.417

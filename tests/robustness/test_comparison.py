@@ -1,3 +1,5 @@
+"""The comparison of two models under noise."""
+
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +12,7 @@ from ivqa.robustness.comparison import paired
 
 
 def _records(share: float, seed: int, ids: range = range(600), levels: int = 3) -> NoiseRecords:
-    """Accuracies that fall by a tenth a level, from `share`."""
+    """Answers whose accuracy falls from `share` by a tenth of it per level."""
     rng = np.random.default_rng(seed)
     draws = rng.random(len(ids))
     keep = share * (1 - 0.1 * np.arange(levels))
@@ -56,8 +58,8 @@ def test_differences_are_those_of_the_curves_and_swap_sign_with_the_runs() -> No
     assert "r_score_difference_0" not in there
 
 
-def test_right_answers_of_one_model_alone_are_counted() -> None:
-    """Right is an accuracy of a half or more: two of ten annotators, not one."""
+def test_answers_that_only_one_model_has_right_are_counted() -> None:
+    """An answer is right if its accuracy is at least 0.5, which two of ten annotators give."""
     accuracies = [[1.0, 0.6, 0.5, 0.3, 0.0, 1.0, 0.9], [0.3, 0.5, 0.3, 0.0, 0.6, 0.0, 1.0]]
     first, second = (
         NoiseRecords(np.arange(7), ["other"] * 7, [["a"] * 7], np.array([row]))
@@ -66,14 +68,14 @@ def test_right_answers_of_one_model_alone_are_counted() -> None:
     figures = paired_differences(first, second)
     assert figures["partition_0/only_first"] == 3  # questions 0, 2 and 5
     assert figures["partition_0/only_second"] == 1  # question 4
-    # Of four, one or none by chance: 2 P(X < 1) + P(X = 1), mid-p.
+    # The mid-p value of 1 among 4: 2 P(X < 1) + P(X = 1), where X is binomial(4, 0.5).
     assert figures["partition_0/p_value"] == pytest.approx((2 * 1 + 4) / 16)
     difference = sum(accuracies[1]) / 7 - sum(accuracies[0]) / 7
     assert figures["partition_0/accuracy_difference"] == pytest.approx(difference)
     assert not [name for name in figures if name.startswith("r_score")]
 
 
-def test_differences_of_r_score_take_its_tolerance_and_limit() -> None:
+def test_differences_of_r_score_use_its_tolerance_and_limit() -> None:
     first, second = _records(0.6, 1), _records(0.9, 2)
     figures = paired_differences(
         first, second, resamples=40, seed=5, r_score=RScore(tolerance=0.01, limit=0.5)
@@ -96,7 +98,7 @@ def test_differences_of_r_score_take_its_tolerance_and_limit() -> None:
 
 
 def test_an_interval_of_paired_answers_is_narrower_than_of_independent_ones() -> None:
-    """Two models that fail on the same questions differ by less than chance in each alone."""
+    """Models that fail on the same questions have a narrower interval of the difference."""
     first, alike, other = _records(0.8, 3), _records(0.78, 3), _records(0.78, 4)
     width = {}
     for name, second in (("alike", alike), ("other", other)):

@@ -1,4 +1,4 @@
-"""A noise curve whose answers are all wrong at a level, and of two noisy levels."""
+"""Limit cases of the noise curve: an accuracy of 0 at a level, and two noisy levels."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ def _metrics(*levels: list[float]) -> dict[str, float]:
     return NoiseCurve(np.array(levels), ["other", "other"]).metrics(resamples=20)
 
 
-def test_the_area_needs_clean_answers_alone() -> None:
+def test_the_area_needs_a_positive_clean_accuracy() -> None:
     assert _metrics([1.0, 0.0], [0.0, 0.0], [0.5, 0.0])["area"] == pytest.approx(0.25)
     assert _metrics([1.0, 0.0], [0.0, 0.0])["area"] == 0
     assert "area" not in _metrics([0.0, 0.0], [1.0, 0.0])

@@ -1,3 +1,5 @@
+"""Noise on images, and joint noise."""
+
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,7 @@ NOISES = [GaussianNoise(), Blur(), JPEGCompression(), Occlusion()]
 
 @pytest.fixture(scope="module")
 def picture() -> Image.Image:
-    """Edges, a gradient and texture, 120 x 80."""
+    """A picture with edges, a gradient and a texture, 120 x 80 pixels."""
     rng = np.random.default_rng(0)
     pixels = np.zeros((80, 120, 3))
     pixels[..., 0] = np.linspace(0, 255, 120)
@@ -36,7 +38,7 @@ def _change(noise: ImageNoise, picture: Image.Image, level: int) -> float:
 
 
 @pytest.mark.parametrize("noise", NOISES, ids=lambda noise: type(noise).__name__)
-def test_a_higher_level_changes_more_and_the_question_nothing(
+def test_a_higher_level_changes_the_image_more_but_not_the_question(
     noise: ImageNoise, picture: Image.Image
 ) -> None:
     before = picture.tobytes()
@@ -52,7 +54,7 @@ def test_a_higher_level_changes_more_and_the_question_nothing(
     assert isinstance(noise, DisturbsImages)
 
 
-def test_levels_mean_what_they_say(picture: Image.Image) -> None:
+def test_the_level_is_proportional_to_the_strength(picture: Image.Image) -> None:
     grey = Image.new("RGB", (200, 200), (128, 128, 128))
     noisy = np.asarray(GaussianNoise(step=0.02).disturbed_image(grey, 1, 3), dtype=float)
     assert noisy.std() / 255 == pytest.approx(0.06, rel=0.02)
@@ -64,7 +66,7 @@ def test_levels_mean_what_they_say(picture: Image.Image) -> None:
         shown = np.asarray(Occlusion(step=0.08).disturbed_image(white, 1, level))
         hidden = (shown == 128).all(axis=2)
         assert hidden.mean() == pytest.approx(0.08 * level, abs=0.01)
-        assert not (previous & ~hidden).any()  # what was hidden stays hidden
+        assert not (previous & ~hidden).any()  # a higher level contains the lower one
         previous = hidden
 
 
@@ -76,13 +78,13 @@ def test_joint_noise_is_both_at_the_same_level(picture: Image.Image) -> None:
     disturbed = joint.disturbed_image(picture, 1, 4)
     assert disturbed.tobytes() == pixels.disturbed_image(picture, 1, 4).tobytes()
     assert joint.figures(questions, []) == {}
-    with pytest.raises(ValueError, match="equally many levels, not 3 of the question and 7"):
+    with pytest.raises(ValueError, match="equally many levels, not 3 on the question and 7"):
         JointNoise(WordShuffling(levels=3), pixels)
-    with pytest.raises(ValueError, match="WordShuffling disturbs no images"):
+    with pytest.raises(ValueError, match="WordShuffling does not disturb images"):
         JointNoise(words, words)
 
 
-def test_joint_noise_hands_on_the_certificate() -> None:
+def test_joint_noise_has_the_certificate_of_its_question_noise() -> None:
     class Known(BasicQuestionNoise):
         def figures(self, questions: Any, training: Any) -> dict[str, float]:
             return {"gap": 1e-9}

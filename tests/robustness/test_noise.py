@@ -1,3 +1,5 @@
+"""Noise on questions, the noise curve and its intervals."""
+
 from collections.abc import Sequence
 from itertools import permutations, product
 from pathlib import Path
@@ -20,7 +22,7 @@ from ivqa.robustness import (
     NoiseCurve,
     WordShuffling,
 )
-from ivqa.robustness.noise import shuffled_at_distance
+from ivqa.robustness.word_shuffling import shuffled_at_distance
 from ivqa.text.duplicates import duplicates_of
 from ivqa.text.tokens import tokenise
 
@@ -44,7 +46,7 @@ POOL = [
         RandomRanker(),
     ],
 )
-def test_noise_is_what_the_ranking_says(ranker: QuestionRanker) -> None:
+def test_noise_follows_the_ranking(ranker: QuestionRanker) -> None:
     questions = ["Is the car red?", "How many cats are there?", "Is the car red?"]
     noise = BasicQuestionNoise(ranker, levels=7, a_level=3)
     noisy = noise.disturbed(questions, [*POOL, POOL[0].lower()])
@@ -56,8 +58,8 @@ def test_noise_is_what_the_ranking_says(ranker: QuestionRanker) -> None:
             added += [part + "?" for part in level[row][len(question) + 1 :].split("?")[:-1]]
         added = [text.strip() for text in added]
         assert len(added) == 21
-        assert len(set(added)) == 21  # the pool holds each question once
-        assert question not in added  # and the main question is not among its own noise
+        assert len(set(added)) == 21  # the pool has no duplicates
+        assert question not in added  # the main question itself is left out
     assert noisy[0][0] == noisy[0][2]
 
 
@@ -71,7 +73,7 @@ def test_lasso_puts_close_questions_before_far_ones() -> None:
 
 
 @pytest.mark.parametrize(("lam", "short"), [(1e-6, 0.0), (0.6, 0.5)])
-def test_the_noise_tells_how_exact_its_rankings_are(
+def test_the_noise_reports_the_certificate_of_its_rankings(
     lam: float, short: float, tmp_path: Path
 ) -> None:
     ranker = LassoQuestionRanker(TfidfEncoder(size=24, min_count=1), lam=lam)
@@ -82,13 +84,13 @@ def test_the_noise_tells_how_exact_its_rankings_are(
     figures = noise.figures(questions, POOL)
     assert figures == {"gap": ranking.gap.max(), "uncertified": 0, "short_rankings": short}
     assert 0 < figures["gap"] < 1e-6
-    # A later process finds the certificate with the ranking.
+    # The cache on disk has the certificate of the ranking.
     assert BasicQuestionNoise(ranker, 2, 2, str(tmp_path)).figures(questions, POOL) == figures
     unsolved = BasicQuestionNoise(RandomRanker(), levels=2, a_level=2)
     assert unsolved.figures(questions, POOL) == {"short_rankings": 1.0}
 
 
-def test_rankings_are_kept_by_content(tmp_path: Path) -> None:
+def test_rankings_are_cached_by_content(tmp_path: Path) -> None:
     class Counting:
         calls = 0
 
@@ -132,7 +134,7 @@ def _distance(first: Sequence[str], second: Sequence[str]) -> int:
     return sum(one != other for one, other in zip(first, second, strict=True))
 
 
-SHORT_QUESTIONS = [  # all ways to repeat words among at most six of them, and two longer ones
+SHORT_QUESTIONS = [  # all patterns of repeated words in up to six words, and two longer questions
     *{tuple(words) for size in range(1, 7) for words in product("abcdef"[:size], repeat=size)
       if list(dict.fromkeys(words)) == list("abcdef"[: len(set(words))])},
     tuple("aaaabcd"),
@@ -140,8 +142,8 @@ SHORT_QUESTIONS = [  # all ways to repeat words among at most six of them, and t
 ]  # fmt: skip
 
 
-def test_shuffling_has_the_wanted_distance_wherever_an_order_has_it() -> None:
-    """Against every order of the words of all short questions with repeated words."""
+def test_shuffling_has_the_wanted_distance_if_any_order_has_it() -> None:
+    """Compares with every order of the words of all short questions with repeated words."""
     assert len(SHORT_QUESTIONS) == 1 + 2 + 5 + 15 + 52 + 203 + 2  # Bell numbers
     questions = [" ".join(words) for words in SHORT_QUESTIONS]
     shuffled = WordShuffling(levels=7).disturbed(questions, [])
@@ -169,7 +171,7 @@ def test_the_distance_is_exact_for_long_questions_with_repeats() -> None:
         for own, text in zip(words, shuffled, strict=True):
             wanted = min(level + 1, len(own))
             distance = _distance(own, tokenise(text))
-            # Where no word fills more than half of the places there is room for any distance.
+            # Every distance is possible if no word fills more than half of the places.
             if max(map(own.count, own)) <= wanted // 2 and len(set(own)) > 2:
                 assert distance == wanted
                 reached[level - 1] += 1
@@ -179,23 +181,23 @@ def test_the_distance_is_exact_for_long_questions_with_repeats() -> None:
     assert reached[6] > 1000
 
 
-def test_a_question_without_another_order_stays_as_it_is_written() -> None:
+def test_a_question_without_another_order_is_unchanged() -> None:
     noise = WordShuffling(levels=3)
     assert noise.disturbed(["Why?", "NO, no, no!", ""], []) == [["Why?", "NO, no, no!", ""]] * 3
 
 
-def test_shuffling_is_random_and_repeatable() -> None:
+def test_shuffling_is_random_and_reproducible() -> None:
     words = ["how", "many", "red", "cars", "are", "parked", "near", "the", "old", "house"]
     question = " ".join(words) + "?"
     orders = WordShuffling(levels=1, seed=0).disturbed([question] * 600, [])[0]
     assert orders == WordShuffling(levels=1, seed=0).disturbed([question] * 600, [])[0]
     assert orders != WordShuffling(levels=1, seed=1).disturbed([question] * 600, [])[0]
-    assert len(set(orders)) == 45  # every two of the ten words change places
+    assert len(set(orders)) == 45  # all pairs of the ten words are swapped
     far = WordShuffling(levels=7).disturbed([question] * 600, [])[6]
     assert len(set(far)) > 590
     moved = np.array([[a != b for a, b in zip(tokenise(text), words, strict=True)] for text in far])
     assert (abs(moved.mean(axis=0) - 0.8) < 0.1).all()  # no place is preferred
-    # Two words change places, or three: with repeats a word goes to any place of another word.
+    # With repeated words, all orders of the wanted distance are drawn.
     several = {tuple(shuffled_at_distance(list("aabbc"), 4, np.random.default_rng(seed)))
                for seed in range(400)}  # fmt: skip
     assert several == {order for order in permutations("aabbc") if _distance(order, "aabbc") == 4}
@@ -253,14 +255,14 @@ def test_every_figure_of_a_curve_by_hand() -> None:
     assert tolerant["r_score"] == 1
     root = (0.5**0.5 - 0.125**0.5) / (0.5**0.5 - 0.03**0.5)
     assert tolerant["r_score_partition_3"] == pytest.approx(root)
-    # Levels 2 and 1 and 3: one of three pairs is in order.
+    # In the order of levels 2, 1, 3, one of three pairs is swapped.
     turned = NoiseCurve(accuracies[[0, 2, 1, 3]], kinds).metrics()
     assert turned["trend"] == pytest.approx(-0.5)
     assert turned["area"] == pytest.approx(figures["area"])
 
 
 def test_intervals_are_those_of_the_mean_of_the_questions() -> None:
-    """800 right or wrong answers: mean plus and minus 1.96 standard errors."""
+    """For 800 right or wrong answers, the bounds are the mean +- 1.96 standard errors."""
     rng = np.random.default_rng(2)
     clean = np.repeat([1.0, 0.0], [600, 200])
     noisy = np.where(rng.permutation(800) < 80, 0.0, clean)
@@ -271,7 +273,7 @@ def test_intervals_are_those_of_the_mean_of_the_questions() -> None:
         low, high = (figures[f"partition_{level}/accuracy_{end}"] for end in ("low", "high"))
         assert low == pytest.approx(mean - error, abs=0.004)
         assert high == pytest.approx(mean + error, abs=0.004)
-    # The loss is that of the same questions: its error is far below that of either level.
+    # The loss is paired by question, so its standard error is far below that of either level.
     lost = (clean - noisy).mean()
     error = 1.96 * (lost * (1 - lost) / 800) ** 0.5
     ends = [(0.2**0.5 - (lost + sign * error) ** 0.5) / (0.2**0.5 - 5e-4**0.5) for sign in (1, -1)]
@@ -279,7 +281,7 @@ def test_intervals_are_those_of_the_mean_of_the_questions() -> None:
     assert figures["r_score_high"] == pytest.approx(ends[1], abs=0.02)
 
 
-def test_a_curve_of_clean_questions_or_of_zeros_leaves_out_what_it_cannot_say() -> None:
+def test_undefined_figures_are_absent_from_a_curve() -> None:
     clean = NoiseCurve(np.array([[1.0, 0.0]]), ["other", "other"]).metrics()
     assert set(clean) == {"partition_0/accuracy", "partition_0/accuracy_low",
                           "partition_0/accuracy_high", "partition_0/other"}  # fmt: skip
@@ -291,7 +293,7 @@ def test_a_curve_of_clean_questions_or_of_zeros_leaves_out_what_it_cannot_say() 
     assert two["area"] == 0.5
 
 
-def test_the_encoder_gives_unit_vectors_and_the_same_ones_again() -> None:
+def test_the_encoder_gives_reproducible_unit_vectors() -> None:
     first, second = (TfidfEncoder(size=16, min_count=1).fit(POOL) for _ in range(2))
     vectors = first.encode([*POOL, "zebra"])
     assert vectors.dtype == np.float32
@@ -303,6 +305,6 @@ def test_the_encoder_gives_unit_vectors_and_the_same_ones_again() -> None:
 
 
 @pytest.mark.parametrize("ranker", [RandomRanker(), CosineRanker(TfidfEncoder(min_count=1))])
-def test_a_pool_too_small_is_told(ranker: QuestionRanker) -> None:
+def test_the_message_names_a_pool_that_is_too_small(ranker: QuestionRanker) -> None:
     with pytest.raises(ValueError, match="only 3 questions to rank, but k is 21"):
         BasicQuestionNoise(ranker).disturbed(["Is it?"], POOL[:3])

@@ -1,4 +1,4 @@
-"""Small generated roots, shared by the tests of this folder."""
+"""Small generated roots that the tests of this folder share."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The generated root: reproducible, in the official layout, biased as meant."""
+"""The generated root: reproducible, in the official layout, with the intended biases."""
 
 import json
 from collections import Counter
@@ -9,7 +9,20 @@ from PIL import Image
 
 from ivqa.data import VQADataset
 from ivqa.scenes import generate_scenes
-from ivqa.scenes.programs import ARITIES
+
+# Attention maps that each module of an expert layout takes (Hu et al., N2NMN, ICCV 2017).
+NUM_INPUT_MAPS = {
+    "_Find": 0,
+    "_Transform": 1,
+    "_And": 2,
+    "_Scene": 0,
+    "_Exist": 1,
+    "_Count": 1,
+    "_Describe": 1,
+    "_MoreNum": 2,
+    "_EqualNum": 2,
+    "_SameProperty": 2,
+}
 
 
 def _read(root: Path, name: str, split: str = "train") -> dict:
@@ -24,7 +37,7 @@ def _contents(root: Path) -> dict[str, bytes]:
     }
 
 
-def test_one_seed_gives_the_same_bytes_whatever_the_workers(tmp_path: Path) -> None:
+def test_one_seed_gives_the_same_bytes_for_any_number_of_workers(tmp_path: Path) -> None:
     settings = {"images": {"train": 60, "val": 4}, "seed": 5, "progress": False}
     first = generate_scenes(tmp_path / "a", workers=1, **settings)
     second = generate_scenes(tmp_path / "b", workers=2, **settings)
@@ -74,7 +87,7 @@ def test_the_main_answer_is_the_annotators_mode(scenes_root: Path) -> None:
     assert 0.3 < disagreeing / 360 < 0.9
 
 
-def test_biases_are_those_of_vqa(scenes_root: Path) -> None:
+def test_the_biases_are_those_of_vqa(scenes_root: Path) -> None:
     answers: dict[str, Counter] = {"yes/no": Counter(), "number": Counter(), "other": Counter()}
     for record in _read(scenes_root, "annotations")["annotations"]:
         answers[record["answer_type"]][record["multiple_choice_answer"]] += 1
@@ -93,9 +106,9 @@ def test_layouts_are_reverse_polish(root_name: str, request: pytest.FixtureReque
     for tokens in _read(request.getfixturevalue(root_name), "layouts").values():
         maps = 0
         for token in tokens[:-1]:
-            assert ARITIES[token] <= maps
-            maps += 1 - ARITIES[token]
-        assert maps == ARITIES[tokens[-1]]
+            assert NUM_INPUT_MAPS[token] <= maps
+            maps += 1 - NUM_INPUT_MAPS[token]
+        assert maps == NUM_INPUT_MAPS[tokens[-1]]
         assert tokens[-1] not in ("_Find", "_Transform", "_And")
 
 

@@ -1,4 +1,4 @@
-"""The oracle agrees with the generator, sees through paraphrases, and finds false premises."""
+"""The oracle agrees with the generator, understands all phrasings, and finds false premises."""
 
 import random
 from dataclasses import replace
@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from ivqa.data import VQADataset
 from ivqa.errors import UserError
 from ivqa.scenes import Oracle, Scene, parse
-from ivqa.scenes.grammar import phrasings, realise
+from ivqa.scenes.grammar import fill, realise
+from ivqa.scenes.phrasings import fitting
 from ivqa.scenes.programs import Noun, Program, Things, evaluate, make
 from ivqa.scenes.questions import sample_contrast, sample_program
 from ivqa.scenes.world import Thing, change_scene, sample_scene
@@ -48,7 +49,8 @@ def test_every_phrasing_means_its_program(seed: int) -> None:
     rng = random.Random(seed)
     scene = sample_scene(rng)
     program = sample_program(rng, scene)
-    for question in phrasings(program):
+    for phrasing in fitting(program):
+        question = fill(phrasing, program, rng)
         assert parse(question) == program, question
     for _ in range(5):
         assert parse(realise(program, rng)) == program
@@ -141,14 +143,15 @@ def test_nonsense_is_not_understood(question: str) -> None:
 def test_most_damaged_questions_are_not_understood(scenes_root: Path) -> None:
     rng = random.Random(0)
     questions = VQADataset(scenes_root).split("train").questions
-    kept = 0
+    valid = 0
     for question in questions:
         words = question.rstrip("?").split()
         first, second = rng.sample(range(len(words)), 2)
         words[first], words[second] = words[second], words[first]
-        # A swap can give another good question: a star left of a heart, a heart left of a star.
-        kept += parse(" ".join(words)) not in (None, parse(question))
-    assert kept / len(questions) < 0.15
+        # A swap can give another valid question: "Is the star left of the heart?" and "Is the
+        # heart left of the star?".
+        valid += parse(" ".join(words)) not in (None, parse(question))
+    assert valid / len(questions) < 0.15
 
 
 def test_an_ambiguous_phrase_accepts_all_its_things() -> None:
@@ -169,16 +172,16 @@ def test_equal_meanings_have_one_program() -> None:
     assert Program("exist", star) != Program("exist", heart)
 
 
-def test_an_unknown_image_is_named() -> None:
+def test_the_message_names_an_unknown_image() -> None:
     with pytest.raises(KeyError, match="does not know image 8"):
         ORACLE.judge(8, "Where is this?")
 
 
-def test_real_data_have_no_oracle(tmp_path: Path) -> None:
+def test_other_data_have_no_oracle(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="only generated scenes"):
         Oracle.load(tmp_path, "train")
 
 
-def test_scenes_survive_json() -> None:
+def test_scenes_are_the_same_after_json() -> None:
     assert Scene.from_json(SCENE.to_json()) == SCENE
     assert replace(SCENE, place="city") != SCENE

@@ -1,4 +1,9 @@
-"""Image features: a concept predictor, torchvision backbones, and the memory-mapped store."""
+"""Image features, a stage of its own: computed once, stored, and read by every model.
+
+`ConceptFeatures` trains a compact CNN on the data set itself; `BackboneFeatures` runs a pretrained
+network of torchvision. Both have `build`, which shows one line of progress and returns a
+`FeatureStore` of memory-mapped files.
+"""
 
 from ivqa.features.backbones import BackboneFeatures, ResNetFeatures, VGGFeatures
 from ivqa.features.concept_features import ConceptFeatures

@@ -1,4 +1,8 @@
-"""features=resnet152 and kin: torchvision networks pretrained on ImageNet, for photographs."""
+"""features=resnet152 and others: torchvision networks pretrained on ImageNet, for photographs.
+
+The layers are those of the VQA papers: res5c of ResNet at 448 px (Fukui et al., MCB, EMNLP 2016;
+Kim et al., MLB, ICLR 2017), and pool5 and fc7 of VGG (Lu et al., HieCoAtt, NeurIPS 2016).
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,27 +23,43 @@ from ivqa.files import content_digest, digest
 from ivqa.ranges import Count, CountOrZero, ImageSize, Seed, one_of
 from ivqa.weights import check_finite, read_weights
 
+# ImageNet's mean and standard deviation by channel, with which torchvision's weights were trained.
 _MEAN, _STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-_FC7_SIZE = 224  # VGG's fully connected layers read 7 x 7 maps of a picture of this size
+_FC7_SIZE = 224  # pixels; VGG's fully connected layers need the 7 x 7 map of such an image
 
 Architecture = Annotated[str, one_of(torchvision.models.list_models, "a model of torchvision")]
 
 
 class ResNetFeatures(nn.Module):
-    """grid: res5c after its ReLU, (B, 14 * 14, 2048) of 448 px; pooled: its mean, (B, 2048)."""
+    """The last convolutional layer of a ResNet (res5c after its ReLU), and its mean.
+
+    Args:
+        network: A ResNet of torchvision, with its weights.
+    """
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
         self.body = nn.Sequential(*list(network.children())[:-2])
 
     def forward(self, images: Tensor) -> dict[str, Tensor]:
-        """Features of normalised images (B, 3, H, W)."""
+        """Computes the features of images.
+
+        Args:
+            images: Images (B, 3, H, W), normalised as in ImageNet's training.
+
+        Returns:
+            "grid" (B, L, 2048), where L is 14 * 14 for 448 px, and "pooled" (B, 2048).
+        """
         grid = self.body(images).flatten(2).transpose(1, 2)  # (B, L, 2048)
         return {"grid": grid, "pooled": grid.mean(dim=1)}
 
 
 class VGGFeatures(nn.Module):
-    """grid: pool5, (B, 14 * 14, 512) of 448 px; pooled: fc7 after its ReLU, (B, 4096)."""
+    """The last pooling layer of a VGG network (pool5), and fc7 after its ReLU.
+
+    Args:
+        network: A VGG network of torchvision, with its weights.
+    """
 
     def __init__(self, network: torchvision.models.VGG) -> None:
         super().__init__()
@@ -47,7 +67,15 @@ class VGGFeatures(nn.Module):
         self.fc7 = nn.Sequential(*list(network.classifier.children())[:5])
 
     def forward(self, images: Tensor) -> dict[str, Tensor]:
-        """Features of normalised images (B, 3, H, W)."""
+        """Computes the features of images.
+
+        Args:
+            images: Images (B, 3, H, W), normalised as in ImageNet's training.
+
+        Returns:
+            "grid" (B, L, 512), where L is 14 * 14 for 448 px, and "pooled" (B, 4096), which is
+            computed from the images at 224 px.
+        """
         grid = self.body(images).flatten(2).transpose(1, 2)  # (B, L, 512)
         small = nn.functional.interpolate(
             images, size=(_FC7_SIZE, _FC7_SIZE), mode="bilinear", antialias=True
@@ -59,10 +87,16 @@ class VGGFeatures(nn.Module):
 class BackboneFeatures:
     """Grid and pooled features of a torchvision network.
 
-    arch: torchvision's name. head: the class above that fits it. weights: "IMAGENET1K_V1" and
-    other names of torchvision's are downloaded; a path is a state_dict saved with torch.save;
-    "random" is an untrained network of this seed, for trials only. image_size: pixels a side;
-    448 gives 14 x 14 positions.
+    Args:
+        arch: Name of the network in torchvision.
+        head: Takes the network and returns a module that computes the features: `ResNetFeatures`,
+            `VGGFeatures` or a class of your own.
+        weights: A name of torchvision's weights, which are downloaded; or the path of a
+            state_dict saved with torch.save; or "random" for an untrained network, for trials.
+        image_size: Pixels of a side. 448 gives 14 x 14 positions.
+        batch_size: Images computed at once.
+        num_workers: Processes that read images; 0 reads them in threads of this process.
+        seed: Seed of random weights.
     """
 
     arch: Architecture = "resnet152"
@@ -74,9 +108,19 @@ class BackboneFeatures:
     seed: Seed = 0
 
     def build(self, dataset: VQADataset, splits: Sequence[str], root: Path) -> FeatureStore:
-        """Features of the given splits: found under `root`, or computed there.
+        """Computes the features of splits, unless they are stored already.
 
-        Raises UserError where the weights cannot be had, saying what to do about it.
+        Args:
+            dataset: The data.
+            splits: Stages ("train", "val", "test") or names of splits.
+            root: Folder of all feature stores.
+
+        Returns:
+            The store of the features, in a folder of its own under `root`.
+
+        Raises:
+            UserError: The weights cannot be downloaded or read, a split has no images, or an
+                image cannot be read.
         """
         key = self._key(dataset)
         return build_store(
@@ -96,10 +140,17 @@ class BackboneFeatures:
         return lambda images: network((images - mean) / std)
 
     def network(self) -> nn.Module:
-        """The torchvision network with its weights."""
+        """Builds the torchvision network with its weights.
+
+        Returns:
+            The whole network, with its classifier.
+
+        Raises:
+            UserError: The weights cannot be downloaded, or the file does not hold them.
+        """
         if self.weights == "random":
             Console().print(
-                f"[bold]{self.arch} with random weights: features of a trial only[/]",
+                f"[bold]image features: {self.arch} with random weights, for a trial only[/]",
                 soft_wrap=True,
             )
             with torch.random.fork_rng(range(torch.cuda.device_count())):
@@ -121,7 +172,7 @@ class BackboneFeatures:
             network.load_state_dict(state)
         except Exception as error:
             reason = " ".join(str(error).split())[:200]
-            raise UserError(f"{file} is no state_dict of {self.arch} ({reason})") from error
+            raise UserError(f"{file} is not a state_dict of {self.arch} ({reason})") from error
         return network
 
     def _downloaded(self) -> nn.Module:

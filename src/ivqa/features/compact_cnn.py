@@ -1,26 +1,30 @@
-"""A small convolutional network that predicts concepts; equations and shapes only."""
+"""A compact convolutional network that predicts the concepts of an image."""
 
 import math
 
 import torch
 from torch import Tensor, nn
 
-# Most concepts are absent from most images; starting there saves the first epoch.
-_RARE = -2.0
+# The initial bias of the logits, a probability of 0.12: most concepts are absent from most images,
+# and the network need not learn that in the first epoch.
+_INITIAL_BIAS = -2.0
 
 
 class CompactCNN(nn.Module):
-    """Concept logits from an image, with a grid and a pooled vector on the way.
+    """Predicts concept logits from an image, through a grid of features.
 
-    grid    G = five convolutions of the image, stride 8 in all            (B, L, d)
+    grid    G = five convolutions of the image, total stride 8             (B, L, d)
     pooled  g = [mean_i G_i ; max_i G_i]                                   (B, 2 d)
     logits  l_c = log mean_i exp(w_c G_i + b_c)                            (B, C)
 
-    A logit is a smooth maximum over positions: a thing counts however small it is, and its
-    position learns what is there. (A second path from a global vector to the logits was tried: it
-    learns the data by heart and halves the precision on shapes.)
+    A logit is a smooth maximum over the positions i, the log-sum-exp pooling of Pinheiro and
+    Collobert (CVPR 2015) with r = 1: a small thing counts as much as a large one, and the features
+    of its position learn to represent it. A second path from a global vector to the logits was
+    tried: it overfits and halves the precision of shapes.
 
-    num_concepts: C. width: d.
+    Args:
+        num_concepts: The number C of concepts.
+        width: The number d of channels of the grid, a multiple of 4.
     """
 
     def __init__(self, *, num_concepts: int, width: int = 128) -> None:
@@ -37,12 +41,22 @@ class CompactCNN(nn.Module):
             ]
         self.convolutions = nn.Sequential(*layers)
         self.local = nn.Linear(width, num_concepts)
-        nn.init.constant_(self.local.bias, _RARE)
+        nn.init.constant_(self.local.bias, _INITIAL_BIAS)
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """(grid (B, L, d), pooled (B, 2 d), logits (B, C)) of RGB images (B, 3, H, W) in [0, 1]."""
+        """Computes the features and the concept logits of images.
+
+        Args:
+            images: RGB images (B, 3, H, W) in [0, 1].
+
+        Returns:
+            The grid (B, L, d), the pooled vector (B, 2 d) and the logits (B, C), where L is
+            ceil(H / 8) * ceil(W / 8).
+        """
+        # The scaling brings the pixels to mean 0 and deviation 1, approximately.
         maps = self.convolutions((images - 0.5) / 0.25)  # (B, d, H / 8, W / 8)
         grid = maps.flatten(2).transpose(1, 2)  # (B, L, d)
         pooled = torch.cat([grid.mean(dim=1), grid.amax(dim=1)], dim=1)
         scores = self.local(grid)  # (B, L, C)
-        return grid, pooled, torch.logsumexp(scores, dim=1) - math.log(scores.shape[1])
+        logits = torch.logsumexp(scores, dim=1) - math.log(scores.shape[1])  # (B, C)
+        return grid, pooled, logits

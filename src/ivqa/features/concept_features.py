@@ -1,25 +1,27 @@
-"""features=concepts: a concept predictor trained on the data set itself."""
+"""features=concepts: a concept predictor that is trained on the data set itself.
+
+The image feature of the paper [iVQA 3.2] is the output of a concept predictor that is trained on
+the captions. Here the predictor is a compact CNN, which gives a grid of features too.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from rich.console import Console
 from torch import Tensor
 
 from ivqa.code_digest import code_digest
 from ivqa.data.dataset import VQADataset
-from ivqa.data.images import ImageFiles
 from ivqa.data.vqa_json import VQASplit
 from ivqa.errors import UserError
 from ivqa.features.compact_cnn import CompactCNN
-from ivqa.features.concept_training import train_concepts
+from ivqa.features.concept_training import Labelled, train_concepts
 from ivqa.features.concepts import ConceptVocabulary, described_images
-from ivqa.features.extraction import Network, build_store, pixels
+from ivqa.features.decoding import pixels
+from ivqa.features.extraction import Network, build_store
 from ivqa.features.store import FeatureStore
 from ivqa.files import content_digest, digest, written
 from ivqa.integrity import damage, manifest_of, seal
@@ -27,25 +29,34 @@ from ivqa.ranges import Count, ExistingFile, ImageSize, LearningRate, Seed
 from ivqa.released import Released, find
 from ivqa.weights import check_finite, read_weights
 
-# Of two cores for one image of 96 px in one epoch, with bfloat16 products in hardware and without;
-# measured on 4,000 images.
-_SECONDS = 2.5e-3, 6e-3
+# Seconds that two cores need for one image of 96 px in one epoch, with and without bfloat16
+# arithmetic in hardware; measured on 4,000 images.
+_SECONDS_PER_IMAGE = 2.5e-3, 6e-3
 
 RELEASED_NAME = "features"
-"""Name of the CNN among the released weights."""
+"""The name of the CNN among the released weights."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ConceptFeatures:
     """Grid, pooled and concept features of a compact CNN.
 
-    The CNN learns the most frequent words of the training captions, of at most `longest` words
-    each (1 as in the paper; 2 to bind a colour to a shape), from the images themselves; where
-    there are no captions it learns the words of questions and answers.
+    The CNN is trained to predict the concepts of the training captions from the images, or those
+    of the questions and answers where there are no captions.
 
-    num_concepts: at most so many. image_size: pixels a side. weights: the cnn.pt of an earlier
-    store, to be used instead of training: other data then get the same features.
-    pretrained: whether released weights are used where they are for these data and settings.
+    Args:
+        num_concepts: The maximum number of concepts.
+        longest: The maximum number of words of a concept: 1 as in the paper, 2 to bind a colour
+            to a shape.
+        image_size: Pixels of a side.
+        width: Number of channels of the grid.
+        epochs: Number of passes over the training images.
+        batch_size: Images of one training step.
+        learning_rate: The maximum of the learning rate.
+        seed: Seed of the initial weights and of the order of the images.
+        weights: The cnn.pt of another store, used instead of training, so that different data get
+            the same features; None to train.
+        pretrained: Whether to use the released weights, if they are for these data and settings.
     """
 
     num_concepts: Count = 1000
@@ -60,9 +71,18 @@ class ConceptFeatures:
     pretrained: bool = False
 
     def build(self, dataset: VQADataset, splits: Sequence[str], root: Path) -> FeatureStore:
-        """Features of the given splits: found under `root`, or computed there.
+        """Computes the features of splits, unless they are stored already.
 
-        splits: stages or split names. Raises UserError where images or weights cannot be read.
+        Args:
+            dataset: The data. Training reads its splits train and val.
+            splits: Stages ("train", "val", "test") or names of splits.
+            root: Folder of all feature stores.
+
+        Returns:
+            The store of the features, in a folder of its own under `root`.
+
+        Raises:
+            UserError: The images or the weights cannot be read, or a split has no images.
         """
         key = self._key(dataset)
         folder = root / f"concepts-{key}"
@@ -73,16 +93,31 @@ class ConceptFeatures:
             key,
             lambda device: self._extractor(dataset, folder, device),
             image_size=self.image_size,
-            batch_size=256,
+            batch_size=256,  # without gradients, so larger than in training
         )
 
     def identity(self, dataset: VQADataset) -> dict[str, Any]:
-        """The data and settings that decide the weights of the CNN."""
+        """The data and settings that determine the weights of the CNN.
+
+        Args:
+            dataset: The data.
+
+        Returns:
+            JSON values: the arguments except `weights` and `pretrained`, and the fingerprint of
+            the data as "data".
+        """
         settings = {k: v for k, v in asdict(self).items() if k not in ("weights", "pretrained")}
         return {**settings, "data": dataset.fingerprint()}
 
     def released(self, dataset: VQADataset) -> Released | None:
-        """The released CNN for these data and settings; None without one, or where not wanted."""
+        """Finds the released CNN for these data and settings.
+
+        Args:
+            dataset: The data.
+
+        Returns:
+            The release; None where there is none, or `pretrained` is false, or `weights` is given.
+        """
         if not self.pretrained or self.weights is not None:
             return None
         return find(RELEASED_NAME, self.identity(dataset), self.code())
@@ -112,28 +147,21 @@ class ConceptFeatures:
         return self._train(dataset, file)
 
     def _train(self, dataset: VQADataset, file: Path) -> tuple[CompactCNN, ConceptVocabulary]:
+        """Trains the CNN on the split train and writes it into `file`."""
         train = dataset.split("train")
-        images, texts = described_images(train)
+        texts = described_images(train)[1]
         concepts = ConceptVocabulary.build(texts, self.num_concepts, self.longest)
-        size = len(texts) * self.epochs * (self.image_size / 96) ** 2
-        least, most = (max(seconds * size, 10) for seconds in _SECONDS)
-        Console().print(
-            f"Training a concept predictor on {len(texts)} images and {len(concepts)} concepts "
-            f"first ({least:.0f} to {most:.0f} s on 2 cores); it is kept for the next time.",
-            soft_wrap=True,
-        )
-        # Everything is decoded before anything is trained: an unreadable file ends it here.
-        learn = self._pixels(images, train, file), concepts.targets(texts)
+        self._announce_training(len(texts), len(concepts))
+        # All images are decoded before the training, so that an unreadable file is reported first.
+        labelled = self._labelled(train, concepts, file.parent)
         val = None if dataset.stages["val"] is None else dataset.split("val")
-        held_out = None
-        if val is not None:
-            images, texts = described_images(val)
-            held_out = self._pixels(images, val, file), concepts.targets(texts)
+        held_out = None if val is None else self._labelled(val, concepts, file.parent)
+        # `build_store` restores the caller's random state afterwards.
         torch.manual_seed(self.seed)
         network = self._untrained(len(concepts))
         precision = train_concepts(
             network,
-            learn,
+            labelled,
             held_out,
             file.parent,
             epochs=self.epochs,
@@ -149,17 +177,46 @@ class ConceptFeatures:
         with written(file) as draft:
             torch.save(content, draft)
         seal(manifest_of(file), [file])
-        for leftover in (*file.parent.glob("pixels_*"), file.parent / "last.ckpt"):
-            leftover.unlink(missing_ok=True)
+        # The decoded images and the checkpoint are needed only until the training has ended.
+        for temporary in (*file.parent.glob("pixels_*"), file.parent / "last.ckpt"):
+            temporary.unlink(missing_ok=True)
         if val is not None:
             Console().print(
-                f"concept predictor: mean average precision {precision:.3f} on {val.name}",
+                f"image features: mean average precision of the concepts {precision:.3f} "
+                f"on {val.name}",
                 soft_wrap=True,
             )
         return network, concepts
 
+    def _announce_training(self, num_images: int, num_concepts: int) -> None:
+        # The time is proportional to the number of pixels.
+        size = num_images * self.epochs * (self.image_size / 96) ** 2
+        least, most = (max(seconds * size, 10) for seconds in _SECONDS_PER_IMAGE)
+        Console().print(
+            f"image features: training a concept predictor on {num_images} images and "
+            f"{num_concepts} concepts ({least:.0f} to {most:.0f} s on 2 cores); it is stored for "
+            "later runs",
+            soft_wrap=True,
+        )
+
+    def _labelled(self, split: VQASplit, concepts: ConceptVocabulary, folder: Path) -> Labelled:
+        """Pixels and targets of the images of a split that have texts."""
+        images, texts = described_images(split)
+        array = pixels(images, folder / f"pixels_{split.name}.npy", self.image_size)
+        return array, concepts.targets(texts)
+
     def load_released(self, released: Released) -> tuple[CompactCNN, ConceptVocabulary]:
-        """The released CNN and its concepts."""
+        """Builds the CNN of a release.
+
+        Args:
+            released: The release, as returned by `released`.
+
+        Returns:
+            The CNN with its weights, and its concepts.
+
+        Raises:
+            FileError: The file of the weights is missing or was changed.
+        """
         concepts = ConceptVocabulary(released.component()["concepts"])
         network = self._untrained(len(concepts))
         network.load_state_dict(released.weights())
@@ -176,16 +233,13 @@ class ConceptFeatures:
             network.load_state_dict(stored["state_dict"])
         except Exception as error:
             reason = " ".join(str(error).split())[:200]
-            remedy = f"delete {file.parent} to make it anew"
+            remedy = f"delete {file.parent} to train it again"
             if self.weights is not None:
-                remedy = "give the cnn.pt of a concept store, and features.width as it had"
+                remedy = "give the cnn.pt of a concept store, and the features.width of that store"
             raise UserError(
-                f"{file} is no concept predictor of width {self.width} ({reason}); {remedy}"
+                f"{file} is not a concept predictor of width {self.width} ({reason}); {remedy}"
             ) from error
         return network, concepts
-
-    def _pixels(self, images: ImageFiles, split: VQASplit, file: Path) -> NDArray[np.uint8]:
-        return pixels(images, file.parent / f"pixels_{split.name}.npy", self.image_size)
 
     def _untrained(self, num_concepts: int) -> CompactCNN:
         return CompactCNN(num_concepts=num_concepts, width=self.width)

@@ -1,4 +1,4 @@
-"""Training of the concept predictor."""
+"""Training of the concept predictor: binary cross-entropy, Adam, one cycle of the learning rate."""
 
 import warnings
 from pathlib import Path
@@ -8,7 +8,7 @@ import numpy as np
 import pytorch_lightning as pl
 import torch
 from numpy.typing import NDArray
-from pytorch_lightning.callbacks import Callback, ModelCheckpoint, RichProgressBar
+from pytorch_lightning.callbacks import Callback, ModelCheckpoint
 from rich.console import Console
 from torch import Tensor
 from torch.nn import functional as F
@@ -17,22 +17,35 @@ from torchmetrics.classification import MultilabelAveragePrecision
 
 from ivqa.device import fastest_dtype
 from ivqa.features.compact_cnn import CompactCNN
+from ivqa.features.progress import TrainingProgress
 from ivqa.files import FileError
 from ivqa.weights import load_into, training_state
 
 Batch = tuple[Tensor, Tensor]
-Labelled = tuple[NDArray[np.uint8], Tensor]
-"""Pixels (M, 3, H, W) uint8, and targets (M, C) of 0 and 1."""
+"""Pixels (B, 3, H, W) uint8, and targets (B, C) of 0 and 1."""
 
-# Warnings about what is meant: resuming, judging after training, concepts absent from `held_out`.
-_EXPECTED = (".*exists and is not empty.*", ".*Skipping val loop.*", ".*No positive samples.*")
+Labelled = tuple[NDArray[np.uint8], Tensor]
+"""Pixels (M, 3, H, W) uint8, and targets (M, C) of 0 and 1, of M images."""
+
+# Lightning and torchmetrics warn about three things that are intended: resuming, validating after
+# training only, and concepts that no held-out image has.
+_EXPECTED_WARNINGS = (
+    ".*exists and is not empty.*",
+    ".*Skipping val loop.*",
+    ".*No positive samples.*",
+)
 
 
 class ConceptTraining(pl.LightningModule):
-    """Binary cross-entropy of every concept of an image; logs val/map, mean average precision.
+    """Trains a concept predictor with the binary cross-entropy of every concept.
 
-    judged: (C,) bool, the concepts that the mean covers: one that no held-out image has would
-    count as 0, however good the network is.
+    Logs train/loss, val/loss and val/map, the mean average precision.
+
+    Args:
+        network: The network; it is trained in place.
+        learning_rate: The maximum of the learning rate.
+        judged: (C,) bool, the concepts that the mean average precision covers. A concept that no
+            held-out image has is left out, because its average precision is always 0.
     """
 
     judged: Tensor
@@ -42,18 +55,31 @@ class ConceptTraining(pl.LightningModule):
         self.network = network
         self.learning_rate = learning_rate
         self.register_buffer("judged", judged)
-        # Exact, without bins: the probabilities of rare concepts all lie in the lowest one.
+        # Exact, because the probabilities of rare concepts would all fall into the lowest bin.
         self.precision = MultilabelAveragePrecision(network.num_concepts, average="none")
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        """The loss of pixels (B, 3, H, W) uint8 and targets (B, C)."""
+        """Computes and logs the loss of a batch.
+
+        Args:
+            batch: Pixels (B, 3, H, W) uint8, and targets (B, C) of 0 and 1.
+            batch_idx: Not used.
+
+        Returns:
+            The loss, a scalar: the mean over images and concepts.
+        """
         pixels, targets = batch
         loss = F.binary_cross_entropy_with_logits(self._logits(pixels), targets)
         self.log("train/loss", loss, batch_size=len(pixels))
         return loss
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
-        """Adds a batch to the mean average precision."""
+        """Logs the loss of a batch and adds it to the mean average precision.
+
+        Args:
+            batch: Pixels (B, 3, H, W) uint8, and targets (B, C) of 0 and 1.
+            batch_idx: Not used.
+        """
         pixels, targets = batch
         logits = self._logits(pixels)
         self.log("val/loss", F.binary_cross_entropy_with_logits(logits, targets))
@@ -65,13 +91,17 @@ class ConceptTraining(pl.LightningModule):
         self.precision.reset()
 
     def configure_optimizers(self) -> Any:
-        """Adam with one cycle of the learning rate (Smith 2018)."""
+        """Adam with one cycle of the learning rate (Smith and Topin, 2018, arXiv:1708.07120).
+
+        Returns:
+            The optimiser, and a scheduler that is called after each step.
+        """
         optimizer = torch.optim.Adam(self.parameters(), lr=self.learning_rate)
         scheduler = torch.optim.lr_scheduler.OneCycleLR(
             optimizer,
             max_lr=self.learning_rate,
             total_steps=int(self.trainer.estimated_stepping_batches),
-            pct_start=0.2,
+            pct_start=0.2,  # the share of the steps in which the rate rises
         )
         return {
             "optimizer": optimizer,
@@ -79,12 +109,13 @@ class ConceptTraining(pl.LightningModule):
         }
 
     def _logits(self, pixels: Tensor) -> Tensor:
+        # Convolutions on a CPU are faster with the channels last.
         images = pixels.float().div(255).contiguous(memory_format=torch.channels_last)
         return self.network(images)[2]
 
 
 class _Order(Callback):
-    """Keeps the generator of the training order in the checkpoint: a resumed run draws on."""
+    """Stores the generator of the training order in the checkpoint, for a resumed run."""
 
     def __init__(self, generator: torch.Generator) -> None:
         self.generator = generator
@@ -97,7 +128,7 @@ class _Order(Callback):
 
 
 class _Images(Dataset[Batch]):
-    """Whole batches at once: rows of the pixel array and of the targets."""
+    """Reads whole batches at once: rows of the pixel array and of the targets."""
 
     def __init__(self, pixels: NDArray[np.uint8], targets: Tensor) -> None:
         self.pixels, self.targets = pixels, targets
@@ -124,10 +155,26 @@ def train_concepts(
     learning_rate: float,
     seed: int,
 ) -> float:
-    """Trains `network` in place, going on after the last whole epoch of folder/last.ckpt if there.
+    """Trains a concept predictor in place.
 
-    Killed and resumed, it ends with the weights of an undisturbed run. Returns the mean average
-    precision on `held_out`, NaN without it.
+    The training continues after the last complete epoch of FOLDER/last.ckpt if that file exists.
+    An interrupted and resumed training ends with the same weights as an uninterrupted one.
+
+    Args:
+        network: The network, with C concepts.
+        train: Pixels and targets of the training images.
+        held_out: Pixels and targets of the validation images, or None.
+        folder: Folder of last.ckpt.
+        epochs: Number of passes over the training images.
+        batch_size: Images of one step.
+        learning_rate: The maximum of the learning rate.
+        seed: Seed of the order of the training images.
+
+    Returns:
+        The mean average precision on `held_out`, in [0, 1]; NaN without it.
+
+    Raises:
+        KeyboardInterrupt: The user interrupted the training.
     """
     judged = torch.ones(network.num_concepts, dtype=torch.bool)
     if held_out is not None:
@@ -139,57 +186,61 @@ def train_concepts(
         batch_size=batch_size,
         shuffle=True,
         drop_last=len(train[1]) > batch_size,
-        collate_fn=_as_is,  # type: ignore[arg-type]
+        collate_fn=_unchanged,  # type: ignore[arg-type]
         generator=generator,
     )
-    fast = fastest_dtype("cuda" if torch.cuda.is_available() else "cpu")
-    trainer = pl.Trainer(
-        max_epochs=epochs,
-        precision="bf16-mixed" if fast is torch.bfloat16 else "32-true",
-        accelerator="auto",
-        devices=1,
-        logger=False,
-        callbacks=[
-            ModelCheckpoint(
-                folder,
-                filename="last",
-                enable_version_counter=False,
-                save_on_train_epoch_end=True,
-            ),
-            _Order(generator),
-            RichProgressBar(leave=False),
-        ],
-        enable_model_summary=False,
-    )
+    trainer = _trainer(folder, epochs, generator)
     last = _resumable(folder / "last.ckpt", module)
     with warnings.catch_warnings():
-        for message in _EXPECTED:
+        for message in _EXPECTED_WARNINGS:
             warnings.filterwarnings("ignore", message=message)
         trainer.fit(module, loader, ckpt_path=last)
         if trainer.interrupted:
             raise KeyboardInterrupt
-        if held_out is None:
-            return float("nan")
-        judge = DataLoader(
-            _Images(*held_out),
-            batch_size=256,
-            collate_fn=_as_is,  # type: ignore[arg-type]
-        )
-        return float(trainer.validate(module, judge, verbose=False)[0]["val/map"])
+        return float("nan") if held_out is None else _precision(trainer, module, held_out)
+
+
+def _trainer(folder: Path, epochs: int, generator: torch.Generator) -> pl.Trainer:
+    """A trainer that writes FOLDER/last.ckpt after every epoch and shows one line of progress."""
+    dtype = fastest_dtype("cuda" if torch.cuda.is_available() else "cpu")
+    checkpoint = ModelCheckpoint(
+        folder, filename="last", enable_version_counter=False, save_on_train_epoch_end=True
+    )
+    progress = TrainingProgress("training the concept predictor")
+    return pl.Trainer(
+        max_epochs=epochs,
+        precision="bf16-mixed" if dtype is torch.bfloat16 else "32-true",
+        accelerator="auto",
+        devices=1,
+        logger=False,
+        callbacks=[checkpoint, _Order(generator), progress],
+        enable_progress_bar=False,
+        enable_model_summary=False,
+    )
+
+
+def _precision(trainer: pl.Trainer, module: ConceptTraining, held_out: Labelled) -> float:
+    """The mean average precision on held-out images."""
+    loader = DataLoader(
+        _Images(*held_out),
+        batch_size=256,
+        collate_fn=_unchanged,  # type: ignore[arg-type]
+    )
+    return float(trainer.validate(module, loader, verbose=False)[0]["val/map"])
 
 
 def _resumable(file: Path, module: ConceptTraining) -> Path | None:
-    """`file` where training can go on from it; a damaged one is named and left aside."""
+    """The checkpoint, if it exists and is whole; a message names one that is damaged."""
     if not file.is_file():
         return None
     try:
         state = training_state(file)["state_dict"]
         load_into(module, state, file, "the concept predictor")
     except FileError as error:
-        Console().print(f"{error}: the concept predictor is trained anew", soft_wrap=True)
+        Console().print(f"{error}: the concept predictor is trained again", soft_wrap=True)
         return None
     return file
 
 
-def _as_is(batch: Batch) -> Batch:
-    return batch
+def _unchanged(batch: Batch) -> Batch:
+    return batch  # `_Images` returns whole batches

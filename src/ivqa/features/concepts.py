@@ -1,4 +1,8 @@
-"""Concepts: the words, and short runs of words, that captions use most [iVQA 3.2]."""
+"""Concepts: the most frequent words, and short runs of words, of the captions.
+
+The concepts of the paper [iVQA 3.2] are the 1,000 most frequent words of the captions; runs of two
+words, which bind a colour to a shape, are an addition.
+"""
 
 import re
 from collections import Counter
@@ -11,23 +15,27 @@ from torch import Tensor
 from ivqa.data.images import ImageFiles
 from ivqa.data.vqa_json import VQASplit
 from ivqa.errors import UserError
-from ivqa.features.extraction import subset
+from ivqa.features.decoding import subset
 from ivqa.text.tokens import tokenise
 
-# Words that say nothing about what an image shows.
+# Words that do not describe the content of an image.
 _STOP_WORDS = frozenset(
     "a an the of in on at and or to is are was were be been this that these those it its there "  # noqa: SIM905
     "here with by for from as do does did has have had you we they he she i his her their some "
     "any what where when who which why how many much can could".split()
 )
+# Where a phrase ends: "a red star and a blue heart" has no concept "star blue".
 _PHRASE_END = re.compile(r"[,.;:?!]|\band\b")
 
 
 class ConceptVocabulary:
-    """The concepts of a data set, most frequent first.
+    """The concepts of a data set.
 
-    A concept is a run of at most a few words of one phrase, stop words left out: "star" and, as a
-    run of two, "red star", which says what is red.
+    A concept is a run of one or more words of a phrase without its stop words, such as "star" or
+    "red star".
+
+    Args:
+        concepts: The concepts, most frequent first.
     """
 
     def __init__(self, concepts: Sequence[str]) -> None:
@@ -39,14 +47,24 @@ class ConceptVocabulary:
     def build(
         cls, texts: Iterable[Iterable[str]], size: int, longest: int = 1, min_images: int = 5
     ) -> "ConceptVocabulary":
-        """The `size` concepts of at most `longest` words that most images have.
+        """Chooses the concepts that most images have.
 
-        texts: of each image. min_images: rarer concepts cannot be learnt and are left out.
-        Raises UserError where fewer than two concepts are that frequent.
+        Args:
+            texts: The texts of each image.
+            size: The maximum number of concepts.
+            longest: The maximum number of words of a concept.
+            min_images: Concepts of fewer images are left out, because they cannot be learned.
+
+        Returns:
+            The vocabulary.
+
+        Raises:
+            UserError: Fewer than two concepts occur with `min_images` images.
         """
         counts = Counter(
             concept for captions in texts for concept in _concepts_of(captions, longest)
         )
+        # Equal counts are ordered by the alphabet, so that the vocabulary is reproducible.
         ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         kept = [concept for concept, count in ranked[:size] if count >= min_images]
         if len(kept) < 2:
@@ -58,11 +76,18 @@ class ConceptVocabulary:
         return cls(kept)
 
     def targets(self, texts: Sequence[Iterable[str]]) -> Tensor:
-        """(M, C) float32: 1 where a text of image m has concept c.
+        """The targets of the concept predictor.
 
-        >>> vocabulary = ConceptVocabulary(["star", "red star", "blue star"])
-        >>> vocabulary.targets([["A red star, and a blue heart"]]).tolist()
-        [[1.0, 1.0, 0.0]]
+        Args:
+            texts: The texts of each of M images.
+
+        Returns:
+            Targets (M, C) float32: 1 where a text of image m has concept c, else 0.
+
+        Example:
+            >>> vocabulary = ConceptVocabulary(["star", "red star", "blue star"])
+            >>> vocabulary.targets([["A red star, and a blue heart"]]).tolist()
+            [[1.0, 1.0, 0.0]]
         """
         targets = np.zeros((len(texts), len(self)), dtype=np.float32)
         for row, captions in enumerate(texts):
@@ -75,10 +100,19 @@ class ConceptVocabulary:
 
 
 def described_images(split: VQASplit) -> tuple[ImageFiles, list[list[str]]]:
-    """The images of which the data say something, and the texts that describe each of them.
+    """The images of a split that have texts, and their texts.
 
-    Captions where the data have them; else the questions about the image and their answers. An
-    image without any text is left out: it would teach that it shows none of the concepts.
+    The texts are the captions, or in data without captions the questions about an image and their
+    answers. An image without texts is left out, because its targets would be 0 for all concepts.
+
+    Args:
+        split: The split.
+
+    Returns:
+        M images, and a list of texts for each.
+
+    Raises:
+        UserError: The split has no images.
     """
     images = split.require_images()
     by_image: dict[int, list[str]] = {}

@@ -1,50 +1,29 @@
-"""Images through a network into the feature store: in chunks, so that it can be interrupted."""
+"""Computes the features of all images of a split, in batches, so that it can be interrupted.
 
-import os
+An interrupted extraction continues with the first batch that is not in the files.
+"""
+
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from rich.console import Console
-from rich.progress import track
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, get_worker_info
+from torch.utils.data import DataLoader
 
 from ivqa.data.dataset import VQADataset
 from ivqa.data.images import ImageFiles
 from ivqa.data.vqa_json import VQASplit
-from ivqa.errors import UserError
-from ivqa.features.pictures import Network, PictureFeatures, resized
+from ivqa.features.decoding import ResizedImages, check_room, subset
+from ivqa.features.pictures import Network, PictureFeatures
+from ivqa.features.progress import tracked
 from ivqa.features.store import FeatureStore, read_meta
-from ivqa.files import FileError, locked, read_json, write_json, written
-from ivqa.integrity import MANIFEST, damage, is_whole, manifest_of, seal
-
-_DECODERS = min(8, os.cpu_count() or 1)  # threads: Pillow decodes and resizes outside the GIL
-
-
-class ResizedImages(Dataset[Tensor]):
-    """Images as uint8 tensors (3, size, size)."""
-
-    def __init__(self, images: ImageFiles, size: int, start: int = 0) -> None:
-        self.images, self.size, self.start = images, size, start
-
-    def __getitem__(self, index: int) -> Tensor:
-        return resized(self.images.open(int(self.images.ids[self.start + index])), self.size)
-
-    def __getitems__(self, indices: list[int]) -> list[Tensor]:
-        """A batch, decoded by threads; in a worker process by that process alone."""
-        if get_worker_info() is not None:
-            return [self[index] for index in indices]
-        with ThreadPoolExecutor(_DECODERS) as pool:
-            return list(pool.map(self.__getitem__, indices))
-
-    def __len__(self) -> int:
-        return len(self.images) - self.start
+from ivqa.files import FileError, locked, read_json, write_json
+from ivqa.integrity import MANIFEST, damage, seal
 
 
 def build_store(
@@ -58,13 +37,28 @@ def build_store(
     batch_size: int,
     num_workers: int = 0,
 ) -> FeatureStore:
-    """The store of `splits` in `folder`: what is not there yet is computed, by one process.
+    """Computes the features of splits that are not stored yet, and opens the store.
 
-    A split whose files are damaged is named and computed anew.
+    Only one process at a time computes features. Those of a split whose files are damaged are
+    computed again. Images without questions have no features.
 
-    splits: stages or split names. make_network: called with the device, only if there is
-    something to compute, and after it is known that all the splits have images. Images that no
-    question is about have no features.
+    Args:
+        dataset: The data.
+        splits: Stages ("train", "val", "test") or names of splits.
+        folder: Folder of the store.
+        key: Digest of everything that determines the features.
+        make_network: Builds the network for a device ("cpu" or "cuda"). It is called only if there
+            are features to compute, after the images of all splits have been found.
+        image_size: Pixels of a side that the network takes.
+        batch_size: Images computed at once.
+        num_workers: Processes that read images; 0 reads them in threads of this process.
+
+    Returns:
+        The store.
+
+    Raises:
+        UserError: A split has no images, an image cannot be read, or the disk is full.
+        FileError: Features are not finite, or partly written features are damaged.
     """
     names = list(dict.fromkeys(dataset.name_of(split) for split in splits))
     with locked(folder):
@@ -73,9 +67,9 @@ def build_store(
         todo = [name for name in names if not (folder / name / MANIFEST).is_file()]
         if todo:
             started = time.perf_counter()
-            images = {name: _asked_about(dataset.split(name)) for name in todo}
+            images = {name: _images_with_questions(dataset.split(name)) for name in todo}
             device = "cuda" if torch.cuda.is_available() else "cpu"
-            # What follows must not depend on whether the features were found or computed.
+            # The caller's random numbers must not depend on whether the features were stored.
             with torch.random.fork_rng(range(torch.cuda.device_count())):
                 network = make_network(device)
                 for name in todo:
@@ -89,10 +83,8 @@ def build_store(
                         device=device,
                     )
             seconds = time.perf_counter() - started
-            Console().print(f"image features: {folder} ({seconds:.0f} s)", soft_wrap=True)
-        sizes = _sizes(folder / names[0])
-        if not _is_described(folder, sizes, key):
-            write_json(folder / "meta.json", {"sizes": sizes, "key": key})
+            Console().print(f"image features: stored in {folder} ({seconds:.0f} s)", soft_wrap=True)
+        _write_meta(folder, _sizes(folder / names[0]), key)
     return FeatureStore(folder, PictureFeatures(make_network, image_size, batch_size))
 
 
@@ -106,10 +98,20 @@ def extract(
     num_workers: int = 0,
     device: torch.device | str = "cpu",
 ) -> None:
-    """Writes the features of all images into `folder`, going on where an earlier call stopped.
+    """Writes the features of all images of a split, or those that an earlier call did not write.
 
-    Raises UserError naming the image whose file cannot be read or whose features are not finite,
-    or where the disk has no room for the features.
+    Args:
+        network: Computes features by name from RGB images (B, 3, size, size) in [0, 1].
+        images: The images, in the order of the rows.
+        folder: Folder of the split; its name is the name of the split.
+        image_size: Pixels of a side.
+        batch_size: Images computed at once.
+        num_workers: Processes that read images; 0 reads them in threads of this process.
+        device: Device of the network.
+
+    Raises:
+        UserError: An image cannot be read, or the disk has no room for the features.
+        FileError: Features are not finite, or partly written features are damaged.
     """
     if (folder / MANIFEST).is_file():
         return
@@ -119,9 +121,9 @@ def extract(
     batches = DataLoader(
         ResizedImages(images, image_size, start), batch_size=batch_size, num_workers=num_workers
     )
-    label = f"features of {len(images)} images ({folder.name})"
+    activity = f"computing {len(images)} images of {folder.name}"
     with torch.inference_mode():
-        for batch in track(batches, description=label, transient=True):
+        for batch in tracked(batches, activity):
             features = network(batch.to(device).float() / 255)
             end = start + len(batch)
             for name, value in features.items():
@@ -131,51 +133,25 @@ def extract(
                     arrays[name] = _array(folder / f"{name}.npy", shape, resumed=start > 0)
                 arrays[name][start:end] = value.half().cpu().numpy()
                 arrays[name].flush()  # type: ignore[attr-defined]
+            # The progress is written after the features: after an interruption, a batch may be
+            # computed twice, but none is missing.
             start = end
             write_json(folder / "progress.json", {"images": start})
     np.save(folder / "ids.npy", images.ids)
     seal(folder / MANIFEST, _arrays(folder))
 
 
-def pixels(images: ImageFiles, file: Path, size: int) -> NDArray[np.uint8]:
-    """All images as one memory-mapped uint8 array (M, 3, size, size), decoded once into `file`."""
-    if not is_whole(file):
-        _check_room(file, len(images) * 3 * size * size)
-        with written(file) as draft:
-            array = np.lib.format.open_memmap(
-                draft, mode="w+", dtype=np.uint8, shape=(len(images), 3, size, size)
-            )
-            for start, pictures in _decoded(images, size):
-                array[start : start + len(pictures)] = pictures
-            array.flush()
-        seal(manifest_of(file), [file])
-    return np.load(file, mmap_mode="r")
-
-
-def subset(images: ImageFiles, image_ids: Iterable[int]) -> ImageFiles:
-    """Those of `images` whose id is in `image_ids`."""
-    kept = np.flatnonzero(np.isin(images.ids, np.fromiter(image_ids, dtype=np.int64)))
-    return ImageFiles(images.ids[kept], [images.paths[position] for position in kept])
-
-
-def _asked_about(split: VQASplit) -> ImageFiles:
-    # A folder may serve more questions than are in use: COCO's 80,000 images for a subset of VQA.
+def _images_with_questions(split: VQASplit) -> ImageFiles:
+    # A folder may have far more images than a split asks about: COCO's 80,000 for a part of VQA.
     return subset(split.require_images(), np.unique(split.image_ids))
 
 
-def _decoded(images: ImageFiles, size: int) -> Iterator[tuple[int, NDArray[np.uint8]]]:
-    chunk = 256
-    batches = DataLoader(ResizedImages(images, size), batch_size=chunk)
-    label = f"reading {len(images)} images"
-    for number, batch in enumerate(track(batches, description=label, transient=True)):
-        yield number * chunk, batch.numpy()
-
-
 def _array(file: Path, shape: tuple[int, ...], *, resumed: bool) -> NDArray[np.float16]:
+    """A writable memory map: a new file, or the valid one of an interrupted extraction."""
     if resumed:
         try:
             array = np.lib.format.open_memmap(file, mode="r+")
-        except Exception:  # whatever the bytes lead to
+        except Exception:  # NumPy raises many types of exceptions for damaged headers
             array = None
         if array is None or array.shape != shape or array.dtype != np.float16:
             found = "missing" if not file.is_file() else "damaged or of another shape"
@@ -190,18 +166,8 @@ def _array(file: Path, shape: tuple[int, ...], *, resumed: bool) -> NDArray[np.f
                     "these features again"
                 )
         return array
-    _check_room(file, 2 * int(np.prod(shape)))
+    check_room(file, 2 * int(np.prod(shape)))
     return np.lib.format.open_memmap(file, mode="w+", dtype=np.float16, shape=shape)
-
-
-def _check_room(file: Path, wanted: int) -> None:
-    # A memory map on a full disk ends the process with a bus error: better to look first.
-    free = shutil.disk_usage(file.parent).free
-    if wanted > free:
-        raise UserError(
-            f"{file} needs {wanted / 1e9:.1f} GB and its disk has {free / 1e9:.1f} GB left; "
-            "make room, set artifacts= to another disk, or choose a smaller features.image_size"
-        )
 
 
 def _sizes(folder: Path) -> dict[str, int]:
@@ -215,7 +181,7 @@ def _arrays(folder: Path) -> list[Path]:
 
 
 def _remove_if_damaged(folder: Path) -> None:
-    """Deletes the features of a finished split that are no longer as they were written."""
+    """Deletes the features of a finished split if a file is missing or was changed."""
     if not (folder / MANIFEST).is_file():
         return
     if fault := damage(folder / MANIFEST):
@@ -223,15 +189,18 @@ def _remove_if_damaged(folder: Path) -> None:
         shutil.rmtree(folder)
 
 
-def _is_described(folder: Path, sizes: dict[str, int], key: str) -> bool:
+def _write_meta(folder: Path, sizes: dict[str, int], key: str) -> None:
+    """Writes the meta.json of a store, unless it says the same already."""
     try:
-        return read_meta(folder) == (sizes, key)
+        if read_meta(folder) == (sizes, key):
+            return
     except FileError:
-        return False
+        pass
+    write_json(folder / "meta.json", {"sizes": sizes, "key": key})
 
 
 def _images_done(folder: Path, total: int) -> int:
-    """How many images an earlier call has done; 0 where it did not note that, or not readably."""
+    """The number of images that an earlier call computed; 0 without a readable progress.json."""
     try:
         done = read_json(folder / "progress.json", dict).get("images")
     except FileError:

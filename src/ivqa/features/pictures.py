@@ -1,4 +1,4 @@
-"""Features of pictures that are in no split, such as disturbed ones."""
+"""Features of pictures outside the splits, such as disturbed images."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -9,20 +9,32 @@ from PIL import Image
 from torch import Tensor
 
 Network = Callable[[Tensor], Mapping[str, Tensor]]
-"""Images (B, 3, H, W), RGB in [0, 1] -> features by name, each with B rows."""
+"""Takes RGB images (B, 3, H, W) in [0, 1]; returns features by name, each with B rows."""
 
 
 def resized(picture: Image.Image, size: int) -> Tensor:
-    """An RGB picture as uint8 (3, size, size), its aspect ratio given up as in the VQA models."""
+    """Resizes a picture to a square, without keeping its aspect ratio.
+
+    Args:
+        picture: An RGB picture.
+        size: Pixels of a side.
+
+    Returns:
+        Pixels (3, size, size), uint8.
+    """
     if picture.size != (size, size):
         picture = picture.resize((size, size), Image.Resampling.BILINEAR)
     return torch.from_numpy(np.array(picture)).permute(2, 0, 1)
 
 
 class PictureFeatures:
-    """The network behind a feature store, for any pictures.
+    """Computes features of any pictures with the network of a feature store.
 
-    make_network: called with the device when the first picture comes. image_size: pixels a side.
+    Args:
+        make_network: Builds the network for a device ("cpu" or "cuda"). It is called with the
+            first pictures.
+        image_size: Pixels of a side that the network takes.
+        batch_size: Pictures computed at once.
     """
 
     def __init__(
@@ -33,13 +45,21 @@ class PictureFeatures:
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
 
     def extract(self, pictures: Sequence[Image.Image]) -> dict[str, Tensor]:
-        """float32 features of M >= 1 RGB pictures, by name, rounded as the store rounds them."""
+        """Computes the features of pictures.
+
+        Args:
+            pictures: M >= 1 RGB pictures of any size.
+
+        Returns:
+            float32 features by name, each with M rows, rounded to float16 as in the store.
+        """
         parts: list[Mapping[str, Tensor]] = []
         with torch.inference_mode():
             for start in range(0, len(pictures), self.batch_size):
                 chosen = pictures[start : start + self.batch_size]
                 batch = torch.stack([resized(picture, self.image_size) for picture in chosen])
                 parts.append(self._network(batch.to(self.device).float() / 255))
+        # Rounding to float16 makes an undisturbed image equal to its stored features.
         return {
             name: torch.cat([part[name] for part in parts]).half().float().cpu().clone()
             for name in parts[0]
@@ -47,5 +67,6 @@ class PictureFeatures:
 
     @cached_property
     def _network(self) -> Network:
+        # Building the network must not change the random numbers of the caller.
         with torch.random.fork_rng(range(torch.cuda.device_count())):
             return self.make_network(self.device)

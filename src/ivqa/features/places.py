@@ -1,4 +1,4 @@
-"""Which features a component will offer, and at how many places, before it computes them."""
+"""The names and the numbers of positions of features, before they are computed."""
 
 from collections.abc import Callable, Mapping
 
@@ -7,34 +7,36 @@ from ivqa.features.concept_features import ConceptFeatures
 
 
 def offered_places(component: object) -> Mapping[str, int | None] | None:
-    """The names of the features that `component` computes, and the places of each.
+    """The features that a component computes, with their number of positions.
 
     Args:
-        component: What features= configures.
+        component: The component that features= configures.
 
     Returns:
-        Places of an image, None for one vector an image; None for a component of one's own, of
-        which nothing is known before it has computed features.
+        The number L of positions of each feature, by name; None for a feature of one vector per
+        image. None for a component of another class, whose features are not known in advance.
 
-    >>> offered_places(ConceptFeatures(image_size=96))
-    {'grid': 144, 'pooled': None, 'concepts': None}
+    Example:
+        >>> offered_places(ConceptFeatures(image_size=96))
+        {'grid': 144, 'pooled': None, 'concepts': None}
     """
+    # The grid of the compact CNN has stride 8 = 2^3; those of ResNet and VGG have stride 32 = 2^5.
     if isinstance(component, ConceptFeatures):
-        side = _halved(component.image_size, 3, _up)
+        side = _halved(component.image_size, 3, _half_up)
         return {"grid": side**2, "pooled": None, "concepts": None}
     if isinstance(component, BackboneFeatures) and component.head in (ResNetFeatures, VGGFeatures):
-        rounded = _up if component.head is ResNetFeatures else _down
+        rounded = _half_up if component.head is ResNetFeatures else _half_down
         return {"grid": _halved(component.image_size, 5, rounded) ** 2, "pooled": None}
     return None
 
 
-def _up(size: int) -> int:
-    """Half of it, of a padded convolution."""
+def _half_up(size: int) -> int:
+    """The output size of a padded convolution of stride 2."""
     return (size + 1) // 2
 
 
-def _down(size: int) -> int:
-    """Half of it, of pooling without padding."""
+def _half_down(size: int) -> int:
+    """The output size of a pooling of stride 2 without padding."""
     return size // 2
 
 

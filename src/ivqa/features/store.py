@@ -1,4 +1,9 @@
-"""The feature store: image features of whole splits in memory-mapped files."""
+"""The feature store: image features of whole splits in memory-mapped files.
+
+DIRECTORY/SPLIT/ holds ids.npy (int64) and one float16 array for each feature: grid.npy,
+pooled.npy, concepts.npy. DIRECTORY/SPLIT/integrity.json has their sizes and digests, and
+DIRECTORY/meta.json the last dimension of each feature and the key of the component.
+"""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,13 +23,22 @@ from ivqa.integrity import MANIFEST, damage
 
 
 class FeatureStore:
-    """Features that `extraction.extract` wrote: DIRECTORY/SPLIT/{ids,grid,pooled,concepts}.npy.
+    """Reads the features that `extraction.extract` wrote.
 
-    DIRECTORY/SPLIT/integrity.json has their sizes and digests, which are compared on opening.
+    A split is opened on first use, and its files are compared with their digests then. Arrays are
+    float16 on disk and float32 in a batch.
 
-    directory: of one feature component; its name ends in the key. Arrays are float16 on disk and
-    float32 in a batch. extractor: what computed them, for pictures that are in no split.
-    Raises FileError where a split is absent, incomplete or damaged when it is used.
+    Args:
+        directory: Folder of one feature component; its name ends in the key.
+        extractor: The network that computed the features, for pictures outside the splits; None
+            for the files alone.
+
+    Attributes:
+        sizes: The last dimension of each feature, by name.
+        key: Digest of everything that determines the features.
+
+    Raises:
+        FileError: meta.json is missing or damaged; on use: a split is absent or damaged.
     """
 
     def __init__(self, directory: Path, extractor: PictureFeatures | None = None) -> None:
@@ -34,9 +48,22 @@ class FeatureStore:
         self._open: dict[str, tuple[NDArray[np.int64], NDArray[np.int64], Mapping]] = {}
 
     def rows(self, split: str, image_ids: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Rows of the images in `split`. Raises UserError for an image without features."""
+        """Finds the rows of images in the arrays of a split.
+
+        Args:
+            split: Name of the split.
+            image_ids: Image ids (M,).
+
+        Returns:
+            Rows (M,).
+
+        Raises:
+            UserError: An image has no features.
+            FileError: The features of the split are absent or damaged.
+        """
         order, ids, _ = self._split(split)
         wanted = np.asarray(image_ids, dtype=np.int64)
+        # `ids` is sorted; an id beyond the last one is compared with the last one, and differs.
         at = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
         if (missing := wanted[ids[at] != wanted]).size:
             raise UserError(
@@ -48,14 +75,34 @@ class FeatureStore:
     def gather(
         self, split: str, rows: NDArray[np.int64], names: Sequence[str]
     ) -> dict[str, Tensor]:
-        """float32 features of the rows, by name: grid (M, L, d), pooled (M, d), concepts (M, C)."""
+        """Reads features.
+
+        Args:
+            split: Name of the split.
+            rows: Rows (M,) as returned by `rows`.
+            names: Names of the features.
+
+        Returns:
+            float32 features by name: "grid" (M, L, d), "pooled" (M, d), "concepts" (M, C).
+
+        Raises:
+            FileError: The features of the split are absent or damaged.
+        """
         arrays = self._split(split)[2]
         return {name: torch.from_numpy(arrays[name][rows]).float() for name in names}
 
     def extract(self, pictures: Sequence[Image.Image], names: Sequence[str]) -> dict[str, Tensor]:
-        """float32 features of M RGB pictures that are in no split, by name, as `gather`.
+        """Computes the features of pictures outside the splits.
 
-        Raises ValueError where the store was opened without its network.
+        Args:
+            pictures: M RGB pictures.
+            names: Names of the features.
+
+        Returns:
+            float32 features by name, with the shapes of `gather`.
+
+        Raises:
+            ValueError: The store was opened without an extractor.
         """
         if self.extractor is None:
             raise ValueError(
@@ -66,7 +113,7 @@ class FeatureStore:
         return {name: features[name] for name in names}
 
     def __getstate__(self) -> dict[str, Any]:
-        # Each process maps the files itself; pickled, a memory map becomes all of its content.
+        # Pickling a memory map copies its whole content, so each process maps the files itself.
         return {**vars(self), "_open": {}, "extractor": None}
 
     def _split(self, split: str) -> tuple[NDArray[np.int64], NDArray[np.int64], Mapping]:
@@ -93,9 +140,16 @@ class FeatureStore:
 
 
 def read_meta(directory: Path) -> tuple[dict[str, int], str]:
-    """Last dimensions of the features by name, and the key, of a store's meta.json.
+    """Reads the meta.json of a store.
 
-    Raises FileError where it is missing or damaged.
+    Args:
+        directory: The folder of the store.
+
+    Returns:
+        The last dimension of each feature by name, and the key of the component.
+
+    Raises:
+        FileError: The file is missing or damaged.
     """
     file = directory / "meta.json"
     meta = read_json(file, dict)

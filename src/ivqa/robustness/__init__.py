@@ -1,6 +1,14 @@
-"""Robustness: how a VQA model's accuracy falls as questions are disturbed, and its R_score."""
+"""Robustness of VQA models: accuracy under noise of increasing level, and R_score.
+
+Noise sources disturb questions (`basic_questions`, `bqd_noise`, `vqabq`, `word_shuffling`) or
+images (`image_noise`); `noise` has their protocols.
+`RobustnessCallback` asks a model every question at every level; `NoiseCurve` computes the figures,
+and `paired_differences` compares two models. The method is that of "A Novel Framework for
+Robustness Analysis of Visual QA Models" (Huang et al., AAAI 2019), cited as [ROB].
+"""
 
 from ivqa.robustness.augmentation import NoiseAugmentation
+from ivqa.robustness.basic_questions import BasicQuestionNoise
 from ivqa.robustness.bqd_noise import BQDNoise
 from ivqa.robustness.callback import RobustnessCallback
 from ivqa.robustness.comparison import paired_differences
@@ -13,9 +21,10 @@ from ivqa.robustness.image_noise import (
     JPEGCompression,
     Occlusion,
 )
-from ivqa.robustness.noise import BasicQuestionNoise, DisturbsImages, Noise, WordShuffling
+from ivqa.robustness.noise import DisturbsImages, Noise
 from ivqa.robustness.records import NoiseRecords
 from ivqa.robustness.vqabq import VQABQ, helpful_counts, selection_figures
+from ivqa.robustness.word_shuffling import WordShuffling
 
 __all__ = [
     "VQABQ",

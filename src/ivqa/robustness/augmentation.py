@@ -1,4 +1,4 @@
-"""Robust training: models that meet noise while they learn."""
+"""Robust training: noise on a part of the training questions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,11 +11,14 @@ from ivqa.robustness.noise import Noise
 
 @dataclass(frozen=True)
 class NoiseAugmentation:
-    """Training questions under noise of a level drawn anew in every epoch.
+    """Disturbs training questions with a level of noise that is drawn again in every epoch.
 
-    noise: of questions; any level is as probable as another. probability: of noise at all; the
-    rest is read as it is. num_questions: only so many of the training questions, drawn at random,
-    are ever disturbed, where a ranking of all would take too long; None: all. seed: of that draw.
+    Args:
+        noise: Noise on questions. All levels are equally probable.
+        probability: Probability that a question is disturbed in an epoch.
+        num_questions: Number of training questions, drawn at random, that can be disturbed, for
+            noise that takes long to compute; None for all.
+        seed: Seed of that draw.
     """
 
     noise: Noise
@@ -24,12 +27,21 @@ class NoiseAugmentation:
     seed: Seed = 0
 
     def variants(self, questions: Sequence[str]) -> list[list[str]]:
-        """The N questions at each level; those that are never disturbed as they are."""
+        """Computes the noisy variants of the training questions.
+
+        Args:
+            questions: The N training questions.
+
+        Returns:
+            For each level of the noise, the N questions; those that cannot be disturbed are
+            unchanged.
+        """
         rows = list(range(len(questions)))
         if self.num_questions is not None and self.num_questions < len(rows):
             order = np.random.default_rng(self.seed).permutation(len(rows))
             rows = order[: self.num_questions].tolist()
         chosen = [questions[row] for row in rows]
+        # The questions that can be disturbed are the same at all levels.
         levels = []
         for noisy in self.noise.disturbed(chosen, questions):
             level = list(questions)

@@ -1,4 +1,4 @@
-"""Basic questions from the file of a basic question dataset (BQD), such as a published one."""
+"""Noise from the file of a basic question dataset (BQD), for example a published one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,16 +12,20 @@ from numpy.typing import NDArray
 from ivqa.data import DataError
 from ivqa.ranges import Count, ExistingFile
 from ivqa.ranking import read_bqd, scores_of
-from ivqa.robustness.noise import partitions
+from ivqa.robustness.basic_questions import partitions
 from ivqa.text.tokens import tokenise
 
 
 @dataclass(frozen=True)
 class BQDNoise:
-    """A question followed by basic questions as a file ranks them [ROB 4].
+    """Appends basic questions to a question, in the order of a file [ROB 4].
 
-    path: Parquet as task=rank writes it, or JSON records {image, MQ, k x (BQ, score)}; main
-    questions are found by their words. levels: partitions. a_level: basic questions of one.
+    Main questions are looked up by their words, without regard to case and punctuation.
+
+    Args:
+        path: Parquet file of task=rank, or JSON records {image, MQ, k x (BQ, score)}.
+        levels: Number of levels (partitions).
+        a_level: Number of basic questions of each level.
     """
 
     path: ExistingFile
@@ -29,9 +33,17 @@ class BQDNoise:
     a_level: Count = 3
 
     def disturbed(self, questions: Sequence[str], training: Sequence[str]) -> list[list[str]]:
-        """Plain concatenation of each question and its partition; `training` is not needed.
+        """Concatenates each question with the basic questions of each level.
 
-        Raises DataError where a question is not in the file or has too few basic questions.
+        Args:
+            questions: N main questions.
+            training: Not used.
+
+        Returns:
+            The N disturbed questions at each level 1..levels.
+
+        Raises:
+            DataError: A question is not in the file or has too few basic questions there.
         """
         ranked, _ = self.ranked(questions, training)
         needed = self.levels * self.a_level
@@ -44,15 +56,31 @@ class BQDNoise:
         return partitions(questions, ranked, self.levels, self.a_level)
 
     def check(self, questions: Sequence[str], training: Sequence[str]) -> None:
-        """Raises DataError as `disturbed`."""
+        """Checks that the file has enough basic questions for every question.
+
+        Args:
+            questions: N main questions.
+            training: Not used.
+
+        Raises:
+            DataError: A question is not in the file or has too few basic questions there.
+        """
         self.disturbed(questions, training)
 
     def ranked(
         self, questions: Sequence[str], training: Sequence[str]
     ) -> tuple[list[list[str]], NDArray[np.float32]]:
-        """Basic questions of N main questions, best first, and their scores (N, k).
+        """Looks up the basic questions of main questions.
 
-        Raises DataError where a question is not in the file.
+        Args:
+            questions: N main questions.
+            training: Not used.
+
+        Returns:
+            The basic questions of each main question, best first, and their scores (N, k).
+
+        Raises:
+            DataError: A question is not in the file.
         """
         keys = [tuple(tokenise(question)) for question in questions]
         absent = [text for text, key in zip(questions, keys, strict=True) if key not in self._rows]
@@ -61,6 +89,7 @@ class BQDNoise:
                 f"{self.path} has no basic questions for {len(absent)} of {len(questions)} "
                 f"questions, such as '{absent[0]}'; rank that split with task=rank"
             )
+        # Each row is read once: many questions of a split are asked about several images.
         rows, place = np.unique([self._rows[key] for key in keys], return_inverse=True)
         found = self._table.take(rows)
         texts = found["basic_questions"].to_pylist()

@@ -1,4 +1,4 @@
-"""The robustness of a VQA model as a Lightning callback: plugs into any run."""
+"""callbacks=robustness: a Lightning callback that measures the robustness of a VQA model."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -20,16 +20,23 @@ from ivqa.vqa import Answerer
 
 
 class RobustnessCallback(pl.Callback):
-    """Asks a model every question at every level of noise; logs accuracies and R_score.
+    """Asks a model every question at every level of noise, and logs accuracies and R_score.
 
-    Runs at the end of Trainer.validate and Trainer.test, and in training after every
-    `every_n_epochs` validations (0: not in training). The trainer needs a `VQADataModule`, and
-    its default_root_dir gets robustness.parquet, every answer at every level; a module that
-    answers no questions, such as a generator, is left alone.
-    pool: the questions of a data set that noise may use; None takes the training questions.
-    num_questions: of the split, the first ones of a random order; None takes all.
-    batch_size: questions answered at once. resamples: of the bootstrap. r_score: with its
-    tolerance and limit.
+    The callback runs at the end of Trainer.validate and Trainer.test, and in training if
+    `every_n_epochs` is positive. The trainer needs a `VQADataModule`. All answers are written to
+    robustness.parquet in the default_root_dir of the trainer. The callback ignores a module that
+    does not answer questions, such as a generator.
+
+    Args:
+        noise: The noise source.
+        pool: Returns the questions of a data set that the noise may use; None for the training
+            questions.
+        num_questions: Number of questions of the split, drawn at random; None for all.
+        every_n_epochs: In training, measure after every so many epochs; 0 for never.
+        batch_size: Questions answered at once.
+        resamples: Number of resamples of the bootstrap.
+        seed: Seed of the choice of questions and of the bootstrap.
+        r_score: R_score with its tolerance and limit [ROB eq. 3].
     """
 
     def __init__(
@@ -55,7 +62,14 @@ class RobustnessCallback(pl.Callback):
 
     @staticmethod
     def validation_metrics(arguments: Mapping[str, Any]) -> set[str]:
-        """The names that it logs in training, by the constructor's arguments."""
+        """The names of the metrics that a callback logs in training.
+
+        Args:
+            arguments: The arguments of the constructor, as in the configuration.
+
+        Returns:
+            Names such as "robustness/r_score"; none if it does not run in training.
+        """
         if not arguments.get("every_n_epochs"):
             return set()
         levels = arguments["noise"].get("levels", 1)
@@ -63,7 +77,12 @@ class RobustnessCallback(pl.Callback):
         return curve | {f"robustness/{name}" for name in ("r_score", "area", "trend")}
 
     def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Measures, and logs robustness/... beside the module's own metrics."""
+        """Measures and logs the figures of the validation split, if the callback is due.
+
+        Args:
+            trainer: The trainer, with a `VQADataModule`.
+            pl_module: The VQA model.
+        """
         if trainer.sanity_checking:
             return
         if trainer.state.fn == "fit":
@@ -73,15 +92,29 @@ class RobustnessCallback(pl.Callback):
         self._log(trainer, pl_module, "val")
 
     def on_test_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Measures, and logs robustness/... beside the module's own metrics."""
+        """Measures and logs the figures of the test split.
+
+        Args:
+            trainer: The trainer, with a `VQADataModule`.
+            pl_module: The VQA model.
+        """
         self._log(trainer, pl_module, "test")
 
     def measure(
         self, answerer: Answerer, datamodule: VQADataModule, stage: str
     ) -> tuple[NoiseRecords, dict[str, float]]:
-        """The answers to the questions of a split at every level, and figures of the noise.
+        """Asks the questions of a split at every level of noise.
 
-        Raises UserError where the split has no annotations.
+        Args:
+            answerer: The VQA model.
+            datamodule: The data.
+            stage: Stage or name of the split.
+
+        Returns:
+            The answers with their accuracies, and the figures of the noise by name.
+
+        Raises:
+            UserError: The split has no annotations, or the noise cannot disturb a question.
         """
         dataset = datamodule.dataset
         split = dataset.split(stage).require_answers()
@@ -107,15 +140,15 @@ class RobustnessCallback(pl.Callback):
         return records, {}
 
     def check_data(self, dataset: VQADataset, stage: str) -> None:
-        """Checks that the noise can disturb the questions of a split, before anything long starts.
+        """Checks, before a long computation, that the noise can disturb the questions of a split.
 
         Args:
             dataset: The data.
             stage: Stage or name of the split that will be asked about.
 
         Raises:
-            UserError: where the split has no annotations, the pool cannot be read, or the noise
-                has nothing for a question.
+            UserError: The split has no annotations, the pool cannot be read, or the noise cannot
+                disturb a question.
         """
         if dataset.lacks_annotations(stage):
             raise UserError(
@@ -128,8 +161,9 @@ class RobustnessCallback(pl.Callback):
             self.noise.check([split.questions[row] for row in self._rows(split)], pool)
 
     def _rows(self, split: VQASplit) -> NDArray[np.int64]:
-        """Of the questions that are asked."""
+        """The positions of the questions that are asked, in the order of the split."""
         rows = np.arange(len(split))
+        # A prefix of one random order: more questions contain the fewer ones.
         if self.num_questions is not None and self.num_questions < len(rows):
             rows = np.random.default_rng(self.seed).permutation(rows)[: self.num_questions]
             rows.sort()
@@ -145,9 +179,21 @@ class RobustnessCallback(pl.Callback):
         stage: str,
         run_dir: Path | None = None,
     ) -> dict[str, float]:
-        """robustness/...: figures of the curve and of the noise, and the share of cut questions.
+        """Measures the robustness of a model on a split.
 
-        run_dir: where robustness.parquet goes, every answer at every level; None: nowhere.
+        Args:
+            answerer: The VQA model.
+            datamodule: The data.
+            stage: Stage or name of the split.
+            run_dir: Folder for robustness.parquet; None to write no file.
+
+        Returns:
+            Figures by name, all with the prefix "robustness/": those of `NoiseCurve.metrics`, those
+            of the noise, and "truncated", the share of questions at level 1 that are longer than
+            the model reads.
+
+        Raises:
+            UserError: The split has no annotations, or the noise cannot disturb a question.
         """
         records, certificate = self.measure(answerer, datamodule, stage)
         if run_dir is not None:
@@ -155,6 +201,7 @@ class RobustnessCallback(pl.Callback):
         curve = records.curve(self.r_score)
         figures = {**curve.metrics(self.resamples, self.seed), **certificate}
         if (is_cut := getattr(answerer, "is_cut", None)) is not None:
+            # Appended basic questions make a question longer than some models read.
             assert records.questions is not None
             figures["truncated"] = float(np.mean(is_cut(records.questions[1])))
         return {f"robustness/{name}": value for name, value in figures.items()}
@@ -168,6 +215,7 @@ class RobustnessCallback(pl.Callback):
         questions: list[str],
         level: int,
     ) -> list[str]:
+        # Level 0 has stored features; disturbed images need new ones, computed from their pixels.
         noise, disturb = self.noise, None
         if level and isinstance(noise, DisturbsImages):
             disturb = partial(noise.disturbed_image, level=level)
@@ -179,7 +227,7 @@ class RobustnessCallback(pl.Callback):
         return answers
 
     def _log(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
-        if not hasattr(pl_module, "answer"):
+        if not hasattr(pl_module, "answer"):  # a generator
             return
         datamodule: Any = trainer.datamodule  # type: ignore[attr-defined]
         if not isinstance(datamodule, VQADataModule):

@@ -1,4 +1,4 @@
-"""Two models on the same questions: which is more accurate at each level, which more robust."""
+"""Compares the accuracy and the robustness of two models on the same questions."""
 
 import numpy as np
 
@@ -6,7 +6,9 @@ from ivqa.errors import UserError
 from ivqa.metrics import PUBLISHED_R_SCORE, RScore, interval, mcnemar, resampled_means
 from ivqa.robustness.records import NoiseRecords
 
-RIGHT = 0.5  # an answer is right from this accuracy on: at least two of ten annotators gave it
+# McNemar's test needs right and wrong answers: an answer counts as right if at least two of ten
+# annotators gave it, which is an accuracy of 0.6.
+RIGHT = 0.5
 
 
 def paired_differences(
@@ -16,20 +18,35 @@ def paired_differences(
     seed: int = 0,
     r_score: RScore = PUBLISHED_R_SCORE,
 ) -> dict[str, float]:
-    """Flat figures of the differences second - first, on the questions that both answered.
+    """Computes the differences second - first on the questions that both models answered.
 
-    questions: how many. partition_K/accuracy_difference and r_score_difference_K, each with _low
-    and _high: the 95 percent interval of a bootstrap that draws the same questions for both models
-    and all levels. partition_K/only_first, only_second, p_value: McNemar's test of the answers
-    that are right, which for VQA's fractional accuracies means at least `RIGHT`; p values are not
-    corrected for the number of levels. r_score: with its tolerance and limit.
-    Raises UserError where the two share no question or differ in levels.
+    Args:
+        first: Answers of the first model at levels 0..L.
+        second: Answers of the second model at the same levels.
+        resamples: Number of resamples of the bootstrap. It draws the same questions for both
+            models and all levels.
+        seed: Seed of the bootstrap.
+        r_score: R_score with its tolerance and limit [ROB eq. 3].
+
+    Returns:
+        Figures by name:
+
+        - questions: the number of common questions;
+        - partition_K/accuracy_difference and r_score_difference_K, each also with _low and _high,
+          the bounds of the 95 percent interval;
+        - partition_K/only_first and partition_K/only_second: the number of questions that only
+          one model answers right (an accuracy of at least `RIGHT`);
+        - partition_K/p_value: McNemar's test of these two, not corrected for several levels.
+
+    Raises:
+        UserError: The two have no common question or different levels.
     """
     first, second = paired(first, second)
+    # Both models in one array, so that the bootstrap draws the same questions for both.
     levels = len(first.accuracies)
     both = np.concatenate([first.accuracies, second.accuracies])  # (2 (L + 1), N)
-    measured = both.mean(axis=1)[None]
-    drawn = np.clip(resampled_means(both, resamples, seed), 0, 1)
+    measured = both.mean(axis=1)[None]  # (1, 2 (L + 1))
+    drawn = np.clip(resampled_means(both, resamples, seed), 0, 1)  # (resamples, 2 (L + 1))
     figures = {"questions": float(len(first))}
     for level in range(levels):
         name = f"partition_{level}"
@@ -54,10 +71,17 @@ def paired_differences(
 
 
 def paired(first: NoiseRecords, second: NoiseRecords) -> tuple[NoiseRecords, NoiseRecords]:
-    """Both on their common questions, in the same order.
+    """Selects the common questions of two models.
+
+    Args:
+        first: Answers of the first model.
+        second: Answers of the second model.
+
+    Returns:
+        The answers of both to the common questions, in the same order.
 
     Raises:
-        UserError: They share no question or differ in levels.
+        UserError: The two have no common question or different levels.
     """
     if len(first.accuracies) != len(second.accuracies):
         raise UserError(

@@ -1,4 +1,4 @@
-"""Accuracy under noise, level by level, and what follows from it."""
+"""The curve of accuracy over the level of noise, and the figures that summarise it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,10 +13,19 @@ from ivqa.metrics import PUBLISHED_R_SCORE, RScore, interval, resampled_means
 
 @dataclass(frozen=True)
 class NoiseCurve:
-    """The accuracy of every question at every level.
+    """The accuracy of every question at every level of noise.
 
-    accuracies: (L + 1, N) in [0, 1], level 0 is clean. answer_types: of the N questions.
-    r_score: with its tolerance and limit [ROB eq. 3].
+    Args:
+        accuracies: (L + 1, N) in [0, 1]; level 0 is without noise.
+        answer_types: Answer types of the N questions.
+        r_score: R_score with its tolerance and limit [ROB eq. 3].
+
+    Example:
+        >>> curve = NoiseCurve(np.array([[1.0, 1.0], [1.0, 0.5]]), ["other", "other"])
+        >>> curve.means.tolist()
+        [1.0, 0.75]
+        >>> curve.metrics()["area"]
+        0.75
     """
 
     accuracies: NDArray[np.float64]
@@ -25,18 +34,30 @@ class NoiseCurve:
 
     @property
     def means(self) -> NDArray[np.float64]:
-        """Accuracy at each level, (L + 1,)."""
+        """The mean accuracy at each level, (L + 1,)."""
         return self.accuracies.mean(axis=1)
 
     def metrics(self, resamples: int = 1000, seed: int = 0) -> dict[str, float]:
-        """Flat figures, by name.
+        """Computes the figures of the curve.
 
-        partition_K/accuracy, accuracy_low, accuracy_high, and accuracy by answer type; r_score (of
-        partition 1), r_score_low, r_score_high; r_score_partition_K; area: mean accuracy over the
-        noisy levels as a share of the clean one; trend: Spearman's rank correlation of level and
-        accuracy, -1 where every level costs more (NaN is left out). Low and high: the 95 percent
-        interval of a bootstrap over questions, the same ones at all levels. Without a noisy level
-        there is accuracy alone.
+        Args:
+            resamples: Number of resamples of the bootstrap. It draws the same questions at all
+                levels.
+            seed: Seed of the bootstrap.
+
+        Returns:
+            Figures by name; K is a level, and _low and _high are the bounds of the 95 percent
+            interval of the bootstrap:
+
+            - partition_K/accuracy, partition_K/accuracy_low, partition_K/accuracy_high, and the
+              accuracy by answer type, such as partition_K/yes_no;
+            - r_score (of level 1), r_score_low, r_score_high, and r_score_partition_K;
+            - area: the mean accuracy over the noisy levels, divided by the one without noise;
+              absent where that is 0;
+            - trend: Spearman's rank correlation of level and accuracy; -1 where the accuracy falls
+              with every level; absent where it is not defined.
+
+            Without noisy levels there are only the accuracies.
         """
         figures: dict[str, float] = {}
         kinds = np.array(self.answer_types)
@@ -53,7 +74,7 @@ class NoiseCurve:
         means = self.means
         if len(means) == 1:
             return figures
-        scores = self.r_score(means[0], means[1:])
+        scores = self.r_score(means[0], means[1:])  # (L,)
         figures["r_score"] = float(np.atleast_1d(scores)[0])
         for level, score in enumerate(np.atleast_1d(scores), start=1):
             figures[f"r_score_partition_{level}"] = float(score)
@@ -61,6 +82,7 @@ class NoiseCurve:
         figures["r_score_low"], figures["r_score_high"] = float(low), float(high)
         if means[0] > 0:
             figures["area"] = float(means[1:].mean() / means[0])
+        # A rank correlation needs two noisy levels that differ.
         if len(means) > 2 and np.ptp(means[1:]) > 0:
             trend = spearmanr(np.arange(1, len(means)), means[1:]).statistic
             figures["trend"] = float(trend)

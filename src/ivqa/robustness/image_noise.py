@@ -1,7 +1,8 @@
 """Noise on images, and on questions and images together; see `ivqa.robustness.noise`.
 
-A level says how strong the noise is, not which: a picture's noise at level 2 is that of level 1,
-stronger, whatever other pictures are disturbed with it.
+The level is the strength of the noise only: an image has the same noise at all levels, stronger at
+higher ones, and independent of the other images. [ROB] names image noise and joint noise as future
+work.
 """
 
 import io
@@ -18,33 +19,64 @@ from ivqa.errors import UserError
 from ivqa.ranges import AtLeastOne, Count, Positive, Seed
 from ivqa.robustness.noise import Certified, Checkable, DisturbsImages, Noise
 
-Quality = Annotated[int, Interval(ge=1, le=95)]  # of JPEG, as Pillow has them
+Quality = Annotated[int, Interval(ge=1, le=95)]  # Pillow's range for JPEG
 
 
 class ImageNoise(ABC):
-    """Leaves questions as they are and changes the image."""
+    """Disturbs the image and leaves the question unchanged.
+
+    Attributes:
+        levels: Number of levels.
+    """
 
     levels: int
 
     def disturbed(self, questions: Sequence[str], training: Sequence[str]) -> list[list[str]]:
-        """The questions as they are, at every level."""
+        """Returns the questions unchanged.
+
+        Args:
+            questions: N questions.
+            training: Not used.
+
+        Returns:
+            The N questions at each level 1..levels.
+        """
         return [list(questions)] * self.levels
 
     @abstractmethod
     def disturbed_image(self, image: Image.Image, image_id: int, level: int) -> Image.Image:
-        """The RGB image at a level 1..levels, of the same size."""
+        """Disturbs an image.
+
+        Args:
+            image: An RGB image. It is not changed.
+            image_id: Id of the image, which seeds random noise.
+            level: A level in 1..levels.
+
+        Returns:
+            The disturbed RGB image, of the same size.
+        """
 
 
 @dataclass(frozen=True)
 class GaussianNoise(ImageNoise):
-    """Normal noise on every channel; step: standard deviation at level 1, where white is 1."""
+    """Adds independent normal noise to every channel of every pixel.
+
+    Args:
+        levels: Number of levels.
+        step: Standard deviation at level 1, where black is 0 and white is 1; it is proportional to
+            the level.
+        seed: Seed of the noise.
+    """
 
     levels: Count = 7
     step: Positive = 0.04
     seed: Seed = 0
 
     def disturbed_image(self, image: Image.Image, image_id: int, level: int) -> Image.Image:
-        """The image plus noise of standard deviation step * level, cut to what pixels can show."""
+        """The image plus noise of standard deviation step * level, clipped to valid pixels.
+
+        `ImageNoise.disturbed_image` describes the arguments.
+        """
         pixels = np.asarray(image, dtype=np.float32)
         noise = _generator(self.seed, image_id).standard_normal(pixels.shape, dtype=np.float32)
         disturbed = pixels + 255 * self.step * level * noise
@@ -53,29 +85,45 @@ class GaussianNoise(ImageNoise):
 
 @dataclass(frozen=True)
 class Blur(ImageNoise):
-    """A Gaussian blur; step: its standard deviation at level 1, a share of the shorter side."""
+    """Blurs the image with a Gaussian kernel.
+
+    Args:
+        levels: Number of levels.
+        step: Standard deviation of the kernel at level 1, as a share of the shorter side; it is
+            proportional to the level.
+    """
 
     levels: Count = 7
     step: Positive = 0.005
 
     def disturbed_image(self, image: Image.Image, image_id: int, level: int) -> Image.Image:
-        """The blurred image."""
+        """The image after a blur of standard deviation step * level * min(width, height).
+
+        `ImageNoise.disturbed_image` describes the arguments.
+        """
         return image.filter(ImageFilter.GaussianBlur(self.step * level * min(image.size)))
 
 
 @dataclass(frozen=True)
 class JPEGCompression(ImageNoise):
-    """The artefacts of JPEG; qualities: of level 1, 2, ..., falling, of 95 to 1."""
+    """Compresses the image with JPEG.
+
+    Args:
+        qualities: JPEG qualities of levels 1, 2, ..., from 95 (best) to 1 (worst).
+    """
 
     qualities: Annotated[Sequence[Quality], AtLeastOne] = (40, 25, 15, 10, 6, 3, 1)
 
     @property
     def levels(self) -> int:  # type: ignore[override]
-        """As many as there are qualities."""
+        """The number of qualities."""
         return len(self.qualities)
 
     def disturbed_image(self, image: Image.Image, image_id: int, level: int) -> Image.Image:
-        """The image compressed and opened again."""
+        """The image after compression and decompression.
+
+        `ImageNoise.disturbed_image` describes the arguments.
+        """
         data = io.BytesIO()
         image.save(data, format="JPEG", quality=self.qualities[level - 1])
         with Image.open(data) as compressed:
@@ -84,17 +132,27 @@ class JPEGCompression(ImageNoise):
 
 @dataclass(frozen=True)
 class Occlusion(ImageNoise):
-    """A grey rectangle of the image's shape hides a part; step: of its area, at level 1."""
+    """Hides a part of the image with a grey rectangle of the image's aspect ratio.
+
+    Args:
+        levels: Number of levels.
+        step: Hidden share of the area at level 1; it is proportional to the level, up to 1.
+        seed: Seed of the position of the rectangle.
+    """
 
     levels: Count = 7
     step: Positive = 0.08
     seed: Seed = 0
 
     def disturbed_image(self, image: Image.Image, image_id: int, level: int) -> Image.Image:
-        """The image with step * level of its area hidden; a higher level hides more around it."""
+        """The image with step * level of its area hidden.
+
+        The rectangle of a level contains that of the level below. `ImageNoise.disturbed_image`
+        describes the arguments.
+        """
         share = min(self.step * level, 1.0) ** 0.5
         width, height = (round(side * share) for side in image.size)
-        # Where the rectangle lies, from one edge (0) to the other (1), is the same at all levels.
+        # The relative position, 0 at one edge and 1 at the other, is the same at all levels.
         across, down = _generator(self.seed, image_id).random(2)
         left = round(across * (image.width - width))
         top = round(down * (image.height - height))
@@ -105,9 +163,14 @@ class Occlusion(ImageNoise):
 
 @dataclass(frozen=True)
 class JointNoise:
-    """Noise on the question and on the image at once, both at the same level.
+    """Disturbs the question and the image at once, both at the same level.
 
-    Raises UserError where the two have different levels or `image` disturbs no images.
+    Args:
+        question: Noise on questions.
+        image: Noise on images, with the same number of levels.
+
+    Raises:
+        UserError: The two have different numbers of levels, or `image` does not disturb images.
     """
 
     question: Noise
@@ -115,34 +178,60 @@ class JointNoise:
 
     def __post_init__(self) -> None:
         if not isinstance(self.image, DisturbsImages):
-            raise UserError(f"{type(self.image).__name__} disturbs no images; choose noise.image=")
+            raise UserError(
+                f"{type(self.image).__name__} does not disturb images; choose another noise.image="
+            )
         if self.question.levels != self.image.levels:
             raise UserError(
-                f"joint noise needs equally many levels, not {self.question.levels} of the "
-                f"question and {self.image.levels} of the image"
+                f"joint noise needs equally many levels, not {self.question.levels} on the "
+                f"question and {self.image.levels} on the image"
             )
 
     @property
     def levels(self) -> int:
-        """Of both."""
+        """The number of levels of both."""
         return self.question.levels
 
     def check(self, questions: Sequence[str], training: Sequence[str]) -> None:
-        """Raises UserError as the noise on the question."""
+        """Checks that the noise on the question can disturb every question.
+
+        Args:
+            questions: N questions.
+            training: Questions that the noise may use.
+
+        Raises:
+            UserError: It cannot disturb a question.
+        """
         if isinstance(self.question, Checkable):
             self.question.check(questions, training)
 
     def disturbed(self, questions: Sequence[str], training: Sequence[str]) -> list[list[str]]:
-        """The questions as their noise disturbs them."""
+        """Disturbs questions with the noise on the question.
+
+        Args:
+            questions: N questions.
+            training: Questions that the noise may use.
+
+        Returns:
+            The N disturbed questions at each level 1..levels.
+        """
         return self.question.disturbed(questions, training)
 
     def disturbed_image(self, image: Image.Image, image_id: int, level: int) -> Image.Image:
-        """The image as its noise disturbs it."""
+        """Disturbs an image with the noise on the image; see `ImageNoise.disturbed_image`."""
         assert isinstance(self.image, DisturbsImages)
         return self.image.disturbed_image(image, image_id, level)
 
     def figures(self, questions: Sequence[str], training: Sequence[str]) -> dict[str, float]:
-        """Those of the noise on the question, where it has any."""
+        """The figures of the noise on the question.
+
+        Args:
+            questions: N questions.
+            training: Questions that the noise may use.
+
+        Returns:
+            Figures by name; none where that noise has none.
+        """
         if isinstance(self.question, Certified):
             return self.question.figures(questions, training)
         return {}

@@ -1,4 +1,4 @@
-"""What a model answered under noise, question by question: robustness.parquet of a run."""
+"""The answers of a model to every question at every level of noise: robustness.parquet of a run."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,10 +22,14 @@ RECORDS_FILE = "robustness.parquet"
 
 @dataclass(frozen=True, eq=False)
 class NoiseRecords:
-    """The answers to N questions at levels 0 (clean), 1, ..., L.
+    """The answers to N questions at levels 0 (without noise), 1, ..., L.
 
-    question_ids: (N,) int64. answer_types: of the N questions. answers: L + 1 lists of N.
-    accuracies: (L + 1, N) in [0, 1]. questions: what was asked, as `answers`; None: not known.
+    Args:
+        question_ids: Ids (N,), int64.
+        answer_types: Answer types of the N questions.
+        answers: L + 1 lists of N answers.
+        accuracies: Accuracies of the answers (L + 1, N) in [0, 1].
+        questions: L + 1 lists of the N questions as they were asked; None where unknown.
     """
 
     question_ids: NDArray[np.int64]
@@ -43,15 +47,34 @@ class NoiseRecords:
         human_answers: Sequence[Sequence[str]],
         questions: Sequence[Sequence[str]] | None = None,
     ) -> "NoiseRecords":
-        """With the official accuracy of every answer."""
+        """Computes the official VQA accuracy of every answer.
+
+        Args:
+            question_ids: Ids (N,), int64.
+            answer_types: Answer types of the N questions.
+            answers: L + 1 lists of N answers.
+            human_answers: The annotators' answers to each of the N questions.
+            questions: L + 1 lists of the N questions as they were asked; None where unknown.
+
+        Returns:
+            The records.
+        """
         accuracies = np.stack([vqa_accuracies(level, human_answers) for level in answers])
         return cls(question_ids, answer_types, answers, accuracies.astype(np.float64), questions)
 
     @classmethod
     def read(cls, run_dir: Path) -> "NoiseRecords":
-        """Those of a run directory.
+        """Reads the records of a run.
 
-        Raises UserError where it has none, and DataError where they are damaged.
+        Args:
+            run_dir: The run directory.
+
+        Returns:
+            The records.
+
+        Raises:
+            UserError: The run has no robustness.parquet.
+            DataError: The file is damaged.
         """
         file = run_dir / RECORDS_FILE
         if not file.is_file():
@@ -61,19 +84,26 @@ class NoiseRecords:
             )
         table = read_table(file).to_pandas()
         if fault := _fault(table):
-            raise DataError(f"{file} holds no answers under noise: {fault}; evaluate again")
+            raise DataError(f"{file} does not hold answers under noise: {fault}; evaluate again")
         levels = [rows for _, rows in table.groupby("level", sort=True)]
-        known = "question" in levels[0]
+        has_questions = "question" in levels[0]  # the result files of other systems have none
         return cls(
             levels[0]["question_id"].to_numpy(),
             levels[0]["answer_type"].tolist(),
             [rows["answer"].tolist() for rows in levels],
             np.stack([rows["accuracy"].to_numpy() for rows in levels]),
-            [rows["question"].tolist() for rows in levels] if known else None,
+            [rows["question"].tolist() for rows in levels] if has_questions else None,
         )
 
     def write(self, run_dir: Path) -> Path:
-        """One row a question and level, whole or not at all; returns the file."""
+        """Writes the records, one row for each level and question; the write is atomic.
+
+        Args:
+            run_dir: The run directory.
+
+        Returns:
+            The file that was written.
+        """
         levels = [
             pd.DataFrame(
                 {
@@ -94,7 +124,14 @@ class NoiseRecords:
         return file
 
     def select(self, rows: NDArray[np.int64]) -> "NoiseRecords":
-        """The questions `rows` (M,), in that order."""
+        """Selects questions.
+
+        Args:
+            rows: Positions (M,) of the questions.
+
+        Returns:
+            The records of these questions, in that order.
+        """
         chosen = rows.tolist()
         questions = self.questions
         return NoiseRecords(
@@ -106,7 +143,14 @@ class NoiseRecords:
         )
 
     def curve(self, r_score: RScore = PUBLISHED_R_SCORE) -> NoiseCurve:
-        """Accuracy level by level, and what R_score to compute of it."""
+        """The accuracy at every level.
+
+        Args:
+            r_score: R_score with its tolerance and limit [ROB eq. 3].
+
+        Returns:
+            The curve, which computes the figures.
+        """
         return NoiseCurve(self.accuracies, self.answer_types, r_score)
 
     def __len__(self) -> int:
@@ -114,7 +158,8 @@ class NoiseRecords:
 
 
 def _fault(table: pd.DataFrame) -> str | None:
-    """What is wrong with the columns or rows of robustness.parquet."""
+    """The first fault in the columns or rows of robustness.parquet; None without a fault."""
+    # NumPy's kinds of types: integers, objects (text) and floating-point numbers.
     kinds = {"question_id": "i", "answer_type": "O", "level": "i", "answer": "O", "accuracy": "f"}
     for name, kind in kinds.items():
         if name not in table.columns:

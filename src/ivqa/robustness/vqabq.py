@@ -1,4 +1,4 @@
-"""Basic questions that help instead of disturb: selection by thresholds [IJCV, Algorithm 1]."""
+"""VQABQ: basic questions that help a model, selected by thresholds [IJCV, Algorithm 1]."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,20 +18,32 @@ THRESHOLDS = (0.60, 0.58, 0.41)
 
 
 class RankedBasicQuestions(Protocol):
-    """Where rankings come from: noise of basic questions, by a ranker or from a file."""
+    """A source of rankings, such as `BasicQuestionNoise` or `BQDNoise`."""
 
     def ranked(
         self, questions: Sequence[str], training: Sequence[str]
     ) -> tuple[list[list[str]], NDArray[np.float32]]:
-        """Basic questions of N main questions, best first, and their scores (N, k)."""
+        """Ranks basic questions.
+
+        Args:
+            questions: N main questions.
+            training: The pool of basic questions.
+
+        Returns:
+            The k basic questions of each main question, best first, and their scores (N, k).
+        """
 
 
 @dataclass(frozen=True)
 class VQABQ:
-    """A question followed by its helpful basic questions, none to three, as the only level.
+    """Appends to each question its helpful basic questions, none to three, at level 1.
 
-    Partition 0 of the curve is VQA, partition 1 is VQABQ: their accuracies are to be compared.
-    thresholds: s1, s2, s3 of `helpful_counts`.
+    The accuracy at partition 1 of the noise curve is that of VQABQ; compare it with partition 0.
+
+    Args:
+        source: Ranks the basic questions.
+        thresholds: The thresholds (s1, s2, s3) of `helpful_counts`.
+        levels: Always 1.
     """
 
     source: RankedBasicQuestions
@@ -39,42 +51,83 @@ class VQABQ:
     levels: Count = 1
 
     def disturbed(self, questions: Sequence[str], training: Sequence[str]) -> list[list[str]]:
-        """One level: plain concatenation."""
+        """Concatenates each question with its helpful basic questions.
+
+        Args:
+            questions: N main questions.
+            training: The pool of basic questions.
+
+        Returns:
+            One level, with N questions.
+
+        Raises:
+            UserError: The source cannot rank a question, or its scores are not finite.
+        """
         ranked, scores = self.source.ranked(questions, training)
         counts = helpful_counts(scores, self.thresholds).tolist()
         parts = zip(questions, ranked, counts, strict=True)
         return [[" ".join([question, *texts[:count]]) for question, texts, count in parts]]
 
     def figures(self, questions: Sequence[str], training: Sequence[str]) -> dict[str, float]:
-        """The statistics of the selection, see `selection_figures`."""
+        """The statistics of the selection.
+
+        Args:
+            questions: N main questions.
+            training: The pool of basic questions.
+
+        Returns:
+            The figures of `selection_figures`.
+        """
         return selection_figures(self.source.ranked(questions, training)[1], self.thresholds)
 
 
 def helpful_counts(
     scores: NDArray[np.floating], thresholds: ThreeThresholds = THRESHOLDS
 ) -> NDArray[np.int64]:
-    """How many of the best basic questions help each main question, (N,) from 0 to 3.
+    """Counts the helpful basic questions of each main question [IJCV, Algorithm 1].
 
-    scores: (N, k), best first; absent ones are 0. thresholds: (s1, s2, s3). The first helps if
-    score1 > s1, then the second if score2 / score1 > s2, then the third if score3 / score2 > s3.
-    Raises UserError for scores that are not finite or not three thresholds.
+    The first helps if score1 > s1. The second helps if the first does and score2 / score1 > s2.
+    The third helps if the second does and score3 / score2 > s3.
 
-    >>> helpful_counts(np.array([[0.2952, 0.2401, 0.1416], [0.7, 0.5, 0.1], [0.61, 0.3, 0.3]]))
-    array([0, 2, 1])
+    Args:
+        scores: Scores (N, k), best first. Absent scores count as 0.
+        thresholds: (s1, s2, s3).
+
+    Returns:
+        Counts (N,), from 0 to 3.
+
+    Raises:
+        UserError: A score is not finite, or there are not three thresholds.
+
+    Example:
+        >>> helpful_counts(np.array([[0.2952, 0.2401, 0.1416], [0.7, 0.5, 0.1], [0.61, 0.3, 0.3]]))
+        array([0, 2, 1])
     """
     if len(thresholds) != 3:
         raise UserError(f"VQABQ takes three thresholds, not {list(thresholds)}")
     passed = _ratios(scores) > np.asarray(thresholds, dtype=float)
+    # A basic question helps only if all better ones do.
     return passed.cumprod(axis=1).sum(axis=1)
 
 
 def selection_figures(
     scores: NDArray[np.floating], thresholds: ThreeThresholds = THRESHOLDS
 ) -> dict[str, float]:
-    """Shares of main questions with 0, 1, 2 and 3 helpful basic questions, and the scores behind.
+    """Computes the statistics of the selection.
 
-    helpful_K; score1, score2_over_score1, score3_over_score2: mean and, as ..._std, standard
-    deviation, of the questions where the divisor is over 0.
+    Args:
+        scores: Scores (N, k), best first.
+        thresholds: (s1, s2, s3) of `helpful_counts`.
+
+    Returns:
+        Figures by name:
+
+        - helpful_0 to helpful_3: the share of main questions with that number of helpful ones;
+        - score1, score2_over_score1, score3_over_score2, and each with _std: mean and standard
+          deviation, over the questions whose divisor is positive.
+
+    Raises:
+        UserError: A score is not finite, or there are not three thresholds.
     """
     counts, ratios = helpful_counts(scores, thresholds), _ratios(scores)
     figures = {f"helpful_{count}": float((counts == count).mean()) for count in range(4)}
@@ -89,7 +142,7 @@ def selection_figures(
 
 
 def _ratios(scores: NDArray[np.floating]) -> NDArray[np.float64]:
-    """The score1, score2 / score1 and score3 / score2 of N questions, (N, 3); 0 for 0 / 0."""
+    """score1, score2 / score1 and score3 / score2 of N questions, (N, 3); 0 / 0 is 0."""
     best = np.zeros((len(scores), 3))
     best[:, : min(3, scores.shape[1])] = scores[:, :3]
     if not np.isfinite(best).all():

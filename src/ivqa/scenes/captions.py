@@ -1,9 +1,9 @@
-"""Five captions of a scene, as in COCO: each person mentions something else."""
+"""Writes five captions of a scene, as COCO has for each image, each about other attributes."""
 
 import random
 
-from ivqa.scenes.programs import INVERSE, holds
-from ivqa.scenes.world import Scene, Thing
+from ivqa.scenes.programs import INVERSE
+from ivqa.scenes.world import Scene, Thing, holds
 
 _WHERE = {
     "beach": "on a beach",
@@ -19,9 +19,19 @@ _RELATION = {"left": "left of", "right": "right of", "above": "above", "below": 
 
 
 def describe(scene: Scene, rng: random.Random) -> list[str]:
-    """Captions by colour, by pattern, by size, by position, and by number and surroundings."""
+    """Writes the captions of a scene.
+
+    Args:
+        scene: The scene.
+        rng: Chooses the order of the things and the positions that are named.
+
+    Returns:
+        Five captions: by colour and place, by pattern and time, by size and weather, by position,
+        and by number with all of the surroundings.
+    """
     things = list(scene.things)
     rng.shuffle(things)
+    # The first three captions say one attribute of the things and one of the scene each.
     place, time = _WHERE[scene.place], _WHEN[scene.time]
     weather = f"in {scene.weather} weather"
     counts = {name: sum(thing.shape == name for thing in things) for name in _shapes(things)}
@@ -36,15 +46,15 @@ def describe(scene: Scene, rng: random.Random) -> list[str]:
 
 
 def _positions(things: list[Thing], rng: random.Random) -> list[str]:
-    """Up to four pairs and what is where in them."""
+    """One phrase for each of up to four pairs of things that have a relation."""
     pairs = [(a, b) for a in things for b in things if a is not b]
     rng.shuffle(pairs)
-    said = []
+    phrases = []
     for a, b in pairs[:4]:
         relations = [name for name in INVERSE if holds(a, name, b)]
         if relations:
-            said.append(f"a {a.shape} {_RELATION[rng.choice(relations)]} a {b.shape}")
-    return said or [f"a {things[0].shape} and a {things[1].shape}"]
+            phrases.append(f"a {a.shape} {_RELATION[rng.choice(relations)]} a {b.shape}")
+    return phrases or [f"a {things[0].shape} and a {things[1].shape}"]
 
 
 def _shapes(things: list[Thing]) -> list[str]:
@@ -56,4 +66,5 @@ def _plural(name: str, number: int) -> str:
 
 
 def _listed(parts: list[str]) -> str:
+    """The parts as an enumeration: "a, b and c"."""
     return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1]

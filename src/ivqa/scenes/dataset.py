@@ -1,44 +1,55 @@
-"""The embedded data set as a data root that is generated on first use."""
+"""data=scenes: the scenes as a VQA data set that is generated on first use."""
 
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 
 from ivqa.data import VQADataset
 from ivqa.files import digest
 from ivqa.ranges import Count, ImagesOfSplit, Seed
-from ivqa.scenes.generation import generate_scenes, settings_digest
+from ivqa.scenes.generation import DEFAULT_IMAGES, generate_scenes, settings_digest
 
 
+@dataclass(eq=False)
 class ScenesDataset(VQADataset):
-    """The generated data set of `ivqa.scenes`, made in a cache folder on first use.
+    """The scenes as a data set. They are generated in a cache folder on first use.
 
-    cache_dir: where roots of generated data live, one a setting. seed, images (a split name to
-    its number), questions_per_image, balanced: what to generate. workers: processes.
+    Args:
+        cache_dir: Folder of all generated roots; each combination of settings has its own root.
+        seed: Seed of the scenes, the questions and the answers.
+        images: Number of images of each split; None for `generation.DEFAULT_IMAGES`.
+        questions_per_image: Number of questions about each image.
+        balanced: Whether the images come in pairs that answer the same questions differently, as
+            in VQA 2.0.
+        workers: Number of processes that generate. They do not change the result.
+        train: Split for training; None for no training split.
+        val: Split for validation, or None.
+        test: Split for testing, or None.
+
+    Raises:
+        UserError: One of the splits that serve as train, val and test has another stage's name.
     """
 
-    def __init__(
-        self,
-        cache_dir: str | Path,
-        *,
-        seed: Seed = 0,
-        images: Mapping[str, ImagesOfSplit] | None = None,
-        questions_per_image: Count = 3,
-        balanced: bool = False,
-        workers: Count = 2,
-        train: str | None = "train",
-        val: str | None = "val",
-        test: str | None = "test",
-    ) -> None:
-        self.images = dict(images or {"train": 4000, "val": 500, "test": 500})
-        self.seed, self.questions_per_image = seed, questions_per_image
-        self.balanced, self.workers = balanced, workers
-        sizes = "x".join(str(number) for number in self.images.values())
-        kind = "scenes_balanced" if balanced else "scenes"
+    cache_dir: str | Path
+    _: KW_ONLY
+    seed: Seed = 0
+    images: Mapping[str, ImagesOfSplit] | None = None
+    questions_per_image: Count = 3
+    balanced: bool = False
+    workers: Count = 2
+    train: str | None = "train"
+    val: str | None = "val"
+    test: str | None = "test"
+
+    def __post_init__(self) -> None:
+        self._num_images = dict(self.images or DEFAULT_IMAGES)
+        sizes = "x".join(str(number) for number in self._num_images.values())
+        kind = "scenes_balanced" if self.balanced else "scenes"
         super().__init__(
-            Path(cache_dir) / f"{kind}_{sizes}x{questions_per_image}_seed{seed}",
-            train=train,
-            val=val,
-            test=test,
+            Path(self.cache_dir) / f"{kind}_{sizes}x{self.questions_per_image}_seed{self.seed}",
+            train=self.train,
+            val=self.val,
+            test=self.test,
             require_images=True,
         )
         self._generated = False
@@ -46,21 +57,22 @@ class ScenesDataset(VQADataset):
     def fingerprint(self) -> str:
         """A hash (16 hex digits) of the settings and the version of the generator.
 
-        They determine the data. The files do not enter: how many bytes a PNG takes depends on the
-        version of its compressor.
+        They determine the data. The files are left out: the number of bytes of a PNG file depends
+        on the version of the compressor.
         """
-        made = settings_digest(
-            self.images, self.questions_per_image, seed=self.seed, balanced=self.balanced
+        # The number of processes and the folder are left out, too.
+        settings = settings_digest(
+            self._num_images, self.questions_per_image, seed=self.seed, balanced=self.balanced
         )
-        return digest([made, self.names])
+        return digest([settings, self.names])
 
     def prepare(self) -> None:
-        """Generates the data unless a complete root is there."""
+        """Generates the data unless the root is complete."""
         if self._generated:
             return
         generate_scenes(
             self.root,
-            images=self.images,
+            images=self._num_images,
             questions_per_image=self.questions_per_image,
             seed=self.seed,
             balanced=self.balanced,

@@ -1,9 +1,9 @@
-"""Generates a data set of scenes in the official VQA layout."""
+"""Generates a data set of scenes in VQA's official layout of files."""
 
 import json
 import random
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -21,7 +21,8 @@ from ivqa.ranges import ImagesOfSplit
 from ivqa.scenes.annotators import annotate
 from ivqa.scenes.captions import describe
 from ivqa.scenes.grammar import realise
-from ivqa.scenes.programs import Program, evaluate, layout
+from ivqa.scenes.layouts import layout
+from ivqa.scenes.programs import Program, evaluate
 from ivqa.scenes.questions import question_type, sample_contrast, sample_program
 from ivqa.scenes.renderer import render
 from ivqa.scenes.world import Scene, change_scene, sample_scene
@@ -29,12 +30,16 @@ from ivqa.scenes.world import Scene, change_scene, sample_scene
 # Raise it whenever the same settings give other data, so that older caches are not used.
 VERSION = 2
 DEFAULT_IMAGES = {"train": 4000, "val": 500, "test": 500}
-_CHUNK = 50
-_IDS_A_SPLIT = 1_000_000
+"""Number of images of each split."""
+
+_CHUNK = 50  # images that a process draws for each task it is given
+_IDS_PER_SPLIT = 1_000_000
 
 
 @dataclass(frozen=True)
 class _Settings:
+    """Everything that determines the generated data."""
+
     images: dict[str, int]
     questions_per_image: int
     seed: int
@@ -48,7 +53,17 @@ class _Settings:
 def settings_digest(
     images: Mapping[str, int] | None, questions_per_image: int, *, seed: int, balanced: bool
 ) -> str:
-    """A hash of all that determines generated scenes, with the version of the generator."""
+    """A hash of everything that determines the generated data.
+
+    Args:
+        images: Number of images of each split; None for `DEFAULT_IMAGES`.
+        questions_per_image: Number of questions about each image.
+        seed: Seed of the data.
+        balanced: Whether images come in complementary pairs.
+
+    Returns:
+        16 hexadecimal digits. They cover `VERSION` too.
+    """
     chosen = dict(images or DEFAULT_IMAGES)
     return _Settings(chosen, questions_per_image, seed, balanced).digest()
 
@@ -63,31 +78,44 @@ def generate_scenes(
     workers: int = 2,
     progress: bool = True,
 ) -> Path:
-    """Writes a root of scenes and returns it; one that is complete already is left as it is.
+    """Writes a data root of scenes, unless it is complete already.
 
-    A root of which a file is missing or changed is named and made anew.
-    images: a split name to its number of images. balanced: images come in pairs that differ a
-    little, and each question is asked of both, with different answers (VQA 2.0's idea).
-    workers: processes; they do not change a byte of the result.
-    Raises UserError for sizes below 1, or an odd number of balanced images.
+    A root that has other settings, or a missing or changed file, is replaced. An interrupted call
+    leaves a hidden draft folder, which the next call deletes.
+
+    Args:
+        root: The folder to write.
+        images: Number of images of each split; None for `DEFAULT_IMAGES`.
+        questions_per_image: Number of questions about each image.
+        seed: Seed of the data.
+        balanced: Whether images come in pairs that differ a little, and each question is asked
+            about both images of a pair, with different answers (Goyal et al., VQA 2.0, CVPR 2017).
+        workers: Number of processes. They do not change the result.
+        progress: Whether to show a progress bar.
+
+    Returns:
+        `root`.
+
+    Raises:
+        UserError: A size is below 1 or too large, or the number of balanced images is odd.
     """
     settings = _Settings(dict(images or DEFAULT_IMAGES), questions_per_image, seed, balanced)
     _check(settings, workers)
     if _is_complete(root, settings):
         return root
     draft = root.with_name(f".{root.name}.draft")
-    shutil.rmtree(draft, ignore_errors=True)  # what an interrupted run left
+    shutil.rmtree(draft, ignore_errors=True)  # an interrupted run leaves it
     with Progress(transient=True, disable=not progress) as bar:
         task = bar.add_task("drawing scenes", total=sum(settings.images.values()))
-        # Fresh processes: a fork of one that runs torch's threads can hang.
+        # Spawned, not forked: a fork of a process that runs torch's threads can hang.
         context = get_context("spawn")
         with ProcessPoolExecutor(workers, mp_context=context) as pool:
             for order, (split, number) in enumerate(settings.images.items()):
                 folder = draft / "images" / split
                 folder.mkdir(parents=True)
-                make = partial(_make_chunk, settings, split, order * _IDS_A_SPLIT, folder)
+                draw = partial(_generate_chunk, settings, split, order * _IDS_PER_SPLIT, folder)
                 parts = []
-                for part in pool.map(make, range(0, number, _CHUNK)):
+                for part in pool.map(draw, range(0, number, _CHUNK)):
                     parts.append(part)
                     bar.advance(task, len(part["scenes"]))
                 _write_split(draft, split, parts)
@@ -106,15 +134,15 @@ def _is_complete(root: Path, settings: _Settings) -> bool:
     except FileError:
         return False
     if fault := damage(root / MANIFEST):
-        Console().print(f"{fault}: the scenes are drawn anew", soft_wrap=True)
+        Console().print(f"{fault}: the scenes are generated again", soft_wrap=True)
     return fault is None
 
 
 def _check(settings: _Settings, workers: int) -> None:
     for split, number in settings.images.items():
-        if number < 1 or number >= _IDS_A_SPLIT:
+        if number < 1 or number >= _IDS_PER_SPLIT:
             raise UserError(
-                f"images.{split} must be between 1 and {_IDS_A_SPLIT - 1}, not {number}"
+                f"images.{split} must be between 1 and {_IDS_PER_SPLIT - 1}, not {number}"
             )
         if settings.balanced and number % 2:
             raise UserError(
@@ -124,10 +152,10 @@ def _check(settings: _Settings, workers: int) -> None:
         raise UserError("questions_per_image and workers must be at least 1")
 
 
-def _make_chunk(
+def _generate_chunk(
     settings: _Settings, split: str, first_id: int, folder: Path, start: int
 ) -> dict[str, Any]:
-    """Draws up to _CHUNK images and asks about them; returns what goes into the JSON files."""
+    """Draws up to _CHUNK images; returns their part of the JSON files, by the kind of file."""
     part: dict[str, Any] = {
         "scenes": {},
         "questions": [],
@@ -139,7 +167,8 @@ def _make_chunk(
     for index in range(start, min(start + _CHUNK, settings.images[split])):
         image_id = first_id + index + 1
         scene, programs = _scene_and_programs(settings, split, index)
-        # Words, answers and picture of an image depend on the image alone.
+        # An image has its own generators: its words, answers and picture do not depend on
+        # which process draws it, or in which chunk.
         rng = random.Random(f"{settings.seed}/{split}/{index}/{settings.balanced}/text")
         part["scenes"][image_id] = scene.to_json()
         part["captions"] += [(image_id, text) for text in describe(scene, rng)]
@@ -155,16 +184,18 @@ def _scene_and_programs(settings: _Settings, split: str, index: int) -> tuple[Sc
     if not settings.balanced:
         rng = random.Random(f"{settings.seed}/{split}/{index}")
         scene = sample_scene(rng)
-        return scene, _distinct(lambda: sample_program(rng, scene), wanted)
+        return scene, _distinct(partial(sample_program, rng, scene), wanted)
+    # Both images of a pair draw the pair with the same generator, and each takes its own scene.
     rng = random.Random(f"{settings.seed}/{split}/pair {index // 2}")
     while True:
         pair = (scene := sample_scene(rng)), change_scene(rng, scene)
-        programs = _distinct(lambda pair=pair: sample_contrast(rng, *pair), wanted)
+        programs = _distinct(partial(sample_contrast, rng, *pair), wanted)
         if len(programs) == wanted:
             return pair[index % 2], programs
 
 
-def _distinct(sample: Any, wanted: int) -> list[Program]:
+def _distinct(sample: Callable[[], Program | None], wanted: int) -> list[Program]:
+    """Up to `wanted` distinct programs among ten times as many draws."""
     programs: dict[Program, None] = {}
     for _ in range(10 * wanted):
         if len(programs) == wanted:
@@ -183,7 +214,7 @@ def _add_question(
     question_id: int,
     settings: _Settings,
 ) -> None:
-    # Both images of a pair are asked in the same words.
+    # The wording depends on the program only, so that both images of a pair get the same question.
     words = rng if not settings.balanced else random.Random(repr(program))
     question = realise(program, words)
     answer = str(evaluate(program, scene).answer)

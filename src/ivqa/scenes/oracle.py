@@ -1,4 +1,8 @@
-"""The oracle: knows what every question of the grammar means and what is true in every scene."""
+"""The oracle: parses any question of the grammar and evaluates it on a scene.
+
+With it, generated questions and beliefs are judged exactly, which no data set of photographs
+allows.
+"""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -17,11 +21,14 @@ from ivqa.scenes.world import Scene
 
 @dataclass(frozen=True)
 class Judgement:
-    """What the oracle says of a question about an image.
+    """The judgement of the oracle about a question on an image.
 
-    understood: whether the grammar can produce it. premise: whether what it takes for granted is
-    there; None where it is not understood. answer: the right one, None without a premise.
-    acceptable: all right answers with their synonyms.
+    Args:
+        understood: Whether the grammar can produce the question.
+        premise: Whether everything exists that the question presupposes; None where the question
+            is not understood.
+        answer: One right answer; None for a false premise.
+        acceptable: All right answers and their synonyms.
     """
 
     understood: bool
@@ -34,17 +41,38 @@ _NOT_UNDERSTOOD = Judgement(False)
 
 
 class Oracle:
-    """Answers questions about the scenes it knows, by image id."""
+    """Judges questions about scenes.
+
+    Args:
+        scenes: The scene of each image id.
+
+    Example:
+        >>> from ivqa.scenes.world import Thing
+        >>> star = Thing("star", "red", "large", "plain", x=0.5, y=0.5)
+        >>> oracle = Oracle({7: Scene("beach", "day", "clear", (star,))})
+        >>> oracle.judge(7, "What color is the star?").answer
+        'red'
+        >>> oracle.judge(7, "What color is the heart?").premise
+        False
+    """
 
     def __init__(self, scenes: Mapping[int, Scene]) -> None:
         self.scenes = dict(scenes)
 
     @classmethod
     def load(cls, root: Path, split: str) -> Self:
-        """The oracle of one split of a generated root.
+        """Loads the oracle of one split of a generated root.
 
-        Raises UserError where the root has no scenes_SPLIT.json, and DataError where that
-        holds no scenes.
+        Args:
+            root: The data root.
+            split: Name of the split.
+
+        Returns:
+            The oracle of the scenes in scenes_SPLIT.json.
+
+        Raises:
+            UserError: The root has no scenes_SPLIT.json.
+            DataError: That file does not hold scenes.
         """
         file = Path(root) / f"scenes_{split}.json"
         if not os.path.lexists(file):
@@ -55,23 +83,49 @@ class Oracle:
         try:
             return cls({int(key): Scene.from_json(value) for key, value in records.items()})
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-            raise DataError(f"{file} holds no scenes ({error!r}); make it anew") from error
+            raise DataError(
+                f"{file} does not hold scenes ({error!r}); delete {file.parent} to generate them "
+                "again"
+            ) from error
 
     def judge(self, image_id: int, question: str) -> Judgement:
-        """Judges a question about an image. Raises KeyError for an image it does not know."""
+        """Judges a question about an image.
+
+        Args:
+            image_id: The image.
+            question: Any text.
+
+        Returns:
+            The judgement.
+
+        Raises:
+            KeyError: The oracle does not have the scene of this image.
+        """
         scene = self.scenes.get(int(image_id))
         if scene is None:
             raise KeyError(f"the oracle does not know image {image_id}; load the split it is in")
         program = parse(question)
         if program is None:
             return _NOT_UNDERSTOOD
+        # A phrase that fits several things is no false premise: the answers of all are acceptable.
         outcome = evaluate(program, scene)
         if not outcome.premise:
             return Judgement(True, False)
         return Judgement(True, True, outcome.answer, acceptable(outcome.answers))
 
     def judge_many(self, image_ids: Iterable[int], questions: Iterable[str]) -> list[Judgement]:
-        """Judges question i about image i."""
+        """Judges N questions, each about its own image.
+
+        Args:
+            image_ids: N image ids.
+            questions: N questions.
+
+        Returns:
+            N judgements.
+
+        Raises:
+            KeyError: The oracle does not have the scene of an image.
+        """
         return [
             self.judge(image_id, question)
             for image_id, question in zip(image_ids, questions, strict=True)
@@ -79,9 +133,18 @@ class Oracle:
 
 
 def oracle_of(dataset: VQADataset, stage_or_name: str) -> Oracle | None:
-    """The oracle of one split of a data root; None for data of the real world.
+    """The oracle of one split of a data set, if it has one.
 
-    Any root with scenes_SPLIT.json has one: generated scenes, or what was made from them.
+    Args:
+        dataset: Any data set.
+        stage_or_name: "train", "val", "test" or the name of a split.
+
+    Returns:
+        The oracle where the root has scenes_SPLIT.json, as generated scenes and data derived from
+        them have; else None.
+
+    Raises:
+        DataError: The root or the stage does not exist, or scenes_SPLIT.json is damaged.
     """
     dataset.prepare()
     name = dataset.name_of(stage_or_name)

@@ -1,19 +1,21 @@
-"""The meaning of a question: a functional program, its answer on a scene, its expert layout.
+"""The meaning of a question: a functional program, and its answer on a scene.
 
-Programs are normalised when built: "the star is right of the heart" and "the heart is left of the
-star" are one program, so that equal meanings compare equal, however they are phrased.
+`make` builds every program in a normal form. "Is the star right of the heart?" and "Is the heart
+left of the star?" have one program, so questions of equal meaning compare equal.
+
+Functional programs of questions: Johnson et al., CLEVR, CVPR 2017, section 3.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
-from ivqa.scenes.world import MARGIN, SCENE_ATTRIBUTES, THING_ATTRIBUTES, Scene, Thing
+from ivqa.scenes.world import SCENE_ATTRIBUTES, THING_ATTRIBUTES, Scene, Thing, holds
 
 INVERSE = {"left": "right", "right": "left", "above": "below", "below": "above"}
 EXTREMES = {"leftmost": "left", "rightmost": "right", "highest": "above", "lowest": "below"}
 
-# Words that people use for an answer of the grammar.
+# Other words for an answer. Simulated annotators give them, and `acceptable` accepts them.
 SYNONYMS: dict[str, tuple[str, ...]] = {
     "checkered": ("checked", "checks", "checkerboard"),
     "striped": ("stripes", "lines"),
@@ -42,7 +44,14 @@ SYNONYMS: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Noun:
-    """What a noun phrase says of a thing; None where it says nothing."""
+    """What a noun phrase says about a thing.
+
+    Args:
+        shape: Its shape, one of `world.SHAPES`; None where the phrase does not say it.
+        color: Its colour, one of `world.COLORS`, or None.
+        size: Its size, one of `world.SIZES`, or None.
+        pattern: Its pattern, one of `world.PATTERNS`, or None.
+    """
 
     shape: str | None = None
     color: str | None = None
@@ -50,7 +59,14 @@ class Noun:
     pattern: str | None = None
 
     def matches(self, thing: Thing) -> bool:
-        """Whether the phrase fits the thing."""
+        """Whether the phrase is true of a thing.
+
+        Args:
+            thing: The thing.
+
+        Returns:
+            Whether the thing has every attribute that the phrase says.
+        """
         return all(
             value is None or value == getattr(thing, name) for name, value in vars(self).items()
         )
@@ -58,10 +74,14 @@ class Noun:
 
 @dataclass(frozen=True)
 class Things:
-    """The things a phrase denotes: a noun, and where they are.
+    """The things that a phrase denotes: a noun phrase, and where they are.
 
-    relation, anchor: left, right, above or below of some thing that fits the anchor.
-    extreme: a key of EXTREMES, the furthest one in a direction.
+    Args:
+        noun: The noun phrase.
+        relation: "left", "right", "above" or "below": the things are there, seen from at least
+            one thing that fits `anchor`; None without a relation.
+        anchor: The noun phrase of the relation; None without a relation.
+        extreme: A key of `EXTREMES`, for the thing that is furthest in a direction; else None.
     """
 
     noun: Noun
@@ -72,10 +92,16 @@ class Things:
 
 @dataclass(frozen=True)
 class Program:
-    """A question's meaning; `make` builds it in its normal form.
+    """The meaning of a question. `make` builds it in its normal form.
 
-    kind: exist, count, query, check, relate, more, equal, same, larger, scene_query, scene_check.
-    subject, other: what it is about. attribute, value: what is asked of it. relation: of relate.
+    Args:
+        kind: "exist", "count", "query", "check", "relate", "more", "equal", "same", "larger",
+            "scene_query" or "scene_check".
+        subject: The things that the question is about; None for questions about the scene.
+        other: The second things of a comparison or a relation; else None.
+        attribute: The attribute that is asked for, checked or compared; else None.
+        value: The value that is checked ("check", "scene_check"); else None.
+        relation: "left" or "above" ("relate"); else None.
     """
 
     kind: str
@@ -87,14 +113,30 @@ class Program:
 
     @property
     def answer_type(self) -> str:
-        """The VQA answer type of every answer to it."""
+        """The VQA answer type: "yes/no", "number" or "other"."""
         if self.kind == "count":
             return "number"
         return "other" if self.kind in ("query", "scene_query") else "yes/no"
 
 
 def make(kind: str, **parts: object) -> Program:
-    """The program of these parts in normal form: left and above only, more and larger only."""
+    """Builds a program in its normal form.
+
+    The normal form has the relations "left" and "above" only, the comparisons "more" and "larger"
+    only, and the two parts of "equal" and "same" in a fixed order.
+
+    Args:
+        kind: A kind of `Program`, or "fewer" or "smaller".
+        **parts: The other arguments of `Program`; `relation` may also be "right" or "below".
+
+    Returns:
+        The program.
+
+    Example:
+        >>> star, heart = Things(Noun(shape="star")), Things(Noun(shape="heart"))
+        >>> make("fewer", subject=star, other=heart) == make("more", subject=heart, other=star)
+        True
+    """
     program = Program(kind, **parts)  # type: ignore[arg-type]
     swapped = replace(program, subject=program.other, other=program.subject)
     if kind == "relate" and program.relation in ("right", "below"):
@@ -108,10 +150,13 @@ def make(kind: str, **parts: object) -> Program:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a program comes to on a scene.
+    """The result of a program on a scene.
 
-    premise: whether everything it takes for granted is there. answer: None without premise.
-    answers: all answers that are right; more than one where a phrase fits several things.
+    Args:
+        premise: Whether everything exists that the question presupposes.
+        answer: One right answer; None for a false premise.
+        answers: All right answers: several where a phrase fits several things, none for a false
+            premise.
     """
 
     premise: bool
@@ -123,12 +168,31 @@ _FALSE_PREMISE = Outcome(False)
 
 
 def acceptable(answers: frozenset[str]) -> frozenset[str]:
-    """The answers and their synonyms."""
+    """Adds the synonyms of answers.
+
+    Args:
+        answers: Answers of the grammar.
+
+    Returns:
+        The answers and their synonyms.
+
+    Example:
+        >>> sorted(acceptable(frozenset({"plain"})))
+        ['none', 'plain', 'solid']
+    """
     return answers.union(*(SYNONYMS.get(answer, ()) for answer in answers))
 
 
 def evaluate(program: Program, scene: Scene) -> Outcome:
-    """The answer to the program on the scene, or a false premise."""
+    """Answers a program on a scene.
+
+    Args:
+        program: The meaning of a question.
+        scene: The scene that the question is about.
+
+    Returns:
+        The answer, or a false premise: the question is about a thing that is not in the scene.
+    """
     if program.kind in ("scene_query", "scene_check"):
         assert program.attribute in SCENE_ATTRIBUTES
         value = getattr(scene, program.attribute)
@@ -139,6 +203,7 @@ def evaluate(program: Program, scene: Scene) -> Outcome:
     first = denoted(program.subject, scene)
     if first is None:
         return _FALSE_PREMISE
+    # No things is an answer to "exist" and "count", and a false premise for all others.
     if program.kind == "exist":
         return _yes_no({bool(first)})
     if program.kind == "count":
@@ -152,6 +217,7 @@ def evaluate(program: Program, scene: Scene) -> Outcome:
     if program.kind in ("more", "equal"):
         more = program.kind == "more"
         return _yes_no({len(first) > len(second) if more else len(first) == len(second)})
+    # From here on, the question is about two different things.
     pairs = [(a, b) for a, b in product(first, second) if a is not b]
     if not pairs:
         return _FALSE_PREMISE
@@ -167,7 +233,15 @@ def evaluate(program: Program, scene: Scene) -> Outcome:
 
 
 def denoted(things: Things, scene: Scene) -> list[Thing] | None:
-    """The things that a phrase denotes; None where its anchor is not there."""
+    """The things of a scene that a phrase denotes.
+
+    Args:
+        things: The phrase.
+        scene: The scene.
+
+    Returns:
+        The things, none or several; None where no thing fits the anchor of the relation.
+    """
     found = [thing for thing in scene.things if things.noun.matches(thing)]
     if things.extreme is not None:
         return _furthest(found, EXTREMES[things.extreme])
@@ -185,59 +259,6 @@ def denoted(things: Things, scene: Scene) -> list[Thing] | None:
     ]
 
 
-def holds(thing: Thing, relation: str, anchor: Thing) -> bool:
-    """Whether `thing` is left, right, above or below of `anchor`, by more than the margin."""
-    distance = {
-        "left": anchor.x - thing.x,
-        "right": thing.x - anchor.x,
-        "above": anchor.y - thing.y,
-        "below": thing.y - anchor.y,
-    }
-    return distance[relation] > MARGIN
-
-
-def layout(program: Program) -> list[str]:
-    """The expert layout for module networks, in reverse Polish (Hu et al. 2017).
-
-    Tokens, with the attention maps they take: _Find 0, _Transform 1, _And 2 -> a map;
-    _Scene 0, _Exist 1, _Count 1, _Describe 1, _MoreNum 2, _EqualNum 2, _SameProperty 2 -> answer.
-    """
-    if program.kind in ("scene_query", "scene_check"):
-        return ["_Scene"]
-    assert program.subject is not None
-    first = _find(program.subject)
-    if program.kind in ("exist", "count"):
-        return [*first, "_Exist" if program.kind == "exist" else "_Count"]
-    if program.kind in ("query", "check"):
-        return [*first, "_Describe"]
-    assert program.other is not None
-    second = _find(program.other)
-    if program.kind == "relate":
-        return [*second, "_Transform", *first, "_And", "_Exist"]
-    last = {"more": "_MoreNum", "equal": "_EqualNum"}.get(program.kind, "_SameProperty")
-    return [*first, *second, last]
-
-
-ARITIES = {
-    "_Find": 0,
-    "_Transform": 1,
-    "_And": 2,
-    "_Scene": 0,
-    "_Exist": 1,
-    "_Count": 1,
-    "_Describe": 1,
-    "_MoreNum": 2,
-    "_EqualNum": 2,
-    "_SameProperty": 2,
-}
-
-
-def _find(things: Things) -> list[str]:
-    if things.relation is not None:
-        return ["_Find", "_Transform", "_Find", "_And"]
-    return ["_Find"] if things.extreme is None else ["_Find", "_Transform"]
-
-
 def _attribute(program: Program, things: Sequence[Thing]) -> Outcome:
     if not things:
         return _FALSE_PREMISE
@@ -249,7 +270,7 @@ def _attribute(program: Program, things: Sequence[Thing]) -> Outcome:
 
 
 def _furthest(things: list[Thing], direction: str) -> list[Thing]:
-    """Those that nothing else among `things` is beyond; several where the margin cannot tell."""
+    """The things furthest in the direction; several where they differ by less than the margin."""
     return [
         thing
         for thing in things

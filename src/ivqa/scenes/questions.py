@@ -1,6 +1,7 @@
-"""Which questions people ask about a scene: programs with the biases of VQA 1.0.
+"""Samples the questions that people ask about a scene: programs with the biases of VQA 1.0.
 
-More answers are yes than no, "2" is the favourite count, and premises are true.
+"yes" is more frequent than "no", "2" is the most frequent count, and premises are true
+(Antol et al., VQA, ICCV 2015; Goyal et al., VQA 2.0, CVPR 2017, section 1).
 """
 
 import random
@@ -16,15 +17,15 @@ from ivqa.scenes.programs import (
     Things,
     denoted,
     evaluate,
-    holds,
     make,
 )
-from ivqa.scenes.world import SCENE_ATTRIBUTES, THING_ATTRIBUTES, VALUES, Scene, Thing
+from ivqa.scenes.world import SCENE_ATTRIBUTES, THING_ATTRIBUTES, VALUES, Scene, Thing, holds
 
-YES_SHARE = 0.59  # as in VQA 1.0 [Antol et al. 2015]
+_YES_SHARE = 0.59  # of yes/no questions, as in VQA 1.0 (Antol et al. 2015)
+# A count question is kept with a probability proportional to the weight of its answer.
 _COUNT_WEIGHTS = {"0": 0.3, "1": 0.5, "2": 3.0, "3": 1.2, "4": 1.0, "5": 1.0, "6": 1.0}
-# What people ask whether there is, or how many there are of.
-_ASKED = {
+# Attributes that the noun phrase of an existence or count question names, with weights.
+_NAMED_ATTRIBUTES = {
     ("shape",): 8,
     ("color",): 3,
     ("pattern",): 1,
@@ -32,15 +33,23 @@ _ASKED = {
     ("shape", "pattern"): 2,
     ("shape", "size"): 1,
 }
-_TRIES = 60
-_WORDY = 0.1
+_TRIES = 60  # draws of a program of one kind before another kind is drawn
+_REDUNDANT_SHARE = 0.1  # of noun phrases that name an attribute more than they need
 
 
 def sample_program(rng: random.Random, scene: Scene) -> Program:
-    """A program with a true premise and exactly one right answer on the scene."""
+    """Draws a question about a scene.
+
+    Args:
+        rng: Source of the random choices.
+        scene: The scene.
+
+    Returns:
+        A program with a true premise and exactly one right answer on the scene.
+    """
     while True:
         kind = rng.choices(list(_KINDS), list(_WEIGHTS.values()))[0]
-        wanted = "yes" if rng.random() < YES_SHARE else "no"
+        wanted = "yes" if rng.random() < _YES_SHARE else "no"
         for _ in range(_TRIES):
             program = _KINDS[kind](rng, scene)
             if program is None:
@@ -50,13 +59,24 @@ def sample_program(rng: random.Random, scene: Scene) -> Program:
                 continue
             if program.answer_type == "yes/no" and outcome.answer != wanted:
                 continue
+            # 3 is the largest weight.
             if kind == "count" and rng.random() > _COUNT_WEIGHTS[str(outcome.answer)] / 3:
                 continue
             return program
 
 
 def sample_contrast(rng: random.Random, scene: Scene, changed: Scene) -> Program | None:
-    """A program with a true premise on both scenes and different answers; None if none is found."""
+    """Draws a question that two scenes answer differently, as in VQA 2.0.
+
+    Args:
+        rng: Source of the random choices.
+        scene: The first scene.
+        changed: The second scene.
+
+    Returns:
+        A program with a true premise and one right answer on each scene, and these answers
+        differ; None if none of `_TRIES` draws is one.
+    """
     for _ in range(_TRIES):
         program = sample_program(rng, rng.choice((scene, changed)))
         first, second = evaluate(program, scene), evaluate(program, changed)
@@ -69,7 +89,17 @@ def sample_contrast(rng: random.Random, scene: Scene, changed: Scene) -> Program
 def noun_for(
     rng: random.Random, scene: Scene, thing: Thing, hidden: str | None = None
 ) -> Noun | None:
-    """A short noun phrase that fits this thing alone, without the attribute `hidden`."""
+    """Draws a short noun phrase that fits one thing of a scene only.
+
+    Args:
+        rng: Source of the random choices.
+        scene: The scene.
+        thing: The thing to describe.
+        hidden: An attribute that the phrase must not name, because the question asks for it.
+
+    Returns:
+        The noun phrase; None where another thing has the same attributes.
+    """
     names = [name for name in THING_ATTRIBUTES if name != hidden]
     for size in range(1, len(names) + 1):
         fitting = []
@@ -81,7 +111,7 @@ def noun_for(
         if fitting:
             noun = rng.choice(fitting)
             unsaid = [name for name in names if getattr(noun, name) is None]
-            if unsaid and rng.random() < _WORDY:  # people say more than they need to
+            if unsaid and rng.random() < _REDUNDANT_SHARE:
                 name = rng.choice(unsaid)
                 noun = replace(noun, **{name: getattr(thing, name)})
             return noun
@@ -91,7 +121,7 @@ def noun_for(
 def _some_noun(rng: random.Random, scene: Scene) -> Noun:
     """A noun phrase that may fit none, one or many things."""
     thing = rng.choice(scene.things)
-    names = rng.choices(list(_ASKED), list(_ASKED.values()))[0]
+    names = rng.choices(list(_NAMED_ATTRIBUTES), list(_NAMED_ATTRIBUTES.values()))[0]
     values = {name: getattr(thing, name) for name in names}
     if rng.random() < 0.5:
         name = rng.choice(names)
@@ -100,24 +130,25 @@ def _some_noun(rng: random.Random, scene: Scene) -> Noun:
 
 
 def _described(rng: random.Random, scene: Scene, hidden: str | None = None) -> Things | None:
-    """A phrase for one thing: by itself, by where it is, or by being the furthest."""
+    """A phrase for one thing: by its attributes, by a relation (12%) or by an extreme (4%)."""
     thing = rng.choice(scene.things)
-    way = rng.random()
-    if way < 0.12:
+    draw = rng.random()
+    if draw < 0.12:
         relation = rng.choice(list(INVERSE))
         anchors = [other for other in scene.things if holds(thing, relation, other)]
         anchor = noun_for(rng, scene, rng.choice(anchors)) if anchors else None
         if anchor is not None:
             things = Things(Noun(), relation, anchor)
             return things if denoted(things, scene) == [thing] else None
-    elif way < 0.16:
+    elif draw < 0.16:
         things = Things(Noun(), extreme=rng.choice(list(EXTREMES)))
         return things if len(denoted(things, scene) or ()) == 1 else None
     noun = noun_for(rng, scene, thing, hidden)
     return None if noun is None else Things(noun)
 
 
-def _retry(build: Callable[[], Program | None]) -> Program | None:
+def _first_built(build: Callable[[], Program | None]) -> Program | None:
+    """The first program that one of 20 calls returns."""
     return next((program for _ in range(20) if (program := build()) is not None), None)
 
 
@@ -149,7 +180,7 @@ def _query(rng: random.Random, scene: Scene) -> Program | None:
             return None
         return make("query", subject=things, attribute=attribute)
 
-    return _retry(build)
+    return _first_built(build)
 
 
 def _check(rng: random.Random, scene: Scene) -> Program | None:
@@ -165,7 +196,7 @@ def _check(rng: random.Random, scene: Scene) -> Program | None:
         value = getattr(found[0], attribute) if true else rng.choice(VALUES[attribute])
         return make("check", subject=things, attribute=attribute, value=value)
 
-    return _retry(build)
+    return _first_built(build)
 
 
 def _pair(
@@ -244,10 +275,18 @@ _WEIGHTS = {
 
 
 def question_type(question: str, answer_type: str) -> str:
-    """The leading words that VQA groups questions by: three for how many and what colour.
+    """The first words of a question, by which VQA groups questions.
 
-    >>> question_type("What color is the star?", "other")
-    'what color is'
+    Args:
+        question: The question.
+        answer_type: "yes/no", "number" or "other".
+
+    Returns:
+        The first two words of yes/no questions and the first three of all others, in lower case.
+
+    Example:
+        >>> question_type("What color is the star?", "other")
+        'what color is'
     """
     words = question.lower().rstrip("?").split()
     return " ".join(words[: 2 if answer_type == "yes/no" else 3])

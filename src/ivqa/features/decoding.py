@@ -1,0 +1,115 @@
+"""Reads the images of a split as arrays of one size."""
+
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset, get_worker_info
+
+from ivqa.data.images import ImageFiles
+from ivqa.errors import UserError
+from ivqa.features.pictures import resized
+from ivqa.features.progress import tracked
+from ivqa.files import written
+from ivqa.integrity import is_whole, manifest_of, seal
+
+# Threads that decode images; Pillow decodes and resizes without the global interpreter lock.
+_DECODERS = min(8, os.cpu_count() or 1)
+_CHUNK = 256  # images or rows that are held in memory at once
+
+
+class ResizedImages(Dataset[Tensor]):
+    """Images as uint8 tensors (3, size, size).
+
+    Args:
+        images: The images.
+        size: Pixels of a side.
+        start: Number of images that are left out at the beginning.
+    """
+
+    def __init__(self, images: ImageFiles, size: int, start: int = 0) -> None:
+        self.images, self.size, self.start = images, size, start
+
+    def __getitem__(self, index: int) -> Tensor:
+        return resized(self.images.open(int(self.images.ids[self.start + index])), self.size)
+
+    def __getitems__(self, indices: list[int]) -> list[Tensor]:
+        """Decodes a batch: in threads, or one by one in a worker process of a DataLoader."""
+        if get_worker_info() is not None:
+            return [self[index] for index in indices]
+        with ThreadPoolExecutor(_DECODERS) as pool:
+            return list(pool.map(self.__getitem__, indices))
+
+    def __len__(self) -> int:
+        return len(self.images) - self.start
+
+
+def pixels(images: ImageFiles, file: Path, size: int) -> NDArray[np.uint8]:
+    """Decodes all images into one file, unless it exists.
+
+    Args:
+        images: M images.
+        file: The .npy file.
+        size: Pixels of a side.
+
+    Returns:
+        A memory-mapped array (M, 3, size, size), uint8.
+
+    Raises:
+        UserError: An image cannot be read, or the disk has no room.
+    """
+    if not is_whole(file):
+        check_room(file, len(images) * 3 * size * size)
+        with written(file) as draft:
+            array = np.lib.format.open_memmap(
+                draft, mode="w+", dtype=np.uint8, shape=(len(images), 3, size, size)
+            )
+            for start, pictures in _decoded(images, size):
+                array[start : start + len(pictures)] = pictures
+            array.flush()
+        seal(manifest_of(file), [file])
+    return np.load(file, mmap_mode="r")
+
+
+def subset(images: ImageFiles, image_ids: Iterable[int]) -> ImageFiles:
+    """Selects images.
+
+    Args:
+        images: The images.
+        image_ids: Ids to keep.
+
+    Returns:
+        Those of `images` whose id is in `image_ids`, in their order.
+    """
+    kept = np.flatnonzero(np.isin(images.ids, np.fromiter(image_ids, dtype=np.int64)))
+    return ImageFiles(images.ids[kept], [images.paths[position] for position in kept])
+
+
+def check_room(file: Path, wanted: int) -> None:
+    """Checks that a disk has room for a file.
+
+    Args:
+        file: The file that will be written.
+        wanted: Its size in bytes.
+
+    Raises:
+        UserError: The disk has less room.
+    """
+    # Writing to a memory map on a full disk ends the process with a bus error.
+    free = shutil.disk_usage(file.parent).free
+    if wanted > free:
+        raise UserError(
+            f"{file} needs {wanted / 1e9:.1f} GB and its disk has {free / 1e9:.1f} GB left; "
+            "make room, set artifacts= to another disk, or choose a smaller features.image_size"
+        )
+
+
+def _decoded(images: ImageFiles, size: int) -> Iterator[tuple[int, NDArray[np.uint8]]]:
+    batches = DataLoader(ResizedImages(images, size), batch_size=_CHUNK)
+    for number, batch in enumerate(tracked(batches, f"reading {len(images)} images")):
+        yield number * _CHUNK, batch.numpy()
