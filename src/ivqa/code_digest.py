@@ -28,6 +28,7 @@ NEUTRAL = (
     "ivqa.data.records",
     "ivqa.data.validation",
     "ivqa.errors",
+    "ivqa.features.progress",
     "ivqa.features.store",
     "ivqa.files",
     "ivqa.identity",
