@@ -347,6 +347,12 @@ def _nothing(root: Path) -> None:
             "evaluate model=mlb split=val callbacks=robustness noise=bqd noise.path=bqd.json",
             "bqd.json has no basic questions for",
         ),
+        (
+            _nothing,
+            "train model=mlb augment=basic_questions ~augment.noise.cache ~augment.noise.ranker "
+            "augment.noise._target_=ivqa.robustness.BQDNoise +augment.noise.path=bqd.json",
+            "bqd.json has no basic questions for",
+        ),
     ],
 )
 def test_what_the_data_lack_is_found_before_features_are_computed(

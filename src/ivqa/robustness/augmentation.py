@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ivqa.ranges import Count, Seed, Share
-from ivqa.robustness.noise import Noise
+from ivqa.robustness.noise import Checkable, Noise
 
 
 @dataclass(frozen=True)
@@ -36,10 +36,7 @@ class NoiseAugmentation:
             For each level of the noise, the N questions; those that cannot be disturbed are
             unchanged.
         """
-        rows = list(range(len(questions)))
-        if self.num_questions is not None and self.num_questions < len(rows):
-            order = np.random.default_rng(self.seed).permutation(len(rows))
-            rows = order[: self.num_questions].tolist()
+        rows = self._rows(len(questions))
         chosen = [questions[row] for row in rows]
         # The questions that can be disturbed are the same at all levels.
         levels = []
@@ -49,3 +46,22 @@ class NoiseAugmentation:
                 level[row] = text
             levels.append(level)
         return levels
+
+    def check(self, questions: Sequence[str]) -> None:
+        """Checks in a short time that the noise can disturb the training questions.
+
+        Args:
+            questions: The N training questions.
+
+        Raises:
+            UserError: The noise has nothing for one of the questions.
+        """
+        if isinstance(self.noise, Checkable):
+            self.noise.check([questions[row] for row in self._rows(len(questions))], questions)
+
+    def _rows(self, number: int) -> list[int]:
+        """The questions, of `number`, that can be disturbed."""
+        if self.num_questions is None or self.num_questions >= number:
+            return list(range(number))
+        order = np.random.default_rng(self.seed).permutation(number)
+        return order[: self.num_questions].tolist()

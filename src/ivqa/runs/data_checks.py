@@ -31,6 +31,7 @@ def check_data(
     _check_layouts(cfg, dataset)
     _check_features(cfg)
     _check_callbacks(cfg, dataset)
+    _check_augmentations(cfg, dataset)
 
 
 def wanted_features(model: DictConfig) -> list[str]:
@@ -110,3 +111,12 @@ def check_offered(model: DictConfig, offered: Mapping[str, Any]) -> None:
             f"model={model.name} reads the image features {sorted(absent)}, which these features "
             f"do not offer; they offer {sorted(offered)}"
         )
+
+
+def _check_augmentations(cfg: DictConfig, dataset: VQADataset) -> None:
+    """Raises UserError where the noise of augment= has nothing for a training question."""
+    for model, ckpt in _models(cfg.model, str(cfg.get("ckpt", "auto"))):
+        if ckpt == "auto" and model.get("augment"):
+            augmentation = instantiate(model.augment)
+            if hasattr(augmentation, "check"):
+                augmentation.check(dataset.split("train").questions)
