@@ -1,4 +1,4 @@
-"""Diagnosis: what a VQA model believes, found by a generator that learnt to ask for it."""
+"""Diagnosis: finds the beliefs of a VQA model with a question generator trained for it."""
 
 from ivqa.diagnosis.belief_log import BeliefLog
 from ivqa.diagnosis.beliefs import (
@@ -19,6 +19,7 @@ from ivqa.diagnosis.legality import LegalityCNN, LegalityModule
 from ivqa.diagnosis.pairs import Pairs, choose_pairs
 from ivqa.diagnosis.perturbation import KINDS, perturb
 from ivqa.diagnosis.policy import PolicyGradientModule
+from ivqa.diagnosis.policy_objective import PolicyObjective
 from ivqa.diagnosis.proxy import agreement, typed_by_proxy
 from ivqa.diagnosis.rewards import DiversityReward, GoalReward, LegalityReward, Reward
 from ivqa.diagnosis.search import BeliefSearch, Found
@@ -38,6 +39,7 @@ __all__ = [
     "LegalityReward",
     "Pairs",
     "PolicyGradientModule",
+    "PolicyObjective",
     "Reward",
     "SearchFigures",
     "agreement",
