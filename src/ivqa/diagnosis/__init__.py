@@ -15,7 +15,8 @@ from ivqa.diagnosis.candidates import Candidates
 from ivqa.diagnosis.challenge import write_challenge
 from ivqa.diagnosis.contradictions import contradicting
 from ivqa.diagnosis.figures import SearchFigures, search_metrics
-from ivqa.diagnosis.legality import LegalityCNN, LegalityModule
+from ivqa.diagnosis.legality import LegalityModule
+from ivqa.diagnosis.legality_cnn import LegalityCNN
 from ivqa.diagnosis.pairs import Pairs, choose_pairs
 from ivqa.diagnosis.perturbation import KINDS, perturb
 from ivqa.diagnosis.policy import PolicyGradientModule
