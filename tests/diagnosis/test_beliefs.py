@@ -104,7 +104,7 @@ def test_annotations_of_people_decide_by_majority(tmp_path: Path) -> None:
     assert second.type is None
 
     file.write_text(json.dumps([{**records[0], "question": "Why?"}]))
-    with pytest.raises(DataError, match=r"record 1: 'Why\?' is no belief"):
+    with pytest.raises(DataError, match=r"record 1: 'Why\?' is not a belief"):
         apply_annotations(beliefs, file)
     file.write_text("[{}]")
     with pytest.raises(DataError, match="lacks 'image_id'"):
