@@ -40,11 +40,11 @@ def test_batches_add_up() -> None:
 
 
 def test_errors_say_what_to_do() -> None:
-    with pytest.raises(ValueError, match="'perhaps' is no verdict"):
+    with pytest.raises(ValueError, match="'perhaps' is not a verdict"):
         oracle_consistency(["perhaps"])
     with pytest.raises(ValueError, match="6 judgements for 1 answers"):
         oracle_consistency(JUDGEMENTS, ["blue"])
-    with pytest.raises(ValueError, match="6 judgements came without the answers"):
+    with pytest.raises(ValueError, match="6 judgements have no answers"):
         oracle_consistency(JUDGEMENTS)
     with pytest.raises(ValueError, match="leave the answers out"):
         oracle_consistency(["consistent"], ["blue"])
