@@ -1,10 +1,10 @@
 """Diagnosis: finds the beliefs of a VQA model with a question generator trained for it."""
 
+from ivqa.diagnosis.annotations import apply_annotations
 from ivqa.diagnosis.belief_log import BeliefLog
 from ivqa.diagnosis.beliefs import (
     TYPES,
     Belief,
-    apply_annotations,
     read_beliefs,
     share_of_contradictions,
     shares_of_types,

@@ -47,13 +47,7 @@ def perturb(
     def chosen(name: str) -> Tensor:
         return (kind == KINDS.index(name))[:, None]
 
-    # Position in the question of each word of the damaged question, (B, T + 1).
-    index = columns
-    index = torch.where(chosen("drop") & (columns >= here), columns + 1, index)
-    index = torch.where(chosen("repeat") & (columns > here), columns - 1, index)
-    index = torch.where(chosen("swap") & (columns == here), there, index)
-    index = torch.where(chosen("swap") & (columns == there), here, index)
-    damaged = ids.gather(1, index.clamp_max(width - 1))
+    damaged = ids.gather(1, _source_positions(kind, columns, here, there))
     words = len(SPECIALS) + (draws[2] * (num_words - len(SPECIALS))).long()
     damaged = torch.where(chosen("replace") & (columns == here), words[:, None], damaged)
 
@@ -70,6 +64,23 @@ def perturb(
     lengths = torch.where(kind == KINDS.index("truncate"), at.clamp_min(1), lengths)
     damaged = damaged.masked_fill(columns >= lengths[:, None], PAD)
     return Tokens(damaged, lengths)
+
+
+def _source_positions(kind: Tensor, columns: Tensor, here: Tensor, there: Tensor) -> Tensor:
+    """Position in the question of each word of the damaged question, (B, T + 1).
+
+    `here` and `there` (B, 1) are the positions of the word that is damaged and of another one.
+    """
+
+    def chosen(name: str) -> Tensor:
+        return (kind == KINDS.index(name))[:, None]
+
+    index = columns
+    index = torch.where(chosen("drop") & (columns >= here), columns + 1, index)
+    index = torch.where(chosen("repeat") & (columns > here), columns - 1, index)
+    index = torch.where(chosen("swap") & (columns == here), there, index)
+    index = torch.where(chosen("swap") & (columns == there), here, index)
+    return index.clamp_max(columns.shape[1] - 1)
 
 
 def fingerprints(questions: Tokens) -> Tensor:

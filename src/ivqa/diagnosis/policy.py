@@ -213,9 +213,7 @@ class PolicyGradientModule(TrainedModule):
                 "rate or trainer.gradient_clip_val"
             )
         shown = {"loss": loss.detach(), **_summary(candidates, terms), "nats": -log_probs.mean()}
-        self.log_dict(
-            {f"train/{name}": value for name, value in shown.items()}, batch_size=len(batch)
-        )
+        self.log_dict({f"train/{name}": v for name, v in shown.items()}, batch_size=len(batch))
         self._collapse.check(shown, self.global_step)
         return loss
 
@@ -297,5 +295,4 @@ class PolicyGradientModule(TrainedModule):
 
 def _summary(candidates: Candidates, terms: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Mean rewards and statistics of the samples."""
-    means = {name: value.mean() for name, value in terms.items()}
-    return {**means, **sample_statistics(candidates)}
+    return {**{name: r.mean() for name, r in terms.items()}, **sample_statistics(candidates)}
