@@ -1,4 +1,4 @@
-"""The search for beliefs goes on where it stopped, and not from files that were changed."""
+"""A search continues after its last chunk, and refuses files that were changed."""
 
 from pathlib import Path
 from typing import Any
@@ -13,21 +13,21 @@ BELIEFS = [Belief(n, "yes", "Is it red?", 0.5, -3.0, 0.9, "rl") for n in range(3
 LINES = "".join(belief.line() for belief in BELIEFS)
 
 
-def _note(file: Path, state: dict[str, Any]) -> None:
+def _write_progress(file: Path, state: dict[str, Any]) -> None:
     write_json(file.with_name("progress.json"), {"state": state, "digest": digest(state)})
 
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """Three beliefs of two pairs, and a fourth that a kill has cut short."""
+    """Three beliefs of two pairs, and a fourth line that a kill has cut short."""
     file = tmp_path / "beliefs.jsonl"
     state = {"layout": LAYOUT, "pairs": 2, "bytes": len(LINES), "figures": [{"a": 0.1}]}
-    _note(file, {**state, "content": bytes_digest(LINES.encode())})
+    _write_progress(file, {**state, "content": bytes_digest(LINES.encode())})
     file.write_text(LINES + BELIEFS[0].line()[:20])
     return file
 
 
-def test_a_search_goes_on_after_its_last_whole_chunk(file: Path) -> None:
+def test_a_search_continues_after_its_last_complete_chunk(file: Path) -> None:
     log = BeliefLog(file)
     assert (log.pairs, log.figures) == (2, [{"a": 0.1}])
     assert file.read_text() == LINES
@@ -39,12 +39,12 @@ def test_a_finished_search_keeps_its_types(file: Path) -> None:
     log.finish(typed)
     assert BeliefLog(file).pairs == 2
     assert read_beliefs(file) == typed
-    # A kill between the note and the beliefs leaves those without types.
+    # A kill between progress.json and beliefs.jsonl leaves the beliefs without types.
     file.write_text(LINES)
     assert BeliefLog(file).pairs == 2
 
 
-def test_a_search_without_notes_starts_anew(file: Path) -> None:
+def test_a_search_without_progress_starts_again(file: Path) -> None:
     file.with_name("progress.json").unlink()
     assert BeliefLog(file).pairs == 0
     assert file.read_bytes() == b""
@@ -52,7 +52,7 @@ def test_a_search_without_notes_starts_anew(file: Path) -> None:
 
 def test_a_search_of_another_version_is_refused(file: Path) -> None:
     state = {"pairs": 2, "bytes": len(LINES), "figures": [], "content": "x"}
-    _note(file, {**state, "layout": LAYOUT - 1})
+    _write_progress(file, {**state, "layout": LAYOUT - 1})
     with pytest.raises(FileError, match="written by another version of ivqa; delete"):
         BeliefLog(file)
 
@@ -75,7 +75,7 @@ def _changed_state(file: Path, **changes: Any) -> None:
         (lambda file: write_json(file.with_name("progress.json"), {}), "progress.json was changed"),
     ],
 )
-def test_what_was_changed_is_named(spoil: Any, named: str, file: Path) -> None:
+def test_the_error_names_the_changed_file(spoil: Any, named: str, file: Path) -> None:
     spoil(file)
     with pytest.raises(FileError) as raised:
         BeliefLog(file)

@@ -1,3 +1,5 @@
+"""Types of beliefs by the oracle and by people, their shares, and the file format."""
+
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +24,7 @@ def _belief(question: str, answer: str) -> Belief:
     return Belief(1, answer, question, 0.5, -3.0, 0.9, "rl")
 
 
-def test_the_four_types_by_the_three_answers() -> None:
+def test_three_judgements_give_four_types() -> None:
     kinds = {
         (relevant, same, correct): type_of(relevant=relevant, same_fact=same, correct=correct)
         for relevant in (True, False)
@@ -39,7 +41,7 @@ def test_the_oracle_types_beliefs_exactly() -> None:
     scene: Scene = toy_scene()
     references = {(1, "red"): ["What color is the star?"], (1, "yes"): ["Is there a star?"]}
     beliefs = [
-        _belief("Which color is the star?", "red"),  # the same program in other words
+        _belief("Which color is the star?", "red"),  # the same program in different words
         _belief("Do you see any hearts?", "yes"),
         _belief("What color is the heart?", "red"),  # it is blue
         _belief("What color is the cross?", "red"),  # there is none
@@ -54,8 +56,8 @@ def test_the_oracle_types_beliefs_exactly() -> None:
     assert sum(shares[f"beliefs/{kind}"] for kind in kinds[:4]) == 1
 
 
-def test_shares_are_of_the_typed_beliefs_and_intervals_of_whole_images() -> None:
-    """100 images with four beliefs of one type each: as uncertain as 100 independent beliefs."""
+def test_shares_are_of_typed_beliefs_and_intervals_resample_images() -> None:
+    """100 images with four beliefs of one type have the intervals of 100 independent beliefs."""
     kinds = ["rephrase"] * 30 + ["complementary"] * 20 + ["adversarial"] * 40 + ["irrelevant"] * 10
     beliefs = [
         replace(_belief("Is it red?", "yes"), image_id=image, type=kind, type_by="oracle")  # type: ignore[arg-type]
@@ -80,8 +82,8 @@ def test_shares_are_of_the_typed_beliefs_and_intervals_of_whole_images() -> None
     assert shares_of_types(untyped) == {}
 
 
-def test_a_resampled_share_is_of_the_resampled_beliefs() -> None:
-    """Nine beliefs about one image, one about another: the shares that two draws can have."""
+def test_a_resampled_share_is_over_the_resampled_beliefs() -> None:
+    """Nine beliefs about one image and one about another: two draws give 0, 0.9 or 1."""
     belief = replace(_belief("Is it red?", "yes"), type="rephrase", type_by="oracle")
     other = replace(belief, image_id=2, type="irrelevant")
     shares = shares_of_types([belief] * 9 + [other])
@@ -91,7 +93,7 @@ def test_a_resampled_share_is_of_the_resampled_beliefs() -> None:
     assert shares_of_types([belief] * 9)["beliefs/rephrase_low"] == 1
 
 
-def test_annotations_of_people_decide_by_majority(tmp_path: Path) -> None:
+def test_the_majority_of_the_annotators_decides(tmp_path: Path) -> None:
     beliefs = [_belief("Is it red?", "yes"), _belief("Is it blue?", "no")]
     votes = [(True, True, True), (True, True, True), (False, False, False)]
     names = ("relevant", "same_fact", "correct")
@@ -104,37 +106,37 @@ def test_annotations_of_people_decide_by_majority(tmp_path: Path) -> None:
     assert second.type is None
 
     file.write_text(json.dumps([{**records[0], "question": "Why?"}]))
-    with pytest.raises(DataError, match=r"record 1: 'Why\?' is no belief"):
+    with pytest.raises(DataError, match=r"record 1: 'Why\?' is not a belief"):
         apply_annotations(beliefs, file)
     file.write_text("[{}]")
     with pytest.raises(DataError, match="lacks 'image_id'"):
         apply_annotations(beliefs, file)
 
 
-def test_what_is_no_whole_judgement_is_ignored_and_told(tmp_path: Path) -> None:
+def test_incomplete_annotations_are_ignored_with_a_warning(tmp_path: Path) -> None:
     beliefs = [replace(_belief(f"Is it {color}?", "yes"), type="rephrase", type_by="oracle")
                for color in ("red", "blue", "green")]  # fmt: skip
     key = {"image_id": 1, "answer": "yes"}
     scored = {**key, "question": "Is it red?", "score": 4}
-    begun = {**key, "question": "Is it red?", "relevant": True, "correct": True}
+    partial = {**key, "question": "Is it red?", "relevant": True, "correct": True}
     judged = {**key, "question": "Is it blue?", "relevant": True, "same_fact": False}
     file = tmp_path / "annotations.json"
-    file.write_text(json.dumps([scored, begun, {**judged, "correct": True, "score": 1}, scored]))
+    file.write_text(json.dumps([scored, partial, {**judged, "correct": True, "score": 1}, scored]))
     with pytest.warns(UserWarning, match=r"3 of 4 records .* \(2 have a score only\)"):
         typed = apply_annotations(beliefs, file)
     assert [belief.type for belief in typed] == [None, "complementary", None]
     assert [belief.type_by for belief in typed] == [None, "human", None]
-    # Scores alone type nothing, and take no type away.
+    # Records with only a score leave all types unchanged.
     file.write_text(json.dumps([scored, {"score": 3}]))
     with pytest.warns(UserWarning, match="2 of 2 records"):
         assert apply_annotations(beliefs, file) == beliefs
-    # Names that no record has are a mistake.
-    file.write_text(json.dumps([scored, begun]))
+    # No record has "same_fact": that is an error.
+    file.write_text(json.dumps([scored, partial]))
     with pytest.raises(DataError, match="record 2: lacks 'same_fact', and no other record"):
         apply_annotations(beliefs, file)
 
 
-def test_who_says_irrelevant_need_not_say_more(tmp_path: Path) -> None:
+def test_an_irrelevant_belief_needs_no_further_answer(tmp_path: Path) -> None:
     file = tmp_path / "annotations.json"
     key = {"image_id": 1, "answer": "yes", "question": "Is it red?"}
     file.write_text(json.dumps([{**key, "relevant": False}]))
@@ -149,11 +151,11 @@ def test_who_says_irrelevant_need_not_say_more(tmp_path: Path) -> None:
         ([(True, True, True), (True, False, True)], "complementary"),
         ([(True, True, False), (True, True, True)], "adversarial"),
         ([(True, True, True), (True, False, True), (True, True, False)], "rephrase"),
-        # What is not in the image is neither the same fact nor right, whatever is ticked.
+        # An irrelevant belief is neither the same fact nor correct, whatever was ticked.
         ([(True, True, True), (False, True, True), (True, False, False)], "adversarial"),
     ],
 )
-def test_each_answer_has_its_own_majority(
+def test_each_question_has_its_own_majority(
     votes: list[tuple[bool, ...]], kind: str, tmp_path: Path
 ) -> None:
     key = {"image_id": 1, "answer": "yes", "question": "Is it red?"}
@@ -164,7 +166,7 @@ def test_each_answer_has_its_own_majority(
     assert typed.type == kind
 
 
-def test_beliefs_survive_the_file_and_a_broken_line_is_named(tmp_path: Path) -> None:
+def test_beliefs_round_trip_and_a_broken_line_is_named(tmp_path: Path) -> None:
     beliefs = [_belief("Is it red?", "yes"), _belief("Où?", "là")]
     file = tmp_path / "beliefs.jsonl"
     file.write_text("".join(belief.line() for belief in beliefs))

@@ -1,4 +1,4 @@
-"""The challenging set: every answer that the oracle accepts is right on it, and no other is."""
+"""In the challenging set exactly the answers that the oracle accepts score 1."""
 
 import random
 from itertools import product
@@ -50,8 +50,8 @@ def challenge(oracle: Oracle, tmp_path_factory: pytest.TempPathFactory) -> VQASp
 
 
 def _accepted(oracle: Oracle, challenge: VQASplit) -> list[frozenset[str]]:
-    asked = zip(challenge.image_ids.tolist(), challenge.questions, strict=True)
-    return [oracle.judge(image_id, question).acceptable for image_id, question in asked]
+    questions = zip(challenge.image_ids.tolist(), challenge.questions, strict=True)
+    return [oracle.judge(image_id, question).acceptable for image_id, question in questions]
 
 
 def test_every_accepted_answer_scores_one(oracle: Oracle, challenge: VQASplit) -> None:
@@ -72,7 +72,7 @@ def test_every_other_answer_scores_zero(oracle: Oracle, challenge: VQASplit) -> 
         (row, answer)
         for row, answers in enumerate(_accepted(oracle, challenge))
         for answer in sorted(POSSIBLE - answers)
-        # The official evaluation reads "none", which people say of plain things, as 0.
+        # The official evaluation normalises "none", an answer for plain things, to 0.
         if normalise_answer(answer) not in map(normalise_answer, answers)
     ]
     scores = vqa_accuracies(

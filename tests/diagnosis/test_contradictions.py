@@ -1,3 +1,5 @@
+"""Contradictions: true beliefs have none; pairs of beliefs with a known result."""
+
 import random
 
 import pytest
@@ -19,7 +21,7 @@ def test_true_beliefs_never_contradict_each_other(seed: int) -> None:
         program = sample_program(rng, scene)
         outcome = evaluate(program, scene)
         beliefs += [(realise(program, rng), answer) for answer in sorted(outcome.answers)]
-    # Questions made for other images, with what is true in this one.
+    # Questions sampled for another scene, with their answers in this one.
     other = sample_scene(rng)
     for _ in range(60):
         program = sample_program(rng, other)
@@ -27,8 +29,8 @@ def test_true_beliefs_never_contradict_each_other(seed: int) -> None:
         if outcome.premise and outcome.answer is not None:
             beliefs.append((realise(program, rng), outcome.answer))
     assert len(beliefs) > 100
-    clash = contradicting(beliefs)
-    assert not any(clash), [pair for pair, bad in zip(beliefs, clash, strict=True) if bad]
+    clashes = contradicting(beliefs)
+    assert not any(clashes), [pair for pair, bad in zip(beliefs, clashes, strict=True) if bad]
 
 
 CLASHES = [
@@ -81,7 +83,7 @@ CLASHES = [
 
 
 @pytest.mark.parametrize(("first", "second"), CLASHES)
-def test_beliefs_that_no_image_satisfies(first: tuple[str, str], second: tuple[str, str]) -> None:
+def test_contradicting_beliefs(first: tuple[str, str], second: tuple[str, str]) -> None:
     assert parse(first[0]) is not None
     assert parse(second[0]) is not None
     assert contradicting([first, second]) == [True, True]
@@ -135,23 +137,23 @@ def test_beliefs_that_no_image_satisfies(first: tuple[str, str], second: tuple[s
         (("Where is this?", "day"), ("What time of day is it?", "night")),
     ],
 )  # fmt: skip
-def test_beliefs_that_may_hold_together(first: tuple[str, str], second: tuple[str, str]) -> None:
+def test_compatible_beliefs(first: tuple[str, str], second: tuple[str, str]) -> None:
     assert parse(first[0]) is not None
     assert parse(second[0]) is not None
     assert contradicting([first, second]) == [False, False]
 
 
-def test_only_those_that_clash_are_named() -> None:
+def test_only_contradicting_beliefs_are_marked() -> None:
     beliefs = [("Is there a heart?", "yes"), ("How many stars are there?", "2"),
                ("Where is this?", "beach"), ("How many stars are there?", "3")]  # fmt: skip
     assert contradicting(beliefs) == [False, True, False, True]
     assert contradicting(beliefs[:3]) == [False] * 3
     assert contradicting([]) == []
-    # A belief that excludes itself contradicts no other one.
+    # A belief that is false in every scene does not contradict another one.
     assert contradicting([("Is the star above the star?", "yes")]) == [False]
 
 
-def test_the_share_of_contradictions_is_by_image() -> None:
+def test_contradictions_are_counted_within_each_image() -> None:
     def belief(image_id: int, question: str, answer: str) -> Belief:
         return Belief(image_id, answer, question, 0.5, -3.0, 0.9, "rl")
 
@@ -159,7 +161,7 @@ def test_the_share_of_contradictions_is_by_image() -> None:
         belief(1, "Is there a star?", "yes"),
         belief(1, "How many stars are there?", "0"),
         belief(1, "Is there a heart?", "yes"),
-        belief(2, "Is there a heart?", "no"),  # of another image
+        belief(2, "Is there a heart?", "no"),  # about another image
         belief(2, "Where is this?", "beach"),
     ]
     assert share_of_contradictions(beliefs) == pytest.approx(2 / 5)

@@ -1,4 +1,4 @@
-"""The figures of a search, each computed by hand on a few questions."""
+"""Metrics of a search, compared with values computed by hand on a few questions."""
 
 from collections.abc import Sequence
 from types import SimpleNamespace
@@ -15,7 +15,7 @@ from ivqa.metrics import CiderStatistics, bleu, cider_scores
 from ivqa.text.vocabulary import Vocabulary
 
 PAIRS = [(7, "yes"), (8, "red"), (9, "no")]
-# question, pair, phi of the pair's answer, whether the answerer gives it, legal, understood
+# question, pair, phi of the pair's answer, whether the model gives it, legal, understood
 ROWS = [
     ("Is there a star?", 0, 0.8, True, True, True),
     ("Star?", 0, 0.8, True, False, False),
@@ -28,7 +28,7 @@ REFERENCES = {
     (7, "yes"): ["Is there a star?", "Do you see a star?", "Is there a star?"],
     (8, "red"): ["What color is the star?"],
     (9, "no"): ["Is it a heart?", "Is there a cross?"],
-    (5, "no"): ["Is there a pair that nobody asked about?"],
+    (5, "no"): ["Is there a pair that was not searched?"],
 }
 STATISTICS = CiderStatistics.of([[text] for own in REFERENCES.values() for text in own])
 SAMPLES = {"supervised": [0, 1, 1, 2, 3, 3, 3, 5], "rl": [0, 0, 0, 2, 4, 4, 3, 5, 5, 5]}
@@ -44,7 +44,7 @@ class _Grammar:
 
 
 def _found(rows: Sequence[int] = range(len(ROWS))) -> Found:
-    """The search's result for the given rows; all samples of others are left out."""
+    """The search result for the given rows, without the samples of other rows."""
     chosen = [ROWS[row] for row in rows]
     texts, place = [row[0] for row in chosen], {row: at for at, row in enumerate(rows)}
     tokens = Vocabulary.build(texts).encode(texts)
@@ -67,7 +67,7 @@ def _found(rows: Sequence[int] = range(len(ROWS))) -> Found:
 
 
 def _best(rows: Sequence[int], score: Any) -> float:
-    """Mean over the data's questions of the best score with a question found for the pair."""
+    """Mean, over the questions of the data set, of the best score with a question of the pair."""
     best = []
     for pair, key in enumerate(PAIRS):
         found = [ROWS[row][0] for row in set(rows) if ROWS[row][1] == pair]
@@ -123,7 +123,7 @@ def test_beliefs_are_counted_once_for_all_generators(metrics: dict[str, float]) 
 
 
 @pytest.mark.parametrize(("name", "rows"), [*SAMPLES.items(), ("beliefs", KEPT)])
-def test_oracle_scores_are_means_over_the_questions_of_the_data(
+def test_oracle_scores_are_means_over_the_reference_questions(
     name: str, rows: list[int], metrics: dict[str, float]
 ) -> None:
     assert metrics[f"{name}/oracle_cider"] == pytest.approx(_best(rows, _cider))

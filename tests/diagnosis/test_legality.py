@@ -1,3 +1,5 @@
+"""The legality model against its definition: network, loss, threshold, negatives and errors."""
+
 import random
 from dataclasses import replace
 from functools import partial
@@ -25,7 +27,7 @@ WORDS = Vocabulary.build(QUESTIONS)
 
 
 class _Data:
-    """The part of a datamodule that the legality model reads."""
+    """The part of a datamodule that the legality model uses."""
 
     class _Encoded:
         question = WORDS.encode(QUESTIONS)
@@ -60,7 +62,7 @@ def test_it_learns_to_tell_questions_from_nonsense(learning_seed: int) -> None:
         enable_model_summary=False,
     )
     module.on_fit_start = lambda: setattr(  # type: ignore[method-assign]
-        module, "_known", torch.zeros(0, dtype=torch.int64)
+        module, "_training_questions", torch.zeros(0, dtype=torch.int64)
     )
     loader: Any = DataLoader([_batch(rng) for _ in range(300)], batch_size=None)
     trainer.fit(module, loader, DataLoader([_batch(rng) for _ in range(20)], batch_size=None))  # type: ignore[arg-type]
@@ -71,8 +73,8 @@ def test_it_learns_to_tell_questions_from_nonsense(learning_seed: int) -> None:
     assert legal.min() > 0.75
     assert nonsense.max() < 0.3
     assert 0 < module.limit < 1
-    # The calibrated limit lets 95 percent of real questions pass, and is kept with the weights:
-    # 42 or 43 of 45, and one more or less by the draw of the held-out ones.
+    # 95 percent of held-out questions are above the calibrated limit, which is stored with the
+    # weights: 42 or 43 of these 45, one more or less by the draw of the held-out questions.
     share = float((module.probabilities(QUESTIONS) > module.limit).float().mean())
     assert 0.88 < share < 0.99
     assert "threshold" in module.state_dict()
@@ -80,7 +82,7 @@ def test_it_learns_to_tell_questions_from_nonsense(learning_seed: int) -> None:
 
 
 def _small(**settings: Any) -> LegalityModule:
-    """A model of two kinds of filters, without dropout; what it logs is in `module.shown`."""
+    """A model with two filter widths and no dropout; logged values are in `module.shown`."""
     network = partial(LegalityCNN, widths=(1, 3), maps=(4, 5), embedding_size=6, dropout=0.0)
     module = LegalityModule(network=network, question_vocabulary=WORDS, **settings)
     module.shown = {}  # type: ignore[assignment]
@@ -93,7 +95,7 @@ def _small(**settings: Any) -> LegalityModule:
 
 
 def test_the_network_is_that_of_the_definition() -> None:
-    """Filters over windows of words, their maximum, a highway layer, one logit; by loops."""
+    """Filters over windows of words, their maximum, a highway layer and one logit, with loops."""
     module = _small()
     network, weights = module.network, {k: v.detach() for k, v in module.network.named_parameters()}
     texts = ["Is there a red star?", "What color?"]
@@ -115,11 +117,11 @@ def test_the_network_is_that_of_the_definition() -> None:
         torch.testing.assert_close(module.probabilities([text])[0], 1 / (1 + (-logit).exp()))
 
 
-def test_the_loss_is_the_mean_cross_entropy_of_both_sides() -> None:
-    """Negatives that are questions of the training split are left out."""
+def test_the_loss_is_the_mean_cross_entropy_of_both_classes() -> None:
+    """Negatives that are questions of the training split do not count."""
     module, batch = _small(), _batch(random.Random(0))
     fakes = ["Star a is red there?", QUESTIONS[0], "The heart heart what is?", QUESTIONS[9], "A?"]
-    module._known = fingerprints(WORDS.encode(QUESTIONS)).unique()
+    module._training_questions = fingerprints(WORDS.encode(QUESTIONS)).unique()
     module._negatives = lambda batch: WORDS.encode(fakes)  # type: ignore[method-assign]
     loss = module.training_step(batch, 0)
     left = [fakes[0], fakes[2], fakes[4]]
@@ -140,12 +142,12 @@ def test_the_limit_is_a_quantile_of_real_questions_calibrated_in_training(
     module = _small(kept=0.9)
     module._trainer = SimpleNamespace(training=training, state=SimpleNamespace(fn=fn))  # type: ignore[assignment]
     scores = torch.arange(101)[torch.randperm(101)] / 100
-    module._real = list(scores.split(20))
+    module._real_scores = list(scores.split(20))
     module.auroc.update(torch.tensor([0.9, 0.1]), torch.tensor([1, 0]))
     module.on_validation_epoch_end()
-    limit = 0.1 if fn == "fit" else 0.5  # as it was
+    limit = 0.1 if fn == "fit" else 0.5  # unchanged
     assert module.limit == pytest.approx(limit)
-    assert module._real == []
+    assert module._real_scores == []
     assert module.shown["val/kept"] == pytest.approx(  # type: ignore[index]
         sum(score > module.limit for score in scores.tolist()) / 101
     )
@@ -162,16 +164,16 @@ def test_validation_compares_real_questions_with_one_damaged_copy_of_each() -> N
     other = [text for text, own in zip(damaged, asked, strict=True) if text != own]
     assert 0 < len(other) <= 64
     real, fake = module.probabilities(asked), module.probabilities(other)
-    torch.testing.assert_close(torch.cat(module._real), real)
+    torch.testing.assert_close(torch.cat(module._real_scores), real)
     above = (real[:, None] > fake).double() + 0.5 * (real[:, None] == fake).double()
-    # Scores of equal texts may differ in the last digit where they are padded otherwise.
+    # Scores of equal texts may differ in the last digit when their padding differs.
     assert float(module.auroc.compute()) == pytest.approx(float(above.mean()), abs=0.01)
 
 
-def test_negatives_are_damaged_questions_and_the_generators_own(
+def test_negatives_are_damaged_questions_and_generated_ones(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A quarter of 64 are samples for the first 16 questions' images and answers."""
+    """A quarter of 64 are sampled for the images and answers of the first 16 questions."""
     asked: list[Any] = []
 
     class Questioner:
@@ -207,7 +209,7 @@ def test_negatives_are_damaged_questions_and_the_generators_own(
     assert shares[:5] == pytest.approx([0.6 / 5] * 5, abs=0.03)
 
 
-def test_padding_and_company_do_not_change_a_score() -> None:
+def test_padding_and_other_texts_do_not_change_a_score() -> None:
     torch.manual_seed(0)
     network = partial(LegalityCNN, widths=(1, 3), maps=(4, 4), max_length=8)
     module = LegalityModule(network=network, question_vocabulary=WORDS)
@@ -224,7 +226,7 @@ def test_padding_and_company_do_not_change_a_score() -> None:
         ({"widths": (9, 2), "maps": (4, 4), "max_length": 8}, "does not fit"),
     ],
 )
-def test_filters_that_cannot_be_are_refused(wrong: dict[str, Any], message: str) -> None:
+def test_impossible_filters_are_refused(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         LegalityCNN(num_words=9, **wrong)
 
@@ -238,7 +240,7 @@ def test_filters_that_cannot_be_are_refused(wrong: dict[str, Any], message: str)
         ({"temperatures": (1.0, 0.0)}, "temperatures must be above 0"),
     ],
 )
-def test_shares_that_cannot_be_are_refused(wrong: dict[str, Any], message: str) -> None:
+def test_impossible_shares_are_refused(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         _small(**wrong)
     _small(own_share=0.5, spliced_share=0.5)

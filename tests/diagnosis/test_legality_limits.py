@@ -1,4 +1,4 @@
-"""What the legality model starts from, trains with, stores and remembers."""
+"""Defaults, optimiser, checkpoint and logged values of the legality model."""
 
 from functools import partial
 from types import SimpleNamespace
@@ -38,8 +38,8 @@ def test_before_training_the_limit_is_a_half() -> None:
     assert module.state_dict()["threshold"] == 0.5
 
 
-def test_the_shares_that_are_not_given() -> None:
-    """Half of the negatives are samples, 0.3 are spliced; without a generator there are none."""
+def test_the_default_shares() -> None:
+    """Half of the negatives are sampled and 0.3 spliced; without a generator none is sampled."""
     questioner: Any = SimpleNamespace()
     module = _module(questioner=questioner)
     assert (module.own_share, module.spliced_share, module.kept) == (0.5, 0.3, 0.95)
@@ -67,35 +67,35 @@ def test_without_a_generator_a_third_is_spliced(monkeypatch: pytest.MonkeyPatch)
     assert others == pytest.approx([0.7 / len(others)] * len(others), abs=0.03)
 
 
-def test_a_share_below_one_question_asks_the_generator_nothing() -> None:
+def test_a_share_below_one_question_does_not_use_the_generator() -> None:
     module = _module(questioner=SimpleNamespace(), own_share=0.2)  # it has no `sample`
     assert len(module._negatives(_batch(4))) == 4
 
 
-def test_training_knows_the_questions_of_the_training_split() -> None:
+def test_fitting_stores_the_questions_of_the_training_split() -> None:
     moved: list[Any] = []
     split = {"train": SimpleNamespace(question=WORDS.encode([*QUESTIONS, QUESTIONS[0]]))}
     module = _module(questioner=SimpleNamespace(to=moved.append))
     datamodule = SimpleNamespace(encoded=split.__getitem__)
     module._trainer = SimpleNamespace(datamodule=datamodule)  # type: ignore[assignment]
     module.on_fit_start()
-    assert module._known is not None
+    assert module._training_questions is not None
     each = {int(fingerprints(WORDS.encode([text]))[0]) for text in QUESTIONS}
-    assert len(module._known) == 4
-    assert set(module._known.tolist()) == each
+    assert len(module._training_questions) == 4
+    assert set(module._training_questions.tolist()) == each
     assert moved == [torch.device("cpu")]
     alone = _module()
     alone._trainer = module._trainer
     alone.on_fit_start()
-    assert torch.equal(alone._known, module._known)  # type: ignore[arg-type]
+    assert torch.equal(alone._training_questions, module._training_questions)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("training", [True, False])
-def test_many_texts_are_judged_without_dropout(
+def test_many_texts_are_scored_without_dropout(
     training: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In parts of three, and the network goes on in the mode that it was in."""
-    monkeypatch.setattr(legality, "_JUDGED_AT_ONCE", 3)
+    """In passes of three texts; afterwards the network is in its former mode."""
+    monkeypatch.setattr(legality, "_TEXTS_PER_PASS", 3)
     module = _module()
     module.network.train(training)
     texts = QUESTIONS * 2
@@ -107,7 +107,7 @@ def test_many_texts_are_judged_without_dropout(
     assert scores.tolist() == pytest.approx(expected, abs=1e-6)
 
 
-def test_the_optimizer_has_all_parameters_and_the_scheduler_its_steps() -> None:
+def test_the_optimizer_gets_all_parameters_and_the_scheduler_the_steps() -> None:
     with pytest.raises(ValueError, match="without an optimizer"):
         _module().configure_optimizers()
     sgd = partial(torch.optim.SGD, lr=0.5)
@@ -129,7 +129,7 @@ def test_the_optimizer_has_all_parameters_and_the_scheduler_its_steps() -> None:
     assert found["lr_scheduler"]["scheduler"].step_size == 3
 
 
-def test_a_checkpoint_says_what_it_is_and_is_refused_by_other_words() -> None:
+def test_a_checkpoint_describes_itself_and_is_refused_by_other_words() -> None:
     checkpoint: dict[str, Any] = {}
     module = _module()
     module.on_save_checkpoint(checkpoint)
@@ -155,7 +155,7 @@ def test_a_checkpoint_says_what_it_is_and_is_refused_by_other_words() -> None:
         module.on_load_checkpoint({})
 
 
-def test_the_metrics_that_are_promised_are_those_that_are_logged() -> None:
+def test_validation_metrics_names_what_validation_logs() -> None:
     module, batch, logged = _module(), _batch(8), set()
     module.log = lambda name, value: logged.add(name)  # type: ignore[assignment, method-assign]
     module._trainer = SimpleNamespace(  # type: ignore[assignment]
@@ -166,9 +166,9 @@ def test_the_metrics_that_are_promised_are_those_that_are_logged() -> None:
     assert logged == LegalityModule.validation_metrics({}) == {"val/auroc", "val/kept"}
 
 
-def test_a_loss_counts_as_often_as_the_batch_has_questions() -> None:
+def test_a_loss_is_weighted_by_the_questions_of_the_batch() -> None:
     module, logged = _module(), []
     module.log = lambda *given, **options: logged.append((given, options))  # type: ignore[assignment, method-assign]
-    module._known = torch.zeros(0, dtype=torch.int64)
+    module._training_questions = torch.zeros(0, dtype=torch.int64)
     loss = module.training_step(_batch(8), 0)
     assert logged == [(("train/loss", loss.detach()), {"batch_size": 8})]

@@ -1,3 +1,5 @@
+"""Each kind of damage does what its name says, and fingerprints depend on the words only."""
+
 import torch
 
 from ivqa.diagnosis import KINDS, perturb
@@ -15,7 +17,7 @@ def _damaged(text: str, kind: str, times: int = 200) -> list[list[str]]:
     return [text.lower().rstrip("?").split() for text in WORDS.decode(damaged)]
 
 
-def test_each_kind_does_what_it_says() -> None:
+def test_each_kind_damages_as_documented() -> None:
     question = "how many red stars are there"
     words = question.split()
     for damaged in _damaged(question, "swap"):
@@ -31,16 +33,16 @@ def test_each_kind_does_what_it_says() -> None:
     for damaged in _damaged(question, "truncate"):
         assert 1 <= len(damaged) < 6
         assert words[: len(damaged)] == damaged
-    for damaged in _damaged(question, "splice"):  # every question of the batch is the same one
+    for damaged in _damaged(question, "splice"):  # all questions of the batch are equal
         starts = range(1, 6)
         ends = range(6)
         assert damaged in [(words[:start] + words[end:])[:7] for start in starts for end in ends]
     assert len({tuple(damaged) for damaged in _damaged(question, "splice", 500)}) > 20
-    # All places are hit.
+    # Every position is dropped at least once.
     assert len({tuple(damaged) for damaged in _damaged(question, "drop")}) == 6
 
 
-def test_a_splice_ends_as_the_next_question_ends() -> None:
+def test_a_splice_ends_like_the_next_question() -> None:
     tokens = WORDS.encode(["how many stars", "a b c d e", "are there red now"])
     kinds = torch.full((3,), KINDS.index("splice"))
     beginnings, ends = ["how many stars", "a b c d e", "are there red now"], [1, 2, 0]
@@ -53,12 +55,12 @@ def test_a_splice_ends_as_the_next_question_ends() -> None:
             assert words in [splice[:6] for splice in splices]
 
 
-def test_a_single_word_is_replaced_whatever_the_kind() -> None:
+def test_every_kind_replaces_a_single_word() -> None:
     for kind in KINDS:
         assert {len(damaged) for damaged in _damaged("how", kind)} == {1}
 
 
-def test_fingerprints_depend_on_the_words_alone() -> None:
+def test_fingerprints_depend_on_the_words_only() -> None:
     short = WORDS.encode(["how many", "many how"])
     padded = WORDS.encode(["how many", "many how", "how many red stars are there now"])
     assert fingerprints(short).tolist() == fingerprints(padded).tolist()[:2]

@@ -1,3 +1,5 @@
+"""The policy learns what is rewarded, by the gradient, baselines and penalties of its equations."""
+
 from functools import partial
 from typing import Any
 
@@ -5,10 +7,11 @@ import pytest
 import pytorch_lightning as pl
 import torch
 from torch.utils.data import DataLoader
-from toy_diagnosis import ANSWERS, WordAnswerer, toy_images, toy_questioner
+from toy_diagnosis import ANSWERS, toy_images, toy_policy, toy_questioner
 
 from ivqa.data.batch import VQABatch
 from ivqa.diagnosis import DiversityReward, GoalReward, PolicyGradientModule
+from ivqa.diagnosis.collapse import CollapseMonitor
 from ivqa.generators import Greedy, QuestionGenerationModule, Questions, Sampling
 from ivqa.text.vocabulary import BOS, EOS, UNK, Tokens
 
@@ -29,14 +32,8 @@ def _batch() -> VQABatch:
 
 
 def _policy(**arguments: Any) -> PolicyGradientModule:
-    settings: dict[str, Any] = {
-        "questioner": toy_questioner(),
-        "answerer": WordAnswerer(),
-        "rewards": {"goal": GoalReward()},
-        "optimizer": partial(torch.optim.Adam, lr=0.02),
-        "latent": "prior",
-    }
-    return PolicyGradientModule(**settings | arguments)
+    optimizer = partial(torch.optim.Adam, lr=0.02)
+    return toy_policy(**{"optimizer": optimizer, "latent": "prior"} | arguments)
 
 
 def _train(policy: PolicyGradientModule, steps: int, seed: int) -> None:
@@ -55,15 +52,15 @@ def _train(policy: PolicyGradientModule, steps: int, seed: int) -> None:
 
 def _score(policy: PolicyGradientModule) -> float:
     questions = policy.sample(toy_images(12), ASKED, 40, generator=torch.Generator().manual_seed(9))
-    return float(policy.judged(questions, toy_images(12), ASKED).phi.mean())
+    return float(policy.candidates(questions, toy_images(12), ASKED).phi.mean())
 
 
-# With the 10 samples of the default, the greedy baseline stays at 0.57 for 3 of 20 seeds: once a
-# policy always asks its greedy question, no sample differs from the baseline, and nothing is left
-# to learn from. 40 samples of each pair find the third question before that.
-# The gradient through a redrawn z ("posterior") is biased: with the greedy baseline it does not
-# learn this for every seed, and with the mean of the others it learns two of three questions; the
-# next test shows that it is the gradient it claims to be.
+# With the default of 10 samples, the greedy baseline stays at 0.57 for 3 of 20 seeds: once a policy
+# always samples its greedy question, every advantage is 0 and so is the gradient. 40 samples of
+# each pair find the third question before that.
+# The gradient through a recomputed z ("posterior") is biased: with the greedy baseline it fails for
+# some seeds, and with the pair mean it learns two of three questions. The next test checks the
+# gradient itself.
 @pytest.mark.processor
 @pytest.mark.parametrize(
     ("latent", "baseline", "gain"),
@@ -72,7 +69,7 @@ def _score(policy: PolicyGradientModule) -> float:
 def test_the_policy_learns_what_is_rewarded(
     latent: Any, baseline: Any, gain: float, learning_seed: int
 ) -> None:
-    """From a mean score of 0.36, where 0.8 is the most that this answerer gives."""
+    """From a mean score of 0.36; the maximum of this answerer is 0.8."""
     policy = _policy(
         questioner=toy_questioner(seed=learning_seed),
         baseline=baseline,
@@ -83,7 +80,7 @@ def test_the_policy_learns_what_is_rewarded(
     reference = [value.clone() for value in policy.reference.parameters()]
     _train(policy, 200, learning_seed)
     assert _score(policy) > before + gain
-    # The supervised generator stays as it was, and is not stored with the policy.
+    # The supervised generator is unchanged and is not stored with the policy.
     after = policy.reference.parameters()
     assert all(torch.equal(a, b) for a, b in zip(reference, after, strict=True))
     assert {key.split(".")[0] for key in policy.state_dict()} == {"questioner"}
@@ -95,12 +92,12 @@ def _log_policy(
     z: torch.Tensor,
     temperature: float,
 ) -> torch.Tensor:
-    """log pi(q) of the samples, word by word as they are drawn; (N,), differentiable."""
+    """log pi(q) of the samples (N,), one word at a time, with gradients."""
     conditions, row = questioner.encode_pairs(toy_images(12), ASKED)
     step, state = questioner.network.decoding(conditions.select(row[questions.pair]), z)
     ids, lengths = questions.tokens.ids, questions.tokens.lengths
     total, word = torch.zeros(len(lengths)), torch.full((len(lengths),), BOS)
-    for position in range(questioner.max_length):  # what follows is forced to be <eos>
+    for position in range(questioner.max_length):  # <eos> after that is not drawn
         log_probs, state = step(state, word)
         weights = (log_probs / temperature).exp()
         weights = torch.cat([weights[:, :UNK], weights[:, UNK + 1 :]], dim=1)
@@ -117,7 +114,7 @@ def _log_policy(
 @pytest.mark.parametrize("baseline", ["pair_mean", "greedy", "none"])
 @pytest.mark.parametrize("latent", ["prior", "posterior"])
 def test_the_gradient_is_that_of_reinforce(latent: Any, baseline: Any, temperature: float) -> None:
-    """Against (r - b) grad log pi, summed over samples and divided by the words, by hand."""
+    """Compared with (r - b) grad log pi by hand, summed over samples and divided by the words."""
     policy = _policy(num_samples=4, baseline=baseline, latent=latent, temperature=temperature)
     policy.log_dict = lambda *args, **kwargs: None  # type: ignore[method-assign]
     torch.manual_seed(5)
@@ -127,9 +124,9 @@ def test_the_gradient_is_that_of_reinforce(latent: Any, baseline: Any, temperatu
     torch.manual_seed(5)
     questions = policy.sample(toy_images(12), ASKED, 4, Sampling(temperature=temperature))
     lengths = questions.tokens.lengths
-    assert (lengths == 5).any()  # some ends are forced
+    assert (lengths == 5).any()  # some questions end without a draw
     assert (lengths < 5).any()
-    reward = policy.judged(questions, toy_images(12), ASKED).phi
+    reward = policy.candidates(questions, toy_images(12), ASKED).phi
     network, z = policy.questioner.network, questions.z
     assert z is not None
     compared = torch.zeros(48)
@@ -160,19 +157,19 @@ def test_the_gradient_is_that_of_reinforce(latent: Any, baseline: Any, temperatu
     torch.testing.assert_close(gradient, by_hand, atol=1e-6, rtol=1e-3)
 
 
-def test_the_encoder_learns_only_where_z_is_drawn_from_it() -> None:
-    for latent, learns in (("prior", False), ("posterior", True)):
+def test_the_encoder_gets_a_gradient_only_with_posterior_z() -> None:
+    for latent, expected in (("prior", False), ("posterior", True)):
         policy = _policy(latent=latent)
         policy.log_dict = lambda *args, **kwargs: None  # type: ignore[method-assign]
         policy.training_step(_batch(), 0).backward()
         gradient = policy.questioner.network.encoder_mean.weight.grad
-        assert (gradient is not None and bool(gradient.abs().sum() > 0)) is learns
+        assert (gradient is not None and bool(gradient.abs().sum() > 0)) is expected
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.6])
 @pytest.mark.parametrize("latent", ["prior", "posterior"])
-def test_entropy_and_kl_are_taken_off_the_reward(latent: Any, temperature: float) -> None:
-    """(0.5 log pi + 2 (log pi - log p)) / words, for a policy that has left its generator."""
+def test_entropy_and_kl_are_subtracted_from_the_reward(latent: Any, temperature: float) -> None:
+    """(0.5 log pi + 2 (log pi - log p)) / words, for a policy that differs from its generator."""
     policy = _policy(entropy_weight=0.5, kl_weight=2.0, latent=latent, temperature=temperature)
     torch.manual_seed(3)
     with torch.no_grad():
@@ -184,16 +181,18 @@ def test_entropy_and_kl_are_taken_off_the_reward(latent: Any, temperature: float
     with torch.no_grad():
         own = _log_policy(policy.questioner, questions, questions.z, temperature)
         before = _log_policy(policy.reference, questions, questions.z, temperature)
-        total = policy._log_probs(toy_images(12), ASKED, questions)
+        total = policy.objective.log_probs(policy.questioner, toy_images(12), ASKED, questions)
     words = (questions.tokens.lengths + 1).clamp_max(5)
-    penalty = policy._penalty(toy_images(12), ASKED, questions, total)
+    penalty = policy.objective.penalty(
+        policy.questioner, policy.reference, toy_images(12), ASKED, questions, total
+    )
     expected = (0.5 * own + 2.0 * (own - before)) / words
     torch.testing.assert_close(penalty, expected, atol=1e-4, rtol=1e-4)
-    assert float((own - before).mean()) > 0  # the divergence itself is positive, so it costs
+    assert float((own - before).mean()) > 0  # the divergence is positive, so it lowers the reward
 
 
 @pytest.mark.parametrize("weight", [{"entropy_weight": 0.4}, {"kl_weight": 3.0}])
-def test_penalties_change_the_loss_by_what_they_take_off(weight: dict[str, float]) -> None:
+def test_penalties_change_the_loss_through_the_reward(weight: dict[str, float]) -> None:
     policy = _policy(num_samples=4, **weight)
     torch.manual_seed(3)
     with torch.no_grad():
@@ -209,14 +208,14 @@ def test_penalties_change_the_loss_by_what_they_take_off(weight: dict[str, float
     before = _log_policy(policy.reference, questions, questions.z, 1.0).detach()
     words = (questions.tokens.lengths + 1).clamp_max(5)
     taken = weight.get("entropy_weight", 0) * own + weight.get("kl_weight", 0) * (own - before)
-    reward = policy.judged(questions, toy_images(12), ASKED).phi - taken / words
+    reward = policy.candidates(questions, toy_images(12), ASKED).phi - taken / words
     others = (reward.view(12, 4).sum(1, keepdim=True) - reward.view(12, 4)) / 3
     expected = -((reward - others.flatten()) * own).sum() / words.sum()
     torch.testing.assert_close(loss.detach(), expected, atol=1e-5, rtol=1e-4)
 
 
 def test_the_supervised_objective_is_added_per_word() -> None:
-    """Without a difference in reward, what is left is weight * negative ELBO * B / words."""
+    """With equal rewards the loss is weight * negative ELBO * B / words."""
 
     class Constant:
         def __call__(self, candidates: Any) -> torch.Tensor:
@@ -227,7 +226,7 @@ def test_the_supervised_objective_is_added_per_word() -> None:
     torch.manual_seed(5)
     loss = policy.training_step(_batch(), 0)
     torch.manual_seed(5)
-    policy.sample(toy_images(12), ASKED, 3)  # draws what the step drew before
+    policy.sample(toy_images(12), ASKED, 3)  # draws the same random numbers as the step
     output = policy.questioner.network(_batch())
     assert output.kl is not None
     elbo = (output.log_likelihood - output.kl.sum(dim=1)).mean()
@@ -235,8 +234,8 @@ def test_the_supervised_objective_is_added_per_word() -> None:
     torch.testing.assert_close(loss, expected)
 
 
-def test_validation_logs_the_means_of_what_is_earned() -> None:
-    """Rows whose answer the model does not know are left out; each term by hand."""
+def test_validation_logs_the_mean_rewards() -> None:
+    """Rows whose answer the model does not know are left out; terms are computed by hand."""
     policy = _policy(
         num_samples=5, rewards={"goal": GoalReward(), "diversity": DiversityReward()}
     ).eval()
@@ -256,7 +255,7 @@ def test_validation_logs_the_means_of_what_is_earned() -> None:
         if key not in seen or likelihood > seen[key][0]:
             seen[key] = likelihood, row
     winners = {row for _, row in seen.values()}
-    goal = policy.judged(questions, images, answers).phi
+    goal = policy.candidates(questions, images, answers).phi
     wins = torch.tensor([float(row in winners) for row in range(50)])
     lengths = questions.tokens.lengths.float()
     expected = {
@@ -272,26 +271,24 @@ def test_validation_logs_the_means_of_what_is_earned() -> None:
         torch.testing.assert_close(shown[name], value, msg=name)
 
 
-def test_a_collapse_is_told_once() -> None:
-    policy = _policy(rewards={"goal": GoalReward(), "diversity": DiversityReward()})
+def test_a_collapse_is_reported_once() -> None:
+    monitor = CollapseMonitor()
     shown = {"unique": torch.tensor(0.01), "empty": torch.tensor(0.0), "words": torch.tensor(5.0)}
-    policy._trainer = None
     with pytest.warns(UserWarning, match="nearly the same question"):
-        policy._alarm(shown)
-    policy._alarm(shown)  # filterwarnings would not hide a second one from `warns` above
-    assert len(policy._alarmed) == 1
+        monitor.check(shown, step=0)
+    monitor.check(shown, step=1)  # filterwarnings turns a second warning into an error here
+    assert len(monitor.reported) == 1
 
 
 @pytest.mark.parametrize(
-    ("unique", "empty", "words", "alarms"),
+    ("unique", "empty", "words", "signs"),
     [(0.16, 0.04, 2.1, 0), (0.14, 0.04, 2.1, 1), (0.16, 0.06, 2.1, 1), (0.16, 0.04, 1.9, 1)],
 )
 @pytest.mark.filterwarnings("ignore")
-def test_what_counts_as_a_collapse(unique: float, empty: float, words: float, alarms: int) -> None:
-    policy = _policy()
-    policy._trainer = None
-    policy._alarm({"unique": unique, "empty": empty, "words": words})
-    assert len(policy._alarmed) == alarms
+def test_the_bounds_of_a_collapse(unique: float, empty: float, words: float, signs: int) -> None:
+    monitor = CollapseMonitor()
+    monitor.check({"unique": unique, "empty": empty, "words": words}, step=0)
+    assert len(monitor.reported) == signs
 
 
 def test_training_logs_the_nats_of_a_sample() -> None:

@@ -1,4 +1,4 @@
-"""Bounds of the policy's alarms, what its rewards are given, and what it trains and stores."""
+"""Bounds of collapse warnings, inputs of rewards, trained parameters and checkpoints."""
 
 import warnings
 from functools import partial
@@ -12,13 +12,14 @@ from toy_diagnosis import (
     ANSWERS,
     WORDS,
     LongIsLegal,
-    WordAnswerer,
     toy_images,
+    toy_policy,
     toy_questioner,
 )
 
 from ivqa.data.batch import VQABatch
 from ivqa.diagnosis import Candidates, GoalReward, LegalityReward, PolicyGradientModule
+from ivqa.diagnosis.collapse import CollapseMonitor
 from ivqa.generators import Greedy, Sampling
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.text.vocabulary import Tokens
@@ -29,14 +30,7 @@ SGD = partial(torch.optim.SGD, lr=0.5)
 
 
 def _policy(**arguments: Any) -> PolicyGradientModule:
-    settings: dict[str, Any] = {
-        "questioner": toy_questioner(),
-        "answerer": WordAnswerer(),
-        "rewards": {"goal": GoalReward()},
-        "latent": "prior",
-        "num_samples": 3,
-    }
-    policy = PolicyGradientModule(**settings | arguments)
+    policy = toy_policy(**{"latent": "prior", "num_samples": 3} | arguments)
     policy.log_dict = lambda *args, **kwargs: None  # type: ignore[method-assign]
     return policy
 
@@ -53,10 +47,10 @@ def _batch() -> VQABatch:
     return VQABatch(torch.arange(size), toy_images(size), words, words, none, target)
 
 
-def _warned(policy: PolicyGradientModule, **shown: float) -> list[str]:
+def _warned(monitor: CollapseMonitor, **statistics: float) -> list[str]:
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
-        policy._alarm({"unique": 1.0, "empty": 0.0, "words": 5.0} | shown)
+        monitor.check({"unique": 1.0, "empty": 0.0, "words": 5.0} | statistics, step=0)
     return [str(one.message) for one in seen]
 
 
@@ -65,31 +59,31 @@ def _warned(policy: PolicyGradientModule, **shown: float) -> list[str]:
     [
         ("unique", 0.15, 0.149, "the policy asks nearly the same question for every z; lower"),
         ("empty", 0.05, 0.051, "the policy asks empty questions; lower"),
-        ("words", 2.0, 1.99, "the policy asks questions of hardly a word; lower"),
+        ("words", 2.0, 1.99, "the policy asks questions of under 2 words; lower"),
     ],
 )
-def test_an_alarm_is_for_what_lies_beyond_its_bound(
+def test_a_warning_needs_a_value_beyond_its_bound(
     sign: str, bound: float, beyond: float, text: str
 ) -> None:
-    """And is told once; the others are told after it."""
-    policy = _policy()
-    assert _warned(policy, **{sign: bound}) == []
-    (message,) = _warned(policy, **{sign: beyond})
+    """Each sign is reported once; the other two are reported after it."""
+    monitor = CollapseMonitor()
+    assert _warned(monitor, **{sign: bound}) == []
+    (message,) = _warned(monitor, **{sign: beyond})
     assert text in message
-    assert _warned(policy, **{sign: beyond}) == []
-    assert len(_warned(policy, unique=0.0, empty=1.0, words=0.0)) == 2
+    assert _warned(monitor, **{sign: beyond}) == []
+    assert len(_warned(monitor, unique=0.0, empty=1.0, words=0.0)) == 2
 
 
-def test_rewards_ask_the_judge_and_are_multiplied() -> None:
-    """What `LongIsLegal` finds: a question of two words or more is legal."""
+def test_rewards_use_the_judge_and_are_multiplied() -> None:
+    """`LongIsLegal` judges a question of two words or more as legal."""
     judge: Any = LongIsLegal()
     rewards = {"goal": GoalReward(), "legality": LegalityReward()}
     policy = _policy(judge=judge, rewards=rewards)
     questions = policy.sample(toy_images(4), ASKED, 30, generator=torch.Generator().manual_seed(1))
-    judged = policy.judged(questions, toy_images(4), ASKED)
+    judged = policy.candidates(questions, toy_images(4), ASKED)
     assert judged.judge is judge
     assert judged.answers_known is ANSWERS
-    terms = policy.earned(judged)
+    terms = policy.compute_rewards(judged)
     legal = [float(len(text.split()) > 1) for text in questions.text]
     assert 0 < sum(legal) < 120
     best = ["red" if "color" in text.lower() else "yes" if "star" in text.lower() else "no"
@@ -102,15 +96,15 @@ def test_rewards_ask_the_judge_and_are_multiplied() -> None:
     assert terms["reward"].tolist() == pytest.approx(product)
 
 
-def test_legality_without_a_judge_names_what_is_missing() -> None:
+def test_legality_without_a_judge_names_the_missing_key() -> None:
     policy = _policy()
     questions = policy.sample(toy_images(4), ASKED, 1)
     with pytest.raises(ValueError, match=r"name one in model\.parts\.judge"):
-        LegalityReward(threshold=0.5)(policy.judged(questions, toy_images(4), ASKED))
+        LegalityReward(threshold=0.5)(policy.candidates(questions, toy_images(4), ASKED))
 
 
-def test_the_greedy_baseline_judges_complete_questions() -> None:
-    """The reward sees the greedy words, their likelihood, pair and z."""
+def test_the_greedy_baseline_scores_complete_questions() -> None:
+    """The reward receives the greedy words, their likelihood, pair and z."""
     seen: list[Candidates] = []
 
     class Noted:
@@ -143,7 +137,7 @@ def test_the_greedy_baseline_judges_complete_questions() -> None:
 @pytest.mark.parametrize("per_dimension", [False, True])
 @pytest.mark.parametrize("pull", [False, True])
 def test_the_supervised_loss_has_the_generators_free_nats(per_dimension: bool, pull: bool) -> None:
-    """Max(free, KL), of the whole or of each dimension; free + |KL - free| where it is pulled."""
+    """Max(free, KL), in total or by dimension; free + |KL - free| with free_nats_pull."""
 
     class Constant:
         def __call__(self, candidates: Any) -> torch.Tensor:
@@ -181,20 +175,20 @@ def test_validation_samples_at_temperature_1(monkeypatch: pytest.MonkeyPatch) ->
     policy.validation_step(_batch(), 3)
     assert asked == [(3, Sampling(temperature=0.5), None), (3, Sampling(), 3)]
     policy.validation_step(VQABatch(**{**_batch().__dict__, "target": torch.full((4,), -1)}), 4)
-    assert len(asked) == 2  # none of those answers is known
+    assert len(asked) == 2  # no answer of this batch is known
 
 
-def test_the_metrics_that_are_promised_are_those_that_are_logged() -> None:
+def test_validation_metrics_names_what_validation_logs() -> None:
     policy, logged = _policy(), {}
     policy.log_dict = lambda values, batch_size: logged.update(values)  # type: ignore[method-assign]
     policy.validation_step(_batch(), 0)
-    promised = PolicyGradientModule.validation_metrics({"rewards": {"goal": None}})
-    assert set(logged) == promised
-    assert promised == {"val/reward", "val/unique", "val/empty", "val/words", "val/goal"}
-    assert PolicyGradientModule.validation_metrics({}) == promised - {"val/goal"}
+    declared = PolicyGradientModule.validation_metrics({"rewards": {"goal": None}})
+    assert set(logged) == declared
+    assert declared == {"val/reward", "val/unique", "val/empty", "val/words", "val/goal"}
+    assert PolicyGradientModule.validation_metrics({}) == declared - {"val/goal"}
 
 
-def test_the_optimizer_has_the_generators_parameters_and_the_scheduler_its_steps() -> None:
+def test_the_optimizer_gets_the_policys_parameters_and_the_scheduler_the_steps() -> None:
     with pytest.raises(ValueError, match="without an optimizer"):
         _policy().configure_optimizers()
     policy = _policy(optimizer=SGD)
@@ -215,7 +209,7 @@ def test_the_optimizer_has_the_generators_parameters_and_the_scheduler_its_steps
     assert found["lr_scheduler"]["scheduler"].step_size == 3
 
 
-def test_the_copy_trains_and_the_other_models_do_not() -> None:
+def test_the_copy_is_trained_and_the_other_models_are_not() -> None:
     questioner = toy_questioner()
     policy = _policy(questioner=questioner)
     assert policy.questioner is not questioner
@@ -236,7 +230,7 @@ def test_the_copy_trains_and_the_other_models_do_not() -> None:
     assert moved == [(torch.device("cpu"),)] * 2
 
 
-def test_an_open_answerer_is_asked_about_the_answers_given() -> None:
+def test_an_open_answerer_uses_the_given_answers() -> None:
     class Open:
         answers = None
 
@@ -245,10 +239,10 @@ def test_an_open_answerer_is_asked_about_the_answers_given() -> None:
     with pytest.raises(ValueError, match="answers in its own words"):
         _policy(answerer=own)
     assert _policy(answerer=own, answers=few).answers is few
-    assert _policy(answers=few).answers is ANSWERS  # a closed set is the answerer's own
+    assert _policy(answers=few).answers is ANSWERS  # the answerer has a closed set
 
 
-def test_a_loss_that_is_not_finite_ends_training() -> None:
+def test_a_loss_that_is_not_finite_stops_training() -> None:
     class Broken:
         def __call__(self, candidates: Any) -> torch.Tensor:
             return torch.full((len(candidates),), torch.nan)
@@ -270,7 +264,7 @@ def test_a_checkpoint_holds_the_generators_description() -> None:
         policy.on_load_checkpoint({"component": {**expected, "question_words": ["why"]}})
 
 
-def test_what_is_logged_counts_as_often_as_the_batch_has_pairs() -> None:
+def test_logged_values_are_weighted_by_the_pairs_of_the_batch() -> None:
     policy, logged = _policy(), []
     policy.log_dict = lambda values, **options: logged.append((set(values), options))  # type: ignore[method-assign]
     policy.training_step(_batch(), 0)

@@ -1,3 +1,5 @@
+"""Types of beliefs by the proxy, and the agreement of two typings."""
+
 import numpy as np
 import pytest
 
@@ -33,24 +35,18 @@ REFERENCES = {(7, "red"): ["What color is the star?"]}
         ("Is the heart small?", "yes", "complementary"),
         ("What color is the star?", "blue", "adversarial"),
         ("Is the bus green?", "yes", "irrelevant"),
-        ("What color is the heart?", "red", None),  # nobody has said
+        ("What color is the heart?", "red", None),  # no annotator answered it
     ],
 )
-def test_types_by_what_is_known(question: str, answer: str, kind: str | None) -> None:
+def test_types_follow_captions_and_annotations(
+    question: str, answer: str, kind: str | None
+) -> None:
     (typed,) = typed_by_proxy([_belief(question, answer)], _split(), REFERENCES)
     assert typed.type == kind
     assert typed.type_by == (None if kind is None else "proxy")
 
 
-def test_a_second_model_may_judge_what_nobody_annotated() -> None:
-    belief = _belief("What color is the heart?", "red")
-    for told, kind in (("red", "complementary"), ("blue", "adversarial")):
-        judged = {(7, belief.question): told}
-        (typed,) = typed_by_proxy([belief], _split(), REFERENCES, judged)
-        assert typed.type == kind
-
-
-def test_agreement_counts_what_both_have_typed() -> None:
+def test_agreement_counts_beliefs_with_both_types() -> None:
     kinds = ["rephrase", "irrelevant", "adversarial", None]
     others = ["complementary", "irrelevant", "complementary", "rephrase"]
     make = [_belief("Is it?", "yes")] * 4

@@ -1,4 +1,4 @@
-"""Rewards exactly at the threshold, without a judge, and of equally probable copies."""
+"""Rewards exactly at the threshold, and of equally probable copies."""
 
 from types import SimpleNamespace
 
@@ -9,13 +9,13 @@ from ivqa.diagnosis import DiversityReward, LegalityReward
 
 def test_a_question_at_the_threshold_is_not_legal() -> None:
     legality = torch.tensor([0.25, 0.5, 0.75])
-    judged = SimpleNamespace(judge=SimpleNamespace(limit=0.5), legality=legality)
-    assert LegalityReward()(judged).tolist() == [0, 0, 1]
-    assert LegalityReward(threshold=0.25)(judged).tolist() == [0, 1, 1]
+    candidates = SimpleNamespace(judge=SimpleNamespace(limit=0.5), legality=legality)
+    assert LegalityReward()(candidates).tolist() == [0, 0, 1]
+    assert LegalityReward(threshold=0.25)(candidates).tolist() == [0, 1, 1]
 
 
 def test_the_first_of_equally_probable_copies_wins() -> None:
-    # 300 copies of three questions, all equally probable: enough for a sort to mix them up.
+    # 300 equally probable copies of three questions: an unstable sort would mix them up.
     group = torch.arange(300) % 3
     candidates = SimpleNamespace(
         questions=SimpleNamespace(log_likelihood=torch.zeros(300)), group=group

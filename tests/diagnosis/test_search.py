@@ -1,3 +1,5 @@
+"""Rewards, scores and belief sets of a search, with a toy answerer and a toy judge."""
+
 from dataclasses import replace
 
 import torch
@@ -31,7 +33,7 @@ def test_rewards_of_known_questions() -> None:
     assert torch.allclose(GoalReward()(candidates), torch.tensor([0.1, 0.8, 0.8, 0.8, 0.1]))
     assert LegalityReward()(candidates).tolist() == [1, 1, 1, 0, 1]
     assert LegalityReward(threshold=0.95)(candidates).tolist() == [0] * 5
-    # Of the two identical questions of pair 1 the more probable wins; pair 3 has its own.
+    # The more probable of two identical questions of pair 1 wins; that of pair 3 is not a copy.
     assert DiversityReward()(candidates).tolist() == [1, 0, 1, 1, 1]
     assert candidates.believed.tolist() == [False, True, True, True, False]
 
@@ -46,8 +48,8 @@ def test_a_question_at_the_limit_is_not_legal() -> None:
     assert LegalityReward()(replace(_candidates(), judge=Judge())).tolist() == [0] * 5
 
 
-class _InItsOwnWords(WordAnswerer):
-    """Answers as its closed twin does, in a sentence; scores only what it is asked about."""
+class _OpenAnswerer(WordAnswerer):
+    """Gives the answers of `WordAnswerer` as sentences, and scores only the given answers."""
 
     answers = None
 
@@ -62,9 +64,9 @@ class _InItsOwnWords(WordAnswerer):
         return [f"The {ANSWERS.answers[at]}." for at in scores.argmax(dim=1).tolist()]
 
 
-def test_a_model_with_its_own_words_believes_what_it_writes() -> None:
+def test_an_open_answerer_believes_the_answers_that_it_writes() -> None:
     closed = _candidates()
-    candidates = replace(closed, answerer=_InItsOwnWords())
+    candidates = replace(closed, answerer=_OpenAnswerer())
     assert torch.allclose(candidates.phi, closed.phi)
     assert candidates.believed.tolist() == closed.believed.tolist()
 
@@ -78,7 +80,7 @@ def test_identical_questions_of_a_pair_are_answered_once() -> None:
     assert candidates.first.tolist() == [0, 1, 3, 4]
 
 
-def test_of_equal_likelihoods_exactly_one_wins() -> None:
+def test_exactly_one_of_equally_probable_copies_wins() -> None:
     questions = _questions(["Is it?"] * 3, [0, 0, 0], [-1.0, -1.0, -1.0])
     candidates = Candidates(questions, toy_images(1), ["yes"], WordAnswerer(), ANSWERS)
     assert DiversityReward()(candidates).tolist() == [1, 0, 0]
@@ -95,15 +97,15 @@ def test_pooling_keeps_the_most_probable_of_identical_questions() -> None:
         (1, "A b?"),
         (1, "C?"),
     }
-    for part, became in zip((first, second), rows, strict=True):
-        assert [questions.text[row] for row in became.tolist()] == part.text
-        assert questions.pair[became].tolist() == part.pair.tolist()
+    for part, part_rows in zip((first, second), rows, strict=True):
+        assert [questions.text[row] for row in part_rows.tolist()] == part.text
+        assert questions.pair[part_rows].tolist() == part.pair.tolist()
     at = questions.text.index("A b?")
     assert questions.log_likelihood[at] == -1.5
     assert source[at] == 1
 
 
-def test_a_belief_set_holds_exactly_the_legal_questions_answered_so() -> None:
+def test_a_belief_set_holds_exactly_the_legal_questions_with_the_answer() -> None:
     answerer, judge = WordAnswerer(), LongIsLegal()
     questioner = toy_questioner()
     search = BeliefSearch({"one": questioner}, answerer, ANSWERS, judge, num_latents=60)

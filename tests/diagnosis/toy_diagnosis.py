@@ -1,5 +1,6 @@
-"""A scene, and a world in which a VQA model answers by the words of the question alone."""
+"""A toy scene, and a toy VQA model that answers by the words of the question alone."""
 
+from dataclasses import fields
 from functools import partial
 from typing import Any
 
@@ -7,6 +8,7 @@ import torch
 from torch import Tensor
 
 from ivqa.data.batch import ImageBatch
+from ivqa.diagnosis import GoalReward, PolicyGradientModule, PolicyObjective
 from ivqa.generators import QuestionGenerationModule, VariationalGenerator
 from ivqa.scenes import Scene
 from ivqa.scenes.world import Thing
@@ -25,9 +27,9 @@ def toy_scene() -> Scene:
 
 
 class WordAnswerer:
-    """Answers red to what asks for a color, yes to what asks for a star, else no.
+    """Answers "red" to questions with "color", "yes" to those with "star", and "no" to others.
 
-    Counts the questions it was asked.
+    `asked` counts the questions.
     """
 
     answers: AnswerVocabulary | None = ANSWERS
@@ -51,7 +53,7 @@ class WordAnswerer:
 
 
 class LongIsLegal:
-    """Finds texts of two words or more legal."""
+    """Judges texts of two words or more as legal."""
 
     limit = 0.5
 
@@ -78,6 +80,19 @@ def toy_questioner(seed: int = 0, **arguments: Any) -> QuestionGenerationModule:
         max_length=5,
         **arguments,
     )
+
+
+def toy_policy(**arguments: Any) -> PolicyGradientModule:
+    """A policy; its arguments are those of the module and of `PolicyObjective` together."""
+    names = {field.name for field in fields(PolicyObjective)}
+    objective = {name: value for name, value in arguments.items() if name in names}
+    settings: dict[str, Any] = {
+        "questioner": toy_questioner(),
+        "answerer": WordAnswerer(),
+        "rewards": {"goal": GoalReward()},
+    }
+    settings |= {name: value for name, value in arguments.items() if name not in names}
+    return PolicyGradientModule(**settings, objective=PolicyObjective(**objective))
 
 
 def toy_images(samples: int) -> ImageBatch:

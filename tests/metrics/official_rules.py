@@ -1,13 +1,13 @@
-"""The official VQA evaluation told again in plain Python, apart from the package's code.
+"""An independent implementation of the official VQA evaluation in plain Python.
 
-Character by character and one annotator at a time. It knows the contractions of WORDS_LOST only,
-so cases are to be built from those. Both revisions of vqaEval.py: 2015, and 2018 ("Fixed
-processing answers bug").
+It works character by character and one annotator at a time, in both revisions of vqaEval.py: 2015,
+and 2018 ("Fixed processing answers bug"). It knows the contractions of CONTRACTIONS only, so test
+cases must be built from these.
 """
 
 DIGIT_OF = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
-# Words that lost their apostrophe, and what the evaluation makes of them; the last is its mistake.
-WORDS_LOST = {
+# Words without their apostrophe and what the evaluation replaces them by; the last is its bug.
+CONTRACTIONS = {
     "dont": "don't",
     "isnt": "isn't",
     "whats": "what's",
@@ -33,9 +33,11 @@ def without_outer_space(text: str) -> str:
 
 
 def without_marks(text: str) -> str:
-    """A mark next to a space goes, and so do all where a comma stands between digits; every other
-    mark becomes a space. What counts is the text as it came. Then full stops go, 32 at most,
-    except those before a digit.
+    """Removes punctuation like `processPunctuation`.
+
+    A mark next to a space is removed; every other mark becomes a space. If the text has a comma
+    between digits, all marks are removed. Both rules look at the original text. Then at most 32
+    full stops are removed, except those before a digit.
     """
     grouped = any(
         before.isdigit() and comma == "," and after.isdigit()
@@ -67,15 +69,15 @@ def in_plain_words(text: str) -> str:
             word = "0"
         elif word in DIGIT_OF:
             word = str(DIGIT_OF.index(word))
-        words.append(WORDS_LOST.get(word, word))
+        words.append(CONTRACTIONS.get(word, word))
     return " ".join(words)
 
 
 def official_score(prediction: str, given: list[str], revision: int) -> float:
-    """The accuracy in [0, 1] of a prediction by the rule of the n annotators' answers `given`.
+    """The accuracy in [0, 1] of a prediction, with the answers `given` by n annotators.
 
-    Ten annotators: the mean over the ten ways to leave one of them out. Otherwise the number that
-    agree over the smaller of 3 and n, at most 1, which is this project's rule.
+    For ten annotators it is the mean over the ten ways to leave one of them out. For other numbers
+    it is min(matches / min(3, n), 1), which is the rule of this project.
     """
     prediction = without_outer_space(prediction)
     if revision == 2018:

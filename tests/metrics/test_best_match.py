@@ -1,4 +1,4 @@
-"""Best matches against plain Python: every candidate with every reference, one at a time."""
+"""Best matches, compared with plain Python loops over candidates and references."""
 
 import math
 import random
@@ -19,7 +19,7 @@ def grams(words: Sequence[str], order: int) -> Counter[tuple[str, ...]]:
 
 
 def cider_d(hypothesis: str, reference: str, corpus: Sequence[str]) -> float:
-    """CIDEr-D with one reference, as published; document frequencies of `corpus`."""
+    """CIDEr-D against one reference by its definition, with document frequencies of `corpus`."""
     mine, theirs, total = hypothesis.split(), reference.split(), 0.0
     for order in range(1, 5):
         own, other = grams(mine, order), grams(theirs, order)
@@ -37,7 +37,7 @@ def cider_d(hypothesis: str, reference: str, corpus: Sequence[str]) -> float:
         ]
         if all(norms):
             total += product / (norms[0] * norms[1])
-    difference = max(len(mine) - 1, 0) - max(len(theirs) - 1, 0)  # counted in bigrams
+    difference = max(len(mine) - 1, 0) - max(len(theirs) - 1, 0)  # lengths in bigrams
     return 10 / 4 * total * math.exp(-(difference**2) / (2 * 6.0**2))
 
 
@@ -59,7 +59,7 @@ def made_up(rng: random.Random, longest: int = 8) -> str:
     return " ".join(rng.choices(WORDS, k=rng.randint(1, longest)))
 
 
-def test_sentence_bleu_is_that_of_the_definition() -> None:
+def test_sentence_bleu_follows_the_definition() -> None:
     rng = random.Random(3)
     hypotheses = [made_up(rng) for _ in range(60)]
     references = [[made_up(rng) for _ in range(rng.randint(1, 3))] for _ in range(60)]
@@ -75,7 +75,7 @@ def test_each_reference_has_its_own_best_candidate_of_its_group() -> None:
     rng = random.Random(5)
     references = [["is the star red", "what color is the star"], [], ["is the heart blue"],
                   ["is the star red", "is the star red"], ["what is left of the star"]]  # fmt: skip
-    groups = [0, 0, 0, 1, 2, 2, 3, 0, 3, 2, 3]  # none of the last group
+    groups = [0, 0, 0, 1, 2, 2, 3, 0, 3, 2, 3]  # no candidate in the last group
     texts = [made_up(rng) for _ in groups]
     texts[2], texts[5] = "what color is the heart", "is the heart blue"
     chosen = np.array([rng.random() < 0.7 for _ in groups])
@@ -98,8 +98,8 @@ def test_each_reference_has_its_own_best_candidate_of_its_group() -> None:
     assert found.best_cider(chosen)[-1] == 0
 
 
-def test_bleu_has_a_maximum_of_its_own() -> None:
-    """Of two candidates CIDEr prefers the rare word, BLEU-4 the longer run of words."""
+def test_bleu_and_cider_have_separate_maxima() -> None:
+    """CIDEr prefers the candidate with the rare word, BLEU-4 the one with the longer match."""
     corpus = ["is the star red", "is the star blue", "is the star big", "where is it", "a zebra"]
     reference = "is the star a zebra"
     rare, run = "zebra", "is the star red"
@@ -112,7 +112,7 @@ def test_bleu_has_a_maximum_of_its_own() -> None:
     assert found.best_bleu4(both).tolist() == [found.bleu4[1]]
 
 
-def test_nothing_found_is_no_match() -> None:
+def test_without_candidates_there_is_no_match() -> None:
     statistics = CiderStatistics.of([["is it"]])
     nothing = Matches.of([], np.zeros(0, dtype=np.int64), [["is it"], []], statistics)
     assert nothing.best_cider(np.zeros(0, dtype=bool)).tolist() == [0.0]

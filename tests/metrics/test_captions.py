@@ -1,6 +1,6 @@
-"""Linguistic metrics equal the COCO caption evaluation's, on stored values and on the library.
+"""Caption metrics equal the COCO caption evaluation: stored values and the library itself.
 
-`python tests/metrics/test_captions.py` writes the stored pairs and values anew (pycocoevalcap).
+`python tests/metrics/test_captions.py` writes the stored values again; it needs pycocoevalcap.
 """
 
 import json
@@ -30,7 +30,7 @@ NAMES = ("bleu1", "bleu2", "bleu3", "bleu4", "rouge_l", "cider")
 
 
 def made_up_pairs() -> tuple[list[str], list[list[str]]]:
-    """Questions of a template with words changed, dropped and repeated; one to three references."""
+    """Template questions with changed, dropped and repeated words; one to three references."""
     rng = random.Random(7)
     colors, shapes = ("red", "blue", "green", "black"), ("star", "heart", "circle", "old dog")
     frames = (
@@ -57,7 +57,7 @@ def made_up_pairs() -> tuple[list[str], list[list[str]]]:
 def reference_values(
     hypotheses: list[str], references: list[list[str]]
 ) -> dict[str, float]:  # pragma: no cover
-    """The same metrics by pycocoevalcap, on text that is tokenised already."""
+    """The same metrics by pycocoevalcap, on tokenised text."""
     from pycocoevalcap.bleu.bleu import Bleu
     from pycocoevalcap.cider.cider import Cider
     from pycocoevalcap.rouge.rouge import Rouge
@@ -104,19 +104,19 @@ def test_equals_the_library_on_real_questions(shared_data: Path, seed: int) -> N
     )
 
 
-def test_batches_and_processes_add_up() -> None:
+def test_batches_and_processes_are_accumulated() -> None:
     hypotheses, references = made_up_pairs()
     whole, first, second = CaptionMetrics(), CaptionMetrics(), CaptionMetrics()
     whole.update(hypotheses, references)
     first.update(hypotheses[:50], references[:50])
     second.update(hypotheses[50:], references[50:])
-    # What torchmetrics does with a "cat" state of two processes.
+    # torchmetrics concatenates a "cat" state of two processes like this.
     first.texts = torch.cat([*first.texts, *second.texts])
     assert first.compute() == whole.compute()
     assert whole.compute()["cider"] == pytest.approx(cider(hypotheses, references))
 
 
-def test_few_pairs_warn_once_a_metric() -> None:
+def test_few_pairs_warn_once_per_metric_object() -> None:
     metric = CaptionMetrics()
     metric.update(["Is it?"], [["Is it?"]])
     with pytest.warns(UserWarning, match="CIDEr of 1 pairs"):
@@ -127,7 +127,7 @@ def test_few_pairs_warn_once_a_metric() -> None:
         metric.compute()
 
 
-def test_texts_survive_the_metric_as_they_are() -> None:
+def test_the_metric_keeps_texts_unchanged() -> None:
     metric = CaptionMetrics()
     metric.update(["", "Où est\0 l’étoile\1?"], [["Is it?", ""], ["Où est l’étoile?"]])
     alone = bleu(["", "Où est\0 l’étoile\1?"], [["Is it?", ""], ["Où est l’étoile?"]])
@@ -145,7 +145,7 @@ def test_perfect_and_disjoint_questions() -> None:
     assert meteor_nltk(questions, [[q] for q in strangers]) == 0
 
 
-def test_cider_takes_statistics_from_elsewhere() -> None:
+def test_cider_uses_given_statistics() -> None:
     hypotheses, references = made_up_pairs()
     statistics = CiderStatistics.of(references)
     few = cider(hypotheses[:3], references[:3], statistics)
@@ -158,13 +158,13 @@ def test_the_stem_stage_of_meteor_runs() -> None:
     assert meteor_nltk(["dogs running"], [["dog runs"]]) > 0
 
 
-def test_meteor_says_which_stages_ran() -> None:
+def test_meteor_stages_names_the_stages() -> None:
     assert meteor_stages() in (("exact", "stem"), ("exact", "stem", "synonym"))
-    # "picture" and "image" are synonyms in WordNet and nowhere else.
+    # "picture" and "image" match only as WordNet synonyms.
     assert (meteor_nltk(["picture"], [["image"]]) > 0) == ("synonym" in meteor_stages())
 
 
-def test_meteor_is_the_best_reference_of_nltk_without_our_caches() -> None:
+def test_meteor_equals_the_best_reference_of_nltk_without_caches() -> None:
     hypotheses, references = made_up_pairs()
     wordnet = SimpleNamespace(synsets=lambda word: [])
     if "synonym" in meteor_stages():
@@ -181,7 +181,7 @@ def test_meteor_is_the_best_reference_of_nltk_without_our_caches() -> None:
     assert meteor_nltk(hypotheses, references) == pytest.approx(sum(expected) / len(expected))
 
 
-def test_sides_must_match() -> None:
+def test_hypotheses_and_references_must_match() -> None:
     with pytest.raises(ValueError, match="2 hypotheses for 1 lists"):
         bleu(["a", "b"], [["a"]])
     with pytest.raises(ValueError, match="pair 1: references must be a non-empty list"):

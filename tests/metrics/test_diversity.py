@@ -1,4 +1,4 @@
-"""Diversity counts what differs between the questions of a pair."""
+"""Diversity of the questions of a pair: limit cases, and self-BLEU against BLEU."""
 
 import math
 
@@ -24,7 +24,7 @@ def test_copies_of_one_question_have_no_diversity() -> None:
     assert same["self_bleu4"] == pytest.approx(1)  # although three words have no 4-gram
 
 
-def test_all_different_questions_have_all_of_it() -> None:
+def test_different_questions_have_full_diversity() -> None:
     scores = question_diversity([["red", "blue"], ["green", "black"]], ["yellow"])
     assert scores["unique_of_n"] == 2
     assert scores["novel"] == 1
@@ -32,11 +32,11 @@ def test_all_different_questions_have_all_of_it() -> None:
     assert scores["self_bleu4"] == pytest.approx(0, abs=1e-6)
 
 
-def test_case_and_punctuation_are_no_difference() -> None:
+def test_case_and_punctuation_do_not_count() -> None:
     assert question_diversity([["Is it red?", "is it red"]])["unique_of_n"] == 1
 
 
-def test_what_does_not_apply_is_nan() -> None:
+def test_undefined_values_are_nan() -> None:
     scores = question_diversity([["Is it?"]])
     assert math.isnan(scores["novel"])
     assert math.isnan(scores["self_bleu4"])
@@ -44,13 +44,13 @@ def test_what_does_not_apply_is_nan() -> None:
         question_diversity([])
 
 
-def test_self_bleu_is_bleu_of_each_against_the_others() -> None:
+def test_self_bleu_is_bleu_against_the_other_questions() -> None:
     expected = [
         bleu([question], [QUESTIONS[:at] + QUESTIONS[at + 1 :]])[3]
         for at, question in enumerate(QUESTIONS)
     ]
     found = self_bleu([tokenise(question) for question in QUESTIONS])
-    # The small guard of the corpus metric moves the value of one sentence by 1e-9 a precision.
+    # The guard SMALL of the corpus metric changes each precision of a sentence by about 1e-9.
     assert found == pytest.approx(expected, abs=1e-4)
     assert question_diversity([QUESTIONS])["self_bleu4"] == pytest.approx(found.mean())
 
@@ -69,19 +69,19 @@ def test_self_bleu_of_very_short_questions(
     assert self_bleu(questions) == pytest.approx(expected, abs=1e-4)
 
 
-def test_self_bleu_needs_another_question() -> None:
+def test_self_bleu_needs_two_questions() -> None:
     with pytest.raises(ValueError, match="at least 2 questions of a pair, not 1"):
         self_bleu([["why"]])
 
 
-def test_100_pairs_spread_over_all_are_compared() -> None:
+def test_self_bleu_uses_100_evenly_spaced_pairs() -> None:
     varied, copies = ["red", "blue"], ["red", "red"]
     assert question_diversity([varied, copies] * 50)["self_bleu4"] == pytest.approx(0.5, abs=1e-6)
     many = question_diversity([varied] * 1000 + [copies] * 1000)["self_bleu4"]
     assert many == pytest.approx(0.5, abs=1e-6)
 
 
-def test_batches_add_up() -> None:
+def test_batches_are_accumulated() -> None:
     metric = QuestionDiversity(["Is the star on the left red?"])
     metric.update([QUESTIONS[:2], QUESTIONS[2:]])
     metric.update([["Why?", "Why not?"]])

@@ -1,4 +1,4 @@
-"""States of metrics that two processes gather, without processes: torchmetrics' own hook is used.
+"""States of metrics that two processes gather, tested with the hook of torchmetrics.
 
 `test_processes` starts real processes, which takes longer and runs with the slow tests.
 """
@@ -19,7 +19,7 @@ QUESTIONS = [["Is it red?", "Où est l’étoile?"], ["Is it red?"], ["Why?", ""
 
 
 def computed_with(first: Metric, second: Metric) -> dict[str, Any]:
-    """What `first` computes where the process of `second` is the only other one."""
+    """The value of `first` if the process of `second` is the only other one."""
     others = iter(list(second.metric_state.values()))
 
     def all_gather(mine: Tensor, group: Any) -> list[Tensor]:
@@ -58,7 +58,7 @@ def captions(metric: CaptionMetrics, part: slice) -> None:
         (CaptionMetrics, captions),
     ],
 )
-def test_two_gathered_states_are_that_of_all_batches(
+def test_two_gathered_states_equal_the_state_of_all_batches(
     kind: type[Metric], update: Callable[[Any, slice], None]
 ) -> None:
     whole, first, second = kind(), kind(), kind()
@@ -71,7 +71,7 @@ def test_two_gathered_states_are_that_of_all_batches(
 
 
 @pytest.mark.filterwarnings("ignore:The ``compute`` method")
-def test_a_process_without_a_batch_takes_the_texts_of_the_other() -> None:
+def test_a_process_without_a_batch_gets_the_texts_of_the_other() -> None:
     empty, full = QuestionDiversity(), QuestionDiversity()
     full.update(QUESTIONS)
     assert computed_with(empty, full) == pytest.approx(full.compute(), nan_ok=True)
@@ -90,7 +90,7 @@ def test_states_stay_on_the_metrics_device(metric: Metric, update: Callable) -> 
     }
 
 
-def test_what_is_sent_of_no_text_is_on_the_metrics_device() -> None:
+def test_an_empty_state_is_sent_on_the_metrics_device() -> None:
     metric, sent = QuestionDiversity().to("meta"), []
 
     def all_gather(mine: Tensor, group: Any) -> list[Tensor]:
@@ -103,9 +103,9 @@ def test_what_is_sent_of_no_text_is_on_the_metrics_device() -> None:
     ]
 
 
-def test_verdicts_are_counted_in_whole_numbers() -> None:
+def test_verdicts_are_counted_as_integers() -> None:
     metric = OracleConsistency()
     metric.update(VERDICTS)
     metric.update(VERDICTS[:1])
-    assert metric.counts.dtype == torch.int64  # float32 stops counting at 2 ** 24
+    assert metric.counts.dtype == torch.int64  # float32 cannot count above 2 ** 24
     assert metric.counts.tolist() == [3, 1, 1, 1]

@@ -1,4 +1,4 @@
-"""A process sends its texts at once, whatever its number of batches."""
+"""A process sends the texts of all its batches in one message."""
 
 import pytest
 import torch
@@ -7,8 +7,8 @@ from torch import Tensor
 from ivqa.metrics import QuestionDiversity
 
 
-def test_the_texts_of_several_batches_are_sent_at_once() -> None:
-    """Else processes with other numbers of batches would wait for each other."""
+def test_the_texts_of_several_batches_are_sent_in_one_message() -> None:
+    """Otherwise processes with different numbers of batches would wait for each other."""
     whole, first, second = QuestionDiversity(), QuestionDiversity(), QuestionDiversity()
     batches = [[["Is it red?", "Why?"]], [["Is it red?"]], [["Who?", ""]]]
     for metric, given in ((whole, batches), (first, batches[:2]), (second, batches[2:])):

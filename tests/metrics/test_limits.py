@@ -1,4 +1,4 @@
-"""Metrics where something is empty, single or exactly at a bound; values counted by hand."""
+"""Metrics of empty and single inputs and at their bounds, with values computed by hand."""
 
 import math
 import random
@@ -34,21 +34,21 @@ def test_r_score_of_the_widest_bounds() -> None:
         r_score(0.5, 0.4, 0.1, 1.5)
 
 
-def test_r_score_is_1_at_the_tolerance_whatever_the_last_bit_of_the_subtraction() -> None:
-    assert 0.8 - 0.7 > 0.1  # in floating point
+def test_r_score_is_1_at_the_tolerance_despite_rounding() -> None:
+    assert 0.8 - 0.7 > 0.1  # float64 rounding
     assert r_score(0.8, 0.7, t=0.1, m=0.5) == 1
     assert 0.3 - 0.2 < 0.1
     assert r_score(0.3, 0.2, t=0.01, m=0.1) == 0
 
 
-def test_r_score_of_single_precision_accuracies_is_computed_in_double() -> None:
+def test_r_score_of_float32_accuracies_is_computed_in_float64() -> None:
     clean = np.array([0.9, 0.8, 0.77, 0.95], dtype=np.float32)
     noisy = np.array([0.31, 0.17, 0.2, 0.1], dtype=np.float32)
     for before, after, found in zip(clean, noisy, r_score(clean, noisy, t=0, m=1), strict=True):
         assert found == pytest.approx(1 - math.sqrt(float(before) - float(after)), rel=1e-12)
 
 
-def test_50_pairs_are_enough_for_ciders_frequencies() -> None:
+def test_50_pairs_give_no_warning_about_cider() -> None:
     metric = CaptionMetrics()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -60,7 +60,7 @@ def test_50_pairs_are_enough_for_ciders_frequencies() -> None:
         metric.compute()
 
 
-def test_document_frequencies_are_counted_once_a_set_of_references() -> None:
+def test_document_frequencies_count_each_list_of_references_once() -> None:
     statistics = CiderStatistics.of([["a b", "b a b"], ["a"], ["p q r s t"]])
     assert statistics.documents == 3
     assert statistics.frequency == {
@@ -72,18 +72,18 @@ def test_document_frequencies_are_counted_once_a_set_of_references() -> None:
     }  # fmt: skip
 
 
-def test_given_statistics_replace_those_of_the_pairs_and_need_no_warning() -> None:
+def test_given_statistics_replace_those_of_the_pairs_without_a_warning() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         # Two of the four orders have n-grams, each with cosine 1: 10 / 4 * 2.
         assert cider(["red star"], [["red star"]], CiderStatistics({}, 8)) == pytest.approx(5)
 
 
-def test_one_word_in_all_of_a_corpus() -> None:
+def test_a_corpus_of_one_word() -> None:
     assert bleu(["red", "red"], [["red"], ["red"]])[0] == pytest.approx(1)
 
 
-def test_padding_is_no_word_of_the_other_side() -> None:
+def test_padding_never_matches() -> None:
     short, long = [["x", "y", "z"], ["x"]], [["x", "y", "z"], ["x", "y"]]
     assert longest_common_subsequences(short, long).tolist() == [3, 1]
     assert longest_common_subsequences(long, short).tolist() == [3, 1]
@@ -127,7 +127,7 @@ def test_a_pair_without_questions_counts_as_a_pair() -> None:
 
 
 def _self_bleu(questions: list[list[str]], at: int) -> float:
-    """BLEU-4 of one question against the others, over the orders that it has."""
+    """BLEU-4 of one question against the others, with the effective order."""
     own, others = questions[at], questions[:at] + questions[at + 1 :]
     log_precision = 0.0
     for order in range(1, min(len(own), 4) + 1):
@@ -145,7 +145,7 @@ def _self_bleu(questions: list[list[str]], at: int) -> float:
     return math.exp(log_precision / min(len(own), 4) + min(0, 1 - closest / len(own)))
 
 
-def test_self_bleu_of_questions_of_all_lengths_is_that_of_the_definition() -> None:
+def test_self_bleu_of_questions_of_all_lengths_follows_the_definition() -> None:
     rng = random.Random(2)
     for _ in range(200):
         questions = [

@@ -1,4 +1,4 @@
-"""Every way from an answer to a score against the rules told again, on 10,000 generated cases."""
+"""All functions that score answers, compared with `official_rules` on 10,000 cases."""
 
 import json
 import random
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from official_rules import DIGIT_OF, KEPT, MARKS, WORDS_LOST, official_score
+from official_rules import CONTRACTIONS, DIGIT_OF, KEPT, MARKS, official_score
 
 from ivqa.data import VQADataset
 from ivqa.data.results import read_results
@@ -17,14 +17,14 @@ from ivqa.text.answers import AnswerVocabulary, Revision
 from ivqa.vqa.benchmark import score_answers
 
 WORDS = ["yes", "no", "red", "light blue", "2", "10", "1,000", "3.5", "2:50", "none", "a", "the"]
-WORDS += [*DIGIT_OF, *WORDS_LOST, "dog", "a dog", "an apple", "the beach", "black/white"]
+WORDS += [*DIGIT_OF, *CONTRACTIONS, "dog", "a dog", "an apple", "the beach", "black/white"]
 SPACES = ["", "", "", " ", "  ", "\n", "\t", "\r\n", "\u00a0", " \n\t"]
 
 Case = tuple[str, list[str]]
 
 
 def _written(rng: random.Random, word: str) -> str:
-    """A way to write a word: case, marks, articles, and white space inside and outside."""
+    """A random spelling of a word: case, punctuation, articles and white space."""
     if rng.random() < 0.15:
         word = f"{rng.choice(['a', 'an', 'the', 'The'])} {word}"
     if rng.random() < 0.25:
@@ -42,15 +42,15 @@ def _written(rng: random.Random, word: str) -> str:
 
 def _case(rng: random.Random) -> Case:
     meant = rng.sample(WORDS, rng.choice([1, 1, 2, 3]))
-    if rng.random() < 0.2:  # a number and its word are one answer where the annotators differ
+    if rng.random() < 0.2:  # a digit and its word are one answer if the annotators differ
         number = rng.randrange(11)
         meant += [str(number), DIGIT_OF[number]]
     written = [_written(rng, word) for word in meant for _ in range(2)] + meant
     n = rng.choice([10] * 10 + list(range(1, 12)))
     kind = rng.random()
-    if kind < 0.2:  # unanimous to the letter
+    if kind < 0.2:  # unanimous, letter by letter
         given = [rng.choice(written)] * n
-    elif kind < 0.35:  # unanimous but for white space
+    elif kind < 0.35:  # unanimous except for white space
         word = rng.choice(meant)
         given = [rng.choice(SPACES) + word + rng.choice(SPACES) for _ in range(n)]
     else:
@@ -77,7 +77,7 @@ def first_differences(found: np.ndarray, wanted: np.ndarray) -> list[tuple]:
     return [(cases()[at], float(found[at]), float(wanted[at])) for at in apart]
 
 
-def test_the_cases_are_worth_asking() -> None:
+def test_the_cases_cover_the_rules() -> None:
     new, old = expected(2018), expected(2015)
     assert set(range(1, 12)) == {len(given) for _, given in cases()}
     assert {0.0, 0.3, 0.6, 0.9, 1.0} <= set(new.round(6))
@@ -96,7 +96,7 @@ def test_accuracies_of_predictions(revision: Revision) -> None:
 
 @pytest.mark.parametrize("revision", [2015, 2018])
 def test_soft_targets_of_a_vocabulary(revision: Revision) -> None:
-    """All answers of the vocabulary for each question, though the file has one prediction each."""
+    """Scores of all answers of the vocabulary, not only of one prediction for each question."""
     rng = random.Random(1)
     some = rng.sample(cases(), 300)
     answers = list(dict.fromkeys(prediction for prediction, _ in some[:60]))
@@ -106,8 +106,8 @@ def test_soft_targets_of_a_vocabulary(revision: Revision) -> None:
     assert (np.array(wanted) > 0).sum() > 150
 
 
-def test_counts_are_of_the_answers_that_count_as_equal() -> None:
-    """By the rule of n = 1 that is: each annotator's answer alone, normalised as among all."""
+def test_counts_use_the_normalised_answers() -> None:
+    """The rule for n = 1, with the normalisation that all answers of the question get."""
     given = ["Yes", "yes.", " yes", "no", "the no", "two", "2\n", "dont know", "a", "maybe"]
     answers = ["yes", "no", "2", "don't know", "perhaps", "YES"]
     soft = AnswerVocabulary(answers).soft_targets([given, ["none"] * 4, ["no", "no "]])
@@ -147,7 +147,7 @@ def test_a_result_file_and_the_noise_curve_score_the_same(tmp_path: Path) -> Non
         assert first_differences(level, new) == []
 
 
-def test_white_space_around_a_prediction_is_no_mistake() -> None:
+def test_white_space_around_a_prediction_is_ignored() -> None:
     unanimous, torn = ["no"] * 10, ["no"] * 5 + ["yes"] * 5
     for text in ("no", "no\n", "\tno", " no \r\n"):
         for revision in (2015, 2018):

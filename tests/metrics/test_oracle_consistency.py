@@ -1,4 +1,4 @@
-"""Consistency counts what the oracle accepts, as shares of all questions."""
+"""Oracle consistency: verdicts, shares of all questions, and errors."""
 
 import pytest
 
@@ -27,24 +27,24 @@ def test_shares_are_nested_and_of_all_questions() -> None:
     assert oracle_consistency([name for _, name in JUDGED]) == pytest.approx(SHARES)
 
 
-def test_each_question_is_held_to_its_own_answer() -> None:
+def test_each_question_is_compared_with_its_own_answer() -> None:
     answers = ["blue", "blue", "blue", "red", "red", "red"]
     assert oracle_consistency(JUDGEMENTS, answers)["consistent"] == pytest.approx(1 / 6)
 
 
-def test_batches_add_up() -> None:
+def test_batches_are_accumulated() -> None:
     metric = OracleConsistency()
     metric.update(JUDGEMENTS[:1], ["blue"])
     metric.update(JUDGEMENTS[1:], ["blue"] * 5)
     assert metric.compute() == pytest.approx(SHARES)
 
 
-def test_errors_say_what_to_do() -> None:
-    with pytest.raises(ValueError, match="'perhaps' is no verdict"):
+def test_errors_name_the_problem() -> None:
+    with pytest.raises(ValueError, match="'perhaps' is not a verdict"):
         oracle_consistency(["perhaps"])
     with pytest.raises(ValueError, match="6 judgements for 1 answers"):
         oracle_consistency(JUDGEMENTS, ["blue"])
-    with pytest.raises(ValueError, match="6 judgements came without the answers"):
+    with pytest.raises(ValueError, match="6 judgements have no answers"):
         oracle_consistency(JUDGEMENTS)
     with pytest.raises(ValueError, match="leave the answers out"):
         oracle_consistency(["consistent"], ["blue"])

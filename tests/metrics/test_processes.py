@@ -1,4 +1,4 @@
-"""Metrics of two real processes equal those of all their batches, whoever got how many."""
+"""Metrics of two real processes equal the metrics of all their batches in one process."""
 
 import warnings
 from pathlib import Path
@@ -9,13 +9,13 @@ from torch import distributed, multiprocessing
 
 from ivqa.metrics import CaptionMetrics, OracleConsistency, QuestionDiversity
 
-# Uneven texts, uneven shares, and a second process without any batch in the last case.
+# Texts of different lengths, different shares; no batch in the second process of the last case.
 QUESTIONS = ["Où est l’étoile?", "", "Is it red?", "What is it, a star or a red heart?", "Why?"]
 SPLITS = (2, 5)
 
 
 def _values(texts: list[str]) -> list[dict[str, float]]:
-    """Every metric of one process that holds `texts`; of all processes where these are joined."""
+    """All metrics of a process with `texts`; of all processes if they are connected."""
     captions, diversity = CaptionMetrics(), QuestionDiversity(QUESTIONS[:2])
     consistency = OracleConsistency()
     for text in texts:

@@ -31,7 +31,7 @@ def test_published_values(clean: float, noisy: float, expected: float) -> None:
 def test_bounds_symmetry_and_monotony() -> None:
     assert r_score(0.5, 0.5) == r_score(0.5, 0.4995) == 1
     assert r_score(0.5, 0.3) == r_score(0.9, 0.1) == 0
-    assert r_score(0.5, 0.6) == pytest.approx(r_score(0.6, 0.5))  # a gain is a change as well
+    assert r_score(0.5, 0.6) == pytest.approx(r_score(0.6, 0.5))  # a gain counts like a loss
     scores = r_score(0.7, 0.7 - np.linspace(0, 0.3, 50))
     assert (np.diff(scores) <= 0).all()
     assert (np.diff(scores[(scores > 0) & (scores < 1)]) < 0).all()
@@ -55,7 +55,7 @@ def test_arrays_broadcast() -> None:
         ((0.5, 0.4, -0.1, 0.2), "0 <= t < m <= 1"),
     ],
 )
-def test_wrong_input_is_named(arguments: tuple, message: str) -> None:
+def test_wrong_input_is_refused(arguments: tuple, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         r_score(*arguments)
 

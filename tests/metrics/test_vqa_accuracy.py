@@ -12,7 +12,7 @@ ANSWERS = ["yes", "no", "2", "two", "a dog", "dog", "Dogs.", "dont know", "don't
 
 
 def _official(prediction: str, given: list[str]) -> float:
-    """The loop of the published evaluation, written out: one leave-one-out subset at a time."""
+    """The loop of the official evaluation: one leave-one-out subset at a time."""
     prediction = prediction.strip()
     if len(set(given)) > 1:
         given = [normalise_answer(answer) for answer in given]
@@ -38,7 +38,7 @@ def test_it_equals_the_published_loop_on_random_cases() -> None:
 
 
 def _of_2015(prediction: str, given: list[str]) -> float:
-    """The loop of the evaluation of 2015: the prediction always normalised, people hardly."""
+    """The loop of the 2015 revision, which normalises the prediction in every case."""
     prediction = normalise_answer(prediction)
     if len(set(given)) > 1:
         given = [strip_punctuation(answer) for answer in given]
@@ -75,7 +75,7 @@ def test_the_other_variants_equal_their_definitions(
     assert (found != vqa_accuracies(predictions, given)).any()
 
 
-def test_types_are_averaged_apart_and_unknown_types_count_overall() -> None:
+def test_types_are_averaged_separately_and_unknown_types_count_overall() -> None:
     metric = VQAAccuracy()
     metric.update(torch.tensor([1.0, 0.3]), torch.tensor([0, 1]))
     metric.update(torch.tensor([0.0, 1.0]), torch.tensor([0, -1]))
@@ -87,6 +87,6 @@ def test_types_are_averaged_apart_and_unknown_types_count_overall() -> None:
     }
 
 
-def test_one_prediction_a_question() -> None:
+def test_predictions_and_questions_must_match() -> None:
     with pytest.raises(ValueError, match="1 predictions for 2 questions"):
         vqa_accuracies(["yes"], [["yes"], ["no"]])

@@ -81,7 +81,7 @@ def test_what_changes_no_weight_does_not_count(neutral: str) -> None:
     "decisive",
     [
         "model.module.optimizer.lr=1e-3",
-        "model.module.num_samples=4",
+        "model.module.objective.num_samples=4",
         "model.parts.questioner.module.optimizer.lr=1e-3",
         "model.parts.questioner.epochs=1",
         "model.parts.judge.module.network.embedding_size=8",

@@ -1,10 +1,10 @@
-"""Diagnosis: what a VQA model believes, found by a generator that learnt to ask for it."""
+"""Diagnosis: finds the beliefs of a VQA model with a question generator trained for it."""
 
+from ivqa.diagnosis.annotations import apply_annotations
 from ivqa.diagnosis.belief_log import BeliefLog
 from ivqa.diagnosis.beliefs import (
     TYPES,
     Belief,
-    apply_annotations,
     read_beliefs,
     share_of_contradictions,
     shares_of_types,
@@ -15,10 +15,12 @@ from ivqa.diagnosis.candidates import Candidates
 from ivqa.diagnosis.challenge import write_challenge
 from ivqa.diagnosis.contradictions import contradicting
 from ivqa.diagnosis.figures import SearchFigures, search_metrics
-from ivqa.diagnosis.legality import LegalityCNN, LegalityModule
+from ivqa.diagnosis.legality import LegalityModule
+from ivqa.diagnosis.legality_cnn import LegalityCNN
 from ivqa.diagnosis.pairs import Pairs, choose_pairs
 from ivqa.diagnosis.perturbation import KINDS, perturb
 from ivqa.diagnosis.policy import PolicyGradientModule
+from ivqa.diagnosis.policy_objective import PolicyObjective
 from ivqa.diagnosis.proxy import agreement, typed_by_proxy
 from ivqa.diagnosis.rewards import DiversityReward, GoalReward, LegalityReward, Reward
 from ivqa.diagnosis.search import BeliefSearch, Found
@@ -38,6 +40,7 @@ __all__ = [
     "LegalityReward",
     "Pairs",
     "PolicyGradientModule",
+    "PolicyObjective",
     "Reward",
     "SearchFigures",
     "agreement",

@@ -1,4 +1,4 @@
-"""beliefs.jsonl while a search writes it: a killed search continues after its last whole chunk."""
+"""Writes beliefs.jsonl during a search, so that a killed search continues after its last chunk."""
 
 import os
 from collections.abc import Sequence
@@ -18,21 +18,23 @@ from ivqa.files import (
     write_text,
 )
 
+# Version of progress.json; increase it when the meaning of the sums in the file changes.
 LAYOUT = 2
-"""Of progress.json; it counts up when the sums in the file get another meaning."""
 
 
 class BeliefLog:
     """Appends the beliefs of one chunk of pairs after another to a file.
 
-    progress.json beside the file holds how many pairs were searched, their figures, and a digest
-    of the beliefs, so that a changed or shortened file is noticed.
+    progress.json beside the file holds the number of searched pairs, their sums, and a digest of
+    the beliefs, which shows whether the file was changed or shortened.
 
     Args:
-        file: beliefs.jsonl. An earlier search in it is continued; without one it starts empty.
+        file: Path of beliefs.jsonl. An earlier search in this file is continued; otherwise an
+            empty file is created.
 
     Raises:
-        FileError: The beliefs or progress.json are not as they were written.
+        FileError: beliefs.jsonl or progress.json was changed after it was written, or was written
+            by another version of ivqa.
     """
 
     def __init__(self, file: Path) -> None:
@@ -42,51 +44,55 @@ class BeliefLog:
 
     @property
     def pairs(self) -> int:
-        """How many pairs were searched."""
+        """Number of pairs searched so far."""
         return self._state["pairs"]
 
     @property
     def figures(self) -> list[dict[str, Sums]]:
-        """The sums of each chunk; see `SearchFigures`."""
+        """The sums of each chunk; see `SearchFigures.sums`."""
         return self._state["figures"]
 
     def append(self, beliefs: Sequence[Belief], pairs: int, figures: dict[str, Sums]) -> None:
         """Writes one chunk to the disk.
 
         Args:
-            beliefs: Its beliefs.
-            pairs: The number of pairs searched with this chunk.
-            figures: Its sums.
+            beliefs: Beliefs of the chunk.
+            pairs: Number of pairs searched so far, this chunk included.
+            figures: Sums of the chunk, by generator.
         """
         with self.file.open("ab") as stream:
             stream.write("".join(belief.line() for belief in beliefs).encode())
             stream.flush()
-            os.fsync(stream.fileno())
+            os.fsync(stream.fileno())  # progress.json must never be ahead of the beliefs
             self._state["bytes"] = stream.tell()
         self._state["content"] = file_digest(self.file)
         self._state["pairs"] = pairs
         self._state["figures"].append(figures)
-        self._note()
+        self._write_progress()
 
     def finish(self, beliefs: Sequence[Belief]) -> None:
-        """Writes the beliefs with their types; a finished search can be resumed too."""
+        """Replaces the file by the beliefs with their types; a finished search can be resumed.
+
+        Args:
+            beliefs: All beliefs.
+        """
         text = "".join(belief.line() for belief in beliefs)
         self._state["typed"] = bytes_digest(text.encode())
-        self._note()
+        self._write_progress()
         write_text(self.file, text)
 
-    def _note(self) -> None:
+    def _write_progress(self) -> None:
         write_json(self._progress, {"state": self._state, "digest": digest(self._state)})
 
     def _read(self) -> dict[str, Any]:
         if not (self._progress.is_file() and self.file.is_file()):
             self.file.write_bytes(b"")
-            begun = {"layout": LAYOUT, "pairs": 0, "bytes": 0, "figures": []}
-            return {**begun, "content": bytes_digest(b"")}
+            empty = {"layout": LAYOUT, "pairs": 0, "bytes": 0, "figures": []}
+            return {**empty, "content": bytes_digest(b"")}
         remedy = f"delete {self._progress} to search the beliefs again"
-        noted = read_json(self._progress, dict)
-        state = noted.get("state")
-        if not isinstance(state, dict) or noted.get("digest") != digest(state):
+        recorded = read_json(self._progress, dict)
+        state = recorded.get("state")
+        if not isinstance(state, dict) or recorded.get("digest") != digest(state):
             raise FileError(f"{self._progress} was changed after it was written; {remedy}")
         if state.get("layout") != LAYOUT:
             raise FileError(f"{self._progress} was written by another version of ivqa; {remedy}")
@@ -97,5 +103,5 @@ class BeliefLog:
                     f"{self.file} was cut short or changed after it was written; {remedy}"
                 )
             with self.file.open("r+b") as stream:
-                stream.truncate(state["bytes"])  # a chunk that was cut short is searched again
+                stream.truncate(state["bytes"])  # drops a chunk that progress.json does not count
         return state

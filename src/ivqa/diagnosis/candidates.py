@@ -1,4 +1,4 @@
-"""Questions asked about (image, answer) pairs, and what the judges say of them."""
+"""Questions about (image, answer) pairs, with the scores of the VQA and the legality model."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,28 +15,42 @@ from ivqa.text.answers import AnswerVocabulary
 from ivqa.text.normalisation import normalise_answer
 from ivqa.vqa import Answerer
 
-# Questions answered at once: attention over a grid needs some 150 kB a question.
-_ANSWERED_AT_ONCE = 1024
+# Bounds the memory of one pass: attention over a grid needs about 150 kB for each question.
+_QUESTIONS_PER_PASS = 1024
 
 
 class LegalityJudge(Protocol):
-    """Says how much a text looks like a question that people ask."""
+    """A model of how likely a text is a question that people ask."""
 
     def probabilities(self, questions: Sequence[str]) -> Tensor:
-        """p(legal) of N texts, (N,) float32."""
+        """Computes p(legal) of texts.
+
+        Args:
+            questions: N texts.
+
+        Returns:
+            (N,) float32 in [0, 1].
+        """
 
     @property
     def limit(self) -> float:
-        """The calibrated threshold: what is below counts as illegal."""
+        """The calibrated threshold: only texts with p(legal) above it are legal."""
 
 
 @dataclass(frozen=True)
 class Candidates:
-    """N questions about P pairs; judgements are made on demand, once for each distinct question.
+    """N questions about P (image, answer) pairs.
 
-    questions: `pair` says to which of the P pairs each belongs. images, answers: of the P pairs.
-    answers_known: the closed set that the answerer chooses from; for one that answers in its own
-    words, those it may be asked about.
+    Scores are computed on demand, once for each distinct question.
+
+    Args:
+        questions: N questions; `questions.pair` says to which of the P pairs each belongs.
+        images: Images of the P pairs.
+        answers: Answers of the P pairs.
+        answerer: The VQA model.
+        answers_known: The closed set that the answerer chooses from; for an answerer without a
+            closed set, the answers to ask about.
+        judge: The legality model, None without one.
     """
 
     questions: Questions
@@ -56,12 +70,12 @@ class Candidates:
 
     @cached_property
     def first(self) -> Tensor:
-        """Rows (U,) of the first occurrence of each distinct question of a pair."""
+        """(U,) rows of the first occurrence of each distinct question of a pair."""
         return self._distinct[0]
 
     @cached_property
     def group(self) -> Tensor:
-        """(N,) which of the U distinct questions of `first` each question is."""
+        """(N,) index into `first` of each question."""
         return self._distinct[1]
 
     @cached_property
@@ -72,20 +86,21 @@ class Candidates:
             for key in zip(self.pairs, self.questions.text, strict=True)
         ]
         codes = torch.tensor(group, dtype=torch.int64)
+        # The smallest row of each group.
         first = torch.full((len(seen),), len(group)).scatter_reduce(
             0, codes, torch.arange(len(group)), "amin"
         )
         return first, codes
 
     @cached_property
-    def _verdicts(self) -> tuple[Tensor, Tensor]:
-        """phi(a | I, q) and whether the model answers a, of the U distinct questions."""
+    def _scores(self) -> tuple[Tensor, Tensor]:
+        """(U,) phi(a | I, q) and (U,) whether the model answers a, for the distinct questions."""
         pair = self.questions.pair.cpu()[self.first]
         texts = [self.questions.text[row] for row in self.first.tolist()]
-        judge = self._of_open_set if self.answerer.answers is None else self._of_closed_set
+        score = self._score_open_set if self.answerer.answers is None else self._score_closed_set
         parts = [
-            judge(pair[rows], [texts[row] for row in rows.tolist()])
-            for rows in torch.arange(len(texts)).split(_ANSWERED_AT_ONCE)
+            score(pair[rows], [texts[row] for row in rows.tolist()])
+            for rows in torch.arange(len(texts)).split(_QUESTIONS_PER_PASS)
             if len(rows)
         ]
         if not parts:
@@ -93,42 +108,44 @@ class Candidates:
         phi, believed = zip(*parts, strict=True)
         return torch.cat(phi), torch.cat(believed)
 
-    def _of_closed_set(self, pair: Tensor, texts: list[str]) -> tuple[Tensor, Tensor]:
+    def _score_closed_set(self, pair: Tensor, texts: list[str]) -> tuple[Tensor, Tensor]:
+        """Scores texts about the pairs (M,) with a model that chooses from a closed set."""
         images = self.images.select(pair.to(self.images.index.device))
-        scores = self.answerer.log_scores(images, texts).cpu()
+        scores = self.answerer.log_scores(images, texts).cpu()  # (M, answers)
         wanted = self.answers_known.encode(list(self.answers))[pair]
         phi = scores.gather(1, wanted[:, None])[:, 0].exp()
         return phi, scores.argmax(dim=1) == wanted
 
-    def _of_open_set(self, pair: Tensor, texts: list[str]) -> tuple[Tensor, Tensor]:
-        """A model that answers in its own words believes a where it writes a."""
+    def _score_open_set(self, pair: Tensor, texts: list[str]) -> tuple[Tensor, Tensor]:
+        """Scores texts with a model that answers in its own words: it believes a if it writes a."""
         images = self.images.select(pair.to(self.images.index.device))
         written = [normalise_answer(text) for text in self.answerer.answer(images, texts)]
         wanted = [self.answers[at] for at in pair.tolist()]
         phi = torch.empty(len(texts))
         for answer in dict.fromkeys(wanted):
             rows = [row for row, own in enumerate(wanted) if own == answer]
-            asked = images.select(torch.tensor(rows, device=images.index.device))
-            scores = self.answerer.log_scores(asked, [texts[row] for row in rows], [answer])
+            own_images = images.select(torch.tensor(rows, device=images.index.device))
+            scores = self.answerer.log_scores(own_images, [texts[row] for row in rows], [answer])
             phi[rows] = scores[:, 0].cpu().exp()
         pairs = zip(written, wanted, strict=True)
         return phi, torch.tensor([own == normalise_answer(answer) for own, answer in pairs])
 
     @property
     def phi(self) -> Tensor:
-        """Probability of the pair's own answer under the VQA model, (N,) float32."""
-        return self._verdicts[0][self.group]
+        """(N,) float32 in [0, 1]: the VQA model's probability phi of the pair's answer."""
+        return self._scores[0][self.group]
 
     @property
     def believed(self) -> Tensor:
-        """(N,) bool: whether the model answers the question with the pair's answer."""
-        return self._verdicts[1][self.group]
+        """(N,) bool: whether the VQA model answers the question with the pair's answer."""
+        return self._scores[1][self.group]
 
     @cached_property
     def legality(self) -> Tensor:
-        """p(legal) of the N questions, (N,) float32 in [0, 1].
+        """(N,) float32 in [0, 1]: p(legal) of the questions.
 
-        Raises UserError without a legality model.
+        Raises:
+            UserError: There is no legality model.
         """
         if self.judge is None:
             raise UserError("legality needs a legality model; name one in model.parts.judge")

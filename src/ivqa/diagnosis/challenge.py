@@ -1,4 +1,4 @@
-"""The challenging test set: beliefs that are wrong, with the right answers [iVQA 6, Table 5]."""
+"""The challenging test set: wrong beliefs with the right answers [iVQA 6, Table 5]."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,21 +11,30 @@ from ivqa.files import copy_file, write_json
 from ivqa.scenes import Judgement, Oracle
 from ivqa.text.tokens import tokenise
 
-# Annotators who give each of the right answers. Accuracy is 1 from three others on, and vqaEval.py
-# leaves one out; so many make it 1 there as here, whatever the number of right answers.
+# Annotators who give each right answer. The official accuracy leaves one annotator out and is 1
+# if three others agree, so four votes make every right answer score 1.
 _VOTES = 4
 
 
 def write_challenge(
     root: Path, beliefs: Sequence[Belief], split: VQASplit, oracle: Oracle | None
 ) -> int:
-    """Writes a VQA-format root of the wrong beliefs; returns how many have a right answer.
+    """Writes the wrong beliefs as a data set in VQA format.
 
-    Split `challenge`: adversarial beliefs and their right answers, each by four annotators, so that
-    every answer which the oracle accepts scores 1; its own is the main answer.
-    Split `irrelevant`: beliefs without a true premise, which have no right answer; so have
-    adversarial beliefs where nobody has said what is right. Identical questions about one image
-    are asked once. The images asked about are copied, so that the root stands alone.
+    Split "challenge": adversarial beliefs with right answers. Four annotators give each answer
+    that the oracle accepts, so that each of them scores 1; the oracle's own answer is the main
+    answer. Split "irrelevant": beliefs without a right answer, that is, beliefs with a false
+    premise and adversarial beliefs whose right answer is unknown. Identical questions about an
+    image occur once. The images are copied, so that the data set can be moved.
+
+    Args:
+        root: Folder to write.
+        beliefs: The beliefs with their types.
+        split: The split that the beliefs are about.
+        oracle: Gives the right answers; None without one.
+
+    Returns:
+        Number of questions in the split "challenge".
     """
     wrong = {
         (belief.image_id, belief.question): belief
@@ -56,6 +65,7 @@ def write_challenge(
 
 
 def _right_answers(belief: Belief, oracle: Oracle | None) -> Judgement | None:
+    """The oracle's judgement of an adversarial belief, None where the answer is unknown."""
     if belief.type != "adversarial" or oracle is None:
         return None
     judged = oracle.judge(belief.image_id, belief.question)
@@ -63,7 +73,8 @@ def _right_answers(belief: Belief, oracle: Oracle | None) -> Judgement | None:
 
 
 def _annotation(number: int, belief: Belief, right: Judgement) -> dict[str, Any]:
-    assert right.answer is not None  # there is one where the premise is true
+    """The annotation record of question `number` in the official VQA format."""
+    assert right.answer is not None  # a true premise has an answer
     votes = [answer for answer in sorted(right.acceptable) for _ in range(_VOTES)]
     return {
         "question_id": number,

@@ -1,8 +1,9 @@
-"""Beliefs about one image that no image can satisfy together: the "doublethink" of [iVQA 6].
+"""Beliefs about one image that cannot be true together: the "doublethink" of [iVQA 6].
 
-Exact on scenes: a belief is turned into what must hold if it is true, as bounds on how many things
-fit a phrase, order of two such numbers, and attributes of the whole scene. Two beliefs contradict
-each other where these exclude each other; two true beliefs never do.
+Exact on scenes. Each belief is translated into the conditions under which it is true: bounds on the
+number of things that match a phrase, comparisons of two such numbers, and attributes of the whole
+scene. Two beliefs contradict each other if their conditions exclude each other, so two true beliefs
+never do.
 """
 
 from collections import defaultdict
@@ -13,17 +14,19 @@ from ivqa.scenes import parse
 from ivqa.scenes.programs import SYNONYMS, Program, Things
 
 _UNBOUNDED = 10**6
-_MEANT = {synonym: value for value, synonyms in SYNONYMS.items() for synonym in synonyms}
-# Orders of two numbers that exclude each other: (first, second) compared with 0.
-_ORDERS = {"more": {1}, "not more": {-1, 0}, "equal": {0}, "not equal": {-1, 1}}
+_VALUE_OF_SYNONYM = {synonym: value for value, synonyms in SYNONYMS.items() for synonym in synonyms}
+# The signs that |first| - |second| may have under each comparison.
+_ALLOWED_SIGNS = {"more": {1}, "not more": {-1, 0}, "equal": {0}, "not equal": {-1, 1}}
 
 
 @dataclass
 class Requirements:
-    """What must hold for a belief to be true.
+    """The conditions under which a belief is true.
 
-    counts: (things, at least, at most). orders: (a, b, signs that |a| - |b| may have).
-    scene: (attribute, value, whether it has that value).
+    Args:
+        counts: (things, least number, greatest number).
+        orders: (a, b, signs that |a| - |b| may have).
+        scene: (attribute, value, whether the scene has that value).
     """
 
     counts: list[tuple[Things, int, int]] = field(default_factory=list)
@@ -32,13 +35,23 @@ class Requirements:
 
 
 def requirements(question: str, answer: str) -> Requirements:
-    """What an image must be like for `answer` to be the right answer to `question`.
+    """Translates a belief into conditions on the scene.
 
-    Empty where the question is not understood or the answer says nothing certain.
+    Args:
+        question: A question of the grammar of the scenes.
+        answer: Its answer.
+
+    Returns:
+        What holds in every scene where `answer` is right. Empty if the question is not understood
+        or nothing certain follows from the answer.
+
+    Example:
+        >>> requirements("Is it raining?", "no").scene
+        [('weather', 'rainy', False)]
     """
     program = parse(question)
     needed = Requirements()
-    answer = _MEANT.get(answer, answer)
+    answer = _VALUE_OF_SYNONYM.get(answer, answer)
     if program is None:
         return needed
     if program.kind == "scene_query":
@@ -52,13 +65,24 @@ def requirements(question: str, answer: str) -> Requirements:
 
 
 def contradicting(beliefs: Sequence[tuple[str, str]]) -> list[bool]:
-    """Whether each (question, answer) of one image contradicts another one of them."""
-    needed = [requirements(question, answer) for question, answer in beliefs]
-    clash = [False] * len(beliefs)
+    """Finds the beliefs about one image that contradict another one.
 
-    def note(first: int, second: int) -> None:
+    Args:
+        beliefs: N (question, answer) pairs about one image.
+
+    Returns:
+        N flags: whether the belief contradicts another belief of the list.
+
+    Example:
+        >>> contradicting([("Is there a star?", "no"), ("What color is the star?", "red")])
+        [True, True]
+    """
+    needed = [requirements(question, answer) for question, answer in beliefs]
+    clashes = [False] * len(beliefs)
+
+    def mark(first: int, second: int) -> None:
         if first != second:
-            clash[first] = clash[second] = True
+            clashes[first] = clashes[second] = True
 
     lower: dict[Things, list[tuple[int, int]]] = defaultdict(list)
     upper: dict[Things, list[tuple[int, int]]] = defaultdict(list)
@@ -73,10 +97,12 @@ def contradicting(beliefs: Sequence[tuple[str, str]]) -> list[bool]:
         for attribute, value, holds in need.scene:
             scene[attribute].append((at, value, holds))
         for first, second, signs in need.orders:
-            turned = repr(second) < repr(first)
-            key = (second, first) if turned else (first, second)
-            orders[key].append((at, frozenset(-s for s in signs) if turned else signs))
+            # Both orders of the same two things share one key.
+            swapped = repr(second) < repr(first)
+            key = (second, first) if swapped else (first, second)
+            orders[key].append((at, frozenset(-s for s in signs) if swapped else signs))
 
+    # |part| >= least and |whole| <= most exclude each other if least > most.
     for part, bounds in lower.items():
         for whole, limits in upper.items():
             if not _within(part, whole):
@@ -84,21 +110,24 @@ def contradicting(beliefs: Sequence[tuple[str, str]]) -> list[bool]:
             for at, least in bounds:
                 for other, most in limits:
                     if least > most:
-                        note(at, other)
+                        mark(at, other)
     for claims in scene.values():
         for at, value, holds in claims:
-            for other, their, they in claims:
-                if (value == their and holds != they) or (value != their and holds and they):
-                    note(at, other)
+            for other, other_value, other_holds in claims:
+                opposite = value == other_value and holds != other_holds
+                two_values = value != other_value and holds and other_holds
+                if opposite or two_values:
+                    mark(at, other)
     for compared in orders.values():
         for at, signs in compared:
-            for other, theirs in compared:
-                if not signs & theirs:
-                    note(at, other)
-    return clash
+            for other, other_signs in compared:
+                if not signs & other_signs:
+                    mark(at, other)
+    return clashes
 
 
 def _about_things(program: Program, answer: str, needed: Requirements) -> None:
+    """Adds the conditions of a program about things to `needed`."""
     subject, other = program.subject, program.other
     assert subject is not None
     truth = {"yes": True, "no": False}.get(answer)
@@ -109,13 +138,14 @@ def _about_things(program: Program, answer: str, needed: Requirements) -> None:
     elif program.kind in ("query", "check"):
         needed.counts.append((subject, 1, _UNBOUNDED))
         value = answer if program.kind == "query" else program.value
+        # The answer narrows the phrase only if the phrase leaves the attribute open.
         free = subject.extreme is None and getattr(subject.noun, str(program.attribute)) is None
         if free and (program.kind == "query" or truth):
             noun = replace(subject.noun, **{str(program.attribute): value})
             needed.counts.append((replace(subject, noun=noun), 1, _UNBOUNDED))
     elif program.kind in ("more", "equal") and truth is not None and other is not None:
         kind = program.kind if truth else f"not {program.kind}"
-        needed.orders.append((subject, other, frozenset(_ORDERS[kind])))
+        needed.orders.append((subject, other, frozenset(_ALLOWED_SIGNS[kind])))
     elif other is not None and program.kind in ("relate", "same", "larger"):
         needed.counts += [(subject, 1, _UNBOUNDED), (other, 1, _UNBOUNDED)]
         plain = subject.relation is None and subject.extreme is None
@@ -123,14 +153,14 @@ def _about_things(program: Program, answer: str, needed: Requirements) -> None:
         if program.kind == "relate" and truth is not None and plain:
             related = Things(subject.noun, program.relation, other.noun)
             needed.counts.append((related, 1, _UNBOUNDED) if truth else (related, 0, 0))
-    # Whatever is said of things beside an anchor takes the anchor for granted.
+    # A phrase with an anchor, such as "left of the star", presupposes the anchor.
     for things in (subject, other):
         if things is not None and things.anchor is not None:
             needed.counts.append((Things(things.anchor), 1, _UNBOUNDED))
 
 
 def _within(part: Things, whole: Things) -> bool:
-    """Whether whatever fits `part` fits `whole`, in every scene."""
+    """Whether everything that matches `part` matches `whole`, in every scene."""
     if whole.extreme is not None:
         return part == whole
     narrower = all(

@@ -1,4 +1,4 @@
-"""The figures of a belief search: sums over chunks of pairs, and the metrics that they become."""
+"""Metrics of a belief search, computed from sums over chunks of pairs."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -13,18 +13,18 @@ from ivqa.diagnosis.search import Found
 from ivqa.metrics import CiderStatistics, Matches
 from ivqa.scenes import Oracle
 
-# Sums of one part of a search (a generator, or the pooled beliefs) over some pairs, by name.
+# Sums over some pairs, by name, for one generator or for the beliefs of all generators.
 Sums = dict[str, float]
 
 
 @dataclass(frozen=True)
 class SearchFigures:
-    """Describes what a search found, chunk by chunk.
+    """Computes the sums that the metrics of a search need, chunk by chunk.
 
     Args:
         references: The data set's own questions of each (image, answer).
-        statistics: Document frequencies of CIDEr, those of the data set's questions.
-        oracle: Says which questions the grammar of the scenes understands; None without one.
+        statistics: Document frequencies of CIDEr, from the data set's questions.
+        oracle: Tells which questions the grammar of the scenes understands; None without one.
     """
 
     references: Mapping[tuple[int, str], Sequence[str]]
@@ -32,11 +32,14 @@ class SearchFigures:
     oracle: Oracle | None = None
 
     def sums(self, found: Found, pairs: Sequence[tuple[int, str]]) -> dict[str, Sums]:
-        """Sums over the P pairs of one chunk, for each generator and for the "beliefs" of all.
+        """Computes the sums of one chunk of P pairs.
 
         Args:
-            found: What the search found for the pairs.
-            pairs: The (image, answer) of each of the P pairs.
+            found: Result of the search for these pairs.
+            pairs: P (image, answer) pairs.
+
+        Returns:
+            Sums by generator name, and those of all generators' beliefs as "beliefs".
         """
         candidates = found.candidates
         total, texts = len(candidates), candidates.questions.text
@@ -48,7 +51,7 @@ class SearchFigures:
         belief[found.kept] = True
         figures = {}
         for name, samples in {**found.samples, "beliefs": found.kept}.items():
-            rows = samples.unique()  # the distinct questions
+            rows = samples.unique()  # distinct questions
             chosen = torch.zeros(total, dtype=torch.bool)
             chosen[rows] = True
             sums: Sums = {
@@ -69,6 +72,7 @@ class SearchFigures:
         return figures
 
     def _understood(self, images: Sequence[int], texts: Sequence[str]) -> Tensor | None:
+        """(N,) bool: whether the grammar understands each text; None without an oracle."""
         if self.oracle is None:
             return None
         judged = self.oracle.judge_many(images, texts)
@@ -76,27 +80,28 @@ class SearchFigures:
 
 
 def search_metrics(chunks: Sequence[Mapping[str, Sums]]) -> dict[str, float]:
-    """The metrics of a whole search from the sums of its chunks.
+    """Computes the metrics of a whole search from the sums of its chunks.
 
     Args:
-        chunks: What `SearchFigures.sums` returned for each chunk of pairs.
+        chunks: The results of `SearchFigures.sums` for all chunks of pairs.
 
     Returns:
-        Of the pooled beliefs ("beliefs/...") and of each generator by its name:
+        Metrics named "beliefs/<term>" for the beliefs of all generators, and "<name>/<term>" for
+        the samples of each generator:
 
-        - count: Beliefs, of all pairs ("beliefs" only).
-        - per_pair: Distinct beliefs a pair. understood_per_pair: those that the oracle understands.
-        - unique_per_pair: Distinct questions among a pair's samples, U# of the papers.
+        - count: Number of beliefs of all pairs ("beliefs" only).
+        - per_pair: Mean number of distinct beliefs of a pair.
+        - understood_per_pair: Mean number of these that the oracle understands.
+        - unique_per_pair: Mean number of distinct samples of a pair, U# of the papers.
         - mean_score: Mean of phi(a | I, q) over all samples, copies included, m-S of the papers.
-        - legal, understood: Share of the samples that the legality model lets pass, and share
-          that the oracle understands.
-        - oracle_cider, oracle_bleu4: O-C and O-B4 of the papers. For each of the data set's own
-          questions of the searched pairs, the highest score with a question found for its pair;
-          the mean over these questions. "Found" are a generator's samples, and the beliefs
-          themselves for "beliefs". A question for whose pair nothing was found scores 0.
+        - legal: Share of the samples that are legal.
+        - understood: Share of the samples that the oracle understands.
+        - oracle_cider, oracle_bleu4: O-C and O-B4 of the papers. The score of a question of the
+          data set is its highest CIDEr-D or BLEU-4 with a sample (for "beliefs": a belief) of the
+          same pair, 0 without one; the metric is the mean over the questions of all pairs.
 
-        beliefs/unique_per_pair and beliefs/mean_score repeat those of the generator "rl", as the
-        papers report them of the policy's own samples.
+        beliefs/unique_per_pair and beliefs/mean_score repeat those of the generator "rl", because
+        the papers report them for the policy's own samples.
     """
     metrics: dict[str, float] = {}
     for name in ("beliefs", "rl", "supervised"):
@@ -110,6 +115,7 @@ def search_metrics(chunks: Sequence[Mapping[str, Sums]]) -> dict[str, float]:
 
 
 def _means(name: str, sums: Mapping[str, Any]) -> dict[str, float]:
+    """The metrics of one generator, or of "beliefs", from its sums."""
     found = {"per_pair": sums["beliefs"] / sums["pairs"]}
     if "understood" in sums:
         found["understood_per_pair"] = sums["understood_beliefs"] / sums["pairs"]

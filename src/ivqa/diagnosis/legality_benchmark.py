@@ -1,4 +1,4 @@
-"""How well the legality model tells questions from nonsense."""
+"""The benchmark of the legality model: real questions against damaged copies."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,9 +17,12 @@ from ivqa.scenes import oracle_of, parse
 
 @dataclass(frozen=True, kw_only=True)
 class LegalityBenchmark:
-    """Scores real questions of a split against copies damaged in each way.
+    """Measures how well the legality model separates real questions from damaged copies.
 
-    num_questions: real questions, drawn at random with `seed`.
+    Args:
+        num_questions: Number of real questions to draw; each is damaged in every way.
+        seed: Seed of the draw and of the damage.
+        headline: Name of the main metric.
     """
 
     num_questions: Count = 2000
@@ -35,10 +38,23 @@ class LegalityBenchmark:
         title: str,
         console: Console,
     ) -> dict[str, float]:
-        """Area under the ROC curve: overall, by kind of damage, and on scenes by the grammar.
+        """Scores the module on a split.
 
-        legality/kept: real questions above the calibrated threshold; legality/refused: damaged
-        ones that are not above it.
+        Args:
+            module: The trained legality model.
+            datamodule: The data.
+            stage: The split to use.
+            run_dir: Run directory; not used.
+            title: Title of the run; not used.
+            console: Console; not used.
+
+        Returns:
+            - legality/auroc: Area under the ROC curve, real against damaged questions.
+            - legality/auroc_<kind>: The same for one kind of damage.
+            - legality/auroc_grammar: On scenes, texts that the grammar understands against others.
+            - legality/threshold: The calibrated threshold.
+            - legality/kept: Share of the real questions above the threshold.
+            - legality/refused: Share of the damaged questions that are not above it.
         """
         split = datamodule.dataset.split(stage)
         rng = np.random.default_rng(self.seed)
@@ -63,11 +79,12 @@ class LegalityBenchmark:
         metrics["legality/refused"] = float((fake <= module.limit).float().mean())
         if oracle_of(datamodule.dataset, stage) is not None:
             legal = torch.tensor([parse(text) is not None for text in texts])
-            everything = torch.cat(scores)
-            metrics["legality/auroc_grammar"] = _area(everything[legal], everything[~legal])
+            all_scores = torch.cat(scores)
+            metrics["legality/auroc_grammar"] = _area(all_scores[legal], all_scores[~legal])
         return metrics
 
 
 def _area(positive: torch.Tensor, negative: torch.Tensor) -> float:
+    """Area under the ROC curve of the scores of two classes."""
     labels = torch.cat([torch.ones(len(positive)), torch.zeros(len(negative))]).long()
     return float(binary_auroc(torch.cat([positive, negative]), labels))

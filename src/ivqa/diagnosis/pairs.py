@@ -16,11 +16,11 @@ Pool = Literal["ground_truth", "top", "all"]
 
 @dataclass(frozen=True)
 class Pairs:
-    """The pairs that are asked about, and the data set's own questions.
+    """P (image, answer) pairs, and the data set's own questions about them.
 
-    Attributes:
-        images: Image id of each pair.
-        answers: Answer of each pair.
+    Args:
+        images: P image ids.
+        answers: P answers.
         references: The data set's questions of each (image, answer) of the chosen images.
     """
 
@@ -42,19 +42,20 @@ def choose_pairs(
     num_top_answers: int,
     seed: int,
 ) -> Pairs:
-    """Chooses images at random and, for each, the answers to ask about.
+    """Chooses images at random and, for each image, the answers to search beliefs for.
 
     Answers that the VQA model does not know are left out.
 
     Args:
-        split: The split whose images are asked about.
+        split: The split to take images from.
         known: The answers of the VQA model.
         training_answers: Main answers of the training split.
-        num_images: Images to draw; None takes all.
-        pool: "ground_truth" asks about the answers of the image's own questions, "top" about the
-            `num_top_answers` most frequent training answers, "all" about every training answer.
+        num_images: Number of images to draw; None takes all.
+        pool: Answers of each image. "ground_truth" takes the answers of the image's own questions,
+            "top" the `num_top_answers` most frequent training answers, "all" every training
+            answer.
         num_top_answers: Size of the pool "top".
-        seed: Of the draw.
+        seed: Seed of the draw.
 
     Returns:
         The pairs, sorted by image id and answer.
@@ -71,8 +72,8 @@ def choose_pairs(
     else:
         counts = Counter(answer for answer in training_answers if answer in known)
         number = None if pool == "all" else num_top_answers
-        asked = [answer for answer, _ in counts.most_common(number)]
-        keys = [(image_id, answer) for image_id in images.tolist() for answer in asked]
+        frequent = [answer for answer, _ in counts.most_common(number)]
+        keys = [(image_id, answer) for image_id in images.tolist() for answer in frequent]
     if not keys:
         raise UserError(
             f"no answer of split '{split.name}' is among the {len(known)} answers of the VQA "
@@ -83,6 +84,7 @@ def choose_pairs(
 
 
 def _references(split: VQASplit, images: set[int]) -> dict[tuple[int, str], list[str]]:
+    """The questions of each (image, answer) of the images."""
     references: dict[tuple[int, str], list[str]] = {}
     for image_id, answer, question in zip(
         split.image_ids.tolist(), split.main_answers, split.questions, strict=True

@@ -1,8 +1,9 @@
-"""Types of beliefs where nothing knows the image exactly: a proxy, and always labelled as one.
+"""Types of beliefs on images without an oracle, estimated from captions and annotations.
 
-Relevant: the content words of the belief are known of the image, from its captions and the
-questions asked about it. Same fact: its content words are those of the data set's own question.
-Correct: the annotators of that very question agree, or a second VQA model does.
+A belief is relevant where its content words occur in the captions of the image or in the questions
+about it. It states the same fact as a question of the data set where their content words agree. It
+is correct where the annotators of the same question gave its answer. Such a type is an estimate:
+`Belief.type_by` is "proxy".
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,32 +13,40 @@ from ivqa.data import VQASplit
 from ivqa.diagnosis.beliefs import Belief, type_of
 from ivqa.scenes.programs import SYNONYMS
 from ivqa.text.answers import AnswerVocabulary
-from ivqa.text.normalisation import normalise_answer
 from ivqa.text.tokens import tokenise
 
-# Words that a question needs whatever it is about.
+# Words that say nothing about the subject of a question.
 _FUNCTION_WORDS = frozenset(
     "a an the of in on at and or to is are was were be been does do did has have had there this "  # noqa: SIM905
     "that these those it its any some what which who where when why how many much number can could "
     "you we they see find show shown shows seen picture image photo kind type with from for by "
     "than as not more same all each other thing things object objects".split()
 )
+_VALUE_OF_SYNONYM = {synonym: value for value, synonyms in SYNONYMS.items() for synonym in synonyms}
 
 
 def typed_by_proxy(
     beliefs: Sequence[Belief],
     split: VQASplit,
     references: Mapping[tuple[int, str], Sequence[str]],
-    judged: Mapping[tuple[int, str], str] | None = None,
     *,
     relevance: float = 0.75,
     sameness: float = 0.75,
 ) -> list[Belief]:
-    """The beliefs with types by the proxy; None where nothing says whether an answer is right.
+    """Assigns types to beliefs by the rules of this module.
 
-    split: with the questions about the images, their annotations and captions. judged: what a
-    second model answers to (image, question). relevance: share of a belief's content words that
-    must be known of the image. sameness: overlap (Jaccard) with the reference's content words.
+    Args:
+        beliefs: The beliefs.
+        split: Questions, annotations and captions of the images.
+        references: The data set's own questions of each (image, answer).
+        relevance: Least share of a belief's content words that must be known of the image for
+            the belief to be relevant, in [0, 1].
+        sameness: Least overlap (Jaccard) with the content words of a reference for the belief to
+            state the same fact, in [0, 1].
+
+    Returns:
+        The beliefs in the same order. A relevant belief whose question nobody annotated has no
+        type.
     """
     known: dict[int, set[str]] = {}
     annotated: dict[tuple[int, tuple[str, ...]], list[str]] = {}
@@ -52,9 +61,9 @@ def typed_by_proxy(
     typed = []
     for belief in beliefs:
         words = content_words(belief.question)
-        there = known.get(belief.image_id, set())
-        relevant = not words or len(words & there) / len(words) >= relevance
-        correct = _is_correct(belief, annotated, judged)
+        seen = known.get(belief.image_id, set())
+        relevant = not words or len(words & seen) / len(words) >= relevance
+        correct = _is_correct(belief, annotated)
         if relevant and correct is None:
             typed.append(replace(belief, type=None, type_by=None))
             continue
@@ -66,10 +75,16 @@ def typed_by_proxy(
 
 
 def agreement(first: Sequence[Belief], second: Sequence[Belief]) -> dict[str, float]:
-    """How far two typings of the same beliefs agree, of those typed by both.
+    """Compares two typings of the same beliefs.
 
-    type: share with the same type. relevant, correct: with the same answer to that question;
-    correct is asked where both find the belief relevant. typed: share typed by both.
+    Args:
+        first: The beliefs with types, None for unknown.
+        second: The same beliefs in the same order, with other types.
+
+    Returns:
+        Shares in [0, 1]. "typed": beliefs that have both types. Of these, "type": the same type;
+        "relevant": the same relevance. "correct": the same correctness, of the beliefs that both
+        typings call relevant. Only "typed" where no belief has both types.
     """
     both = [
         (one.type, other.type)
@@ -81,8 +96,8 @@ def agreement(first: Sequence[Belief], second: Sequence[Belief]) -> dict[str, fl
     relevant = [(one != "irrelevant", other != "irrelevant") for one, other in both]
     correct = [
         (one == "adversarial", other == "adversarial")
-        for (one, other), (seen, seen_too) in zip(both, relevant, strict=True)
-        if seen and seen_too
+        for (one, other), (relevant_first, relevant_second) in zip(both, relevant, strict=True)
+        if relevant_first and relevant_second
     ]
     shares = {
         "typed": len(both) / len(first),
@@ -95,33 +110,33 @@ def agreement(first: Sequence[Belief], second: Sequence[Belief]) -> dict[str, fl
 
 
 def content_words(text: str) -> set[str]:
-    """The words of a text that say what it is about, plural s dropped, synonyms as one.
+    """Extracts the words that carry the subject of a text.
 
-    >>> sorted(content_words("How many tiny stars are there in the picture?"))
-    ['small', 'star']
+    Args:
+        text: A question or a caption.
+
+    Returns:
+        The words without function words, without plural s, and with one word for synonyms.
+
+    Example:
+        >>> sorted(content_words("How many tiny stars are there in the picture?"))
+        ['small', 'star']
     """
     words = set()
     for word in tokenise(text):
         if word in _FUNCTION_WORDS:
             continue
         single = word[:-1] if len(word) > 3 and word.endswith("s") and word[-2] != "s" else word
-        words.add(_MEANT.get(word, _MEANT.get(single, single)))
+        words.add(_VALUE_OF_SYNONYM.get(word, _VALUE_OF_SYNONYM.get(single, single)))
     return words
 
 
 def _is_correct(
-    belief: Belief,
-    annotated: Mapping[tuple[int, tuple[str, ...]], Sequence[str]],
-    judged: Mapping[tuple[int, str], str] | None,
+    belief: Belief, annotated: Mapping[tuple[int, tuple[str, ...]], Sequence[str]]
 ) -> bool | None:
+    """Whether the answer's official accuracy is at least 0.5; None without annotations."""
     given = annotated.get((belief.image_id, tuple(tokenise(belief.question))))
-    if given:
-        soft = AnswerVocabulary([belief.answer]).soft_targets([given])
-        return bool(soft.values.sum() >= 0.5)
-    if judged is not None and (belief.image_id, belief.question) in judged:
-        told = judged[belief.image_id, belief.question]
-        return normalise_answer(told) == normalise_answer(belief.answer)
-    return None
-
-
-_MEANT = {synonym: value for value, synonyms in SYNONYMS.items() for synonym in synonyms}
+    if not given:
+        return None
+    soft = AnswerVocabulary([belief.answer]).soft_targets([given])
+    return bool(soft.values.sum() >= 0.5)

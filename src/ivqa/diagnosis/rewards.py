@@ -1,4 +1,4 @@
-"""Rewards of a sampled question; the policy learns from their product [iVQA 5].
+"""Rewards of sampled questions. The policy is trained on their product [iVQA 5].
 
 A reward is a callable from `Candidates` to (N,) values in [0, 1], configured in conf/reward.
 """
@@ -14,10 +14,17 @@ from ivqa.ranges import Share
 
 
 class Reward(Protocol):
-    """What a sampled question earns."""
+    """A function that rewards sampled questions."""
 
     def __call__(self, candidates: Candidates) -> Tensor:
-        """(N,) float32 in [0, 1]."""
+        """Computes the reward of each question.
+
+        Args:
+            candidates: N sampled questions.
+
+        Returns:
+            (N,) float32 in [0, 1].
+        """
 
 
 @dataclass(frozen=True)
@@ -25,37 +32,64 @@ class GoalReward:
     """r_g = phi(a | I, q): the probability that the VQA model gives the pair's answer."""
 
     def __call__(self, candidates: Candidates) -> Tensor:
-        """Phi of the pair's answer."""
+        """Computes phi(a | I, q).
+
+        Args:
+            candidates: N sampled questions.
+
+        Returns:
+            (N,) float32 in [0, 1].
+        """
         return candidates.phi
 
 
 @dataclass(frozen=True)
 class LegalityReward:
-    """r_v = 1 where the language model's p(legal) > threshold, else 0.
+    """r_v = 1 where p(legal | q) of the legality model is above a threshold, else 0.
 
-    threshold: None takes the legality model's own, calibrated on held-out questions.
+    Args:
+        threshold: The threshold in [0, 1]. None takes the legality model's own limit, which is
+            calibrated on held-out questions.
     """
 
     threshold: Share | None = None
 
     def __call__(self, candidates: Candidates) -> Tensor:
-        """1 for legal questions, 0 for others."""
-        assert candidates.judge is not None or self.threshold is not None
-        limit = candidates.judge.limit if self.threshold is None else self.threshold  # type: ignore[union-attr]
-        return (candidates.legality > limit).float()
+        """Computes which questions are legal.
+
+        Args:
+            candidates: N sampled questions, with a legality model.
+
+        Returns:
+            (N,) float32: 1 for legal questions, 0 for others.
+
+        Raises:
+            UserError: There is no legality model.
+        """
+        scores = candidates.legality
+        assert candidates.judge is not None  # `legality` has raised otherwise
+        limit = candidates.judge.limit if self.threshold is None else self.threshold
+        return (scores > limit).float()
 
 
 @dataclass(frozen=True)
 class DiversityReward:
-    """r_d = 1 for the most probable of identical questions of a pair, 0 for its copies.
+    """r_d = 1 for the most probable of a pair's identical questions, 0 for its copies.
 
-    The winner takes all; of exactly equal ones the first, where the paper's strict inequality
-    would leave none.
+    Of equally probable copies the first wins; with the paper's strict inequality none would.
     """
 
     def __call__(self, candidates: Candidates) -> Tensor:
-        """1 for winners, 0 for copies."""
+        """Computes which questions are not copies.
+
+        Args:
+            candidates: N sampled questions.
+
+        Returns:
+            (N,) float32: 1 for the winner of each group of identical questions, 0 for others.
+        """
         likelihood = candidates.questions.log_likelihood.cpu()
+        # Two stable sorts: by group, and within a group by falling likelihood.
         order = likelihood.argsort(descending=True, stable=True)
         order = order[candidates.group[order].argsort(stable=True)]
         group = candidates.group[order]

@@ -16,12 +16,15 @@ from ivqa.vqa import Answerer
 
 @dataclass(frozen=True)
 class Found:
-    """What one search over P pairs found.
+    """The result of one search over P pairs.
 
-    candidates: the N distinct questions of all generators, legal or not. legal: (N,) bool.
-    source: (N,) index of the generator whose sample of the question was the most probable.
-    kept: rows of the beliefs, pair by pair, most confident first.
-    samples: of each generator by name, the candidate that each of its samples is, copies included.
+    Args:
+        candidates: N distinct questions of all generators, legal or not.
+        legal: (N,) bool: whether the question is legal.
+        source: (N,) int64: index of the generator whose sample of the question was most probable.
+        kept: (K,) int64: rows of the beliefs, pair by pair, by falling phi.
+        samples: For each generator by name, the row of the candidate of each of its samples,
+            copies included.
     """
 
     candidates: Candidates
@@ -31,10 +34,13 @@ class Found:
     samples: Mapping[str, Tensor]
 
     def beliefs(self, image_ids: Sequence[int]) -> list[Belief]:
-        """The kept questions as beliefs.
+        """Builds the records of the kept questions.
 
         Args:
-            image_ids: The image of each of the P pairs.
+            image_ids: Image ids of the P pairs.
+
+        Returns:
+            K beliefs without types, in the order of `kept`.
         """
         questions, names = self.candidates.questions, list(self.samples)
         phi, legality = self.candidates.phi, self.candidates.legality
@@ -56,10 +62,16 @@ class Found:
 
 @dataclass(frozen=True)
 class BeliefSearch:
-    """Samples `num_latents` z for a pair and keeps the legal questions that the model answers so.
+    """Samples questions for (image, answer) pairs and keeps the legal ones with that answer.
 
-    questioners: by name, the candidates of all are pooled. strategy: how a z becomes a question.
-    legality: p(legal) that a belief must exceed; None takes the judge's own limit, 0 keeps all.
+    Args:
+        questioners: Generators by name; their samples are pooled.
+        answerer: The VQA model phi.
+        answers: The answers of the model.
+        judge: The legality model.
+        num_latents: Number of z that each generator samples for a pair.
+        strategy: How a z becomes a question.
+        legality: Threshold of p(legal), in [0, 1]. None takes the judge's own limit, 0 keeps all.
     """
 
     questioners: Mapping[str, Questioner]
@@ -73,7 +85,16 @@ class BeliefSearch:
     def __call__(
         self, images: ImageBatch, answers: Sequence[str], generator: torch.Generator
     ) -> Found:
-        """Searches the belief sets of P pairs, which must be answers of the model."""
+        """Searches the belief sets of P pairs.
+
+        Args:
+            images: Images of the P pairs.
+            answers: Answers of the P pairs; all are answers of the model.
+            generator: Random numbers of the sampling.
+
+        Returns:
+            The candidates and which of them are beliefs.
+        """
         drawn = {
             name: questioner.sample(
                 images, list(answers), self.num_latents, self.strategy, generator
@@ -91,28 +112,36 @@ class BeliefSearch:
             else torch.ones(len(candidates), dtype=torch.bool)
         )
         kept = (candidates.believed & legal).nonzero()[:, 0]
+        # Two stable sorts: by pair, and within a pair by falling phi.
         kept = kept[candidates.phi[kept].argsort(descending=True, stable=True)]
         kept = kept[questions.pair.cpu()[kept].argsort(stable=True)]
         return Found(candidates, legal, source, kept, dict(zip(drawn, rows, strict=True)))
 
 
 def pooled(parts: Sequence[Questions]) -> tuple[Questions, Tensor, list[Tensor]]:
-    """The distinct questions of each pair over all parts, pair by pair.
+    """Merges the questions of several generators and removes duplicates.
 
-    Of identical questions of a pair the most probable sample stays. Returns also from which part
-    each is (N,), and for every part the row (N_part,) that each of its questions became.
+    Of identical questions of a pair, the most probable sample is kept.
+
+    Args:
+        parts: Questions of each generator about the same pairs.
+
+    Returns:
+        N distinct questions, pair by pair; the index of the part of each, (N,) int64; and for
+        each part the row in the result of each of its questions, (N_part,) int64.
     """
     whole = replace(Questions.concatenate(parts), pair=torch.cat([part.pair for part in parts]))
     pairs = whole.pair.tolist()
     codes: dict[tuple[int, str], int] = {}
     code = [codes.setdefault(key, len(codes)) for key in zip(pairs, whole.text, strict=True)]
     group = torch.tensor(code, dtype=torch.int64)
+    # Two stable sorts: by question, and within equal questions by falling likelihood.
     order = whole.log_likelihood.cpu().argsort(descending=True, stable=True)
     order = order[group[order].argsort(stable=True)]
     ranked = group[order]
     first = torch.ones_like(ranked, dtype=torch.bool)
     first[1:] = ranked[1:] != ranked[:-1]
-    best = order[first]  # by code
+    best = order[first]  # row of the most probable sample of each code
     by_pair = whole.pair.cpu()[best].argsort(stable=True)
     position = torch.empty_like(by_pair)
     position[by_pair] = torch.arange(len(by_pair))

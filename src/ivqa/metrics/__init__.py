@@ -1,4 +1,4 @@
-"""Metrics: VQA accuracy, linguistic ones of the iVQA benchmark, diversity, oracle, R_score."""
+"""Metrics: VQA accuracy, caption metrics, diversity, oracle consistency and R_score."""
 
 from ivqa.metrics.best_match import Matches
 from ivqa.metrics.bleu import bleu, bleu_scores

@@ -1,4 +1,4 @@
-"""Oracle scores: how close the best of many questions comes to each true one [iVQA supplement]."""
+"""Oracle scores: the best match of each reference question among many [iVQA supplement]."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,14 +12,24 @@ from ivqa.metrics.cider import CiderStatistics, cider_scores
 
 @dataclass(frozen=True)
 class Matches:
-    """The scores of M (candidate, reference) pairs that belong to the same image and answer.
+    """Scores of the M (candidate, reference) pairs that share an image and an answer.
+
+    The oracle score of a reference r is the maximum of score(q, r) over the chosen candidates q of
+    its group; the mean over references is O-C (CIDEr-D) or O-B4 (BLEU-4) of the paper.
 
     Args:
-        candidate: (M,) int64, which of the N candidates.
-        reference: (M,) int64, which of the R references.
-        cider: (M,) float64, CIDEr-D in [0, 10] of the candidate with this reference alone.
-        bleu4: (M,) float64, sentence BLEU-4 in [0, 1] of the candidate with this reference alone.
+        candidate: (M,) int64: index of the candidate, below N.
+        reference: (M,) int64: index of the reference, below R.
+        cider: (M,) float64: CIDEr-D in [0, 10] of the candidate against this reference only.
+        bleu4: (M,) float64: sentence BLEU-4 in [0, 1] of the candidate against this reference only.
         num_references: R.
+
+    Example:
+        >>> statistics = CiderStatistics.of([["is it red"], ["what is it"]])
+        >>> questions, groups = ["is it red", "why"], np.array([0, 0])
+        >>> matches = Matches.of(questions, groups, [["is it red"]], statistics)
+        >>> matches.best_cider(np.array([True, False])).round(3).tolist()
+        [7.5]
     """
 
     candidate: NDArray[np.int64]
@@ -36,16 +46,20 @@ class Matches:
         references: Sequence[Sequence[str]],
         statistics: CiderStatistics,
     ) -> "Matches":
-        """Scores each candidate with each reference of its group.
+        """Scores each candidate against each reference of its group.
 
         Args:
             candidates: N questions.
-            groups: (N,) the group of each candidate, a place in `references`.
-            references: The true questions of each group; a group may have none.
-            statistics: Document frequencies of CIDEr, the same for every call that is compared.
+            groups: (N,) int64: group of each candidate, an index into `references`.
+            references: Reference questions of each group; a group may have none.
+            statistics: Document frequencies of CIDEr. Scores are comparable only if they use the
+                same statistics.
+
+        Returns:
+            The scores of all pairs.
         """
         sizes = np.array([len(own) for own in references], dtype=np.int64)
-        first = np.cumsum(sizes) - sizes
+        first = np.cumsum(sizes) - sizes  # index of the first reference of each group
         counts = sizes[groups]
         candidate = np.repeat(np.arange(len(candidates)), counts)
         within = np.arange(len(candidate)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -60,15 +74,25 @@ class Matches:
         return cls(candidate, reference, cider, bleu_scores(hypotheses, own)[:, 3], total)
 
     def best_cider(self, chosen: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """The highest CIDEr-D of each reference with the chosen candidates, (R,).
+        """Computes the highest CIDEr-D of each reference.
 
         Args:
-            chosen: (N,) whether a candidate takes part. A reference without one scores 0.
+            chosen: (N,) bool: the candidates to consider.
+
+        Returns:
+            (R,) float64 in [0, 10]; 0 for a reference without a chosen candidate.
         """
         return self._best(self.cider, chosen)
 
     def best_bleu4(self, chosen: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """The highest BLEU-4 of each reference, (R,); the argument is that of `best_cider`."""
+        """Computes the highest BLEU-4 of each reference.
+
+        Args:
+            chosen: (N,) bool: the candidates to consider.
+
+        Returns:
+            (R,) float64 in [0, 1]; 0 for a reference without a chosen candidate.
+        """
         return self._best(self.bleu4, chosen)
 
     def _best(self, scores: NDArray[np.float64], chosen: NDArray[np.bool_]) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""The seven linguistic metrics of the iVQA benchmark, accumulated over batches and processes."""
+"""The seven caption metrics of the iVQA benchmark."""
 
 import warnings
 from collections.abc import Sequence
@@ -12,27 +12,40 @@ from ivqa.metrics.text_state import TextMetric
 
 
 class CaptionMetrics(TextMetric):
-    """BLEU-1..4, ROUGE-L, CIDEr-D and METEOR (NLTK) of questions against references.
+    """`caption_metrics` accumulated over batches and processes.
 
-    CIDEr's document frequencies are those of all references seen, so the metric keeps the texts;
-    the warning that these are few comes once a metric, not once an epoch.
+    CIDEr needs the document frequencies of all references, so the state is the texts themselves.
+    The warning about too few references comes once for each metric object, not in every epoch.
 
-    >>> metric = CaptionMetrics()
-    >>> questions = [f"What color is cat {number}?" for number in range(50)]
-    >>> metric.update(questions, [[question] for question in questions])
-    >>> {name: round(value, 3) for name, value in metric.compute().items() if name != "meteor"}
-    {'cider': 10.0, 'bleu1': 1.0, 'bleu2': 1.0, 'bleu3': 1.0, 'bleu4': 1.0, 'rouge_l': 1.0}
+    Example:
+        >>> metric = CaptionMetrics()
+        >>> questions = [f"What color is cat {number}?" for number in range(50)]
+        >>> metric.update(questions, [[question] for question in questions])
+        >>> {name: round(value, 3) for name, value in metric.compute().items() if name != "meteor"}
+        {'cider': 10.0, 'bleu1': 1.0, 'bleu2': 1.0, 'bleu3': 1.0, 'bleu4': 1.0, 'rouge_l': 1.0}
     """
 
     _warned = False
 
     def update(self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> None:
-        """Adds P hypotheses, each with its references; raises ValueError where they differ."""
+        """Adds a batch.
+
+        Args:
+            hypotheses: P texts.
+            references: One non-empty list of texts for each hypothesis.
+
+        Raises:
+            ValueError: There is no hypothesis, or a hypothesis has no list of references.
+        """
         require_pairs(hypotheses, references)
         self._add([(text, *texts) for text, texts in zip(hypotheses, references, strict=True)])
 
     def compute(self) -> dict[str, float]:
-        """The metrics by name: bleu1..4, rouge_l, meteor in [0, 1], cider in [0, 10]."""
+        """Computes the metrics of all texts.
+
+        Returns:
+            The metrics by name; see `caption_metrics`.
+        """
         pairs = self._groups()
         with warnings.catch_warnings():
             if self._warned:
@@ -44,7 +57,19 @@ class CaptionMetrics(TextMetric):
 def caption_metrics(
     hypotheses: Sequence[str], references: Sequence[Sequence[str]]
 ) -> dict[str, float]:
-    """The seven metrics of hypotheses against references, by name; see `CaptionMetrics`."""
+    """Computes CIDEr-D, BLEU-1 to BLEU-4, ROUGE-L and METEOR (NLTK) of a corpus.
+
+    Args:
+        hypotheses: P texts.
+        references: One non-empty list of texts for each hypothesis.
+
+    Returns:
+        "cider" in [0, 10]; "bleu1" to "bleu4", "rouge_l" and "meteor" in [0, 1]. See the functions
+        of these names.
+
+    Raises:
+        ValueError: There is no hypothesis, or a hypothesis has no list of references.
+    """
     scores = bleu(hypotheses, references)
     return {
         "cider": cider(hypotheses, references),

@@ -1,4 +1,4 @@
-"""CIDEr-D as the COCO caption evaluation computes it (under the name CIDEr)."""
+"""CIDEr-D (Vedantam et al. 2015); the COCO caption evaluation calls it CIDEr."""
 
 import warnings
 from collections import Counter
@@ -11,13 +11,21 @@ from scipy.sparse import csr_matrix, diags
 from ivqa.metrics.ngrams import Corpus, NGram, NGramIndex
 from ivqa.text.tokens import tokenise
 
-SIGMA = 6.0
-FEWEST_PAIRS = 50
+SIGMA = 6.0  # of the length penalty, in words, as in the paper
+FEWEST_PAIRS = 50  # fewer documents give meaningless document frequencies
 
 
 @dataclass(frozen=True)
 class CiderStatistics:
-    """In how many of `documents` sets of references each n-gram (n = 1..4) occurs."""
+    """Document frequencies of n-grams, n = 1 to 4. A document is one list of references.
+
+    Args:
+        frequency: Number of documents that contain each n-gram.
+        documents: Number of documents, at least 1.
+
+    Raises:
+        ValueError: `documents` is below 1.
+    """
 
     frequency: Mapping[NGram, int]
     documents: int
@@ -28,7 +36,21 @@ class CiderStatistics:
 
     @classmethod
     def of(cls, references: Sequence[Sequence[str]]) -> "CiderStatistics":
-        """Statistics of a corpus, one list of references a document."""
+        """Counts the n-grams of a corpus.
+
+        Args:
+            references: One list of texts for each document.
+
+        Returns:
+            The document frequencies.
+
+        Raises:
+            ValueError: There is no document.
+
+        Example:
+            >>> CiderStatistics.of([["is it red"], ["is it", "why"]]).frequency["is", "it"]
+            2
+        """
         frequency: Counter[NGram] = Counter()
         for texts in references:
             sentences = [tokenise(text) for text in texts]
@@ -48,11 +70,29 @@ def cider(
     references: Sequence[Sequence[str]],
     statistics: CiderStatistics | None = None,
 ) -> float:
-    """Mean CIDEr-D in [0, 10] (Vedantam et al. 2015): n = 1..4, sigma = 6.
+    """Computes the mean CIDEr-D of a corpus (Vedantam et al. 2015).
 
-    statistics: document frequencies; by default those of the references themselves, as in the
-    COCO evaluation, which makes the score of a few pairs meaningless (of one pair: 0).
-    Raises ValueError where the two sides do not match.
+        CIDEr-D(h, R) = 10 / 4 * sum_n mean_{r in R} exp(-(|h| - |r|)^2 / (2 sigma^2))
+                        * min(g_n(h), g_n(r)) . g_n(r) / (||g_n(h)|| ||g_n(r)||)
+
+    where g_n is the TF-IDF vector of the n-grams, n = 1 to 4, and sigma = 6.
+
+    Args:
+        hypotheses: P texts.
+        references: One non-empty list of texts for each hypothesis.
+        statistics: Document frequencies. None counts the references themselves, as the COCO
+            evaluation does; the score of a few pairs is then meaningless (0 for one pair).
+
+    Returns:
+        The mean over the pairs, in [0, 10].
+
+    Raises:
+        ValueError: There is no hypothesis, or a hypothesis has no list of references.
+
+    Example:
+        >>> statistics = CiderStatistics.of([["is there a star"], ["what color is it"]])
+        >>> round(cider(["is there a star"], [["is there a star"]], statistics), 3)
+        10.0
     """
     scores = cider_scores(hypotheses, references, statistics)
     return float(scores.mean())
@@ -63,7 +103,19 @@ def cider_scores(
     references: Sequence[Sequence[str]],
     statistics: CiderStatistics | None = None,
 ) -> np.ndarray:
-    """CIDEr-D of every pair, (P,); see `cider`."""
+    """Computes CIDEr-D of each hypothesis; see `cider`.
+
+    Args:
+        hypotheses: P texts.
+        references: One non-empty list of texts for each hypothesis.
+        statistics: Document frequencies; None counts the references themselves.
+
+    Returns:
+        (P,) float64 in [0, 10].
+
+    Raises:
+        ValueError: There is no hypothesis, or a hypothesis has no list of references.
+    """
     corpus = Corpus.of(hypotheses, references)
     if statistics is None and len(hypotheses) < FEWEST_PAIRS:
         warnings.warn(
@@ -75,37 +127,39 @@ def cider_scores(
     total = np.zeros(len(corpus.references))
     for order in range(1, 5):
         index = NGramIndex(order)
-        guessed = index.counts(corpus.hypotheses)
-        wanted = index.counts(corpus.references)
-        guessed.resize(guessed.shape[0], wanted.shape[1])
-        weight = diags(_inverse_frequency(index, statistics))
-        total += _similarity((guessed @ weight).tocsr(), (wanted @ weight).tocsr(), corpus.owner)
+        hypothesis = index.counts(corpus.hypotheses)
+        reference = index.counts(corpus.references)
+        # The references added columns for n-grams that no hypothesis has.
+        hypothesis.resize(hypothesis.shape[0], reference.shape[1])
+        idf = diags(_inverse_frequency(index, statistics))
+        total += _similarity((hypothesis @ idf).tocsr(), (reference @ idf).tocsr(), corpus.owner)
     total *= _length_penalty(corpus)
-    references_of = np.bincount(corpus.owner, minlength=len(hypotheses))
-    return 10 / 4 * np.bincount(corpus.owner, total, len(hypotheses)) / references_of
+    num_references = np.bincount(corpus.owner, minlength=len(hypotheses))
+    return 10 / 4 * np.bincount(corpus.owner, total, len(hypotheses)) / num_references
 
 
 def _inverse_frequency(index: NGramIndex, statistics: CiderStatistics) -> np.ndarray:
-    """log(documents / document frequency) of every n-gram, in the order of the index."""
+    """log(documents / document frequency) of each n-gram, in the order of the index."""
     frequency = np.array([max(1, statistics.frequency.get(gram, 0)) for gram in index.numbers])
     return np.log(float(statistics.documents)) - np.log(frequency.astype(float))
 
 
-def _similarity(guessed: csr_matrix, wanted: csr_matrix, owner: np.ndarray) -> np.ndarray:
-    """Clipped cosine of every reference with its hypothesis, (R,)."""
-    mine = guessed[owner]
-    # Clipping keeps a repeated n-gram from counting more often than the reference has it.
-    product = np.asarray(mine.minimum(wanted).multiply(wanted).sum(axis=1)).ravel()
-    norms = _norm(mine) * _norm(wanted)
+def _similarity(hypothesis: csr_matrix, reference: csr_matrix, owner: np.ndarray) -> np.ndarray:
+    """Clipped cosine of each reference with its hypothesis, (R,)."""
+    own = hypothesis[owner]  # (R, n-grams)
+    # The minimum: a repeated n-gram counts at most as often as the reference has it.
+    product = np.asarray(own.minimum(reference).multiply(reference).sum(axis=1)).ravel()
+    norms = _norm(own) * _norm(reference)
     return np.divide(product, norms, out=product.copy(), where=norms > 0)
 
 
 def _norm(matrix: csr_matrix) -> np.ndarray:
+    """Euclidean norms of the rows."""
     return np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=1)).ravel())
 
 
 def _length_penalty(corpus: Corpus) -> np.ndarray:
-    """exp(-difference^2 / 2 sigma^2); lengths are counted in bigrams there."""
-    mine = np.array([max(len(words) - 1, 0) for words in corpus.hypotheses])[corpus.owner]
-    theirs = np.array([max(len(words) - 1, 0) for words in corpus.references])
-    return np.exp(-((mine - theirs) ** 2) / (2 * SIGMA**2))
+    """exp(-(|h| - |r|)^2 / (2 sigma^2)), (R,); the COCO evaluation counts lengths in bigrams."""
+    own = np.array([max(len(words) - 1, 0) for words in corpus.hypotheses])[corpus.owner]
+    reference = np.array([max(len(words) - 1, 0) for words in corpus.references])
+    return np.exp(-((own - reference) ** 2) / (2 * SIGMA**2))

@@ -1,4 +1,4 @@
-"""How various the questions are that a generator asks about one image and answer."""
+"""Diversity of the questions that a generator samples for one image and answer."""
 
 from collections.abc import Collection, Sequence
 
@@ -8,26 +8,38 @@ from ivqa.metrics.ngrams import NGramIndex
 from ivqa.metrics.text_state import TextMetric
 from ivqa.text.tokens import tokenise
 
-_SELF_BLEU_PAIRS = 100  # bounds the time on large test sets
-_TINY = 1e-15  # keeps the logarithm of no match finite; as in BLEU
+_MAX_SELF_BLEU_PAIRS = 100  # bounds the time on large test sets
+_TINY = 1e-15  # keeps the logarithm of zero matches finite, as in BLEU
 
 
 def question_diversity(
     questions_by_pair: Sequence[Sequence[str]], training_questions: Collection[str] = ()
 ) -> dict[str, float]:
-    """Diversity of the questions sampled for each of P (image, answer) pairs.
+    """Computes the diversity of the questions sampled for P (image, answer) pairs.
 
-    unique_of_n: distinct questions a pair, mean (U# of [iVQA]). novel: share of
-    all distinct questions that are not among the training questions, NaN without these.
-    distinct_1, distinct_2: distinct words and bigrams of a pair's questions per word and bigram,
-    mean over pairs (Li et al. 2016). self_bleu4: mean `self_bleu` of at most 100 pairs (Zhu et al.
-    2018), NaN where no pair has two questions; low means various.
-    Questions are compared as words: case and punctuation do not count.
-    Raises ValueError without a pair.
+    Questions are compared as lists of words, so case and punctuation do not count.
 
-    >>> scores = question_diversity([["Is it red?", "is it red", "Is it blue?"]], ["Is it red?"])
-    >>> scores["unique_of_n"], scores["novel"], round(scores["distinct_1"], 3)
-    (2.0, 0.5, 0.444)
+    Args:
+        questions_by_pair: The sampled questions of each pair.
+        training_questions: Questions of the training split.
+
+    Returns:
+        - "unique_of_n": Mean number of distinct questions of a pair, U# of [iVQA].
+        - "novel": Share of all distinct questions that are not training questions; NaN without
+          training questions.
+        - "distinct_1", "distinct_2": Number of distinct words (bigrams) divided by the number of
+          words (bigrams) of a pair's questions, mean over pairs (Li et al. 2016).
+        - "self_bleu4": Mean `self_bleu` of at most 100 pairs (Zhu et al. 2018); low values mean
+          high diversity. NaN if no pair has two questions.
+
+    Raises:
+        ValueError: There is no pair.
+
+    Example:
+        >>> questions = ["Is it red?", "is it red", "Is it blue?"]
+        >>> scores = question_diversity([questions], ["Is it red?"])
+        >>> scores["unique_of_n"], scores["novel"], round(scores["distinct_1"], 3)
+        (2.0, 0.5, 0.444)
     """
     if not questions_by_pair:
         raise ValueError("diversity needs the questions of at least one pair")
@@ -37,28 +49,37 @@ def question_diversity(
     scores = {"unique_of_n": unique, "novel": float("nan")}
     if training_questions:
         known = {tuple(tokenise(text)) for text in training_questions}
-        asked = set().union(*distinct)
-        scores["novel"] = len(asked - known) / max(len(asked), 1)
+        sampled = set().union(*distinct)
+        scores["novel"] = len(sampled - known) / max(len(sampled), 1)
     for order in (1, 2):
         shares = [_distinct_share(questions, order) for questions in tokenised]
         scores[f"distinct_{order}"] = float(np.mean(shares))
     several = [questions for questions in tokenised if len(questions) > 1]
-    # Evenly spread, so that the value is no matter of luck.
-    chosen = np.linspace(0, len(several) - 1, min(len(several), _SELF_BLEU_PAIRS)).astype(int)
+    # Evenly spaced pairs: the value does not depend on a random draw.
+    chosen = np.linspace(0, len(several) - 1, min(len(several), _MAX_SELF_BLEU_PAIRS)).astype(int)
     values = [self_bleu(several[at]).mean() for at in chosen]
     scores["self_bleu4"] = float(np.mean(values)) if values else float("nan")
     return scores
 
 
 def self_bleu(questions: Sequence[Sequence[str]]) -> np.ndarray:
-    """BLEU-4 of each of n >= 2 tokenised questions against the n - 1 others, (n,) in [0, 1].
+    """Computes BLEU-4 of each question with all other questions as references (Zhu et al. 2018).
 
-    A question shorter than four words has no n-grams of the highest orders; its mean is over the
-    orders it has (Post 2018: effective order), so that copies score 1 whatever their length.
-    Raises ValueError for fewer than two questions.
+    A question of fewer than four words has no n-grams of the highest orders; its geometric mean is
+    over the orders that it has (effective order, Post 2018), so that copies of any length score 1.
 
-    >>> self_bleu([["is", "it", "red"], ["is", "it", "red"], ["why"]]).round(3)
-    array([1., 1., 0.])
+    Args:
+        questions: n tokenised questions, n >= 2.
+
+    Returns:
+        (n,) float64 in [0, 1].
+
+    Raises:
+        ValueError: There are fewer than two questions.
+
+    Example:
+        >>> self_bleu([["is", "it", "red"], ["is", "it", "red"], ["why"]]).round(3)
+        array([1., 1., 0.])
     """
     if len(questions) < 2:
         raise ValueError(f"self-BLEU needs at least 2 questions of a pair, not {len(questions)}")
@@ -67,7 +88,8 @@ def self_bleu(questions: Sequence[Sequence[str]]) -> np.ndarray:
     for order in range(1, 5):
         counts = NGramIndex(order).counts(questions).toarray()  # (n, n-grams)
         highest = np.sort(counts, axis=0)[-2:]
-        # The most among the others: the second most where this question itself has the most.
+        # The highest count among the other questions: the second highest of all where this question
+        # has the highest.
         allowed = np.where(counts == highest[1], highest[0], highest[1])
         correct = np.minimum(counts, allowed).sum(axis=1)
         total = np.maximum(lengths - order + 1, 0)
@@ -77,7 +99,7 @@ def self_bleu(questions: Sequence[Sequence[str]]) -> np.ndarray:
 
 
 def _closest_other(lengths: np.ndarray) -> np.ndarray:
-    """For each length the closest of the other ones, of two equally close ones the shorter."""
+    """For each length the closest other length, (n,); of two equally close ones the shorter."""
     distance = np.abs(lengths[:, None] - lengths[None, :])
     rank = distance * (lengths.max() + 1) + lengths[None, :]
     np.fill_diagonal(rank, rank.max() + 1)
@@ -86,11 +108,13 @@ def _closest_other(lengths: np.ndarray) -> np.ndarray:
 
 
 def _brevity(lengths: np.ndarray, closest: np.ndarray) -> np.ndarray:
+    """The brevity penalty of BLEU; an empty question matches only an empty one."""
     penalty = np.exp(np.minimum(0, 1 - closest / np.maximum(lengths, 1)))
     return np.where(lengths > 0, penalty, closest == 0)
 
 
 def _distinct_share(questions: Sequence[Sequence[str]], order: int) -> float:
+    """Distinct n-grams divided by n-grams."""
     index = NGramIndex(order)
     counts = index.counts(questions)
     return len(index.numbers) / max(counts.sum(), 1)
@@ -99,12 +123,14 @@ def _distinct_share(questions: Sequence[Sequence[str]], order: int) -> float:
 class QuestionDiversity(TextMetric):
     """`question_diversity` accumulated over batches and processes.
 
-    training_questions: what `novel` compares with.
+    Args:
+        training_questions: Questions of the training split, for "novel".
 
-    >>> metric = QuestionDiversity(["Is it red?"])
-    >>> metric.update([["Is it red?", "Is it blue?"]])
-    >>> metric.compute()["novel"]
-    0.5
+    Example:
+        >>> metric = QuestionDiversity(["Is it red?"])
+        >>> metric.update([["Is it red?", "Is it blue?"]])
+        >>> metric.compute()["novel"]
+        0.5
     """
 
     def __init__(self, training_questions: Collection[str] = ()) -> None:
@@ -112,9 +138,20 @@ class QuestionDiversity(TextMetric):
         self.training_questions = training_questions
 
     def update(self, questions_by_pair: Sequence[Sequence[str]]) -> None:
-        """Adds the questions of P pairs, all of a pair at once."""
+        """Adds a batch.
+
+        Args:
+            questions_by_pair: All sampled questions of each of P pairs.
+        """
         self._add(questions_by_pair)
 
     def compute(self) -> dict[str, float]:
-        """The measures by name; see `question_diversity`."""
+        """Computes the diversity of all questions.
+
+        Returns:
+            The measures by name; see `question_diversity`.
+
+        Raises:
+            ValueError: There is no pair.
+        """
         return question_diversity(self._groups(), self.training_questions)

@@ -9,7 +9,13 @@ from scipy.stats import binom
 
 @dataclass(frozen=True)
 class McNemar:
-    """only_first, only_second: questions that only one of the two got right. p_value: in [0, 1]."""
+    """The result of McNemar's test.
+
+    Args:
+        only_first: Number of questions that only the first model answered correctly.
+        only_second: Number of questions that only the second model answered correctly.
+        p_value: Two-sided mid-p value in [0, 1].
+    """
 
     only_first: int
     only_second: int
@@ -17,17 +23,30 @@ class McNemar:
 
 
 def mcnemar(first: NDArray[np.bool_], second: NDArray[np.bool_]) -> McNemar:
-    """The exact two-sided test with mid-p, for right and wrong answers (N,) to the same questions.
+    """Runs McNemar's exact two-sided test with mid-p (Fagerland et al. 2013).
 
-    Of the n questions on which the two differ, k go to the one with fewer of them. Were both
-    equally good, k would be binomial with 1/2; p = 2 P(X < k) + P(X = k) counts the observed
-    value by half, which makes the exact test less conservative [Fagerland et al. 2013]. Without a
-    differing question p is 1. Raises ValueError where the two differ in length.
+        p = 2 P(X < k) + P(X = k),  X ~ Binomial(n, 1/2)
 
-    >>> right = np.array([True] * 12 + [False] * 2)
-    >>> test = mcnemar(right, ~right)
-    >>> test.only_first, test.only_second, round(test.p_value, 4)
-    (12, 2, 0.0074)
+    where n is the number of questions that exactly one model answered correctly, and k is the
+    smaller of the two counts. Both models are equally good under the null
+    hypothesis. The mid-p value counts P(X = k) once instead of twice, which makes the exact test
+    less conservative.
+
+    Args:
+        first: (N,) bool: whether the first model answered each question correctly.
+        second: (N,) bool: the same for the second model and the same questions.
+
+    Returns:
+        The two counts and p; p is 1 if the models never differ.
+
+    Raises:
+        ValueError: The arrays differ in shape.
+
+    Example:
+        >>> correct = np.array([True] * 12 + [False] * 2)
+        >>> test = mcnemar(correct, ~correct)
+        >>> test.only_first, test.only_second, round(test.p_value, 4)
+        (12, 2, 0.0074)
     """
     if first.shape != second.shape:
         raise ValueError(f"McNemar's test pairs answers: {len(first)} do not pair {len(second)}")

@@ -1,4 +1,4 @@
-"""METEOR by NLTK: exact and stem matches, synonyms where WordNet is at hand."""
+"""METEOR by NLTK: exact matches, stems, and synonyms where WordNet is installed."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -13,13 +13,15 @@ from ivqa.text.tokens import tokenise
 
 
 class _NoSynonyms:
-    """Stands in for WordNet where its data are absent."""
+    """Replaces WordNet where its data are not installed."""
 
     def synsets(self, word: str) -> list[Any]:
         return []
 
 
 class _CachedStemmer:
+    """NLTK's Porter stemmer with a cache."""
+
     def __init__(self) -> None:
         self.stem = cache(PorterStemmer().stem)
 
@@ -28,15 +30,31 @@ _STEMMER = _CachedStemmer()
 
 
 def meteor_nltk(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> float:
-    """Mean METEOR in [0, 1] by NLTK (the 2007 formula: alpha 0.9, beta 3, gamma 0.5).
+    """Computes the mean METEOR of a corpus by NLTK (Lavie and Agarwal 2007).
 
-    This is not METEOR 1.5 of the COCO evaluation, a Java program with paraphrase tables: compare
-    these values with each other only. `meteor_stages` says which stages ran.
-    Raises ValueError where the two sides do not match.
+        METEOR = (1 - gamma * (chunks / matches)^beta) * P R / (alpha P + (1 - alpha) R)
+
+    with alpha = 0.9, beta = 3 and gamma = 0.5; P and R are the precision and recall of the matched
+    words. A hypothesis has its best value over its references. The COCO evaluation uses METEOR
+    1.5, a Java program with paraphrase tables, so its values are not comparable.
+
+    Args:
+        hypotheses: P texts.
+        references: One non-empty list of texts for each hypothesis.
+
+    Returns:
+        The mean over the pairs, in [0, 1]. It depends on `meteor_stages`.
+
+    Raises:
+        ValueError: There is no hypothesis, or a hypothesis has no list of references.
+
+    Example:
+        >>> round(meteor_nltk(["what color is the star"], [["what color is the star"]]), 3)
+        0.996
     """
     require_pairs(hypotheses, references)
     source = _synonyms()
-    scores: dict[tuple[str, ...], float] = {}  # generators repeat themselves
+    scores: dict[tuple[str, ...], float] = {}  # generators repeat questions
     total = 0.0
     for hypothesis, texts in zip(hypotheses, references, strict=True):
         key = (hypothesis, *texts)
@@ -50,21 +68,40 @@ def meteor_nltk(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) 
 
 
 def meteor_stages() -> tuple[str, ...]:
-    """The matching stages that run on this machine."""
+    """Names the matching stages that run on this machine.
+
+    Returns:
+        "exact" and "stem", and "synonym" if WordNet is installed.
+    """
     found = not isinstance(_synonyms(), _NoSynonyms)
     return ("exact", "stem", "synonym") if found else ("exact", "stem")
 
 
 def stem(word: str) -> str:
-    """What the stem stage compares words by."""
+    """Computes the stem that the stem stage compares.
+
+    Args:
+        word: A word in lower case.
+
+    Returns:
+        Its Porter stem.
+
+    Example:
+        >>> stem("colors")
+        'color'
+    """
     found: str = _STEMMER.stem(word)
     return found
 
 
 def synonyms(word: str) -> set[str]:
-    """One-word lemmas of the word's synsets: what the synonym stage matches a stem with.
+    """Looks up the lemmas that the synonym stage matches.
 
-    Empty where WordNet is absent.
+    Args:
+        word: A word in lower case.
+
+    Returns:
+        The one-word lemmas of the word's WordNet synsets; empty if WordNet is not installed.
     """
     lemmas = [lemma.name() for synset in _synonyms().synsets(word) for lemma in synset.lemmas()]
     return {name for name in lemmas if "_" not in name}
@@ -72,6 +109,7 @@ def synonyms(word: str) -> set[str]:
 
 @cache
 def _synonyms() -> Any:
+    """WordNet, or an empty replacement."""
     try:
         wordnet.ensure_loaded()
     except LookupError:

@@ -1,4 +1,4 @@
-"""Counts of n-grams as sparse matrices: what BLEU, CIDEr and the diversity metrics count."""
+"""Counts of n-grams as sparse matrices, for BLEU, CIDEr and the diversity metrics."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,14 +13,31 @@ NGram = tuple[str, ...]
 
 @dataclass
 class NGramIndex:
-    """Numbers the n-grams of one order as they are met."""
+    """Assigns column numbers to the n-grams of one order.
+
+    Args:
+        order: n of the n-grams.
+        numbers: Column of each n-gram seen so far.
+    """
 
     order: int
     numbers: dict[NGram, int] = field(default_factory=dict)
 
     def counts(self, sentences: Sequence[Sequence[str]]) -> csr_matrix:
-        """(sentences, n-grams met so far) float64 counts; new n-grams get new columns."""
-        distinct: dict[NGram, int] = {}  # the same questions are asked again and again
+        """Counts the n-grams of sentences; new n-grams get new columns.
+
+        Args:
+            sentences: S tokenised sentences.
+
+        Returns:
+            (S, n-grams seen so far) float64 counts.
+
+        Example:
+            >>> NGramIndex(order=1).counts([["a", "b", "a"], ["b"]]).toarray().tolist()
+            [[2.0, 1.0], [0.0, 1.0]]
+        """
+        # Each distinct sentence is counted once: generated questions repeat often.
+        distinct: dict[NGram, int] = {}
         rows = [distinct.setdefault(tuple(words), len(distinct)) for words in sentences]
         ends: list[int] = [0]
         columns: list[int] = []
@@ -38,7 +55,13 @@ class NGramIndex:
 
 @dataclass(frozen=True)
 class Corpus:
-    """Tokenised hypotheses (P) and references (R), reference r belonging to pair owner[r]."""
+    """Tokenised hypotheses and references.
+
+    Args:
+        hypotheses: P tokenised hypotheses.
+        references: R tokenised references of all hypotheses.
+        owner: (R,) int64: hypothesis of each reference.
+    """
 
     hypotheses: list[list[str]]
     references: list[list[str]]
@@ -46,9 +69,17 @@ class Corpus:
 
     @classmethod
     def of(cls, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> "Corpus":
-        """Tokenises both sides.
+        """Tokenises hypotheses and references.
 
-        Raises ValueError as `require_pairs`.
+        Args:
+            hypotheses: P texts.
+            references: One non-empty list of texts for each hypothesis.
+
+        Returns:
+            The corpus.
+
+        Raises:
+            ValueError: There is no hypothesis, or a hypothesis has no list of references.
         """
         require_pairs(hypotheses, references)
         flat = [text for texts in references for text in texts]
@@ -61,9 +92,24 @@ class Corpus:
 
 
 def row_maximum(matrix: csr_matrix, owner: np.ndarray, rows: int) -> csr_matrix:
-    """Element-wise maximum of the matrix's rows that have the same owner: (rows, columns)."""
+    """Computes the element-wise maximum of the rows with the same owner.
+
+    Args:
+        matrix: (R, columns) counts, not negative.
+        owner: (R,) int64: row of the result that each row belongs to.
+        rows: Number of rows of the result.
+
+    Returns:
+        (rows, columns) maxima.
+
+    Example:
+        >>> counts = csr_matrix([[1, 0], [0, 2], [3, 1]])
+        >>> row_maximum(counts, np.array([0, 0, 1]), rows=2).toarray().tolist()
+        [[1, 2], [3, 1]]
+    """
     entries = matrix.tocoo()
     pairs = owner[entries.row].astype(np.int64) * matrix.shape[1] + entries.col
+    # Sorted by cell of the result, then value: the last entry of each cell is its maximum.
     order = np.lexsort((entries.data, pairs))
     pairs, data = pairs[order], entries.data[order]
     last = np.ones(len(pairs), dtype=bool)
@@ -74,14 +120,22 @@ def row_maximum(matrix: csr_matrix, owner: np.ndarray, rows: int) -> csr_matrix:
 
 
 def require_pairs(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> None:
-    """Raises ValueError unless every one of at least one hypothesis has a list of references."""
+    """Checks that each hypothesis has a list of references.
+
+    Args:
+        hypotheses: P texts, at least one.
+        references: One non-empty list of texts for each hypothesis.
+
+    Raises:
+        ValueError: There is no hypothesis, or a hypothesis has no list of references.
+    """
     if len(hypotheses) != len(references):
         raise ValueError(
             f"{len(hypotheses)} hypotheses for {len(references)} lists of references; "
-            "give one list a hypothesis"
+            "give one list for each hypothesis"
         )
     if not hypotheses:
-        raise ValueError("linguistic metrics need at least one hypothesis; there is none")
+        raise ValueError("caption metrics need at least one hypothesis; there is none")
     for pair, texts in enumerate(references):
         if isinstance(texts, str) or not texts:
             raise ValueError(f"pair {pair}: references must be a non-empty list, not {texts!r}")

@@ -1,4 +1,4 @@
-"""Whether the given answer is the right answer to a generated question, by the scenes' oracle."""
+"""Consistency of generated questions with their answers, judged by the oracle of the scenes."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -7,23 +7,24 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric
 
+# From all conditions met to none; `_shares` relies on this order.
 VERDICTS = ("consistent", "other answer", "false premise", "not understood")
 
 
 class JudgementLike(Protocol):
-    """An oracle's judgement of a question; `ivqa.scenes.Judgement` is one."""
+    """An oracle's judgement of a question, such as `ivqa.scenes.Judgement`."""
 
     @property
     def understood(self) -> bool:
-        """Whether the question is one of the grammar."""
+        """Whether the grammar contains the question."""
 
     @property
     def premise(self) -> bool | None:
-        """Whether what it takes for granted is there; None where it is not understood."""
+        """Whether everything that the question presupposes is there; None if not understood."""
 
     @property
     def answer(self) -> str | None:
-        """The right answer; None without a premise."""
+        """The right answer; None without a true premise."""
 
     @property
     def acceptable(self) -> frozenset[str]:
@@ -31,7 +32,15 @@ class JudgementLike(Protocol):
 
 
 def verdict(judgement: JudgementLike, answer: str) -> str:
-    """One of VERDICTS for a question that was asked for `answer`."""
+    """Compares the answer that a question was generated for with the oracle's judgement.
+
+    Args:
+        judgement: The oracle's judgement of the question.
+        answer: The answer that the question was generated for.
+
+    Returns:
+        One of `VERDICTS`.
+    """
     if not judgement.understood:
         return "not understood"
     if not judgement.premise:
@@ -42,14 +51,23 @@ def verdict(judgement: JudgementLike, answer: str) -> str:
 def oracle_consistency(
     judgements: Sequence[JudgementLike | str], answers: Sequence[str] | None = None
 ) -> dict[str, float]:
-    """Shares of all questions: understood, true_premise (and understood), consistent (and both).
+    """Computes the shares of generated questions that meet the oracle's conditions.
 
-    judgements: of the questions, with the `answers` they were asked for; or, without answers,
-    the verdicts of those.
-    Raises ValueError without a question, or where the two differ in number.
+    Args:
+        judgements: N judgements of questions, or, without `answers`, N verdicts.
+        answers: N answers that the questions were generated for.
 
-    >>> oracle_consistency(["consistent", "other answer", "false premise", "not understood"])
-    {'understood': 0.75, 'true_premise': 0.5, 'consistent': 0.25}
+    Returns:
+        Shares of all questions, in [0, 1]: "understood"; "true_premise", of these the ones with a
+        true premise; "consistent", of these the ones whose right answers include the given answer.
+
+    Raises:
+        ValueError: There is no question, an unknown verdict, or another number of answers than of
+            judgements; or judgements come without answers or verdicts with them.
+
+    Example:
+        >>> oracle_consistency(["consistent", "other answer", "false premise", "not understood"])
+        {'understood': 0.75, 'true_premise': 0.5, 'consistent': 0.25}
     """
     return _shares(_counts(_verdicts(judgements, answers)))
 
@@ -57,20 +75,22 @@ def oracle_consistency(
 def _verdicts(
     judgements: Sequence[JudgementLike | str], answers: Sequence[str] | None
 ) -> list[str]:
+    """The verdict of each question."""
     if answers is None:
         names = [name for name in judgements if isinstance(name, str)]
         if len(names) < len(judgements):
             raise ValueError(
-                f"{len(judgements) - len(names)} judgements came without the answers their "
-                "questions were asked for; give one answer a judgement"
+                f"{len(judgements) - len(names)} judgements have no answers; give one answer for "
+                "each judgement"
             )
         return names
     if len(judgements) != len(answers):
         raise ValueError(
-            f"{len(judgements)} judgements for {len(answers)} answers; give one answer a judgement"
+            f"{len(judgements)} judgements for {len(answers)} answers; give one answer for each "
+            "judgement"
         )
     if any(isinstance(judgement, str) for judgement in judgements):
-        raise ValueError("verdicts are of an answer already; leave the answers out")
+        raise ValueError("verdicts already include the answers; leave the answers out")
     return [
         verdict(judgement, answer)
         for judgement, answer in zip(judgements, answers, strict=True)
@@ -79,15 +99,16 @@ def _verdicts(
 
 
 def _counts(verdicts: Sequence[str]) -> Tensor:
-    """How often each of VERDICTS occurs, (4,) int64."""
+    """(4,) int64: count of each of `VERDICTS`."""
     if unknown := set(verdicts) - set(VERDICTS):
-        raise ValueError(f"'{min(unknown)}' is no verdict; valid are {', '.join(VERDICTS)}")
+        raise ValueError(f"'{min(unknown)}' is not a verdict; valid are {', '.join(VERDICTS)}")
     ranks = torch.tensor([VERDICTS.index(name) for name in verdicts], dtype=torch.int64)
     return ranks.bincount(minlength=len(VERDICTS))
 
 
 def _shares(counts: Tensor) -> dict[str, float]:
-    # VERDICTS go from all conditions met to none, so the conditions are nested.
+    """The shares of `oracle_consistency` from the counts of the verdicts."""
+    # The conditions are nested, so cumulative sums count the questions that meet each of them.
     consistent, true_premise, understood, total = counts.cumsum(0).tolist()
     if not total:
         raise ValueError("oracle consistency needs the verdict of at least one question")
@@ -101,10 +122,11 @@ def _shares(counts: Tensor) -> dict[str, float]:
 class OracleConsistency(Metric):
     """`oracle_consistency` accumulated over batches and processes.
 
-    >>> metric = OracleConsistency()
-    >>> metric.update(["consistent", "not understood"])
-    >>> metric.compute()["understood"]
-    0.5
+    Example:
+        >>> metric = OracleConsistency()
+        >>> metric.update(["consistent", "not understood"])
+        >>> metric.compute()["understood"]
+        0.5
     """
 
     full_state_update = False
@@ -120,9 +142,24 @@ class OracleConsistency(Metric):
         judgements: Sequence[JudgementLike | str],
         answers: Sequence[str] | None = None,
     ) -> None:
-        """Adds questions; arguments as in `oracle_consistency`."""
+        """Adds a batch.
+
+        Args:
+            judgements: Judgements of questions, or verdicts.
+            answers: The answers that the questions were generated for; None with verdicts.
+
+        Raises:
+            ValueError: See `oracle_consistency`; a batch may be empty.
+        """
         self.counts = self.counts + _counts(_verdicts(judgements, answers)).to(self.device)
 
     def compute(self) -> dict[str, float]:
-        """The shares by name; see `oracle_consistency`."""
+        """Computes the shares of all questions.
+
+        Returns:
+            The shares by name; see `oracle_consistency`.
+
+        Raises:
+            ValueError: There is no question.
+        """
         return _shares(self.counts)

@@ -1,4 +1,4 @@
-"""R_score: how little basic-question noise changes a model's accuracy [ROB eq. 3]."""
+"""R_score: robustness of a model's accuracy against basic-question noise [ROB eq. 3]."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,17 +13,18 @@ from ivqa.ranges import PositiveShare, Share
 
 @dataclass(frozen=True, kw_only=True)
 class RScore:
-    """R_score with its two parameters: a function of the clean and the noisy accuracy.
+    """`r_score` with fixed parameters: a function of the clean and the noisy accuracy.
 
     Args:
-        tolerance: t of the paper, the change of accuracy that costs nothing.
-        limit: m of the paper, the change of accuracy from which on the score is 0.
+        tolerance: t of the paper: up to this change of accuracy the score is 1.
+        limit: m of the paper: from this change of accuracy on the score is 0.
 
     Raises:
-        UserError: where 0 <= tolerance < limit <= 1 does not hold.
+        UserError: 0 <= tolerance < limit <= 1 does not hold.
 
-    >>> round(RScore(limit=0.5)(0.6579, 0.5712), 2)
-    0.6
+    Example:
+        >>> round(RScore(limit=0.5)(0.6579, 0.5712), 2)
+        0.6
     """
 
     tolerance: Share = 5e-4
@@ -34,7 +35,14 @@ class RScore:
 
     @staticmethod
     def check_arguments(arguments: Mapping[str, Any]) -> None:
-        """Raises UserError as the class; every command asks this before it starts."""
+        """Checks the arguments against each other; every command calls this before it starts.
+
+        Args:
+            arguments: The constructor's arguments by name.
+
+        Raises:
+            UserError: 0 <= tolerance < limit <= 1 does not hold.
+        """
         tolerance, limit = arguments["tolerance"], arguments["limit"]
         if not 0 <= tolerance < limit <= 1:
             raise UserError(
@@ -46,12 +54,23 @@ class RScore:
     @overload
     def __call__(self, clean: ArrayLike, noisy: ArrayLike) -> float | NDArray[np.float64]: ...
     def __call__(self, clean: ArrayLike, noisy: ArrayLike) -> float | NDArray[np.float64]:
-        """`r_score` of accuracies (fractions, broadcast) with these parameters."""
+        """Computes `r_score` with these parameters.
+
+        Args:
+            clean: Accuracy without noise, in [0, 1]; a number or an array.
+            noisy: Accuracy with noise, in [0, 1]; a number or an array that broadcasts.
+
+        Returns:
+            A float for two numbers, else a float64 array; in [0, 1].
+
+        Raises:
+            ValueError: An accuracy is NaN or outside [0, 1].
+        """
         return r_score(clean, noisy, self.tolerance, self.limit)
 
 
 PUBLISHED_R_SCORE = RScore()
-"""With the parameters of the paper."""
+"""R_score with the parameters of the paper."""
 
 
 @overload
@@ -63,29 +82,40 @@ def r_score(
 def r_score(
     clean: ArrayLike, noisy: ArrayLike, t: float = 5e-4, m: float = 0.2
 ) -> float | NDArray[np.float64]:
-    """R_score = clamp_0^1((sqrt(m) - sqrt(|clean - noisy|)) / (sqrt(m) - sqrt(t))).
+    """Computes the robustness score of [ROB eq. 3].
 
-    clean, noisy: accuracies as fractions in [0, 1], numbers or arrays that broadcast. t: the
-    change that is still tolerated; m: the change at which nothing of the score is left.
-    Returns a float for two numbers, else a float64 array.
-    Raises ValueError for an accuracy outside [0, 1] (over 1: percent was passed), NaN, or where
-    0 <= t < m <= 1 does not hold.
+        R_score = clamp_0^1((sqrt(m) - sqrt(|clean - noisy|)) / (sqrt(m) - sqrt(t)))
 
-    >>> round(r_score(0.6579, 0.5712), 2)
-    0.36
-    >>> r_score(0.6, [0.6, 0.4, 0.3]).tolist()
-    [1.0, 0.0, 0.0]
+    Args:
+        clean: Accuracy without noise, in [0, 1]; a number or an array.
+        noisy: Accuracy with noise, in [0, 1]; a number or an array that broadcasts.
+        t: Tolerance: up to this change of accuracy the score is 1.
+        m: Limit: from this change of accuracy on the score is 0.
+
+    Returns:
+        A float for two numbers, else a float64 array; in [0, 1].
+
+    Raises:
+        ValueError: An accuracy is NaN or outside [0, 1] (above 1: percent was passed), or
+            0 <= t < m <= 1 does not hold.
+
+    Example:
+        >>> round(r_score(0.6579, 0.5712), 2)
+        0.36
+        >>> r_score(0.6, [0.6, 0.4, 0.3]).tolist()
+        [1.0, 0.0, 0.0]
     """
     if not 0 <= t < m <= 1:
         raise ValueError(f"r_score needs 0 <= t < m <= 1, not t={t} and m={m}")
     before, after = _fractions(clean, "clean"), _fractions(noisy, "noisy")
-    # A change of exactly t or m must not miss its bound by the last bit of the subtraction.
+    # Rounded, so that a change of exactly t or m is not off by the last bit of the subtraction.
     change = np.round(np.abs(before - after), 15)
     scores = np.clip((np.sqrt(m) - np.sqrt(change)) / (np.sqrt(m) - np.sqrt(t)), 0.0, 1.0)
     return float(scores) if scores.ndim == 0 else scores
 
 
 def _fractions(values: ArrayLike, name: str) -> NDArray[np.float64]:
+    """The values as float64; raises ValueError for NaN and values outside [0, 1]."""
     numbers = np.asarray(values, dtype=np.float64)
     if np.isnan(numbers).any():
         raise ValueError(f"r_score: {name} accuracy is NaN; leave out what was not measured")

@@ -1,4 +1,4 @@
-"""ROUGE-L as the COCO caption evaluation computes it."""
+"""ROUGE-L (Lin 2004), as the COCO caption evaluation computes it."""
 
 from collections.abc import Sequence
 
@@ -6,23 +6,37 @@ import numpy as np
 
 from ivqa.metrics.ngrams import Corpus
 
-BETA = 1.2  # recall counts a little more than precision
+BETA = 1.2  # weight of recall relative to precision, as in the COCO evaluation
 
 
 def rouge_l(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> float:
-    """Mean ROUGE-L in [0, 1] (Lin 2004): F of the longest common subsequence, beta = 1.2.
+    """Computes the mean ROUGE-L of a corpus (Lin 2004).
 
-    With several references precision and recall are the best over them, each by itself.
-    Raises ValueError where the two sides do not match.
+        ROUGE-L = (1 + beta^2) P R / (R + beta^2 P),  P = max_r LCS(h, r) / |h|,
+                                                      R = max_r LCS(h, r) / |r|
 
-    >>> round(rouge_l(["what color is the star"], [["what color is the cat"]]), 3)
-    0.8
+    where LCS is the length of the longest common subsequence and beta = 1.2. P and R are maximised
+    over the references separately.
+
+    Args:
+        hypotheses: P texts.
+        references: One non-empty list of texts for each hypothesis.
+
+    Returns:
+        The mean over the pairs, in [0, 1].
+
+    Raises:
+        ValueError: There is no hypothesis, or a hypothesis has no list of references.
+
+    Example:
+        >>> round(rouge_l(["what color is the star"], [["what color is the cat"]]), 3)
+        0.8
     """
     corpus = Corpus.of(hypotheses, references)
     common = longest_common_subsequences(
         [corpus.hypotheses[pair] for pair in corpus.owner], corpus.references
     )
-    # An empty text splits into one empty word there.
+    # The COCO evaluation splits an empty text into one empty word.
     lengths = np.array([max(len(words), 1) for words in corpus.hypotheses])
     reference = np.array([max(len(words), 1) for words in corpus.references])
     pairs = len(corpus.hypotheses)
@@ -39,12 +53,24 @@ def rouge_l(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> f
 def longest_common_subsequences(
     first: Sequence[Sequence[str]], second: Sequence[Sequence[str]]
 ) -> np.ndarray:
-    """Lengths of the longest common subsequences of first[i] and second[i], (P,) int64.
+    """Computes the lengths of longest common subsequences.
 
-    One dynamic programme for all pairs: the loops run over positions, not over pairs.
+    One dynamic program runs for all pairs at once: its loops are over positions.
+
+    Args:
+        first: P tokenised sentences.
+        second: P tokenised sentences.
+
+    Returns:
+        (P,) int64: length for first[i] and second[i].
+
+    Example:
+        >>> longest_common_subsequences([["a", "b", "c"]], [["a", "c"]]).tolist()
+        [2]
     """
     numbers: dict[str, int] = {}
     a, b = _padded(first, numbers, -1), _padded(second, numbers, -2)
+    # best[:, j]: length for the words of `first` so far and the first j words of `second`.
     best = np.zeros((len(a), b.shape[1] + 1), dtype=np.int64)
     for i in range(a.shape[1]):
         before = best.copy()
@@ -58,7 +84,7 @@ def longest_common_subsequences(
 def _padded(
     sentences: Sequence[Sequence[str]], numbers: dict[str, int], padding: int
 ) -> np.ndarray:
-    """Word numbers (P, longest); the two sides are padded differently, so padding never matches."""
+    """(P, T) word numbers. Each side has its own padding value, so padding never matches."""
     width = max((len(words) for words in sentences), default=0)
     array = np.full((len(sentences), width), padding)
     for row, words in enumerate(sentences):

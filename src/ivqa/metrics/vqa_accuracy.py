@@ -1,4 +1,4 @@
-"""VQA accuracy, official, overall and by answer type."""
+"""Official VQA accuracy (Antol et al. 2015), overall and by answer type."""
 
 from collections.abc import Sequence
 
@@ -19,14 +19,27 @@ def vqa_accuracies(
     leave_one_out: bool = True,
     revision: Revision = 2018,
 ) -> NDArray[np.float32]:
-    """Accuracy in [0, 1] of each of N predicted answers, as the official evaluation computes it.
+    """Computes the official VQA accuracy of each predicted answer (Antol et al. 2015).
 
-    leave_one_out: False is the shortcut min(matches / 3, 1) that many papers report. revision: of
-    the official evaluation, see `AnswerMatching`; 2015 is what papers before 2018 used.
-    Raises ValueError where the two differ in number.
+        accuracy = mean over annotators i of min(1, matches among the other annotators / 3)
 
-    >>> vqa_accuracies(["2", "red"], [["2"] * 3 + ["3"] * 7, ["blue"]]).round(2).tolist()
-    [0.8999999761581421, 0.0]
+    Args:
+        predictions: N answers.
+        human_answers: The annotators' answers to each of the N questions.
+        leave_one_out: False computes min(matches / 3, 1), the short form that many papers report.
+        revision: Revision of the official evaluation, see `AnswerMatching`. Papers before 2018
+            used 2015.
+
+    Returns:
+        (N,) float32 in [0, 1].
+
+    Raises:
+        ValueError: Predictions and questions differ in number.
+
+    Example:
+        >>> accuracies = vqa_accuracies(["2", "red"], [["2"] * 3 + ["3"] * 7, ["blue"]])
+        >>> [round(float(accuracy), 2) for accuracy in accuracies]
+        [0.9, 0.0]
     """
     if len(predictions) != len(human_answers):
         raise ValueError(
@@ -45,14 +58,13 @@ def vqa_accuracies(
 
 
 class VQAAccuracy(Metric):
-    """Mean accuracy over all questions, and over those of each answer type that occurs.
+    """Mean VQA accuracy over all questions and by answer type, over batches and processes.
 
-    `compute` returns scalars vqa_accuracy, yes_no, number, other, as fractions.
-
-    >>> metric = VQAAccuracy()
-    >>> metric.update(torch.tensor([1.0, 0.0, 0.5]), torch.tensor([0, 0, 2]))
-    >>> {name: value.item() for name, value in metric.compute().items()}
-    {'vqa_accuracy': 0.5, 'yes_no': 0.5, 'other': 0.5}
+    Example:
+        >>> metric = VQAAccuracy()
+        >>> metric.update(torch.tensor([1.0, 0.0, 0.5]), torch.tensor([0, 0, 2]))
+        >>> {name: value.item() for name, value in metric.compute().items()}
+        {'vqa_accuracy': 0.5, 'yes_no': 0.5, 'other': 0.5}
     """
 
     full_state_update = False
@@ -61,7 +73,7 @@ class VQAAccuracy(Metric):
 
     def __init__(self) -> None:
         super().__init__()
-        # The last row: questions of unknown type.
+        # One row for each answer type, and a last row for questions of unknown type.
         for name in ("sums", "counts"):
             self.add_state(
                 name,
@@ -70,15 +82,25 @@ class VQAAccuracy(Metric):
             )
 
     def update(self, accuracy: Tensor, answer_type: Tensor) -> None:
-        """Adds B questions: accuracies (B,) in [0, 1], types (B,), -1 where unknown."""
+        """Adds a batch.
+
+        Args:
+            accuracy: (B,) accuracies in [0, 1], as `vqa_accuracies` computes them.
+            answer_type: (B,) int64: index into `ANSWER_TYPES`, -1 where unknown.
+        """
         row = torch.where(answer_type < 0, len(ANSWER_TYPES), answer_type)
         self.sums = self.sums.index_add(0, row, accuracy.to(self.sums.dtype))
         self.counts = self.counts.index_add(0, row, torch.ones_like(accuracy, dtype=torch.float64))
 
     def compute(self) -> dict[str, Tensor]:
-        """The accuracies by name."""
-        found = {"vqa_accuracy": (self.sums.sum() / self.counts.sum()).float()}
+        """Computes the mean accuracies.
+
+        Returns:
+            Float32 scalars in [0, 1]: "vqa_accuracy" over all questions, and "yes_no", "number"
+            and "other" where questions of that type occur.
+        """
+        accuracies = {"vqa_accuracy": (self.sums.sum() / self.counts.sum()).float()}
         for kind, total, count in zip(ANSWER_TYPES, self.sums, self.counts, strict=False):
             if count > 0:
-                found[kind.replace("/", "_")] = (total / count).float()
-        return found
+                accuracies[kind.replace("/", "_")] = (total / count).float()
+        return accuracies

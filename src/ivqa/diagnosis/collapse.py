@@ -1,0 +1,63 @@
+"""Statistics of a policy's samples, and warnings when they show that the policy has collapsed."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from pytorch_lightning.utilities import rank_zero_warn
+from torch import Tensor
+
+from ivqa.diagnosis.candidates import Candidates
+
+MIN_UNIQUE = 0.15  # distinct questions as a share of all samples
+MAX_EMPTY = 0.05  # share of samples without a word
+MIN_WORDS = 2.0  # mean words of a sample
+
+
+def sample_statistics(candidates: Candidates) -> dict[str, Tensor]:
+    """Computes the statistics that show a collapse.
+
+    Args:
+        candidates: N sampled questions.
+
+    Returns:
+        Scalars: "unique", distinct questions of a pair as a share of its samples; "empty", the
+        share of questions without a word; "words", the mean length.
+    """
+    lengths = candidates.questions.tokens.lengths.float()  # (N,)
+    return {
+        "unique": torch.tensor(len(candidates.first) / max(len(candidates), 1)),
+        "empty": (lengths == 0).float().mean(),
+        "words": lengths.mean(),
+    }
+
+
+class CollapseMonitor:
+    """Warns once of each sign that a policy has collapsed.
+
+    Attributes:
+        reported: The signs that were reported so far.
+    """
+
+    def __init__(self) -> None:
+        self.reported: set[str] = set()
+
+    def check(self, statistics: Mapping[str, Any], step: int) -> None:
+        """Warns of the signs that have not been reported yet.
+
+        Args:
+            statistics: What `sample_statistics` returned, as tensors or numbers.
+            step: Training step, for the message.
+        """
+        signs = {
+            "asks nearly the same question for every z": float(statistics["unique"]) < MIN_UNIQUE,
+            "asks empty questions": float(statistics["empty"]) > MAX_EMPTY,
+            f"asks questions of under {MIN_WORDS:g} words": float(statistics["words"]) < MIN_WORDS,
+        }
+        for sign, present in signs.items():
+            if present and sign not in self.reported:
+                self.reported.add(sign)
+                rank_zero_warn(
+                    f"step {step}: the policy {sign}; lower the learning rate, or add "
+                    "a reward (reward=full), entropy_weight or supervised_weight"
+                )

@@ -1,0 +1,95 @@
+"""The text CNN of the legality model: the discriminator of SeqGAN [iVQA 5]."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ivqa.errors import UserError
+from ivqa.ranges import Count, Counts, ShareBelowOne
+from ivqa.text.vocabulary import PAD, Tokens
+
+
+class LegalityCNN(nn.Module):
+    """Convolutions of several widths, max over time, a highway layer and one logit.
+
+        c = [max_t relu(conv_w(x))_t for each width w]        (B, M), M = sum(maps)
+        g = sigmoid(gate(c))
+        h = g * relu(carry(c)) + (1 - g) * c                  highway layer
+        logit = output(dropout(h))                            (B,)
+
+    The default filters are those of the published code (1,720 maps).
+
+    Args:
+        num_words: Size of the question vocabulary, special tokens included.
+        embedding_size: Size of the word embeddings.
+        widths: Words that the filters of each convolution cover.
+        maps: Number of filters of each convolution, one for each width.
+        max_length: Words that are read. Longer texts are cut, shorter ones padded.
+        dropout: Dropout probability before the output layer, in [0, 1).
+
+    Raises:
+        UserError: `widths` and `maps` differ in length, or a filter is wider than `max_length`.
+    """
+
+    def __init__(
+        self,
+        *,
+        num_words: int,
+        embedding_size: Count = 64,
+        widths: Counts = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 15, 20),
+        maps: Counts = (100, 200, 200, 200, 200, 100, 100, 100, 100, 100, 160, 160),
+        max_length: Count = 20,
+        dropout: ShareBelowOne = 0.25,
+    ) -> None:
+        super().__init__()
+        self.check_arguments({"widths": widths, "maps": maps, "max_length": max_length})
+        self.max_length = max_length
+        self.embedding = nn.Embedding(num_words, embedding_size)
+        self.filters = nn.ModuleList(
+            nn.Conv1d(embedding_size, number, width)
+            for width, number in zip(widths, maps, strict=True)
+        )
+        total = sum(maps)
+        self.gate, self.carry = nn.Linear(total, total), nn.Linear(total, total)
+        self.dropout = nn.Dropout(dropout)
+        self.output = nn.Linear(total, 1)
+
+    @staticmethod
+    def check_arguments(arguments: Mapping[str, Any]) -> None:
+        """Checks the arguments against each other; every command calls this before it starts.
+
+        Args:
+            arguments: The constructor's arguments by name.
+
+        Raises:
+            UserError: `widths` and `maps` differ in length, or a filter is wider than
+                `max_length`.
+        """
+        widths, maps = arguments["widths"], arguments["maps"]
+        if len(widths) != len(maps):
+            raise UserError(f"{len(widths)} filter widths, but {len(maps)} numbers of maps")
+        if max(widths) > arguments["max_length"]:
+            raise UserError(
+                f"a filter of {max(widths)} words does not fit in {arguments['max_length']}"
+            )
+
+    def forward(self, questions: Tokens) -> Tensor:
+        """Computes the logit of p(legal) for each question.
+
+        Args:
+            questions: B questions, ids (B, T).
+
+        Returns:
+            (B,) float32 logits.
+        """
+        ids = questions.ids[:, : self.max_length]
+        ids = F.pad(ids, (0, self.max_length - ids.shape[1]), value=PAD)
+        embedded = self.embedding(ids).transpose(1, 2)  # (B, d_e, max_length)
+        maxima = [layer(embedded).relu().amax(dim=2) for layer in self.filters]
+        features = torch.cat(maxima, dim=1)  # (B, M)
+        gate = self.gate(features).sigmoid()
+        mixed = gate * self.carry(features).relu() + (1 - gate) * features
+        return self.output(self.dropout(mixed))[:, 0]
