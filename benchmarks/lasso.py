@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from ivqa.runs.processes import keep_freed_memory
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -30,7 +31,6 @@ from benchmarks.sentence_vectors import sentence_vectors
 from ivqa.device import fastest_dtype
 from ivqa.lasso.pool_products import PoolProducts
 from ivqa.ranking import LassoRanker, Ranking
-from ivqa.runs.processes import keep_freed_memory
 
 
 @dataclass(frozen=True)

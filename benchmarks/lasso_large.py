@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from ivqa.runs.processes import keep_freed_memory
 from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
@@ -20,7 +21,6 @@ from benchmarks.lasso import Problem, timed_run
 from benchmarks.sentence_vectors import FOLDER, sentence_vectors
 from ivqa.device import fastest_dtype
 from ivqa.encoders.encoder import unit_rows
-from ivqa.runs.processes import keep_freed_memory
 
 ROWS, MAIN_QUESTIONS, SIZE = 186_027, 244_302, 4800
 MINUTES, TRIAL = 10.0, 256

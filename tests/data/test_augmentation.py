@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from ivqa.data import VQADataModule, VQADataset, build_vocabularies
+from ivqa.data import BatchSettings, VQADataModule, VQADataset, build_vocabularies
 from ivqa.data.augmentation import AugmentedBatches, AugmentedSplit
 from ivqa.data.batch import VQABatch
 from ivqa.data.loading import ShuffledBatches
@@ -33,9 +33,8 @@ class Repeating:
 def _data(root: Path, augmentation: Any, seed: int = 5, **options: Any) -> VQADataModule:
     dataset = VQADataset(root)
     words = build_vocabularies(dataset.split("train"))
-    return VQADataModule(
-        dataset, None, *words, batch_size=4, seed=seed, augmentation=augmentation, **options
-    )
+    batching = BatchSettings(batch_size=4, seed=seed, **options)
+    return VQADataModule(dataset, None, *words, batching=batching, augmentation=augmentation)
 
 
 def _epoch(data: VQADataModule, epoch: int) -> dict[int, str]:

@@ -1,5 +1,6 @@
 """Batches hold what the split holds, row by row."""
 
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from ivqa.data.batch_settings import BatchContents, BatchSettings
 from ivqa.data.datamodule import VQADataModule, build_vocabularies
 from ivqa.data.dataset import VQADataset
 from ivqa.data.validation import DataError
@@ -35,12 +37,24 @@ class ArrayFeatures:
         return {name: values[name] for name in names}
 
 
-def module(root: Path, **kwargs: Any) -> VQADataModule:
+_CONTENTS = {field.name for field in fields(BatchContents)}
+
+
+def settings(options: dict[str, Any]) -> dict[str, Any]:
+    """Options by name, as `contents` and `batching` of a VQADataModule."""
+    contents = {name: value for name, value in options.items() if name in _CONTENTS}
+    batching = {name: value for name, value in options.items() if name not in _CONTENTS}
+    return {"contents": BatchContents(**contents), "batching": BatchSettings(**batching)}
+
+
+def module(
+    root: Path, *, num_answers: int = 4, features: Any = None, **options: Any
+) -> VQADataModule:
     dataset = VQADataset(root)
     train = dataset.split("train")
-    answers = AnswerVocabulary.build(train.main_answers, size=kwargs.pop("num_answers", 4))
-    features = kwargs.pop("features", None)
-    return VQADataModule(dataset, features, *build_vocabularies(train), answers, **kwargs)
+    answers = AnswerVocabulary.build(train.main_answers, size=num_answers)
+    words = build_vocabularies(train)
+    return VQADataModule(dataset, features, *words, answers, **settings(options))
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -189,4 +203,4 @@ def test_answer_vocabulary_is_asked_for_where_needed(roots: Any):
     words = build_vocabularies(dataset.split("train"))
     for name in ("soft_targets", "answer_counts", "drop_unknown_answers"):
         with pytest.raises(ValueError, match=f"{name}=true needs an answer vocabulary"):
-            VQADataModule(dataset, None, *words, **{name: True})
+            VQADataModule(dataset, None, *words, **settings({name: True}))

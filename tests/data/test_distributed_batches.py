@@ -7,6 +7,7 @@ import pytest
 import pytorch_lightning as pl
 import torch
 
+from ivqa.data.batch_settings import BatchSettings
 from ivqa.data.datamodule import VQADataModule, build_vocabularies
 from ivqa.data.dataset import VQADataset
 
@@ -36,7 +37,9 @@ class RowsToFile(pl.LightningModule):
 def test_every_row_reaches_one_process(roots: Any, tmp_path: Path):
     dataset = VQADataset(roots.example(21))
     words = build_vocabularies(dataset.split("train"))
-    data = VQADataModule(dataset, None, *words, batch_size=4, eval_batch_size=5)
+    data = VQADataModule(
+        dataset, None, *words, batching=BatchSettings(batch_size=4, eval_batch_size=5)
+    )
     trainer = pl.Trainer(
         accelerator="cpu",
         devices=2,

@@ -9,6 +9,7 @@ import pytorch_lightning as pl
 import torch
 from pytorch_lightning.callbacks import Callback, ModelCheckpoint
 
+from ivqa.data.batch_settings import BatchSettings
 from ivqa.data.datamodule import VQADataModule, build_vocabularies
 from ivqa.data.dataset import VQADataset
 from ivqa.data.loading import OrderedBatches, ShuffledBatches
@@ -49,7 +50,8 @@ class SaveOnException(Callback):
 def data_of(root: Path, num_workers: int) -> VQADataModule:
     dataset = VQADataset(root)
     words = build_vocabularies(dataset.split("train"))
-    return VQADataModule(dataset, None, *words, batch_size=4, seed=5, num_workers=num_workers)
+    batching = BatchSettings(batch_size=4, seed=5, num_workers=num_workers)
+    return VQADataModule(dataset, None, *words, batching=batching)
 
 
 def trainer_of(folder: Path, *callbacks: Callback, **kwargs: Any) -> pl.Trainer:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ivqa.data.dataset import VQADataset, official_vqa
+from ivqa.data.file_patterns import FilePatterns
 from ivqa.data.validation import DataError
 from ivqa.scenes import ScenesDataset
 
@@ -62,9 +63,8 @@ def test_constructing_touches_nothing(tmp_path: Path):
 
 def test_text_only_data_and_the_paths_tried(roots: Any):
     root = roots.example(3, images=False)
-    dataset = VQADataset(
-        root, image_pattern=["images/{split}/*{image_id:012d}.*", "x/{image_id}.*"]
-    )
+    patterns = ["images/{split}/*{image_id:012d}.*", "x/{image_id}.*"]
+    dataset = VQADataset(root, files=FilePatterns(image_pattern=patterns))
     split = dataset.split("train")
     assert split.images is None
     assert not dataset.has_images

@@ -8,7 +8,7 @@ import pytest
 import torch
 from PIL import Image
 
-from ivqa.data import VQADataModule, VQADataset, build_vocabularies
+from ivqa.data import BatchContents, VQADataModule, VQADataset, build_vocabularies
 from ivqa.features import ConceptFeatures, FeatureStore
 from ivqa.robustness import Blur, RobustnessCallback
 
@@ -18,7 +18,8 @@ def data(dataset: VQADataset, tmp_path: Path) -> VQADataModule:
     settings = ConceptFeatures(image_size=16, width=8, epochs=1, num_concepts=5)
     features = settings.build(dataset, ["train", "val"], tmp_path / "features")
     words = build_vocabularies(dataset.split("train"))
-    return VQADataModule(dataset, features, *words, image_features=["grid", "pooled"])
+    contents = BatchContents(image_features=["grid", "pooled"])
+    return VQADataModule(dataset, features, *words, contents=contents)
 
 
 def test_features_are_those_of_the_disturbed_pixels(data: VQADataModule) -> None:
