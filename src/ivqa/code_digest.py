@@ -26,6 +26,7 @@ NEUTRAL = (
     "ivqa.data.download",
     "ivqa.data.file_patterns",
     "ivqa.data.json_files",
+    "ivqa.data.official_archives",
     "ivqa.data.records",
     "ivqa.data.validation",
     "ivqa.errors",
@@ -125,7 +126,7 @@ def _imports(tree: ast.AST, package: str) -> Iterator[tuple[str, str]]:
 
 
 def _defining(module: str, name: str) -> str:
-    """The module that defines `name`: `module` itself, or the one that a package re-exports from."""
+    """The module that defines `name`; where `module` is a package, it may re-export the name."""
     if not name or (file := _file_of(module)) is None:
         return module
     if file.name == "__init__.py":

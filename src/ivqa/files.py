@@ -195,7 +195,7 @@ def parse_json(content: bytes, source: str | Path, *, finite: bool = False) -> A
             _check_texts(value)
     except json.JSONDecodeError as error:
         at_end = error.pos >= len(text.rstrip()) - 1
-        hint = "the file seems cut off; fetch it anew" if at_end else "repair the file"
+        hint = "the file seems cut off; download it again" if at_end else "repair the file"
         raise FileError(
             f"{source}: invalid JSON at line {error.lineno}, column {error.colno} "
             f"({error.msg}); {hint}"

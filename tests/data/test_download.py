@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from ivqa.data import download as module
-from ivqa.data.download import CHECKSUMS, Archive, archives, download, main
+from ivqa.data.download import CHECKSUMS, download, main
+from ivqa.data.official_archives import Archive, archives
 
 
 class FlakyServer:

@@ -75,7 +75,7 @@ def test_validation_names_missing_and_false_images(roots: Any):
     assert message.startswith("3 problems")
     assert "questions_train.json: image 333: image_id: has no file in" in message
     assert re.search(r"000334\.png: image 334: is empty; replace", message)
-    assert re.search(r"000335\.png: image 335: is no image in spite of its name", message)
+    assert re.search(r"000335\.png: image 335: is not an image, despite its name", message)
 
 
 def test_headers_of_thousands_of_files_are_all_checked(tmp_path: Path):

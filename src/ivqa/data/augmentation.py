@@ -110,7 +110,7 @@ class AugmentedSplit(Dataset[VQABatch]):
 
 
 class AugmentedBatches(ShuffledBatches):
-    """Training batches in the order of `ShuffledBatches`, each question in a randomly drawn wording.
+    """Training batches in the order of `ShuffledBatches`, each question in a drawn wording.
 
     The draw depends on (seed, epoch) only, so training resumes exactly and all processes agree.
 

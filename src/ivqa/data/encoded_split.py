@@ -152,7 +152,7 @@ class EncodedSplit(Dataset[VQABatch]):
         return len(self.split)
 
     def _images(self, rows: Rows) -> ImageBatch:
-        # ids: (M,) distinct images, first: (M,) one sample of each, index: (B,) image of each sample.
+        # ids: (M,) distinct images, first: (M,) a sample of each, index: (B,) image of each sample.
         ids, first, index = np.unique(
             self.split.image_ids[rows], return_index=True, return_inverse=True
         )
