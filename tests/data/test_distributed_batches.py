@@ -1,4 +1,4 @@
-"""Two processes share the rows through Lightning's own DDP (gloo, CPU)."""
+"""Two processes share the rows under Lightning's DDP strategy (gloo, CPU)."""
 
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ class RowsToFile(pl.LightningModule):
 
 
 @pytest.mark.slow
-def test_every_row_reaches_one_process(roots: Any, tmp_path: Path):
+def test_every_row_is_read_by_one_process(roots: Any, tmp_path: Path):
     dataset = VQADataset(roots.example(21))
     words = build_vocabularies(dataset.split("train"))
     data = VQADataModule(
