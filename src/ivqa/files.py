@@ -154,7 +154,7 @@ def read_json(path: str | Path, kind: type | tuple[type, ...] = object) -> Any:
         The value.
 
     Raises:
-        FileError: The file cannot be read or is no valid JSON, holds NaN or an infinity, or holds a
+        FileError: The file cannot be read or is not valid JSON, or holds NaN, an infinity or a
             value of another type.
     """
     value = parse_json(read_bytes(path), path, finite=True)
@@ -218,7 +218,7 @@ def read_yaml(path: Path, kind: type) -> Any:
         The value.
 
     Raises:
-        FileError: The file cannot be read or is no valid YAML, or holds a value of another type.
+        FileError: The file cannot be read or is not valid YAML, or holds a value of another type.
     """
     try:
         value = yaml.safe_load(read_text(path))

@@ -22,7 +22,7 @@ def read_weights(path: str | Path, what: str = "a file of weights") -> dict[str,
         The dict, with tensors on the CPU.
 
     Raises:
-        FileError: The file is missing, empty, cut off or damaged, or holds no dict.
+        FileError: The file is missing, empty, cut off or damaged, or does not hold a dict.
     """
     file = check_regular(path)
     if not file.stat().st_size:
@@ -49,7 +49,7 @@ def state_dict_of(content: Mapping[str, Any], path: str | Path) -> dict[str, Ten
         The entry "state_dict".
 
     Raises:
-        FileError: The entry is missing or is no dict of tensors, or a tensor is not finite.
+        FileError: The entry is missing or is not a dict of tensors, or a tensor is not finite.
     """
     state = content.get("state_dict")
     if not isinstance(state, dict) or not all(isinstance(v, Tensor) for v in state.values()):

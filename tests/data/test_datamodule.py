@@ -77,8 +77,9 @@ def test_batches_agree_with_the_split_row_by_row(roots: Any, workers: int):
         ids = split.image_ids[rows]
         assert batch.images.ids[batch.images.index].tolist() == ids.tolist()
         assert len(batch.images.ids) == len(set(ids.tolist()))
-        assert batch.images.per_sample("pooled")[:, 0].tolist() == ids.tolist()
-        assert batch.images.per_sample("grid").shape == (len(rows), 4, 3)
+        index = batch.images.index
+        assert batch.images.feature("pooled")[index, 0].tolist() == ids.tolist()
+        assert batch.images.feature("grid")[index].shape == (len(rows), 4, 3)
         assert batch.images.concepts is None
         for sample, row in enumerate(rows):
             main = split.main_answers[row]

@@ -177,7 +177,7 @@ def test_checksum_is_recorded_and_checked(server: FlakyServer, tmp_path: Path):
 
 def test_damaged_and_unexpected_archives_are_refused(server: FlakyServer, tmp_path: Path):
     server.files["a.zip"] = b"<html>sorry</html>"
-    with pytest.raises(ValueError, match="is no intact zip file"):
+    with pytest.raises(ValueError, match="is not an intact zip file"):
         download(tmp_path / "html", wanted(server), wait=0)
     server.files["a.zip"] = zipped(name="other.json")
     with pytest.raises(ValueError, match=r"does not hold data\.json"):

@@ -84,10 +84,6 @@ class ImageBatch:
             )
         return value
 
-    def per_sample(self, name: str) -> Tensor:
-        """Returns a feature of each of the B samples, (B, ...); raises as `feature`."""
-        return self.feature(name)[self.index]
-
     def select(self, rows: Tensor) -> "ImageBatch":
         """Returns the samples `rows` (B',); the M images stay the same."""
         return replace(self, index=self.index[rows])

@@ -57,8 +57,8 @@ def download(
 
     Raises:
         ConnectionError: The server does not have a file, or too many connections broke.
-        UserError: An archive differs from its recorded checksum, is no zip file, or does not hold
-            the expected files.
+        UserError: An archive differs from its recorded checksum, is not a zip file, or lacks the
+            expected files.
     """
     root.mkdir(parents=True, exist_ok=True)
     record = _read_record(root)
@@ -226,7 +226,9 @@ def _unpack(path: Path, folder: Path) -> None:
     except OSError:
         raise  # from the disk, not the archive
     except ARCHIVE_ERRORS as error:
-        raise FileError(f"{path}: is no intact zip file ({error}); delete it and retry") from None
+        raise FileError(
+            f"{path}: is not an intact zip file ({error}); delete it and retry"
+        ) from None
 
 
 def _read_record(root: Path) -> dict[str, dict[str, object]]:

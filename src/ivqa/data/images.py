@@ -149,7 +149,7 @@ def open_picture(path: Path, what: str = "picture") -> Image.Image:
         The image in RGB.
 
     Raises:
-        FileError: The file cannot be read, is no image, or is cut off.
+        FileError: The file cannot be read, is not an image, or is cut off.
     """
     try:
         content = read_bytes(path)

@@ -88,7 +88,7 @@ def check_id(
         field: Name of the field.
         file: File of the record, for the message.
         where: Names the record by its id, for the message.
-        problems: Collects the fault if the field is missing or no integer.
+        problems: Collects the fault if the field is missing or not an integer.
 
     Returns:
         The integer, or None after a fault.
@@ -113,7 +113,7 @@ def check_text(
         field: Name of the field.
         file: File of the record, for the message.
         where: Names the record by its id, for the message.
-        problems: Collects the fault if the field is missing or no text.
+        problems: Collects the fault if the field is missing or not a text.
 
     Returns:
         The text, or None after a fault.
