@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from benchmarks.timing import paired
-from ivqa.data import VQADataModule, build_vocabularies
+from ivqa.data import BatchContents, BatchSettings, VQADataModule, build_vocabularies
 from ivqa.features.store import FeatureStore
 from ivqa.generators import QuestionGenerationModule, VariationalGenerator
 from ivqa.scenes import ScenesDataset
@@ -37,7 +37,13 @@ def run() -> list[dict[str, Any]]:
 
 def _row(dataset: ScenesDataset, store: FeatureStore, names: tuple[str, ...]) -> dict[str, Any]:
     words = build_vocabularies(dataset.split("train"))
-    datamodule = VQADataModule(dataset, store, *words, image_features=names, batch_size=128)
+    datamodule = VQADataModule(
+        dataset,
+        store,
+        *words,
+        contents=BatchContents(image_features=names),
+        batching=BatchSettings(batch_size=128),
+    )
     module = QuestionGenerationModule(
         network=partial(VariationalGenerator, embedding_size=256, hidden_size=256),
         question_vocabulary=words[0],

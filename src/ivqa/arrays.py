@@ -1,4 +1,4 @@
-"""NumPy files, read with one sentence where they are damaged or hold something else."""
+"""Reads NumPy files; a damaged file, or a file of another kind, raises a one-sentence error."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,20 +11,24 @@ from ivqa.files import FileError, check_regular
 
 
 def load_array(path: Path, kind: str, *, remedy: str = "restore the file") -> NDArray[Any]:
-    """The array of a .npy file, memory-mapped; it has at least one dimension.
+    """Opens the array in a .npy file as a read-only memory map.
 
     Args:
         path: The file.
-        kind: What its values must be, of NumPy's kinds: "f" floating-point numbers, "i" integers.
-        remedy: Ends the message of an error.
+        kind: Required `dtype.kind` of the array: "f" for floating-point numbers, "i" for integers.
+        remedy: What the user can do about a bad file; the last part of every error message.
+
+    Returns:
+        An array with at least one dimension.
 
     Raises:
-        FileError: The file is missing, cut short, or holds another array or none.
+        FileError: The file is missing, cut off or damaged, or holds an array of another kind or
+            without dimensions.
     """
     check_regular(path)
     try:
         found = np.load(path, mmap_mode="r", allow_pickle=False)
-    except Exception as error:  # np.load raises whatever the bytes lead to
+    except Exception as error:  # np.load raises many types, depending on the bytes
         raise FileError(f"{path} is {_fault(error)}; {remedy}") from None
     if not isinstance(found, np.ndarray):
         raise FileError(f"{path} holds several arrays, not one; {remedy}")
@@ -39,16 +43,26 @@ def load_array(path: Path, kind: str, *, remedy: str = "restore the file") -> ND
 def load_arrays(
     path: Path, names: Sequence[str], *, remedy: str = "restore the file"
 ) -> Mapping[str, NDArray[Any]]:
-    """The named arrays of a .npz file; all must be of numbers, and finite.
+    """Reads named arrays of finite numbers from a .npz file into memory.
 
-    Raises FileError where the file is missing, cut short, or lacks one of them.
+    Args:
+        path: The file.
+        names: Names of the arrays to read.
+        remedy: What the user can do about a bad file; the last part of every error message.
+
+    Returns:
+        The arrays by name.
+
+    Raises:
+        FileError: The file is missing, cut off or damaged, lacks one of the arrays, or one of them
+            holds NaN, infinities or no numbers.
     """
     check_regular(path)
     try:
         with np.load(path, allow_pickle=False) as stored:
             absent = [name for name in names if name not in stored.files]
             found = {name: stored[name] for name in names if not absent}
-    except Exception as error:
+    except Exception as error:  # np.load raises many types, depending on the bytes
         raise FileError(f"{path} is {_fault(error)}; {remedy}") from None
     if absent:
         raise FileError(f"{path} has no array {absent[0]}; {remedy}")
@@ -60,4 +74,4 @@ def load_arrays(
 
 def _fault(error: Exception) -> str:
     reason = " ".join(str(error).split())[:150] or type(error).__name__
-    return f"cut short, damaged or no file of NumPy's ({reason.rstrip('.')})"
+    return f"cut off, damaged or not a NumPy file ({reason.rstrip('.')})"

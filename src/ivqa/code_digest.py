@@ -1,9 +1,9 @@
-"""A digest of the code that defines a network and its training, whatever its formatting.
+"""A digest of the code that defines a network and its training, independent of formatting.
 
-It covers the module of each given object, what that imports of this package (or of the package
-or folder that the object is from), and so on. It leaves out what changes no weight: comments,
-docstrings, annotations, the order of imports, the arguments of `raise`, and the modules of
-`NEUTRAL`. Installed libraries do not count.
+The digest covers the module of each given object and, recursively, every module that it imports
+from this package or from the user's own folder. It leaves out everything that cannot change a
+weight: comments, docstrings, annotations, the order of imports, the arguments of `raise`, the
+modules of `NEUTRAL`, and installed libraries.
 """
 
 import ast
@@ -17,14 +17,16 @@ from typing import Any, NamedTuple
 
 from ivqa.files import digest
 
-# Modules that read, check, find, measure or show. What they read is covered by the fingerprint of
-# the data; what `runs` and `tasks` decide is in the configuration.
+# Modules that read, check, find, measure or display. The fingerprint of the data covers what they
+# read; the configuration covers what `runs` and `tasks` decide.
 NEUTRAL = (
     "ivqa.arrays",
     "ivqa.code_digest",
     "ivqa.data.dataset",
     "ivqa.data.download",
+    "ivqa.data.file_patterns",
     "ivqa.data.json_files",
+    "ivqa.data.official_archives",
     "ivqa.data.records",
     "ivqa.data.validation",
     "ivqa.errors",
@@ -46,18 +48,32 @@ _IGNORED_FIELDS = {"annotation", "returns", "ctx", "kind", "type_comment", "type
 
 
 class _Source(NamedTuple):
-    """What a file says: a digest of its code, and its imports as (module, name); name may be ""."""
+    """The digest of a file's code, and its imports as pairs (module, name).
+
+    `import module` gives the pair (module, "").
+    """
 
     digest: str
     imports: tuple[tuple[str, str], ...]
 
 
 def code_digest(roots: Iterable[Any]) -> str:
-    """The digest of the code behind `roots`: classes, functions, partials or names of modules.
+    """Computes the digest of the code that `roots` depend on.
 
-    Reads the files as they are on disk. Objects of installed libraries, or without a file, add
-    nothing.
+    The files are read from disk at the time of the call.
+
+    Args:
+        roots: Classes, functions, partials or names of modules, in any order. Objects that belong
+            to installed libraries, or have no source file, add nothing.
+
+    Returns:
+        16 hexadecimal digits.
+
+    Example:
+        >>> code_digest([]) == code_digest([len])  # built-in functions do not count
+        True
     """
+    # Depth-first search over the import graph; `found` maps each visited module to its digest.
     open_names = [name for root in roots for name in _modules_of(root)]
     found: dict[str, str] = {}
     while open_names:
@@ -91,7 +107,7 @@ def _source(file: Path, modified_ns: int, module: str) -> _Source:
     tree = ast.parse(file.read_bytes())
     package = module if file.name == "__init__.py" else module.rpartition(".")[0]
     imports = tuple(dict.fromkeys(_imports(tree, package)))
-    # Which name comes from where is part of the code, its order is not.
+    # The origin of each imported name is part of the code; the order of imports is not.
     kept = sorted(
         f"{origin}:{name}" for origin, name in imports if not _is_neutral(_defining(origin, name))
     )
@@ -111,7 +127,7 @@ def _imports(tree: ast.AST, package: str) -> Iterator[tuple[str, str]]:
 
 
 def _defining(module: str, name: str) -> str:
-    """The module that defines `name`, which `module` offers; packages pass names on."""
+    """The module that defines `name`; where `module` is a package, it may re-export the name."""
     if not name or (file := _file_of(module)) is None:
         return module
     if file.name == "__init__.py":
@@ -128,15 +144,15 @@ def _defining(module: str, name: str) -> str:
 
 @cache
 def _file_of(module: str) -> Path | None:
-    """The source file of a module of this package, or of a user's that is not installed."""
+    """The source file of a module of this package or of the user; None for installed libraries."""
     top, _, inner = module.partition(".")
-    if top == _PACKAGE:  # by name: importlib would import the packages that it is in
+    if top == _PACKAGE:  # found by path: importlib would import the parent packages
         place = Path(__file__).parent.joinpath(*inner.split("."))
         files = (place.with_name(f"{place.name}.py"), place / "__init__.py")
         return next((file for file in files if file.is_file()), None)
     try:
         if inner and _file_of(top) is None:
-            return None  # of a library: finding its inner modules would import it
+            return None  # a library: looking up its submodules would import it
         spec = importlib.util.find_spec(module)
     except (ImportError, AttributeError, ValueError):
         return None
@@ -151,7 +167,7 @@ def _is_installed(origin: str) -> bool:
 
 
 def _written(node: Any) -> str:
-    """The code of a node as text, the same for all versions of Python that we support."""
+    """The code of a syntax tree node as text, identical on all supported Python versions."""
     if isinstance(node, list):
         return "[" + ",".join(_written(item) for item in node if not _is_silent(item)) + "]"
     if not isinstance(node, ast.AST):
@@ -161,12 +177,13 @@ def _written(node: Any) -> str:
         for name, value in ast.iter_fields(node)
         if name not in _IGNORED_FIELDS and value is not None and value != []
     ]
+    # Error messages may be reworded without a new digest.
     shown = [] if isinstance(node, ast.Raise) else fields
     return f"{type(node).__name__}({','.join(shown)})"
 
 
 def _is_silent(node: Any) -> bool:
-    """Whether a statement does nothing: a docstring, or an import, which is noted apart."""
+    """Whether a statement is left out: a docstring, or an import (covered by `_Source.imports`)."""
     if isinstance(node, ast.Import | ast.ImportFrom):
         return True
     return (

@@ -1,4 +1,4 @@
-"""What the machine at hand is fast at."""
+"""What the processor of this machine supports."""
 
 import os
 from collections.abc import Mapping
@@ -6,41 +6,51 @@ from typing import Any
 
 import torch
 
-# Values of ONEDNN_MAX_CPU_ISA, which makes oneDNN use less than the processor has.
+# Values of the environment variable ONEDNN_MAX_CPU_ISA, which limits oneDNN's instruction sets.
 _BELOW_AVX512 = {"SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX2_VNNI_2"}
 _BELOW_BFLOAT16 = _BELOW_AVX512 | {"AVX512_CORE", "AVX512_CORE_VNNI"}
 
 
 def uses_avx512() -> bool:
-    """Whether PyTorch and oneDNN use AVX-512: the processor has it, and nothing forbids it.
+    """Whether PyTorch and oneDNN both use AVX-512.
 
-    ATEN_CPU_CAPABILITY and ONEDNN_MAX_CPU_ISA forbid it, to emulate another processor.
+    The processor must support it, and the environment variables ATEN_CPU_CAPABILITY and
+    ONEDNN_MAX_CPU_ISA must not disable it (tests set them to emulate other processors).
     """
-    return _aten_uses_avx512() and _most_of_onednn() not in _BELOW_AVX512
+    return _aten_uses_avx512() and _onednn_limit() not in _BELOW_AVX512
 
 
 def _aten_uses_avx512() -> bool:
     return torch.backends.cpu.get_cpu_capability().startswith("AVX512")
 
 
-def _most_of_onednn() -> str:
+def _onednn_limit() -> str:
     return os.environ.get("ONEDNN_MAX_CPU_ISA", "DEFAULT").upper()
 
 
 def fastest_dtype(device: str = "cpu") -> torch.dtype:
-    """Bfloat16 where the device multiplies it, else float32.
+    """The data type in which the device multiplies matrices fastest.
 
-    On a CPU that PyTorch or oneDNN use in part only (see `uses_avx512`), what that part has counts.
+    Args:
+        device: "cpu", or the type of an accelerator such as "cuda".
+
+    Returns:
+        bfloat16 where the device has instructions for it, else float32. On a CPU whose instruction
+        sets are limited (see `uses_avx512`), the limit counts, not the processor.
     """
     if device != "cpu":
         return torch.bfloat16
-    if not _aten_uses_avx512() or _most_of_onednn() in _BELOW_BFLOAT16:
+    if not _aten_uses_avx512() or _onednn_limit() in _BELOW_BFLOAT16:
         return torch.float32
-    # torch 2.11 does not tell yet
+    # Missing in torch 2.11: then the answer is float32.
     able: Mapping[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
     return torch.bfloat16 if able.get("amx_bf16") or able.get("avx512_bf16") else torch.float32
 
 
 def on_cpu(accelerator: str) -> bool:
-    """Whether a Lightning trainer with this `accelerator` computes on the CPU."""
+    """Whether a Lightning trainer computes on the CPU.
+
+    Args:
+        accelerator: The trainer's argument, such as "cpu", "gpu" or "auto".
+    """
     return accelerator == "cpu" or (accelerator == "auto" and not torch.accelerator.is_available())

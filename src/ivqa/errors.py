@@ -1,10 +1,11 @@
-"""What tells a fault of the user's input from a bug in ivqa."""
+"""The base class of errors that the user can fix."""
 
 
 class UserError(ValueError):
-    """The configuration, the data or a file is wrong, and the user can correct it.
+    """The configuration, the data or a file is wrong, and the user can fix it.
 
     The message is one sentence: what is wrong, where (key, file or id) and what to do. The commands
-    show it alone. Every other exception is a bug and keeps its traceback, so a function whose
-    caller breaks a contract (shapes, lengths, order of calls) raises plain ValueError.
+    print the message without a traceback. Every other exception is a bug in ivqa and keeps its
+    traceback. A function whose caller passes wrong shapes or lengths therefore raises a plain
+    ValueError.
     """

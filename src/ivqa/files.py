@@ -1,4 +1,8 @@
-"""Files: written whole or not at all, read only where they are regular files; digests and locks."""
+"""Atomic writes, checked reads, digests and locks of files.
+
+The file is longer than 300 lines because it is the only place where these are implemented: a writer
+that is interrupted must leave no partial file, and a reader must name a bad file in one sentence.
+"""
 
 import gc
 import hashlib
@@ -18,20 +22,35 @@ from rich.console import Console
 
 from ivqa.errors import UserError
 
-_SAMPLED = 64 << 20  # bytes: of larger files `content_digest` reads three samples
-_SAMPLE = 1 << 20
-_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # an escape of half a character, or one of a pair
+_SAMPLED = 64 << 20  # bytes; `content_digest` reads three samples of larger files
+_SAMPLE = 1 << 20  # bytes of each sample
+# The escape of a surrogate: one half of a character beyond 16 bits, valid only in a pair.
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 class FileError(UserError):
-    """A file is not what it must be; the message names it and the remedy."""
+    """A file is missing, damaged or of the wrong kind; the message names it and the remedy."""
 
 
 @contextmanager
 def written(path: Path) -> Iterator[Path]:
-    """Yields a draft beside `path` and renames it at the end: `path` appears whole or not at all.
+    """Writes a file atomically: the block writes a draft, which is then renamed to `path`.
 
-    The draft keeps the file name's ending. It is deleted where the block raises an exception.
+    An exception in the block deletes the draft and leaves `path` as it was.
+
+    Args:
+        path: The file to write; missing parent folders are created.
+
+    Yields:
+        The path of the draft, in the folder of `path` and with the same suffix.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with written(Path(folder) / "a.txt") as draft:
+        ...         _ = draft.write_text("content")
+        ...     [file.name for file in Path(folder).iterdir()]
+        ['a.txt']
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{os.getpid()}.{path.name}")
@@ -43,34 +62,48 @@ def written(path: Path) -> Iterator[Path]:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Writes `content` whole or not at all."""
+    """Writes bytes atomically, see `written`."""
     with written(path) as draft:
         draft.write_bytes(content)
 
 
 def write_text(path: Path, text: str) -> None:
-    """Writes `text` in UTF-8 whole or not at all."""
+    """Writes a text in UTF-8 atomically, see `written`."""
     write_bytes(path, text.encode())
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Writes `value` whole or not at all. Raises ValueError for NaN and infinities."""
+    """Writes a JSON value atomically, see `written`.
+
+    Args:
+        path: The file to write.
+        value: The value; keys of dicts keep their order.
+
+    Raises:
+        ValueError: The value contains NaN or an infinity, which JSON does not have.
+    """
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def copy_file(source: Path, target: Path) -> None:
-    """Copies a file whole or not at all."""
+    """Copies a file atomically, see `written`."""
     with written(target) as draft:
         shutil.copyfile(source, draft)
 
 
 def check_regular(path: str | Path) -> Path:
-    """`path` itself, where it is a regular file or a link to one.
+    """Checks that `path` is a regular file or a link to one.
 
-    A pipe or a device is refused before it is opened: reading it could wait forever.
+    Pipes and devices are refused before they are opened, because reading them could block forever.
+
+    Args:
+        path: The file.
+
+    Returns:
+        `path` as a Path.
 
     Raises:
-        FileError: the file is missing, a folder, or no regular file.
+        FileError: The file is missing, or is a folder, a pipe, a socket or a device.
     """
     file = Path(path)
     try:
@@ -85,7 +118,11 @@ def check_regular(path: str | Path) -> Path:
 
 
 def read_bytes(path: str | Path) -> bytes:
-    """The content of a regular file. Raises FileError, naming it, where it cannot be read."""
+    """Reads a regular file.
+
+    Raises:
+        FileError: The file cannot be read.
+    """
     file = check_regular(path)
     try:
         return file.read_bytes()
@@ -94,9 +131,10 @@ def read_bytes(path: str | Path) -> bytes:
 
 
 def read_text(path: str | Path) -> str:
-    """The UTF-8 text of a regular file, without a byte order mark.
+    """Reads a regular file as UTF-8 text and drops a byte order mark.
 
-    Raises FileError, naming the file, where it cannot be read or is not such text.
+    Raises:
+        FileError: The file cannot be read or is not UTF-8.
     """
     content = read_bytes(path)
     try:
@@ -106,9 +144,18 @@ def read_text(path: str | Path) -> str:
 
 
 def read_json(path: str | Path, kind: type | tuple[type, ...] = object) -> Any:
-    """The value in a JSON file; `kind`: what it must be, such as dict.
+    """Reads a JSON file.
 
-    Raises FileError, naming the file, where it is damaged, holds NaN or another kind of value.
+    Args:
+        path: The file.
+        kind: Required type of the value, or several allowed types.
+
+    Returns:
+        The value.
+
+    Raises:
+        FileError: The file cannot be read or is not valid JSON, or holds NaN, an infinity or a
+            value of another type.
     """
     value = parse_json(read_bytes(path), path, finite=True)
     if not isinstance(value, kind):
@@ -119,16 +166,20 @@ def read_json(path: str | Path, kind: type | tuple[type, ...] = object) -> Any:
 
 
 def parse_json(content: bytes, source: str | Path, *, finite: bool = False) -> Any:
-    """The value of a JSON text in UTF-8, UTF-16 or UTF-32, with or without a byte order mark.
+    """Parses a JSON text in UTF-8, UTF-16 or UTF-32, with or without a byte order mark.
 
     Args:
-        content: The text.
-        source: The file's name, for messages.
-        finite: Whether the literals NaN and Infinity, which JSON does not have, are refused.
+        content: The encoded text.
+        source: Name of the file in error messages.
+        finite: Whether to refuse the literals NaN and Infinity, which Python's parser accepts
+            although JSON does not have them.
+
+    Returns:
+        The value.
 
     Raises:
-        FileError: The text is damaged, nested too deeply, or holds half a character (a lone
-            surrogate), which no UTF-8 file can hold.
+        FileError: The text is invalid, nested too deeply, or contains half a character (a lone
+            surrogate), which cannot be written in UTF-8.
     """
     if not content.strip():
         raise FileError(f"{source} is empty; restore the file")
@@ -144,7 +195,7 @@ def parse_json(content: bytes, source: str | Path, *, finite: bool = False) -> A
             _check_texts(value)
     except json.JSONDecodeError as error:
         at_end = error.pos >= len(text.rstrip()) - 1
-        hint = "the file seems cut off; fetch it anew" if at_end else "repair the file"
+        hint = "the file seems cut off; download it again" if at_end else "repair the file"
         raise FileError(
             f"{source}: invalid JSON at line {error.lineno}, column {error.colno} "
             f"({error.msg}); {hint}"
@@ -157,7 +208,18 @@ def parse_json(content: bytes, source: str | Path, *, finite: bool = False) -> A
 
 
 def read_yaml(path: Path, kind: type) -> Any:
-    """The value in a YAML file. Raises FileError where it is damaged or holds no `kind`."""
+    """Reads a YAML file.
+
+    Args:
+        path: The file.
+        kind: Required type of the value.
+
+    Returns:
+        The value.
+
+    Raises:
+        FileError: The file cannot be read or is not valid YAML, or holds a value of another type.
+    """
     try:
         value = yaml.safe_load(read_text(path))
     except (yaml.YAMLError, RecursionError) as error:
@@ -170,34 +232,58 @@ def read_yaml(path: Path, kind: type) -> Any:
 
 
 def digest(value: Any) -> str:
-    """Sixteen hexadecimal digits that stand for a JSON value, whatever the order of its keys.
+    """Computes the digest of a JSON value, independent of the order of dict keys.
 
-    The one digest of the package: artifacts, features, rankings and encodings are found by it.
+    This is the only digest in the package: it is the key of every stored artifact, feature, ranking
+    and encoding.
 
-    >>> digest({"lr": 0.1, "seed": 1}) == digest({"seed": 1, "lr": 0.1})
-    True
+    Args:
+        value: A JSON value without NaN and infinities.
+
+    Returns:
+        16 hexadecimal digits (BLAKE2b with 8 bytes).
+
+    Raises:
+        ValueError: The value contains NaN or an infinity.
+
+    Example:
+        >>> digest({"lr": 0.1, "seed": 1}) == digest({"seed": 1, "lr": 0.1})
+        True
     """
-    # Lone surrogates are escaped: a digest is possible for every text.
+    # The default ensure_ascii=True escapes lone surrogates, which encode() would refuse.
     text = json.dumps(value, sort_keys=True, allow_nan=False)
     return bytes_digest(text.encode())
 
 
 def bytes_digest(content: bytes) -> str:
-    """The digest of bytes, see `digest`."""
+    """Computes the digest of bytes: 16 hexadecimal digits, see `digest`."""
     return hashlib.blake2b(content, digest_size=8).hexdigest()
 
 
 def file_digest(path: Path) -> str:
-    """The digest of a whole file, see `digest`."""
+    """Computes the digest of a whole file: 16 hexadecimal digits, see `digest`."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=8)).hexdigest()
 
 
-def content_digest(path: str | Path) -> str:
-    """The digest of a file, or of the files in a folder with their names; "" where nothing is.
+def sha256_checksum(path: Path) -> str:
+    """Computes the SHA-256 checksum of a whole file: 64 hexadecimal digits, as sha256sum prints."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
-    The same on every machine: neither times nor the folder's place count. Of files over 64 MB the
-    size and the first, middle and last MB count, which tell one training's weights from another's.
+
+def content_digest(path: str | Path) -> str:
+    """Computes the digest of a file, or of the names and contents of the files in a folder.
+
+    The digest is the same on every machine: it depends neither on times nor on the location. For
+    files over 64 MiB it covers the size and the first, middle and last MiB only, which differ
+    between the weights of any two trainings.
+
+    Args:
+        path: A file or a folder; subfolders are not entered.
+
+    Returns:
+        16 hexadecimal digits, or "" if nothing exists at `path`.
     """
     place = Path(path)
     files = sorted(place.iterdir()) if place.is_dir() else [place]
@@ -209,7 +295,11 @@ def content_digest(path: str | Path) -> str:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Holds `folder`, which is made if absent, for one process; the others say so and wait."""
+    """Holds a folder for one process at a time; other processes print a message and wait.
+
+    Args:
+        folder: The folder to lock, by a file `.lock` in it; it is created if it does not exist.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(folder / ".lock")
     try:
@@ -234,11 +324,11 @@ def _content(file: Path) -> list[Any]:
 
 
 def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def _check_texts(value: Any) -> None:
-    """Raises ValueError for a text, inside `value`, that cannot be written in UTF-8."""
+    """Raises ValueError if a text at any depth of `value` cannot be written in UTF-8."""
     if isinstance(value, str):
         try:
             value.encode()
@@ -255,8 +345,8 @@ def _check_texts(value: Any) -> None:
 
 @contextmanager
 def _collector_paused() -> Iterator[None]:
-    # Millions of new dicts set off one full collection after another: parsing takes 2.7 times as
-    # long with the collector on (measured on 48,000 annotations).
+    # Creating millions of dicts triggers many full garbage collections: with the collector on,
+    # parsing takes 2.7 times as long (measured on 48,000 annotations).
     enabled = gc.isenabled()
     gc.disable()
     try:

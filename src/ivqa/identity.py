@@ -1,4 +1,7 @@
-"""What determines the result of an object: its settings and its code, as plain values."""
+"""Identities: the settings and the code that determine a result, as plain values.
+
+The digest of an identity is the key of a stored result.
+"""
 
 import inspect
 from collections.abc import Mapping
@@ -12,21 +15,30 @@ from torch import Tensor, nn
 from ivqa.code_digest import code_digest
 from ivqa.files import bytes_digest, content_digest
 
-# Settings that say where a result is kept or computed, how long that takes, or how it is measured.
+# Settings that do not change a result: where it is stored or computed, and how it is measured.
 NEUTRAL_SETTINGS = {"benchmark", "cache", "device", "minutes", "num_workers"}
 
-# Settings that name a file or folder, whose content counts instead of its place.
+# Settings that name a file or a folder: the identity contains the digest of its content.
 FILE_SETTINGS = {"candidates", "path", "weights"}
 
 
 def identity_of(value: object) -> dict[str, Any]:
-    """The public attributes of an object, of those inside it and so on, and the code of them all.
+    """Describes an object by its public attributes, recursively, and by the code of its classes.
 
-    >>> class Cut:
-    ...     def __init__(self, sizes):
-    ...         self.sizes, self.cache = sizes, "folder"
-    >>> identity_of(Cut([3, 4]))["settings"]
-    {'of': 'Cut', 'sizes': [3, 4]}
+    Attributes that start with an underscore and those of `NEUTRAL_SETTINGS` are left out.
+
+    Args:
+        value: Any object, such as a ranker or an encoder.
+
+    Returns:
+        {"settings": nested plain values, "code": the code digest of all classes and functions}.
+
+    Example:
+        >>> class Cut:
+        ...     def __init__(self, sizes):
+        ...         self.sizes, self.cache = sizes, "folder"
+        >>> identity_of(Cut([3, 4]))["settings"]
+        {'of': 'Cut', 'sizes': [3, 4]}
     """
     roots: dict[Any, None] = {}
     settings = _plain(value, roots)
@@ -34,12 +46,18 @@ def identity_of(value: object) -> dict[str, Any]:
 
 
 def decisive(settings: Any) -> Any:
-    """A configuration without what changes no result, and with files by their content.
+    """Reduces a configuration to the settings that determine a result.
 
-    settings: plain dicts, lists and values. A part that is switched off counts as absent.
+    Args:
+        settings: Plain dicts, lists and values.
 
-    >>> decisive({"lr": 0.1, "minutes": 4, "parts": [{"cache": "x", "size": 8}]})
-    {'lr': 0.1, 'parts': [{'size': 8}]}
+    Returns:
+        The same structure without `NEUTRAL_SETTINGS` and without an augmentation that is switched
+        off; names of existing files are replaced by the digests of their contents.
+
+    Example:
+        >>> decisive({"lr": 0.1, "minutes": 4, "parts": [{"cache": "x", "size": 8}]})
+        {'lr': 0.1, 'parts': [{'size': 8}]}
     """
     if isinstance(settings, Mapping):
         return {
@@ -59,8 +77,9 @@ def _by_content(name: Any, value: Any) -> Any:
 
 
 def _plain(value: Any, roots: dict[Any, None]) -> Any:
+    """`value` as JSON values; its classes and functions are added to `roots`."""
     if value is None or isinstance(value, str | bool | int | float):
-        # NaN and infinities are no JSON values.
+        # JSON has neither NaN nor infinities.
         return value if not isinstance(value, float) or np.isfinite(value) else repr(value)
     if isinstance(value, bytes):
         return bytes_digest(value)
@@ -89,7 +108,7 @@ def _plain(value: Any, roots: dict[Any, None]) -> Any:
     settings = {
         name: _by_content(name, _plain(getattr(value, name), roots))
         for name in names
-        # What says its content need not say its place.
+        # An object with an attribute `content` is identified by it; the file name is left out.
         if name[0] != "_"
         and name not in NEUTRAL_SETTINGS
         and not (name in FILE_SETTINGS and "content" in names)

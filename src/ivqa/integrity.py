@@ -1,7 +1,7 @@
-"""Stored files that are found damaged when they are opened: sizes and digests noted at writing.
+"""Manifests of stored files: sizes and digests that reveal damage when the files are opened.
 
-A manifest is written after the files that it lists, so that its presence says that they are
-complete. `damage` compares them with it.
+A manifest is written after the files that it lists. If it exists, the files were complete; `damage`
+compares them with it.
 """
 
 from collections.abc import Iterable
@@ -11,15 +11,20 @@ from typing import Any
 from ivqa.files import FileError, file_digest, read_json, write_json
 
 MANIFEST = "integrity.json"
-"""Name of the manifest of a folder."""
+"""File name of the manifest of a folder."""
 
-# Bytes: a larger file whose size and time are as noted is not read again. COCO's features are
-# 65 GB, which take minutes to read.
+# Bytes; a larger file with the recorded size and modification time is not read again, because
+# reading the features of COCO (65 GB) takes minutes.
 _LARGE = 64 << 20
 
 
 def seal(manifest: Path, files: Iterable[Path]) -> None:
-    """Writes the manifest of `files`, which lie in its folder or below it."""
+    """Writes a manifest.
+
+    Args:
+        manifest: The manifest file to write.
+        files: The complete files to list; they must be in the folder of the manifest or below it.
+    """
     entries: dict[str, dict[str, Any]] = {}
     for file in sorted(files):
         state = file.stat()
@@ -31,9 +36,14 @@ def seal(manifest: Path, files: Iterable[Path]) -> None:
 
 
 def damage(manifest: Path) -> str | None:
-    """What is wrong with the first file that is not as it was sealed; None where all are.
+    """Compares the files of a manifest with their recorded sizes and digests.
 
-    A damaged or missing manifest is named like any other file.
+    Args:
+        manifest: A manifest written by `seal`.
+
+    Returns:
+        A sentence about the first file that differs, which may be the manifest itself; None if all
+        files are unchanged.
     """
     try:
         entries = read_json(manifest, dict)["files"]
@@ -48,12 +58,12 @@ def damage(manifest: Path) -> str | None:
 
 
 def manifest_of(file: Path) -> Path:
-    """The manifest of a single file, beside it."""
+    """The path of the manifest of a single file: FILE.integrity.json in the same folder."""
     return file.with_name(f"{file.name}.{MANIFEST}")
 
 
 def is_whole(file: Path) -> bool:
-    """Whether a single file is there as it was sealed."""
+    """Whether a single file exists and is unchanged since its manifest was written."""
     return manifest_of(file).is_file() and damage(manifest_of(file)) is None
 
 

@@ -1,7 +1,7 @@
-"""Ranges of arguments, written beside their types: `size: Count = 512`.
+"""Argument types that include the allowed range: `size: Count = 512`.
 
-A constructor that takes a value from conf/ is annotated with these; every command checks the
-configuration against them before it starts (`ivqa.runs.config_values`).
+Constructors that take values from conf/ are annotated with these types. Every command validates its
+configuration against the annotations before it starts (`ivqa.runs.config_values`).
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -11,25 +11,27 @@ from typing import Annotated
 from annotated_types import Ge, Gt, Interval, Le, Len, Lt, MultipleOf
 from pydantic import AfterValidator
 
-# Far more than any size here; a typing error above it would overflow or fill the memory.
+# Above every sensible size: a mistyped larger number would overflow or exhaust the memory.
 LARGEST = 10**9
 
 Count = Annotated[int, Interval(ge=1, le=LARGEST)]
 EvenCount = Annotated[int, Interval(ge=2, le=LARGEST), MultipleOf(2)]
 CountOrZero = Annotated[int, Interval(ge=0, le=LARGEST)]
-Seed = Annotated[int, Interval(ge=0, le=2**32 - 1)]  # what NumPy's seeds may be
+Seed = Annotated[int, Interval(ge=0, le=2**32 - 1)]  # range of NumPy's seeds
 Positive = Annotated[float, Gt(0)]
 NonNegative = Annotated[float, Ge(0)]
 Share = Annotated[float, Ge(0), Le(1)]
 PositiveShare = Annotated[float, Gt(0), Le(1)]
-ShareBelowOne = Annotated[float, Ge(0), Lt(1)]  # probabilities of dropout, decays
+ShareBelowOne = Annotated[float, Ge(0), Lt(1)]  # dropout probabilities, decay rates
 OpenShare = Annotated[float, Gt(0), Lt(1)]
 LearningRate = Annotated[float, Gt(0), Le(10)]
-AtLeastOne = Len(1)  # of a sequence
+AtLeastOne = Len(1)  # minimum length of a sequence
 Counts = Annotated[Sequence[Count], AtLeastOne]
 Temperatures = Annotated[Sequence[Positive], AtLeastOne]
-ImageSize = Annotated[int, Interval(ge=32, le=10_000)]  # pixels; halved up to 5 times
-ImagesOfSplit = Annotated[int, Interval(ge=1, le=999_999)]  # of scenes, whose splits share ids
+ImageSize = Annotated[int, Interval(ge=32, le=10_000)]  # pixels; networks halve it up to 5 times
+ImagesOfSplit = Annotated[
+    int, Interval(ge=1, le=999_999)
+]  # scenes number their images in blocks of 10**6
 
 
 def _existing_file(path: str) -> str:
@@ -54,7 +56,16 @@ ExistingFolder = Annotated[str, AfterValidator(_existing_folder)]
 
 
 def one_of(names: Callable[[], Iterable[str]], what: str) -> AfterValidator:
-    """Validates a text as one of `names()`, which are known only when the program runs."""
+    """A pydantic validator for a text that must be one of several names.
+
+    Args:
+        names: Returns the allowed names; called at validation, since they may depend on what is
+            installed.
+        what: Describes the names in the error message, such as "an architecture".
+
+    Returns:
+        A validator to put into `Annotated[str, ...]`.
+    """
 
     def known(name: str) -> str:
         if name not in (found := sorted(names())):

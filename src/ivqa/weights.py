@@ -1,4 +1,4 @@
-"""Files of PyTorch weights: read whole and finite, or refused in one sentence."""
+"""Reads PyTorch weights; damaged or non-finite weights raise a one-sentence error."""
 
 import zipfile
 from collections.abc import Mapping
@@ -12,9 +12,17 @@ from ivqa.files import FileError, check_regular
 
 
 def read_weights(path: str | Path, what: str = "a file of weights") -> dict[str, Any]:
-    """The dict that `torch.save` wrote to `path`, on the CPU; tensors and plain containers only.
+    """Loads a dict that `torch.save` wrote, with `weights_only=True`.
 
-    Raises FileError, naming the file, where it is missing, empty, cut short or holds no dict.
+    Args:
+        path: The file.
+        what: Names the expected content in error messages.
+
+    Returns:
+        The dict, with tensors on the CPU.
+
+    Raises:
+        FileError: The file is missing, empty, cut off or damaged, or does not hold a dict.
     """
     file = check_regular(path)
     if not file.stat().st_size:
@@ -31,9 +39,17 @@ def read_weights(path: str | Path, what: str = "a file of weights") -> dict[str,
 
 
 def state_dict_of(content: Mapping[str, Any], path: str | Path) -> dict[str, Tensor]:
-    """The weights of a Lightning checkpoint, by name.
+    """Returns the weights of a Lightning checkpoint by name.
 
-    Raises FileError where it has none, or one of them is not finite.
+    Args:
+        content: The loaded checkpoint.
+        path: Its file, for error messages.
+
+    Returns:
+        The entry "state_dict".
+
+    Raises:
+        FileError: The entry is missing or is not a dict of tensors, or a tensor is not finite.
     """
     state = content.get("state_dict")
     if not isinstance(state, dict) or not all(isinstance(v, Tensor) for v in state.values()):
@@ -43,9 +59,17 @@ def state_dict_of(content: Mapping[str, Any], path: str | Path) -> dict[str, Ten
 
 
 def training_state(path: str | Path) -> dict[str, Any]:
-    """The Lightning checkpoint at `path`, which training can go on from.
+    """Loads a Lightning checkpoint from which training can continue.
 
-    Raises FileError where it lacks weights, optimiser or progress, or a value is not finite.
+    Args:
+        path: The checkpoint file.
+
+    Returns:
+        The content of the checkpoint.
+
+    Raises:
+        FileError: The weights, the optimiser state or the progress of training is missing, or a
+            value is not finite.
     """
     content = read_weights(path, "a Lightning checkpoint")
     state_dict_of(content, path)
@@ -56,7 +80,7 @@ def training_state(path: str | Path) -> dict[str, Any]:
         absent = ["optimizer_states"]
     if absent:
         raise FileError(
-            f"{path} has no '{absent[0]}', so that training cannot go on from it; start the run "
+            f"{path} has no '{absent[0]}', so training cannot continue from it; start the run "
             "again without resume="
         )
     check_finite({"optimizer_states": content["optimizer_states"]}, path)
@@ -64,9 +88,17 @@ def training_state(path: str | Path) -> dict[str, Any]:
 
 
 def check_finite(state: Mapping[str, Any], path: str | Path) -> None:
-    """Raises FileError naming a tensor of `state`, at any depth, that is not finite.
+    """Checks that all tensors are finite.
 
-    Masks of 0 and infinity are let through: they are no weights.
+    Tensors that contain only zeros and infinities are accepted: these are attention masks, not
+    weights.
+
+    Args:
+        state: Tensors by name, in nested dicts and lists.
+        path: The file that they come from, for the error message.
+
+    Raises:
+        FileError: A tensor holds NaN or an infinity; the message names the tensor.
     """
     if name := _not_finite(state):
         raise FileError(
@@ -76,7 +108,17 @@ def check_finite(state: Mapping[str, Any], path: str | Path) -> None:
 
 
 def load_into(module: nn.Module, state: Mapping[str, Any], path: str | Path, what: str) -> None:
-    """Loads the weights into `module`. Raises FileError where they are of another structure."""
+    """Loads weights into a module.
+
+    Args:
+        module: The module; all its parameters and buffers are replaced.
+        state: The weights by name.
+        path: The file that they come from, for the error message.
+        what: Describes the module in the error message.
+
+    Raises:
+        FileError: Names or shapes of the weights differ from those of the module.
+    """
     try:
         module.load_state_dict(state)
     except (RuntimeError, TypeError, AttributeError) as error:
@@ -88,7 +130,7 @@ def load_into(module: nn.Module, state: Mapping[str, Any], path: str | Path, wha
 
 
 def _check_sums(file: Path) -> None:
-    """Raises BadZipFile where a part is not as it was written: torch.load does not look."""
+    """Raises BadZipFile if a checksum of the zip file is wrong; torch.load does not verify them."""
     if zipfile.is_zipfile(file):
         with zipfile.ZipFile(file) as parts:
             if (damaged := parts.testzip()) is not None:
@@ -96,7 +138,10 @@ def _check_sums(file: Path) -> None:
 
 
 def _not_finite(value: Any) -> str | None:
-    """The dotted name of a tensor inside `value` that is not finite, "" for `value` itself."""
+    """The dotted name of the first tensor in `value` that is not finite; None if all are.
+
+    The name of `value` itself is "".
+    """
     if isinstance(value, Tensor):
         return "" if value.is_floating_point() and _diverged(value) else None
     items = value.items() if isinstance(value, Mapping) else enumerate(
@@ -110,7 +155,7 @@ def _not_finite(value: Any) -> str | None:
 
 def _diverged(value: Tensor) -> bool:
     if value.element_size() == 1 or torch.isfinite(value.sum(dtype=torch.float64)):
-        return False  # a value that is not finite would show in the sum
+        return False  # float8 is not checked; NaN and infinities would appear in the sum
     finite = torch.isfinite(value)
     if finite.all():
         return False

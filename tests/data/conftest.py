@@ -1,4 +1,4 @@
-"""Small VQA roots written to disk, with real image files."""
+"""Writes small VQA data roots with image files."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ ANSWERS = ("yes", "no", "2", "red car", "3", "blue")
 
 
 class RootWriter:
-    """Writes VQA roots, by default of one split a call."""
+    """Writes the files of a VQA data root, one split in each call."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -57,7 +57,10 @@ class RootWriter:
     def example(
         self, num: int = 7, splits: tuple[str, ...] = ("train", "val"), images: bool = True
     ) -> Path:
-        """`num` questions a split on `num // 3 + 1` images, annotations in reverse order."""
+        """Writes `num` questions about `num // 3 + 1` images in each split.
+
+        The annotations are in reverse order, so that readers must join them by id.
+        """
         for offset, split in enumerate(splits):
             ids = [1000 * (offset + 1) + number for number in range(num)]
             questions = [self.question(i, i // 3, f"How many dogs {i} are here?") for i in ids]

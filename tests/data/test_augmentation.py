@@ -1,4 +1,4 @@
-"""Other wordings of training questions: drawn by seed and epoch, sliced from arrays."""
+"""Augmentation of training questions: wordings are drawn by seed and epoch."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from ivqa.data import VQADataModule, VQADataset, build_vocabularies
+from ivqa.data import BatchSettings, VQADataModule, VQADataset, build_vocabularies
 from ivqa.data.augmentation import AugmentedBatches, AugmentedSplit
 from ivqa.data.batch import VQABatch
 from ivqa.data.loading import ShuffledBatches
@@ -20,7 +20,7 @@ NUMBER = 18
 
 @dataclass
 class Repeating:
-    """Variant v says the last word v more times; counts how often it is asked."""
+    """Wording v appends the word "here" v times; counts the calls."""
 
     probability: float = 0.5
     calls: int = 0
@@ -33,9 +33,8 @@ class Repeating:
 def _data(root: Path, augmentation: Any, seed: int = 5, **options: Any) -> VQADataModule:
     dataset = VQADataset(root)
     words = build_vocabularies(dataset.split("train"))
-    return VQADataModule(
-        dataset, None, *words, batch_size=4, seed=seed, augmentation=augmentation, **options
-    )
+    batching = BatchSettings(batch_size=4, seed=seed, **options)
+    return VQADataModule(dataset, None, *words, batching=batching, augmentation=augmentation)
 
 
 def _epoch(data: VQADataModule, epoch: int) -> dict[int, str]:
@@ -50,7 +49,7 @@ def _epoch(data: VQADataModule, epoch: int) -> dict[int, str]:
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_every_question_is_read_once_an_epoch_in_a_drawn_wording(roots: Any, workers: int) -> None:
+def test_every_epoch_reads_every_question_once_in_a_drawn_wording(roots: Any, workers: int) -> None:
     augmentation = Repeating()
     data = _data(roots.example(NUMBER), augmentation, num_workers=workers)
     questions = data.dataset.split("train").questions
@@ -63,7 +62,7 @@ def test_every_question_is_read_once_an_epoch_in_a_drawn_wording(roots: Any, wor
             assert words[len(own) :] == ["here"] * (len(words) - len(own))
             assert len(words) - len(own) <= 3
     assert epochs[0] != epochs[1] != epochs[2]
-    assert augmentation.calls == 1  # what is drawn was encoded once
+    assert augmentation.calls == 1  # all wordings are encoded once
     again = _data(data.dataset.root, Repeating())
     assert [_epoch(again, epoch) for epoch in (2, 0)] == [epochs[2], epochs[0]]
     other = _data(data.dataset.root, Repeating(), seed=6)
@@ -71,7 +70,9 @@ def test_every_question_is_read_once_an_epoch_in_a_drawn_wording(roots: Any, wor
 
 
 @pytest.mark.parametrize("probability", [0.0, 0.3, 1.0])
-def test_the_rest_is_read_as_it_is_and_all_levels_alike(roots: Any, probability: float) -> None:
+def test_wordings_are_drawn_uniformly_with_the_given_probability(
+    roots: Any, probability: float
+) -> None:
     data = _data(roots.example(4000, images=False), None)
     split = AugmentedSplit.build(
         data.encoded("train"), Repeating(probability), data.question_vocabulary, 26
@@ -83,7 +84,7 @@ def test_the_rest_is_read_as_it_is_and_all_levels_alike(roots: Any, probability:
     np.testing.assert_array_equal(split.draw(0, 1) % 4000, np.arange(4000))
 
 
-def test_validation_and_all_but_the_question_stay(roots: Any) -> None:
+def test_only_the_questions_of_training_change(roots: Any) -> None:
     root = roots.example(NUMBER)
     plain, noisy = _data(root, None), _data(root, Repeating(1.0))
     for ours, theirs in zip(plain.val_dataloader(), noisy.val_dataloader(), strict=True):
@@ -102,7 +103,7 @@ def test_wordings_are_cut_like_questions(roots: Any) -> None:
     assert all(batch.question.lengths.tolist() == [6] * len(batch) for batch in batches)
 
 
-def test_an_interrupted_epoch_goes_on_with_the_same_wordings(roots: Any) -> None:
+def test_an_interrupted_epoch_resumes_with_the_same_wordings(roots: Any) -> None:
     data = _data(roots.example(NUMBER), Repeating())
     split = AugmentedSplit.build(data.encoded("train"), Repeating(), data.question_vocabulary, None)
     rows = np.arange(NUMBER)
@@ -110,8 +111,8 @@ def test_an_interrupted_epoch_goes_on_with_the_same_wordings(roots: Any) -> None
     whole.set_epoch(2)
     resumed = AugmentedBatches(split, rows, 4, seed=3)
     resumed.resume(2, 3)
-    rest = [batch.tolist() for batch in resumed]
-    assert rest == [batch.tolist() for batch in whole][3:]
+    remaining = [batch.tolist() for batch in resumed]
+    assert remaining == [batch.tolist() for batch in whole][3:]
     order = ShuffledBatches(rows, 4, seed=3)
     order.set_epoch(2)
     assert [(np.array(batch) % NUMBER).tolist() for batch in whole] == [b.tolist() for b in order]
@@ -121,7 +122,7 @@ def test_an_interrupted_epoch_goes_on_with_the_same_wordings(roots: Any) -> None
     ("probability", "wordings", "message"),
     [(1.5, 1, r"probability must be in \[0, 1\], not 1.5"), (0.5, 0, "at least one other wording")],
 )
-def test_what_cannot_be_drawn_is_refused(
+def test_invalid_augmentations_are_refused(
     roots: Any, probability: float, wordings: int, message: str
 ) -> None:
     class Few(Repeating):

@@ -1,5 +1,6 @@
-"""Batches hold what the split holds, row by row."""
+"""Batches agree with their split row by row."""
 
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from ivqa.data.batch_settings import BatchContents, BatchSettings
 from ivqa.data.datamodule import VQADataModule, build_vocabularies
 from ivqa.data.dataset import VQADataset
 from ivqa.data.validation import DataError
@@ -16,7 +18,7 @@ from ivqa.text.tokens import detokenise, tokenise
 
 
 class ArrayFeatures:
-    """Features that spell out the image id; counts the rows that were gathered."""
+    """Features whose values are the image ids; counts the rows that are read."""
 
     sizes = {"pooled": 2, "grid": 3}  # noqa: RUF012
 
@@ -25,7 +27,7 @@ class ArrayFeatures:
         self.ids: dict[str, np.ndarray] = {}
 
     def rows(self, split: str, image_ids: np.ndarray) -> np.ndarray:
-        self.ids[split] = image_ids[::-1]  # rows in another order than the ids
+        self.ids[split] = image_ids[::-1]  # rows are not in the order of the ids
         return np.arange(len(image_ids))[::-1]
 
     def gather(self, split: str, rows: np.ndarray, names: Any) -> dict[str, torch.Tensor]:
@@ -35,16 +37,28 @@ class ArrayFeatures:
         return {name: values[name] for name in names}
 
 
-def module(root: Path, **kwargs: Any) -> VQADataModule:
+_CONTENTS = {field.name for field in fields(BatchContents)}
+
+
+def settings(options: dict[str, Any]) -> dict[str, Any]:
+    """Options by name, as `contents` and `batching` of a VQADataModule."""
+    contents = {name: value for name, value in options.items() if name in _CONTENTS}
+    batching = {name: value for name, value in options.items() if name not in _CONTENTS}
+    return {"contents": BatchContents(**contents), "batching": BatchSettings(**batching)}
+
+
+def module(
+    root: Path, *, num_answers: int = 4, features: Any = None, **options: Any
+) -> VQADataModule:
     dataset = VQADataset(root)
     train = dataset.split("train")
-    answers = AnswerVocabulary.build(train.main_answers, size=kwargs.pop("num_answers", 4))
-    features = kwargs.pop("features", None)
-    return VQADataModule(dataset, features, *build_vocabularies(train), answers, **kwargs)
+    answers = AnswerVocabulary.build(train.main_answers, size=num_answers)
+    words = build_vocabularies(train)
+    return VQADataModule(dataset, features, *words, answers, **settings(options))
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_batches_carry_the_split_row_by_row(roots: Any, workers: int):
+def test_batches_agree_with_the_split_row_by_row(roots: Any, workers: int):
     data = module(
         roots.example(20),
         features=ArrayFeatures(),
@@ -63,8 +77,9 @@ def test_batches_carry_the_split_row_by_row(roots: Any, workers: int):
         ids = split.image_ids[rows]
         assert batch.images.ids[batch.images.index].tolist() == ids.tolist()
         assert len(batch.images.ids) == len(set(ids.tolist()))
-        assert batch.images.per_sample("pooled")[:, 0].tolist() == ids.tolist()
-        assert batch.images.per_sample("grid").shape == (len(rows), 4, 3)
+        index = batch.images.index
+        assert batch.images.feature("pooled")[index, 0].tolist() == ids.tolist()
+        assert batch.images.feature("grid")[index].shape == (len(rows), 4, 3)
         assert batch.images.concepts is None
         for sample, row in enumerate(rows):
             main = split.main_answers[row]
@@ -77,7 +92,7 @@ def test_batches_carry_the_split_row_by_row(roots: Any, workers: int):
     assert seen == list(range(20))
 
 
-def test_counts_are_handed_through_where_they_are_asked_for(roots: Any):
+def test_batches_contain_answer_counts_on_request(roots: Any):
     root = roots.write(
         "train",
         [roots.question(i, 1) for i in range(3)],
@@ -105,7 +120,7 @@ def test_soft_targets_agree_with_hard_ones(roots: Any):
     assert data.batch_of("train", [0]).images.grid is None
 
 
-def test_images_shared_by_questions_are_gathered_once(roots: Any):
+def test_features_of_a_shared_image_are_read_once(roots: Any):
     features = ArrayFeatures()
     data = module(roots.example(9), features=features, image_features=["pooled"])
     data.batch_of("train", [0, 1, 2, 3, 0])
@@ -113,7 +128,7 @@ def test_images_shared_by_questions_are_gathered_once(roots: Any):
     assert features.gathered == distinct < 5
 
 
-def test_loaders_of_stages_and_names_agree(roots: Any):
+def test_loaders_of_a_stage_and_of_its_split_agree(roots: Any):
     data = module(roots.example(9), eval_batch_size=4)
     rows = [batch.rows.tolist() for batch in data.loader("val")]
     assert rows == [batch.rows.tolist() for batch in data.val_dataloader()]
@@ -133,7 +148,7 @@ def test_batch_of_keeps_order_and_repeats(roots: Any):
         data.batch_of("train", [-1])
 
 
-def test_padding_ends_with_the_longest_question_of_the_batch(roots: Any):
+def test_batches_are_padded_to_their_longest_question(roots: Any):
     texts = ["one two three four five six", "one two", "one"]
     root = roots.write(
         "train",
@@ -145,7 +160,7 @@ def test_padding_ends_with_the_longest_question_of_the_batch(roots: Any):
     assert data.batch_of("train", [1, 2]).question.ids.shape == (2, 2)
 
 
-def test_unknown_answers_can_be_left_out_of_training(roots: Any):
+def test_questions_with_unknown_answers_can_be_dropped_from_training(roots: Any):
     data = module(roots.example(20), num_answers=2, drop_unknown_answers=True)
     kept = torch.cat([batch.rows for batch in data.train_dataloader()])
     targets = data.batch_of("train", kept).target
@@ -157,7 +172,7 @@ def test_unknown_answers_can_be_left_out_of_training(roots: Any):
         data.train_dataloader()
 
 
-def test_split_without_answers_evaluates_but_does_not_train(roots: Any):
+def test_a_split_without_annotations_is_evaluated_but_not_trained_on(roots: Any):
     root = roots.example(6, ("train",))
     roots.write("val", [roots.question(1, 1)], None)
     data = module(root, soft_targets=True)
@@ -179,14 +194,16 @@ def test_split_without_answers_evaluates_but_does_not_train(roots: Any):
         ({"batch_size": 0}, "batch sizes must be at least 1, not 0"),
     ],
 )
-def test_wrong_settings_are_refused_at_once(roots: Any, kwargs: dict[str, Any], message: str):
+def test_wrong_settings_are_refused_by_the_constructor(
+    roots: Any, kwargs: dict[str, Any], message: str
+):
     with pytest.raises(ValueError, match=message):
         module(roots.example(3), **kwargs)
 
 
-def test_answer_vocabulary_is_asked_for_where_needed(roots: Any):
+def test_settings_that_need_an_answer_vocabulary_are_refused_without_one(roots: Any):
     dataset = VQADataset(roots.example(3))
     words = build_vocabularies(dataset.split("train"))
     for name in ("soft_targets", "answer_counts", "drop_unknown_answers"):
         with pytest.raises(ValueError, match=f"{name}=true needs an answer vocabulary"):
-            VQADataModule(dataset, None, *words, **{name: True})
+            VQADataModule(dataset, None, *words, **settings({name: True}))

@@ -1,4 +1,4 @@
-"""Two processes share the rows through Lightning's own DDP (gloo, CPU)."""
+"""Two processes share the rows under Lightning's DDP strategy (gloo, CPU)."""
 
 from pathlib import Path
 from typing import Any
@@ -7,6 +7,7 @@ import pytest
 import pytorch_lightning as pl
 import torch
 
+from ivqa.data.batch_settings import BatchSettings
 from ivqa.data.datamodule import VQADataModule, build_vocabularies
 from ivqa.data.dataset import VQADataset
 
@@ -33,10 +34,12 @@ class RowsToFile(pl.LightningModule):
 
 
 @pytest.mark.slow
-def test_every_row_reaches_one_process(roots: Any, tmp_path: Path):
+def test_every_row_is_read_by_one_process(roots: Any, tmp_path: Path):
     dataset = VQADataset(roots.example(21))
     words = build_vocabularies(dataset.split("train"))
-    data = VQADataModule(dataset, None, *words, batch_size=4, eval_batch_size=5)
+    data = VQADataModule(
+        dataset, None, *words, batching=BatchSettings(batch_size=4, eval_batch_size=5)
+    )
     trainer = pl.Trainer(
         accelerator="cpu",
         devices=2,

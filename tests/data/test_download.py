@@ -1,4 +1,4 @@
-"""Downloads against a local server that breaks connections, ignores ranges, or changes files."""
+"""Downloads from a local server that breaks connections, ignores ranges or changes files."""
 
 import http.server
 import io
@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 
 from ivqa.data import download as module
-from ivqa.data.download import CHECKSUMS, Archive, archives, download, main
+from ivqa.data.download import CHECKSUMS, download, main
+from ivqa.data.official_archives import Archive, archives
 
 
 class FlakyServer:
-    """Serves `files`; every response ends after `cut` bytes where cut is set."""
+    """Serves `files`; if `cut` is set, every response ends after so many bytes."""
 
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
@@ -89,7 +90,7 @@ def wanted(server: FlakyServer) -> list[Archive]:
     return [Archive(f"{server.url}/a.zip", ".", "data.json")]
 
 
-def test_broken_connections_are_taken_up_where_they_broke(server: FlakyServer, tmp_path: Path):
+def test_broken_downloads_continue_where_they_stopped(server: FlakyServer, tmp_path: Path):
     server.files["a.zip"] = zipped()
     server.cut = 20_000
     download(tmp_path, wanted(server), wait=0)
@@ -98,7 +99,7 @@ def test_broken_connections_are_taken_up_where_they_broke(server: FlakyServer, t
     assert sorted(path.name for path in tmp_path.iterdir()) == [CHECKSUMS, "data.json"]
 
 
-def test_second_run_goes_on_and_third_does_nothing(server: FlakyServer, tmp_path: Path):
+def test_a_second_run_continues_and_a_third_requests_nothing(server: FlakyServer, tmp_path: Path):
     server.files["a.zip"] = zipped()
     server.cut = 0
     (tmp_path / "a.zip.part").write_bytes(zipped()[:30_000])
@@ -114,7 +115,7 @@ def test_second_run_goes_on_and_third_does_nothing(server: FlakyServer, tmp_path
     assert len(server.requests) == before
 
 
-def test_server_without_ranges_starts_anew(server: FlakyServer, tmp_path: Path):
+def test_without_ranges_the_download_starts_again(server: FlakyServer, tmp_path: Path):
     server.files["a.zip"] = zipped()
     server.ranges = False
     (tmp_path / "a.zip.part").write_bytes(zipped()[:30_000])
@@ -122,7 +123,7 @@ def test_server_without_ranges_starts_anew(server: FlakyServer, tmp_path: Path):
     assert (tmp_path / "data.json").read_bytes() == content()
 
 
-def test_file_that_changed_in_between_is_fetched_whole(server: FlakyServer, tmp_path: Path):
+def test_a_file_that_changed_in_between_is_downloaded_whole(server: FlakyServer, tmp_path: Path):
     server.files["a.zip"] = zipped(seed=1)
     server.cut = 20_000
     with pytest.raises(ConnectionError):
@@ -133,14 +134,16 @@ def test_file_that_changed_in_between_is_fetched_whole(server: FlakyServer, tmp_
 
 
 @pytest.mark.parametrize("extra", [0, 10])
-def test_part_that_is_complete_or_too_long(server: FlakyServer, tmp_path: Path, extra: int):
+def test_a_partial_file_that_is_complete_or_too_long(
+    server: FlakyServer, tmp_path: Path, extra: int
+):
     server.files["a.zip"] = zipped()
     (tmp_path / "a.zip.part").write_bytes(zipped() + b"x" * extra)
     download(tmp_path, wanted(server), wait=0)
     assert (tmp_path / "data.json").read_bytes() == content()
 
 
-def test_busy_server_is_asked_again_and_missing_file_is_not(server: FlakyServer, tmp_path: Path):
+def test_a_busy_server_is_retried_and_a_missing_file_is_not(server: FlakyServer, tmp_path: Path):
     server.files["a.zip"] = zipped()
     server.status = [503, 429]
     download(tmp_path, wanted(server), wait=0)
@@ -150,7 +153,9 @@ def test_busy_server_is_asked_again_and_missing_file_is_not(server: FlakyServer,
     assert len(server.requests) == 4
 
 
-def test_waits_double(server: FlakyServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_wait_doubles_with_every_retry(
+    server: FlakyServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     waits: list[float] = []
     monkeypatch.setattr(module.time, "sleep", waits.append)
     server.status = [500] * 4
@@ -170,9 +175,9 @@ def test_checksum_is_recorded_and_checked(server: FlakyServer, tmp_path: Path):
         download(tmp_path, wanted(server), wait=0)
 
 
-def test_archives_that_are_none(server: FlakyServer, tmp_path: Path):
+def test_damaged_and_unexpected_archives_are_refused(server: FlakyServer, tmp_path: Path):
     server.files["a.zip"] = b"<html>sorry</html>"
-    with pytest.raises(ValueError, match="is no intact zip file"):
+    with pytest.raises(ValueError, match="is not an intact zip file"):
         download(tmp_path / "html", wanted(server), wait=0)
     server.files["a.zip"] = zipped(name="other.json")
     with pytest.raises(ValueError, match=r"does not hold data\.json"):
@@ -184,7 +189,7 @@ def test_archives_that_are_none(server: FlakyServer, tmp_path: Path):
 
 
 @pytest.mark.parametrize("data", ["vqa_v1", "vqa_v2"])
-def test_command_line_fetches_the_official_names(
+def test_the_command_line_downloads_the_official_archives(
     server: FlakyServer, tmp_path: Path, data: str, capsys: pytest.CaptureFixture[str]
 ):
     for archive in archives(data, images=True, captions=True, base_url=server.url):

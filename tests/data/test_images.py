@@ -1,4 +1,4 @@
-"""Image folders: addressed by id, and what is said about files that are no images."""
+"""Image folders: files are found by id, and bad files are named."""
 
 import re
 from pathlib import Path
@@ -23,10 +23,13 @@ from ivqa.data.validation import DataError
         ("image{image_id}_small.png", ["image9_small.png"]),
     ],
 )
-def test_names_are_read_by_pattern(roots: Any, tmp_path: Path, pattern: str, names: list[str]):
+def test_ids_are_read_from_names_by_a_pattern(
+    roots: Any, tmp_path: Path, pattern: str, names: list[str]
+):
     for number, name in enumerate(names):
         roots.image(tmp_path / name, seed=number)
     (tmp_path / "README_000000000077.txt").write_text("no image")
+    roots.image(tmp_path / ".7.000000000009.png")  # the draft of an interrupted download
     files = ImageFiles.in_folder(tmp_path, pattern)
     assert [path.name for path in files.paths] == names
     assert files.ids[0] == 9
@@ -63,7 +66,7 @@ def test_two_files_of_one_image_are_refused(roots: Any, tmp_path: Path):
         ImageFiles.in_folder(tmp_path, "{image_id}.*")
 
 
-def test_validation_names_missing_and_false_images(roots: Any):
+def test_validation_names_missing_files_and_files_that_are_not_images(roots: Any):
     root = roots.example(7)
     folder = root / "images" / "train"
     (folder / "COCO_train_000000000333.png").unlink()
@@ -75,7 +78,7 @@ def test_validation_names_missing_and_false_images(roots: Any):
     assert message.startswith("3 problems")
     assert "questions_train.json: image 333: image_id: has no file in" in message
     assert re.search(r"000334\.png: image 334: is empty; replace", message)
-    assert re.search(r"000335\.png: image 335: is no image in spite of its name", message)
+    assert re.search(r"000335\.png: image 335: is not an image, despite its name", message)
 
 
 def test_headers_of_thousands_of_files_are_all_checked(tmp_path: Path):

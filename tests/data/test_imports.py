@@ -1,4 +1,4 @@
-"""What the package exports, and what importing it costs."""
+"""The exports of the package, and what importing it loads."""
 
 import subprocess
 import sys
@@ -8,7 +8,7 @@ import pytest
 import ivqa.data
 
 
-def test_every_export_is_there():
+def test_every_export_can_be_imported():
     for name in ivqa.data.__all__:
         assert getattr(ivqa.data, name).__name__ == name
     with pytest.raises(AttributeError, match="no attribute 'VQADatamodule'"):

@@ -1,4 +1,4 @@
-"""The real sets load whole: counts, joins and image files."""
+"""Real data sets load completely: counts, joins and image files."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ def test_vqa_v2_subset(shared_data: Path, split: str, questions: int):
     assert all(len(given) == 10 for given in loaded.answers)
     share = loaded.answer_types.count("yes/no") / questions
     assert 0.2 < share < 0.5
-    # The published main answers are normal forms already, but for the rare "none" and the like.
+    # Published main answers are normalised, except for rare ones such as "none".
     changed = sum(normalise_answer(answer) != answer for answer in set(loaded.main_answers))
     assert changed < 0.1 * len(set(loaded.main_answers))
 

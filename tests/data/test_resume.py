@@ -1,4 +1,4 @@
-"""Training goes on after an interruption with exactly the samples it has not finished."""
+"""Interrupted training resumes with exactly the samples that it has not finished."""
 
 from pathlib import Path
 from typing import Any
@@ -9,6 +9,7 @@ import pytorch_lightning as pl
 import torch
 from pytorch_lightning.callbacks import Callback, ModelCheckpoint
 
+from ivqa.data.batch_settings import BatchSettings
 from ivqa.data.datamodule import VQADataModule, build_vocabularies
 from ivqa.data.dataset import VQADataset
 from ivqa.data.loading import OrderedBatches, ShuffledBatches
@@ -17,7 +18,7 @@ Seen = list[tuple[int, list[int]]]
 
 
 class Recorder(pl.LightningModule):
-    """Remembers the rows of every batch whose step it finished; dropout shows RNG shifts."""
+    """Records the rows of every batch whose training step is finished."""
 
     def __init__(self, interrupt_at: int | None = None) -> None:
         super().__init__()
@@ -49,7 +50,8 @@ class SaveOnException(Callback):
 def data_of(root: Path, num_workers: int) -> VQADataModule:
     dataset = VQADataset(root)
     words = build_vocabularies(dataset.split("train"))
-    return VQADataModule(dataset, None, *words, batch_size=4, seed=5, num_workers=num_workers)
+    batching = BatchSettings(batch_size=4, seed=5, num_workers=num_workers)
+    return VQADataModule(dataset, None, *words, batching=batching)
 
 
 def trainer_of(folder: Path, *callbacks: Callback, **kwargs: Any) -> pl.Trainer:
@@ -81,11 +83,13 @@ def run(folder: Path, root: Path, workers: int, *callbacks: Callback, **kwargs: 
     return model
 
 
-# 5 batches an epoch: stops in its middle, at its end, and after its first step.
+# An epoch has 5 batches: training stops in its middle, at its end, and after its first step.
 @pytest.mark.parametrize(
     ("steps", "workers"), [(1, 0), (3, 0), (5, 0), (6, 0), (10, 0), (12, 0), (5, 2), (8, 2)]
 )
-def test_stopped_by_steps_and_resumed(roots: Any, tmp_path: Path, steps: int, workers: int):
+def test_training_stopped_after_a_step_resumes_exactly(
+    roots: Any, tmp_path: Path, steps: int, workers: int
+):
     root = roots.example(18)
     whole = run(tmp_path, root, workers)
     saver = ModelCheckpoint(
@@ -102,7 +106,7 @@ def test_stopped_by_steps_and_resumed(roots: Any, tmp_path: Path, steps: int, wo
 
 
 @pytest.mark.parametrize(("step", "workers"), [(2, 0), (4, 0), (5, 0), (9, 0), (5, 2), (7, 2)])
-def test_step_that_was_interrupted_comes_again(roots: Any, tmp_path: Path, step: int, workers: int):
+def test_an_interrupted_step_is_repeated(roots: Any, tmp_path: Path, step: int, workers: int):
     root = roots.example(18)
     whole = run(tmp_path, root, workers)
     path = tmp_path / "exception.ckpt"
@@ -112,7 +116,7 @@ def test_step_that_was_interrupted_comes_again(roots: Any, tmp_path: Path, step:
 
 
 @pytest.mark.parametrize("kwargs", [{"val_check_interval": 2}, {}, {"limit_train_batches": 3}])
-def test_resumed_from_every_checkpoint_of_validation(
+def test_training_resumes_from_every_checkpoint_of_validation(
     roots: Any, tmp_path: Path, kwargs: dict[str, Any]
 ):
     root = roots.example(18)
@@ -133,14 +137,14 @@ def test_resumed_from_every_checkpoint_of_validation(
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_loading_leaves_the_global_generator_alone(roots: Any, workers: int):
+def test_loading_does_not_use_the_global_generator(roots: Any, workers: int):
     loader = data_of(roots.example(9), workers).train_dataloader()
     before = torch.get_rng_state()
     list(loader)
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_epochs_cover_all_rows_in_new_orders_that_seed_and_epoch_decide():
+def test_every_epoch_has_an_order_of_all_rows_that_depends_on_seed_and_epoch():
     rows = np.arange(10, 33)
     epochs = []
     for epoch in range(3):
@@ -151,11 +155,11 @@ def test_epochs_cover_all_rows_in_new_orders_that_seed_and_epoch_decide():
         assert len(batches) == 5
     assert epochs[0] != epochs[1] != epochs[2]
     other_seed = ShuffledBatches(rows, 5, seed=2)
-    assert np.concatenate(list(other_seed)).tolist() != epochs[1]  # no (seed + epoch) collision
+    assert np.concatenate(list(other_seed)).tolist() != epochs[1]  # seed and epoch are not added
 
 
 @pytest.mark.parametrize("replicas", [2, 3])
-def test_processes_share_the_order_of_one_process(replicas: int):
+def test_several_processes_follow_the_order_of_one_process(replicas: int):
     rows = np.arange(24)
     whole = np.concatenate(list(ShuffledBatches(rows, 24, seed=3)))
     shares = [
@@ -166,7 +170,7 @@ def test_processes_share_the_order_of_one_process(replicas: int):
 
 
 @pytest.mark.parametrize("replicas", [1, 2])
-def test_questions_of_like_length_share_a_batch(replicas: int):
+def test_a_window_puts_questions_of_similar_length_into_a_batch(replicas: int):
     rows = np.random.default_rng(0).permutation(203)
     lengths = np.random.default_rng(1).integers(3, 20, 203)
 
@@ -188,17 +192,17 @@ def test_questions_of_like_length_share_a_batch(replicas: int):
     near = epoch(5)
     assert set(np.concatenate([np.concatenate(share) for share in near])) == set(rows)
     assert padding(near) < 0.5 * padding(epoch(1))
-    # Batches do not come in order of length.
+    # Batches are not sorted by length.
     longest = [int(lengths[batch].max()) for batch in epoch(100)[0]]
     assert longest != sorted(longest)
-    # A restart skips what was seen and nothing else.
-    for whole, rest in zip(near, epoch(5, start=4), strict=True):
-        assert [batch.tolist() for batch in rest] == [batch.tolist() for batch in whole[4:]]
+    # A restart skips exactly the finished batches.
+    for whole, remaining in zip(near, epoch(5, start=4), strict=True):
+        assert [batch.tolist() for batch in remaining] == [batch.tolist() for batch in whole[4:]]
 
 
 @pytest.mark.parametrize("num_rows", [1, 7, 24, 25])
 @pytest.mark.parametrize("replicas", [2, 3])
-def test_processes_take_equally_many_training_steps(num_rows: int, replicas: int):
+def test_all_processes_take_the_same_number_of_training_steps(num_rows: int, replicas: int):
     shares = [
         [len(batch) for batch in ShuffledBatches(np.arange(num_rows), 4, 0, replicas, rank)]
         for rank in range(replicas)
@@ -209,7 +213,7 @@ def test_processes_take_equally_many_training_steps(num_rows: int, replicas: int
 @pytest.mark.parametrize("num_rows", [3, 7, 24, 25])
 @pytest.mark.parametrize("replicas", [1, 2, 3])
 @pytest.mark.parametrize("batch_size", [1, 4, 100])
-def test_evaluation_sees_every_row_once_in_equally_many_batches(
+def test_evaluation_reads_every_row_once_with_the_same_number_of_batches(
     num_rows: int, replicas: int, batch_size: int
 ):
     shares = [

@@ -1,4 +1,4 @@
-"""Which files make up which split; the fingerprint; errors that say where to look."""
+"""Files of a split, the fingerprint of a data set, and error messages about missing files."""
 
 import gzip
 import json
@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from ivqa.data.dataset import VQADataset, official_vqa
+from ivqa.data.file_patterns import FilePatterns
 from ivqa.data.validation import DataError
 from ivqa.scenes import ScenesDataset
 
 
-def test_stages_and_names_mean_the_same_split(roots: Any):
+def test_a_stage_and_its_split_name_give_the_same_split(roots: Any):
     dataset = VQADataset(roots.example(7, ("a", "b")), train="a", val="b", test="b")
     assert dataset.split("train") is dataset.split("a")
     assert dataset.split("val") is dataset.split("test") is dataset.split("b")
@@ -22,7 +23,7 @@ def test_stages_and_names_mean_the_same_split(roots: Any):
     assert dataset.has_images
 
 
-def test_stage_that_is_null_or_ambiguous(roots: Any):
+def test_a_stage_without_split_and_an_ambiguous_name_are_refused(roots: Any):
     dataset = VQADataset(roots.example(3))
     with pytest.raises(DataError, match=r"no test split is set, only train, val; set data\.test"):
         dataset.split("test")
@@ -30,7 +31,7 @@ def test_stage_that_is_null_or_ambiguous(roots: Any):
         VQADataset("anywhere", train="val", val="train")
 
 
-def test_missing_root_names_the_nearest_folder(tmp_path: Path):
+def test_the_error_for_a_missing_root_names_the_nearest_folder(tmp_path: Path):
     (tmp_path / "data" / "vqa").mkdir(parents=True)
     dataset = VQADataset(tmp_path / "data" / "vqq" / "v2")
     with pytest.raises(DataError) as error:
@@ -43,7 +44,7 @@ def test_missing_root_names_the_nearest_folder(tmp_path: Path):
         VQADataset(tmp_path / "file").split("train")
 
 
-def test_unknown_split_names_those_in_the_root(roots: Any):
+def test_the_error_for_an_unknown_split_lists_those_in_the_root(roots: Any):
     root = roots.example(3, ("train", "val2014"))
     path = root / "questions_val2014.json"
     path.with_suffix(".json.gz").write_bytes(gzip.compress(path.read_bytes()))
@@ -54,17 +55,16 @@ def test_unknown_split_names_those_in_the_root(roots: Any):
     assert str(error.value).endswith("splits there: train, val2014")
 
 
-def test_constructing_touches_nothing(tmp_path: Path):
+def test_the_constructor_writes_nothing(tmp_path: Path):
     VQADataset(tmp_path / "none")
     ScenesDataset(tmp_path / "cache")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_text_only_data_and_the_paths_tried(roots: Any):
+def test_the_error_for_text_only_data_lists_the_paths_tried(roots: Any):
     root = roots.example(3, images=False)
-    dataset = VQADataset(
-        root, image_pattern=["images/{split}/*{image_id:012d}.*", "x/{image_id}.*"]
-    )
+    patterns = ["images/{split}/*{image_id:012d}.*", "x/{image_id}.*"]
+    dataset = VQADataset(root, files=FilePatterns(image_pattern=patterns))
     split = dataset.split("train")
     assert split.images is None
     assert not dataset.has_images
@@ -75,7 +75,7 @@ def test_text_only_data_and_the_paths_tried(roots: Any):
         VQADataset(root, require_images=True).split("train")
 
 
-def test_fingerprint_depends_on_content_only(roots: Any, tmp_path: Path):
+def test_the_fingerprint_depends_on_content_only(roots: Any, tmp_path: Path):
     root = roots.example(7)
     first = VQADataset(root).fingerprint()
     copy = tmp_path / "elsewhere"
@@ -121,7 +121,7 @@ def test_official_names(
     assert (train.has_answers, test.has_answers) == (True, False)
     assert train.main_answers == ["yes"]
     assert [dataset.lacks_annotations(stage) for stage in ("train", "test")] == [False, True]
-    # Test-dev is a part of test: questions of its own about the same images.
+    # Test-dev is a subset of test: its own questions file about the same images.
     whole = root / f"{questions.format('test2015')}.json"
     (root / f"{questions.format('test-dev2015')}.json").write_text(whole.read_text())
     part = official_vqa(root, version, multiple_choice=multiple_choice).split("test-dev2015")
@@ -129,7 +129,7 @@ def test_official_names(
     assert not part.has_answers
 
 
-def test_a_split_that_is_not_there_does_not_just_lack_annotations(roots: Any, tmp_path: Path):
+def test_a_missing_split_does_not_count_as_one_without_annotations(roots: Any, tmp_path: Path):
     dataset = VQADataset(roots.example(3))
     assert not dataset.lacks_annotations("absent")
     with pytest.raises(DataError, match="no test split is set"):

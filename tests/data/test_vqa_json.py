@@ -1,4 +1,4 @@
-"""Reading the official layout, and what is said about files that break it."""
+"""Reads the official JSON files, and reports files that violate the format."""
 
 import gzip
 import json
@@ -20,7 +20,7 @@ def read(root: Path, split: str = "train") -> Any:
     return VQADataset(root).split(split)
 
 
-def test_joined_by_id_in_the_order_of_the_questions(roots: Any):
+def test_annotations_are_joined_by_id_in_the_order_of_the_questions(roots: Any):
     split = read(roots.example(7))
     assert split.question_ids.tolist() == list(range(1000, 1007))
     assert split.image_ids.dtype == np.int64
@@ -45,7 +45,7 @@ def test_missing_fields_are_derived(roots: Any):
     assert split.question_types == ["is it", "how many", "which"]
 
 
-def test_given_fields_are_kept(roots: Any):
+def test_existing_fields_are_kept(roots: Any):
     fields = {
         "multiple_choice_answer": "maybe",
         "answer_type": "number",
@@ -62,7 +62,7 @@ def test_given_fields_are_kept(roots: Any):
     assert split.multiple_choices == [["a", "b"]]
 
 
-def test_split_without_annotations_keeps_its_columns_aligned(roots: Any):
+def test_a_split_without_annotations_has_columns_of_full_length(roots: Any):
     split = read(roots.write("train", [roots.question(1, 1), roots.question(2, 1)], None))
     assert not split.has_answers
     assert split.answers == [[], []]
@@ -72,7 +72,7 @@ def test_split_without_annotations_keeps_its_columns_aligned(roots: Any):
 
 
 @pytest.mark.parametrize("pack", ["bare", "gz", "zip"])
-def test_containers_and_bare_lists_read_alike(roots: Any, pack: str):
+def test_compressed_files_and_bare_lists_give_the_same_split(roots: Any, pack: str):
     root = roots.example(5, images=False)
     expected = read(root)
     for path in root.glob("*_train.json"):
@@ -123,7 +123,7 @@ NAN = float("nan")
 
 
 def corrupt(questions: list[Any], annotations: list[Any], case: str) -> None:
-    """Breaks one thing of three questions 1, 2, 3."""
+    """Changes one record of three questions 1, 2, 3 into an invalid one."""
     match case:
         case "duplicate question":
             questions.append(dict(questions[0]))
@@ -192,7 +192,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("case", FAULTS)
-def test_fault_is_named_with_file_id_and_field(roots: Any, case: str):
+def test_a_fault_is_reported_with_file_id_and_field(roots: Any, case: str):
     questions = [roots.question(i, 1) for i in (1, 2, 3)]
     annotations = [roots.annotation(i, ["yes", "no"]) for i in (1, 2, 3)]
     corrupt(questions, annotations, case)
@@ -231,14 +231,14 @@ def test_faults_of_both_files_are_reported_together(roots: Any):
         ('{"questions":\n [}', "invalid JSON at line 2, column 3"),
     ],
 )
-def test_files_of_a_wrong_shape(roots: Any, content: str, message: str):
+def test_files_with_a_wrong_top_level_are_refused(roots: Any, content: str, message: str):
     root = roots.example(3, images=False)
     (root / "questions_train.json").write_text(content)
     with pytest.raises(DataError, match=message):
         read(root)
 
 
-def test_damaged_containers_are_named(tmp_path: Path):
+def test_damaged_archives_are_named(tmp_path: Path):
     packed = tmp_path / "a.json.gz"
     packed.write_bytes(gzip.compress(b'{"questions": []}' * 50)[:-12])
     with pytest.raises(DataError, match=r"a\.json\.gz: archive is damaged or cut off"):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from ivqa.data import VQADataModule, VQADataset
+from ivqa.data import BatchSettings, VQADataset
 from ivqa.data.batch import VQABatch
 from ivqa.data.results import results_text
 from ivqa.diagnosis import Belief, PolicyGradientModule, read_beliefs
@@ -167,8 +167,8 @@ def test_a_policy_trains_by_itself_and_is_evaluated_on_the_whole_split(
     command = ["model=ivqa_rl", "vqa=vanilla", "reward=goal", "data=vqa_json"]
     command += [f"data.root={tiny_root}", *small]
     command += [item.replace("model.", "model.parts.questioner.") for item in TINY_BENCHMARK]
-    assert VQADataModule.__init__.__kwdefaults__
-    monkeypatch.setitem(VQADataModule.__init__.__kwdefaults__, "eval_batch_size", 8)
+    assert BatchSettings.__init__.__kwdefaults__
+    monkeypatch.setitem(BatchSettings.__init__.__kwdefaults__, "eval_batch_size", 8)
     validated: list[int] = []
     step = PolicyGradientModule.validation_step
 

@@ -73,8 +73,8 @@ def test_every_question_is_answered_for_the_server(
     ("overrides", "expected"),
     [
         (["model=vanilla", "callbacks=robustness"], "callbacks=robustness measures accuracy"),
-        (["model=ivqa_vae"], "split 'test-dev' has no annotations, so nothing can be learnt"),
-        (["predictions=answers.json"], "split 'test-dev' has no annotations, so nothing can be"),
+        (["model=ivqa_vae"], "split 'test-dev' has no annotations, so no model can be trained"),
+        (["predictions=answers.json"], "split 'test-dev' has no annotations, so no model can be"),
     ],
 )
 def test_what_needs_annotations_says_so_before_any_work(

@@ -8,7 +8,7 @@ import pytest
 import torch
 from PIL import Image
 
-from ivqa.data import VQADataModule, VQADataset, build_vocabularies
+from ivqa.data import BatchContents, VQADataModule, VQADataset, build_vocabularies
 from ivqa.features import ConceptFeatures, FeatureStore
 from ivqa.robustness import Blur, RobustnessCallback
 
@@ -18,7 +18,8 @@ def data(dataset: VQADataset, tmp_path: Path) -> VQADataModule:
     settings = ConceptFeatures(image_size=16, width=8, epochs=1, num_concepts=5)
     features = settings.build(dataset, ["train", "val"], tmp_path / "features")
     words = build_vocabularies(dataset.split("train"))
-    return VQADataModule(dataset, features, *words, image_features=["grid", "pooled"])
+    contents = BatchContents(image_features=["grid", "pooled"])
+    return VQADataModule(dataset, features, *words, contents=contents)
 
 
 def test_features_are_computed_from_the_disturbed_pixels(data: VQADataModule) -> None:
@@ -27,7 +28,9 @@ def test_features_are_computed_from_the_disturbed_pixels(data: VQADataModule) ->
     stored = data.images_of("val", ids)
     same = data.images_of("val", ids, lambda image, image_id: image)
     for name in ("grid", "pooled"):
-        torch.testing.assert_close(same.per_sample(name), stored.per_sample(name))
+        torch.testing.assert_close(
+            same.feature(name)[same.index], stored.feature(name)[stored.index]
+        )
     black = data.images_of("val", ids, lambda image, _: Image.new("RGB", image.size))
     assert black.feature("grid").shape == stored.feature("grid").shape
     torch.testing.assert_close(black.feature("pooled")[0], black.feature("pooled")[1])

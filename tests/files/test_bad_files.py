@@ -1,8 +1,9 @@
-"""Every reader, every kind of damage: one sentence that names the file, and no hang.
+"""Every reader refuses every kind of bad file with one sentence that names it, and never hangs.
 
-A case is a reader with a whole file of its own, and a way to spoil that file. A reader either
-refuses the file with one of the errors for users, or, where the damage leaves the content readable
-(a byte order mark, UTF-16), reads the same as before.
+A test case combines a reader, a valid file for it, and a way to damage the file. If the damage
+leaves the content readable (a byte order mark, UTF-16), the reader must return the same value.
+
+The file is longer than 300 lines because all kinds of files share the readers and the damages.
 """
 
 import gzip
@@ -57,7 +58,7 @@ from ivqa.weights import training_state
 from tiny_transformers import tiny_blip
 
 SECONDS = 20
-# What is raised for users. Their subclasses, such as UnicodeDecodeError, name no file.
+# The errors that the user can fix; other ValueErrors, such as UnicodeDecodeError, name no file.
 FOR_USERS = {FileError, DataError, UserError}
 
 QUESTIONS = [{"question_id": n, "image_id": 1, "question": "Is it red?"} for n in (1, 2)]
@@ -76,7 +77,7 @@ Reader = Callable[[Path], Any]
 @contextmanager
 def _at_most(seconds: int) -> Iterator[None]:
     def late(*_: object) -> None:
-        pytest.fail(f"still reading after {seconds} s")  # no reader catches what that raises
+        pytest.fail(f"still reading after {seconds} s")  # no reader catches its exception
 
     before = signal.signal(signal.SIGALRM, late)
     signal.alarm(seconds)
@@ -88,7 +89,7 @@ def _at_most(seconds: int) -> Iterator[None]:
 
 
 def _refused(read: Reader, file: Path, *, named: str | None = None) -> str:
-    """The sentence that `read` refuses the file with."""
+    """Checks that `read` refuses the file; returns the message."""
     with _at_most(SECONDS), pytest.raises(Exception) as raised:  # noqa: PT011
         read(file)
     error, message = raised.value, str(raised.value)
@@ -157,7 +158,7 @@ def _json_files() -> dict[str, tuple[Any, Reader]]:
 
 
 JSON_FILES = _json_files()
-# Where they hold an object, and where a list, an empty one says something.
+# Contents that are valid for some kinds of files.
 FITTING = {
     "layouts": {"an empty object"},
     "scenes": {"an empty object"},
@@ -203,7 +204,7 @@ TEXTS = {
 
 @pytest.mark.parametrize("text", TEXTS)
 @pytest.mark.parametrize("kind", JSON_FILES)
-def test_json_that_is_none_or_something_else(kind: str, text: str, tmp_path: Path) -> None:
+def test_invalid_json_and_other_values_are_refused(kind: str, text: str, tmp_path: Path) -> None:
     read, file = JSON_FILES[kind][1], tmp_path / f"{kind}.json"
     file.write_bytes(TEXTS[text])
     if text in FITTING.get(kind, ()):
@@ -217,7 +218,7 @@ def test_json_that_is_none_or_something_else(kind: str, text: str, tmp_path: Pat
 
 
 @pytest.mark.parametrize("kind", JSON_FILES)
-def test_json_cut_short(kind: str, tmp_path: Path) -> None:
+def test_truncated_json_is_refused(kind: str, tmp_path: Path) -> None:
     value, read = JSON_FILES[kind]
     file = tmp_path / f"{kind}.json"
     text = json.dumps(value)
@@ -231,7 +232,9 @@ def test_json_cut_short(kind: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-32"])
 @pytest.mark.parametrize("kind", JSON_FILES)
-def test_json_in_other_encodings_reads_the_same(kind: str, encoding: str, tmp_path: Path) -> None:
+def test_json_in_other_encodings_gives_the_same_value(
+    kind: str, encoding: str, tmp_path: Path
+) -> None:
     value, read = JSON_FILES[kind]
     found = []
     for number, used in enumerate(("utf-8", encoding)):
@@ -242,7 +245,7 @@ def test_json_in_other_encodings_reads_the_same(kind: str, encoding: str, tmp_pa
     assert found[0] == found[1]
 
 
-# Things that are no files
+# Paths that are not readable files
 
 
 def _folder(file: Path) -> None:
@@ -274,7 +277,7 @@ def _forbidden(file: Path) -> None:
     file.chmod(0)
 
 
-NO_FILES = [_folder, _pipe, _broken_link, _circle, _device, _nothing, _forbidden]
+UNREADABLE = [_folder, _pipe, _broken_link, _circle, _device, _nothing, _forbidden]
 
 
 def _word_vectors(file: Path) -> Any:
@@ -308,9 +311,11 @@ ALL = {
 }
 
 
-@pytest.mark.parametrize("spoil", NO_FILES)
+@pytest.mark.parametrize("spoil", UNREADABLE)
 @pytest.mark.parametrize("kind", ALL)
-def test_what_is_no_readable_file(kind: str, spoil: Callable[[Path], None], tmp_path: Path) -> None:
+def test_paths_that_are_not_readable_files_are_refused(
+    kind: str, spoil: Callable[[Path], None], tmp_path: Path
+) -> None:
     name, read = ALL[kind]
     if spoil is _forbidden and os.geteuid() == 0:
         pytest.skip("the superuser may read everything")
@@ -336,12 +341,12 @@ JUNK = {
 
 @pytest.mark.parametrize("junk", JUNK)
 @pytest.mark.parametrize("kind", [kind for kind in ALL if kind != "plain candidates"])
-def test_files_of_something_else(kind: str, junk: str, tmp_path: Path) -> None:
+def test_files_of_another_format_are_refused(kind: str, junk: str, tmp_path: Path) -> None:
     name, read = ALL[kind]
     file = tmp_path / name
     file.write_bytes(JUNK[junk])
     if kind == "beliefs" and not JUNK[junk]:
-        assert read(file) == []  # no beliefs were found
+        assert read(file) == []  # an empty file is valid: no beliefs
     else:
         _refused(read, file)
 
@@ -358,7 +363,7 @@ def _zip(*members: tuple[str, bytes], compression: int = zipfile.ZIP_STORED) -> 
 
 
 def _in_headers(content: bytes, offsets: tuple[int, int], value: int) -> bytes:
-    """Both headers of the one member of a zip with another 16-bit value."""
+    """Replaces a 16-bit value in both headers of the only member of a zip file."""
     changed = bytearray(content)
     for mark, offset in zip((b"PK\x03\x04", b"PK\x01\x02"), offsets, strict=True):
         struct.pack_into("<H", changed, content.index(mark) + offset, value)
@@ -397,7 +402,7 @@ ARCHIVES = {
 
 
 @pytest.mark.parametrize("name", ARCHIVES)
-def test_damaged_archives(name: str, tmp_path: Path) -> None:
+def test_damaged_archives_are_refused(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(ARCHIVES[name])
     _refused(open_json, tmp_path / name)
 
@@ -424,7 +429,7 @@ PICTURES = {
 
 @pytest.mark.parametrize("share", [0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99])
 @pytest.mark.parametrize("kind", PICTURES)
-def test_pictures_cut_short(kind: str, share: float, tmp_path: Path) -> None:
+def test_truncated_pictures_are_refused(kind: str, share: float, tmp_path: Path) -> None:
     file, whole = tmp_path / f"7.{kind}", PICTURES[kind]
     file.write_bytes(whole)
     assert open_picture(file).size == (160, 120)
@@ -434,8 +439,8 @@ def test_pictures_cut_short(kind: str, share: float, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("share", [0.3, 0.5, 0.7, 0.9])
 @pytest.mark.parametrize("kind", ["jpg", "progressive.jpg"])
-def test_a_jpeg_that_ends_before_its_pixels_do(kind: str, share: float, tmp_path: Path) -> None:
-    """Decoders fill the rest with grey in silence where an end mark follows the cut."""
+def test_a_jpeg_with_an_early_end_mark_is_refused(kind: str, share: float, tmp_path: Path) -> None:
+    """Decoders silently fill missing pixels with grey if an end mark follows."""
     file, whole = tmp_path / f"7.{kind}", PICTURES[kind]
     file.write_bytes(whole[: int(share * len(whole))] + b"\xff\xd9")
     with Image.open(file) as image:
@@ -443,7 +448,7 @@ def test_a_jpeg_that_ends_before_its_pixels_do(kind: str, share: float, tmp_path
     assert "its pixels end before the picture does" in _refused(open_picture, file)
 
 
-def test_whole_jpegs_of_one_colour_are_read(tmp_path: Path) -> None:
+def test_complete_jpegs_of_one_colour_are_read(tmp_path: Path) -> None:
     for size in ((1, 1), (8, 8), (33, 17), (160, 120)):
         for options in ({}, {"progressive": True}, {"subsampling": 0}, {"quality": 5}):
             file = tmp_path / "white.jpg"
@@ -453,7 +458,7 @@ def test_whole_jpegs_of_one_colour_are_read(tmp_path: Path) -> None:
 
 def test_a_damaged_png_is_refused_though_it_decodes(tmp_path: Path) -> None:
     file, whole = tmp_path / "7.png", bytearray(PICTURES["png"])
-    whole[-13:] = bytes(13)  # its end
+    whole[-13:] = bytes(13)  # the end chunk and the last checksum
     file.write_bytes(whole)
     _refused(open_picture, file)
 
@@ -505,7 +510,7 @@ RESUMED = {
 
 
 @pytest.mark.parametrize("fault", [*LOADED, *USED])
-def test_checkpoints_to_use(fault: str, tmp_path: Path) -> None:
+def test_invalid_checkpoints_are_refused(fault: str, tmp_path: Path) -> None:
     torch.save({**LOADED, **USED}[fault], tmp_path / "a.ckpt")
     message = _refused(load_checkpoint, tmp_path / "a.ckpt")
     if fault in ("NaN", "infinity"):
@@ -513,12 +518,14 @@ def test_checkpoints_to_use(fault: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fault", [*LOADED, *RESUMED])
-def test_checkpoints_to_go_on_from(fault: str, tmp_path: Path) -> None:
+def test_checkpoints_without_training_state_are_refused_for_resuming(
+    fault: str, tmp_path: Path
+) -> None:
     torch.save({**LOADED, **RESUMED}[fault], tmp_path / "last.ckpt")
     _refused(training_state, tmp_path / "last.ckpt")
 
 
-def test_whole_checkpoints_are_read(tmp_path: Path) -> None:
+def test_complete_checkpoints_are_read(tmp_path: Path) -> None:
     masked = {"layer.weight": torch.ones(2), "mask": torch.tensor([0.0, float("-inf")])}
     torch.save(_checkpoint(state_dict=masked), tmp_path / "a.ckpt")
     for read in (load_checkpoint, training_state):
@@ -526,7 +533,7 @@ def test_whole_checkpoints_are_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kept", [0.1, 0.5, 0.9, 0.999])
-def test_checkpoints_cut_short(kept: float, tmp_path: Path) -> None:
+def test_truncated_checkpoints_are_refused(kept: float, tmp_path: Path) -> None:
     file = tmp_path / "a.ckpt"
     torch.save(_checkpoint(), file)
     content = file.read_bytes()
@@ -545,7 +552,7 @@ def test_a_changed_bit_of_a_checkpoint_is_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [{"fc.weight": NAN}, {"fc.weight": torch.ones(2)}, [1], {}])
-def test_weights_of_a_backbone(content: Any, tmp_path: Path) -> None:
+def test_invalid_weights_of_a_backbone_are_refused(content: Any, tmp_path: Path) -> None:
     torch.save(content, tmp_path / "resnet.pt")
     network = BackboneFeatures(arch="resnet18", weights=str(tmp_path / "resnet.pt"))
     _refused(lambda _: network.network(), tmp_path / "resnet.pt")
@@ -558,7 +565,7 @@ def test_weights_of_a_backbone(content: Any, tmp_path: Path) -> None:
     "array",
     [np.array(3.0), np.array([1, 2]), np.array(["a"]), np.array([1j]), np.array([True])],
 )
-def test_arrays_of_something_else(array: Any, tmp_path: Path) -> None:
+def test_arrays_of_another_kind_are_refused(array: Any, tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", array)
     _refused(lambda file: load_array(file, "f"), tmp_path / "a.npy")
 
@@ -574,7 +581,7 @@ def test_arrays_of_objects_are_not_unpickled(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kept", [4, 60, 130, 200])
-def test_arrays_cut_short(kept: int, tmp_path: Path) -> None:
+def test_truncated_arrays_are_refused(kept: int, tmp_path: Path) -> None:
     file = tmp_path / "a.npy"
     np.save(file, np.ones((10, 3)))
     file.write_bytes(file.read_bytes()[:kept])
@@ -605,7 +612,7 @@ TABLES = {
 
 
 @pytest.mark.parametrize("fault", TABLES)
-def test_tables_of_something_else(fault: str, tmp_path: Path) -> None:
+def test_tables_of_other_columns_are_refused(fault: str, tmp_path: Path) -> None:
     write_parquet(tmp_path / "bqd.parquet", TABLES[fault], {})
     _refused(read_bqd, tmp_path / "bqd.parquet")
 
@@ -648,7 +655,7 @@ ANSWERS = {
 
 
 @pytest.mark.parametrize("fault", ANSWERS)
-def test_answers_under_noise_of_something_else(fault: str, tmp_path: Path) -> None:
+def test_invalid_tables_of_answers_under_noise_are_refused(fault: str, tmp_path: Path) -> None:
     write_parquet(tmp_path / "robustness.parquet", ANSWERS[fault], {})
     _refused(NoiseRecords.read, tmp_path, named="robustness.parquet")
     write_parquet(tmp_path / "robustness.parquet", _answers(), {})
@@ -676,7 +683,7 @@ def test_answers_under_noise_of_something_else(fault: str, tmp_path: Path) -> No
         BELIEF.line()[:40],
     ],
 )
-def test_beliefs_that_are_none(line: str, tmp_path: Path) -> None:
+def test_lines_that_are_not_beliefs_are_refused(line: str, tmp_path: Path) -> None:
     file = tmp_path / "beliefs.jsonl"
     file.write_text(f"{BELIEF.line()}{line}\n{BELIEF.line()}")
     assert "line 2" in _refused(read_beliefs, file)
@@ -694,7 +701,9 @@ def test_beliefs_that_are_none(line: str, tmp_path: Path) -> None:
         {"relevant": ...},
     ],
 )
-def test_judgements_that_are_none(change: dict[str, Any], tmp_path: Path) -> None:
+def test_records_that_are_not_judgements_are_refused(
+    change: dict[str, Any], tmp_path: Path
+) -> None:
     record = {name: value for name, value in {**JUDGED, **change}.items() if value is not ...}
     file = tmp_path / "annotations.json"
     file.write_text(json.dumps([record]))
@@ -714,18 +723,18 @@ def test_judgements_that_are_none(change: dict[str, Any], tmp_path: Path) -> Non
         "2 3\nred 1 2\nblue 1 2\n",
     ],
 )
-def test_word_vectors_of_wrong_columns(text: str, tmp_path: Path) -> None:
+def test_word_vectors_with_wrong_columns_are_refused(text: str, tmp_path: Path) -> None:
     (tmp_path / "vectors.txt").write_text(text)
     _refused(_word_vectors, tmp_path / "vectors.txt")
 
 
 @pytest.mark.parametrize("text", ["", "a: [", "7", "- a", "a: !!python/name:os.system", "\0"])
-def test_yaml_of_something_else(text: str, tmp_path: Path) -> None:
+def test_invalid_yaml_is_refused(text: str, tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(text)
     _refused(lambda file: read_yaml(file, dict), tmp_path / "config.yaml")
 
 
-def test_own_json_holds_no_nan(tmp_path: Path) -> None:
+def test_json_with_nan_is_refused(tmp_path: Path) -> None:
     (tmp_path / "progress.json").write_text('{"figures": [NaN]}')
     _refused(read_json, tmp_path / "progress.json")
 
@@ -741,20 +750,20 @@ def _root(folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("spoil", [s for s in NO_FILES if s not in (_nothing, _forbidden)])
+@pytest.mark.parametrize("spoil", [s for s in UNREADABLE if s not in (_nothing, _forbidden)])
 @pytest.mark.parametrize("kind", ["questions", "annotations", "captions", "layouts"])
-def test_data_roots_with_what_is_no_file(
+def test_data_roots_with_unreadable_files_are_refused(
     kind: str, spoil: Callable[[Path], None], tmp_path: Path
 ) -> None:
-    """It is named, not taken for a split that has none."""
+    """The error names the path; the split does not count as one without such a file."""
     file = _root(tmp_path) / f"{kind}_train.json"
     file.unlink(missing_ok=True)
     spoil(file)
     _refused(lambda _: VQADataset(tmp_path, val=None).split("train"), file)
 
 
-@pytest.mark.parametrize("spoil", NO_FILES)
-def test_data_roots_with_pictures_that_are_none(
+@pytest.mark.parametrize("spoil", UNREADABLE)
+def test_data_roots_with_unreadable_pictures_are_refused(
     spoil: Callable[[Path], None], tmp_path: Path
 ) -> None:
     if spoil is _forbidden and os.geteuid() == 0:
@@ -769,7 +778,7 @@ def test_data_roots_with_pictures_that_are_none(
     assert len(dataset.fingerprint()) == 16
 
 
-def test_a_file_where_the_folder_of_pictures_should_be(tmp_path: Path) -> None:
+def test_a_file_in_place_of_the_picture_folder_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "images" / "train"
     folder.parent.mkdir()
     folder.write_text("")
@@ -786,14 +795,16 @@ def blip(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("junk", ["", "{", "[]", "null", "\0" * 100])
 @pytest.mark.parametrize("name", ["model.safetensors", "config.json", "tokenizer.json"])
-def test_damaged_folders_of_models(name: str, junk: str, blip: Path, tmp_path: Path) -> None:
+def test_damaged_model_folders_are_refused(
+    name: str, junk: str, blip: Path, tmp_path: Path
+) -> None:
     folder = tmp_path / "model"
     shutil.copytree(blip, folder)
     (folder / name).write_text(junk)
     _refused(lambda file: HFBlip.load(str(file)), folder)
 
 
-def test_models_that_diverged(blip: Path, tmp_path: Path) -> None:
+def test_models_with_non_finite_weights_are_refused(blip: Path, tmp_path: Path) -> None:
     folder = tmp_path / "model"
     shutil.copytree(blip, folder)
     weights = load_file(folder / "model.safetensors")

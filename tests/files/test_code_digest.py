@@ -1,4 +1,4 @@
-"""Which changes of source code make another digest."""
+"""Which changes of the source code change the digest."""
 
 import importlib
 import sys
@@ -60,7 +60,7 @@ def _changed(folder: Path, old: str, new: str, file: str = "toy_network.py") -> 
     return found
 
 
-def test_what_the_code_does_counts_and_how_it_is_written_does_not(folder: Path) -> None:
+def test_the_digest_depends_on_the_code_and_not_on_its_formatting(folder: Path) -> None:
     before = _digest()
     for old, new in (
         ("  # twice", "  # two times"),
@@ -77,14 +77,14 @@ def test_what_the_code_does_counts_and_how_it_is_written_does_not(folder: Path) 
     assert _changed(folder, "from toy_layers import half", "from operator import neg as half") != (
         before
     )
-    # Of what is imported as well.
+    # The same holds for imported modules.
     assert _changed(folder, "value / 2", "value / 3", "toy_layers.py") != before
     assert _changed(folder, '"""Layers."""', '"""Small layers."""', "toy_layers.py") == before
     assert _digest() == before
 
 
-def test_other_models_of_the_package_do_not_count(tmp_path: Path) -> None:
-    """MLB and MCB are offered by one package, but neither imports the other."""
+def test_other_models_of_a_package_do_not_count(tmp_path: Path) -> None:
+    """MLB and MCB are exported by one package, but neither imports the other."""
     mlb, mcb, both = (
         code_digest(roots)
         for roots in ([ivqa.vqa.MLB], [ivqa.vqa.MCB], [ivqa.vqa.MLB, ivqa.vqa.MCB])
@@ -97,10 +97,10 @@ def test_installed_libraries_do_not_count() -> None:
     assert code_digest([torch.optim.Adam, len, "json"]) == code_digest([])
 
 
-def test_a_module_of_the_package_is_followed_into_what_it_imports(
+def test_the_digest_covers_the_modules_that_a_module_imports(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a copy of the package; the policy imports generators by way of their package."""
+    """Uses a copy of the package; the policy imports generators through their package."""
     import shutil
     import subprocess
 

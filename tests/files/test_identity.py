@@ -1,4 +1,4 @@
-"""What an object and a configuration are known by."""
+"""Identities of objects, configurations and files."""
 
 from pathlib import Path
 from typing import Any
@@ -15,13 +15,13 @@ from ivqa.ranking import LassoQuestionRanker
 
 
 class Custom:
-    """A ranker of somebody's own."""
+    """A ranker that a user has written."""
 
     def __init__(self, **settings: Any) -> None:
         vars(self).update(settings)
 
 
-def test_every_setting_counts_whatever_its_kind() -> None:
+def test_settings_of_every_type_change_the_identity() -> None:
     settings = [
         {"weights_of_words": [1, 2]},
         {"weights_of_words": [2, 1]},
@@ -43,21 +43,21 @@ def test_every_setting_counts_whatever_its_kind() -> None:
     assert digest(identity_of(Custom(weights_of_words=[1, 2]))) == found[0]
 
 
-def test_caches_and_private_state_do_not_count() -> None:
+def test_caches_and_private_attributes_do_not_change_the_identity() -> None:
     def of(**settings: Any) -> str:
         return digest(identity_of(Custom(size=3, **settings)))
 
     assert of() == of(cache="folder", _fitted=[1], device="cuda:1", num_workers=4)
 
 
-def test_a_fitted_encoder_is_known_by_its_settings() -> None:
+def test_the_identity_of_an_encoder_depends_on_settings_not_on_fitting() -> None:
     fitted = TfidfEncoder(size=2).fit(["is it red", "is it blue", "is it red"])
     same = LassoQuestionRanker(TfidfEncoder(size=2))
     assert identity_of(LassoQuestionRanker(fitted)) == identity_of(same)
     assert identity_of(LassoQuestionRanker(TfidfEncoder(size=3))) != identity_of(same)
 
 
-def test_word_vectors_are_known_by_their_content(tmp_path: Path) -> None:
+def test_the_identity_of_word_vectors_depends_on_the_content_of_the_file(tmp_path: Path) -> None:
     for name, text in (("a", "red 1 2\n"), ("b", "red 1 3\n"), ("c", "red 1 2\n")):
         (tmp_path / f"{name}.txt").write_text(text)
     a, b, c = (identity_of(WordVectorEncoder(str(tmp_path / f"{name}.txt"))) for name in "abc")
@@ -65,7 +65,7 @@ def test_word_vectors_are_known_by_their_content(tmp_path: Path) -> None:
     assert a != b
 
 
-def test_a_configuration_is_known_by_what_decides_and_files_by_content(tmp_path: Path) -> None:
+def test_a_configuration_keeps_decisive_settings_and_digests_of_files(tmp_path: Path) -> None:
     file = tmp_path / "weights.pt"
     file.write_bytes(b"one")
     model = {"lr": 0.1, "part": {"path": str(file), "size": 2}, "augment": None}
@@ -81,7 +81,7 @@ def test_a_configuration_is_known_by_what_decides_and_files_by_content(tmp_path:
     assert decisive(model) != found
 
 
-def test_a_folder_is_known_by_the_names_and_content_of_its_files(tmp_path: Path) -> None:
+def test_the_digest_of_a_folder_covers_names_and_contents(tmp_path: Path) -> None:
     for folder in ("one", "other"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "config.json").write_text("{}")
@@ -92,7 +92,9 @@ def test_a_folder_is_known_by_the_names_and_content_of_its_files(tmp_path: Path)
     assert content_digest(tmp_path / "nowhere") == ""
 
 
-def test_large_files_are_known_by_samples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_digest_of_a_large_file_covers_three_samples(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("ivqa.files._SAMPLED", 100)
     monkeypatch.setattr("ivqa.files._SAMPLE", 10)
     file, content = tmp_path / "large", bytearray(1000)

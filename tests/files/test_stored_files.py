@@ -1,4 +1,4 @@
-"""What was stored is found damaged when it is opened, and is named, made anew or refused."""
+"""Damaged stored files are detected when they are opened; they are computed again or refused."""
 
 import os
 import re
@@ -63,7 +63,7 @@ any_damage = pytest.mark.parametrize("spoil", SPOILT, indirect=True)
 
 
 @any_damage
-def test_every_damage_to_a_sealed_file_is_found(spoil: Spoil, tmp_path: Path) -> None:
+def test_every_damage_to_a_listed_file_is_found(spoil: Spoil, tmp_path: Path) -> None:
     files = [tmp_path / "a.npy", tmp_path / "inner" / "b.json"]
     for file in files:
         write_text(file, "some content")
@@ -86,7 +86,7 @@ def test_a_damaged_manifest_is_named(spoil: Spoil, tmp_path: Path) -> None:
     assert "a.integrity.json" in str(damage(manifest_of(file))) or spoil is _change
 
 
-def test_a_large_file_is_read_again_where_its_time_has_changed(
+def test_a_large_file_is_read_again_only_if_its_time_has_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ivqa.integrity._LARGE", 10)
@@ -96,17 +96,17 @@ def test_a_large_file_is_read_again_where_its_time_has_changed(
     state = file.stat()
     _change(file)
     os.utime(file, ns=(state.st_atime_ns, state.st_mtime_ns))
-    assert is_whole(file)  # what it costs not to read 65 GB
+    assert is_whole(file)  # this damage goes unnoticed, because the time is unchanged
     os.utime(file, ns=(state.st_atime_ns, state.st_mtime_ns + 1))
     assert not is_whole(file)
     _change(file)
-    assert is_whole(file)  # copied, with another time
+    assert is_whole(file)  # a copy has another time and the same content
     os.truncate(file, 5)
     os.utime(file, ns=(state.st_atime_ns, state.st_mtime_ns))
     assert not is_whole(file)
 
 
-def test_what_is_interrupted_leaves_the_old_file_and_no_draft(tmp_path: Path) -> None:
+def test_an_interrupted_write_leaves_the_old_file_and_no_draft(tmp_path: Path) -> None:
     file = tmp_path / "folder" / "a.txt"
     write_text(file, "old")
 
@@ -125,7 +125,7 @@ def test_what_is_interrupted_leaves_the_old_file_and_no_draft(tmp_path: Path) ->
 
 
 class Means:
-    """Features that are easy to compute, and counted."""
+    """Features that are cheap to compute; counts the images."""
 
     def __init__(self) -> None:
         self.images = 0
@@ -152,7 +152,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> VQADataset:
 
 @any_damage
 @pytest.mark.parametrize("name", ["grid.npy", "pooled.npy", "ids.npy"])
-def test_damaged_features_are_refused_and_computed_anew(
+def test_damaged_features_are_refused_and_computed_again(
     name: str,
     spoil: Spoil,
     dataset: VQADataset,
@@ -177,11 +177,11 @@ def test_damaged_features_are_refused_and_computed_anew(
 
 
 @any_damage
-def test_a_damaged_description_of_features_is_written_anew(
+def test_a_damaged_description_of_features_is_written_again(
     spoil: Spoil, dataset: VQADataset, tmp_path: Path
 ) -> None:
     if spoil is _into_folder:
-        pytest.skip("nobody makes a folder of it")
+        pytest.skip("a folder of this name is not expected")
     network = Means()
     sizes = _store(dataset, tmp_path, network).sizes
     assert sizes == {"grid": 3, "pooled": 3}
@@ -194,7 +194,7 @@ def test_a_damaged_description_of_features_is_written_anew(
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"images": "3"}', '{"images": 99}', "{}"])
-def test_features_start_anew_where_their_progress_is_unreadable(
+def test_features_are_computed_again_if_their_progress_is_unreadable(
     text: str, dataset: VQADataset, tmp_path: Path
 ) -> None:
     write_text(tmp_path / "progress.json", text)
@@ -209,7 +209,7 @@ def test_features_start_anew_where_their_progress_is_unreadable(
 
 @any_damage
 @pytest.mark.parametrize("name", ["questions_train.json", "scenes_train.json", "images/train"])
-def test_damaged_scenes_are_drawn_anew(
+def test_damaged_scenes_are_drawn_again(
     name: str, spoil: Spoil, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def make() -> dict[str, bytes]:
@@ -230,7 +230,7 @@ def test_damaged_scenes_are_drawn_anew(
 
 
 class Watched:
-    """A ranker with a list among its settings, counted."""
+    """A ranker with a list among its settings; counts the calls."""
 
     def __init__(self, sizes: list[int]) -> None:
         self.sizes = sizes
@@ -252,9 +252,9 @@ def _noise(ranker: QuestionRanker, cache: Path) -> list[list[str]]:
 
 
 @any_damage
-def test_damaged_rankings_are_made_anew(spoil: Spoil, tmp_path: Path) -> None:
+def test_damaged_rankings_are_computed_again(spoil: Spoil, tmp_path: Path) -> None:
     if spoil is _into_folder:
-        pytest.skip("nobody makes a folder of it")
+        pytest.skip("a folder of this name is not expected")
     ranker = Watched([1, 2])
     before = _noise(ranker, tmp_path)
     assert _noise(ranker, tmp_path) == before
@@ -267,16 +267,16 @@ def test_damaged_rankings_are_made_anew(spoil: Spoil, tmp_path: Path) -> None:
     assert ranker._calls == 2
 
 
-def test_a_ranker_may_have_lists_and_they_count(tmp_path: Path) -> None:
+def test_a_list_among_the_settings_changes_the_ranking(tmp_path: Path) -> None:
     first, other = Watched([1, 2]), Watched([1, 2, 3])
     assert _noise(first, tmp_path) != _noise(other, tmp_path)
     assert (first._calls, other._calls) == (1, 1)
 
 
 @any_damage
-def test_damaged_encodings_are_made_anew(spoil: Spoil, tmp_path: Path) -> None:
+def test_damaged_encodings_are_computed_again(spoil: Spoil, tmp_path: Path) -> None:
     if spoil is _into_folder:
-        pytest.skip("nobody makes a folder of it")
+        pytest.skip("a folder of this name is not expected")
     calls = []
 
     def encode(texts: Sequence[str]) -> np.ndarray:

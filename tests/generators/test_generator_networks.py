@@ -103,9 +103,9 @@ def test_the_decoder_starts_from_the_sum_of_three_projections(variational_factor
     network, batch = build(variational_factory), random_batch()
     assert isinstance(network, VariationalGenerator)
     z = torch.randn(len(batch), 4)
-    features = torch.cat(
-        [batch.images.per_sample("concepts"), batch.images.per_sample("pooled")], dim=1
-    )
+    images = batch.images
+    distinct = torch.cat([images.feature("concepts"), images.feature("pooled")], dim=1)
+    features = distinct[images.index]
     image = network.decoder_image.projection
     expected = (
         z @ network.decoder_latent.weight.T
@@ -191,7 +191,7 @@ def test_each_image_is_projected_once_for_all_its_samples() -> None:
     rows: list[int] = []
     encoder.projection.register_forward_hook(lambda m, inputs, out: rows.append(len(inputs[0])))
     expected = encoder.projection(
-        torch.cat([images.per_sample("concepts"), images.per_sample("pooled")], dim=1)
+        torch.cat([images.feature("concepts"), images.feature("pooled")], dim=1)[images.index]
     )
     torch.testing.assert_close(encoder(images), expected)
     assert rows == [500, 3]

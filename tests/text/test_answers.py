@@ -1,4 +1,4 @@
-"""The answer vocabulary, and its soft targets against the official rule spelt out."""
+"""The answer vocabulary, and its soft targets against a plain version of the official rule."""
 
 import random
 
@@ -11,7 +11,7 @@ from ivqa.text.normalisation import normalise_answer
 
 
 def official_accuracy(prediction: str, given: list[str]) -> float:
-    """Leave-one-out average over the annotators, as the evaluation's loops compute it."""
+    """Leave-one-out average over the annotators, with the loops of the official evaluation."""
     if len(set(given)) > 1:
         prediction, given = normalise_answer(prediction), [normalise_answer(a) for a in given]
     if len(given) != 10:
@@ -20,7 +20,7 @@ def official_accuracy(prediction: str, given: list[str]) -> float:
     return sum(min(subset.count(prediction) / 3, 1.0) for subset in subsets) / 10
 
 
-def test_build_orders_by_count_then_by_string():
+def test_answers_are_ordered_by_count_then_alphabetically():
     answers = AnswerVocabulary.build(["b", "c", "a", "c", "d"], size=3)
     assert answers.answers == ["c", "a", "b"]
     assert len(answers) == 3
@@ -31,7 +31,7 @@ def test_build_orders_by_count_then_by_string():
     assert answers != AnswerVocabulary(["a", "c", "b"])  # other indices
 
 
-def test_encode_marks_unknown_answers():
+def test_unknown_answers_have_the_index_minus_one():
     answers = AnswerVocabulary(["yes", "no"])
     encoded = answers.encode(["no", "maybe", "yes"])
     assert encoded.dtype == torch.int64
@@ -91,7 +91,7 @@ def test_soft_targets_equal_the_official_rule():
     torch.testing.assert_close(dense, torch.tensor(expected), atol=1e-6, rtol=0)
 
 
-def test_dense_takes_rows_in_any_order_with_repeats():
+def test_dense_accepts_rows_in_any_order_with_repeats():
     soft = AnswerVocabulary(["a1", "b"]).soft_targets([["a1"], ["c"], ["b", "a1"], []])
     rows = np.array([2, 2, 0, 3, 1])
     whole = soft.dense(np.arange(4))

@@ -1,4 +1,4 @@
-"""Golden cases of the published evaluation, each worked out by hand from its rules."""
+"""Expected results of the official normalisation, derived by hand from its rules."""
 
 import pytest
 from hypothesis import given
@@ -25,9 +25,9 @@ GOLDEN = {
     "An apple": "apple",
     "  yes\n": "yes",
     "left\tside": "left side",
-    "red,white": "red white",  # touches no space: replaced
-    "red, white": "red white",  # touches a space: deleted
-    "red,white , blue": "redwhite blue",  # one touch is enough for all
+    "red,white": "red white",  # not next to a space: replaced
+    "red, white": "red white",  # next to a space: deleted
+    "red,white , blue": "redwhite blue",  # one next to a space: all are deleted
     "1,000 red/white": "1000 redwhite",  # a number with a comma deletes every mark
     "t-shirt": "t shirt",
     "it's": "it's",
@@ -41,7 +41,7 @@ GOLDEN = {
     "$5": "$5",
     "50%": "50%",
     "somebody'd": "somebodyd",
-    "Im": "im",  # the table says "Im", the text is lower-cased by then
+    "Im": "im",  # the table has "Im", but the text is lower-case by then
     "its": "its",
     "none of the above": "0 of above",
     "": "",
@@ -49,7 +49,7 @@ GOLDEN = {
 
 
 @pytest.mark.parametrize(("answer", "expected"), GOLDEN.items())
-def test_golden(answer: str, expected: str):
+def test_answers_are_normalised_as_in_the_official_evaluation(answer: str, expected: str):
     assert normalise_answer(answer) == expected
 
 
@@ -68,7 +68,7 @@ def test_contraction_table_has_the_published_entries():
 
 
 @given(st.text(alphabet="abe.,'-!? 019\n\tTH", max_size=20))
-def test_words_are_single_spaced_and_lower_case(text: str):
+def test_normalised_answers_have_single_spaces_and_lower_case(text: str):
     normal = normalise_answer(text)
     assert normal == " ".join(normal.split()) == normal.lower()
     assert not set(normal.split()) & {"a", "an", "the"}
@@ -76,6 +76,6 @@ def test_words_are_single_spaced_and_lower_case(text: str):
 
 
 @given(st.lists(st.sampled_from(["dog", "two", "the", "dont", "red"]), max_size=5))
-def test_plain_words_are_normalised_once_and_for_all(words: list[str]):
+def test_normalising_twice_changes_nothing(words: list[str]):
     once = unify_words(" ".join(words))
     assert unify_words(once) == once

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from ivqa.data import VQADataModule, VQADataset, build_vocabularies
+from ivqa.data import BatchContents, VQADataModule, VQADataset, build_vocabularies
 from ivqa.data.batch import ImageBatch
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.text.vocabulary import Tokens
@@ -70,8 +70,7 @@ def _learnt(root: Path, targets: Any) -> tuple[VQAModule, Any]:
         words,
         answer_words,
         answers,
-        soft_targets=True,
-        answer_counts=module.learns_counts,
+        contents=BatchContents(soft_targets=True, answer_counts=module.learns_counts),
     )
     return module, data.batch_of("train", [0, 1, 2])
 

@@ -8,7 +8,7 @@ import torch
 from rich.console import Console
 from torch import Tensor
 
-from ivqa.data import VQADataModule, VQADataset, build_vocabularies
+from ivqa.data import BatchContents, VQADataModule, VQADataset, build_vocabularies
 from ivqa.data.batch import ImageBatch, VQABatch
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.text.vocabulary import Tokens
@@ -142,7 +142,7 @@ def test_a_module_network_is_also_scored_under_the_experts_layouts(tmp_path: Pat
         features=None,
         question_vocabulary=words,
         answer_words=words,
-        encode_layouts=module.network.encode_layouts,
+        contents=BatchContents(encode_layouts=module.network.encode_layouts),
     )
     metrics = VQABenchmark().run(module, datamodule, "val", tmp_path, "title", Console())
     (tmp_path / "annotations_val.json").rename(tmp_path / "annotations_elsewhere.json")

@@ -1,4 +1,4 @@
-"""Training on other wordings of the questions, such as noisy ones: drawn anew in every epoch."""
+"""Augmentation of training questions: other wordings, such as noisy ones, drawn in every epoch."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -14,29 +14,31 @@ from ivqa.data.loading import Rows, ShuffledBatches
 from ivqa.errors import UserError
 from ivqa.text.vocabulary import Tokens, Vocabulary
 
-_DRAW = 1  # keeps the draw of wordings apart from that of the order, of the same seed and epoch
+_DRAW = 1  # seeds the draw of wordings differently from the order of the same seed and epoch
 
 
 class QuestionAugmentation(Protocol):
-    """Other wordings of questions.
-
-    probability: of reading one of them rather than the question itself, each time.
-    """
+    """Provides other wordings of questions."""
 
     @property
     def probability(self) -> float:
-        """In [0, 1]."""
+        """Probability in [0, 1] that a training step reads another wording of a question."""
 
     def variants(self, questions: Sequence[str]) -> list[list[str]]:
-        """V other wordings of N questions, V >= 1 lists of N texts."""
+        """Returns V >= 1 other wordings of N questions, as V lists of N texts."""
 
 
 @dataclass(frozen=True, eq=False)
 class AugmentedSplit(Dataset[VQABatch]):
-    """A split in which row r + N v is question r of N in wording v; wording 0 is its own.
+    """A split whose row r + N v is question r of N in wording v; wording 0 is the original.
 
-    wordings: ids ((V + 1) N, T) int32, which is half of what batches hold. All of them are encoded
-    once: a batch is sliced from arrays like any other. probability: of a wording v >= 1.
+    All wordings are encoded once, so a batch is sliced from arrays as without augmentation.
+
+    Args:
+        encoded: The split of N questions.
+        wordings: Token ids ((V + 1) N, T) int32; batches convert them to int64, and int32 halves
+            the memory.
+        probability: Probability in [0, 1] of a wording v >= 1.
     """
 
     encoded: EncodedSplit
@@ -51,7 +53,21 @@ class AugmentedSplit(Dataset[VQABatch]):
         vocabulary: Vocabulary,
         max_length: int | None,
     ) -> "AugmentedSplit":
-        """With the augmentation's wordings, cut like questions. Raises ValueError without any."""
+        """Encodes the wordings of an augmentation.
+
+        Args:
+            encoded: The split of N questions.
+            augmentation: Provides the other wordings.
+            vocabulary: The vocabulary of the questions.
+            max_length: Maximum number of words, as for the questions; None for no limit.
+
+        Returns:
+            The augmented split.
+
+        Raises:
+            UserError: The probability is outside [0, 1].
+            ValueError: The augmentation provides no other wording.
+        """
         if not 0 <= augmentation.probability <= 1:
             raise UserError(f"probability must be in [0, 1], not {augmentation.probability}")
         texts = augmentation.variants(encoded.split.questions)
@@ -59,6 +75,7 @@ class AugmentedSplit(Dataset[VQABatch]):
             raise ValueError("an augmentation must offer at least one other wording")
         parts = [encoded.question, *(vocabulary.encode(level, max_length) for level in texts)]
         width = max(part.ids.shape[1] for part in parts)
+        # V + 1 arrays (N, T_v), padded to a common width T.
         ids = [
             torch.nn.functional.pad(part.ids.int(), (0, width - part.ids.shape[1]))
             for part in parts
@@ -67,7 +84,15 @@ class AugmentedSplit(Dataset[VQABatch]):
         return cls(encoded, wordings, augmentation.probability)
 
     def draw(self, seed: int, epoch: int) -> Rows:
-        """For each of the N questions the row (N,) of the wording that this epoch reads."""
+        """Draws the wording of every question for one epoch.
+
+        Args:
+            seed: Seed of the training order.
+            epoch: Number of the epoch.
+
+        Returns:
+            For each of the N questions the row (N,) int64 of its wording.
+        """
         number = len(self.encoded)
         rng = np.random.default_rng([seed, epoch, _DRAW])
         other = rng.random(number) < self.probability
@@ -75,7 +100,7 @@ class AugmentedSplit(Dataset[VQABatch]):
         return np.arange(number) + number * np.where(other, wording, 0)
 
     def __getitem__(self, rows: Rows) -> VQABatch:
-        """The batch of `rows` (B,); its own `rows` are those of the questions."""
+        """The batch of `rows` (B,) int64; its attribute `rows` holds rows of the original split."""
         batch = self.encoded[rows % len(self.encoded)]
         question = trimmed(self.wordings, torch.from_numpy(np.asarray(rows, dtype=np.int64)))
         return replace(batch, question=Tokens(question.ids.long(), question.lengths))
@@ -85,10 +110,14 @@ class AugmentedSplit(Dataset[VQABatch]):
 
 
 class AugmentedBatches(ShuffledBatches):
-    """Training batches in the order of `ShuffledBatches`, every question in a drawn wording.
+    """Training batches in the order of `ShuffledBatches`, each question in a drawn wording.
 
-    The draw is a function of (seed, epoch) alone, so that training resumes exactly and processes
-    agree. split: what the wordings are of.
+    The draw depends on (seed, epoch) only, so training resumes exactly and all processes agree.
+
+    Args:
+        split: The split and its wordings.
+        *order: Positional arguments of `ShuffledBatches`.
+        **lengths: Keyword arguments of `ShuffledBatches`.
     """
 
     def __init__(self, split: AugmentedSplit, *order: Any, **lengths: Any) -> None:

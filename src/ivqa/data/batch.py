@@ -1,4 +1,4 @@
-"""What data hands to models: typed batches of images, questions and answers."""
+"""Typed batches of images, questions and answers: the interface between data and models."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -14,35 +14,50 @@ ANSWER_TYPES = ("yes/no", "number", "other")
 
 
 class PixelSource(Protocol):
-    """Opens images by data-set image id, for models that read pixels rather than features."""
+    """Opens images by their id in the data set, for models that read pixels, not features."""
 
     def open(self, image_id: int) -> Image.Image:
-        """The image in RGB. Raises UserError naming the file where it is missing or no image."""
+        """Returns the image in RGB.
+
+        Raises:
+            UserError: The file is missing or is not an image; the message names it.
+        """
 
 
 Disturb = Callable[[Image.Image, int], Image.Image]
-"""Changes an RGB image, given its data-set id too."""
+"""A function that changes an RGB image, given the image and its id in the data set."""
 
 
 @dataclass(frozen=True)
 class DisturbedImages:
-    """The images of another source, each changed as it is opened; satisfies PixelSource."""
+    """A PixelSource that changes the images of another source when they are opened.
+
+    Args:
+        source: Opens the unchanged images.
+        disturb: Changes an image.
+    """
 
     source: PixelSource
     disturb: Disturb
 
     def open(self, image_id: int) -> Image.Image:
-        """The changed image in RGB. Raises UserError as the source does."""
+        """Returns the changed image in RGB; raises the errors of the source."""
         return self.disturb(self.source.open(image_id), image_id)
 
 
 @dataclass(frozen=True)
 class ImageBatch:
-    """M distinct (or not) images behind B samples; many questions on one image share one row.
+    """The M images of B samples; several questions about one image share its row.
 
-    ids: (M,) int64, data-set image ids. index: (B,) int64, the row of each sample's image.
-    grid: (M, L, d_grid) spatial features. pooled: (M, d_pooled) global features.
-    concepts: (M, C) concept probabilities in [0, 1]. Features not asked for are None.
+    Features that were not requested are None.
+
+    Args:
+        ids: Ids of the images in the data set, (M,) int64; usually distinct.
+        index: The row of each sample's image, (B,) int64 in [0, M).
+        grid: Spatial features, (M, L, d_grid) float32.
+        pooled: Global features, (M, d_pooled) float32.
+        concepts: Concept probabilities in [0, 1], (M, C) float32.
+        source: Opens the pixels of the images.
     """
 
     ids: Tensor
@@ -53,7 +68,14 @@ class ImageBatch:
     source: PixelSource | None = None
 
     def feature(self, name: str) -> Tensor:
-        """The feature `name` of the M images. Raises UserError if the batch does not carry it."""
+        """Returns a feature of the M images.
+
+        Args:
+            name: "grid", "pooled" or "concepts".
+
+        Raises:
+            UserError: The batch does not contain the feature.
+        """
         value = getattr(self, name, None)
         if not isinstance(value, Tensor) or name in ("ids", "index"):
             raise UserError(
@@ -62,20 +84,16 @@ class ImageBatch:
             )
         return value
 
-    def per_sample(self, name: str) -> Tensor:
-        """The feature `name` of each of the B samples."""
-        return self.feature(name)[self.index]
-
     def select(self, rows: Tensor) -> "ImageBatch":
-        """The samples `rows` (B',), sharing the same M images."""
+        """Returns the samples `rows` (B',); the M images stay the same."""
         return replace(self, index=self.index[rows])
 
     def repeat_interleave(self, repeats: int) -> "ImageBatch":
-        """Every sample `repeats` times in a row, sharing the same M images."""
+        """Repeats every sample `repeats` times in a row; the M images stay the same."""
         return replace(self, index=self.index.repeat_interleave(repeats, 0))
 
     def to(self, device: Any, **kwargs: Any) -> "ImageBatch":
-        """The same batch on another device."""
+        """Returns the batch on another device; the arguments are those of `Tensor.to`."""
         moved: dict[str, Any] = {
             name: value.to(device, **kwargs)
             for name, value in vars(self).items()
@@ -91,13 +109,18 @@ class ImageBatch:
 class VQABatch:
     """B question-answer pairs on images.
 
-    rows: (B,) int64, rows of the split they come from. question, answer: words of the question
-    and of the main answer (the annotators' mode). answer_type: (B,) int64 index into
-    ANSWER_TYPES. target: (B,) int64 index of the main answer in the answer vocabulary, -1 outside
-    it. soft_targets: (B, |A|) float in [0, 1], the accuracy that each answer of the vocabulary
-    would get from the annotators; None where the model does not ask for them. layout: (B, T)
-    int64 expert layouts in the model's own numbers; None likewise. answer_counts: (B, |A|) float,
-    how many annotators gave each answer of the vocabulary; None likewise.
+    Optional tensors are None unless `BatchContents` requests them.
+
+    Args:
+        rows: Rows of the split, (B,) int64.
+        images: The images of the questions.
+        question: Words of the questions.
+        answer: Words of the main answers (the most frequent answers of the annotators).
+        answer_type: Indices into ANSWER_TYPES, (B,) int64; -1 if unknown.
+        target: Indices of the main answers in the answer vocabulary A, (B,) int64; -1 outside it.
+        soft_targets: The VQA accuracy in [0, 1] of every answer of A, (B, |A|) float32.
+        layout: Expert layouts in the numbers of the model, (B, T) int64.
+        answer_counts: How many annotators gave each answer of A, (B, |A|) float32.
     """
 
     rows: Tensor
@@ -111,7 +134,7 @@ class VQABatch:
     answer_counts: Tensor | None = None
 
     def to(self, device: Any, **kwargs: Any) -> "VQABatch":
-        """The same batch on another device."""
+        """Returns the batch on another device; the arguments are those of `Tensor.to`."""
         moved = {
             name: value.to(device, **kwargs)
             for name, value in vars(self).items()

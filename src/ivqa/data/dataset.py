@@ -1,13 +1,13 @@
-"""A data root on disk: which files make up which split."""
+"""A data root on disk: finds the files of each split."""
 
 import os
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from ivqa.data.file_patterns import FilePatterns
 from ivqa.data.images import ImageFiles
-from ivqa.data.json_files import CONTAINERS, read_bytes
+from ivqa.data.json_files import read_bytes
 from ivqa.data.validation import DataError, check_root, listed
 from ivqa.data.vqa_json import VQASplit, read_split
 from ivqa.errors import UserError
@@ -17,20 +17,24 @@ STAGES = ("train", "val", "test")
 
 
 class VQADataset:
-    """Questions, annotations and images of up to three splits under one root.
+    """Questions, annotations and images of up to three splits under one root folder.
 
-    root: the folder. train, val, test: split names as they stand in the file names; they may
-    coincide, and null means that there is none.
-    question_file, annotation_file, caption_file, layout_file: paths under the root with
-    `{split}`; without an ending, .json, .json.gz and .zip are tried. Only the questions must
-    exist; caption_file and layout_file may be None.
-    image_pattern: one path under the root or several, tried in this order, with `{split}`,
-    `{image_id:012d}` and `*`; the first whose folder exists counts. None, or no such folder:
-    text-only data. image_splits: the `{split}` of image_pattern for splits that have none of their
-    own: VQA's test-dev2015 asks about images of test2015.
-    require_images: whether text-only data is an error.
+    The constructor reads nothing; `split` reads and validates a split on first use and keeps it.
 
-    Constructing reads nothing; `split` reads, validates and keeps a split on first use.
+    Args:
+        root: The folder.
+        train: Name of the training split in the file names; None for no split.
+        val: Name of the validation split, likewise; splits may coincide.
+        test: Name of the test split, likewise.
+        files: Paths of the files under the root.
+        require_images: Whether text-only data is an error.
+
+    Raises:
+        UserError: A split is named like a stage ("train", "val", "test") that uses another split.
+
+    Example:
+        >>> VQADataset("folder", train="train", val="val", test="val").names
+        ['train', 'val']
     """
 
     def __init__(
@@ -40,23 +44,12 @@ class VQADataset:
         train: str | None = "train",
         val: str | None = "val",
         test: str | None = None,
-        question_file: str = "questions_{split}",
-        annotation_file: str = "annotations_{split}",
-        caption_file: str | None = "captions_{split}",
-        layout_file: str | None = "layouts_{split}",
-        image_pattern: str | Sequence[str] | None = "images/{split}/*{image_id:012d}.*",
-        image_splits: Mapping[str, str] | None = None,
+        files: FilePatterns | None = None,
         require_images: bool = False,
     ) -> None:
         self.root = Path(root)
         self.stages: Mapping[str, str | None] = dict(zip(STAGES, (train, val, test), strict=True))
-        self.question_file = question_file
-        self.annotation_file = annotation_file
-        self.caption_file = caption_file
-        self.layout_file = layout_file
-        patterns = [image_pattern] if isinstance(image_pattern, str) else image_pattern
-        self.image_patterns = list(patterns or ())
-        self.image_splits = dict(image_splits or {})
+        self.files = files or FilePatterns()
         self.require_images = require_images
         self._splits: dict[str, VQASplit] = {}
         self._fingerprint: str | None = None
@@ -68,12 +61,16 @@ class VQADataset:
                 )
 
     def prepare(self) -> None:
-        """Makes sure that the root is there. Raises DataError naming the nearest folder if not."""
+        """Checks that the root exists; subclasses may generate it.
+
+        Raises:
+            DataError: The root does not exist; the message names the nearest existing folder.
+        """
         check_root(self.root)
 
     @property
     def names(self) -> list[str]:
-        """The distinct split names in use, in the order train, val, test."""
+        """The distinct names of the splits in use, in the order train, val, test."""
         return list(dict.fromkeys(name for name in self.stages.values() if name))
 
     @property
@@ -82,9 +79,13 @@ class VQADataset:
         return bool(self.names) and self._image_folder(self.names[0]) is not None
 
     def name_of(self, stage_or_name: str) -> str:
-        """The split name behind "train", "val", "test", or behind itself.
+        """Returns the name of the split of a stage.
 
-        Raises DataError where the stage is null.
+        Args:
+            stage_or_name: "train", "val" or "test"; any other text is taken as a split name.
+
+        Raises:
+            DataError: The stage has no split.
         """
         name = self.stages.get(stage_or_name, stage_or_name)
         if name is None and stage_or_name in self.names:
@@ -97,9 +98,14 @@ class VQADataset:
         return name
 
     def split(self, stage_or_name: str) -> VQASplit:
-        """The validated split of a stage ("train", "val", "test") or of a split name.
+        """Returns a validated split; it is read on first use and then kept.
 
-        Raises DataError with every problem found, or with the splits that the root has.
+        Args:
+            stage_or_name: "train", "val", "test" or the name of a split.
+
+        Raises:
+            DataError: The split does not exist (the message lists the splits in the root), or its
+                files have problems (the message lists them).
         """
         name = self.name_of(stage_or_name)
         if name not in self._splits:
@@ -108,18 +114,27 @@ class VQADataset:
         return self._splits[name]
 
     def lacks_annotations(self, stage_or_name: str) -> bool:
-        """Whether a split has a questions file and no annotations, like the test sets.
+        """Whether a split has a questions file but no annotations, like the official test sets.
 
-        Nothing is read. Raises DataError where the stage is null, or the root is not there.
+        No file is read.
+
+        Args:
+            stage_or_name: "train", "val", "test" or the name of a split.
+
+        Raises:
+            DataError: The stage has no split, or the root does not exist.
         """
         self.prepare()
         files = self._files(self.name_of(stage_or_name))
         return files["questions"] is not None and files["annotations"] is None
 
     def fingerprint(self) -> str:
-        """Content hash (16 hex digits) of all splits in use, the same on every machine.
+        """Computes the digest of all splits in use; it is the same on every machine.
 
-        Covers the JSON texts, packed or not, and the names and sizes of the image files.
+        It covers the unpacked JSON texts, and the names and sizes of the image files.
+
+        Returns:
+            16 hexadecimal digits.
         """
         if self._fingerprint is None:
             self.prepare()
@@ -136,10 +151,10 @@ class VQADataset:
     def _read(self, name: str) -> VQASplit:
         files = self._files(name)
         if files["questions"] is None:
-            tried = listed(self._tried(self.question_file, name))
+            tried = listed(self.files.candidates(name)["questions"])
             raise DataError(
                 f"split '{name}' not found: none of {tried} exists in {self.root}; "
-                f"splits there: {listed(self._available())}"
+                f"splits there: {listed(self.files.splits_in(self.root))}"
             )
         split = read_split(
             name,
@@ -155,37 +170,15 @@ class VQADataset:
         return split
 
     def _files(self, name: str) -> dict[str, Path | None]:
-        patterns = {
-            "questions": self.question_file,
-            "annotations": self.annotation_file,
-            "captions": self.caption_file,
-            "layouts": self.layout_file,
-        }
+        """The JSON files of a split by kind; None where there is none."""
         return {
             kind: next(
-                (
-                    self.root / candidate
-                    for candidate in (self._tried(pattern, name) if pattern else ())
-                    # A folder, a pipe or a broken link of that name is not skipped in silence.
-                    if os.path.lexists(self.root / candidate)
-                ),
+                # lexists: a folder, a pipe or a broken link of that name must be reported.
+                (self.root / path for path in paths if os.path.lexists(self.root / path)),
                 None,
             )
-            for kind, pattern in patterns.items()
+            for kind, paths in self.files.candidates(name).items()
         }
-
-    @staticmethod
-    def _tried(pattern: str, name: str) -> list[str]:
-        stem = pattern.replace("{split}", name)
-        return [stem] if stem.endswith(CONTAINERS) else [stem + ending for ending in CONTAINERS]
-
-    def _available(self) -> list[str]:
-        path = Path(self.question_file)
-        before, _, after = re.escape(path.name).partition(re.escape("{split}"))
-        expression = re.compile(rf"{before}(.+?){after}(?:\.json|\.json\.gz|\.zip)?")
-        folder = self.root / path.parent
-        found = folder.iterdir() if folder.is_dir() else ()
-        return sorted({m[1] for entry in found if (m := expression.fullmatch(entry.name))})
 
     def _image_folder(self, name: str) -> tuple[Path, str] | None:
         for path in self._image_paths(name):
@@ -194,8 +187,7 @@ class VQADataset:
         return None
 
     def _image_paths(self, name: str) -> list[Path]:
-        split = self.image_splits.get(name, name)
-        return [self.root / pattern.replace("{split}", split) for pattern in self.image_patterns]
+        return [self.root / pattern for pattern in self.files.images_of(name)]
 
     def _images(self, name: str) -> ImageFiles | None:
         if name in self._splits:
@@ -205,11 +197,51 @@ class VQADataset:
 
 
 def _size(path: Path) -> int | None:
-    """Bytes of a file, None of a link that leads nowhere; reading that image names it."""
+    """Size of a file in bytes; None for a broken link, which is reported when the image is read."""
     try:
         return path.stat().st_size
     except OSError:
         return None
+
+
+def custom_vqa(
+    root: str | Path,
+    *,
+    train: str | None,
+    val: str | None,
+    test: str | None,
+    question_file: str,
+    annotation_file: str,
+    caption_file: str | None,
+    layout_file: str | None,
+    image_pattern: str | Sequence[str] | None,
+) -> VQADataset:
+    """Opens any root in the official layout; the target of conf/data/vqa_json.yaml.
+
+    It keeps the file patterns beside the other keys of the configuration: `data.image_pattern=...`.
+
+    Args:
+        root: The folder.
+        train: Name of the training split, or None.
+        val: Name of the validation split, or None.
+        test: Name of the test split, or None.
+        question_file: See `FilePatterns`, like the following arguments.
+        annotation_file: Pattern of the annotations file.
+        caption_file: Pattern of the captions file, or None.
+        layout_file: Pattern of the file of expert layouts, or None.
+        image_pattern: One pattern of the image files, several, or None.
+
+    Returns:
+        The data set; nothing is read yet.
+    """
+    files = FilePatterns(
+        question_file=question_file,
+        annotation_file=annotation_file,
+        caption_file=caption_file,
+        layout_file=layout_file,
+        image_pattern=image_pattern,
+    )
+    return VQADataset(root, train=train, val=val, test=test, files=files)
 
 
 def official_vqa(
@@ -222,12 +254,26 @@ def official_vqa(
     multiple_choice: bool = False,
     require_images: bool = False,
 ) -> VQADataset:
-    """VQA 1.0 or 2.0 under its official file names, as unpacked from the archives.
+    """Opens VQA 1.0 or 2.0 under its official file names, as unpacked from the archives.
 
-    Images are looked for in images/SPLIT/ and SPLIT/, captions in annotations/ (COCO's folder).
-    test: "test2015" has questions only, and so has its part "test-dev2015".
-    multiple_choice: the 18 candidates of version 1.
-    Raises UserError for another version, or for multiple choice in version 2, which has none.
+    Images are searched in images/SPLIT/ and SPLIT/, captions in annotations/ (the folder of COCO).
+
+    Args:
+        root: The folder.
+        version: 1 or 2.
+        train: Name of the training split, or None.
+        val: Name of the validation split, or None.
+        test: Name of the test split, or None. "test2015" and its subset "test-dev2015" have
+            questions only.
+        multiple_choice: Whether to read the multiple-choice questions of version 1, which list 18
+            candidate answers.
+        require_images: Whether text-only data is an error.
+
+    Returns:
+        The data set; nothing is read yet.
+
+    Raises:
+        UserError: There is no such version, or no multiple choice in it.
     """
     if version not in (1, 2) or (multiple_choice and version == 2):
         task = "multiple choice" if multiple_choice else "open-ended"
@@ -239,14 +285,16 @@ def official_vqa(
         train=train,
         val=val,
         test=test,
-        question_file=f"{prefix}{task_name}_mscoco_{{split}}_questions",
-        annotation_file=f"{prefix}mscoco_{{split}}_annotations",
-        caption_file="annotations/captions_{split}",
-        layout_file=None,
-        image_pattern=(
-            "images/{split}/*{image_id:012d}.*",
-            "{split}/*{image_id:012d}.*",
+        files=FilePatterns(
+            question_file=f"{prefix}{task_name}_mscoco_{{split}}_questions",
+            annotation_file=f"{prefix}mscoco_{{split}}_annotations",
+            caption_file="annotations/captions_{split}",
+            layout_file=None,
+            image_pattern=(
+                "images/{split}/*{image_id:012d}.*",
+                "{split}/*{image_id:012d}.*",
+            ),
+            image_splits={"test-dev2015": "test2015"},
         ),
-        image_splits={"test-dev2015": "test2015"},
         require_images=require_images,
     )

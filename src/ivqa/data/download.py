@@ -1,20 +1,18 @@
-"""Fetches the official VQA archives: `python -m ivqa.data.download vqa_v2 --root data/vqa_v2`.
+"""Downloads the official VQA archives: `python -m ivqa.data.download vqa_v2 --root data/vqa_v2`.
 
-A broken connection is taken up where it broke (HTTP Range), within a run and across runs; every
-archive is checked by length and by SHA-256, recorded in ROOT/checksums.json when it first arrives.
+An interrupted download continues where it stopped (HTTP Range), within a run and across runs. Every
+archive is checked by its length, and by its SHA-256 checksum once ROOT/checksums.json records it.
 """
 
 import argparse
-import hashlib
 import http.client
-import os
+import shutil
 import sys
 import time
 import urllib.error
 import urllib.request
 import zipfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from email.message import Message
 from pathlib import Path
 
@@ -29,70 +27,13 @@ from rich.progress import (
 )
 
 from ivqa.data.json_files import ARCHIVE_ERRORS
+from ivqa.data.official_archives import Archive, archives
 from ivqa.errors import UserError
-from ivqa.files import FileError, read_json, write_json
+from ivqa.files import FileError, read_json, sha256_checksum, write_json, write_text, written
 
-QUESTIONS_URL = "https://s3.amazonaws.com/cvmlp/vqa/mscoco/vqa"
-IMAGES_URL = "http://images.cocodataset.org"
 CHECKSUMS = "checksums.json"
 _BLOCK = 1 << 20
-_TIMEOUT = 60.0  # seconds without a byte before the connection counts as broken
-
-
-@dataclass(frozen=True)
-class Archive:
-    """A zip file at `url`, unpacked into the folder `into` of the root; `holds` lies in it then."""
-
-    url: str
-    into: str
-    holds: str
-
-    @property
-    def name(self) -> str:
-        """File name of the archive."""
-        return self.url.rsplit("/", 1)[1]
-
-
-def archives(
-    data: str, images: bool = False, captions: bool = False, base_url: str | None = None
-) -> list[Archive]:
-    """The archives of "vqa_v1" or "vqa_v2"; images and captions are those of COCO 2014 and 2015.
-
-    base_url: a mirror that holds all archives side by side, in place of the official addresses.
-
-    >>> [archive.name for archive in archives("vqa_v1")][:2]
-    ['Questions_Train_mscoco.zip', 'Questions_Val_mscoco.zip']
-    """
-    if data not in ("vqa_v1", "vqa_v2"):
-        raise ValueError(f"no data set '{data}' to download; choose vqa_v1 or vqa_v2")
-    prefix = "v2_" if data == "vqa_v2" else ""
-    questions = base_url or QUESTIONS_URL
-    splits = {"Train": "train2014", "Val": "val2014", "Test": "test2015"}
-    found = [
-        Archive(
-            f"{questions}/{prefix}Questions_{part}_mscoco.zip",
-            ".",
-            f"{prefix}OpenEnded_mscoco_{split}_questions.json",
-        )
-        for part, split in splits.items()
-    ]
-    found += [
-        Archive(
-            f"{questions}/{prefix}Annotations_{part}_mscoco.zip",
-            ".",
-            f"{prefix}mscoco_{splits[part]}_annotations.json",
-        )
-        for part in ("Train", "Val")
-    ]
-    if captions:
-        url = f"{base_url or IMAGES_URL + '/annotations'}/annotations_trainval2014.zip"
-        found.append(Archive(url, ".", "annotations/captions_train2014.json"))
-    if images:
-        zips = base_url or f"{IMAGES_URL}/zips"
-        found += [
-            Archive(f"{zips}/{split}.zip", "images", f"images/{split}") for split in splits.values()
-        ]
-    return found
+_TIMEOUT = 60.0  # seconds without a byte after which a connection counts as broken
 
 
 def download(
@@ -104,11 +45,20 @@ def download(
     keep_archives: bool = False,
     progress: Progress | None = None,
 ) -> None:
-    """Fetches and unpacks `wanted` into `root`; what is complete there already is left alone.
+    """Downloads and unpacks archives; complete ones are skipped.
 
-    retries: broken connections in a row, without a new byte, before giving up. wait: seconds
-    before the first retry, doubled each time. Raises ConnectionError when giving up and ValueError
-    where an archive differs from its recorded checksum or is no zip file.
+    Args:
+        root: The folder to write to.
+        wanted: The archives.
+        retries: Consecutive broken connections without a new byte before the download fails.
+        wait: Seconds before the first retry; the time doubles with every further one, up to 60.
+        keep_archives: Whether to keep the zip files after unpacking.
+        progress: Shows the progress of every file; None for no display.
+
+    Raises:
+        ConnectionError: The server does not have a file, or too many connections broke.
+        UserError: An archive differs from its recorded checksum, is not a zip file, or lacks the
+            expected files.
     """
     root.mkdir(parents=True, exist_ok=True)
     record = _read_record(root)
@@ -118,14 +68,14 @@ def download(
         path = root / archive.name
         if not path.exists():
             _fetch(archive.url, path, retries, wait, progress)
-        digest = _sha256(path)
-        known = record.get(archive.name, {}).get("sha256", digest)
-        if digest != known:
+        checksum = sha256_checksum(path)
+        known = record.get(archive.name, {}).get("sha256", checksum)
+        if checksum != known:
             raise UserError(
-                f"{path}: sha256 is {digest}, {CHECKSUMS} says {known}; delete the archive to "
-                f"fetch it anew, or its entry in {CHECKSUMS} if the source has changed"
+                f"{path}: sha256 is {checksum}, {CHECKSUMS} says {known}; delete the archive to "
+                f"download it again, or its entry in {CHECKSUMS} if the source has changed"
             )
-        record[archive.name] = {"sha256": digest, "bytes": path.stat().st_size, "unpacked": False}
+        record[archive.name] = {"sha256": checksum, "bytes": path.stat().st_size, "unpacked": False}
         _write_record(root, record)
         _unpack(path, root / archive.into)
         if not (root / archive.holds).exists():
@@ -137,15 +87,22 @@ def download(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line; returns the exit status."""
+    """Runs the command line.
+
+    Args:
+        arguments: The arguments; by default those of the process.
+
+    Returns:
+        The exit status: 0, or 1 after an error, which is printed.
+    """
     parser = argparse.ArgumentParser(prog="python -m ivqa.data.download", description=__doc__)
     parser.add_argument("data", choices=("vqa_v1", "vqa_v2"))
     parser.add_argument("--root", type=Path, required=True, help="folder to put the data in")
     parser.add_argument("--images", action="store_true", help="COCO images too (about 25 GB)")
     parser.add_argument("--captions", action="store_true", help="COCO captions too, for concepts")
-    parser.add_argument("--base-url", help="mirror that holds all archives side by side")
-    parser.add_argument("--keep-archives", action="store_true", help="keep zips once unpacked")
-    parser.add_argument("--retries", type=int, default=8, help="broken connections in a row")
+    parser.add_argument("--base-url", help="mirror that holds all archives")
+    parser.add_argument("--keep-archives", action="store_true", help="keep the zip files")
+    parser.add_argument("--retries", type=int, default=8, help="consecutive broken connections")
     options = parser.parse_args(arguments)
     base_url = options.base_url.rstrip("/") if options.base_url else None
     wanted = archives(options.data, options.images, options.captions, base_url)
@@ -167,6 +124,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _fetch(url: str, path: Path, retries: int, wait: float, progress: Progress | None) -> None:
+    """Downloads `url` to `path`; an interrupted download stays in `path`.part for the next run."""
     part = path.with_name(path.name + ".part")
     task = None if progress is None else progress.add_task(path.name, total=None)
     failures = 0
@@ -189,18 +147,18 @@ def _fetch(url: str, path: Path, retries: int, wait: float, progress: Progress |
         if failures > retries:
             raise ConnectionError(
                 f"{url}: gave up after {retries} retries without a new byte ({reason}); "
-                f"run the command again to go on from {part.name}"
+                f"run the command again to continue with {part.name}"
             )
         time.sleep(min(wait * 2 ** (failures - 1), 60.0))
     if progress is not None and task is not None:
         progress.update(task, completed=total, total=total)
-    os.replace(part, path)
+    part.replace(path)
 
 
 def _receive(url: str, part: Path, progress: Progress | None, task: TaskID | None) -> int:
-    """Appends what is missing of `url` to `part`; returns the length of the whole."""
+    """Appends the missing bytes of `url` to `part`; returns the length of the whole file."""
     have = part.stat().st_size if part.exists() else 0
-    # If-Range: a source that changed in between sends the whole anew rather than a misfit tail.
+    # If-Range: a file that changed in between is sent whole, instead of a tail that does not fit.
     tag_file = part.with_name(part.name + ".etag")
     headers = {}
     if have:
@@ -216,14 +174,14 @@ def _receive(url: str, part: Path, progress: Progress | None, task: TaskID | Non
         total = _range_total(error.headers)
         if total == have:
             return have
-        part.unlink()  # longer than the source: not a piece of it
-        raise OSError("the part on disk is no piece of the file; starting anew") from None
+        part.unlink()  # longer than the source, so not a part of it
+        raise OSError("the file on disk is not a part of the download; starting again") from None
     with response:
         resumed = response.status == 206
         total = _range_total(response.headers) if resumed else _length(response.headers)
         tag = response.headers.get("ETag", "")
-        if tag.startswith('"'):  # weak tags, W/"...", must not be sent in If-Range
-            tag_file.write_text(tag)
+        if tag.startswith('"'):  # weak tags, W/"...", are not allowed in If-Range
+            write_text(tag_file, tag)
         have = have if resumed else 0
         with open(part, "ab" if resumed else "wb") as file:
             while block := response.read(_BLOCK):
@@ -247,13 +205,8 @@ def _range_total(headers: Message) -> int | None:
     return int(total) if total.isdigit() else None
 
 
-def _sha256(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def _unpack(path: Path, folder: Path) -> None:
-    """Every member appears at its place complete or not at all; present ones are not rewritten."""
+    """Writes every member atomically; existing files of the same size are not written again."""
     try:
         with zipfile.ZipFile(path) as archive:
             for member in archive.infolist():
@@ -264,16 +217,18 @@ def _unpack(path: Path, folder: Path) -> None:
                     target.is_file() and target.stat().st_size == member.file_size
                 ):
                     continue
-                target.parent.mkdir(parents=True, exist_ok=True)
-                temporary = target.with_name(target.name + ".part")
-                with archive.open(member) as source, open(temporary, "wb") as file:
-                    while block := source.read(_BLOCK):
-                        file.write(block)
-                os.replace(temporary, target)
+                with (
+                    archive.open(member) as source,
+                    written(target) as draft,
+                    draft.open("wb") as file,
+                ):
+                    shutil.copyfileobj(source, file, _BLOCK)
     except OSError:
-        raise  # of the disk
+        raise  # from the disk, not the archive
     except ARCHIVE_ERRORS as error:
-        raise FileError(f"{path}: is no intact zip file ({error}); delete it and retry") from None
+        raise FileError(
+            f"{path}: is not an intact zip file ({error}); delete it and retry"
+        ) from None
 
 
 def _read_record(root: Path) -> dict[str, dict[str, object]]:

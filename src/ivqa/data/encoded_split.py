@@ -1,4 +1,4 @@
-"""A split as arrays, and the image features that go with it."""
+"""A split as arrays, joined with its image features."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,40 +11,56 @@ from PIL import Image
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from ivqa.data.batch import ImageBatch, VQABatch
+from ivqa.data.batch import ANSWER_TYPES, ImageBatch, VQABatch
+from ivqa.data.batch_settings import BatchContents
 from ivqa.data.loading import Rows
 from ivqa.data.vqa_json import VQASplit
-from ivqa.text.answers import SoftTargets
-from ivqa.text.vocabulary import Tokens
+from ivqa.errors import UserError
+from ivqa.text.answers import AnswerVocabulary, SoftTargets
+from ivqa.text.vocabulary import Tokens, Vocabulary
 
 
 class ImageFeatures(Protocol):
-    """Image features of whole splits, addressed by row; `ivqa.features` provides them.
+    """Image features of whole splits, addressed by row; implemented in `ivqa.features`.
 
-    sizes: last dimension of each feature by name ("grid", "pooled", "concepts").
+    Attributes:
+        sizes: Last dimension of each feature by name ("grid", "pooled", "concepts").
     """
 
     sizes: dict[str, int]
 
     def rows(self, split: str, image_ids: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Row numbers of `image_ids` in `split`. Raises UserError for an unknown image."""
+        """Returns the rows (M,) int64 of `image_ids` (M,) in `split`.
+
+        Raises:
+            UserError: An image has no features.
+        """
 
     def gather(
         self, split: str, rows: NDArray[np.int64], names: Sequence[str]
     ) -> dict[str, Tensor]:
-        """float32 features (M, ...) of the given rows, by name."""
+        """Returns the features `names` of the rows (M,): float32 tensors (M, ...) by name."""
 
     def extract(self, pictures: Sequence[Image.Image], names: Sequence[str]) -> dict[str, Tensor]:
-        """float32 features (M, ...) of M RGB pictures that are in no split, by name."""
+        """Computes features of M RGB images that are in no split: float32 (M, ...) by name."""
 
 
 @dataclass(frozen=True, eq=False)
 class EncodedSplit(Dataset[VQABatch]):
-    """A split as arrays: rows in, batch out, without a loop over samples.
+    """A split as arrays; indexing with rows gives a batch without a loop over samples.
 
-    question, answer: N texts as words. answer_type: (N,) int64, -1 unknown. target: (N,) int64,
-    -1 outside the answer vocabulary. layout: (N, T) or None. feature_rows: (N,) rows of `features`.
-    answer_counts: whether batches carry the counts of `soft_targets` as well as the accuracies.
+    Args:
+        split: The N questions and answers as texts.
+        question: Words of the N questions.
+        answer: Words of the N main answers.
+        answer_type: Indices into ANSWER_TYPES, (N,) int64; -1 if unknown.
+        target: Indices of the main answers in the answer vocabulary, (N,) int64; -1 outside it.
+        soft_targets: Accuracies and counts of all answers, or None.
+        layout: Expert layouts, (N, T) int64, or None.
+        features: The image features, or None for text-only data.
+        feature_names: The features that batches contain.
+        feature_rows: The row of each question's image in `features`, (N,) int64.
+        answer_counts: Whether batches contain the counts of `soft_targets` too.
     """
 
     split: VQASplit
@@ -59,8 +75,63 @@ class EncodedSplit(Dataset[VQABatch]):
     feature_rows: NDArray[np.int64]
     answer_counts: bool = False
 
+    @classmethod
+    def build(
+        cls,
+        split: VQASplit,
+        features: ImageFeatures | None,
+        question_vocabulary: Vocabulary,
+        answer_words: Vocabulary,
+        answer_vocabulary: AnswerVocabulary | None,
+        *,
+        contents: BatchContents,
+        max_question_length: int,
+    ) -> "EncodedSplit":
+        """Tokenises a split and finds the features of its images.
+
+        Args:
+            split: The N questions and answers as texts.
+            features: The image features, or None for text-only data.
+            question_vocabulary: Words of the questions.
+            answer_words: Words of the answers as texts.
+            answer_vocabulary: The closed answer set A; if None, `target` is -1 everywhere.
+            contents: The optional parts of a batch.
+            max_question_length: Maximum number of words of a question.
+
+        Returns:
+            The split as arrays.
+
+        Raises:
+            UserError: An image has no features, or a question has no expert layout.
+        """
+        answers, kinds = answer_vocabulary, {kind: i for i, kind in enumerate(ANSWER_TYPES)}
+        soft = None
+        if answers is not None and (contents.soft_targets or contents.answer_counts):
+            soft = answers.soft_targets(split.answers)
+        feature_rows = np.zeros(len(split), dtype=np.int64)
+        if features is not None and contents.image_features:
+            distinct, inverse = np.unique(split.image_ids, return_inverse=True)
+            feature_rows = features.rows(split.name, distinct)[inverse]
+        return cls(
+            split=split,
+            question=question_vocabulary.encode(split.questions, max_question_length),
+            answer=answer_words.encode(split.main_answers),
+            answer_type=torch.tensor([kinds.get(kind, -1) for kind in split.answer_types]),
+            target=(
+                torch.full((len(split),), -1)
+                if answers is None
+                else answers.encode(split.main_answers)
+            ),
+            soft_targets=soft,
+            layout=_layouts(split, contents),
+            features=features,
+            feature_names=tuple(contents.image_features),
+            feature_rows=feature_rows,
+            answer_counts=contents.answer_counts,
+        )
+
     def __getitem__(self, rows: Rows) -> VQABatch:
-        """The batch of `rows` (B,), in that order; images that repeat are gathered once."""
+        """The batch of `rows` (B,) int64 in that order; features of an image are read once."""
         index = torch.from_numpy(np.asarray(rows, dtype=np.int64))
         soft = self.soft_targets
         return VQABatch(
@@ -81,6 +152,7 @@ class EncodedSplit(Dataset[VQABatch]):
         return len(self.split)
 
     def _images(self, rows: Rows) -> ImageBatch:
+        # ids: (M,) distinct images, first: (M,) a sample of each, index: (B,) image of each sample.
         ids, first, index = np.unique(
             self.split.image_ids[rows], return_index=True, return_inverse=True
         )
@@ -92,7 +164,28 @@ class EncodedSplit(Dataset[VQABatch]):
 
 
 def trimmed(tokens: Tokens, rows: Tensor) -> Tokens:
-    """The texts `rows` (B,), no wider than the longest of them."""
+    """Selects texts and cuts the padding to the longest of them.
+
+    Args:
+        tokens: N texts.
+        rows: Rows to select, (B,) int64.
+
+    Returns:
+        Tokens (B, T) with T the largest length, at least 1.
+    """
     lengths = tokens.lengths[rows]
     width = max(int(lengths.max()), 1) if len(rows) else 1
     return Tokens(tokens.ids[rows, :width], lengths)
+
+
+def _layouts(split: VQASplit, contents: BatchContents) -> Tensor | None:
+    """The expert layouts of the N questions as numbers (N, T); None if they are not requested."""
+    if contents.encode_layouts is None or split.layouts is None:
+        return None
+    absent = [number for number in split.question_ids.tolist() if number not in split.layouts]
+    if absent:
+        raise UserError(
+            f"split '{split.name}' has no layout for question {absent[0]} ({len(absent)} in "
+            "all); add them or remove its layout file"
+        )
+    return contents.encode_layouts([split.layouts[n] for n in split.question_ids.tolist()])

@@ -1,4 +1,4 @@
-"""A folder of images addressed by data-set image id."""
+"""A folder of image files, addressed by their ids in the data set."""
 
 import io
 import os
@@ -18,14 +18,23 @@ from ivqa.files import FileError, check_regular, read_bytes
 IMAGE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp"})
 _JPEG, _PNG = b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n"
 _SIGNATURES = (_JPEG, _PNG, b"BM", b"GIF8", b"RIFF")
-_HEADER_THREADS = 8  # a network file system answers one small read in milliseconds, many at once
+_HEADER_THREADS = 8  # a small read on a network file system takes milliseconds; many run at once
 
 
 class ImageFiles:
-    """The image files of one split; satisfies PixelSource.
+    """The image files of one split; implements `PixelSource`.
 
-    ids: (M,) int64, ascending and distinct. paths: M files, in the order of ids.
-    Raises ValueError where ids repeat or lengths differ.
+    Args:
+        ids: Ids of the images in the data set, (M,) int64, in any order.
+        paths: The M files in the order of `ids`.
+
+    Attributes:
+        ids: The ids in ascending order, (M,) int64.
+        paths: The files in the same order.
+
+    Raises:
+        ValueError: The lengths differ.
+        DataError: Two files have the same id.
     """
 
     def __init__(self, ids: NDArray[np.int64], paths: Sequence[Path]) -> None:
@@ -44,11 +53,19 @@ class ImageFiles:
 
     @classmethod
     def in_folder(cls, folder: Path, name_pattern: str) -> "ImageFiles":
-        """Index of the images of `folder` whose names fit `name_pattern`.
+        """Finds the images of a folder by one directory listing; no file is opened.
 
-        name_pattern: `*` stands for any text and `{image_id:012d}` for the digits of the id, of
-        any number: "COCO_train2014_{image_id:012d}.jpg", "*{image_id:012d}.*". One directory
-        listing, no file is opened. Raises DataError where nothing fits.
+        Args:
+            folder: The folder.
+            name_pattern: Pattern of the file names, such as "COCO_train2014_{image_id:012d}.jpg"
+                or "*{image_id:012d}.*". `*` matches any text; `{image_id:012d}` matches the id,
+                with any number of digits.
+
+        Returns:
+            The images whose names match.
+
+        Raises:
+            DataError: The folder cannot be listed, no name matches, or two files have the same id.
         """
         expression = name_expression(name_pattern)
         try:
@@ -59,6 +76,7 @@ class ImageFiles:
             (int(match["image_id"]), entry.path)
             for entry in entries
             if (match := expression.fullmatch(entry.name))
+            and not entry.name.startswith(".")  # the draft of an interrupted download
             and os.path.splitext(entry.name)[1].lower() in IMAGE_SUFFIXES
         ]
         if not found:
@@ -67,7 +85,11 @@ class ImageFiles:
         return cls(ids, [Path(path) for _, path in found])
 
     def path(self, image_id: int) -> Path:
-        """The file of `image_id`. Raises UserError where the split has none."""
+        """Returns the file of an image.
+
+        Raises:
+            UserError: The split has no file of this image.
+        """
         position = int(np.searchsorted(self.ids, image_id))
         if position == len(self.ids) or self.ids[position] != image_id:
             folder = self.paths[0].parent if self.paths else "an empty index"
@@ -75,20 +97,28 @@ class ImageFiles:
         return self.paths[position]
 
     def open(self, image_id: int) -> Image.Image:
-        """The image in RGB. Raises UserError naming a file that is missing or unreadable."""
+        """Returns an image in RGB.
+
+        Raises:
+            UserError: The file is missing or cannot be read; the message names it.
+        """
         path = self.path(image_id)
         if not os.path.lexists(path):
             raise FileError(f"{path}: image {image_id} is missing; restore the file")
         return open_picture(path, f"image {image_id}")
 
     def missing(self, image_ids: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Those of `image_ids` that have no file, ascending and distinct."""
+        """Returns those of `image_ids` that have no file, ascending and distinct."""
         return np.setdiff1d(image_ids, self.ids)
 
     def check_headers(self, image_ids: NDArray[np.int64], problems: Problems) -> None:
-        """Notes every file of `image_ids` whose first bytes are not those of an image.
+        """Reports every file whose first bytes are not those of an image.
 
-        12 bytes a file are read, in parallel: 80,000 files take seconds.
+        12 bytes of each file are read, in parallel: 80,000 files take seconds.
+
+        Args:
+            image_ids: Ids of the images to check.
+            problems: Collects the faults.
         """
         positions = np.flatnonzero(np.isin(self.ids, image_ids))
         chunks = np.array_split(positions, max(1, min(len(positions) // 256, 256)))
@@ -109,16 +139,24 @@ class ImageFiles:
 
 
 def open_picture(path: Path, what: str = "picture") -> Image.Image:
-    """The picture in a file, in RGB.
+    """Reads an image file completely.
 
-    Raises FileError, naming the file, where it cannot be read or decodes in part only.
+    Args:
+        path: The file.
+        what: Describes the image in the error message.
+
+    Returns:
+        The image in RGB.
+
+    Raises:
+        FileError: The file cannot be read, is not an image, or is cut off.
     """
     try:
         content = read_bytes(path)
         picture = _decoded(content)
         if content.startswith(_JPEG) and _is_cut(content, picture):
             raise ValueError("its pixels end before the picture does")
-    except Exception as error:  # decoders raise whatever the bytes lead to
+    except Exception as error:  # decoders raise many types, depending on the bytes
         reason = " ".join(str(error).split()) or type(error).__name__
         raise FileError(f"{path}: {what} cannot be read ({reason}); replace the file") from None
     return picture
@@ -127,18 +165,19 @@ def open_picture(path: Path, what: str = "picture") -> Image.Image:
 def _decoded(content: bytes) -> Image.Image:
     if content.startswith(_PNG):
         with Image.open(io.BytesIO(content)) as image:
-            image.verify()  # checksums, which decoding itself does not look at
+            image.verify()  # compares checksums, which decoding ignores
     with Image.open(io.BytesIO(content)) as image:
         return image.convert("RGB")
 
 
 def _is_cut(content: bytes, picture: Image.Image) -> bool:
-    """Whether a JPEG file ends, by an end mark, before all its pixels are coded.
+    """Whether a JPEG file has its end mark before the data of all pixels.
 
-    The decoder fills what is missing in silence: with flat blocks, or from the coarser scans of a
-    progressive file. Where that may be, other bits are put in front of the end mark: they change
-    the picture only where pixels are missing.
+    The decoder silently fills missing pixels with flat blocks or, in a progressive file, from the
+    coarser scans. If the last pixels may have been filled, arbitrary bits are inserted before the
+    end mark and the file is decoded again: the picture changes only if pixels are missing.
     """
+    # A filled corner is flat; FF C2 marks a progressive file.
     corner = np.asarray(picture)[-4:, -4:].reshape(-1, 3)
     if len(np.unique(corner, axis=0)) > 1 and b"\xff\xc2" not in content:
         return False
@@ -150,14 +189,22 @@ def _is_cut(content: bytes, picture: Image.Image) -> bool:
 
 
 def name_expression(pattern: str) -> re.Pattern[str]:
-    """`pattern` as a regular expression with the group image_id.
+    """Converts a pattern of image names to a regular expression with the group `image_id`.
 
-    >>> name_expression("*{image_id:012d}.*").fullmatch("COCO_val2014_000000000042.jpg")["image_id"]
-    '000000000042'
-    >>> name_expression("*.jpg")
-    Traceback (most recent call last):
-    ...
-    ivqa.errors.UserError: image pattern '*.jpg' must contain {image_id} or {image_id:012d} once
+    Args:
+        pattern: See `ImageFiles.in_folder`.
+
+    Raises:
+        UserError: The pattern does not contain the id exactly once.
+
+    Example:
+        >>> expression = name_expression("*{image_id:012d}.*")
+        >>> expression.fullmatch("COCO_val2014_000000000042.jpg")["image_id"]
+        '000000000042'
+        >>> name_expression("*.jpg")
+        Traceback (most recent call last):
+        ...
+        ivqa.errors.UserError: image pattern '*.jpg' must contain {image_id} or {image_id:012d} once
     """
     parts = re.split(r"\{image_id(?::\w+)?\}", pattern)
     if len(parts) != 2:
@@ -178,4 +225,4 @@ def _header_fault(path: Path) -> str | None:
         return f"cannot be opened ({error.strerror})"
     if not header:
         return "is empty"
-    return None if header.startswith(_SIGNATURES) else "is no image in spite of its name"
+    return None if header.startswith(_SIGNATURES) else "is not an image, despite its name"

@@ -1,4 +1,4 @@
-"""JSON texts in the containers that VQA data comes in."""
+"""Reads JSON files, plain or compressed (.json, .json.gz, .zip)."""
 
 import gzip
 import io
@@ -14,7 +14,7 @@ from ivqa.data.validation import DataError, listed
 
 CONTAINERS = (".json", ".json.gz", ".zip")
 
-# What reading a damaged, encrypted or unusually packed archive raises.
+# The errors of reading a damaged, encrypted or unusually compressed archive.
 ARCHIVE_ERRORS = (
     EOFError,
     OSError,
@@ -22,17 +22,24 @@ ARCHIVE_ERRORS = (
     zlib.error,
     lzma.LZMAError,
     struct.error,
-    RuntimeError,  # of an encrypted member or, NotImplementedError, an unknown compression
+    RuntimeError,  # an encrypted member; its subclass NotImplementedError: unknown compression
     ValueError,
     OverflowError,
 )
 
 
 def read_bytes(path: Path) -> bytes:
-    """Bytes of the JSON text in a .json, .json.gz or .zip file with one JSON file inside.
+    """Reads the bytes of the JSON text in a file.
 
-    Raises DataError naming the file where it cannot be read, is cut off, encrypted or packed in
-    an unknown way, or holds several JSON files.
+    Args:
+        path: A .json or .json.gz file, or a .zip file that holds one JSON file.
+
+    Returns:
+        The uncompressed bytes.
+
+    Raises:
+        DataError: The file cannot be read, is cut off, damaged, encrypted or compressed in an
+            unknown way, or holds no or several JSON files.
     """
     try:
         content = files.read_bytes(path)
@@ -48,7 +55,7 @@ def read_bytes(path: Path) -> bytes:
         raise
     except ARCHIVE_ERRORS as error:
         reason = " ".join(str(error).split()) or type(error).__name__
-        fault, remedy = "damaged or cut off", "fetch it anew"
+        fault, remedy = "damaged or cut off", "download it again"
         if isinstance(error, RuntimeError):
             fault, remedy = "encrypted or packed in an unknown way", "unpack it"
         raise DataError(f"{path}: archive is {fault} ({reason}); {remedy}") from None
@@ -56,7 +63,14 @@ def read_bytes(path: Path) -> bytes:
 
 
 def open_json(path: Path) -> Any:
-    """The value in a .json, .json.gz or .zip file. Raises DataError with line and column."""
+    """Reads the value in a JSON file.
+
+    Args:
+        path: See `read_bytes`.
+
+    Raises:
+        DataError: See `read_bytes`; for invalid JSON, the message gives line and column.
+    """
     content = read_bytes(path)
     try:
         return files.parse_json(content, path)

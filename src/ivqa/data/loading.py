@@ -1,4 +1,4 @@
-"""Batches of rows in an order that can be interrupted and resumed exactly."""
+"""Samplers and the loader of batches; an interrupted epoch resumes exactly where it stopped."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -16,19 +16,26 @@ Rows = NDArray[np.int64]
 
 
 class ShuffledBatches(DistributedSampler[Any]):
-    """Training batches of row numbers; the order is a function of (seed, epoch) alone.
+    """A sampler of training batches; the order depends on (seed, epoch) only.
 
-    Every epoch is one permutation of `rows` (N,), dealt out to the processes in turn; where it
-    does not divide, the first rows of the permutation fill the last round up, so that all
-    processes take equally many steps. The order over all processes together does not depend on
-    how many there are. Yields (B,) int64 arrays; the last of an epoch may be shorter.
+    Every epoch is one permutation of the rows, distributed over the processes in turn. If their
+    number is not divisible by the number of processes, the first rows of the permutation are
+    repeated at its end, so that all processes take the same number of steps. With a window of 1,
+    the order over all processes together does not depend on their number.
 
-    lengths: of the questions, by row number. Of every `window` batches of the permutation those
-    rows share a batch that are of like length, so that there is less padding, and the batches come
-    in an order of their own, in which the number of processes has a part; a window of 1 leaves the
-    permutation as it is.
+    With a larger window, the rows of every `window` consecutive batches are sorted by length, which
+    reduces padding, and the resulting batches are shuffled.
 
-    `resume(epoch, batches)` makes that epoch, and no other, start after so many batches.
+    The iterator yields arrays of rows (B,) int64; the last batch of an epoch may be shorter.
+
+    Args:
+        rows: The rows to train on, (N,) int64.
+        batch_size: Rows in a batch of one process.
+        seed: Seed of the order.
+        num_replicas: Number of processes.
+        rank: Index of this process.
+        lengths: Lengths of all questions by row; needed for a window above 1.
+        window: Number of batches that are sorted by length together.
     """
 
     def __init__(
@@ -49,13 +56,18 @@ class ShuffledBatches(DistributedSampler[Any]):
         self._resumed = (0, 0)
 
     def resume(self, epoch: int, batches: int) -> None:
-        """Starts `epoch` after its first `batches` batches."""
+        """Continues in the middle of an epoch; later epochs start at their first batch.
+
+        Args:
+            epoch: The epoch to continue.
+            batches: How many of its batches this process has finished.
+        """
         self.set_epoch(epoch)
         self._resumed = (epoch, batches)
 
     @property
     def start(self) -> int:
-        """Batches that the current epoch skips because they were seen before a restart."""
+        """Number of batches of the current epoch that were finished before a restart."""
         epoch, batches = self._resumed
         return batches if epoch == self.epoch else 0
 
@@ -69,23 +81,31 @@ class ShuffledBatches(DistributedSampler[Any]):
             yield own[first : first + self.batch_size]
 
     def _by_length(self, order: Rows, lengths: Rows, rng: np.random.Generator) -> Rows:
+        # `size` rows make one step of all processes. Sort by (window, length).
         size = self.batch_size * self.num_replicas
         order = order[np.lexsort((lengths[order], np.arange(len(order)) // (size * self.window)))]
+        # Shuffle the full steps; the incomplete one stays at the end.
         whole = len(order) // size * size
         batches = rng.permutation(order[:whole].reshape(-1, size))
         return np.concatenate([batches.ravel(), order[whole:]])
 
     def __len__(self) -> int:
-        """Batches of a whole epoch, also where a restart leaves fewer, as Lightning wants it."""
+        """Number of batches of a whole epoch; Lightning expects it in a resumed epoch too."""
         return math.ceil(self.num_samples / self.batch_size)
 
 
 class OrderedBatches(DistributedSampler[Any]):
-    """Evaluation batches: every row exactly once over all processes, in order.
+    """A sampler of evaluation batches: every row exactly once over all processes, in order.
 
-    Unlike DistributedSampler nothing is repeated, so no sample counts twice in a metric; and all
-    processes get equally many batches (of slightly different sizes), so none waits for another.
-    Yields (B,) int64 arrays.
+    Unlike in DistributedSampler, no row is repeated, so no sample counts twice in a metric. All
+    processes get the same number of batches (of slightly different sizes), so none waits for
+    another. The iterator yields arrays of rows (B,) int64.
+
+    Args:
+        num_rows: Number of rows of the split.
+        batch_size: Maximum number of rows in a batch of one process.
+        num_replicas: Number of processes.
+        rank: Index of this process.
     """
 
     def __init__(
@@ -111,16 +131,20 @@ class OrderedBatches(DistributedSampler[Any]):
 
 
 class BatchLoader(DataLoader[VQABatch]):
-    """Loads whole batches: one indexing call of the data set a batch, nothing to collate.
+    """A loader that reads each batch with one indexing call; nothing is collated.
 
-    dataset: maps an array of rows (B,) to a VQABatch. batches: ShuffledBatches or OrderedBatches.
-    source: attached to every batch in the main process, because sending the list of all image
-    files through a worker's pipe with each batch would cost more than the batch.
-    finished: how many batches of the running epoch the trainer has finished; without it, those
-    handed out count.
+    With `ShuffledBatches` it is stateful in Lightning's sense: `state_dict` is stored in the
+    checkpoint, and after `load_state_dict` training continues with the first unfinished batch.
 
-    Stateful in Lightning's sense for ShuffledBatches: `state_dict` goes into the checkpoint and
-    `load_state_dict` makes training go on with the first batch it has not finished.
+    Args:
+        dataset: Maps an array of rows (B,) to a batch.
+        batches: The sampler.
+        num_workers: Processes that assemble batches; 0 for the main process.
+        source: Opens the pixels of the images. It is attached to every batch in the main process,
+            because sending the list of all image files from a worker with each batch would take
+            longer than the batch itself.
+        finished: Returns the number of finished batches of the current epoch; without it, every
+            batch that was handed out counts as finished.
     """
 
     def __init__(
@@ -138,8 +162,8 @@ class BatchLoader(DataLoader[VQABatch]):
             sampler=batches,
             num_workers=num_workers,
             collate_fn=_as_is,
-            # An own generator: workers draw their seeds from it, and drawing from the global one
-            # would shift the dropout masks of a resumed run against those of an undisturbed one.
+            # Workers draw their seeds from this generator. Drawing them from the global one would
+            # give a resumed run other dropout masks than an uninterrupted one.
             generator=torch.Generator().manual_seed(0),
         )
         self._batches = batches
@@ -148,10 +172,11 @@ class BatchLoader(DataLoader[VQABatch]):
         self._handed_out = (0, 0)
 
     def __iter__(self) -> Iterator[VQABatch]:  # type: ignore[override]
-        """Batches of the sampler's epoch.
+        """Iterates over the batches of the sampler's epoch.
 
-        Lazy: Lightning asks for the iterator of the first epoch before it sets the epoch, and
-        workers of an eager one would prefetch the rows of the wrong epoch.
+        This is a generator, so it starts with the first batch: Lightning requests the iterator of
+        the first epoch before it sets the epoch, and workers that start earlier would prefetch the
+        rows of the wrong epoch.
         """
         start = self._batches.start if isinstance(self._batches, ShuffledBatches) else 0
         for number, batch in enumerate(super().__iter__(), start + 1):
@@ -159,23 +184,23 @@ class BatchLoader(DataLoader[VQABatch]):
             yield with_source(batch, self._source)
 
     def state_dict(self) -> dict[str, int]:
-        """{"epoch", "batches"}: how many batches of which epoch training has finished."""
+        """Returns {"epoch", "batches"}: the epoch and how many of its batches are finished."""
         epoch, handed_out = self._handed_out
         if epoch != self._batches.epoch:
             handed_out = 0
-        # A batch may have been handed out and its step interrupted: then it comes again.
+        # A batch whose training step was interrupted is loaded again.
         done = handed_out if self._finished is None else min(handed_out, self._finished())
         return {"epoch": self._batches.epoch, "batches": done}
 
     def load_state_dict(self, state_dict: dict[str, int]) -> None:
-        """Goes on where `state_dict` stopped."""
+        """Continues after the batches that `state_dict` counts."""
         if isinstance(self._batches, ShuffledBatches):
             self._batches.resume(state_dict["epoch"], state_dict["batches"])
         self._handed_out = (state_dict["epoch"], state_dict["batches"])
 
 
 def with_source(batch: VQABatch, source: PixelSource | None) -> VQABatch:
-    """The batch with `source` to open its images from."""
+    """Returns the batch with `source`, which opens the pixels of its images."""
     return replace(batch, images=replace(batch.images, source=source))
 
 

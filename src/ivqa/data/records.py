@@ -1,4 +1,4 @@
-"""Records of the VQA JSON files, checked field by field."""
+"""Reads the records of the VQA JSON files and checks them field by field."""
 
 import re
 from collections.abc import Mapping
@@ -14,7 +14,15 @@ Record = dict[str, Any]
 
 
 def question_records(path: Path, problems: Problems) -> dict[int, Record]:
-    """Records of a questions file by question id, in file order; faults go to `problems`."""
+    """Reads a questions file.
+
+    Args:
+        path: The file.
+        problems: Collects the faults.
+
+    Returns:
+        The records by question id, in the order of the file.
+    """
     records = _by_question_id(path, "questions", problems)
     for question_id, record in records.items():
         where = f"question {question_id}"
@@ -29,7 +37,15 @@ def question_records(path: Path, problems: Problems) -> dict[int, Record]:
 
 
 def annotation_records(path: Path, problems: Problems) -> dict[int, Record]:
-    """Records of an annotations file by question id; faults go to `problems`."""
+    """Reads an annotations file.
+
+    Args:
+        path: The file.
+        problems: Collects the faults.
+
+    Returns:
+        The records by question id, in the order of the file.
+    """
     records = _by_question_id(path, "annotations", problems)
     for question_id, record in records.items():
         where = f"question {question_id}"
@@ -64,7 +80,15 @@ def check_join(
     annotations_path: Path,
     problems: Problems,
 ) -> None:
-    """Notes questions without annotation, annotations without question, and differing images."""
+    """Reports questions without annotation, annotations without question, and differing image ids.
+
+    Args:
+        questions: Records of the questions by question id.
+        annotations: Records of the annotations by question id.
+        questions_path: File of the questions, for the messages.
+        annotations_path: File of the annotations, for the messages.
+        problems: Collects the faults.
+    """
     for question_id, question in questions.items():
         annotation = annotations.get(question_id)
         where = f"question {question_id}"
@@ -82,7 +106,15 @@ def check_join(
 
 
 def read_captions(path: Path, problems: Problems) -> dict[int, list[str]]:
-    """Captions by image id from a file in COCO format; faults go to `problems`."""
+    """Reads a captions file in COCO format.
+
+    Args:
+        path: The file.
+        problems: Collects the faults.
+
+    Returns:
+        The captions of every image by image id.
+    """
     captions: dict[int, list[str]] = {}
     for position, record in enumerate(_records(path, "annotations", problems)):
         if not isinstance(record, dict):
@@ -97,7 +129,15 @@ def read_captions(path: Path, problems: Problems) -> dict[int, list[str]]:
 
 
 def read_layouts(path: Path, problems: Problems) -> dict[int, list[str]]:
-    """Expert layouts, lists of module names, by question id; faults go to `problems`."""
+    """Reads a file of expert layouts.
+
+    Args:
+        path: The file.
+        problems: Collects the faults.
+
+    Returns:
+        The layouts, lists of module names in reverse Polish order, by question id.
+    """
     try:
         content = open_json(path)
     except DataError as error:
@@ -135,6 +175,7 @@ def _by_question_id(path: Path, key: str, problems: Problems) -> dict[int, Recor
 
 
 def _records(path: Path, key: str, problems: Problems) -> list[Any]:
+    """The list in a file: either its whole content or the value of the top-level `key`."""
     try:
         content = open_json(path)
     except DataError as error:

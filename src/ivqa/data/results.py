@@ -11,9 +11,17 @@ from ivqa.data.vqa_json import VQASplit
 
 
 def results_text(split: VQASplit, answers: Sequence[str]) -> str:
-    """The JSON text of a result file: every question of `split` once, in its order.
+    """Formats answers as the JSON text of a result file.
 
-    Raises ValueError where the answers are not as many as the questions.
+    Args:
+        split: The split of N questions.
+        answers: The N answers in the order of the questions.
+
+    Returns:
+        A list of one record for each question.
+
+    Raises:
+        ValueError: The number of answers differs from the number of questions.
     """
     if len(answers) != len(split):
         raise ValueError(f"{len(answers)} answers for {len(split)} questions of '{split.name}'")
@@ -25,9 +33,18 @@ def results_text(split: VQASplit, answers: Sequence[str]) -> str:
 
 
 def read_results(path: Path, split: VQASplit) -> list[str]:
-    """The answers of a result file in the order of the questions of `split`.
+    """Reads a result file.
 
-    Raises DataError with every problem: ids of the split that are missing, others, duplicates.
+    Args:
+        path: The file.
+        split: The split of N questions that the file must answer.
+
+    Returns:
+        The N answers in the order of the questions.
+
+    Raises:
+        DataError: Question ids are missing, unknown or repeated, or a record is malformed; the
+            message lists all problems.
     """
     records = open_json(path)
     if not isinstance(records, list):

@@ -1,4 +1,4 @@
-"""Every problem of a data set at once, before anything trains."""
+"""Collects all problems of a data set, so that one error reports them before training starts."""
 
 import math
 from collections.abc import Sequence
@@ -7,23 +7,24 @@ from typing import Any
 
 from ivqa.errors import UserError
 
-SHOWN = 20
+SHOWN = 20  # problems in an error message
 
 
 class DataError(UserError):
-    """A data set does not hold what it must; the message names file, id and field."""
+    """A data set is incomplete or wrong; the message names file, id and field."""
 
 
 class Problems:
-    """Collects what is wrong, so that one run of the program reports all of it.
+    """Collects problems; its length is their number.
 
-    >>> problems = Problems()
-    >>> problems.add("annotations_val.json", "question 1042", "answers", "has no answers")
-    >>> problems.raise_if_any()
-    Traceback (most recent call last):
-    ...
-    ivqa.data.validation.DataError: 1 problem in the data:
-      annotations_val.json: question 1042: answers: has no answers
+    Example:
+        >>> problems = Problems()
+        >>> problems.add("annotations_val.json", "question 1042", "answers", "has no answers")
+        >>> problems.raise_if_any()
+        Traceback (most recent call last):
+        ...
+        ivqa.data.validation.DataError: 1 problem in the data:
+          annotations_val.json: question 1042: answers: has no answers
     """
 
     def __init__(self) -> None:
@@ -31,7 +32,14 @@ class Problems:
         self._count = 0
 
     def add(self, file: Path | str, record: str, field: str, problem: str) -> None:
-        """Notes one problem: `record` says which one by id, `field` may be empty."""
+        """Adds one problem.
+
+        Args:
+            file: The file; only the name of a Path is shown.
+            record: Names the record by its id; may be empty.
+            field: Name of the field in the record; may be empty.
+            problem: What is wrong, and what to do about it.
+        """
         self._count += 1
         if len(self._lines) < SHOWN:
             name = file.name if isinstance(file, Path) else file
@@ -41,7 +49,7 @@ class Problems:
         return self._count
 
     def raise_if_any(self) -> None:
-        """Raises DataError with the first 20 problems and the number of all of them."""
+        """Raises DataError with the first 20 problems and their total number, if there are any."""
         if not self._count:
             return
         noun = "problem" if self._count == 1 else "problems"
@@ -50,10 +58,11 @@ class Problems:
 
 
 def shown(value: object) -> str:
-    """A wrong value as an error shows it: short, and NaN called by its name.
+    """Formats a wrong value for an error message, with at most 42 characters.
 
-    >>> shown(float("nan")), shown("7"), shown("x" * 60)
-    ('NaN', "'7'", "'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...")
+    Example:
+        >>> shown(float("nan")), shown("7"), shown("x" * 60)
+        ('NaN', "'7'", "'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...")
     """
     if isinstance(value, float) and math.isnan(value):
         return "NaN"
@@ -65,14 +74,25 @@ def shown(value: object) -> str:
 
 
 def is_id(value: object) -> bool:
-    """Whether `value` is an integer (no bool, no text) that int64 holds."""
+    """Whether `value` is an integer, not a bool, in the range of int64."""
     return type(value) is int and -(2**63) <= value < 2**63
 
 
 def check_id(
     record: dict[str, Any], field: str, file: Path, where: str, problems: Problems
 ) -> int | None:
-    """The integer under `field`, None where it is missing or none, which is noted."""
+    """Reads an integer field of a record.
+
+    Args:
+        record: The record.
+        field: Name of the field.
+        file: File of the record, for the message.
+        where: Names the record by its id, for the message.
+        problems: Collects the fault if the field is missing or not an integer.
+
+    Returns:
+        The integer, or None after a fault.
+    """
     if field not in record:
         problems.add(file, where, field, "is missing")
         return None
@@ -86,7 +106,18 @@ def check_id(
 def check_text(
     record: dict[str, Any], field: str, file: Path, where: str, problems: Problems
 ) -> str | None:
-    """The text under `field`, None where it is missing or no text, which is noted."""
+    """Reads a text field of a record.
+
+    Args:
+        record: The record.
+        field: Name of the field.
+        file: File of the record, for the message.
+        where: Names the record by its id, for the message.
+        problems: Collects the fault if the field is missing or not a text.
+
+    Returns:
+        The text, or None after a fault.
+    """
     if field not in record:
         problems.add(file, where, field, "is missing")
         return None
@@ -98,7 +129,15 @@ def check_text(
 
 
 def check_root(root: Path) -> None:
-    """Raises DataError where `root` is no folder, with the nearest folder that exists."""
+    """Checks that a data root is a folder.
+
+    Args:
+        root: The folder.
+
+    Raises:
+        DataError: The root is a file or does not exist; the message names the nearest existing
+            folder and what it contains.
+    """
     if root.is_dir():
         return
     if root.exists():
@@ -113,10 +152,15 @@ def check_root(root: Path) -> None:
 
 
 def listed(names: Sequence[str], limit: int = 10) -> str:
-    """Names for an error message, at most `limit` of them.
+    """Formats names for an error message.
 
-    >>> listed(["train", "val"]), listed([])
-    ('train, val', 'none')
+    Args:
+        names: The names.
+        limit: Maximum number of names to show; their total number is added if there are more.
+
+    Example:
+        >>> listed(["train", "val"]), listed([]), listed(["a", "b", "c"], limit=1)
+        ('train, val', 'none', 'a, ... (3 in all)')
     """
     if not names:
         return "none"

@@ -1,4 +1,4 @@
-"""The official VQA JSON files as columns."""
+"""Reads the official VQA JSON files into columns."""
 
 import re
 from collections import Counter
@@ -28,15 +28,24 @@ _NUMBER = re.compile(r"[+-]?\d+(?:[.,]\d+)*%?")
 class VQASplit:
     """N questions of one split, as columns in the order of the questions file.
 
-    name: the split's name in the file names. question_ids, image_ids: (N,) int64.
-    questions: texts as written. answers: the annotators' raw answers, n >= 1 a question.
-    main_answers: their mode (`multiple_choice_answer`). answer_types: of ANSWER_TYPES.
-    question_types: leading words. multiple_choices: candidates, None in open-ended files.
-    images: None for text-only data; images_tried: the paths looked at for them.
-    captions: by image id. layouts: expert layouts by question id.
+    In a split without annotations (the official test sets), `has_answers` is False; each question
+    has an empty list of answers, and its main answer and answer type are "".
 
-    A split without annotations (the test sets) keeps its columns aligned: `has_answers` is False,
-    every list of answers is empty, main answers and answer types are "".
+    Args:
+        name: Name of the split in the file names.
+        question_ids: (N,) int64.
+        image_ids: Ids of the questions' images in the data set, (N,) int64.
+        questions: The texts as written.
+        answers: The unprocessed answers of the n >= 1 annotators of each question.
+        main_answers: The most frequent answer of each question (`multiple_choice_answer`).
+        answer_types: The answer type of each question, one of ANSWER_TYPES.
+        question_types: The leading words of each question.
+        has_answers: Whether the split has annotations.
+        multiple_choices: Candidate answers of each question; None in open-ended files.
+        images: The image files; None for text-only data.
+        images_tried: The paths that were searched for images, for error messages.
+        captions: Captions by image id, or None.
+        layouts: Expert layouts by question id, or None.
     """
 
     name: str
@@ -58,7 +67,11 @@ class VQASplit:
         return len(self.questions)
 
     def require_images(self) -> ImageFiles:
-        """The image files. Raises DataError naming the paths tried where there are none."""
+        """Returns the image files.
+
+        Raises:
+            DataError: There are none; the message lists the paths that were searched.
+        """
         if self.images is None:
             raise DataError(
                 f"split '{self.name}' has no images; looked for {listed(self.images_tried)}; "
@@ -67,11 +80,15 @@ class VQASplit:
         return self.images
 
     def require_answers(self) -> "VQASplit":
-        """The split itself. Raises DataError where it has no annotations, like the test sets."""
+        """Returns the split itself.
+
+        Raises:
+            DataError: The split has no annotations.
+        """
         if not self.has_answers:
             raise DataError(
-                f"split '{self.name}' has no annotations, so nothing can be learnt from it or "
-                "scored on it; choose another split or add its annotations file"
+                f"split '{self.name}' has no annotations, so no model can be trained or scored "
+                "on it; choose another split or add its annotations file"
             )
         return self
 
@@ -85,12 +102,26 @@ def read_split(
     images: ImageFiles | None = None,
     images_tried: tuple[str, ...] = (),
 ) -> VQASplit:
-    """The split `name` from its files; questions and annotations are joined by id, never by order.
+    """Reads and validates a split; questions and annotations are joined by id, never by order.
 
-    Bare lists (VQA-CP) are read like the official {"questions": [...]}, {"annotations": [...]}.
-    `answer_type`, `question_type` and `multiple_choice_answer` are derived where missing:
-    yes/no and numbers by form, the two leading words, the mode of the answers.
-    Raises DataError with every problem of all the files together.
+    Lists without an object around them (VQA-CP) are read like the official {"questions": [...]} and
+    {"annotations": [...]}. Missing fields are derived: `answer_type` by `answer_type_of`,
+    `question_type` from the first two words, `multiple_choice_answer` as the most frequent answer.
+
+    Args:
+        name: Name of the split.
+        questions_path: The questions file.
+        annotations_path: The annotations file, or None.
+        captions_path: The captions file, or None.
+        layouts_path: The file of expert layouts, or None.
+        images: The image files, or None for text-only data.
+        images_tried: The paths that were searched for images.
+
+    Returns:
+        The split.
+
+    Raises:
+        DataError: The files have problems; the message covers all files.
     """
     problems = Problems()
     questions = question_records(questions_path, problems)
@@ -120,10 +151,17 @@ def read_split(
 
 
 def answer_type_of(answer: str) -> str:
-    """The VQA answer type by the form of the main answer.
+    """Derives the VQA answer type from the main answer.
 
-    >>> [answer_type_of(answer) for answer in ("no", "12", "3,000", "red")]
-    ['yes/no', 'number', 'number', 'other']
+    Args:
+        answer: The main answer as written.
+
+    Returns:
+        "yes/no", "number" or "other".
+
+    Example:
+        >>> [answer_type_of(answer) for answer in ("no", "12", "3,000", "red")]
+        ['yes/no', 'number', 'number', 'other']
     """
     if answer.lower() in ("yes", "no"):
         return "yes/no"

@@ -14,6 +14,7 @@ from ivqa.files import (
     file_digest,
     read_bytes,
     read_json,
+    write_bytes,
     write_json,
     write_text,
 )
@@ -86,7 +87,7 @@ class BeliefLog:
 
     def _read(self) -> dict[str, Any]:
         if not (self._progress.is_file() and self.file.is_file()):
-            self.file.write_bytes(b"")
+            write_bytes(self.file, b"")
             empty = {"layout": LAYOUT, "pairs": 0, "bytes": 0, "figures": []}
             return {**empty, "content": bytes_digest(b"")}
         remedy = f"delete {self._progress} to search the beliefs again"

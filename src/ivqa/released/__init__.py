@@ -1,9 +1,9 @@
-"""Released weights: models of the embedded data that come with the package, trained.
+"""Released weights: trained models of the embedded data set that are part of the package.
 
-They are the instrument of a diagnosis (image features, question generator, legality model), so
-that only what is diagnosed has to be trained. `manifest.json` says for which data, configuration
-and code each file of weights is, and what it scored; it is used for no other.
-`ivqa.tasks.release` makes them.
+They are the tools of a diagnosis (image features, question generator, legality model). With them, a
+diagnosis trains only the model that it examines. `manifest.json` records for each file of weights
+the data, the configuration and the code that it belongs to, and its scores; the weights are used
+only where all three agree. `ivqa.tasks.release` writes the files.
 """
 
 import json
@@ -21,15 +21,19 @@ from ivqa.files import FileError, digest, file_digest, locked, read_json, write_
 
 FOLDER = Path(__file__).parent
 _MANIFEST = FOLDER / "manifest.json"
-_COMPONENT = "component"  # the key of the weights' description in a file's metadata
+_COMPONENT = "component"  # metadata key of the model description in a safetensors file
 
 
 @dataclass(frozen=True)
 class Released:
     """One file of released weights.
 
-    name: of the model. identity: the data and configuration it was trained for. code: the digest of
-    the code that it was last scored with. scores: by name. digest: of the file's content.
+    Attributes:
+        name: Name of the model.
+        identity: The data and the configuration that the weights were trained for.
+        code: Digest of the code that the weights were last scored with.
+        scores: Scores by name.
+        digest: Digest of the file's content.
     """
 
     name: str
@@ -40,14 +44,17 @@ class Released:
 
     @property
     def file(self) -> Path:
-        """The weights."""
+        """Path of the file of weights."""
         return FOLDER / f"{self.name}.safetensors"
 
     def weights(self) -> dict[str, Tensor]:
-        """The weights by name, float32 on the CPU.
+        """Loads the weights.
+
+        Returns:
+            Tensors by name on the CPU; floating-point tensors are float32.
 
         Raises:
-            FileError: The file is not the one that was released.
+            FileError: The file is missing or differs from the released one.
         """
         if not self.file.is_file() or file_digest(self.file) != self.digest:
             raise FileError(
@@ -59,18 +66,21 @@ class Released:
         }
 
     def component(self) -> Any:
-        """What the weights say about themselves, as stored by `release`."""
+        """The description of the model that `release` stored with the weights."""
         with safe_open(self.file, "pt") as content:
             return json.loads(content.metadata()[_COMPONENT])
 
 
 def find(name: str, identity: Mapping[str, Any], code: str) -> Released | None:
-    """The released weights of the model `name`, where they fit; else None.
+    """Looks up released weights for given data, configuration and code.
 
     Args:
-        name: Of the model, as in conf/.
-        identity: The data and the configuration that weights are wanted for, as JSON values.
-        code: The digest of the code that will run them.
+        name: Name of the model, as in conf/.
+        identity: The data and the configuration that need weights, as JSON values.
+        code: Digest of the code that will use the weights.
+
+    Returns:
+        The released weights, or None if none fit.
     """
     released = catalogue().get(name)
     if released is None or released.code != code:
@@ -80,7 +90,7 @@ def find(name: str, identity: Mapping[str, Any], code: str) -> Released | None:
 
 @cache
 def catalogue() -> dict[str, Released]:
-    """All released weights by name."""
+    """All released weights by model name, from the manifest."""
     if not _MANIFEST.is_file():
         return {}
     entries = read_json(_MANIFEST, dict)
@@ -96,7 +106,19 @@ def release(
     code: str,
     scores: Mapping[str, float],
 ) -> Released:
-    """Writes weights into the package and notes them in the manifest; returns what was noted."""
+    """Writes weights into the package and records them in the manifest.
+
+    Args:
+        name: Name of the model.
+        weights: Tensors by name.
+        component: Description of the model as a JSON value, see `Released.component`.
+        identity: The data and the configuration that the weights were trained for.
+        code: Digest of the code that the weights were scored with.
+        scores: Scores by name.
+
+    Returns:
+        The entry of the manifest.
+    """
     file = FOLDER / f"{name}.safetensors"
     with written(file) as draft:
         save_file(
@@ -110,7 +132,7 @@ def release(
 
 
 def note(released: Released) -> None:
-    """Writes an entry of the manifest, in place of the one of that name."""
+    """Writes an entry of the manifest and replaces an earlier one of the same name."""
     with locked(FOLDER):
         entries = read_json(_MANIFEST, dict) if _MANIFEST.is_file() else {}
         entry = {key: value for key, value in vars(released).items() if key != "name"}

@@ -11,7 +11,13 @@ from rich.console import Console
 from torch import nn
 
 from ivqa.code_digest import code_digest
-from ivqa.data import VQADataModule, VQADataset, build_vocabularies
+from ivqa.data import (
+    BatchContents,
+    BatchSettings,
+    VQADataModule,
+    VQADataset,
+    build_vocabularies,
+)
 from ivqa.features import FeatureStore
 from ivqa.files import content_digest
 from ivqa.identity import decisive
@@ -193,17 +199,21 @@ class Workbench:
             question_vocabulary=vocabularies.question_vocabulary,
             answer_words=vocabularies.answer_words,
             answer_vocabulary=answers,
-            image_features=tuple(wanted_features(cfg.model)),
-            batch_size=cfg.model.batch_size,
-            length_window=cfg.model.get("length_window", 1),
-            max_question_length=cfg.max_question_length,
-            soft_targets=closed,
-            answer_counts=closed and getattr(module, "learns_counts", False),
-            drop_unknown_answers=closed,
-            encode_layouts=getattr(getattr(module, "network", None), "encode_layouts", None),
+            contents=BatchContents(
+                image_features=tuple(wanted_features(cfg.model)),
+                soft_targets=closed,
+                answer_counts=closed and getattr(module, "learns_counts", False),
+                encode_layouts=getattr(getattr(module, "network", None), "encode_layouts", None),
+            ),
+            batching=BatchSettings(
+                batch_size=cfg.model.batch_size,
+                length_window=cfg.model.get("length_window", 1),
+                max_question_length=cfg.max_question_length,
+                drop_unknown_answers=closed,
+                seed=cfg.seed,
+                num_workers=cfg.num_workers,
+            ),
             augmentation=instantiate(cfg.model.augment) if cfg.model.get("augment") else None,
-            seed=cfg.seed,
-            num_workers=cfg.num_workers,
         )
 
     def model_identity(self) -> dict[str, Any]:

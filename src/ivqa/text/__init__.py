@@ -1,1 +1,1 @@
-"""Words, vocabularies and the official normalisation of answers."""
+"""The tokeniser, vocabularies, and the answer normalisation of the official VQA evaluation."""

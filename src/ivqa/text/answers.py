@@ -1,4 +1,4 @@
-"""The closed set of answers A, and how right each of them is for a question."""
+"""The closed answer set A, and the VQA accuracy of each answer for a question."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -15,23 +15,32 @@ from ivqa.errors import UserError
 from ivqa.text.normalisation import clean_space, normalise_answer, strip_punctuation
 
 Revision = Literal[2015, 2018]
-"""Of the official evaluation: which answers count as equal."""
+"""Revision of the official evaluation; it decides which answers count as equal."""
 
-# Accuracy by the number of matching annotators of ten, averaged over the ten leave-one-out
-# subsets of nine: min(matches / 3, 1) of each [Antol et al. 2015, vqaEval.py].
+# Accuracy by the number of matching annotators among ten: the mean of min(matches / 3, 1) over the
+# ten subsets of nine annotators [Antol et al. 2015, vqaEval.py].
 _LEAVE_ONE_OUT = np.array([0.0, 0.3, 0.6, 0.9] + [1.0] * 7, dtype=np.float32)
 
 
 def accuracy_of_matches(
     matches: NDArray[np.int64], annotators: NDArray[np.int64], *, leave_one_out: bool = True
 ) -> NDArray:
-    """VQA accuracy in [0, 1] of an answer that `matches` of n `annotators` gave, element-wise.
+    """Computes the VQA accuracy of answers that some of n annotators gave, element-wise.
 
-    The official leave-one-out average where n = 10; min(matches / min(3, n), 1) otherwise, which
-    is exact match where n = 1; 0 where n = 0. Without leave_one_out that shortcut for all n.
+    For n = 10 it is the official leave-one-out average; for other n it is
+    min(matches / min(3, n), 1), which is exact match for n = 1 and 0 for n = 0.
 
-    >>> accuracy_of_matches(np.array([2, 2, 1, 0]), np.array([10, 5, 1, 0])).round(3).tolist()
-    [0.6000000238418579, 0.6669999957084656, 1.0, 0.0]
+    Args:
+        matches: How many annotators gave the answer, any shape, int64.
+        annotators: The number n of annotators, same shape, int64.
+        leave_one_out: If False, the formula for other n is used for n = 10 too.
+
+    Returns:
+        Accuracies in [0, 1], same shape, float32.
+
+    Example:
+        >>> accuracy_of_matches(np.array([2, 2, 1, 0]), np.array([10, 5, 1, 0])).round(3).tolist()
+        [0.6000000238418579, 0.6669999957084656, 1.0, 0.0]
     """
     divisor = np.clip(annotators, 1, 3)
     shortcut = np.minimum(matches / divisor, 1.0).astype(np.float32)
@@ -42,11 +51,15 @@ def accuracy_of_matches(
 
 @dataclass(frozen=True)
 class SoftTargets:
-    """What the annotators of N questions say of each answer: a sparse matrix (N, |A|), CSR form.
+    """Accuracies and counts of the answers to N questions: sparse matrices (N, |A|) in CSR format.
 
-    offsets: (N + 1,) int64; row i is the slice offsets[i]:offsets[i + 1] of the other three.
-    indices: (nnz,) int64 answer indices. counts: (nnz,) int64, how many annotators gave the answer.
-    values: (nnz,) float32 in (0, 1], its accuracy. num_answers: |A|.
+    Args:
+        offsets: (N + 1,) int64; question i has the entries offsets[i]:offsets[i + 1] of the
+            following three arrays.
+        indices: Indices of answers, (nnz,) int64.
+        counts: How many annotators gave each answer, (nnz,) int64.
+        values: The accuracy of each answer in (0, 1], (nnz,) float32.
+        num_answers: |A|.
     """
 
     offsets: NDArray[np.int64]
@@ -56,24 +69,29 @@ class SoftTargets:
     num_answers: int
 
     def dense(self, rows: NDArray[np.int64]) -> Tensor:
-        """Accuracies of the questions `rows` (B,): (B, |A|) float32, assembled by array indexing.
+        """Returns the accuracies of the questions `rows` (B,) int64 as a tensor (B, |A|) float32.
 
-        >>> soft = AnswerVocabulary(["yes", "no"]).soft_targets([["yes"] * 8 + ["no"] * 2, ["red"]])
-        >>> soft.dense(np.array([1, 0])).tolist()
-        [[0.0, 0.0], [1.0, 0.6000000238418579]]
+        Example:
+            >>> answers = AnswerVocabulary(["yes", "no"])
+            >>> soft = answers.soft_targets([["yes"] * 8 + ["no"] * 2, ["red"]])
+            >>> soft.dense(np.array([1, 0])).tolist()
+            [[0.0, 0.0], [1.0, 0.6000000238418579]]
         """
         return self._assembled(rows, self.values)
 
     def dense_counts(self, rows: NDArray[np.int64]) -> Tensor:
-        """Numbers of annotators of the questions `rows` (B,): (B, |A|) float32, likewise.
+        """Returns the annotator counts of the questions `rows` (B,) int64 as (B, |A|) float32.
 
-        >>> soft = AnswerVocabulary(["yes", "no"]).soft_targets([["yes"] * 8 + ["no"] * 2, ["red"]])
-        >>> soft.dense_counts(np.array([1, 0])).tolist()
-        [[0.0, 0.0], [8.0, 2.0]]
+        Example:
+            >>> answers = AnswerVocabulary(["yes", "no"])
+            >>> soft = answers.soft_targets([["yes"] * 8 + ["no"] * 2, ["red"]])
+            >>> soft.dense_counts(np.array([1, 0])).tolist()
+            [[0.0, 0.0], [8.0, 2.0]]
         """
         return self._assembled(rows, self.counts)
 
     def _assembled(self, rows: NDArray[np.int64], entries_of: NDArray) -> Tensor:
+        # sample: (nnz_B,) row of the batch; entries: (nnz_B,) position in the sparse arrays.
         starts, lengths = self.offsets[rows], self.offsets[rows + 1] - self.offsets[rows]
         sample = np.repeat(np.arange(len(rows)), lengths)
         within = np.arange(len(sample)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
@@ -87,11 +105,18 @@ class SoftTargets:
 
 
 class AnswerVocabulary:
-    """The closed answer set A: distinct answers, most frequent first by convention.
+    """The closed answer set A.
 
-    >>> answers = AnswerVocabulary.build(["yes", "2", "no", "yes", "red"], size=3)
-    >>> answers.answers, answers.index("no"), answers.index("blue")
-    (['yes', '2', 'no'], 2, -1)
+    Args:
+        answers: Distinct answers, most frequent first by convention.
+
+    Raises:
+        UserError: An answer occurs twice.
+
+    Example:
+        >>> answers = AnswerVocabulary.build(["yes", "2", "no", "yes", "red"], size=3)
+        >>> answers.answers, answers.index("no"), answers.index("blue")
+        (['yes', '2', 'no'], 2, -1)
     """
 
     def __init__(self, answers: Sequence[str]) -> None:
@@ -103,11 +128,18 @@ class AnswerVocabulary:
 
     @classmethod
     def build(cls, main_answers: Iterable[str], size: int) -> "AnswerVocabulary":
-        """The `size` most frequent main answers; ties in string order, first one kept.
+        """Builds the vocabulary of the most frequent main answers.
 
-        The published code of 2015 reverse-sorts (count, answer) and so keeps the last one of a
-        tie; which of two equally rare answers is kept has no effect beyond the last count.
-        Raises UserError where `size` is below 1.
+        Equally frequent answers are ordered alphabetically. The published code of 2015 sorts
+        (count, answer) in descending order and so keeps the last of them instead; this matters only
+        among the answers with the lowest count that is kept.
+
+        Args:
+            main_answers: The main answers of the training questions.
+            size: Maximum number of answers to keep.
+
+        Raises:
+            UserError: `size` is below 1.
         """
         if size < 1:
             raise UserError(f"answer vocabulary: size must be at least 1, not {size}")
@@ -127,11 +159,11 @@ class AnswerVocabulary:
         return hash(tuple(self.answers))
 
     def index(self, answer: str) -> int:
-        """Index of `answer`, -1 outside the vocabulary."""
+        """Returns the index of an answer, or -1 outside the vocabulary."""
         return self._index.get(answer, -1)
 
     def encode(self, answers: Sequence[str]) -> Tensor:
-        """Indices (N,) int64 of `answers`, -1 outside the vocabulary."""
+        """Returns the indices (N,) int64 of N answers, with -1 outside the vocabulary."""
         return torch.tensor([self._index.get(answer, -1) for answer in answers], dtype=torch.int64)
 
     def soft_targets(
@@ -141,17 +173,23 @@ class AnswerVocabulary:
         leave_one_out: bool = True,
         revision: Revision = 2018,
     ) -> SoftTargets:
-        """How many annotators gave each answer of the vocabulary, and the accuracy it would get.
+        """Computes counts and accuracies of all answers of the vocabulary.
 
-        human_answers: the annotators' answers, raw, of each of N questions; none at all gives an
-        empty row. leave_one_out: see `accuracy_of_matches`. revision: of the official evaluation,
-        which says when answers count as equal: `AnswerMatching`.
+        Args:
+            human_answers: The unprocessed answers of the annotators of each of N questions; a
+                question without answers gets an empty row.
+            leave_one_out: See `accuracy_of_matches`.
+            revision: Decides which answers count as equal, see `AnswerMatching`.
+
+        Returns:
+            The counts and accuracies of N questions.
         """
         matching = AnswerMatching(self.answers, revision)
         found = [matching.of(given) for given in human_answers]
         lengths = np.array([len(indices) for indices in found], dtype=np.int64)
         rows = np.repeat(np.arange(len(found)), lengths)
         indices = np.fromiter(chain.from_iterable(found), dtype=np.int64, count=len(rows))
+        # Number the cells of the (N, |A|) matrix to count equal pairs (question, answer).
         width = max(len(self), 1)
         cells, matches = np.unique(rows * width + indices, return_counts=True)
         row_of, index_of = np.divmod(cells, width)
@@ -164,23 +202,37 @@ class AnswerVocabulary:
 
 
 class AnswerMatching:
-    """Which of some answers count as equal to what annotators wrote, in a revision of vqaEval.py.
+    """Finds the answers that count as equal to those of annotators, by a revision of vqaEval.py.
 
-    2018: both without white space at their ends; beyond that both as they are where all annotators
-    of the question agree, and both normalised by `ivqa.text.normalisation` where they differ.
-    2015: the answers are always normalised, the annotators' never but for the punctuation, and
-    that only where they differ: "a dog", "two" or "dog " among them can never be met.
+    Both revisions distinguish whether all annotators of a question gave the same answer:
+
+    - 2018: white space at the ends is removed from both sides. If the annotators differ, both sides
+      are normalised by `ivqa.text.normalisation`.
+    - 2015: the answers are always normalised. Of the annotators' answers only the punctuation is
+      normalised, and only if the annotators differ. An annotator's answer such as "a dog", "two" or
+      "dog " therefore matches no answer.
+
+    Args:
+        answers: The answers to compare with, in the order of their positions.
+        revision: The revision of the official evaluation.
     """
 
     def __init__(self, answers: Sequence[str], revision: Revision = 2018) -> None:
         self.revision = revision
         self._as_they_are = _positions(clean_space(answer) for answer in answers)
         self._normalised = _positions(normalise_answer(answer) for answer in answers)
-        # What was written -> its text where all agree, and the equal answers where they differ.
+        # Annotator's answer -> (its form if all agree, positions of equal answers if they differ).
         self._known: dict[str, tuple[str, list[int]]] = {}
 
     def of(self, given: Sequence[str]) -> list[int]:
-        """Positions of the equal answers, of all annotators of one question one after the other."""
+        """Returns the positions of the equal answers for every annotator of one question in turn.
+
+        Args:
+            given: The answers of the annotators.
+
+        Returns:
+            Concatenated positions; an annotator's answer can equal no, one or several answers.
+        """
         known = [self._known.get(text) or self._read(text) for text in given]
         texts = {text for text, _ in known}
         if len(texts) == 1:

@@ -1,4 +1,4 @@
-"""Questions with the same words: how a text-only pool is made unique."""
+"""Finds questions with the same words."""
 
 from collections.abc import Sequence
 
@@ -6,10 +6,17 @@ from ivqa.text.tokens import tokenise
 
 
 def unique_questions(questions: Sequence[str]) -> list[str]:
-    """The questions that differ in their words, in order of first occurrence.
+    """Removes questions that have the same words as an earlier one.
 
-    >>> unique_questions(["Is it red?", "is it red", "Why?"])
-    ['Is it red?', 'Why?']
+    Args:
+        questions: The questions.
+
+    Returns:
+        The first question of each sequence of words, in their order.
+
+    Example:
+        >>> unique_questions(["Is it red?", "is it red", "Why?"])
+        ['Is it red?', 'Why?']
     """
     first: dict[tuple[str, ...], str] = {}
     for question in questions:
@@ -18,9 +25,20 @@ def unique_questions(questions: Sequence[str]) -> list[str]:
 
 
 def duplicates_of(questions: Sequence[str], pool: Sequence[str]) -> list[list[int]]:
-    """For each main question the rows of the pool with the same words.
+    """Finds the rows of a pool that have the same words as a main question.
 
-    They must be excluded: LASSO would put all its weight there [IJCV, Table 8].
+    A ranking must exclude them, because LASSO would give them all the weight [IJCV, Table 8].
+
+    Args:
+        questions: The main questions.
+        pool: The questions of the pool.
+
+    Returns:
+        A list of rows of the pool for each main question.
+
+    Example:
+        >>> duplicates_of(["Is it red?", "Why?"], ["is it red", "Where?"])
+        [[0], []]
     """
     rows: dict[tuple[str, ...], list[int]] = {}
     for row, question in enumerate(pool):

@@ -1,7 +1,7 @@
-"""The answer normalisation of the official VQA evaluation, quirks included.
+"""The answer normalisation of the official VQA evaluation [Antol et al. 2015; vqaEval.py].
 
-Scores are comparable with published ones only if the same strings count as equal, so what looks
-like a mistake here (marked "quirk") is kept on purpose [Antol et al. 2015; vqaEval.py].
+Scores are comparable with published ones only if the same strings count as equal. The bugs of the
+official code are therefore kept; they are marked "quirk".
 """
 
 import re
@@ -9,16 +9,16 @@ import re
 _NUMBERS = "zero one two three four five six seven eight nine ten"
 _DIGITS = {"none": "0"} | {word: str(value) for value, word in enumerate(_NUMBERS.split())}
 _ARTICLES = frozenset({"a", "an", "the"})
-# Deleted or replaced one after the other; apostrophe and colon are not among them.
+# Marks that are deleted or replaced in this order; apostrophe and colon are kept.
 _PUNCTUATION = (*';/[]"{}()=+\\_-', *"><@`,?!")
 _NUMBER_COMMA = re.compile(r"\d,\d")
-# Quirk: "(?!<=\d)" is a look-ahead for the text "<=\d" where a look-behind was meant, so it never
-# excludes anything, and a full stop after a digit goes too unless a digit follows.
+# Quirk: "(?!<=\d)" is a look-ahead for the text "<=\d"; a look-behind was intended. It excludes
+# nothing, so a full stop after a digit is deleted too, unless a digit follows.
 _FULL_STOP = re.compile(r"(?!<=\d)(\.)(?!\d)")
-# Quirk: re.UNICODE is passed where `sub` expects the count, so 32 deletions are the most.
+# Quirk: re.UNICODE (32) is passed where `sub` expects the maximum number of replacements.
 _MOST_FULL_STOPS = 32
 
-# How a contraction is spelt -> the spellings that become it, one row a target.
+# One line for each contraction: its correct spelling, then the spellings that are replaced by it.
 _SPELLINGS = """
 ain't: aint
 aren't: arent
@@ -119,7 +119,7 @@ you'll: youll
 you're: youre
 you've: youve
 """
-# Quirks kept: "somebody'd" loses its apostrophe; spellings in "I" never match lower-cased text.
+# Quirks: "somebody'd" loses its apostrophe; spellings with "I" never match lower-case text.
 CONTRACTIONS: dict[str, str] = {
     spelling: target
     for target, spellings in (row.split(": ") for row in _SPELLINGS.split("\n") if row)
@@ -128,13 +128,21 @@ CONTRACTIONS: dict[str, str] = {
 
 
 def strip_punctuation(text: str) -> str:
-    """First step of `normalise_answer`: punctuation deleted, or replaced by a space.
+    """Deletes punctuation or replaces it by spaces; the first step of `normalise_answer`.
 
-    A mark is deleted everywhere if it touches a space anywhere in the text, or if the text holds a
-    number with a comma; else it becomes a space (processPunctuation of vqaEval.py).
+    A mark is deleted everywhere if it is next to a space anywhere in the text, or if the text
+    contains a number with a comma; otherwise it is replaced by a space (processPunctuation of
+    vqaEval.py).
 
-    >>> strip_punctuation("black/white"), strip_punctuation("yes, sir"), strip_punctuation("1,000")
-    ('black white', 'yes sir', '1000')
+    Args:
+        text: The answer.
+
+    Returns:
+        The text without punctuation.
+
+    Example:
+        >>> [strip_punctuation(text) for text in ("black/white", "yes, sir", "1,000")]
+        ['black white', 'yes sir', '1000']
     """
     comma_in_number = _NUMBER_COMMA.search(text) is not None
     stripped = text
@@ -146,36 +154,58 @@ def strip_punctuation(text: str) -> str:
 
 
 def unify_words(text: str) -> str:
-    """Second step: lower case, number words as digits, no articles, apostrophes restored.
+    """Unifies case, number words, articles and contractions; the last step of `normalise_answer`.
 
-    processDigitArticle of vqaEval.py.
+    This is processDigitArticle of vqaEval.py.
 
-    >>> unify_words("The Two dogs dont bark")
-    "2 dogs don't bark"
+    Args:
+        text: The answer without punctuation.
+
+    Returns:
+        Lower-case words with single spaces: number words as digits, without articles, with the
+        apostrophes of contractions.
+
+    Example:
+        >>> unify_words("The Two dogs dont bark")
+        "2 dogs don't bark"
     """
     words = (_DIGITS.get(word, word) for word in text.lower().split())
     return " ".join(CONTRACTIONS.get(word, word) for word in words if word not in _ARTICLES)
 
 
 def clean_space(text: str) -> str:
-    """`text` with spaces for newlines and tabs, and without white space at its ends.
+    """Replaces newlines and tabs by spaces and removes white space at both ends.
 
-    What the official evaluation does to every prediction, and since 2018 to the ground truth, even
-    where it normalises no further. Spaces inside stay as many as they are.
+    The official evaluation does this to every prediction and, since 2018, to the ground truth, even
+    if it normalises no further.
 
-    >>> clean_space(" light\\tblue\\n")
-    'light blue'
+    Args:
+        text: The answer.
+
+    Returns:
+        The text; repeated spaces inside are kept.
+
+    Example:
+        >>> clean_space(" light\\tblue\\n")
+        'light blue'
     """
     return text.replace("\n", " ").replace("\t", " ").strip()
 
 
 def normalise_answer(answer: str) -> str:
-    """`answer` as the official VQA evaluation compares it.
+    """Normalises an answer as the official VQA evaluation does before comparing it.
 
-    `clean_space`, then `strip_punctuation`, then `unify_words`. Whether the ground truth is
-    normalised too is the metric's business: officially only where the annotators differ.
+    The steps are `clean_space`, `strip_punctuation` and `unify_words`. The caller decides whether
+    to normalise the ground truth too; the official metric does so only if the annotators differ.
 
-    >>> normalise_answer("Two dogs."), normalise_answer("none"), normalise_answer("2:50 pm")
-    ('2 dogs', '0', '2:50 pm')
+    Args:
+        answer: The answer as written.
+
+    Returns:
+        The normalised answer.
+
+    Example:
+        >>> normalise_answer("Two dogs."), normalise_answer("none"), normalise_answer("2:50 pm")
+        ('2 dogs', '0', '2:50 pm')
     """
     return unify_words(strip_punctuation(clean_space(answer)))

@@ -1,29 +1,40 @@
-"""Words of a question: the one tokeniser that vocabularies, metrics and rankers share."""
+"""The tokeniser of questions, shared by vocabularies, metrics and rankers."""
 
 import re
 from collections.abc import Sequence
 
-# Letters and digits with inner apostrophes, hyphens or decimal points: "don't", "t-shirt", "2.5".
+# Letters and digits; apostrophes, hyphens and full stops inside: "don't", "t-shirt", "2.5".
 _WORD = re.compile(r"[^\W_]+(?:['’.\-][^\W_]+)*")
 
 
 def tokenise(text: str) -> list[str]:
-    """Lower-case words of `text`, punctuation dropped.
+    """Splits a text into lower-case words without punctuation.
 
-    The final "?" that every question carries is dropped too: kept, it would be one token that
-    every hypothesis gets right, which inflates BLEU and ROUGE.
+    The final "?" of questions is dropped too. As a token it would match in every hypothesis and
+    inflate BLEU and ROUGE.
 
-    >>> tokenise("What's on the T-shirt, left of the 2 dogs?")
-    ["what's", 'on', 'the', 't-shirt', 'left', 'of', 'the', '2', 'dogs']
+    Args:
+        text: The text.
+
+    Returns:
+        The words.
+
+    Example:
+        >>> tokenise("What's on the T-shirt, left of the 2 dogs?")
+        ["what's", 'on', 'the', 't-shirt', 'left', 'of', 'the', '2', 'dogs']
     """
     return _WORD.findall(text.lower().replace("’", "'"))
 
 
 def detokenise(words: Sequence[str]) -> str:
-    """A question as VQA writes it: upper-case start, one space between words, "?" at the end.
+    """Writes words as a question: a capital at the start, single spaces, "?" at the end.
 
-    >>> detokenise(["how", "many", "dogs"])
-    'How many dogs?'
+    Args:
+        words: The words.
+
+    Example:
+        >>> detokenise(["how", "many", "dogs"])
+        'How many dogs?'
     """
     sentence = " ".join(words)
     return sentence[:1].upper() + sentence[1:] + "?"

@@ -1,4 +1,4 @@
-"""Words and their indices."""
+"""Vocabularies, and texts as padded word indices."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -16,9 +16,11 @@ SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")
 
 @dataclass(frozen=True)
 class Tokens:
-    """Right-padded word indices of B texts, with neither <bos> nor <eos>.
+    """Right-padded word indices of B texts, without <bos> and <eos>.
 
-    ids: (B, T) int64, PAD beyond the length. lengths: (B,) int64, 0 <= length <= T.
+    Args:
+        ids: Word indices, (B, T) int64; PAD beyond the length.
+        lengths: Numbers of words, (B,) int64 in [0, T].
     """
 
     ids: Tensor
@@ -26,19 +28,19 @@ class Tokens:
 
     @property
     def mask(self) -> Tensor:
-        """(B, T) bool, True where a word stands."""
+        """Mask of the words, (B, T) bool: True for a word, False for padding."""
         return torch.arange(self.ids.shape[1], device=self.ids.device) < self.lengths[:, None]
 
     def to(self, device: Any, **kwargs: Any) -> "Tokens":
-        """The same tokens on another device."""
+        """Returns the tokens on another device; the arguments are those of `Tensor.to`."""
         return Tokens(self.ids.to(device, **kwargs), self.lengths.to(device, **kwargs))
 
     def select(self, rows: Tensor) -> "Tokens":
-        """Tokens of the given rows (B',), in that order."""
+        """Returns the texts `rows` (B',) in that order."""
         return Tokens(self.ids[rows], self.lengths[rows])
 
     def repeat_interleave(self, repeats: int) -> "Tokens":
-        """Every text `repeats` times in a row: (B * repeats, T)."""
+        """Repeats every text `repeats` times in a row: (B * repeats, T)."""
         return Tokens(
             self.ids.repeat_interleave(repeats, 0), self.lengths.repeat_interleave(repeats, 0)
         )
@@ -48,9 +50,18 @@ class Tokens:
 
 
 class Vocabulary:
-    """Maps words to 4, 5, ... behind the four specials <pad>, <bos>, <eos>, <unk>.
+    """Maps words to the indices 4, 5, ...; 0 to 3 are <pad>, <bos>, <eos> and <unk>.
 
-    words: distinct words, most frequent first by convention.
+    Args:
+        words: Distinct words, most frequent first by convention.
+
+    Raises:
+        ValueError: A word occurs twice or is a special token.
+
+    Example:
+        >>> vocabulary = Vocabulary.build(["Is it red?", "Is it?"])
+        >>> vocabulary.encode(["Is it blue?"]).ids.tolist()  # 3 stands for an unknown word
+        [[4, 5, 3]]
     """
 
     def __init__(self, words: Sequence[str]) -> None:
@@ -61,7 +72,12 @@ class Vocabulary:
 
     @classmethod
     def build(cls, texts: Iterable[str], min_count: int = 1) -> "Vocabulary":
-        """Words seen at least `min_count` times in `texts`; ties in alphabetical order."""
+        """Builds the vocabulary of texts, most frequent words first, ties in alphabetical order.
+
+        Args:
+            texts: The texts.
+            min_count: Minimum number of occurrences of a word.
+        """
         counts = Counter(word for text in texts for word in tokenise(text))
         ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         return cls([word for word, count in ranked if count >= min_count])
@@ -79,9 +95,15 @@ class Vocabulary:
         return word in self._index
 
     def encode(self, texts: Sequence[str], max_length: int | None = None) -> Tokens:
-        """Tokens of `texts`.
+        """Converts texts to word indices; unknown words become UNK.
 
-        Unknown words become UNK; longer texts keep their first `max_length` words.
+        Args:
+            texts: B texts.
+            max_length: Maximum number of words; longer texts keep their first words. None for no
+                limit.
+
+        Returns:
+            Tokens (B, T) with T the length of the longest text, at least 1.
         """
         rows = [
             [self._index.get(word, UNK) for word in tokenise(text)][:max_length] for text in texts
@@ -94,7 +116,14 @@ class Vocabulary:
         return Tokens(ids, lengths)
 
     def decode(self, tokens: Tokens) -> list[str]:
-        """Questions written as VQA writes them; the inverse of `encode` up to unknown words."""
+        """Converts word indices to questions, see `detokenise`; unknown words become "<unk>".
+
+        Args:
+            tokens: B texts.
+
+        Returns:
+            B questions.
+        """
         table = (*SPECIALS, *self.words)
         ids, lengths = tokens.ids.tolist(), tokens.lengths.tolist()
         return [

@@ -46,5 +46,5 @@ def answer_losses(logits: Tensor, batch: VQABatch, targets: Targets) -> Tensor:
 
 def _carried(value: Tensor | None, name: str) -> Tensor:
     if value is None:
-        raise ValueError(f"the batch carries no {name}; create the VQADataModule with {name}=True")
+        raise ValueError(f"the batch carries no {name}; create BatchContents with {name}=True")
     return value

@@ -1,0 +1,78 @@
+"""File names of a data root: which paths belong to a split."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ivqa.data.json_files import CONTAINERS
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilePatterns:
+    """Paths of the files of a split under the root, with `{split}` for its name.
+
+    Only the questions must exist. Without a suffix, .json, .json.gz and .zip are tried.
+
+    Args:
+        question_file: Pattern of the questions file.
+        annotation_file: Pattern of the annotations file.
+        caption_file: Pattern of the captions file, or None.
+        layout_file: Pattern of the file of expert layouts, or None.
+        image_pattern: One pattern of the image files or several, with `{split}`,
+            `{image_id:012d}` and `*`. The first pattern whose folder exists is used; without one,
+            or with None, the data is text-only.
+        image_splits: The `{split}` of `image_pattern` for splits without images of their own:
+            the questions of test-dev2015 are about images of test2015.
+    """
+
+    question_file: str = "questions_{split}"
+    annotation_file: str = "annotations_{split}"
+    caption_file: str | None = "captions_{split}"
+    layout_file: str | None = "layouts_{split}"
+    image_pattern: str | Sequence[str] | None = "images/{split}/*{image_id:012d}.*"
+    image_splits: Mapping[str, str] = field(default_factory=dict)
+
+    def candidates(self, split: str) -> dict[str, list[str]]:
+        """Returns the paths that may hold the JSON files of a split, in the order of preference.
+
+        Args:
+            split: Name of the split.
+
+        Returns:
+            Paths under the root by kind: "questions", "annotations", "captions" and "layouts".
+
+        Example:
+            >>> FilePatterns(caption_file="captions.json").candidates("val")["captions"]
+            ['captions.json']
+        """
+        patterns = {
+            "questions": self.question_file,
+            "annotations": self.annotation_file,
+            "captions": self.caption_file,
+            "layouts": self.layout_file,
+        }
+        return {
+            kind: _with_endings(pattern.replace("{split}", split)) if pattern else []
+            for kind, pattern in patterns.items()
+        }
+
+    def splits_in(self, root: Path) -> list[str]:
+        """Returns the names of the splits whose questions file exists under `root`."""
+        path = Path(self.question_file)
+        before, _, after = re.escape(path.name).partition(re.escape("{split}"))
+        expression = re.compile(rf"{before}(.+?){after}(?:\.json|\.json\.gz|\.zip)?")
+        folder = root / path.parent
+        found = folder.iterdir() if folder.is_dir() else ()
+        return sorted({m[1] for entry in found if (m := expression.fullmatch(entry.name))})
+
+    def images_of(self, split: str) -> list[str]:
+        """Returns the image patterns of a split, in the order in which they are tried."""
+        patterns = self.image_pattern
+        listed_patterns = [patterns] if isinstance(patterns, str) else list(patterns or ())
+        name = self.image_splits.get(split, split)
+        return [pattern.replace("{split}", name) for pattern in listed_patterns]
+
+
+def _with_endings(path: str) -> list[str]:
+    return [path] if path.endswith(CONTAINERS) else [path + ending for ending in CONTAINERS]
