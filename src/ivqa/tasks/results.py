@@ -233,13 +233,16 @@ def this_machine() -> str:
 def _label(setting: str) -> str:
     """A setting as the table calls it.
 
-    >>> _label("model=mlb augment=none"), _label("")
-    ('mlb augment=none', 'default')
+    >>> _label("model=mlb augment=none"), _label("model@vqa=mlb"), _label("")
+    ('mlb augment=none', 'mlb', 'default')
     """
     items = [item.partition("=") for item in setting.split()]
     # What chooses the experiment or data says nothing where there is one job.
     shown = [item for item in items if item[0] not in ("experiment", "output_dir")]
-    texts = [value if key in _KNOWN_GROUPS else f"{key}={value}" for key, _, value in shown]
+    texts = [
+        value if key.partition("@")[0] in _KNOWN_GROUPS else f"{key}={value}"
+        for key, _, value in shown
+    ]
     return " ".join(texts) or "default"
 
 
