@@ -102,7 +102,9 @@ def test_settings_become_sorted_columns_and_shared_rows_come_first() -> None:
 
 
 def test_the_page_has_command_commit_machine_and_seconds() -> None:
-    first = Experiment("skip", "evaluate.py x={dir}/first", {"acc": ["acc", ".1%"]}, first="train.py")
+    first = Experiment(
+        "skip", "evaluate.py x={dir}/first", {"acc": ["acc", ".1%"]}, first="train.py"
+    )
     other = Experiment("other", "evaluate.py", {"acc": ["acc", ".1%"]}, needs=["IVQA_DATA"])
     record = Record("abc1234", "2 cores with AVX2", 1234.4, {"mlb": [{"acc": 0.5}]})
     page = results_page([("Models", "Percent.", [first, other])], {"skip": record})
