@@ -4,7 +4,7 @@ VENV   := .venv
 READY  := $(VENV)/.installed
 RUN    := $(VENV)/bin/python
 
-.PHONY: demo test test-processors mutate lint slow release benchmarks clean
+.PHONY: demo test test-processors mutate lint slow release benchmarks results docs clean
 
 demo: $(READY)
 	$(RUN) diagnose.py vqa=mlb
@@ -38,6 +38,22 @@ lint: $(READY)
 
 benchmarks: $(READY)
 	$(RUN) -m benchmarks
+
+# Runs the experiments of conf/results.yaml and writes docs/results.md: hours. After an interruption
+# it continues. ONLY: names of experiments. Data: IVQA_VQA_V2 and IVQA_DAQUAR name folders.
+results: $(READY)
+	$(RUN) -m ivqa.tasks.results $(ONLY)
+
+# The documentation as a site, outputs/site/index.html, with the API reference from the docstrings.
+DOCS := $(VENV)/docs
+EXTRA := import tomllib; extras = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]
+docs: $(DOCS)/.installed
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --quiet
+
+$(DOCS)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(DOCS)
+	$(DOCS)/bin/pip install --quiet $$($(DOCS)/bin/python -c '$(EXTRA); print(*extras["docs"])')
+	touch $@
 
 # The lock holds what was tested on Linux x86_64; elsewhere the lower bounds of pyproject.toml apply.
 $(READY): pyproject.toml requirements.lock

@@ -94,7 +94,7 @@ def test_the_model_of_the_documentation_trains_from_outside_the_package(
 ) -> None:
     page = (PROJECT / "docs" / "vqa_models.md").read_text()
     code = page.split("```python\n")[1].split("```")[0]
-    config, alias = (part.split("```")[0] for part in page.split("```yaml\n")[1:3])
+    config = page.split("```yaml\n")[1].split("```")[0]
     (tmp_path / "my_models.py").write_text(code)
     folder = tmp_path / "my_conf" / "model"
     folder.mkdir(parents=True)
@@ -111,8 +111,6 @@ def test_the_model_of_the_documentation_trains_from_outside_the_package(
     assert run("evaluate", *noisy)[0] == 0
     assert "robustness/r_score" in metrics_of(tmp_path / "noisy")
 
-    (tmp_path / "my_conf" / "vqa").mkdir()
-    (tmp_path / "my_conf" / "vqa" / "bag_of_words.yaml").write_text(alias)
     conf = [*conf[:2], "vqa=bag_of_words", "callbacks=default", *_data(tiny_root)]
     diagnosed = f"output_dir={tmp_path / 'diagnosed'}"
     status, printed = run("diagnose", *conf, *TINY_DIAGNOSIS, "num_latents=100", diagnosed)
