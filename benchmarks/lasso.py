@@ -34,7 +34,7 @@ from ivqa.device import fastest_dtype
 from ivqa.lasso import SolverSettings
 from ivqa.lasso.pool_products import PoolProducts
 from ivqa.ranking import LassoRanker, Ranking
-from ivqa.runs.processes import keep_freed_memory
+from ivqa.runs.memory import keep_freed_memory
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from benchmarks.sentence_vectors import FOLDER, sentence_vectors
 from ivqa.device import fastest_dtype
 from ivqa.encoders.encoder import unit_rows
 from ivqa.lasso import SolverSettings
-from ivqa.runs.processes import keep_freed_memory
+from ivqa.runs.memory import keep_freed_memory
 
 ROWS, MAIN_QUESTIONS, SIZE = 186_027, 244_302, 4800
 MINUTES, TRIAL = 10.0, 256

@@ -1,7 +1,7 @@
 """LASSO over a large pool of columns, certified over the whole pool.
 
 It minimises 1/2 |A x - b|^2 + lam |x|_1 with the pool's vectors as columns of A and the question's
-vector as b; x_i is the score of column i. A solution needs few columns, but which ones is unknown,
+vector as b; x_i is the score of column i [ROB 3]. A solution needs few columns, but which ones is unknown,
 so each question is solved in a working set. A pass over the pool finds the columns that the working
 set misses, or certifies that there are none. Many questions are in progress at once, each at its
 own stage.
@@ -36,8 +36,8 @@ class LassoSolver:
         pool: (N, d) float32, one vector a row, usually of unit norm. It may be memory-mapped and
             larger than the memory. A zero vector never gets a score over 0.
         lam: Weight of |x|_1 in the equation above, over 0: scikit-learn's alpha times d.
-        positive: x >= 0, the scores of the papers; False frees the signs.
-        intercept: Centres b and every column over the d coordinates, as the published code did.
+        positive: Whether x >= 0; False frees the signs.
+        intercept: Whether b and every column are centred over the d coordinates.
         tolerance: The largest relative duality gap of a certified ranking.
         device: Where products with the whole pool are computed.
         on_uncertified: Whether rankings with a larger gap are an error or a warning. They are
