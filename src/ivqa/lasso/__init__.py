@@ -25,8 +25,8 @@ Example:
     >>> ranking = LassoSolver(pool, lam=1e-3).rank(b, k=3)
     >>> ranking.indices[0, :2].tolist(), ranking.support.tolist()
     ([7, 500], [2])
-    >>> ranking.scores[0].round(2).tolist()
-    [0.6, 0.3, 0.0]
+    >>> ranking.scores[0].round(2)
+    array([0.6, 0.3, 0. ], dtype=float32)
     >>> bool(ranking.gap[0] <= 1e-6)
     True
 """

@@ -1,10 +1,10 @@
 """LASSO over a large pool of columns, certified over the whole pool.
 
 It minimises 1/2 |A x - b|^2 + lam |x|_1 with the pool's vectors as columns of A and the question's
-vector as b; x_i is the score of column i [ROB 3]. A solution needs few columns, but which ones is unknown,
-so each question is solved in a working set. A pass over the pool finds the columns that the working
-set misses, or certifies that there are none. Many questions are in progress at once, each at its
-own stage.
+vector as b; x_i is the score of column i [ROB 3]. A solution needs few columns, but which ones is
+unknown, so each question is solved in a working set. A pass over the pool finds the columns that
+the working set misses, or certifies that there are none. Many questions are in progress at once,
+each at its own stage.
 """
 
 import threading
@@ -51,8 +51,8 @@ class LassoSolver:
     Example:
         >>> pool = np.eye(4, dtype=np.float32)
         >>> ranking = LassoSolver(pool, lam=0.1).rank(np.float32([[0, 0.6, 0, 0.8]]), k=2)
-        >>> ranking.indices.tolist(), ranking.scores.round(3).tolist()
-        ([[3, 1]], [[0.7, 0.5]])
+        >>> ranking.indices, ranking.scores
+        (array([[3, 1]]), array([[0.7, 0.5]], dtype=float32))
     """
 
     def __init__(
