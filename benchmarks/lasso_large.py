@@ -1,7 +1,7 @@
 """Claim: the papers' job, 186,027 basic x 244,302 main questions at 4800 dimensions, takes hours.
 
 One real run with the papers' pool and as many main questions as ten minutes allow. There are not
-enough real questions at hand, so the vectors are those of benchmarks.lasso and mixtures of two of
+enough real questions, so the vectors are those of benchmarks.lasso and mixtures of two of
 them with a little noise: 3.6 GB in float32 on disk, memory-mapped. "memory" is the growth of the
 process at its peak, the mapped pool included, over the size of the pool. The benchmark runs only
 when asked for, best alone on the machine: python -m benchmarks lasso_large

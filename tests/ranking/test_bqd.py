@@ -141,7 +141,7 @@ def test_a_killed_ranking_resumes_to_the_same_file(make: MakeRanking, tmp_path: 
 
 def test_parts_of_another_configuration_are_refused(make: MakeRanking) -> None:
     list(make().run())
-    with pytest.raises(DataError, match=r"made otherwise.*ranker.lam is 1e-06 there, 0.1 here"):
+    with pytest.raises(DataError, match=r"other settings.*ranker.lam is 1e-06 there, 0.1 here"):
         next(make(settings={"ranker": {"lam": 0.1}}).run())
     with pytest.raises(DataError, match="pool_content is"):
         next(make(pool=POOL[1:]).run())
@@ -214,10 +214,10 @@ def test_shards_that_do_not_belong_together_are_refused(make: MakeRanking, tmp_p
     with pytest.raises(DataError, match="no shards"):
         merge_shards([])
     other = make("other", ranker=RandomRanker(), shard=1, num_shards=3, k=6)
-    with pytest.raises(DataError, match=r"shard_1.parquet was made otherwise .*k is 5 there, 6"):
+    with pytest.raises(DataError, match=r"shard_1.parquet has other settings .*k is 5 there, 6"):
         merge_shards([files[0], _write(other, files[1]), files[2]])
     write_parquet(files[1], read_parquet(files[0])[0], {})
-    with pytest.raises(DataError, match=r"shard_1.parquet is no shard"):
+    with pytest.raises(DataError, match=r"shard_1.parquet is not a shard"):
         merge_shards(files)
 
 

@@ -77,9 +77,10 @@ def _violations(
     count: int,
     key: NDArray[np.float64],
 ) -> tuple[float, float]:
-    """Writes what must be at most lam, (n,); returns its maximum and the working set's violation.
+    """Writes gradients, or their magnitudes where signs are free, to `key`, (n,).
 
-    The violation is the largest one of the first `count` columns.
+    Returns their maximum, and the largest violation of the optimality conditions among the first
+    `count` columns.
     """
     largest, fault = 0.0, 0.0
     for row in range(len(gradient)):

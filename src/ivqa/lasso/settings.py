@@ -11,7 +11,7 @@ import torch
 
 @dataclass(frozen=True)
 class SolverSettings:
-    """What the solver does within a solution; no setting changes what a certificate means.
+    """Settings of the method; none of them changes the meaning of a certificate.
 
     The defaults were tuned on a CPU with two cores and pools of 40,000 to 186,027 sentence
     embeddings with 384 to 4,800 dimensions.
@@ -24,8 +24,8 @@ class SolverSettings:
             chunk that is read, and need more memory.
         progress: Whether to show a progress bar.
         columns_per_pass: Columns that a pass over the pool adds to a question's candidates. None
-            takes 1/512 of the pool, between `min_columns_per_pass` and `max_columns_per_pass`: the
-            larger the pool, the longer a pass takes and the more it is worth to need fewer.
+            takes 1/512 of the pool, between `min_columns_per_pass` and `max_columns_per_pass`: a
+            pass over a larger pool takes longer, so fewer passes with more columns are faster.
         min_columns_per_pass: Lower limit of the default.
         max_columns_per_pass: Upper limit of the default: the solver computes the gradients of all
             candidates after each step.
@@ -52,8 +52,8 @@ class SolverSettings:
         max_steps: Steps in the working set before the next pass over the pool.
         min_new_columns: New columns that are worth another step. Fewer can wait for the next
             pass, except while certifying.
-        max_idle_steps: Steps without a new column after which the solver changes its means: a
-            Gram matrix in float64, or a restart at x = 0.
+        max_idle_steps: Steps without a new column after which the solver computes the Gram matrix
+            in float64 or, if it has done so, restarts at x = 0.
         coarse_error: The tolerated error of gradients before certifying, as a share of the
             residual's norm.
         gram_float64_share: Columns, as a share of the dimensions, beyond which the Gram matrix is
@@ -85,8 +85,8 @@ class SolverSettings:
             of several megabytes for every size.
         vectors_multiple_float32: The same in float32.
         rows_multiple: Rows of a chunk are a multiple of this number, for the same reasons.
-        sample_divisor: The first pass uses what a regression on a sample of the pool does not
-            explain. The sample has as many rows as the pool has rows or dimensions, whichever is
+        sample_divisor: The first pass correlates columns with the residual of a regression on a
+            sample of the pool. The sample has as many rows as the pool has rows or dimensions, whichever is
             smaller, divided by this number.
         sample_ridge: Ridge of that regression, relative to the mean squared norm of its rows.
         float32_error: Error of a product in float32 relative to the norms of its factors: ten

@@ -227,7 +227,7 @@ class WorkingSet:
             question.residual -= question.residual.mean()
 
     def _end(self) -> None:
-        """Stores in the question what its next working set starts with."""
+        """Stores the solution and its products in the question, for the next working set."""
         question, size = self.question, len(self.inside)
         question.columns, question.weights = self.rows[self.inside], self.x[self.inside]
         question.rejected = self.rows[self.x == 0]

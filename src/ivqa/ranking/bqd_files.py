@@ -69,7 +69,7 @@ def read_parquet(path: Path) -> tuple[pa.Table, dict[str, Any]]:
     except FileError as error:
         raise DataError(str(error)) from None
     if not isinstance(origin, dict):
-        raise DataError(f"{path} does not tell how it was made; rank the questions again")
+        raise DataError(f"the metadata of {path} are damaged; rank the questions again")
     return table.replace_schema_metadata(None), origin
 
 
@@ -106,15 +106,15 @@ def _fault(table: pa.Table) -> str | None:
         and pa.types.is_floating(scores.value_type)
     )
     if not fits:
-        return "its columns are no texts, lists of texts and lists of scores"
+        return "its columns are not texts, lists of texts and lists of scores"
     if any(table[name].null_count for name in _NEEDED):
-        return "a row is empty"
+        return "a value is missing"
     values = pc.list_flatten(table["scores"])
     if values.null_count or not pc.all(pc.is_finite(values), min_count=0).as_py():
         return "a score is not finite"
     lengths = [pc.list_value_length(table[name]) for name in ("basic_questions", "scores")]
     if not lengths[0].equals(lengths[1]):
-        return "a row has not as many scores as basic questions"
+        return "a row has different numbers of scores and basic questions"
     return None
 
 

@@ -53,11 +53,11 @@ def _check_same(
 ) -> None:
     """Raises DataError unless a file is a shard with the settings of the first."""
     if "shard" not in origin:
-        raise DataError(f"{file} is no shard of a basic question dataset made by task=rank")
+        raise DataError(f"{file} is not a shard of a basic question dataset written by task=rank")
     others = differences({**expected, "shard": 0}, {**origin, "shard": 0})
     if others:
         raise DataError(
-            f"{file} was made otherwise than {first} ({others[0]}); merge shards of one "
+            f"{file} has other settings than {first} ({others[0]}); merge shards of one "
             "configuration"
         )
 

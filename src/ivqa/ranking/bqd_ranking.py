@@ -201,7 +201,7 @@ class BQDRanking:
         _, origin = read_parquet(file)
         if others := differences(origin, self._part_origin):
             raise DataError(
-                f"{file} was made otherwise ({others[0]}); choose another output_dir or delete "
+                f"{file} was written with other settings ({others[0]}); choose another output_dir or delete "
                 f"{self.folder}"
             )
         return True
