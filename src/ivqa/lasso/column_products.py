@@ -183,7 +183,15 @@ def residual_of(
 
 @compiled
 def submatrix(matrix: NDArray[np.float64], inside: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The rows and columns `inside` (s,) of a square matrix, (s, s)."""
+    """Copies rows and columns of a square matrix.
+
+    Args:
+        matrix: (p, p).
+        inside: The rows and columns, (s,).
+
+    Returns:
+        (s, s).
+    """
     picked = np.empty((len(inside), len(inside)))
     for row in range(len(inside)):
         for at in range(len(inside)):

@@ -13,6 +13,12 @@ def compiled(function: Function) -> Function:
 
     It releases the global interpreter lock. Sums may be reordered, which lets the processor add
     many numbers at once.
+
+    Args:
+        function: In the subset of Python that numba compiles.
+
+    Returns:
+        The compiled function with the same signature.
     """
     result: Any = numba.njit(
         nogil=True,

@@ -162,7 +162,14 @@ class PoolProducts:
         return result
 
     def unexplained(self, vectors: Tensor) -> Tensor:
-        """Residuals of a ridge regression of vectors (B, d) float64 on a sample of the pool."""
+        """Residuals of a ridge regression on a sample of the pool.
+
+        Args:
+            vectors: (B, d) float64.
+
+        Returns:
+            (B, d) float64.
+        """
         sample, factor = self._sample
         products = sample @ vectors.to(sample.dtype).t()
         return vectors - (torch.cholesky_solve(products, factor).t() @ sample)

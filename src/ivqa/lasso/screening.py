@@ -35,7 +35,11 @@ class PassResult:
     bounds: Tensor
 
     def of(self, which: Sequence[int]) -> "PassResult":
-        """A copy with some of the questions."""
+        """A copy with some of the questions.
+
+        Args:
+            which: Their positions in 0 ... B - 1.
+        """
         index = list(which)
         return PassResult(
             self.directions[index], self.values[index], self.rows[index], self.bounds[index]
@@ -158,7 +162,11 @@ class Screening:
         )
 
     def margin(self, question: Question) -> float:
-        """How far below lam the correlation of a candidate may be."""
+        """How far below lam the correlation of a candidate may be.
+
+        Args:
+            question: Its residual sets the scale.
+        """
         if not self.positive:
             return 0.0
         return self.settings.screening_margin * float(np.linalg.norm(question.residual))
@@ -220,5 +228,12 @@ class Screening:
 
 
 def stacked_residuals(questions: Sequence[Question]) -> Tensor:
-    """The residuals of B questions, (B, d) float64."""
+    """The residuals of questions as one matrix.
+
+    Args:
+        questions: B questions.
+
+    Returns:
+        (B, d) float64.
+    """
     return torch.from_numpy(np.stack([question.residual for question in questions]))

@@ -86,8 +86,8 @@ class SolverSettings:
         vectors_multiple_float32: The same in float32.
         rows_multiple: Rows of a chunk are a multiple of this number, for the same reasons.
         sample_divisor: The first pass correlates columns with the residual of a regression on a
-            sample of the pool. The sample has as many rows as the pool has rows or dimensions, whichever is
-            smaller, divided by this number.
+            sample of the pool. The sample has as many rows as the pool has rows or dimensions,
+            whichever is smaller, divided by this number.
         sample_ridge: Ridge of that regression, relative to the mean squared norm of its rows.
         float32_error: Error of a product in float32 relative to the norms of its factors: ten
             times the largest one observed.
@@ -142,7 +142,10 @@ class SolverSettings:
     bfloat16_error: float = 6e-3
 
     def columns_of_a_pass(self, pool_size: int) -> int:
-        """Columns that a pass over a pool of that size adds to a question's candidates.
+        """Columns that a pass over the pool adds to a question's candidates.
+
+        Args:
+            pool_size: Columns of the pool.
 
         Example:
             >>> SolverSettings().columns_of_a_pass(150_000), SolverSettings().columns_of_a_pass(9)
@@ -153,11 +156,19 @@ class SolverSettings:
         return min(columns, pool_size)
 
     def vectors_multiple(self, dtype: torch.dtype) -> int:
-        """What the number of vectors in a product of that format must be a multiple of."""
+        """The number of which the vectors in a product are padded to a multiple.
+
+        Args:
+            dtype: Number format of the product, float32 or bfloat16.
+        """
         if dtype == torch.bfloat16:
             return self.vectors_multiple_bfloat16
         return self.vectors_multiple_float32
 
     def ridge(self, dtype: torch.dtype) -> float:
-        """Relative increase of the diagonal of a Gram matrix in that format."""
+        """Relative increase of the diagonal of a Gram matrix.
+
+        Args:
+            dtype: Number format of the matrix, float32 or float64.
+        """
         return self.ridge_float32 if dtype == torch.float32 else self.ridge_float64

@@ -201,8 +201,8 @@ class BQDRanking:
         _, origin = read_parquet(file)
         if others := differences(origin, self._part_origin):
             raise DataError(
-                f"{file} was written with other settings ({others[0]}); choose another output_dir or delete "
-                f"{self.folder}"
+                f"{file} was written with other settings ({others[0]}); choose another output_dir "
+                f"or delete {self.folder}"
             )
         return True
 

@@ -76,7 +76,14 @@ class Distinct:
         return cls(first, np.flatnonzero(first == everything))
 
     def select(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-        """The vectors (n, d) of the rows kept, from those of all rows (N, d)."""
+        """Selects the vectors of the rows kept.
+
+        Args:
+            vectors: Of all rows, (N, d).
+
+        Returns:
+            (n, d); the same array where all rows are kept.
+        """
         return vectors if len(self.rows) == len(vectors) else vectors[self.rows]
 
     def exclude(self, excluded: Sequence[Sequence[int]]) -> list[list[int]]:
@@ -89,7 +96,11 @@ class Distinct:
         return [np.unique(place[list(rows)]).tolist() for rows in excluded]
 
     def restored(self, ranking: Ranking) -> Ranking:
-        """Converts a ranking of the rows kept to rows of the whole pool."""
+        """Converts a ranking of the rows kept to rows of the whole pool.
+
+        Args:
+            ranking: Its indices count among the rows kept.
+        """
         return replace(ranking, indices=self.rows[ranking.indices])
 
 

@@ -30,7 +30,11 @@ class BleuRanker(TextMetricRanker):
             raise ValueError(f"BLEU needs an order of at least 1, not {self.order}")
 
     def scores(self, pool: Sequence[Sequence[str]]) -> "BleuScores":
-        """Prepares a pool of N tokenised questions; scores are in [0, 1]."""
+        """Prepares a pool; scores are in [0, 1].
+
+        Args:
+            pool: N tokenised questions.
+        """
         return BleuScores(pool, self.order)
 
 

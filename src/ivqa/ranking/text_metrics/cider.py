@@ -20,7 +20,11 @@ class CiderRanker(TextMetricRanker):
     """CIDEr-D with the document frequencies of the pool. The COCO evaluation calls it CIDEr."""
 
     def scores(self, pool: Sequence[Sequence[str]]) -> "CiderScores":
-        """Prepares a pool of N tokenised questions; scores are in [0, 10]."""
+        """Prepares a pool; scores are in [0, 10].
+
+        Args:
+            pool: N tokenised questions.
+        """
         return CiderScores(pool)
 
 

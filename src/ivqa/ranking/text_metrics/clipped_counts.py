@@ -35,7 +35,14 @@ class ClippedCounts:
         self.level = np.arange(len(self.gram)) - first[self.gram] + 1
 
     def of(self, questions: Sequence[Sequence[str]]) -> csr_matrix:
-        """Counts of B tokenised questions, (B, n-grams) float64; unknown n-grams come last."""
+        """Counts the n-grams of questions.
+
+        Args:
+            questions: B tokenised questions.
+
+        Returns:
+            (B, n-grams) float64; n-grams that the pool does not have come last.
+        """
         return self.index.counts(questions)
 
     def slots(self, counts: csr_matrix) -> csr_matrix:
@@ -54,7 +61,12 @@ class ClippedCounts:
 
 
 def ones(matrix: csr_matrix, dtype: type = np.float64) -> csr_matrix:
-    """The matrix with every stored entry set to 1."""
+    """Sets every stored entry of a matrix to 1.
+
+    Args:
+        matrix: Unchanged.
+        dtype: Type of the new entries.
+    """
     return csr_matrix(
         (np.ones(matrix.nnz, dtype), matrix.indices, matrix.indptr), shape=matrix.shape
     )

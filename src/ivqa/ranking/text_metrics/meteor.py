@@ -32,7 +32,11 @@ class MeteorRanker(TextMetricRanker):
     stages: str = field(init=False, default_factory=_stages)
 
     def scores(self, pool: Sequence[Sequence[str]]) -> "MeteorScores":
-        """Prepares a pool of N tokenised questions; scores are in [0, 1]."""
+        """Prepares a pool; scores are in [0, 1].
+
+        Args:
+            pool: N tokenised questions.
+        """
         return MeteorScores(pool)
 
 

@@ -16,7 +16,11 @@ class RougeLRanker(TextMetricRanker):
     """ROUGE-L: the F measure of the longest common subsequence, with beta = 1.2."""
 
     def scores(self, pool: Sequence[Sequence[str]]) -> "RougeLScores":
-        """Prepares a pool of N tokenised questions; scores are in [0, 1]."""
+        """Prepares a pool; scores are in [0, 1].
+
+        Args:
+            pool: N tokenised questions.
+        """
         return RougeLScores(pool)
 
 

@@ -56,14 +56,29 @@ class WordColumns:
         return masks
 
     def in_pool_order(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Values (N,) in the order of the pool, from values in the order of `lengths`."""
+        """Sorts values by rows of the pool.
+
+        Args:
+            values: (N,), in the order of `lengths`.
+
+        Returns:
+            (N,), in the order of the pool.
+        """
         ordered = np.empty_like(values)
         ordered[self.order] = values
         return ordered
 
 
 def bit_type(length: int) -> np.dtype[Any]:
-    """The smallest type with `length` bits; for more than 64 Python integers, which are slow."""
+    """The smallest integer type with enough bits.
+
+    Args:
+        length: Bits. More than 64 need Python integers, which are slow.
+
+    Example:
+        >>> bit_type(9), bit_type(65)
+        (dtype('uint16'), dtype('O'))
+    """
     for kind in (np.uint8, np.uint16, np.uint32, np.uint64):
         if length <= np.iinfo(kind).bits:
             return np.dtype(kind)
@@ -71,5 +86,12 @@ def bit_type(length: int) -> np.dtype[Any]:
 
 
 def bit_counts(bits: NDArray[Any]) -> NDArray[np.int64]:
-    """The number of bits that are set in each element."""
+    """The number of bits that are set in each element.
+
+    Args:
+        bits: Unsigned or Python integers, (N,).
+
+    Returns:
+        (N,) int64.
+    """
     return np.bitwise_count(bits).astype(np.int64)
