@@ -1,15 +1,18 @@
 """Claim: certified LASSO rankings of real questions, at least 35 times as fast as any solver.
 
-About 40,000 questions of VQA v2 and DAQUAR are the pool, others the main questions. 384 dimensions
-are tf-idf with a truncated SVD; 4800 are GRUs of the shape of skip-thoughts with random weights,
-started in two ways (stand-ins: the same arithmetic, another geometry). Ours is timed twice:
-products with the pool in float32, and in bfloat16 while its rounding does no harm (where the
-processor has it; the time a peer is compared with is named). Passes: products with the whole pool a
-question; of these: our time over theirs alone; of all products: over theirs and those of Gram
-matrices. Peers get the columns in float64 and in memory, one main question after another, until
-their time is up; the fastest median of theirs is what the claim is about. Every gap is (primal -
-dual) / primal over the whole pool in float64; excess is of the objective, over the lowest that any
-solver found.
+About 40,000 questions of VQA v2 and DAQUAR are the pool, others the main questions. Vectors of 384
+dimensions are tf-idf with a truncated SVD. Vectors of 4800 dimensions come from GRUs of the shape
+of skip-thoughts with random weights, initialised in two ways: the arithmetic is that of
+skip-thoughts, the geometry is not.
+
+Our solver is timed twice: with products with the pool in float32, and in bfloat16 as far as its
+rounding allows (where the processor has it). A row names the time that a peer is compared with.
+"passes" is the number of products with the whole pool a question. "of these" is our time over the
+time of these products, "of all products" over theirs and that of Gram matrices.
+
+Peers get the columns in float64 and in memory, one main question after another, until their time is
+up. The claim compares with the fastest median among them. Every gap is (primal - dual) / primal
+over the whole pool in float64; "excess" is the objective over the lowest that any solver found.
 """
 
 import tempfile
@@ -28,6 +31,7 @@ from torch import Tensor
 from benchmarks.lasso_peers import peer_results, relative_gap
 from benchmarks.sentence_vectors import sentence_vectors
 from ivqa.device import fastest_dtype
+from ivqa.lasso import SolverSettings
 from ivqa.lasso.pool_products import PoolProducts
 from ivqa.ranking import LassoRanker, Ranking
 from ivqa.runs.memory import keep_freed_memory
@@ -35,15 +39,24 @@ from ivqa.runs.memory import keep_freed_memory
 
 @dataclass(frozen=True)
 class Problem:
-    """One row group: what is solved, by whom, and for how many main questions by us.
+    """One group of rows.
 
-    start: of the GRUs, see benchmarks.sentence_vectors.
+    Attributes:
+        name: The name in the table.
+        size: Dimensions of the vectors.
+        questions: Main questions that our solver ranks.
+        peers: The other solvers, and the seconds that each gets.
+        lam: Weight of |x|_1.
+        positive: Whether x >= 0.
+        intercept: Whether vectors are centred.
+        start: Initialisation of the GRUs, see benchmarks.sentence_vectors.
+        screening: Number formats that our solver is timed with.
     """
 
     name: str
     size: int
     questions: int
-    peers: dict[str, float]  # seconds each
+    peers: dict[str, float]
     lam: float = 1e-6
     positive: bool = True
     intercept: bool = False
@@ -86,33 +99,50 @@ PROBLEMS = (
 )
 
 
-class TimedProducts(PoolProducts):
-    """Tells what products with the pool, and Gram matrices, take of the threads that share them."""
+class ProductTimes:
+    """Measures products with a pool, and Gram matrices, in each of the threads that share them.
 
-    def __init__(self, pool: NDArray[np.float32], *, centred: bool) -> None:
-        super().__init__(pool, centred=centred, device=torch.device("cpu"))
+    Args:
+        pool: The products of a ranker; its methods are replaced by timed ones.
+    """
+
+    def __init__(self, pool: PoolProducts) -> None:
+        self._multiply, self._gram = pool.multiply, pool.gram
+        pool.multiply, pool.gram = self.multiply, self.gram  # type: ignore[method-assign]
+        self.clear()
+
+    def clear(self) -> None:
+        """Sets all times to zero."""
         self.seconds, self.multiplied = defaultdict[int, float](float), defaultdict[int, int](int)
         self.gram_seconds = defaultdict[int, float](float)
 
     def multiply(self, vectors: Tensor, start: int, stop: int, thread: int) -> Tensor:
-        """As the parent, timed."""
+        """The pool's `multiply`, timed."""
         begin = time.perf_counter()
-        result = super().multiply(vectors, start, stop, thread)
+        result = self._multiply(vectors, start, stop, thread)
         self.seconds[thread] += time.perf_counter() - begin
         self.multiplied[thread] += len(vectors) * (stop - start)
         return result
 
     def gram(self, columns: Tensor, first: int) -> Tensor:
-        """As the parent, timed."""
+        """The pool's `gram`, timed."""
         begin = time.perf_counter()
-        result = super().gram(columns, first)
+        result = self._gram(columns, first)
         self.gram_seconds[threading.get_ident()] += time.perf_counter() - begin
         return result
 
 
 @dataclass
 class Run:
-    """A ranking, in seconds; products and Gram matrices of which; passes a question."""
+    """A timed ranking.
+
+    Attributes:
+        ranking: The ranking.
+        seconds: Its time.
+        products: Seconds of products with the pool, per thread.
+        grams: Seconds of Gram matrices, per thread.
+        passes: Products with the whole pool, per question.
+    """
 
     ranking: Ranking
     seconds: float
@@ -125,23 +155,24 @@ def timed_run(
     problem: Problem,
     pool: NDArray[np.float32],
     vectors: NDArray[np.float32],
-    screening: torch.dtype | None,
+    settings: SolverSettings,
     k: int = 21,
-    **options: Any,
 ) -> Run:
-    """Ranks after a warm-up on a few main questions, from which buffers remain."""
+    """Ranks, after a warm-up on a few main questions that allocates the buffers.
+
+    Args:
+        problem: What is solved.
+        pool: (N, d) float32.
+        vectors: (B, d) float32, of the main questions.
+        settings: Of the solver, with the number format.
+        k: Length of the rankings.
+    """
     ranker = LassoRanker(
-        pool,
-        problem.lam,
-        problem.positive,
-        intercept=problem.intercept,
-        screening=screening,
-        **options,
+        pool, problem.lam, problem.positive, intercept=problem.intercept, settings=settings
     )
-    ranker.pool = timed = TimedProducts(pool, centred=problem.intercept)
+    timed = ProductTimes(ranker.pool)
     ranker.rank(vectors[-8:], k)
-    for counted in (timed.seconds, timed.gram_seconds, timed.multiplied):
-        counted.clear()
+    timed.clear()
     begin = time.perf_counter()
     ranking = ranker.rank(vectors, k)
     seconds = time.perf_counter() - begin
@@ -163,7 +194,7 @@ def _rows(problem: Problem) -> list[dict[str, Any]]:
     pool, vectors, _ = sentence_vectors(problem.size, start=problem.start)
     pool, vectors = np.array(pool), vectors[: problem.questions]
     runs = {
-        _name(screening): timed_run(problem, pool, vectors, screening)
+        _name(screening): timed_run(problem, pool, vectors, SolverSettings(screening=screening))
         for screening in problem.screening
     }
     with tempfile.TemporaryDirectory() as folder:
@@ -235,7 +266,10 @@ def _lowest_objectives(
     vectors: NDArray[np.float32],
     solved: dict[str, list[dict[str, float]]],
 ) -> NDArray[np.float64]:
-    """The lowest objective of the first main questions: the peers', and ours where x is told."""
+    """The lowest objectives of the first main questions: of the peers, and ours where x >= 0.
+
+    A ranking with free signs does not return negative coefficients, so its objective is unknown.
+    """
     most = max(len(done) for done in solved.values())
     lowest = np.full(most, np.inf)
     for done in solved.values():

@@ -1,14 +1,15 @@
 """Claim: the papers' job, 186,027 basic x 244,302 main questions at 4800 dimensions, takes hours.
 
-One real run at the papers' pool, as many main questions as ten minutes allow. The vectors are those
-of benchmarks.lasso and mixtures of two of them with a little noise, since there are not as many
-real questions at hand: 3.6 GB in float32 on disk, memory-mapped. Memory: what the process grew by
-at its peak, the mapped pool included, over the size of the pool. It runs when asked for, best alone
-on the machine: python -m benchmarks lasso_large
+One real run with the papers' pool and as many main questions as ten minutes allow. There are not
+enough real questions, so the vectors are those of benchmarks.lasso and mixtures of two of
+them with a little noise: 3.6 GB in float32 on disk, memory-mapped. "memory" is the growth of the
+process at its peak, the mapped pool included, over the size of the pool. The benchmark runs only
+when asked for, best alone on the machine: python -m benchmarks lasso_large
 """
 
 import resource
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,10 @@ from benchmarks.lasso import Problem, timed_run
 from benchmarks.sentence_vectors import FOLDER, sentence_vectors
 from ivqa.device import fastest_dtype
 from ivqa.encoders.encoder import unit_rows
+<<<<<<< HEAD
+=======
+from ivqa.lasso import SolverSettings
+>>>>>>> h-lasso
 from ivqa.runs.memory import keep_freed_memory
 
 ROWS, MAIN_QUESTIONS, SIZE = 186_027, 244_302, 4800
@@ -29,7 +34,14 @@ MINUTES, TRIAL = 10.0, 256
 def run(
     rows: int = ROWS, size: int = SIZE, minutes: float = MINUTES, trial: int = TRIAL
 ) -> list[dict[str, Any]]:
-    """One row of RESULTS.md; smaller numbers make it a rehearsal."""
+    """One row of RESULTS.md.
+
+    Args:
+        rows: Size of the pool; a smaller one is a rehearsal.
+        size: Dimensions of the vectors.
+        minutes: Time of the run.
+        trial: Main questions of the run that estimates the speed.
+    """
     keep_freed_memory()  # as every command does
     some, vectors, _ = sentence_vectors(size)
     path = FOLDER / f"mixed_{rows}_{size}.npy"
@@ -38,14 +50,15 @@ def run(
     before = _peak_bytes()
     pool = np.load(path, mmap_mode="r")
     problem = Problem("non-negative", size, 0, {})
-    screening = fastest_dtype()
+    settings = SolverSettings(screening=fastest_dtype())
     start = time.perf_counter()
-    timed_run(problem, pool, vectors[:trial], screening)
+    timed_run(problem, pool, vectors[:trial], settings)
     rate = trial / (time.perf_counter() - start)
     wanted = max(trial, min(MAIN_QUESTIONS, int(60 * minutes * rate)))
     rng = np.random.default_rng(1)
     targets = np.concatenate([vectors, _mixtures(vectors, max(0, wanted - len(vectors)), rng)])
-    run = timed_run(problem, pool, targets[:wanted], screening, progress=True)
+    with_progress = replace(settings, progress=True)
+    run = timed_run(problem, pool, targets[:wanted], with_progress)
     rate = wanted / run.seconds
     return [
         {
@@ -78,7 +91,7 @@ def _write_mixtures(path: Path, some: NDArray[np.float32], rows: int) -> None:
 def _mixtures(
     vectors: NDArray[np.float32], number: int, rng: np.random.Generator
 ) -> NDArray[np.float32]:
-    """Unit vectors (number, d) near two of those given."""
+    """Unit vectors (number, d), each near a mixture of two of those given."""
     one, two = rng.integers(0, len(vectors), (2, number))
     share = rng.random((number, 1), dtype=np.float32)
     noise = rng.standard_normal((number, vectors.shape[1]), dtype=np.float32)

@@ -1,8 +1,8 @@
-"""The peers of benchmarks.lasso, each in a process of its own so that it can be stopped.
+"""The peers of benchmarks.lasso, each in its own process so that it can be stopped.
 
 `python -m benchmarks.lasso_peers PEER FOLDER LAM POSITIVE INTERCEPT` solves the main questions of
-FOLDER (pool.npy, main.npy) and prints a line of JSON for each. The loosest tolerance whose
-solution has the gap asked for is timed; a looser one that failed costs the peer nothing.
+FOLDER (pool.npy, main.npy) and prints a line of JSON for each. The time is that of the loosest
+tolerance whose solution has the required gap; attempts with looser ones are not counted.
 """
 
 import importlib
@@ -27,7 +27,19 @@ GAP = 1e-6
 def peer_results(
     peer: str, folder: Path, *, lam: float, positive: bool, intercept: bool, seconds: float
 ) -> list[dict[str, Any]]:
-    """What the peer got done in the time: {"seconds", "gap", "primal"} of each main question."""
+    """Runs a peer for a limited time.
+
+    Args:
+        peer: A key of PEERS.
+        folder: Holds pool.npy (N, d) and main.npy (B, d).
+        lam: Weight of |x|_1.
+        positive: Whether x >= 0.
+        intercept: Whether vectors are centred.
+        seconds: The time after which the peer is stopped.
+
+    Returns:
+        {"seconds", "gap", "primal"} of each main question that it solved.
+    """
     module = "benchmarks.lasso_peers"
     arguments = [peer, str(folder), repr(lam), str(int(positive)), str(int(intercept))]
     process = subprocess.Popen(
@@ -44,7 +56,15 @@ def peer_results(
 def relative_gap(
     a: NDArray, b: NDArray, x: NDArray, lam: float, positive: bool
 ) -> tuple[float, float]:
-    """(primal - dual) / primal over all columns in float64, and the primal; a, b centred."""
+    """The relative duality gap over all columns in float64, and the primal.
+
+    Args:
+        a: All columns, (d, N), centred where the problem has an intercept.
+        b: The main question, (d,), centred likewise.
+        x: The solution, (N,).
+        lam: Weight of |x|_1.
+        positive: Whether x >= 0.
+    """
     residual = b - a @ x
     correlations = a.T @ residual
     largest = correlations.max() if positive else np.abs(correlations).max()
@@ -59,7 +79,7 @@ def _coordinate_descent(
 ) -> NDArray:
     from sklearn.linear_model import Lasso
 
-    sweeps = 1000 if tolerance == 1e-4 else 100_000  # its defaults, or as many as it takes
+    sweeps = 1000 if tolerance == 1e-4 else 100_000  # its default, or enough to converge
     model = Lasso(alpha, positive=positive, fit_intercept=intercept, tol=tolerance, max_iter=sweeps)
     return model.fit(a, b).coef_
 
@@ -74,7 +94,7 @@ def _least_angle(
 
 
 def _working_sets(package: str) -> Solver:
-    """Of celer or of skglm, whose estimators take the same arguments."""
+    """The estimator of celer or skglm, which take the same arguments."""
 
     def solve(
         a: NDArray, b: NDArray, alpha: float, positive: bool, intercept: bool, tolerance: float
@@ -100,7 +120,7 @@ def _nnls(
     return nnls(a, b)[0]
 
 
-# What a tolerance means differs from one to the next.
+# The tolerances of a solver, loosest first: each defines them in its own way.
 PEERS: dict[str, tuple[Solver, tuple[float, ...]]] = {
     "scikit-learn, defaults": (_coordinate_descent, (1e-4,)),
     "scikit-learn": (_coordinate_descent, (1e-7, 1e-9)),
@@ -118,11 +138,13 @@ def main(peer: str, folder: str, lam: str, positive: str, intercept: str) -> Non
     signs, centre, weight = bool(int(positive)), bool(int(intercept)), float(lam)
     pool = np.load(Path(folder) / "pool.npy")
     vectors = np.load(Path(folder) / "main.npy").astype(np.float64)
-    # Columns as the solvers want them; scikit-learn's squared error is divided by the d rows.
+    # Column-major float64, as the solvers need it; scikit-learn divides the squared error by d.
     columns, alpha = pool.T.astype(np.float64), weight / pool.shape[1]
     del pool
     centred = columns - columns.mean(axis=0) if centre else columns
-    solve(columns[:, :50], vectors[0], alpha, signs, centre, 1e-2)  # compiles what compiles
+    solve(
+        columns[:, :50], vectors[0], alpha, signs, centre, 1e-2
+    )  # numba compiles before the timing starts
     level = 0
     for vector in vectors:
         target = vector - vector.mean() if centre else vector

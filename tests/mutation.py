@@ -74,6 +74,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "vqa.n2nmn": (),
     "lasso.certificate": (),
     "lasso.solver": (),
+    "lasso.screening": (),
     "lasso.working_set": (),
     "lasso.full_basis": (),
 }

@@ -1,4 +1,4 @@
-"""Random LASSO problems of many kinds, and an independent certificate of their solutions."""
+"""Random pools of several kinds, and an independent certificate of LASSO solutions."""
 
 from collections.abc import Callable
 
@@ -19,7 +19,7 @@ def unit(vectors: NDArray) -> NDArray[np.float32]:
 
 
 def isotropic(rows: int, size: int, rng: np.random.Generator) -> NDArray[np.float32]:
-    """Directions that are equally likely."""
+    """Unit vectors whose directions are uniformly distributed."""
     return unit(rng.normal(size=(rows, size)))
 
 
@@ -30,7 +30,7 @@ def clustered(
     noise: float = 0.7,
     centres: NDArray | None = None,
 ) -> NDArray[np.float32]:
-    """Unit centres, fewer than dimensions, plus noise of that length."""
+    """Unit centres, fewer than dimensions, plus noise of length `noise`."""
     if centres is None:
         centres = isotropic(max(4, size * 3 // 4), size, np.random.default_rng(7))
     own = centres[rng.integers(0, len(centres), rows)]
@@ -43,7 +43,7 @@ def duplicated(rows: int, size: int, rng: np.random.Generator) -> NDArray[np.flo
 
 
 def low_rank(rows: int, size: int, rng: np.random.Generator) -> NDArray[np.float32]:
-    """Rows in a space of a quarter of the dimensions, up to the rounding of float32."""
+    """Rows in a subspace of a quarter of the dimensions, up to the rounding of float32."""
     directions = np.random.default_rng(8).normal(size=(size // 4, size))
     return unit(rng.normal(size=(rows, size // 4)) @ directions)
 
@@ -79,10 +79,11 @@ def objective_and_bound(
     positive: bool,
     intercept: bool,
 ) -> tuple[float, float]:
-    """The objective at x and a lower bound on its minimum, of x alone.
+    """The objective at x, and a lower bound on its minimum that is computed from x alone.
 
     The bound is the dual at the longest feasible multiple of the residual that is no longer than
-    the residual itself. In extended precision: at lam = 1e-8 the rounding of float64 shows.
+    the residual itself. Both are in extended precision, because at lam = 1e-8 the rounding of
+    float64 is visible.
     """
     inside = np.flatnonzero(x)
     a, b = pool.astype(np.longdouble), vector.astype(np.longdouble)

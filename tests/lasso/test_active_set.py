@@ -1,14 +1,15 @@
-"""The LASSO inside a working set meets the optimality conditions, wherever it starts."""
+"""Solutions inside a working set meet the optimality conditions from any start."""
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ivqa.lasso.active_set import choose, extend, invert, solve
+from ivqa.lasso.active_set import invert_gram, solve_active_set
+from ivqa.lasso.column_products import add_violating_columns, extend_gram
 
 
 class _Problem:
-    """Columns that resemble each other, as sentences do, and what is found."""
+    """Columns with a common part, as sentence embeddings have, and the solver's state."""
 
     def __init__(self, size: int, rows: int, seed: int) -> None:
         rng = np.random.default_rng(seed)
@@ -24,7 +25,7 @@ class _Problem:
 
     def solve(self, lam: float, positive: bool) -> NDArray[np.float64]:
         gradient = self.correlations - self.gram @ self.x
-        self.size = solve(
+        self.size = solve_active_set(
             self.gram, gradient, lam, positive, self.x, self.inside, self.inverse, self.size
         )
         np.testing.assert_allclose(gradient, self.correlations - self.gram @ self.x, atol=1e-12)
@@ -50,7 +51,7 @@ def test_solutions_are_optimal(positive: bool, lam: float, rows: int, seed: int)
     problem.assert_optimal(lam, positive)
 
 
-def test_equal_columns_share_or_stay_out() -> None:
+def test_equal_columns_have_the_weight_of_one() -> None:
     once = _Problem(20, 30, 1)
     twice = _Problem(20, 30, 1)
     order = np.repeat(np.arange(20), 2)
@@ -64,14 +65,14 @@ def test_equal_columns_share_or_stay_out() -> None:
 
 @pytest.mark.parametrize("positive", [True, False])
 @pytest.mark.parametrize("before", [0.5, 1e-3, 1e-6])  # another lam, or the same
-def test_a_warm_start_changes_nothing_but_the_work(positive: bool, before: float) -> None:
+def test_a_warm_start_gives_the_same_solution(positive: bool, before: float) -> None:
     warm, cold = _Problem(30, 50, 2), _Problem(30, 50, 2)
     warm.solve(before, positive)
     np.testing.assert_allclose(warm.solve(1e-3, positive), cold.solve(1e-3, positive), atol=1e-10)
     warm.assert_optimal(1e-3, positive)
 
 
-def test_the_inverse_follows_what_enters_and_leaves() -> None:
+def test_the_inverse_is_right_after_columns_enter_and_leave() -> None:
     problem = _Problem(40, 60, 3)
     for lam in (0.3, 1e-3, 0.1, 1e-6, 0.2):  # some enter, some leave
         problem.solve(lam, positive=False)
@@ -80,11 +81,11 @@ def test_the_inverse_follows_what_enters_and_leaves() -> None:
         np.testing.assert_allclose(problem.inverse[:size, :size] @ block, np.eye(size), atol=1e-9)
 
 
-def test_inverting_leaves_out_what_depends_on_others() -> None:
+def test_inverting_leaves_out_dependent_columns() -> None:
     problem = _Problem(12, 30, 4)
     order = np.array([0, 1, 0, 2])
     gram, inverse = problem.gram[np.ix_(order, order)].copy(), np.empty((4, 4))
-    invert(gram, np.arange(4), inverse)
+    invert_gram(gram, np.arange(4), inverse)
     assert (inverse[2] == 0).all()
     kept = [0, 1, 3]
     expected = np.linalg.inv(gram[np.ix_(kept, kept)])
@@ -107,15 +108,15 @@ def test_the_worst_violations_join_with_exact_gradients(known: bool, positive: b
     key = promise if known else exact if positive else np.abs(exact)
     key = key if positive else np.abs(key)
     wanted = sorted(rows[count:].tolist(), key=lambda row: -key[row])[:6]
-    found, largest, fault = choose(
+    found, largest, fault = add_violating_columns(
         pool, columns, rows, residual, gradient, x, 0.1, positive, 0, count, 6, known
     )
     assert found == count + 6
     assert rows[count:found].tolist() == wanted
     np.testing.assert_array_equal(columns[:found], pool[rows[:found]])
     np.testing.assert_allclose(gradient[:found], exact[rows[:found]], rtol=1e-6)
-    rest = promise if known else exact
-    np.testing.assert_allclose(gradient[found:], rest[rows[found:]], rtol=1e-6)
+    others = promise if known else exact
+    np.testing.assert_allclose(gradient[found:], others[rows[found:]], rtol=1e-6)
     inside = exact[rows[:count]] if positive else np.abs(exact[rows[:count]])
     assert largest == pytest.approx(max(inside.max(), key[wanted[0]]), rel=1e-6)
     faults = np.abs(exact[rows[:3]] - 0.1 * np.sign(x[:3])), inside[3:] - 0.1
@@ -126,7 +127,7 @@ def test_a_gram_matrix_is_extended_by_columns() -> None:
     columns = np.random.default_rng(6).normal(size=(9, 20)).astype(np.float32)
     products, gram = columns @ columns.T, np.full((12, 12), np.nan)
     for first, count in ((0, 4), (4, 9)):
-        extend(gram, products[:count, first:count], first, 1e-3)
+        extend_gram(gram, products[:count, first:count], first, 1e-3)
     np.testing.assert_allclose(gram[:9, :9], products + 1e-3 * np.diag(np.diag(products)))
     assert np.isnan(gram[9:]).all()
     assert np.isnan(gram[:, 9:]).all()

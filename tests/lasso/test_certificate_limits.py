@@ -1,4 +1,4 @@
-"""The duality gap against the best of many multiples of the direction, and at its limits."""
+"""The duality gap: the best of many multiples of the direction, and limit cases."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ EPS = 2.0**-52  # the rounding of float64
 
 @pytest.mark.parametrize("lam", [0.05, 3.0])
 def test_the_gap_is_that_of_the_best_multiple_of_the_direction(lam: float) -> None:
-    """Primal and dual of eight problems in floats, one multiple at a time."""
+    """Computes primal and dual of eight problems with plain floats, one multiple at a time."""
     rng = np.random.default_rng(4)
     target, x = rng.normal(size=(8, 5)), rng.random((8, 12)) * (rng.random((8, 12)) < 0.3)
     columns = rng.normal(size=(12, 5))
@@ -25,7 +25,7 @@ def test_the_gap_is_that_of_the_best_multiple_of_the_direction(lam: float) -> No
     inside = 0
     for row in range(8):
         primal = sum(value**2 for value in residual[row]) / 2 + lam * norms[row]
-        top = lam / largest[row]  # at more, a column correlates with the dual point by over lam
+        top = lam / largest[row]  # with more, a column's correlation exceeds lam
         duals = []
         for scale in np.linspace(0, top, 4001):
             z = scale * direction[row]
@@ -36,7 +36,7 @@ def test_the_gap_is_that_of_the_best_multiple_of_the_direction(lam: float) -> No
 
 
 def _gap(target: float, residual: float, norm: float, direction: float, largest: float) -> float:
-    """Of one problem in one dimension, at lam 0.5."""
+    """The gap of one problem in one dimension at lam = 0.5."""
     rows = [torch.tensor([[value]]).double() for value in (target, residual, direction)]
     sums = [torch.tensor([value]).double() for value in (norm, largest)]
     return float(relative_gaps(rows[0], rows[1], sums[0], rows[2], sums[1], 0.5))
@@ -48,15 +48,15 @@ def test_an_exact_solution_has_the_gap_of_float64() -> None:
 
 
 def test_the_gap_where_no_column_correlates() -> None:
-    """Then x = 0 is the solution; any multiple is allowed, up to 1e6, and s = 1 is the best."""
+    """Then x = 0 is the solution, any multiple s up to 1e6 is allowed, and s = 1 is the best."""
     assert _gap(2, 2, 0, 2, -3) == EPS
     assert _gap(2, 2, 0, 2, 0) == EPS
     # s = 1e6 of the direction 1e-6 is the point 1: dual 2 - 0.5 of the primal 2.
     assert _gap(2, 2, 0, 1e-6, 0) == pytest.approx(1 - 1.5 / 2)
 
 
-def test_the_gap_of_nothing() -> None:
-    """No direction bounds nothing, and a direction away from the target neither."""
+def test_the_gap_of_useless_directions_and_of_a_zero_target() -> None:
+    """A zero direction, or one away from the target, gives the trivial bound 0."""
     assert _gap(2, 0.5, 1.5, 0, 0) == 1
     assert _gap(2, 0.5, 1.5, -0.5, 0.5) == 1
     assert _gap(0, 0, 0, 0, 0) == EPS

@@ -6,13 +6,13 @@ import torch
 from numpy.typing import NDArray
 from scipy.optimize import lsq_linear
 
-from ivqa.lasso import pool_products
+from ivqa.lasso import SolverSettings
 from ivqa.lasso.pool_products import PoolProducts
 from ivqa.ranking import LassoRanker
 
 
 def _unit(rows: int, size: int, seed: int) -> NDArray[np.float32]:
-    """Vectors that resemble each other a little, as sentences do."""
+    """Unit vectors with a common part, as sentence embeddings have."""
     rng = np.random.default_rng(seed)
     vectors = rng.normal(size=(rows, size)) + 0.5 * rng.normal(size=size)
     return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
@@ -21,7 +21,7 @@ def _unit(rows: int, size: int, seed: int) -> NDArray[np.float32]:
 def _primal_dual_gap(
     pool: NDArray, vector: NDArray, x: NDArray, lam: float, positive: bool
 ) -> float:
-    """The relative gap over the whole pool, written out in float64."""
+    """The relative gap over the whole pool, computed from the definition in float64."""
     columns = pool.astype(np.float64).T
     residual = vector.astype(np.float64) - columns @ x
     correlations = columns.T @ residual
@@ -34,19 +34,20 @@ def _primal_dual_gap(
 
 @pytest.mark.parametrize("positive", [True, False])
 @pytest.mark.parametrize("lam", [1e-6, 1e-2])
-@pytest.mark.parametrize("working_set", [8, 96])
+@pytest.mark.parametrize("columns_per_pass", [8, 96])
 def test_solutions_are_certified_over_the_whole_pool(
-    positive: bool, lam: float, working_set: int
+    positive: bool, lam: float, columns_per_pass: int
 ) -> None:
     pool, vectors = _unit(600, 24, 0), _unit(40, 24, 1)
-    ranker = LassoRanker(pool, lam, positive, working_set=working_set, batch_size=16)
+    settings = SolverSettings(columns_per_pass=columns_per_pass, batch_size=16)
+    ranker = LassoRanker(pool, lam, positive, settings=settings)
     found = ranker.rank(vectors, k=600)
     assert (found.gap <= 1e-6).all()
     for row in range(40):
         x = np.zeros(600)
         x[found.indices[row]] = found.scores[row]
         if positive:
-            # Scores are float32, so the gap of what is returned is a little larger.
+            # Scores are float32, so their gap is a little larger than that of x.
             assert _primal_dual_gap(pool, vectors[row], x, lam, True) < 1e-3
             assert found.support[row] == (x > 0).sum()
 
@@ -72,7 +73,7 @@ def test_a_main_question_in_the_pool_takes_all_the_weight_unless_excluded() -> N
     assert (other.gap <= 1e-6).all()
 
 
-def test_scores_fall_and_the_rest_follows_by_correlation_with_the_residual() -> None:
+def test_scores_fall_and_rows_behind_the_support_follow_by_correlation() -> None:
     pool, vectors = _unit(400, 16, 5), _unit(12, 16, 6)
     found = LassoRanker(pool, 0.3).rank(vectors, k=30)
     assert (np.diff(found.scores, axis=1) <= 0).all()
@@ -89,14 +90,20 @@ def test_scores_fall_and_the_rest_follows_by_correlation_with_the_residual() -> 
 
 @pytest.mark.parametrize("screening", [torch.float32, torch.bfloat16])
 def test_batches_chunks_and_memory_maps_change_nothing(
-    screening: torch.dtype, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    screening: torch.dtype, tmp_path: Path
 ) -> None:
     pool, vectors = _unit(500, 20, 7), _unit(30, 20, 8)
     np.save(tmp_path / "pool.npy", pool)
     mapped = np.load(tmp_path / "pool.npy", mmap_mode="r")
-    whole = LassoRanker(pool, screening=torch.float32).rank(vectors)
-    monkeypatch.setattr(pool_products, "_CACHED", (37 * 2 * 20, 30 * 4 * 7))
-    parts = LassoRanker(mapped, batch_size=7, screening=screening, progress=True).rank(vectors)
+    whole = LassoRanker(pool, settings=SolverSettings(screening=torch.float32)).rank(vectors)
+    small_chunks = SolverSettings(
+        screening=screening,
+        batch_size=7,
+        progress=True,
+        cpu_chunk_bytes=37 * 2 * 20,  # 37 rows in bfloat16
+        cpu_product_bytes=30 * 4 * 7,
+    )
+    parts = LassoRanker(mapped, settings=small_chunks).rank(vectors)
     np.testing.assert_array_equal(whole.indices, parts.indices)
     np.testing.assert_allclose(whole.scores, parts.scores, atol=1e-6)
     assert (parts.gap <= 1e-6).all()
@@ -104,18 +111,19 @@ def test_batches_chunks_and_memory_maps_change_nothing(
 
 @pytest.mark.parametrize("screening", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("copies", [2, 80])
-def test_equal_columns_are_no_trouble(copies: int, screening: torch.dtype) -> None:
+def test_equal_columns_are_certified_and_chosen_alike(copies: int, screening: torch.dtype) -> None:
     pool = _unit(100, 16, 9)
-    # With 80 copies of each, more columns are as good as those chosen than a pass lists.
-    ranker = LassoRanker(np.tile(pool, (copies, 1)), screening=screening)
+    # With 80 copies of each, more columns tie with those chosen than a pass lists.
+    settings = SolverSettings(screening=screening)
+    ranker = LassoRanker(np.tile(pool, (copies, 1)), settings=settings)
     first, again = (ranker.rank(_unit(8, 16, 10), k=5) for _ in range(2))
     assert (first.gap <= 1e-6).all()
-    # Which of the copies is chosen does not depend on which thread came to it.
+    # Which of the copies is chosen does not depend on the thread that finds it.
     np.testing.assert_array_equal(first.indices, again.indices)
 
 
 @pytest.mark.parametrize("copies", [1, 600])
-def test_certificates_of_rough_products_are_certificates(
+def test_certificates_hold_with_bfloat16_products(
     copies: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     noise = 1e-4 * np.random.default_rng(24).normal(size=(3000, 64))
@@ -128,10 +136,11 @@ def test_certificates_of_rough_products_are_certificates(
         return multiply(self, vectors, *range_)
 
     monkeypatch.setattr(PoolProducts, "multiply", watched)
-    rough = LassoRanker(pool, screening=torch.bfloat16).rank(vectors, k=2)
-    # Near copies of columns in use are more than can be looked at one by one.
+    rough = LassoRanker(pool, settings=SolverSettings(screening=torch.bfloat16)).rank(vectors, k=2)
+    # With 600 near copies more correlations are undecided than can be computed one by one.
     assert formats == {torch.bfloat16} | ({torch.float32} if copies > 1 else set())
-    everything = LassoRanker(pool, screening=torch.float32).rank(vectors, k=3000)
+    in_float32 = SolverSettings(screening=torch.float32)
+    everything = LassoRanker(pool, settings=in_float32).rank(vectors, k=3000)
     np.testing.assert_allclose(rough.scores, everything.scores[:, :2], atol=1e-6)
     assert (rough.gap <= 1e-6).all()
 
@@ -145,8 +154,9 @@ def test_columns_that_nearly_depend_on_each_other(positive: bool, noise: float) 
     rng = np.random.default_rng(20)
     pool = _unit(600, 12, 21) @ np.linalg.qr(rng.normal(size=(400, 12)))[0].T
     pool = (pool + noise * rng.normal(size=pool.shape)).astype(np.float32)
-    # Far fewer columns than dimensions, so that Gram matrices begin in float32.
-    found = LassoRanker(pool, positive=positive, working_set=24).rank(_unit(8, 400, 22))
+    # With far fewer columns than dimensions Gram matrices start in float32.
+    settings = SolverSettings(columns_per_pass=24)
+    found = LassoRanker(pool, positive=positive, settings=settings).rank(_unit(8, 400, 22))
     assert np.isfinite(found.scores).all()
     assert ((found.gap > 0) & (found.gap <= 1)).all()
     assert found.uncertified == 0 == (found.gap > 1e-6).sum()

@@ -1,4 +1,4 @@
-"""LASSO rankings of pools of every kind are certified, by a certificate that the tests compute."""
+"""LASSO rankings of every kind of pool are optimal, by a certificate that the tests compute."""
 
 from collections.abc import Iterator, Sequence
 
@@ -8,7 +8,7 @@ import torch
 from lasso_pools import KINDS, clustered, isotropic, objective_and_bound, solutions, unit
 
 from ivqa.errors import UserError
-from ivqa.lasso import full_basis, solver
+from ivqa.lasso import SolverSettings, full_basis
 from ivqa.lasso.certificate import relative_gaps
 from ivqa.lasso.working_set import Question
 from ivqa.ranking import LassoRanker
@@ -70,7 +70,8 @@ def test_a_column_a_dimension(noise: float, lam: float, monkeypatch: pytest.Monk
     ranking, found = solutions(LassoRanker(pool, lam), vectors, monkeypatch, k=21)
     assert ranking.uncertified == 0
     for row, vector in enumerate(vectors):
-        # The solution on its columns, by other factors; optimal if the conditions hold elsewhere.
+        # Solves on the same columns with other factors; the solution is optimal if the conditions
+        # hold for all other columns.
         inside = np.flatnonzero(found[row])
         a, b = pool.astype(float), vector.astype(float)
         q, r = np.linalg.qr(a[inside].T)
@@ -98,23 +99,18 @@ def test_the_gap_by_hand() -> None:
     np.testing.assert_allclose(flipped, [1, 1])
 
 
-@pytest.fixture
-def short_of_passes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(full_basis, "_MOST_ROUNDS", 1)
-    monkeypatch.setattr(solver, "_MOST_ROUNDS_POSITIVE", 3)
-
-
-@pytest.mark.usefixtures("short_of_passes")
-def test_uncertified_rankings_are_counted_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_uncertified_rankings_are_counted_and_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(1)
     pool, vectors = clustered(2000, 32, rng), clustered(3, 32, rng)
+    few_passes = SolverSettings(columns_per_pass=8, full_basis_rounds=1, max_rounds_positive=3)
+    warning = LassoRanker(pool, settings=few_passes)
     with pytest.warns(UserWarning, match=r"3 of 3 rankings are uncertified.* main question 0"):
-        ranking, found = solutions(LassoRanker(pool, working_set=8), vectors, monkeypatch)
+        ranking, found = solutions(warning, vectors, monkeypatch)
     assert ranking.uncertified == 3
     assert not ranking.certified.any()
-    optimum = LassoRanker(pool, working_set=8, on_uncertified="error")
+    strict = LassoRanker(pool, settings=few_passes, on_uncertified="error")
     with pytest.raises(UserError, match=r"rankings are uncertified.*on_uncertified=warn"):
-        optimum.rank(vectors)
+        strict.rank(vectors)
     monkeypatch.undo()
     _, best = solutions(LassoRanker(pool), vectors, monkeypatch)
     for row, vector in enumerate(vectors):
@@ -123,7 +119,7 @@ def test_uncertified_rankings_are_counted_and_told(monkeypatch: pytest.MonkeyPat
         assert (primal - least) / primal <= ranking.gap[row] <= 1
 
 
-def test_what_to_do_about_uncertified_rankings_is_one_of_two() -> None:
+def test_on_uncertified_is_warn_or_error() -> None:
     with pytest.raises(ValueError, match="on_uncertified must be 'warn' or 'error', not 'never'"):
         LassoRanker(isotropic(9, 4, np.random.default_rng(0)), on_uncertified="never")  # type: ignore[arg-type]
 

@@ -2,23 +2,24 @@ import numpy as np
 import pytest
 import torch
 
-from ivqa.lasso import pool_products
 from ivqa.lasso.pool_products import PoolProducts
+from ivqa.lasso.settings import SolverSettings
 
 
-def _pool(rows: int, size: int, *, on: str = "cpu") -> PoolProducts:
+def _pool(rows: int, size: int, settings: SolverSettings | None = None) -> PoolProducts:
     vectors = np.random.default_rng(0).normal(size=(rows, size)).astype(np.float32)
-    return PoolProducts(vectors, centred=False, device=torch.device(on))
+    return PoolProducts(vectors, centred=False, device=torch.device("cpu"), settings=settings)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("number", [1, 40, 900])
 @pytest.mark.parametrize("magnitude", [True, False])
 def test_the_largest_are_those_of_the_whole_product(
-    dtype: torch.dtype, number: int, magnitude: bool, monkeypatch: pytest.MonkeyPatch
+    dtype: torch.dtype, number: int, magnitude: bool
 ) -> None:
-    monkeypatch.setattr(pool_products, "_CACHED", (2**16, 2**12))
-    pool, vectors = _pool(900, 32), torch.randn(5, 32, generator=torch.manual_seed(1)).double()
+    small_chunks = SolverSettings(cpu_chunk_bytes=2**16, cpu_product_bytes=2**12)
+    pool = _pool(900, 32, small_chunks)
+    vectors = torch.randn(5, 32, generator=torch.manual_seed(1)).double()
     masked = torch.tensor([0, 0, 3]), torch.tensor([899, 7, 7])
     values, rows = pool.largest(vectors, number, masked, magnitude=magnitude, dtype=dtype)
     product = (vectors.to(dtype) @ pool.rows.to(dtype).T).float()
@@ -32,7 +33,7 @@ def test_the_largest_are_those_of_the_whole_product(
         assert found.sum(dim=1).tolist() == [min(number, 900 - n) for n in (2, 0, 0, 1, 0)]
 
 
-def test_only_what_exceeds_the_least_counts() -> None:
+def test_only_products_over_the_least_value_count() -> None:
     pool, vectors = _pool(900, 32), torch.randn(3, 32, generator=torch.manual_seed(2)).double()
     nothing = torch.zeros(2, 0, dtype=torch.int64).unbind()
     least = torch.tensor([3.0, -2.0, -torch.inf])
@@ -44,10 +45,10 @@ def test_only_what_exceeds_the_least_counts() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_no_product_is_further_from_the_truth_than_the_bound(dtype: torch.dtype) -> None:
+def test_no_rounding_error_exceeds_the_bound(dtype: torch.dtype) -> None:
     pool = _pool(300, 64)
     lost = pool.rows - pool.rows.bfloat16()
-    # Random vectors, and the worst: those along what rounding takes from a row, or nearly so.
+    # Random vectors, and the worst: those along the rounding error of a row, or nearly so.
     vectors = torch.cat([torch.randn(50, 64), lost, lost.bfloat16().float()]).double()
     vectors = vectors / vectors.norm(dim=1, keepdim=True)
     products = torch.mm(vectors.to(dtype), pool.rows.to(dtype).T).double()
@@ -57,7 +58,7 @@ def test_no_product_is_further_from_the_truth_than_the_bound(dtype: torch.dtype)
     bound = pool.bound(vectors, dtype, 0.1)
     assert (errors <= bound).all()
     if dtype == torch.bfloat16:
-        assert (errors / bound).max() > 0.5  # and it is not far above
+        assert (errors / bound).max() > 0.5  # the bound is tight
 
 
 def test_products_one_by_one_are_exact() -> None:
@@ -69,7 +70,7 @@ def test_products_one_by_one_are_exact() -> None:
 
 
 @pytest.mark.parametrize("centred", [True, False])
-def test_what_a_sample_leaves_solves_the_ridge_regression(centred: bool) -> None:
+def test_unexplained_vectors_are_residuals_of_the_ridge_regression(centred: bool) -> None:
     rng = np.random.default_rng(3)
     common = rng.normal(size=(2, 64))
     rows = rng.normal(size=(400, 2)) @ common + 0.1 * rng.normal(size=(400, 64)) + 0.5
@@ -82,11 +83,11 @@ def test_what_a_sample_leaves_solves_the_ridge_regression(centred: bool) -> None
     ridge = 1e-2 * sample.square().sum(dim=1).mean()
     weights = torch.linalg.lstsq(sample.t(), (vectors - left).t()).solution
     torch.testing.assert_close(left @ sample.t(), ridge * weights.t(), atol=1e-4, rtol=1e-4)
-    # What all rows have in common is gone.
+    # The common part of all rows is removed.
     assert (left.norm(dim=1) < 0.5 * vectors.norm(dim=1)).all()
 
 
-def test_a_pool_too_small_or_empty_of_words_explains_nothing() -> None:
+def test_a_small_pool_and_a_pool_of_zeros_explain_nothing() -> None:
     vectors = torch.randn(3, 4).double()
     torch.testing.assert_close(_pool(9, 4).unexplained(vectors), vectors)
     zeros = PoolProducts(np.zeros((50, 32), np.float32), centred=False, device=torch.device("cpu"))

@@ -7,7 +7,7 @@ from ivqa.lasso.selection import Largest, LargestOnDevice
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("shift", [-6.0, 0.0, 6.0])
 def test_chunks_in_any_order_give_the_largest(dtype: torch.dtype, shift: float) -> None:
-    # Few different numbers, so that the first of equal ones have to be found.
+    # Few different numbers: many ties, of which the first rows count.
     products = (torch.randn(4, 5000, generator=torch.manual_seed(0)) + shift).to(dtype)
     products[:, 100:] = products[:, 100:].round()
     wanted = products.float().sort(dim=1, descending=True, stable=True)
@@ -20,7 +20,7 @@ def test_chunks_in_any_order_give_the_largest(dtype: torch.dtype, shift: float) 
         torch.testing.assert_close(rows, wanted.indices[:, :60])
 
 
-def test_a_device_that_sorts_finds_the_same() -> None:
+def test_selection_on_a_device_finds_the_same() -> None:
     products = torch.randn(4, 500, generator=torch.manual_seed(1))
     floors = torch.tensor([-float("inf"), 0.0, 2.5, 9.0])
     here, there = Largest(floors, 40), LargestOnDevice(floors, 40)

@@ -13,7 +13,7 @@ from ivqa.ranking import BQDRanking, LassoQuestionRanker
 
 @pytest.fixture
 def make(tmp_path: Path) -> MakeRanking:
-    """A ranking of MAIN in parts of two questions."""
+    """A function that builds a ranking of MAIN in parts of two questions."""
 
     def build(folder: str = "parts", **changes: Any) -> BQDRanking:
         settings: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Basic question datasets: what is ranked, resuming and merging."""
+"""Basic question datasets: rankings, resuming and merging."""
 
 import json
 import re
@@ -37,7 +37,7 @@ def _write(job: BQDRanking, file: Path) -> Path:
     return file
 
 
-def test_a_row_for_each_main_question_and_one_ranking_for_each_text(make: MakeRanking) -> None:
+def test_each_main_question_has_a_row_and_each_text_is_ranked_once(make: MakeRanking) -> None:
     ranker = Watched()
     job = make(ranker=ranker)
     assert list(job.run()) == [0, 2, 4, 6, 7]
@@ -53,7 +53,7 @@ def test_a_row_for_each_main_question_and_one_ranking_for_each_text(make: MakeRa
     assert rows[0]["basic_questions"] == rows[3]["basic_questions"] == rows[6]["basic_questions"]
 
 
-def test_the_ranking_is_that_of_the_ranker(make: MakeRanking) -> None:
+def test_the_table_holds_the_ranking_of_the_ranker(make: MakeRanking) -> None:
     job = make()
     list(job.run())
     table = job.table()
@@ -69,7 +69,7 @@ def test_the_ranking_is_that_of_the_ranker(make: MakeRanking) -> None:
 
 
 class _Uncertified:
-    """A ranker whose first ranking has a gap that is no certificate."""
+    """A ranker whose ranking of MAIN[0] has a gap over the tolerance."""
 
     def rank(
         self,
@@ -82,7 +82,7 @@ class _Uncertified:
         return replace(ranking, gap=np.where(np.array(questions) == MAIN[0], 0.5, 1e-6))
 
 
-def test_uncertified_rankings_are_named_in_the_files(make: MakeRanking, tmp_path: Path) -> None:
+def test_uncertified_rankings_are_marked_in_the_files(make: MakeRanking, tmp_path: Path) -> None:
     job = make(ranker=_Uncertified())
     list(job.run())
     table = job.table()
@@ -94,7 +94,7 @@ def test_uncertified_rankings_are_named_in_the_files(make: MakeRanking, tmp_path
     assert bqd_figures(table)["bqd/uncertified"] == sum(own) == 3
 
 
-def test_duplicates_are_left_out_unless_they_are_wanted(make: MakeRanking) -> None:
+def test_duplicates_are_excluded_by_default(make: MakeRanking) -> None:
     own, first = {}, {}
     for exclude in (True, False):
         job = make(str(exclude), exclude_duplicates=exclude)
@@ -113,7 +113,7 @@ def test_duplicates_are_left_out_unless_they_are_wanted(make: MakeRanking) -> No
 @pytest.mark.parametrize(
     "ranker", [LassoQuestionRanker(TfidfEncoder(size=24, min_count=1)), RandomRanker()]
 )
-def test_merged_shards_are_the_file_of_one_process(
+def test_merged_shards_equal_the_file_of_one_process(
     ranker: QuestionRanker, num_shards: int, make: MakeRanking, tmp_path: Path
 ) -> None:
     one = _write(make("one", ranker=ranker), tmp_path / "one.parquet")
@@ -126,7 +126,7 @@ def test_merged_shards_are_the_file_of_one_process(
     assert (tmp_path / "merged.parquet").read_bytes() == one.read_bytes()
 
 
-def test_a_killed_ranking_goes_on_to_the_same_file(make: MakeRanking, tmp_path: Path) -> None:
+def test_a_killed_ranking_resumes_to_the_same_file(make: MakeRanking, tmp_path: Path) -> None:
     whole = _write(make("whole", ranker=Watched()), tmp_path / "whole.parquet")
     with pytest.raises(KeyboardInterrupt):
         list(make(ranker=Watched(dies_after=2)).run())
@@ -135,13 +135,13 @@ def test_a_killed_ranking_goes_on_to_the_same_file(make: MakeRanking, tmp_path: 
     resumed = _write(make(ranker=again), tmp_path / "resumed.parquet")
     assert sum(map(len, again.asked)) == 3
     assert resumed.read_bytes() == whole.read_bytes()
-    # And parts do not depend on the number of shards.
+    # Parts do not depend on the number of shards.
     assert next(make(num_shards=2).run()) == 4
 
 
 def test_parts_of_another_configuration_are_refused(make: MakeRanking) -> None:
     list(make().run())
-    with pytest.raises(DataError, match=r"made otherwise.*ranker.lam is 1e-06 there, 0.1 here"):
+    with pytest.raises(DataError, match=r"other settings.*ranker.lam is 1e-06 there, 0.1 here"):
         next(make(settings={"ranker": {"lam": 0.1}}).run())
     with pytest.raises(DataError, match="pool_content is"):
         next(make(pool=POOL[1:]).run())
@@ -158,7 +158,9 @@ def test_parts_of_another_configuration_are_refused(make: MakeRanking) -> None:
         ({"part_size": 0}, "part_size must be at least 1"),
     ],
 )
-def test_what_cannot_be_ranked(changes: dict[str, object], message: str, make: MakeRanking) -> None:
+def test_arguments_out_of_range_are_refused(
+    changes: dict[str, object], message: str, make: MakeRanking
+) -> None:
     with pytest.raises(ValueError, match=message):
         list(make(**changes).run())
 
@@ -186,7 +188,7 @@ class _Broken:
 
 @pytest.mark.parametrize("ranker", [LassoQuestionRanker, CosineRanker])
 @pytest.mark.parametrize("bad", [POOL[7], "Is the tree pink?"])
-def test_vectors_that_are_not_finite_are_told(
+def test_vectors_that_are_not_finite_are_refused(
     bad: str, ranker: Callable[..., QuestionRanker], make: MakeRanking
 ) -> None:
     with pytest.raises(ValueError, match=f"the vector of '{re.escape(bad)}' is not finite"):
@@ -201,7 +203,7 @@ def _shards(make: MakeRanking, tmp_path: Path, **changes: object) -> list[Path]:
     return files
 
 
-def test_shards_that_do_not_make_one_file(make: MakeRanking, tmp_path: Path) -> None:
+def test_shards_that_do_not_belong_together_are_refused(make: MakeRanking, tmp_path: Path) -> None:
     files = _shards(make, tmp_path)
     with pytest.raises(DataError, match=r"shard 1 of 3 is missing .* with shard=1"):
         merge_shards([files[0], files[2]])
@@ -212,14 +214,14 @@ def test_shards_that_do_not_make_one_file(make: MakeRanking, tmp_path: Path) -> 
     with pytest.raises(DataError, match="no shards"):
         merge_shards([])
     other = make("other", ranker=RandomRanker(), shard=1, num_shards=3, k=6)
-    with pytest.raises(DataError, match=r"shard_1.parquet was made otherwise .*k is 5 there, 6"):
+    with pytest.raises(DataError, match=r"shard_1.parquet has other settings .*k is 5 there, 6"):
         merge_shards([files[0], _write(other, files[1]), files[2]])
     write_parquet(files[1], read_parquet(files[0])[0], {})
-    with pytest.raises(DataError, match=r"shard_1.parquet is no shard"):
+    with pytest.raises(DataError, match=r"shard_1.parquet is not a shard"):
         merge_shards(files)
 
 
-def test_a_shard_cut_short_is_named(make: MakeRanking, tmp_path: Path) -> None:
+def test_a_damaged_shard_is_named(make: MakeRanking, tmp_path: Path) -> None:
     files = _shards(make, tmp_path)
     content = files[1].read_bytes()
     for length in (0, 3, len(content) // 2, len(content) - 1):

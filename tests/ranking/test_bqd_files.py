@@ -1,4 +1,4 @@
-"""The files of a basic question dataset, and its pools."""
+"""Files of basic question datasets, and pools of basic questions."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ from ivqa.ranking import (
 )
 
 
-def test_records_are_read_back_as_they_were(make: MakeRanking, tmp_path: Path) -> None:
+def test_records_are_read_back_unchanged(make: MakeRanking, tmp_path: Path) -> None:
     job = make()
     list(job.run())
     table = job.table()
@@ -54,7 +54,7 @@ def test_records_of_the_published_code_are_read(tmp_path: Path) -> None:
         ('[{"MQ": "a", "BQ": [["b", NaN]]}]', ["must hold (text, score), not ['b', nan]"]),
     ],
 )
-def test_records_that_are_none(content: str, messages: list[str], tmp_path: Path) -> None:
+def test_invalid_records_are_refused(content: str, messages: list[str], tmp_path: Path) -> None:
     (tmp_path / "bqd.json").write_text(content)
     with pytest.raises(DataError) as raised:
         read_bqd(tmp_path / "bqd.json")
@@ -62,7 +62,7 @@ def test_records_that_are_none(content: str, messages: list[str], tmp_path: Path
         assert message in str(raised.value)
 
 
-def test_a_parquet_file_of_something_else(tmp_path: Path) -> None:
+def test_a_parquet_file_without_basic_questions_is_refused(tmp_path: Path) -> None:
     write_parquet(tmp_path / "other.parquet", pa.table({"answer": ["yes"]}), {})
     with pytest.raises(DataError, match=r"other.parquet holds no basic questions"):
         read_bqd(tmp_path / "other.parquet")
@@ -79,7 +79,7 @@ def _root(folder: Path, questions: dict[str, list[tuple[str, str]]]) -> VQADatas
     return VQADataset(folder)
 
 
-def test_pools(tmp_path: Path) -> None:
+def test_pools_hold_each_question_once(tmp_path: Path) -> None:
     asked = [("Is it red?", "yes"), ("What is it?", "a car")]
     more = [("is it red", "no"), ("How many?", "2"), ("Is it big?", "no")]
     dataset = _root(tmp_path, {"train": asked, "val": more})

@@ -21,10 +21,10 @@ def _clusters(rows: int, size: int, spread: float) -> NDArray[np.float32]:
 
 @pytest.mark.parametrize("threshold", [0.5, 0.9, 0.98])
 @pytest.mark.parametrize("size", [8, 200])
-def test_groups_are_those_of_a_plain_loop(
+def test_groups_equal_those_of_a_plain_loop(
     threshold: float, size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ivqa.text.duplicates._BLOCK", 64)
+    monkeypatch.setattr("ivqa.ranking.deduplication._BLOCK", 64)
     vectors = np.concatenate([_clusters(500, size, 0.15), np.zeros((3, size), "f4")])
     cosines, expected = vectors.astype(float) @ vectors.T.astype(float), []
     for row in range(len(vectors)):
@@ -33,10 +33,14 @@ def test_groups_are_those_of_a_plain_loop(
     found = near_duplicates(vectors, threshold)
     assert found.tolist() == expected
     assert 10 < len(set(expected)) < 503
-    assert expected[-3:] == [500, 501, 502]  # texts without a known word are not alike
+    assert expected[-3:] == [
+        500,
+        501,
+        502,
+    ]  # zero vectors, of texts without a known word, are no duplicates
 
 
-def test_memory_maps_change_nothing_and_empty_pools_are_none(tmp_path: object) -> None:
+def test_memory_maps_empty_pools_and_thresholds(tmp_path: object) -> None:
     vectors = _clusters(200, 80, 0.05)
     np.save(f"{tmp_path}/pool.npy", vectors)
     mapped = np.load(f"{tmp_path}/pool.npy", mmap_mode="r")
@@ -47,9 +51,9 @@ def test_memory_maps_change_nothing_and_empty_pools_are_none(tmp_path: object) -
 
 
 @pytest.mark.parametrize("kind", [CosineRanker, LassoQuestionRanker])
-def test_rankings_without_near_duplicates_name_rows_of_the_whole_pool(kind: type) -> None:
+def test_rankings_without_near_duplicates_have_rows_of_the_whole_pool(kind: type) -> None:
     encoder = TfidfEncoder(size=24, min_count=1)
-    doubled = [question for question in POOL for _ in range(3)]  # each three times in a row
+    doubled = [question for question in POOL for _ in range(3)]  # three copies of each
     plain: QuestionRanker = kind(encoder)
     once: QuestionRanker = kind(encoder, deduplicate=0.98)
     questions = ["what color is the horse", "how many cars are there"]
@@ -58,9 +62,9 @@ def test_rankings_without_near_duplicates_name_rows_of_the_whole_pool(kind: type
     alone = kind(TfidfEncoder(size=24, min_count=1)).rank(questions, doubled[::3], 6, [[], []])
     assert found.indices.shape == alone.indices.shape == (2, 6)
     assert len({doubled[row] for row in found.indices[0]}) == 6
-    if kind is CosineRanker:  # LASSO has no use for a second copy
+    if kind is CosineRanker:  # LASSO gives a second copy no weight
         repeated = plain.rank(questions, doubled, 6, [[], []])
         assert len({doubled[row] for row in repeated.indices[0]}) < 6
-    # A main question's own duplicate takes its whole group with it.
+    # Excluding one copy excludes its whole group.
     own = once.rank(questions, doubled, 6, [[], [doubled.index("how many cars are there") + 1]])
     assert "how many cars are there" not in [doubled[row] for row in own.indices[1]]

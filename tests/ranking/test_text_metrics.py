@@ -1,4 +1,4 @@
-"""Bulk text metrics equal the libraries' on every pair, and rank as sorting all pairs would."""
+"""Text metrics of whole pools equal those of the libraries, and rank as a full sort does."""
 
 import gzip
 import json
@@ -31,17 +31,17 @@ WORDS = tokenise("What color is the the the dog, dogs running, run runs left of 
 Sentences = list[list[str]]
 
 
-def _made_up(number: int, seed: int, longest: int = 12) -> Sentences:
-    """Questions of few words, so that these come again in another order and number."""
+def _random_questions(number: int, seed: int, longest: int = 12) -> Sentences:
+    """Questions of few different words, which are repeated in other orders and numbers."""
     rng = random.Random(seed)
     drawn = [rng.choices(WORDS, k=rng.randrange(longest + 1)) for _ in range(number - 3)]
     return [*drawn, [], ["the"] * longest, [f"unknown{seed}", *WORDS[:3]]]
 
 
-# Main questions of more words than an integer has bits, and of each integer type.
+# Main questions for each integer type, and with more words than 64 bits.
 LONG = random.Random(0).choices(WORDS, k=99)
-MAIN = [*_made_up(16, 1), *(LONG[:length] for length in (8, 9, 16, 33, 64, 65, 99))]
-POOL = [*_made_up(40, 2), *_made_up(10, 3, 40), LONG[:70]]
+MAIN = [*_random_questions(16, 1), *(LONG[:length] for length in (8, 9, 16, 33, 64, 65, 99))]
+POOL = [*_random_questions(40, 2), *_random_questions(10, 3, 40), LONG[:70]]
 
 
 def _real(shared_data: Path, split: str, number: int) -> Sentences:
@@ -52,7 +52,7 @@ def _real(shared_data: Path, split: str, number: int) -> Sentences:
 
 
 def _every_pair(main: Sentences, pool: Sentences) -> tuple[dict, dict]:
-    """pycocoevalcap's arguments: references are main questions, hypotheses basic ones."""
+    """Arguments of pycocoevalcap: main questions as references, basic questions as hypotheses."""
     pairs = [(" ".join(mq), " ".join(bq)) for mq in main for bq in pool]
     return (
         {row: [reference] for row, (reference, _) in enumerate(pairs)},
@@ -61,7 +61,7 @@ def _every_pair(main: Sentences, pool: Sentences) -> tuple[dict, dict]:
 
 
 def _library_bleu(main: Sentences, pool: Sentences) -> NDArray[np.float64]:
-    """BLEU-1 to BLEU-4, (4, B, N)."""
+    """BLEU-1 to BLEU-4 of pycocoevalcap, (4, B, N)."""
     library = pytest.importorskip("pycocoevalcap.bleu.bleu")
     scores = library.Bleu(4).compute_score(*_every_pair(main, pool), verbose=0)[1]
     return np.array(scores).reshape(4, len(main), len(pool))
@@ -74,21 +74,21 @@ def _library_rouge(main: Sentences, pool: Sentences) -> NDArray[np.float64]:
 
 
 def _library_cider(main: Sentences, pool: Sentences) -> NDArray[np.float64]:
-    """With the document frequencies of the pool, a main question after the other."""
+    """CIDEr-D of pycocoevalcap with the document frequencies of the pool, (B, N)."""
     library = pytest.importorskip("pycocoevalcap.cider.cider_scorer")
     rows = []
     for reference in main:
         scorer = library.CiderScorer()
         scorer.crefs = [library.cook_refs([" ".join(words)]) for words in pool]
         scorer.compute_doc_freq()
-        # As many references as the pool has questions: their number is what it divides by.
+        # It divides by the number of references, so there are as many as questions in the pool.
         scorer.crefs = [library.cook_refs([" ".join(reference)])] * len(pool)
         scorer.ctest = [library.cook_test(" ".join(words)) for words in pool]
         rows.append(scorer.compute_cider())
     return np.array(rows)
 
 
-def _agrees(main: Sentences, pool: Sentences) -> None:
+def _assert_equal_to_pycocoevalcap(main: Sentences, pool: Sentences) -> None:
     for order, expected in enumerate(_library_bleu(main, pool), start=1):
         found = BleuRanker(order).scores(pool)(main)
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=0)
@@ -99,14 +99,14 @@ def _agrees(main: Sentences, pool: Sentences) -> None:
 
 
 def test_every_pair_equals_pycocoevalcap() -> None:
-    _agrees(MAIN, POOL)
+    _assert_equal_to_pycocoevalcap(MAIN, POOL)
 
 
 def test_every_pair_of_real_questions_equals_pycocoevalcap(shared_data: Path) -> None:
-    _agrees(_real(shared_data, "val", 6), _real(shared_data, "train", 150))
+    _assert_equal_to_pycocoevalcap(_real(shared_data, "val", 6), _real(shared_data, "train", 150))
 
 
-def test_cider_equals_that_of_the_metrics_with_the_statistics_of_the_pool() -> None:
+def test_cider_equals_ivqa_metrics_with_the_statistics_of_the_pool() -> None:
     pool = [" ".join(words) for words in POOL]
     statistics = CiderStatistics.of([[text] for text in pool])
     for words in MAIN[:5]:
@@ -114,7 +114,7 @@ def test_cider_equals_that_of_the_metrics_with_the_statistics_of_the_pool() -> N
         np.testing.assert_allclose(CiderRanker().scores(POOL)([words])[0], expected, atol=2e-9)
 
 
-def test_meteor_equals_that_of_the_metrics() -> None:
+def test_meteor_equals_ivqa_metrics() -> None:
     found = MeteorRanker().scores(POOL)(MAIN)
     assert (found > 0).mean() > 0.5
     for row, mq in enumerate(MAIN):
@@ -126,7 +126,7 @@ def test_the_synonym_stage_of_meteor_equals_nltk(monkeypatch: pytest.MonkeyPatch
     def synsets(word: str) -> list[SimpleNamespace]:
         sets = ({"left", "of", "what"}, {"dog", "on", "running_dog"}, {"on", "colored", "a"})
         names = [sorted(names) for names in sets if word in names and word != "a"]
-        # "a" is a synonym of "on", not the other way round.
+        # "a" is a synonym of "on", but "on" is not one of "a".
         return [
             SimpleNamespace(lemmas=lambda n=n: [SimpleNamespace(name=lambda m=m: m) for m in n])
             for n in names
@@ -147,7 +147,7 @@ def test_the_synonym_stage_of_meteor_equals_nltk(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("ranker", RANKERS, ids=str)
 @pytest.mark.parametrize("pairs_at_once", [300, 10**6])
-def test_the_best_are_those_of_sorting_all(
+def test_the_best_equal_those_of_a_full_sort(
     ranker: TextMetricRanker, pairs_at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(score_ranking, "_PAIRS_AT_ONCE", pairs_at_once)
@@ -171,7 +171,7 @@ def test_equal_questions_keep_the_order_of_the_pool(ranker: TextMetricRanker) ->
     ranking = ranker.rank(["Is a dog here?"], pool, 45, [[]])
     dogs = [row for row in range(45) if row % 5 in (1, 3)]
     assert ranking.indices[0][:18].tolist() == dogs
-    # Of the same words, an earlier question never comes later.
+    # Questions with the same words keep their order.
     places = np.argsort(ranking.indices[0])
     assert all(first < second for kind in range(5) for first, second in pairwise(places[kind::5]))
 
@@ -188,16 +188,16 @@ def test_empty_questions_and_pools(ranker: TextMetricRanker) -> None:
             ranker.rank(["Why?"], pool, 1, exclude)
     with pytest.raises(ValueError, match="exclude has 1 entries for 2 main questions"):
         ranker.rank(["Why?", "Who?"], ["Why?"], 1, [[]])
-    # A pool without any word.
+    # A pool of questions without words.
     assert ranker.rank(["Why?"], ["", "?"], 2, [[]]).indices.tolist() == [[0, 1]]
 
 
-def test_bleu_has_an_order() -> None:
+def test_an_order_below_1_is_refused() -> None:
     with pytest.raises(ValueError, match="at least 1, not 0"):
         BleuRanker(0)
 
 
-def test_stored_rankings_are_told_apart_by_metric() -> None:
+def test_stored_rankings_of_different_metrics_have_different_settings() -> None:
     settings = [repr(identity_of(ranker)) for ranker in RANKERS]
     assert len(set(settings)) == len(RANKERS)
     assert "exact+stem" in settings[-1]

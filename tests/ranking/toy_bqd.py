@@ -1,4 +1,4 @@
-"""A split of main questions, some of them repeated, and a pool to rank them against."""
+"""Main questions, some of them repeated, and a pool of basic questions."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ POOL = [
     *[f"Is the {noun} {color}?" for noun in NOUNS for color in COLORS],
     *[f"How many {color} {noun}s are there?" for noun in NOUNS for color in COLORS],
 ]
-# In the order of a file whose ids do not ascend; 7 distinct ones of 9.
+# 9 questions, 7 of them distinct; the fixture `make` gives them descending ids.
 MAIN = [
     "Is the car red?",
     "How many cats are there?",
@@ -30,7 +30,7 @@ MakeRanking = Callable[..., BQDRanking]
 
 @dataclass
 class Watched:
-    """A ranker that notes what it is asked, and dies after so many parts."""
+    """A ranker that records its questions, and raises after `dies_after` parts."""
 
     dies_after: int = 1000
     asked: list[list[str]] = field(default_factory=list)

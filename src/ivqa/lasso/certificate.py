@@ -1,10 +1,15 @@
-"""The certificate of a LASSO solution: its duality gap, from any point x and any dual direction."""
+"""The certificate of a LASSO solution: its duality gap, for any x and any dual direction."""
 
 import torch
 from torch import Tensor
 
-# Gaps, relative to the primal value, up to which a ranking counts as certified.
+# The largest gap, relative to the primal value, of a certified ranking.
 TOLERANCE = 1e-6
+# The dual point is at most lam / (_MIN_CORRELATION * lam) times the direction: a limit is needed
+# where no column correlates with it.
+_MIN_CORRELATION = 1e-6
+# Replaces divisors that are 0.
+_TINY = 1e-300
 
 
 def relative_gaps(
@@ -15,28 +20,36 @@ def relative_gaps(
     largest: Tensor,
     lam: float,
 ) -> Tensor:
-    """(primal - dual) / primal of B problems, at the dual points s * direction with the best s.
+    """Relative duality gaps (primal - dual) / primal of B problems.
 
     The primal is 1/2 |r|^2 + lam |x|_1. The dual is b^T z - 1/2 |z|^2, for z with a_j^T z <= lam
     for every column (|a_j^T z| <= lam where signs are free). It is at most the minimum of the
-    primal, so that the gap bounds how far x is from the minimum.
+    primal, so the gap bounds how far x is from the minimum. The dual point is z = s * direction
+    with the best s >= 0.
 
     Args:
         target: b, (B, d) float64; centred where the problem has an intercept.
         residual: r = b - A x, (B, d) float64; centred where the problem has an intercept.
         norms: |x|_1, (B,) float64.
-        direction: what the dual point is a multiple of, (B, d) float64; r or near it.
+        direction: (B, d) float64, the residual or a vector near it.
         largest: the largest a_j^T direction over all columns (its magnitude where signs are
             free), (B,) float64.
-        lam: weight of |x|_1.
+        lam: Weight of |x|_1.
 
     Returns:
         The gaps, (B,) float64, at least the rounding of float64.
+
+    Example:
+        >>> b = torch.tensor([[1.0, 0.5]]).double()  # A = I: at lam = 0.25 x = (0.75, 0.25)
+        >>> x = torch.tensor([[0.75, 0.25]]).double()
+        >>> gap = relative_gaps(b, b - x, x.sum(1), b - x, (b - x).amax(1), 0.25)
+        >>> bool(gap < 1e-15)
+        True
     """
-    bound = largest.clamp_min(lam * 1e-6)
+    bound = largest.clamp_min(lam * _MIN_CORRELATION)
     square, along = direction.square().sum(dim=1), (target * direction).sum(dim=1)
     primal = 0.5 * residual.square().sum(dim=1) + lam * norms
-    scale = torch.minimum((along / square.clamp_min(1e-300)).clamp_min(0), lam / bound)
+    scale = torch.minimum((along / square.clamp_min(_TINY)).clamp_min(0), lam / bound)
     dual = scale * along - 0.5 * scale.square() * square
-    # What float64 rounds away is not certified.
-    return ((primal - dual) / primal.clamp_min(1e-300)).clamp_min(torch.finfo(torch.float64).eps)
+    # A gap below the rounding of float64 cannot be certified.
+    return ((primal - dual) / primal.clamp_min(_TINY)).clamp_min(torch.finfo(torch.float64).eps)

@@ -1,4 +1,4 @@
-"""Functions compiled to machine code, which threads can call side by side."""
+"""Functions compiled to machine code, which threads can run in parallel."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
@@ -9,7 +9,17 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def compiled(function: Function) -> Function:
-    """Sums may be reordered, which lets the processor add many numbers at once."""
+    """Compiles a function with numba.
+
+    It releases the global interpreter lock. Sums may be reordered, which lets the processor add
+    many numbers at once.
+
+    Args:
+        function: In the subset of Python that numba compiles.
+
+    Returns:
+        The compiled function with the same signature.
+    """
     result: Any = numba.njit(
         nogil=True,
         cache=True,

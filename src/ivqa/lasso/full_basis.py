@@ -1,9 +1,9 @@
-"""Solves what the working sets leave uncertified, such as solutions with a column a dimension.
+"""Solves what the working sets leave uncertified: solutions with as many columns as dimensions.
 
-The same scheme with other means: columns that once joined a question's working set stay, its
-solver keeps orthogonal factors, and the products with the pool are float64. The weight lam falls
-to its value step by step, and each step begins with the columns of the one before: started at a
-small lam, most columns that enter leave again.
+The scheme is the same, but columns that joined a question's working set stay, the solver keeps
+orthogonal factors, and products with the pool are in float64. lam falls to its value in steps, and
+each step starts with the columns of the one before. With a small lam from the start, most columns
+that enter would leave again.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,34 +14,25 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ivqa.lasso.active_set import rest
 from ivqa.lasso.certificate import relative_gaps
+from ivqa.lasso.column_products import residual_of
 from ivqa.lasso.orthogonal_basis import TOLERANCE, solve_by_factors
 from ivqa.lasso.pool_products import PoolProducts
 from ivqa.lasso.threads import SingleThreads
 from ivqa.lasso.working_set import Question, Rows, Vector
 
-# Main questions that share a pass over the pool.
-TOGETHER = 128
-# Passes after which a question ends with the gap that it has.
-_MOST_ROUNDS = 100
-# By what lam falls at a time.
-_DECAY = 10.0
-# As many missed columns do not keep lam from falling, or this share of those in use.
-_FEW, _FEW_OF = 4, 1 / 16
-# Columns that a pass brings: as many as there are dimensions, within these.
-_LEAST, _MOST = 192, 1024
-# Pivots of a question: multiples of the largest basis, within a number of multiplications.
-_PIVOTS, _MULTIPLICATIONS = 1000, 5e11
-# A column whose part outside those before it is shorter, relative to itself, is left out at first.
-_DEPENDENT = 1e-9
-
 
 @dataclass
-class _Hard:
-    """A question on its way.
+class _Progress:
+    """A question in the full basis.
 
-    lam: the weight of |x|_1 on its way. rows: its working set. y: residual over lam, (d,).
+    Attributes:
+        question: The question, updated.
+        rows: Its working set, (n,).
+        lam: The current weight of |x|_1.
+        y: The residual over lam, (d,).
+        pivots: Pivots so far.
+        rounds: Passes over the pool so far.
     """
 
     question: Question
@@ -53,53 +44,63 @@ class _Hard:
 
 
 class FullBasis:
-    """Solves main questions exactly, whatever their number of columns.
+    """Solves main questions with any number of columns.
 
     Args:
-        pool: the columns.
-        lam: weight of the l1 norm.
-        positive: whether x >= 0; otherwise signs are free.
+        pool: All columns, and the settings.
+        lam: Weight of |x|_1.
+        positive: Whether x >= 0; otherwise signs are free.
     """
 
     def __init__(self, pool: PoolProducts, lam: float, *, positive: bool) -> None:
         self.pool, self.lam, self.positive = pool, lam, positive
-        self._joining = min(max(_LEAST, pool.dimensions), _MOST, len(pool))
+        self.settings = pool.settings
+        self._columns_per_pass = min(
+            max(self.settings.full_basis_min_columns, pool.dimensions),
+            self.settings.full_basis_max_columns,
+            len(pool),
+        )
 
     def solve(self, questions: Sequence[Question]) -> Iterator[tuple[Question, float]]:
-        """Solves questions from x = 0 on; working sets begin with the columns that they know.
+        """Solves questions from x = 0; working sets start with the columns that they had.
+
+        Args:
+            questions: Updated.
 
         Yields:
-            Each question, solved in place, and its relative duality gap over the whole pool.
+            Each question and its relative duality gap over the whole pool.
         """
-        for start in range(0, len(questions), TOGETHER):
-            together = questions[start : start + TOGETHER]
-            yield from self._solve([self._begin(one) for one in together])
+        step = self.settings.full_basis_questions
+        for start in range(0, len(questions), step):
+            yield from self._solve([self._begin(one) for one in questions[start : start + step]])
 
-    def _solve(self, flight: list[_Hard]) -> Iterator[tuple[Question, float]]:
+    def _solve(self, active: list[_Progress]) -> Iterator[tuple[Question, float]]:
         with SingleThreads() as threads:
-            while flight:
-                threads.share(self._improve, flight)
-                directions = torch.from_numpy(np.stack([one.lam * one.y for one in flight]))
-                values, rows = self._pass(flight, directions)
-                gaps = self._gaps(flight, directions, values[:, 0])
-                going = []
-                for at, one in enumerate(flight):
+            while active:
+                threads.share(self._improve, active)
+                directions = torch.from_numpy(np.stack([one.lam * one.y for one in active]))
+                values, rows = self._pass(active, directions)
+                gaps = self._gaps(active, directions, values[:, 0])
+                unfinished = []
+                for at, one in enumerate(active):
                     one.rounds += 1
                     one.question.rounds += 1
                     if self._join(one, values[at].numpy(), rows[at].numpy()):
-                        going.append(one)
+                        unfinished.append(one)
                     else:
                         yield one.question, float(gaps[at])
-                flight = going
+                active = unfinished
 
-    def _begin(self, question: Question) -> _Hard:
+    def _begin(self, question: Question) -> _Progress:
+        """Starts a question at a lam one step below its largest correlation."""
         rows = np.union1d(question.columns, question.rejected)
         question.columns, question.weights = rows[:0], np.empty(0)
         correlations = self.pool.rows[torch.from_numpy(rows)].double().numpy() @ question.target
         largest = np.abs(correlations).max() if len(rows) else np.linalg.norm(question.target)
-        return _Hard(question, rows, max(self.lam, float(largest) / _DECAY))
+        lam = max(self.lam, float(largest) / self.settings.full_basis_lam_step)
+        return _Progress(question, rows, lam)
 
-    def _improve(self, one: _Hard) -> None:
+    def _improve(self, one: _Progress) -> None:
         """Moves a question to the minimum over its working set."""
         question, room = one.question, min(len(one.rows), self.pool.dimensions)
         if not room:
@@ -121,7 +122,7 @@ class FullBasis:
             question.target,
             one.lam,
             self.positive,
-            self.pool.means,
+            self.pool.centred,
             basis,
             signs,
             x,
@@ -129,62 +130,67 @@ class FullBasis:
             r,
             one.y,
             size,
-            self._most_pivots(room) - one.pivots,
+            self._max_pivots(room) - one.pivots,
         )
         one.pivots += pivots
         coefficients = np.zeros(len(one.rows))
         coefficients[basis[:size]] = signs[:size] * x[:size]
         question.columns, question.weights = one.rows[basis[:size]], signs[:size] * x[:size]
-        question.residual = rest(question.target, columns, coefficients, basis[:size])
-        if self.pool.means:
+        question.residual = residual_of(question.target, columns, coefficients, basis[:size])
+        if self.pool.centred:
             question.residual -= question.residual.mean()
 
-    def _most_pivots(self, room: int) -> int:
-        most = _MULTIPLICATIONS / (max(room, 1) * self.pool.dimensions)
-        return int(min(_PIVOTS * room, most))
+    def _max_pivots(self, room: int) -> int:
+        """Pivots that a question with a basis of up to `room` columns may take."""
+        # A pivot takes about room * d multiplications.
+        limit = self.settings.max_multiplications / (max(room, 1) * self.pool.dimensions)
+        return int(min(self.settings.max_pivots_per_column * room, limit))
 
     def _factors(
         self, columns: NDArray[np.float32], inside: Rows, weights: Vector
     ) -> tuple[Rows, tuple[Vector, Vector]]:
-        """Which of the columns inside are kept, independent ones, and their factors q and r."""
+        """The independent columns among those inside, by weight, and their factors q and r."""
         kept = np.argsort(-np.abs(weights), kind="stable")[: self.pool.dimensions]
         kept = kept[weights[kept] != 0]
         while True:
             basis = columns[inside[kept]].astype(np.float64)
-            if self.pool.means:
+            if self.pool.centred:
                 basis -= basis.mean(axis=1, keepdims=True)
             basis *= np.sign(weights[kept])[:, None]
             q, r = np.linalg.qr(basis.T)
-            fine = np.abs(np.diag(r)) > _DEPENDENT * np.linalg.norm(basis, axis=1)
-            if fine.all():
+            smallest = self.settings.dependent_share * np.linalg.norm(basis, axis=1)
+            independent = np.abs(np.diag(r)) > smallest
+            if independent.all():
                 return kept, (q.T, r)
-            kept = kept[fine]
+            kept = kept[independent]
 
-    def _pass(self, flight: list[_Hard], directions: Tensor) -> tuple[Tensor, Tensor]:
+    def _pass(self, active: list[_Progress], directions: Tensor) -> tuple[Tensor, Tensor]:
         """The largest correlations with the directions in the whole pool, and their rows."""
-        banned = [one.question.banned for one in flight]
-        which = np.repeat(np.arange(len(flight)), [len(rows) for rows in banned])
-        masked = torch.from_numpy(which), torch.from_numpy(np.concatenate(banned))
+        excluded = [one.question.excluded for one in active]
+        which = np.repeat(np.arange(len(active)), [len(rows) for rows in excluded])
+        masked = torch.from_numpy(which), torch.from_numpy(np.concatenate(excluded))
         return self.pool.exact_largest(
-            directions, self._joining, masked, magnitude=not self.positive
+            directions, self._columns_per_pass, masked, magnitude=not self.positive
         )
 
-    def _gaps(self, flight: list[_Hard], directions: Tensor, largest: Tensor) -> Tensor:
-        questions = [one.question for one in flight]
+    def _gaps(self, active: list[_Progress], directions: Tensor, largest: Tensor) -> Tensor:
+        """Relative duality gaps over the whole pool, (B,) float64."""
+        questions = [one.question for one in active]
         norms = torch.tensor([float(np.abs(one.weights).sum()) for one in questions]).double()
         target = torch.from_numpy(np.stack([one.target for one in questions]))
         residual = torch.from_numpy(np.stack([one.residual for one in questions]))
         return relative_gaps(target, residual, norms, directions, largest, self.lam)
 
-    def _join(self, one: _Hard, values: Vector, rows: Rows) -> bool:
-        """Enlarges the working set by columns over lam; whether the question has to go on."""
-        room = self.pool.dimensions
-        if one.rounds >= _MOST_ROUNDS or one.pivots >= self._most_pivots(room):
+    def _join(self, one: _Progress, values: Vector, rows: Rows) -> bool:
+        """Adds columns over lam to the working set; returns whether the question continues."""
+        settings, room = self.settings, self.pool.dimensions
+        if one.rounds >= settings.full_basis_rounds or one.pivots >= self._max_pivots(room):
             return False
         missed = np.setdiff1d(rows[values > one.lam * (1 + 2 * TOLERANCE)], one.rows)
         one.rows = np.concatenate([one.rows, missed])
         if one.lam == self.lam:
             return len(missed) > 0
-        if len(missed) <= max(_FEW, _FEW_OF * len(one.question.columns)):
-            one.lam = max(self.lam, one.lam / _DECAY)
+        used = len(one.question.columns)
+        if len(missed) <= max(settings.few_missed, settings.few_missed_share * used):
+            one.lam = max(self.lam, one.lam / self.settings.full_basis_lam_step)
         return True

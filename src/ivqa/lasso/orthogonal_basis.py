@@ -3,12 +3,15 @@
 It solves what the Gram matrices of `active_set` cannot: solutions with as many columns as there
 are dimensions, and columns that nearly depend on each other.
 
-The residual r = b - A x of the solution is lam * y, where y is the point of the polyhedron
+The residual r = b - A x of the solution is lam * y. Here y is the point of the polyhedron
 {y: a_j^T y <= 1 for all columns} that is nearest to b / lam, and x are the multipliers of its
 constraints (signed problems: |a_j^T y| <= 1). The method of Goldfarb and Idnani [Math. Programming
 27, 1983] starts outside the polyhedron. It makes one violated constraint after another active, and
-lets go of those whose multiplier falls to zero. Active columns S are kept as S = Q R and follow
-by rotations, so that errors grow with the condition of S and not with its square.
+drops those whose multiplier falls to zero. The active columns S are stored as S = Q R, which is
+updated by rotations. Errors therefore grow with the condition of S and not with its square.
+
+The arrays `basis`, `signs`, `x`, `q` and `r` are updated in place; `solve_by_factors` describes
+them. The file is one algorithm and its steps, so it is longer than 300 lines.
 """
 
 import numpy as np
@@ -16,14 +19,15 @@ from numpy.typing import NDArray
 
 from ivqa.lasso.compiling import compiled
 
-# Constraints a_j^T y <= 1 hold up to this, or up to the rounding of a long y.
+# How far a constraint a_j^T y <= 1 may be violated: far less than matters for a gap of 1e-6.
 TOLERANCE = 1e-9
+# The same relative to |y|, where it is larger: the rounding of a product with a long y.
 _ROUNDINGS = 4 * float(np.finfo(np.float64).eps)
-# A column whose part outside the basis is shorter, relative to itself, depends on the basis.
+# A column depends on the basis where its part orthogonal to it is at most this share of its norm.
 _DEPENDENT = 1e-11
-# Pivots after which x and y are computed anew from the factors.
+# Pivots after which x and y are computed again from the factors, because rounding accumulates.
 _REFRESHED = 50
-# Violated constraints that become active before all are looked at again.
+# Violated constraints that become active before all are computed again.
 _ENTERING = 4
 
 
@@ -41,84 +45,110 @@ def solve_by_factors(
     r: NDArray[np.float64],
     y: NDArray[np.float64],
     size: int,
-    most: int,
+    max_pivots: int,
 ) -> tuple[int, int]:
     """Solves in place, from a basis and any x >= 0 for it.
 
     Args:
         columns: A of the working set, a column a row, (p, d).
-        target: b, (d,), centred where the columns are meant to be.
-        lam: weight of the l1 norm.
-        positive: whether x >= 0; otherwise signs are free.
-        centred: whether columns are meant minus their mean over the coordinates.
-        basis: (m,) of which the first `size` are the rows of `columns` with x != 0; m <= d.
+        target: b, (d,), centred where columns are.
+        lam: Weight of |x|_1.
+        positive: Whether x >= 0; otherwise signs are free.
+        centred: Whether the problem has columns minus their mean over the coordinates.
+        basis: (m,), of which the first `size` are the rows of `columns` with x != 0; m <= d.
         signs: (m,), their signs.
         x: (m,), the magnitudes of their coefficients.
         q: (m, d), orthonormal rows that span signs * columns[basis].
         r: (m, m), upper triangular: signs * columns[basis] = r^T q.
         y: (d,), written: the residual over lam.
-        size: of the basis.
-        most: pivots after which the method stops.
+        size: Columns in the basis.
+        max_pivots: Pivots after which the method stops.
 
     Returns:
         The new size and the number of pivots.
     """
     size = _settle(target, lam, basis, signs, x, q, r, y, size)
+    # fresh: x and y have been computed from the factors since the last pivot.
     key, done, fresh = np.empty(len(columns)), np.zeros(len(columns), np.bool_), True
-    pivots = since = 0
-    while pivots < most:
+    pivots = since_refresh = 0
+    while pivots < max_pivots:
         _price(columns, y, positive, done, basis[:size], key)
-        enough = 1 + _tolerance(y)
-        if key.max() <= enough:
-            if fresh:
-                break
+        limit = 1 + _tolerance(y)
+        size, steps, unchanged, tried = _enter_violated(
+            columns, lam, positive, centred, limit, key, done, basis, signs, x, q, r, y, size
+        )
+        pivots += steps
+        since_refresh += steps + unchanged
+        if fresh and not tried:
+            break  # no constraint is violated by more than rounding
+        fresh = False
+        if not tried or since_refresh >= _REFRESHED:
             size = _settle(target, lam, basis, signs, x, q, r, y, size)
-            fresh, since = True, 0
-            continue
-        entered = False
-        for _ in range(_ENTERING):
-            entering = int(key.argmax())
-            if key[entering] <= enough:
-                break
-            key[entering] = 0
-            column = columns[entering].astype(np.float64)
-            if centred:
-                column -= column.mean()
-            slope = _dot(column, y)
-            value = slope if positive else abs(slope)
-            if value <= enough:
-                continue
-            entered = True
-            if slope < 0:
-                column *= -1
-            signs_entering = 1.0 if slope > 0 else -1.0
-            before = size
-            size, steps = _enter(column, value - 1, lam, basis, signs, x, q, r, y, size)
-            if steps < 0:
-                done[entering] = True  # nothing stops it: below what float64 can tell
-                size, steps = size, -steps
-            else:
-                basis[size - 1], signs[size - 1] = entering, signs_entering
-            fresh = False
-            pivots += steps
-            since += steps + (before == size)
-        if not entered and fresh:
-            break  # what seemed violated is within rounding
-        if not entered or since >= _REFRESHED:
-            size = _settle(target, lam, basis, signs, x, q, r, y, size)
-            fresh, since = True, 0
+            fresh, since_refresh = True, 0
     if not fresh:
         size = _settle(target, lam, basis, signs, x, q, r, y, size)
     return size, pivots
 
 
 @compiled
+def _enter_violated(
+    columns: NDArray[np.float32],
+    lam: float,
+    positive: bool,
+    centred: bool,
+    limit: float,
+    key: NDArray[np.float64],
+    done: NDArray[np.bool_],
+    basis: NDArray[np.int64],
+    signs: NDArray[np.float64],
+    x: NDArray[np.float64],
+    q: NDArray[np.float64],
+    r: NDArray[np.float64],
+    y: NDArray[np.float64],
+    size: int,
+) -> tuple[int, int, int, bool]:
+    """Makes the most violated constraints active, `_ENTERING` at most.
+
+    Returns the new size, the pivots, the columns that left the size as it was, and whether a
+    constraint was violated.
+    """
+    pivots, unchanged, tried = 0, 0, False
+    for _ in range(_ENTERING):
+        entering = int(key.argmax())
+        if key[entering] <= limit:
+            break
+        key[entering] = 0
+        column = columns[entering].astype(np.float64)
+        if centred:
+            column -= column.mean()
+        slope = _dot(column, y)
+        value = slope if positive else abs(slope)
+        if value <= limit:
+            continue
+        tried = True
+        if slope < 0:
+            column *= -1
+        before = size
+        size, steps = _enter(column, value - 1, lam, basis, signs, x, q, r, y, size)
+        if steps < 0:
+            done[entering] = True  # no constraint limits it: its violation is within rounding
+            steps = -steps
+        else:
+            basis[size - 1], signs[size - 1] = entering, 1.0 if slope > 0 else -1.0
+        pivots += steps
+        unchanged += before == size
+    return size, pivots, unchanged, tried
+
+
+@compiled
 def _tolerance(y: NDArray[np.float64]) -> float:
+    """How far a constraint may be violated at y."""
     return max(TOLERANCE, _ROUNDINGS * np.sqrt(_dot(y, y)))
 
 
 @compiled
 def _dot(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
+    """The inner product of two vectors."""
     total = 0.0
     for at in range(len(one)):
         total += one[at] * other[at]
@@ -134,7 +164,10 @@ def _price(
     basis: NDArray[np.int64],
     key: NDArray[np.float64],
 ) -> None:
-    """Writes a_j^T y of all columns, its magnitude where signs are free; 0 for those inside."""
+    """Writes a_j^T y of all columns into `key`, (p,): its magnitude where signs are free.
+
+    Columns of the basis, and those that are done, get 0.
+    """
     whole = len(columns) // 4 * 4
     for first in range(0, whole, 4):
         a, b = columns[first], columns[first + 1]
@@ -175,7 +208,7 @@ def _enter(
 ) -> tuple[int, int]:
     """Makes the constraint column^T y <= 1 active; returns the new size and the pivots.
 
-    The column is then the last of the basis. Pivots are negative where it cannot enter.
+    The column becomes the last of the basis. Where it cannot enter, pivots are negative.
     """
     grown, pivots, length = 0.0, 1, np.sqrt(_dot(column, column))
     parts, change = np.empty(len(x) + 1), np.empty(len(x) + 1)
@@ -221,10 +254,10 @@ def _project(
     size: int,
     parts: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Writes q column, (size,), and returns what q leaves of it, orthogonal to working accuracy."""
+    """Writes q column into `parts`, (size,); returns the part orthogonal to q, (d,)."""
     outside = column.copy()
     parts[:size] = 0
-    for _ in range(2):  # twice is enough [Parlett 1980]
+    for _ in range(2):  # a second projection makes it orthogonal to working accuracy [Parlett 1980]
         for slot in range(size):
             part = 0.0
             for at in range(len(column)):
@@ -260,7 +293,7 @@ def _leave(
     size: int,
     leaving: int,
 ) -> int:
-    """Takes a column out of the basis by rotations; returns the new size."""
+    """Removes a column from the basis by rotations; returns the new size."""
     for slot in range(leaving, size - 1):
         basis[slot], signs[slot], x[slot] = basis[slot + 1], signs[slot + 1], x[slot + 1]
     for row in range(size):
@@ -294,7 +327,10 @@ def _settle(
     y: NDArray[np.float64],
     size: int,
 ) -> int:
-    """Moves x to the minimum over the basis and y with it; columns that reach zero first leave."""
+    """Moves x to the minimum over the basis, and y with it; returns the new size.
+
+    Columns whose coefficient reaches zero on the way leave.
+    """
     goal, ones, parts = np.empty(len(x)), np.empty(len(x)), np.empty(len(x))
     while True:
         for slot in range(size):  # r^T ones = 1

@@ -1,8 +1,10 @@
 """Products of many vectors with a whole pool, of which only the largest are kept.
 
-A product with the pool costs more than everything else, so it is done in the number format that
-the question at hand needs, chunk by chunk, in buffers that are made once; on a CPU each thread has
-chunks of its own, which stay in its cache until the largest products are picked.
+A product with the pool costs more than everything else. It is computed chunk by chunk, in the
+number format that the question needs, in buffers that are allocated once. On a CPU each thread has
+its own chunks, which stay in its cache until the largest products are selected.
+
+The file is one class whose methods share chunks and buffers, so it is longer than 300 lines.
 """
 
 import itertools
@@ -20,85 +22,103 @@ from torch.nn import functional as F
 
 from ivqa.lasso.compiling import compiled
 from ivqa.lasso.selection import Largest, LargestOnDevice
+from ivqa.lasso.settings import SolverSettings
 from ivqa.lasso.threads import SingleThreads
-
-# Bytes of a chunk of the pool in bfloat16, and of its products in float32.
-_CACHED, _ON_DEVICE = (8 * 2**20, 4 * 2**20), (64 * 2**20, 32 * 2**20)
-# Bytes of a chunk of the pool, and of its products, in float64.
-_EXACT = 16 * 2**20
-# Vectors that are multiplied are a multiple of these, the last of them zeros, and so are the pool's
-# rows: other sizes take up to half as long again, and in bfloat16 torch keeps a compiled product of
-# each size that it met, megabytes each.
-_VECTORS, _ROWS = {torch.bfloat16: 64, torch.float32: 8}, 64
-# Of as many rows as there are dimensions one is in the sample; the ridge of a regression on it,
-# relative to the rows' squares.
-_SAMPLED, _SAMPLE_RIDGE = 8, 1e-2
-# Errors of a product, relative to the norms: of float32, ten times what occurs; of bfloat16, four
-# standard deviations at one dimension, which fall with the root of the dimensions.
-_FLOAT_ERROR = 5e-7
-_BFLOAT_ERROR = 6e-3
 
 
 class PoolProducts:
-    """A pool (N, d) float32, read in chunks, that may be larger than the memory (memory-mapped).
+    """A pool of N columns of the problem, stored as rows and read in chunks.
 
-    centred: columns are meant minus their mean over the coordinates. device: of the products.
-    longest: the largest norm of a row. Raises ValueError where a row is not finite.
+    Args:
+        pool: (N, d) float32, one column of the problem a row. It may be memory-mapped and larger
+            than the memory.
+        centred: Whether the problem has each column minus its mean over the d coordinates. The
+            stored rows stay as they are: products with centred vectors are the same.
+        device: Where products with the whole pool are computed.
+        settings: Sizes of chunks and bounds of rounding errors.
+
+    Attributes:
+        rows: The pool, (N, d) float32, on the CPU.
+        largest_norm: The largest norm of a row.
+
+    Raises:
+        ValueError: A row is not finite.
     """
 
-    def __init__(self, pool: NDArray[np.float32], *, centred: bool, device: torch.device) -> None:
+    def __init__(
+        self,
+        pool: NDArray[np.float32],
+        *,
+        centred: bool,
+        device: torch.device,
+        settings: SolverSettings | None = None,
+    ) -> None:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "The given NumPy array is not writable")
             self.rows = torch.from_numpy(np.ascontiguousarray(pool))
-        self.means, self.device = centred, device
+        self.centred, self.device = centred, device
+        self.settings = settings or SolverSettings()
         self._gathered = threading.local()
         self._buffers: dict[tuple[tuple[str, int], torch.dtype], Tensor] = {}
-        self.longest = self._longest()
+        self.largest_norm = self._largest_norm()
 
     def __len__(self) -> int:
         return len(self.rows)
 
     @property
     def dimensions(self) -> int:
-        """The size d of a vector."""
+        """The number d of coordinates of a vector."""
         return self.rows.shape[1]
 
-    def _longest(self) -> float:
-        """The largest norm of a row. Raises ValueError where one is not finite."""
-        longest = 0.0
+    def _largest_norm(self) -> float:
+        """The largest norm of a row; raises ValueError where one is not finite."""
+        largest = 0.0
         step = self._width(1)
         for start in range(0, len(self), step):
             norms = self.rows[start : start + step].norm(dim=1)
             if not torch.isfinite(norms).all():
                 bad = start + int((~torch.isfinite(norms)).nonzero()[0])
                 raise ValueError(f"vector {bad} of the pool is not finite; encode it again")
-            longest = max(longest, float(norms.max()))
-        return longest
+            largest = max(largest, float(norms.max()))
+        return largest
 
     def error(self, dtype: torch.dtype) -> float:
-        """What the error of a product with a vector of norm 1 hardly ever exceeds."""
+        """The error that a product with a vector of norm 1 exceeds very rarely.
+
+        Args:
+            dtype: Number format of the product, float32 or bfloat16.
+        """
         if dtype == torch.float32:
-            return _FLOAT_ERROR * self.longest
-        return _BFLOAT_ERROR * self.longest / self.dimensions**0.5
+            return self.settings.float32_error * self.largest_norm
+        return self.settings.bfloat16_error * self.largest_norm / self.dimensions**0.5
 
     def bound(self, vectors: Tensor, dtype: torch.dtype, size: float) -> Tensor:
-        """What the error of products of about that size never exceeds, (B,) for vectors (B, d).
+        """The error that no product of about that size exceeds.
 
-        In bfloat16: what rounding takes from columns and vectors, by Cauchy and Schwarz, and from
-        the product.
+        In bfloat16 it is the rounding of columns and vectors, by the inequality of Cauchy and
+        Schwarz, plus the rounding of the product.
+
+        Args:
+            vectors: (B, d).
+            dtype: Number format of the products, float32 or bfloat16.
+            size: Magnitude of the products that matter, such as lam.
+
+        Returns:
+            The bound for each vector, (B,) float32.
         """
         vectors = vectors.float()
-        bound = _FLOAT_ERROR * self.longest * vectors.norm(dim=1)
+        longest = self.largest_norm
+        bound = self.settings.float32_error * longest * vectors.norm(dim=1)
         if dtype == torch.float32:
             return bound
         rounded = vectors.to(dtype).float()
-        lost = self._rounding * rounded.norm(dim=1) + self.longest * (vectors - rounded).norm(dim=1)
+        lost = self._rounding * rounded.norm(dim=1) + longest * (vectors - rounded).norm(dim=1)
         eps = torch.finfo(dtype).eps
         return (bound + lost) * (1 + 2 * eps) + eps * size
 
     @cached_property
     def _rounding(self) -> float:
-        """The largest norm of what rounding to bfloat16 takes from a row."""
+        """The largest norm of the rounding error of a row in bfloat16."""
         largest = 0.0
         for rows in self.rows.split(self._width(1)):
             lost = rows.bfloat16().float().sub_(rows)
@@ -106,9 +126,15 @@ class PoolProducts:
         return largest
 
     def products(self, rows: Tensor, vectors: Tensor, which: Tensor) -> Tensor:
-        """The products of rows (n,) of the pool with vectors[which], (n,) float64.
+        """Products of single rows of the pool with single vectors, in float64.
 
-        Where columns are meant to be centred, the vectors are.
+        Args:
+            rows: Rows of the pool, (n,) int64.
+            vectors: (B, d) float64, centred where the problem has centred columns.
+            which: The vector of each row, (n,) int64 in 0 ... B - 1.
+
+        Returns:
+            The products of rows with vectors[which], (n,) float64.
         """
         result = np.empty(len(rows))
         given = self.rows.numpy(), rows.numpy(), vectors.numpy(), which.numpy()
@@ -118,9 +144,15 @@ class PoolProducts:
         return torch.from_numpy(result)
 
     def columns(self, rows: NDArray[np.int64], room: int) -> Tensor:
-        """Rows (n,) of the pool, with room for others behind them, (room, d) float32.
+        """Copies rows of the pool into a buffer of the calling thread.
 
-        They are there until this thread calls again.
+        Args:
+            rows: Rows of the pool, (n,) int64.
+            room: Rows of the result, at least n.
+
+        Returns:
+            (room, d) float32, of which the first n are set. The next call of this thread
+            overwrites it.
         """
         buffer = getattr(self._gathered, "buffer", torch.empty(0))
         if len(buffer) < room * self.dimensions:
@@ -130,24 +162,39 @@ class PoolProducts:
         return result
 
     def unexplained(self, vectors: Tensor) -> Tensor:
-        """What a ridge regression on a sample of the pool leaves of vectors (B, d) float64."""
+        """Residuals of a ridge regression on a sample of the pool.
+
+        Args:
+            vectors: (B, d) float64.
+
+        Returns:
+            (B, d) float64.
+        """
         sample, factor = self._sample
         products = sample @ vectors.to(sample.dtype).t()
         return vectors - (torch.cholesky_solve(products, factor).t() @ sample)
 
     @cached_property
     def _sample(self) -> tuple[Tensor, Tensor]:
-        """Rows of the pool (m, d) and the Cholesky factor of their Gram matrix, a ridge added."""
-        size = min(len(self), self.dimensions) // _SAMPLED
+        """Rows of the pool (m, d), and the Cholesky factor of their Gram matrix plus a ridge."""
+        size = min(len(self), self.dimensions) // self.settings.sample_divisor
         sample = self.rows[torch.linspace(0, len(self) - 1, size).long()]
         gram = self.gram(sample, 0).double()
         square = float(gram.trace()) / max(1, size)
-        gram += _SAMPLE_RIDGE * (square or 1.0) * torch.eye(size)
+        gram += self.settings.sample_ridge * (square or 1.0) * torch.eye(size)
         return sample, torch.linalg.cholesky(gram).to(sample.dtype)
 
     def gram(self, columns: Tensor, first: int) -> Tensor:
-        """Products of columns (n, d) with those from `first` on, (n, n - first)."""
-        if self.means:
+        """Products of columns with each other; centred columns where the problem has them.
+
+        Args:
+            columns: (n, d) float32 or float64.
+            first: The first column of the second factor.
+
+        Returns:
+            Products of all columns with those from `first` on, (n, n - first).
+        """
+        if self.centred:
             columns = columns - columns.mean(dim=1, keepdim=True)
         return torch.mm(columns, columns[first:].t())
 
@@ -161,30 +208,39 @@ class PoolProducts:
         dtype: torch.dtype,
         least: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """The `number` largest products of each vector (B, d): values (B, m) float32, rows (B, m).
+        """The largest products of each vector with the whole pool.
 
-        masked: (vector, row) pairs that do not count; where there are too few others, values are
-        -inf. magnitude: the size of a product counts, not its sign. dtype: of the products. least:
-        what a product must exceed to count, (B,).
+        Args:
+            vectors: (B, d) float64.
+            number: How many products to return for each vector.
+            masked: (vector, row) pairs that do not count, two (n,) int64.
+            magnitude: Whether the magnitude of a product counts and not its sign.
+            dtype: Number format of the products.
+            least: The value that a product must exceed to count, (B,); None counts all.
+
+        Returns:
+            Values (B, m) float32, largest first, -inf where too few count, and rows (B, m) int64,
+            with m = min(number, N).
         """
         size, number = len(vectors), min(number, len(self))
-        single = vectors.to(self.device, dtype)
-        single = F.pad(single, (0, 0, 0, -size % _VECTORS[dtype]))
+        factors = vectors.to(self.device, dtype)
+        factors = F.pad(factors, (0, 0, 0, -size % self.settings.vectors_multiple(dtype)))
+        # Sorted by row, the masked pairs of a chunk are one slice.
         order = masked[1].argsort()
         which, rows = masked[0][order].to(self.device), masked[1][order].contiguous()
         floors = torch.full((size,), -torch.inf) if least is None else least
         floors = floors.to(dtype)
-        starts = range(0, len(self), self._width(len(single)))
+        starts = range(0, len(self), self._width(len(factors)))
         waiting = iter(starts)
 
         def search(thread: int, best: Largest | LargestOnDevice) -> None:
             for start in waiting:
                 stop = min(start + starts.step, len(self))
-                products = self.multiply(single, start, stop, thread)[:size]
+                products = self.multiply(factors, start, stop, thread)[:size]
                 if magnitude:
                     products.abs_()
-                here = slice(*torch.searchsorted(rows, torch.tensor([start, stop])).tolist())
-                products[which[here], (rows[here] - start).to(self.device)] = -torch.inf
+                part = slice(*torch.searchsorted(rows, torch.tensor([start, stop])).tolist())
+                products[which[part], (rows[part] - start).to(self.device)] = -torch.inf
                 best.add(products, start)
 
         if self.device.type != "cpu":
@@ -204,13 +260,13 @@ class PoolProducts:
         *,
         magnitude: bool,
     ) -> tuple[Tensor, Tensor]:
-        """The `number` largest products of each vector (B, d) with the whole pool, in float64.
+        """The largest products of each vector with the whole pool, in float64.
 
         Args:
-            vectors: (B, d) float64; centred where columns are meant to be.
-            number: products to return of each vector, at most N.
-            masked: (vector, row) pairs that do not count.
-            magnitude: whether the size of a product counts and not its sign.
+            vectors: (B, d) float64, centred where the problem has centred columns.
+            number: How many products to return for each vector, at most N.
+            masked: (vector, row) pairs that do not count, two (n,) int64.
+            magnitude: Whether the magnitude of a product counts and not its sign.
 
         Returns:
             Values (B, number) float64, largest first, -inf where too few count, and rows
@@ -218,14 +274,15 @@ class PoolProducts:
         """
         values = torch.full((len(vectors), number), -torch.inf, dtype=torch.float64)
         places = torch.zeros(len(vectors), number, dtype=torch.int64)
-        step = max(_EXACT // (8 * max(self.dimensions, len(vectors))), number)
+        chunk_numbers = self.settings.float64_chunk_bytes // 8
+        step = max(chunk_numbers // max(self.dimensions, len(vectors)), number)
         for start in range(0, len(self), step):
             chunk = self.rows[start : start + step].double()
             products = vectors @ chunk.t()
             if magnitude:
                 products.abs_()
-            here = (masked[1] >= start) & (masked[1] < start + len(chunk))
-            products[masked[0][here], masked[1][here] - start] = -torch.inf
+            inside = (masked[1] >= start) & (masked[1] < start + len(chunk))
+            products[masked[0][inside], masked[1][inside] - start] = -torch.inf
             top = products.topk(min(number, len(chunk)), dim=1)
             best = torch.cat([values, top.values], dim=1).topk(number, dim=1)
             places = torch.cat([places, top.indices + start], dim=1).gather(1, best.indices)
@@ -234,12 +291,26 @@ class PoolProducts:
 
     def _width(self, size: int) -> int:
         """Rows of the pool that are multiplied with `size` vectors at a time."""
-        chunk, products = _CACHED if self.device.type == "cpu" else _ON_DEVICE
+        settings, on_cpu = self.settings, self.device.type == "cpu"
+        chunk = settings.cpu_chunk_bytes if on_cpu else settings.device_chunk_bytes
+        products = settings.cpu_product_bytes if on_cpu else settings.device_product_bytes
+        # 2 bytes a number in bfloat16, 4 in float32.
         width = min(chunk // (2 * self.dimensions), products // (4 * max(1, size)))
-        return max(1, width // _ROWS * _ROWS or width)
+        multiple = settings.rows_multiple
+        return max(1, width // multiple * multiple or width)
 
     def multiply(self, vectors: Tensor, start: int, stop: int, thread: int) -> Tensor:
-        """Vectors (B, d) times the columns from start to stop, in a buffer of that thread's."""
+        """Products of vectors with a chunk of the pool, in a buffer of the thread.
+
+        Args:
+            vectors: (B, d) in the number format of the products.
+            start: First row of the chunk.
+            stop: The row behind its last.
+            thread: Number of the calling thread; threads have separate buffers.
+
+        Returns:
+            (B, stop - start). The next call of this thread overwrites it.
+        """
         chunk = self.rows[start:stop]
         if vectors.dtype != chunk.dtype or self.device != chunk.device:
             chunk = self._buffer(("chunk", thread), chunk.shape, vectors.dtype).copy_(chunk)

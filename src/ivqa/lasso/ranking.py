@@ -1,4 +1,4 @@
-"""What a ranker returns, and what is done about rankings without a certificate."""
+"""The result of a ranker, and the reaction to rankings without a certificate."""
 
 import warnings
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ OnUncertified = Literal["warn", "error"]
 
 
 class UncertifiedError(ValueError):
-    """Rankings whose duality gap exceeds the tolerance, where that is asked to be an error."""
+    """The duality gap of a ranking exceeds the tolerance, and on_uncertified is "error"."""
 
 
 @dataclass(frozen=True)
@@ -23,11 +23,12 @@ class Ranking:
     Attributes:
         indices: (B, k) int64 rows of the pool, best first.
         scores: (B, k) float32, the coefficients.
-        gap: (B,) float64, (primal - dual) / primal over the whole pool; 0 where nothing is solved.
-        support: (B,) int64, how many of the k have a score over 0; behind them the ranking goes on
-            by correlation with the residual, at score 0.
-        rounds: passes over the pool that the slowest question needed.
-        tolerance: the gap up to which a ranking is certified.
+        gap: (B,) float64, (primal - dual) / primal over the whole pool; 0 for rankers that solve
+            no problem.
+        support: (B,) int64, how many of the k have a score over 0. The ranking continues behind
+            them by correlation with the residual, with score 0.
+        rounds: Passes over the pool that the slowest question needed.
+        tolerance: The largest gap of a certified ranking.
     """
 
     indices: NDArray[np.int64]
@@ -39,16 +40,23 @@ class Ranking:
 
     @property
     def certified(self) -> NDArray[np.bool_]:
-        """Which rankings have a gap within the tolerance, (B,)."""
+        """Whether each ranking has a gap within the tolerance, (B,)."""
         return self.gap <= self.tolerance
 
     @property
     def uncertified(self) -> int:
-        """The number of rankings whose gap exceeds the tolerance, or is not a number."""
+        """The number of rankings whose gap exceeds the tolerance or is nan."""
         return len(self.gap) - int(self.certified.sum())
 
     def report_uncertified(self, action: OnUncertified) -> None:
-        """Warns of uncertified rankings, or raises UncertifiedError where `action` is "error"."""
+        """Reports uncertified rankings, if there are any.
+
+        Args:
+            action: "warn" or "error".
+
+        Raises:
+            UncertifiedError: There are some and the action is "error".
+        """
         if not self.uncertified:
             return
         first = int(self.certified.argmin())

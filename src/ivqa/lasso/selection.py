@@ -1,7 +1,8 @@
-"""The largest of many products, which come chunk by chunk.
+"""The largest of many products, which arrive chunk by chunk.
 
-Soon hardly any product of a chunk is among the largest so far, and compiled code sees that as fast
-as it reads. To divide or sort each chunk would take longer than to multiply it.
+After the first chunks very few products are among the largest so far. Compiled code skips the
+others as fast as it reads them; partitioning or sorting each chunk would take longer than the
+multiplication.
 """
 
 import numpy as np
@@ -11,36 +12,45 @@ from torch import Tensor
 
 from ivqa.lasso.compiling import compiled
 
-# Products that are compared together before one of them is looked at.
+# Products that are compared together with the floor, in a loop that the compiler vectorises.
 _BLOCK = 64
-# The largest number of a row.
-_ROWS = 2**32 - 1
+# The largest row number: it takes the lower 32 bits of an entry.
+_MAX_ROW = 2**32 - 1
 _BITS = {torch.bfloat16: torch.int16, torch.float32: torch.int32}
 
 
 class Largest:
-    """The `number` largest products of each of B vectors with the rows of a pool so far.
+    """The largest products so far of each of B vectors with the rows of a pool, on the CPU.
 
-    floors: what a product must exceed to count, (B,), bfloat16 or float32 as the products are, on
-    the CPU. Of equal products the first rows count, whatever the order in which they come.
+    Of equal products those of the first rows count, in whatever order they arrive.
+
+    Args:
+        floors: The value that a product must exceed to count, (B,), bfloat16 or float32 as the
+            products are.
+        number: How many products to keep for each vector.
     """
 
     def __init__(self, floors: Tensor, number: int) -> None:
         self.number, self.dtype = number, floors.dtype
         self._flip = int(torch.iinfo(_BITS[self.dtype]).max)
         lowest = self._key(torch.tensor([-torch.inf], dtype=self.dtype))
-        # A product and its row are one integer of the same order.
+        # One int64 holds a product (upper bits) and its row (lower bits), in the order wanted.
         self._found = np.full((len(floors), 2 * number + _BLOCK), lowest[0] << 32, np.int64)
         self._counts = np.zeros(len(floors), np.int64)
-        self._floors = (self._key(floors) << 32) | _ROWS
+        self._floors = (self._key(floors) << 32) | _MAX_ROW
 
     def _key(self, products: Tensor) -> NDArray[np.int64]:
-        """Integers in the order of the products: their bits, those of negative ones reversed."""
+        """Integers in the order of the products: their bits, reversed for negative ones."""
         bits = products.view(_BITS[self.dtype]).numpy().astype(np.int64)
         return np.where(bits < 0, bits ^ self._flip, bits)
 
     def add(self, products: Tensor, start: int) -> None:
-        """Looks at products (B, n) with the rows of the pool from `start` on."""
+        """Adds a chunk of products.
+
+        Args:
+            products: (B, n) in the format of `floors`.
+            start: The row of the pool of its first column.
+        """
         bits = products.view(_BITS[self.dtype]).numpy()
         _collect(
             bits,
@@ -54,20 +64,30 @@ class Largest:
         )
 
     def sorted(self, *others: "Largest") -> tuple[Tensor, Tensor]:
-        """The largest of these and of what others found in other rows of the pool.
+        """The largest of these products and of those that others found in other rows.
 
-        Values (B, number) float32, -inf where there were not as many, and rows (B, number).
+        Args:
+            *others: Results of other threads for the same vectors.
+
+        Returns:
+            Values (B, number) float32, largest first, -inf where too few counted, and rows
+            (B, number) int64.
         """
         parts = [torch.from_numpy(one._found) for one in (self, *others)]
         found = torch.cat(parts, dim=1).topk(self.number, dim=1).values
         key = found >> 32
         bits = key.where(key >= 0, key ^ self._flip).to(_BITS[self.dtype])
         values = bits.view(self.dtype).float()
-        return values, (_ROWS - (found & _ROWS)).where(values > -torch.inf, 0)
+        return values, (_MAX_ROW - (found & _MAX_ROW)).where(values > -torch.inf, 0)
 
 
 class LargestOnDevice:
-    """The same where the products are on a device, which sorts them."""
+    """The same for products on a device, which sorts them.
+
+    Args:
+        floors: The value that a product must exceed to count, (B,).
+        number: How many products to keep for each vector.
+    """
 
     def __init__(self, floors: Tensor, number: int) -> None:
         self.number, self._floors = number, floors.float()[:, None]
@@ -75,7 +95,12 @@ class LargestOnDevice:
         self._rows = torch.zeros(len(floors), number, dtype=torch.int64)
 
     def add(self, products: Tensor, start: int) -> None:
-        """Looks at products (B, n) with the rows of the pool from `start` on."""
+        """Adds a chunk of products.
+
+        Args:
+            products: (B, n) on the device.
+            start: The row of the pool of its first column.
+        """
         top = products.topk(min(self.number, products.shape[1]), dim=1)
         values = torch.cat([self._values, top.values.float().cpu()], dim=1)
         rows = torch.cat([self._rows, top.indices.cpu() + start], dim=1)
@@ -83,7 +108,7 @@ class LargestOnDevice:
         self._values, self._rows = best.values, rows.gather(1, best.indices)
 
     def sorted(self) -> tuple[Tensor, Tensor]:
-        """Values (B, number) float32, -inf where there were not as many, and rows (B, number)."""
+        """Values (B, number) float32, -inf where too few counted, and rows (B, number)."""
         over = self._values > self._floors
         return self._values.where(over, -torch.inf), self._rows
 
@@ -99,13 +124,17 @@ def _collect(
     number: int,
     flip: int,
 ) -> None:
-    """Appends what is over a vector's floor; a full list shrinks to its largest, a new floor."""
+    """Appends the products over a vector's floor.
+
+    A full list is reduced to its `number` largest, whose smallest is the new floor.
+    """
     width = bits.shape[1]
     for vector in range(len(bits)):
         count, floor = counts[vector], floors[vector]
         for begin in range(0, width, _BLOCK):
             end, key = min(begin + _BLOCK, width), floor >> 32
-            # Bits of numbers over 0 rise with the number, those of others fall as unsigned ones.
+            # As signed integers, bits of positive numbers increase with the number; as unsigned
+            # integers, bits of negative numbers decrease with it.
             if end - begin < _BLOCK:
                 over = True
             elif key >= 0:
@@ -118,7 +147,7 @@ def _collect(
                 key = np.int64(bits[vector, at])
                 if key < 0:
                     key ^= flip
-                one = (key << 32) | (_ROWS - start - at)
+                one = (key << 32) | (_MAX_ROW - start - at)
                 if one > floor:
                     found[vector, count] = one
                     count += 1
@@ -130,6 +159,7 @@ def _collect(
 
 @compiled
 def _any_from(part: NDArray[np.signedinteger], least: np.signedinteger) -> bool:
+    """Whether one of a block is at least `least`; without branches, so that it is vectorised."""
     found = np.uint8(0)
     for at in range(_BLOCK):
         found |= np.uint8(part[at] >= least)
@@ -138,6 +168,7 @@ def _any_from(part: NDArray[np.signedinteger], least: np.signedinteger) -> bool:
 
 @compiled
 def _any_to(part: NDArray[np.unsignedinteger], most: np.unsignedinteger) -> bool:
+    """Whether one of a block is at most `most`."""
     found = np.uint8(0)
     for at in range(_BLOCK):
         found |= np.uint8(part[at] <= most)
@@ -146,7 +177,7 @@ def _any_to(part: NDArray[np.unsignedinteger], most: np.unsignedinteger) -> bool
 
 @compiled
 def _shrink(found: NDArray[np.int64], number: int) -> int:
-    """Brings the `number` largest to the front [Hoare 1961]; returns the least of them."""
+    """Moves the `number` largest to the front by quickselect [Hoare 1961]; returns the smallest."""
     left, right = 0, len(found) - 1
     while left < right:
         pivot, low, high = found[(left + right) // 2], left, right

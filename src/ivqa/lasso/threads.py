@@ -1,4 +1,4 @@
-"""Threads that each compute alone."""
+"""Threads that each use one core of their own."""
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -11,10 +11,13 @@ Result = TypeVar("Result")
 
 
 class SingleThreads:
-    """As many threads as torch has, in which torch has one: for problems that need not be divided.
+    """As many threads as torch uses; inside each of them torch uses one.
 
-    Two such threads multiply matrices in bfloat16 three times as fast as torch, which divides a
-    product between the two.
+    It is for many independent problems. Two such threads multiply matrices in bfloat16 three times
+    as fast as torch does when it divides one product between two threads.
+
+    Attributes:
+        number: How many threads there are.
     """
 
     def __enter__(self) -> Self:
@@ -26,15 +29,28 @@ class SingleThreads:
         self._threads.shutdown()
 
     def map(self, call: Callable[[T], Result], items: Iterable[T]) -> list[Result]:
-        """Results of the call with each item."""
+        """Calls a function with each item.
+
+        Args:
+            call: The function.
+            items: Its arguments.
+
+        Returns:
+            The results, in the order of the items.
+        """
         try:
             return list(self._threads.map(call, items))
         finally:
-            # What a thread sets for itself is the default of all that come later.
+            # torch.set_num_threads in one thread changes the default of all later threads.
             torch.set_num_threads(self.number)
 
     def share(self, call: Callable[[T], object], items: Iterable[T]) -> None:
-        """Calls with each item, of which each thread takes the next: cheaper than a result each."""
+        """Calls a function with each item, without results: cheaper for many short calls.
+
+        Args:
+            call: The function.
+            items: Its arguments; each thread takes the next one when it is free.
+        """
         waiting = iter(items)
 
         def work(_: int) -> None:

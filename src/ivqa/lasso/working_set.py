@@ -1,30 +1,24 @@
-"""Main questions on their way to a solution, each in a working set of the pool's columns.
+"""Questions in progress, each solved in a working set of the pool's columns.
 
-Gram matrices cost most, so they are products in float32 while that is enough: what is solved is a
-model of the problem around the x at hand, whose gradient is exact (float64). An inexact G costs
-another step and no accuracy.
+Gram matrices take most of the time, so they are products in float32 while that is accurate enough.
+Each step solves a model of the problem around the current x. The gradient of the model is exact
+(float64), so an inexact Gram matrix costs another step and no accuracy.
 """
 
 from dataclasses import dataclass, field
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from ivqa.lasso.active_set import SLACK, choose, extend, invert, pick, rest, solve
+from ivqa.lasso.active_set import invert_gram, solve_active_set
+from ivqa.lasso.column_products import (
+    SLACK,
+    add_violating_columns,
+    extend_gram,
+    residual_of,
+    submatrix,
+)
 from ivqa.lasso.pool_products import PoolProducts
-
-# What is added to the diagonal, relative to it, against columns that depend on each other: in
-# float32 and in float64. Steps along what they leave open are long, so it costs few more of them.
-_RIDGES = {torch.float32: 1e-6, torch.float64: 1e-13}
-# Columns that join at a time, and steps before the pool is asked again.
-_JOINING, _STEPS = 64, 20
-# So few columns that join can wait for the next pass, unless that may be the last.
-_HARDLY = 16
-# Steps without a new column after which something else is tried.
-_STILL = 3
-# The tolerated error of gradients while columns are looked for, relative to the residual.
-_COARSE = 1e-5
 
 Vector = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -36,34 +30,44 @@ def _no_rows() -> Rows:
 
 @dataclass
 class Question:
-    """A main question on its way to a solution.
+    """A main question in progress.
 
-    number: its place among the main questions. lam: the weight of |x|_1 on its way. target: b,
-    (d,). banned: rows of the pool that it must not use. residual: b - A x, (d,). columns, weights:
-    rows of the pool with x != 0 (s,) and x itself, the minimum over these columns. gram, inverse:
-    products of these columns with each other, (s, s), and their inverse. rejected: rows of the
-    last working set with x = 0. inside: the largest correlation of a column of the last working
-    set with the residual. rounds: passes over the pool so far. certifying: whether x is to be as
-    exact as a certificate needs it; precise: whether its products with the pool must be float32.
-    exact: whether the Gram matrix is. failed: how often that was beyond float64.
+    Attributes:
+        number: Its place among the main questions.
+        lam: The current weight of |x|_1; it falls to the solver's lam where signs are free.
+        target: b, (d,).
+        excluded: Rows of the pool that it must not use.
+        residual: b - A x, (d,).
+        columns: Rows of the pool with x != 0, (s,).
+        weights: x of these columns, (s,): the minimum over the last working set.
+        gram: Products of these columns with each other, (s, s).
+        inverse: The inverse of `gram`, (s, s).
+        rejected: Rows of the last working set with x = 0.
+        largest_inside: The largest correlation of a column of the last working set with the
+            residual.
+        rounds: Passes over the pool so far.
+        certifying: Whether x must be as accurate as a certificate needs it.
+        needs_float32: Whether products with the pool must be in float32 while certifying.
+        gram_in_float64: Whether the Gram matrix is.
+        failures: How often its working set ended without the required accuracy.
     """
 
     number: int
     lam: float
     target: Vector
-    banned: Rows
+    excluded: Rows
     residual: Vector
     columns: Rows = field(default_factory=_no_rows)
     weights: Vector = field(default_factory=lambda: np.empty(0))
     gram: Vector = field(default_factory=lambda: np.empty((0, 0)))
     inverse: Vector = field(default_factory=lambda: np.empty((0, 0)))
     rejected: Rows = field(default_factory=_no_rows)
-    inside: float = 0.0
+    largest_inside: float = 0.0
     rounds: int = 0
     certifying: bool = False
-    precise: bool = False
-    exact: bool = False
-    failed: int = 0
+    needs_float32: bool = False
+    gram_in_float64: bool = False
+    failures: int = 0
 
     def forget_products(self) -> None:
         """Frees the Gram matrix and its inverse, which only working sets need."""
@@ -71,58 +75,80 @@ class Question:
 
 
 class WorkingSet:
-    """Where one question after another is solved; a thread's own.
+    """Solves one question after another; each thread has its own.
 
-    Of the columns at hand, rows (n,) of the pool, the first `count` are in the model; only these
-    are copied.
+    Of the n rows at hand, the first `count` are in the model. Only their columns are copied from
+    the pool; the others are candidates.
+
+    Args:
+        pool: All columns, and the settings.
+        positive: Whether x >= 0; otherwise signs are free.
     """
 
     def __init__(self, pool: PoolProducts, *, positive: bool) -> None:
-        self.pool, self.positive = pool, positive
+        self.pool, self.settings, self.positive = pool, pool.settings, positive
         self.gram = self.inverse = np.empty((0, 0))
 
     def improve(self, question: Question, candidates: Rows, promise: NDArray[np.float32]) -> None:
-        """Moves a question to the minimum over its columns and candidates, rows (n,) of the pool.
+        """Moves a question to the minimum over its columns and the candidates that it needs.
 
-        promise: by which candidates are chosen at first, (n,). Few of them are needed. All are
-        looked at after each step, which is cheaper than a pass over the pool.
+        It computes the gradients of all candidates after each step: that is cheaper than a pass
+        over the pool.
+
+        Args:
+            question: Updated.
+            candidates: Rows of the pool, (n,).
+            promise: Their correlations by which the first of them are chosen, (n,).
         """
+        settings = self.settings
         self._begin(question, candidates, promise)
-        still, restarted = 0, False
-        for step in range(_STEPS):
+        idle_steps, restarted = 0, False
+        for step in range(settings.max_steps):
             before = self.count
-            fault = self._choose(
-                _JOINING, 0 if question.certifying or not step else before, not step
+            fault = self._add_columns(
+                settings.columns_per_step,
+                0 if question.certifying or not step else before,
+                not step,
             )
-            still = still + 1 if self.count == before else 0
-            done = still or (self.count - before <= _HARDLY and not question.certifying)
-            if step and done and fault <= self._tolerated():
+            new = self.count - before
+            idle_steps = idle_steps + 1 if not new else 0
+            few_new = not new or (new <= settings.min_new_columns and not question.certifying)
+            if step and few_new and fault <= self._tolerated():
                 break
-            if still > _STILL and question.exact and not restarted:
-                # Columns that depend on each other were in use, and their inverse is noise; a
-                # path from zero does not let them in together.
+            stalled = idle_steps > settings.max_idle_steps
+            if stalled and question.gram_in_float64 and not restarted:
+                # The columns in use depend on each other, and the inverse is rounding noise. A
+                # path from zero does not let such columns enter together.
                 self._restart()
-                self._choose(0)
-                still, restarted = 0, True
-            elif not question.exact and (still > _STILL or 2 * self.count > len(question.target)):
-                self._make_exact(before)
+                self._add_columns(0)
+                idle_steps, restarted = 0, True
+            elif not question.gram_in_float64 and (stalled or self._is_ill_conditioned()):
+                self._repeat_in_float64(before)
             if self.count > before:
                 self._multiply(before)
             self._solve()
         else:
-            question.failed += question.certifying
+            question.failures += question.certifying
             if not np.linalg.norm(question.residual) <= np.linalg.norm(question.target):
-                self._restart()  # nothing found is better
-            self._choose(0)
+                self._restart()  # x is worse than zero, or nan
+            self._add_columns(0)
         self._end()
 
     def _tolerated(self) -> float:
-        """How far x may be from the minimum, relative to lam."""
+        """The violation of the optimality conditions at which a step is accurate enough.
+
+        It is relative to lam.
+        """
         question = self.question
-        coarse = _COARSE * np.linalg.norm(question.residual) / question.lam
+        coarse = self.settings.coarse_error * np.linalg.norm(question.residual) / question.lam
         return SLACK if question.certifying else max(SLACK, float(coarse))
 
+    def _is_ill_conditioned(self) -> bool:
+        """Whether there are too many columns for a Gram matrix in float32."""
+        return self.count > self.settings.gram_float64_share * len(self.question.target)
+
     def _begin(self, question: Question, candidates: Rows, promise: NDArray[np.float32]) -> None:
+        """Loads a question and its candidates."""
         self.question = question
         self.rows = np.concatenate([question.columns, candidates])
         self.columns = self.pool.columns(question.columns, len(self.rows))
@@ -134,14 +160,14 @@ class WorkingSet:
         self.x[:size], self.gradient[size:] = question.weights, promise
         self.count, self.inside = size, np.arange(size)
 
-    def _choose(self, most: int, first: int = 0, known: bool = False) -> float:
-        """Takes up to `most` columns into the model; returns how far x is from its minimum.
+    def _add_columns(self, max_new: int, first: int = 0, known: bool = False) -> float:
+        """Adds up to `max_new` candidates to the model; returns the violation of the conditions.
 
-        first: the gradients of the columns before are taken from the model; known: those of
-        candidates from what they promise.
+        first: The gradients of the columns before it are taken from the model. known: The
+        gradients of candidates are taken from `promise`.
         """
-        # The residual is centred where columns are meant to be, so they need not be.
-        self.count, self.question.inside, fault = choose(
+        # The residual is centred where the problem has centred columns, so they need not be.
+        self.count, self.question.largest_inside, fault = add_violating_columns(
             self.pool.rows.numpy(),
             self.columns.numpy(),
             self.rows,
@@ -152,7 +178,7 @@ class WorkingSet:
             self.positive,
             first,
             self.count,
-            most,
+            max_new,
             known,
         )
         return fault
@@ -160,31 +186,32 @@ class WorkingSet:
     def _multiply(self, first: int) -> None:
         """Writes the Gram matrix from column `first` on."""
         columns = self.columns[: self.count]
-        products = self.pool.gram(columns.double() if self.question.exact else columns, first)
-        extend(self.gram, products.numpy(), first, _RIDGES[products.dtype])
+        in_float64 = self.question.gram_in_float64
+        products = self.pool.gram(columns.double() if in_float64 else columns, first)
+        extend_gram(self.gram, products.numpy(), first, self.settings.ridge(products.dtype))
 
-    def _make_exact(self, count: int) -> None:
-        """Repeats the Gram matrix of the first columns in float64."""
-        self.question.exact = True
+    def _repeat_in_float64(self, count: int) -> None:
+        """Computes the Gram matrix of the first `count` columns again, in float64."""
+        self.question.gram_in_float64 = True
         after, self.count = self.count, count
         if count:
             self._multiply(0)
-            invert(self.gram, self.inside, self.inverse)
+            invert_gram(self.gram, self.inside, self.inverse)
         self.count = after
 
     def _restart(self) -> None:
-        """From x = 0 on."""
+        """Sets x to zero."""
         self.x[:], self.inside = 0, self.inside[:0]
         self.question.residual = self.question.target
 
     def _solve(self) -> None:
-        """Moves to the minimum of the model."""
+        """Moves x to the minimum of the model."""
         question, count = self.question, self.count
         if not count:
             return
         inside = np.empty(count, np.int64)
         inside[: len(self.inside)] = self.inside
-        size = solve(
+        size = solve_active_set(
             self.gram,
             self.gradient[:count],
             question.lam,
@@ -195,14 +222,14 @@ class WorkingSet:
             len(self.inside),
         )
         self.inside = inside[:size]
-        question.residual = rest(question.target, self.columns.numpy(), self.x, self.inside)
-        if self.pool.means:
+        question.residual = residual_of(question.target, self.columns.numpy(), self.x, self.inside)
+        if self.pool.centred:
             question.residual -= question.residual.mean()
 
     def _end(self) -> None:
-        """Leaves with the question what its next working set begins with."""
+        """Stores the solution and its products in the question, for the next working set."""
         question, size = self.question, len(self.inside)
         question.columns, question.weights = self.rows[self.inside], self.x[self.inside]
         question.rejected = self.rows[self.x == 0]
-        question.gram = pick(self.gram, self.inside)
+        question.gram = submatrix(self.gram, self.inside)
         question.inverse = self.inverse[:size, :size].copy()

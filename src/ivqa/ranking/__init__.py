@@ -1,4 +1,4 @@
-"""Ranking of basic questions by their similarity to a main question."""
+"""Ranking of basic questions by their similarity to a main question, and the files of rankings."""
 
 from ivqa.lasso import TOLERANCE, OnUncertified, Ranking
 from ivqa.ranking.bqd_files import (

@@ -1,9 +1,14 @@
 """Files of a basic question dataset (BQD): Parquet, and the paper's records as JSON.
 
-A BQD is a table with one row a main question: image_id, question_id (int64), question (text),
-basic_questions (k texts, best first), scores (k float32), gap (float64, the certificate of the
-ranking), uncertified (bool, whether the gap is too large for one), support (int64, how many of the
-k scores are over 0).
+A BQD is a table with one row for each main question. Its columns:
+
+- image_id, question_id: int64
+- question: the main question
+- basic_questions: k texts, best first
+- scores: k float32
+- gap: float64, the relative duality gap of the ranking
+- uncertified: bool, whether the gap exceeds the tolerance
+- support: int64, how many of the k scores are over 0
 """
 
 import json
@@ -21,15 +26,21 @@ from ivqa.data.json_files import CONTAINERS, open_json
 from ivqa.data.validation import DataError, Problems, listed, shown
 from ivqa.files import FileError, check_regular, parse_json, written
 
-# Key of the Parquet metadata under which a file says how it was made.
+# Key of the Parquet metadata for the origin of a file: the settings that it was built with.
 _ORIGIN = b"ivqa.bqd"
 _NEEDED = ("question", "basic_questions", "scores")
-# Names of the paper's record and of the records that the published code wrote.
+# Keys of the paper's records and of the records that the published code wrote.
 _MAIN, _BASIC = ("MQ", "question"), ("BQ", "basic")
 
 
 def write_parquet(path: Path, table: pa.Table, origin: Mapping[str, Any]) -> None:
-    """Writes the table whole or not at all, with checksums; origin: how it was made."""
+    """Writes a table with checksums, atomically.
+
+    Args:
+        path: The Parquet file.
+        table: The BQD.
+        origin: The settings that it was built with, as plain values.
+    """
     metadata = {_ORIGIN: json.dumps(origin, sort_keys=True, ensure_ascii=False)}
     content = table.combine_chunks().replace_schema_metadata(metadata)
     with written(path) as draft:
@@ -37,9 +48,16 @@ def write_parquet(path: Path, table: pa.Table, origin: Mapping[str, Any]) -> Non
 
 
 def read_parquet(path: Path) -> tuple[pa.Table, dict[str, Any]]:
-    """The table of a Parquet file and its origin, {} where it tells none.
+    """Reads a BQD.
 
-    Raises DataError where the file is missing, cut short or damaged, or has no basic questions.
+    Args:
+        path: The Parquet file.
+
+    Returns:
+        The table, and its origin: the settings that it was built with, {} if it has none.
+
+    Raises:
+        DataError: The file is missing or damaged, or has no basic questions.
     """
     table = read_table(path)
     if absent := [name for name in _NEEDED if name not in table.column_names]:
@@ -51,14 +69,18 @@ def read_parquet(path: Path) -> tuple[pa.Table, dict[str, Any]]:
     except FileError as error:
         raise DataError(str(error)) from None
     if not isinstance(origin, dict):
-        raise DataError(f"{path} does not tell how it was made; rank the questions again")
+        raise DataError(f"the metadata of {path} are damaged; rank the questions again")
     return table.replace_schema_metadata(None), origin
 
 
 def read_table(path: Path) -> pa.Table:
-    """A whole Parquet file; its checksums, where it has them, are compared.
+    """Reads a whole Parquet file and verifies its checksums, if it has them.
 
-    Raises DataError where it is missing, cut short or damaged.
+    Args:
+        path: The Parquet file.
+
+    Raises:
+        DataError: The file is missing or damaged.
     """
     try:
         return pq.read_table(check_regular(path), page_checksum_verification=True)
@@ -73,7 +95,7 @@ def read_table(path: Path) -> pa.Table:
 
 
 def _fault(table: pa.Table) -> str | None:
-    """What is wrong with the columns of a BQD."""
+    """The fault in the columns of a BQD, None if there is none."""
     kinds = table.schema
     texts, scores = kinds.field("basic_questions").type, kinds.field("scores").type
     fits = (
@@ -84,23 +106,27 @@ def _fault(table: pa.Table) -> str | None:
         and pa.types.is_floating(scores.value_type)
     )
     if not fits:
-        return "its columns are no texts, lists of texts and lists of scores"
+        return "its columns are not texts, lists of texts and lists of scores"
     if any(table[name].null_count for name in _NEEDED):
-        return "a row is empty"
+        return "a value is missing"
     values = pc.list_flatten(table["scores"])
     if values.null_count or not pc.all(pc.is_finite(values), min_count=0).as_py():
         return "a score is not finite"
     lengths = [pc.list_value_length(table[name]) for name in ("basic_questions", "scores")]
     if not lengths[0].equals(lengths[1]):
-        return "a row has not as many scores as basic questions"
+        return "a row has different numbers of scores and basic questions"
     return None
 
 
 def write_records(path: Path, table: pa.Table) -> None:
-    """The paper's records, {image, MQ, k x (BQ, score)}, one a line of a JSON list.
+    """Writes the paper's records {image, MQ, k x (BQ, score)} as a JSON list, one record a line.
 
     Records of uncertified rankings also have "uncertified": true. Scores are the shortest decimals
     that read back as the same float32.
+
+    Args:
+        path: The JSON file.
+        table: The BQD.
     """
     with written(path) as draft, draft.open("w", encoding="utf-8") as stream:
         for number, line in enumerate(_record_lines(table)):
@@ -109,11 +135,15 @@ def write_records(path: Path, table: pa.Table) -> None:
 
 
 def read_bqd(path: Path) -> pa.Table:
-    """Main questions, basic questions and scores of a BQD, Parquet or JSON by its name.
+    """Reads main questions, basic questions and scores of a BQD.
 
-    JSON: a list of the paper's records, {"image", "MQ", "BQ": [[text, score], ...]}, or of those
-    that the published code wrote, {"question", "basic": [{"question", "score"}, ...]}.
-    Raises DataError with every fault of the file.
+    Args:
+        path: A Parquet file, or a JSON list by its name. The list holds the paper's records,
+            {"image", "MQ", "BQ": [[text, score], ...]}, or those that the published code wrote,
+            {"question", "basic": [{"question", "score"}, ...]}.
+
+    Raises:
+        DataError: The file is missing or damaged; the message lists every fault.
     """
     if path.name.endswith(CONTAINERS):
         return _records_table(path)
@@ -121,7 +151,14 @@ def read_bqd(path: Path) -> pa.Table:
 
 
 def scores_of(table: pa.Table) -> NDArray[np.float32]:
-    """The scores of N main questions, (N, k) float32, 0 behind the end of shorter rankings."""
+    """The scores of a BQD as a matrix.
+
+    Args:
+        table: The BQD of N main questions.
+
+    Returns:
+        (N, k) float32 with the longest ranking's k; shorter rankings end with zeros.
+    """
     column = table["scores"].combine_chunks()
     counts = column.value_lengths().to_numpy()
     scores = np.zeros((len(counts), counts.max(initial=0)), dtype=np.float32)
@@ -130,6 +167,7 @@ def scores_of(table: pa.Table) -> NDArray[np.float32]:
 
 
 def _record_lines(table: pa.Table) -> Iterator[str]:
+    """Yields each record as JSON."""
     for batch in table.to_batches(max_chunksize=10_000):
         scores = scores_of(pa.Table.from_batches([batch]))
         for row, values in zip(batch.to_pylist(), scores, strict=True):
@@ -137,7 +175,7 @@ def _record_lines(table: pa.Table) -> Iterator[str]:
                 "image": row["image_id"],
                 "question_id": row["question_id"],
                 "MQ": row["question"],
-                # float32 as decimal: 0.2952, not 0.2952000200748443
+                # str() of a float32 gives 0.2952; float() alone gives 0.2952000200748443.
                 "BQ": [
                     [text, float(str(value))]
                     for text, value in zip(row["basic_questions"], values, strict=False)
@@ -149,6 +187,7 @@ def _record_lines(table: pa.Table) -> Iterator[str]:
 
 
 def _records_table(path: Path) -> pa.Table:
+    """Reads a JSON list of records."""
     records = open_json(path)
     if not isinstance(records, list) or not records:
         raise DataError(f"{path}: must hold a list of records with MQ and BQ, at least one")
@@ -168,6 +207,7 @@ def _records_table(path: Path) -> pa.Table:
 def _record(
     record: Any, number: int, path: Path, problems: Problems
 ) -> tuple[str, list[str], list[float]]:
+    """The main question, basic questions and scores of a record; adds its faults to `problems`."""
     where = f"record {number}"
     if not isinstance(record, dict):
         problems.add(path, where, "", f"must be an object, not {shown(record)}")

@@ -1,4 +1,4 @@
-"""From the files of all shards to one basic question dataset."""
+"""Merges the files of all shards into one basic question dataset."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,10 +14,17 @@ from ivqa.ranking.bqd_ranking import differences
 
 
 def merge_shards(files: Sequence[Path]) -> tuple[pa.Table, dict[str, Any]]:
-    """The table of all shards, ordered by question id, and its origin, as one process makes them.
+    """Merges shards into the table that a single process would write.
 
-    Raises DataError where a file is cut short, was made otherwise than the first, repeats
-    questions of another, or one of the shards is missing.
+    Args:
+        files: The Parquet files of all shards, in any order.
+
+    Returns:
+        The table, ordered by question id, and its origin: the settings that it was built with.
+
+    Raises:
+        DataError: A file is damaged, has other settings than the first, or repeats questions of
+            another file, or a shard is missing.
     """
     if not files:
         raise DataError("there are no shards to merge")
@@ -44,17 +51,19 @@ def merge_shards(files: Sequence[Path]) -> tuple[pa.Table, dict[str, Any]]:
 def _check_same(
     file: Path, origin: Mapping[str, Any], first: Path, expected: Mapping[str, Any]
 ) -> None:
+    """Raises DataError unless a file is a shard with the settings of the first."""
     if "shard" not in origin:
-        raise DataError(f"{file} is no shard of a basic question dataset made by task=rank")
+        raise DataError(f"{file} is not a shard of a basic question dataset written by task=rank")
     others = differences({**expected, "shard": 0}, {**origin, "shard": 0})
     if others:
         raise DataError(
-            f"{file} was made otherwise than {first} ({others[0]}); merge shards of one "
+            f"{file} has other settings than {first} ({others[0]}); merge shards of one "
             "configuration"
         )
 
 
 def _check_no_overlap(files: Sequence[Path], tables: Sequence[pa.Table]) -> None:
+    """Raises DataError where two files have rankings of the same question."""
     owner = np.repeat(np.arange(len(tables)), [len(table) for table in tables])
     ids = np.concatenate([table["question_id"].to_numpy() for table in tables])
     order = np.argsort(ids, kind="stable")

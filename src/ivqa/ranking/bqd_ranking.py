@@ -1,4 +1,4 @@
-"""Ranking of main questions against a pool, in parts that survive a kill and shards that merge."""
+"""Ranks main questions against a pool, in resumable parts and in shards that can be merged."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from ivqa.ranking.question_rankers import QuestionRanker
 from ivqa.text.duplicates import duplicates_of, unique_questions
 from ivqa.text.tokens import tokenise
 
-# "element" is Parquet's own name: a table read back is of the same type, to the last byte.
+# "element" is Parquet's own name for list values: a table that is read back has the same type.
 _TEXTS, _SCORES = (pa.list_(pa.field("element", kind)) for kind in (pa.string(), pa.float32()))
 _RANKED = pa.schema(
     [
@@ -37,15 +37,25 @@ _RANKED = pa.schema(
 class BQDRanking:
     """One shard of the ranking of N main questions.
 
-    Main questions with the same words are solved once. Part p holds the distinct questions
-    p * part_size ... (p + 1) * part_size - 1 and belongs to shard p mod num_shards: it is ranked
-    alike in any shard, so that the shards together are what one process gives, bit for bit.
+    Main questions with the same words are ranked once. Part p holds the distinct questions
+    p * part_size ... (p + 1) * part_size - 1 and belongs to shard p mod num_shards. A part's
+    ranking does not depend on the shard, so the merged shards equal the result of one process bit
+    for bit.
 
-    questions, question_ids (different), image_ids: of the N main questions. pool: basic questions,
-    different ones. ranker: of the pool; settings tells in plain values how it was made. folder: of
-    the part files. k: basic questions of a main question. exclude_duplicates: whether a question
-    with the words of the main question is left out of its ranking; kept in, LASSO puts all weight
-    there [IJCV, Table 8].
+    Args:
+        questions: The N main questions.
+        question_ids: Their ids, (N,), all different.
+        image_ids: Ids of their images, (N,).
+        pool: The basic questions, all different.
+        ranker: Ranks the pool.
+        settings: How the ranker and the pool were built, as plain values; stored with the parts.
+        folder: Where the files of the parts are.
+        k: Basic questions for each main question.
+        exclude_duplicates: Whether basic questions with the words of the main question are left out
+            of its ranking. If they are not, LASSO gives them all the weight [IJCV, Table 8].
+        part_size: Distinct questions of a part.
+        shard: Number of this shard, from 0.
+        num_shards: Number of shards.
     """
 
     questions: Sequence[str]
@@ -63,7 +73,7 @@ class BQDRanking:
 
     @cached_property
     def distinct(self) -> list[str]:
-        """The main questions that differ in their words, in order of first occurrence."""
+        """The main questions with different words, in order of first occurrence."""
         return unique_questions(self.questions)
 
     @cached_property
@@ -74,7 +84,7 @@ class BQDRanking:
 
     @cached_property
     def origin(self) -> dict[str, Any]:
-        """How the file of this shard is made: shards merge where all but "shard" is the same."""
+        """The settings of this shard's file; shards can be merged if only "shard" differs."""
         return {
             **self.settings,
             "k": self.k,
@@ -90,7 +100,12 @@ class BQDRanking:
         }
 
     def check(self) -> None:
-        """Raises ValueError for a shard, k or question ids that cannot be."""
+        """Checks the arguments.
+
+        Raises:
+            UserError: shard, part_size or k is out of range.
+            ValueError: Question ids are missing or occur twice.
+        """
         if not 0 <= self.shard < self.num_shards:
             raise UserError(
                 f"shard={self.shard} of num_shards={self.num_shards} does not exist; shards are "
@@ -108,10 +123,15 @@ class BQDRanking:
             )
 
     def run(self) -> Iterator[int]:
-        """Ranks part by part; yields how many distinct questions of the shard are done by then.
+        """Ranks part by part and writes each part's file.
 
-        The first value counts what an earlier, interrupted run has left in `folder`.
-        Raises UserError where that was made otherwise, or a ranking is not finite.
+        Yields:
+            How many distinct questions of the shard are ranked. The first value counts the parts
+            that an interrupted run left in `folder`.
+
+        Raises:
+            DataError: A part in `folder` is damaged or has other settings.
+            UserError: An argument is out of range, or a ranking is not finite.
         """
         self.check()
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -128,21 +148,21 @@ class BQDRanking:
 
     @property
     def size(self) -> int:
-        """Distinct questions of this shard."""
+        """The number of distinct questions of this shard."""
         return sum(part.stop - part.start for part in self.parts)
 
     def table(self) -> pa.Table:
-        """The BQD of this shard, ordered by question id, from the finished parts."""
+        """The BQD of this shard from the finished parts, ordered by question id."""
         ranked = [read_parquet(self._file(part))[0] for part in self.parts]
         row_of = {tuple(tokenise(text)): row for row, text in enumerate(self.distinct)}
         distinct = np.array([row_of[tuple(tokenise(text))] for text in self.questions])
         part, within = np.divmod(distinct, self.part_size)
         rows = np.argsort(self.question_ids, kind="stable")
         rows = rows[part[rows] % self.num_shards == self.shard]
-        # Of all parts only the last can be short: those before one in this shard are whole.
+        # Only the last part can be short, so all parts before another one have part_size rows.
         places = part[rows] // self.num_shards * self.part_size + within[rows]
         table = pa.concat_tables([_RANKED.empty_table(), *ranked]).take(places)
-        # A number that is not a number is no certificate.
+        # `not <=` instead of `>`: a gap of nan is uncertified.
         uncertified = ~(table["gap"].to_numpy() <= TOLERANCE)
         return pa.table(
             {
@@ -156,13 +176,14 @@ class BQDRanking:
 
     @cached_property
     def _excluded(self) -> list[list[int]]:
+        """For each distinct question the rows of the pool that it must not use."""
         if not self.exclude_duplicates:
             return [[]] * len(self.distinct)
         return duplicates_of(self.distinct, self.pool)
 
     @cached_property
     def _part_origin(self) -> dict[str, Any]:
-        """Parts do not depend on how many shards there are."""
+        """The settings of a part's file: those of the shard without its number and count."""
         return {
             name: value
             for name, value in self.origin.items()
@@ -173,23 +194,32 @@ class BQDRanking:
         return self.folder / f"part_{part.start // self.part_size:05d}.parquet"
 
     def _is_done(self, part: slice) -> bool:
+        """Whether a part's file exists; raises DataError if it has other settings."""
         file = self._file(part)
         if not file.is_file():
             return False
         _, origin = read_parquet(file)
         if others := differences(origin, self._part_origin):
             raise DataError(
-                f"{file} was made otherwise ({others[0]}); choose another output_dir or delete "
-                f"{self.folder}"
+                f"{file} was written with other settings ({others[0]}); choose another output_dir "
+                f"or delete {self.folder}"
             )
         return True
 
 
 def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
-    """What differs between two nested settings, a text each.
+    """The differences between two nested settings.
 
-    >>> differences({"ranker": {"lam": 0.1}, "k": 21}, {"ranker": {"lam": 0.2}, "k": 21})
-    ['ranker.lam is 0.1 there, 0.2 here']
+    Args:
+        there: Settings of a file.
+        here: Settings of this run.
+
+    Returns:
+        One text for each value that differs.
+
+    Example:
+        >>> differences({"ranker": {"lam": 0.1}, "k": 21}, {"ranker": {"lam": 0.2}, "k": 21})
+        ['ranker.lam is 0.1 there, 0.2 here']
     """
     one, other = _flat(there), _flat(here)
     return [
@@ -200,7 +230,7 @@ def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
 
 
 def _ranked(questions: Sequence[str], pool: Sequence[str], ranking: Ranking) -> pa.Table:
-    """The table of B ranked questions. Raises UserError where a score or gap is not finite."""
+    """The table of B ranked questions; raises UserError if a score or gap is not finite."""
     finite = np.isfinite(ranking.scores).all(axis=1) & np.isfinite(ranking.gap)
     if not finite.all():
         raise UserError(
@@ -222,6 +252,7 @@ def _ranked(questions: Sequence[str], pool: Sequence[str], ranking: Ranking) -> 
 
 
 def _flat(node: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested settings as one dictionary with dotted keys."""
     flat: dict[str, Any] = {}
     for name, value in node.items():
         inner = isinstance(value, Mapping)

@@ -1,4 +1,4 @@
-"""Near-duplicates of a pool in feature space."""
+"""Near-duplicates in a pool: vectors whose cosine exceeds a threshold."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -9,31 +9,40 @@ from numpy.typing import NDArray
 from ivqa.errors import UserError
 from ivqa.lasso.ranking import Ranking
 
-_BLOCK = 1024  # rows compared at once with as many others: 4 MB of cosines
-_DIRECTIONS = 64
-_SAMPLE = 4096
-_ROUNDING = 1e-4  # of a product of float32 unit vectors, and more
+_BLOCK = 1024  # rows that are compared with as many others: 4 MB of cosines
+_DIRECTIONS = 64  # of the projection: enough to tell most pairs apart, and cheap
+_SAMPLE = 4096  # rows at least from which the directions are computed, where there are as many
+_ROUNDING = 1e-4  # more than the rounding of a product of float32 unit vectors
 
 
 def near_duplicates(vectors: NDArray[np.float32], threshold: float) -> NDArray[np.int64]:
-    """For each of N rows the first row of its group: (N,), itself where it is kept.
+    """Groups the rows whose cosine with an earlier row exceeds a threshold.
 
-    Rows are visited in order; one whose cosine with a row kept before exceeds the threshold joins
-    that row's group, the earliest of several. vectors: (N, d) of unit norm, memory-mapped or not;
-    zero rows are no duplicates. Memory beside them: 64 numbers a row, and of each pair found two.
+    Rows are visited in order. A row whose cosine with a row kept before exceeds the threshold
+    joins that row's group, the earliest of several; otherwise it is kept. A projection on a few
+    directions only shortens distances, so most pairs are ruled out there with 64 multiplications
+    each, and only the others are compared in full.
 
-    Distances only shrink in a projection on a few directions, so that most pairs are told apart
-    there, at 64 multiplications each, and only the others are compared in full.
-    Raises UserError unless 0 < threshold < 1.
+    Args:
+        vectors: (N, d) float32 of unit norm; may be memory-mapped. Zero rows are never duplicates.
+            The function needs memory for 64 numbers a row and two a pair found.
+        threshold: On cosines, in (0, 1).
 
-    >>> near_duplicates(np.array([[1, 0], [0, 1], [1, 0], [0.8, 0.6]], "f4"), 0.9).tolist()
-    [0, 1, 0, 3]
+    Returns:
+        For each row the first row of its group, (N,) int64: the row itself where it is kept.
+
+    Raises:
+        UserError: The threshold is out of range.
+
+    Example:
+        >>> near_duplicates(np.array([[1, 0], [0, 1], [1, 0], [0.8, 0.6]], "f4"), 0.9).tolist()
+        [0, 1, 0, 3]
     """
     if not 0 < threshold < 1:
         raise UserError(f"a threshold on cosines must be in (0, 1), not {threshold}")
     first = np.arange(len(vectors))
-    for later, earlier in _alike(vectors, threshold):  # pairs in the order of the later row
-        for at in np.flatnonzero(np.diff(later, prepend=-1)):  # one look at each later row
+    for later, earlier in _pairs_over(vectors, threshold):  # pairs are sorted by the later row
+        for at in np.flatnonzero(np.diff(later, prepend=-1)):  # one step for each later row
             row = later[at]
             partners = earlier[at : np.searchsorted(later, row, side="right")]
             kept = partners[first[partners] == partners]
@@ -44,9 +53,11 @@ def near_duplicates(vectors: NDArray[np.float32], threshold: float) -> NDArray[n
 
 @dataclass(frozen=True)
 class Distinct:
-    """A pool without near-duplicates: each group's first row stands for the group.
+    """A pool without near-duplicates: the first row of each group represents the group.
 
-    first: (N,) of `near_duplicates`. rows: (n,) those kept.
+    Attributes:
+        first: For each row the first row of its group, (N,), from `near_duplicates`.
+        rows: The rows kept, (n,).
     """
 
     first: NDArray[np.int64]
@@ -54,35 +65,55 @@ class Distinct:
 
     @classmethod
     def of(cls, vectors: NDArray[np.float32], threshold: float | None) -> "Distinct":
-        """Of a pool (N, d); everything is kept where the threshold is None."""
+        """Finds the distinct rows of a pool.
+
+        Args:
+            vectors: (N, d) float32 of unit norm.
+            threshold: On cosines, in (0, 1); None keeps all rows.
+        """
         everything = np.arange(len(vectors))
         first = everything if threshold is None else near_duplicates(vectors, threshold)
         return cls(first, np.flatnonzero(first == everything))
 
     def select(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-        """The vectors of the rows kept (n, d)."""
+        """Selects the vectors of the rows kept.
+
+        Args:
+            vectors: Of all rows, (N, d).
+
+        Returns:
+            (n, d); the same array where all rows are kept.
+        """
         return vectors if len(self.rows) == len(vectors) else vectors[self.rows]
 
     def exclude(self, excluded: Sequence[Sequence[int]]) -> list[list[int]]:
-        """Rows of the whole pool as rows among those kept; a group goes with any of its members."""
+        """Converts excluded rows of the whole pool to rows among those kept.
+
+        Args:
+            excluded: For each main question rows of the whole pool. Each excludes its group.
+        """
         place = np.searchsorted(self.rows, self.first)
         return [np.unique(place[list(rows)]).tolist() for rows in excluded]
 
     def restored(self, ranking: Ranking) -> Ranking:
-        """A ranking of the rows kept as one of rows of the whole pool."""
+        """Converts a ranking of the rows kept to rows of the whole pool.
+
+        Args:
+            ranking: Its indices count among the rows kept.
+        """
         return replace(ranking, indices=self.rows[ranking.indices])
 
 
-def _alike(
+def _pairs_over(
     vectors: NDArray[np.float32], threshold: float
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Pairs (later row, earlier row) over the threshold, sorted, a block of later rows at once."""
+    """Yields sorted pairs (later row, earlier row) over the threshold, by blocks of later rows."""
     left, right = _projected(vectors)
     for start in range(0, len(vectors), _BLOCK):
         block = slice(start, start + _BLOCK)
         found = []
         for other in range(0, start + 1, _BLOCK):
-            # Half the squared distance is 1 - cosine for unit vectors, and less in the projection.
+            # For unit vectors half the squared distance is 1 - cosine; the projection lowers it.
             close = left[block] @ right[other : other + _BLOCK].T > threshold - 1 - _ROUNDING
             later, earlier = np.nonzero(close)
             found.append(np.stack([later + start, earlier + other]))
@@ -95,7 +126,7 @@ def _alike(
 
 
 def _projected(vectors: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Two matrices (N, k + 2) whose products are minus half the squared distances projected."""
+    """Two matrices (N, k + 2) whose products are -1/2 |p_i - p_j|^2 of the projected rows p."""
     step = max(len(vectors) // _SAMPLE, 1)
     _, _, axes = np.linalg.svd(np.asarray(vectors[::step]), full_matrices=False)
     starts = range(0, len(vectors), _BLOCK)
@@ -110,6 +141,7 @@ def _projected(vectors: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArr
 def _cosines(
     vectors: NDArray[np.float32], first: NDArray[np.int64], second: NDArray[np.int64]
 ) -> NDArray[np.float32]:
+    """The cosines of n pairs of rows, (n,)."""
     found = np.empty(len(first), dtype=np.float32)
     for start in range(0, len(first), _BLOCK):
         part = slice(start, start + _BLOCK)

@@ -1,25 +1,39 @@
-"""The LASSO solver as this package uses it: number format of the machine, errors for users."""
+"""The LASSO solver as ivqa uses it: the fastest number format of the device, errors for users."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from ivqa.device import fastest_dtype
 from ivqa.errors import UserError
-from ivqa.lasso import TOLERANCE, LassoSolver, OnUncertified, Ranking, UncertifiedError
+from ivqa.lasso import (
+    TOLERANCE,
+    LassoSolver,
+    OnUncertified,
+    Ranking,
+    SolverSettings,
+    UncertifiedError,
+)
 
 
 class LassoRanker(LassoSolver):
-    """Ranks a pool of basic questions by LASSO [ROB 3]; see `LassoSolver` for all arguments.
+    """Ranks a pool of basic questions by LASSO [ROB 3].
 
     Args:
         pool: (N, d) float32, one vector a row.
-        lam: Weight of the l1 norm.
-        positive: x >= 0, the scores of the papers; false frees the signs.
-        screening: Number format of the products that look for missed columns; None takes the
-            fastest that the device multiplies. Certificates hold in any case.
+        lam: Weight of |x|_1.
+        positive: x >= 0, the scores of the papers; False frees the signs.
+        intercept: Centres each vector over its d coordinates, as the published code did.
+        tolerance: The largest relative duality gap of a certified ranking.
+        device: Where products with the whole pool are computed.
+        on_uncertified: "warn" or "error" for rankings with a larger gap.
+        settings: Constants of the solver. Where `screening` is None, it is the fastest number
+            format of the device; certificates hold for each.
+
+    Raises:
+        ValueError: As for `LassoSolver`.
     """
 
     def __init__(
@@ -30,25 +44,20 @@ class LassoRanker(LassoSolver):
         *,
         intercept: bool = False,
         tolerance: float = TOLERANCE,
-        working_set: int | None = None,
-        batch_size: int = 1024,
         device: str = "cpu",
-        screening: torch.dtype | None = None,
-        progress: bool = False,
         on_uncertified: OnUncertified = "warn",
+        settings: SolverSettings | None = None,
     ) -> None:
+        settings = settings or SolverSettings()
         super().__init__(
             pool,
             lam,
             positive,
             intercept=intercept,
             tolerance=tolerance,
-            working_set=working_set,
-            batch_size=batch_size,
             device=device,
-            screening=screening or fastest_dtype(device),
-            progress=progress,
             on_uncertified=on_uncertified,
+            settings=replace(settings, screening=settings.screening or fastest_dtype(device)),
         )
 
     def rank(
@@ -57,9 +66,18 @@ class LassoRanker(LassoSolver):
         k: int = 21,
         exclude: Sequence[Sequence[int]] | None = None,
     ) -> Ranking:
-        """The k best of the pool for each main question; see `LassoSolver.rank`.
+        """Ranks the pool for each main question.
+
+        Args:
+            vectors: (B, d) float32, of the main questions.
+            k: Length of the rankings.
+            exclude: For each main question the rows of the pool that it must not use.
+
+        Returns:
+            The k best rows of each main question, with scores and duality gaps.
 
         Raises:
+            ValueError: As for `LassoSolver.rank`.
             UserError: Rankings are uncertified and on_uncertified is "error".
         """
         try:

@@ -1,4 +1,4 @@
-"""Which questions are basic questions: a pool is one function here and one file in conf/bqd."""
+"""Pools of basic questions: each pool is one function here and one file in conf/bqd."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -11,14 +11,31 @@ Splits = Annotated[Sequence[str], AtLeastOne]
 
 
 def general_questions(dataset: VQADataset, splits: Splits) -> list[str]:
-    """All questions of the splits, each once: the general basic question dataset [ROB 4]."""
+    """The pool of the general basic question dataset (GBQD) [ROB 4]: all questions, each once.
+
+    Args:
+        dataset: Where the splits come from.
+        splits: Names of the splits.
+
+    Returns:
+        The questions, without repetitions after normalisation, in order of first occurrence.
+    """
     return unique_questions([text for name in splits for text in dataset.split(name).questions])
 
 
 def questions_of_answer_type(dataset: VQADataset, splits: Splits, answer_type: str) -> list[str]:
-    """Questions with answers of one type, each once; of yes/no it is the YNBQD [ROB 4].
+    """The questions of one answer type, each once: for yes/no the pool of the YNBQD [ROB 4].
 
-    Raises DataError where a split has no annotations, or no question is of that type.
+    Args:
+        dataset: Where the splits come from.
+        splits: Names of the splits.
+        answer_type: An answer type of the annotations, such as "yes/no".
+
+    Returns:
+        The questions, without repetitions after normalisation, in order of first occurrence.
+
+    Raises:
+        DataError: A split has no annotations, or no question has that answer type.
     """
     kept: list[str] = []
     for name in splits:

@@ -1,4 +1,4 @@
-"""From texts to rankings: which questions of a pool are nearest to each main question."""
+"""Rankers of questions as texts: they encode, solve or compare, and return rows of the pool."""
 
 from collections.abc import Mapping, Sequence
 from copy import copy
@@ -29,17 +29,32 @@ class QuestionRanker(Protocol):
         k: int,
         exclude: Sequence[Sequence[int]],
     ) -> Ranking:
-        """The k best rows of the pool for each of B main questions, without those excluded."""
+        """Ranks the pool for each main question.
+
+        Args:
+            questions: B main questions.
+            pool: N basic questions.
+            k: Length of the rankings.
+            exclude: For each main question the rows of the pool that must not be used.
+
+        Returns:
+            The k best rows of each main question.
+        """
 
 
 @dataclass(frozen=True)
 class LassoQuestionRanker:
-    """LASSO over sentence embeddings [ROB 3]; see `LassoRanker`.
+    """LASSO over sentence embeddings [ROB 3], solved by `LassoRanker`.
 
-    encoder: fitted on the pool. lam: weight of the l1 norm. alpha: scikit-learn's parameter of the
-    same, lam = alpha * d; give one of the two. deduplicate: cosine over which questions of the
-    pool are one, for which the first stands; None keeps all. on_uncertified: whether rankings whose
-    duality gap stays over 1e-6 end in a warning or in an error.
+    Args:
+        encoder: Sentence encoder; a copy of it is fitted on the pool.
+        lam: Weight of |x|_1. Give either lam or alpha.
+        alpha: The same weight as scikit-learn defines it: lam = alpha * d with d dimensions.
+        positive: Whether x >= 0; False frees the signs.
+        intercept: Whether each vector is centred over its coordinates.
+        deduplicate: Questions of the pool whose cosine exceeds this number in (0, 1) count as one,
+            represented by the first; None keeps all.
+        on_uncertified: "warn" or "error" for rankings whose relative duality gap stays over 1e-6.
     """
 
     encoder: SentenceEncoder
@@ -52,7 +67,11 @@ class LassoQuestionRanker:
 
     @staticmethod
     def check_arguments(arguments: Mapping[str, Any]) -> None:
-        """Raises UserError unless one weight is given; before a command starts, too."""
+        """Raises UserError unless exactly one weight is given; commands call it before they start.
+
+        Args:
+            arguments: Values of the constructor's arguments by name.
+        """
         if (arguments["lam"] is None) == (arguments["alpha"] is None):
             raise UserError("the LASSO ranker takes lam or alpha, one of the two")
 
@@ -63,10 +82,11 @@ class LassoQuestionRanker:
         k: int,
         exclude: Sequence[Sequence[int]],
     ) -> Ranking:
-        """The k best of the pool, certified.
+        """Ranks the pool by LASSO, with certificates; see `QuestionRanker.rank`.
 
-        Raises UserError unless one weight is given, and for uncertified rankings where
-        on_uncertified is "error".
+        Raises:
+            UserError: Not exactly one weight is given, a vector is not finite, or rankings are
+                uncertified and on_uncertified is "error".
         """
         self.check_arguments(vars(self))
         encoder, distinct, ranker = _lasso(self, tuple(pool))
@@ -76,9 +96,12 @@ class LassoQuestionRanker:
 
 @dataclass(frozen=True)
 class CosineRanker:
-    """The cosine of sentence embeddings, one by one: what LASSO is to be compared with.
+    """The cosine of sentence embeddings: the baseline of LASSO.
 
-    deduplicate: as for LASSO.
+    Args:
+        encoder: Sentence encoder; a copy of it is fitted on the pool.
+        deduplicate: Questions of the pool whose cosine exceeds this number in (0, 1) count as one;
+            None keeps all.
     """
 
     encoder: SentenceEncoder
@@ -91,7 +114,10 @@ class CosineRanker:
         k: int,
         exclude: Sequence[Sequence[int]],
     ) -> Ranking:
-        """The k most similar of the pool; scores are cosines, gap is zero: nothing is solved."""
+        """Ranks the pool by cosine; see `QuestionRanker.rank`.
+
+        Scores are cosines. The gap is 0, because no problem is solved.
+        """
         encoder, distinct, vectors = _encoded(self.encoder, tuple(pool), self.deduplicate)
         main = _vectors(encoder, questions)
         ranking = rank_by_scores(
@@ -106,7 +132,11 @@ class CosineRanker:
 
 @dataclass(frozen=True)
 class RandomRanker:
-    """Any questions of the pool: the control that a ranking must be told from."""
+    """Random questions of the pool: the control.
+
+    Args:
+        seed: Seed of the random numbers, combined with the text of each main question.
+    """
 
     seed: Seed = 0
 
@@ -117,10 +147,14 @@ class RandomRanker:
         k: int,
         exclude: Sequence[Sequence[int]],
     ) -> Ranking:
-        """K different rows of the pool, at random; all scores are zero."""
+        """Draws k different rows of the pool at random, with score 0; see `QuestionRanker.rank`.
+
+        Raises:
+            UserError: Fewer than k rows are left.
+        """
         indices = np.empty((len(questions), k), dtype=np.int64)
         for row, rows in enumerate(exclude):
-            # By the question, so that it does not matter which others it is ranked with.
+            # Seeded by the question: its ranking does not depend on the others of the call.
             rng = np.random.default_rng([self.seed, crc32(questions[row].encode())])
             allowed = np.setdiff1d(np.arange(len(pool)), rows)
             if len(allowed) < k:
@@ -131,7 +165,7 @@ class RandomRanker:
 
 
 def _vectors(encoder: SentenceEncoder, texts: Sequence[str]) -> NDArray[np.float32]:
-    """The vectors (N, d) of the texts. Raises UserError naming one that is not finite."""
+    """The vectors (N, d) of the texts; raises UserError if one is not finite."""
     vectors = encoder.encode(texts)
     finite = np.isfinite(vectors.sum(axis=1))
     if not finite.all():
@@ -141,13 +175,13 @@ def _vectors(encoder: SentenceEncoder, texts: Sequence[str]) -> NDArray[np.float
     return vectors
 
 
-# The last pool stays: the questions of a large set are ranked part by part, and preparing the pool
-# takes longer than ranking one part.
+# The last pool stays in memory: a large set of main questions is ranked part by part, and preparing
+# the pool takes longer than ranking one part.
 @lru_cache(maxsize=1)
 def _encoded(
     encoder: SentenceEncoder, pool: tuple[str, ...], deduplicate: float | None
 ) -> tuple[SentenceEncoder, Distinct, NDArray[np.float32]]:
-    """An encoder of its own fitted on the pool, and the vectors of its distinct questions."""
+    """A copy of the encoder fitted on the pool, the distinct questions, and their vectors."""
     fitted = copy(encoder).fit(pool)
     vectors = _vectors(fitted, pool)
     distinct = Distinct.of(vectors, deduplicate)
@@ -158,6 +192,7 @@ def _encoded(
 def _lasso(
     settings: LassoQuestionRanker, pool: tuple[str, ...]
 ) -> tuple[SentenceEncoder, Distinct, LassoRanker]:
+    """A fitted encoder, the distinct questions of the pool, and a LASSO ranker of them."""
     encoder, distinct, vectors = _encoded(settings.encoder, pool, settings.deduplicate)
     alpha, lam = settings.alpha, settings.lam
     lam = lam if lam is not None else float(alpha or 0) * vectors.shape[1]

@@ -1,4 +1,4 @@
-"""Rankings by a score for each pair of a main and a basic question, a chunk of pairs at a time."""
+"""Rankings by a score of each pair of main and basic question, computed in chunks."""
 
 from collections.abc import Callable, Sequence
 
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from ivqa.errors import UserError
 from ivqa.lasso.ranking import Ranking
 
-_PAIRS_AT_ONCE = 2**19  # 4 MB of scores: metrics need several arrays of that size
+_PAIRS_AT_ONCE = 2**19  # 4 MB of float64 scores; metrics need several arrays of that size
 
 
 def rank_by_scores(
@@ -18,13 +18,22 @@ def rank_by_scores(
     exclude: Sequence[Sequence[int]],
     rows_at_once: int | None = None,
 ) -> Ranking:
-    """The k basic questions of highest score, of equal ones the first of the pool.
+    """Ranks the pool by score; of equal scores the first rows of the pool count.
 
-    scores: from a slice of the main questions to their scores (b, N), which are overwritten.
-    shape: (B, N), main questions and the pool. exclude: for each main question the rows of the
-    pool that must not be used. rows_at_once: main questions of a slice, by default so few that
-    their scores stay in the processor's cache. The gap is zero: nothing is solved.
-    Raises ValueError where exclude is of another length or too few rows are left.
+    Args:
+        scores: Maps a slice of b main questions to their scores (b, N), which are overwritten.
+        shape: (B, N), the number of main questions and of basic questions.
+        k: Length of the rankings.
+        exclude: For each main question the rows of the pool that must not be used.
+        rows_at_once: Main questions of a slice; None takes so few that their scores stay in the
+            processor's cache.
+
+    Returns:
+        The k best rows of each main question. The gap is 0, because no problem is solved.
+
+    Raises:
+        ValueError: `exclude` does not have B entries.
+        UserError: Fewer than k rows are left.
     """
     size, pool = shape
     if len(exclude) != size:
@@ -48,15 +57,23 @@ def rank_by_scores(
 
 
 def best_columns(values: NDArray[np.floating], k: int) -> NDArray[np.int64]:
-    """Columns (B, k) of the k highest values (B, N) of each row, of equal ones the first.
+    """The columns of the k highest values of each row; of equal values the first columns count.
 
-    >>> best_columns(np.array([[1.0, 3.0, 2.0, 3.0, 2.0]]), 3)
-    array([[1, 3, 2]])
+    Args:
+        values: (B, N).
+        k: At most N.
+
+    Returns:
+        Columns (B, k) int64, highest value first.
+
+    Example:
+        >>> best_columns(np.array([[1.0, 3.0, 2.0, 3.0, 2.0]]), 3)
+        array([[1, 3, 2]])
     """
     place = values.shape[1] - k
     lowest = np.partition(values, place, axis=1)[:, place] if k else np.zeros(len(values))
     columns = np.empty((len(values), k), dtype=np.int64)
     for row, (own, bound) in enumerate(zip(values, lowest, strict=True)):
-        candidates = np.flatnonzero(own >= bound)  # ascending, so that a stable sort keeps ties
+        candidates = np.flatnonzero(own >= bound)  # ascending: a stable sort keeps ties in order
         columns[row] = candidates[np.argsort(-own[candidates], kind="stable")[:k]]
     return columns

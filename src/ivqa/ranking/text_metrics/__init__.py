@@ -1,4 +1,4 @@
-"""Rankers by text metrics in bulk: a main question against the whole pool as array work."""
+"""Rankers by text metrics: each scores a main question against the whole pool with arrays."""
 
 from ivqa.ranking.text_metrics.bleu import BleuRanker
 from ivqa.ranking.text_metrics.cider import CiderRanker

@@ -1,4 +1,4 @@
-"""BLEU of main questions with every question of a pool."""
+"""BLEU of every question of a pool with main questions as references."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,9 +14,13 @@ from ivqa.ranking.text_metrics.ranker import TextMetricRanker
 
 @dataclass(frozen=True)
 class BleuRanker(TextMetricRanker):
-    """Sentence BLEU-`order`, with the guards of the COCO evaluation in place of smoothing.
+    """Sentence BLEU, with the small constants of the COCO evaluation instead of smoothing.
 
-    Raises ValueError for an order below 1.
+    Args:
+        order: The longest n-grams, at least 1: 4 is BLEU-4.
+
+    Raises:
+        ValueError: The order is below 1.
     """
 
     order: Count = 4
@@ -26,12 +30,21 @@ class BleuRanker(TextMetricRanker):
             raise ValueError(f"BLEU needs an order of at least 1, not {self.order}")
 
     def scores(self, pool: Sequence[Sequence[str]]) -> "BleuScores":
-        """BLEU in [0, 1] with each of the N questions of the pool."""
+        """Prepares a pool; scores are in [0, 1].
+
+        Args:
+            pool: N tokenised questions.
+        """
         return BleuScores(pool, self.order)
 
 
 class BleuScores:
-    """BLEU-`order` of hypotheses, the N questions of a pool, for references given later."""
+    """BLEU of the N questions of a pool as hypotheses.
+
+    Args:
+        pool: N tokenised questions.
+        order: The longest n-grams.
+    """
 
     def __init__(self, pool: Sequence[Sequence[str]], order: int) -> None:
         self.lengths = np.array([len(words) for words in pool], dtype=np.int64)
@@ -39,7 +52,7 @@ class BleuScores:
         self.pool = [ones(own.slots(own.counts), np.int32).T.tocsr() for own in self.counts]
 
     def __call__(self, references: Sequence[Sequence[str]]) -> NDArray[np.float64]:
-        """Scores (B, N)."""
+        """Scores (B, N) for B tokenised main questions as references."""
         product = np.ones((len(references), len(self.lengths)))
         for order, (own, pool) in enumerate(zip(self.counts, self.pool, strict=True), start=1):
             wanted = ones(own.slots(own.of(references)), np.int32)
@@ -50,5 +63,6 @@ class BleuScores:
         return product
 
     def _brevity(self, references: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Brevity penalties (B, N) from the references' lengths (B,)."""
         ratio = (self.lengths + TINY) / (references[:, None] + SMALL)
         return np.exp(np.minimum(1 - 1 / ratio, 0))

@@ -1,4 +1,4 @@
-"""CIDEr-D of main questions with every question of a pool."""
+"""CIDEr-D of every question of a pool with main questions as references."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,21 +11,29 @@ from ivqa.metrics.cider import SIGMA
 from ivqa.ranking.text_metrics.clipped_counts import ClippedCounts, ones
 from ivqa.ranking.text_metrics.ranker import TextMetricRanker
 
-# Sums of the same terms in another order differ by rounding; these digits make them equal again.
+# Rounding to these digits makes sums of the same terms in another order equal, as ties must be.
 _DECIMALS = 9
 
 
 @dataclass(frozen=True)
 class CiderRanker(TextMetricRanker):
-    """CIDEr-D, which the COCO evaluation calls CIDEr; document frequencies are the pool's."""
+    """CIDEr-D with the document frequencies of the pool. The COCO evaluation calls it CIDEr."""
 
     def scores(self, pool: Sequence[Sequence[str]]) -> "CiderScores":
-        """CIDEr-D in [0, 10] with each of the N questions of the pool."""
+        """Prepares a pool; scores are in [0, 10].
+
+        Args:
+            pool: N tokenised questions.
+        """
         return CiderScores(pool)
 
 
 class CiderScores:
-    """CIDEr-D of hypotheses, the N questions of a pool, for references given later."""
+    """CIDEr-D of the N questions of a pool as hypotheses.
+
+    Args:
+        pool: N tokenised questions.
+    """
 
     def __init__(self, pool: Sequence[Sequence[str]]) -> None:
         self.documents = max(len(pool), 1)
@@ -39,9 +47,10 @@ class CiderScores:
         self.pool = hstack(blocks, format="csr").T.tocsr()
 
     def __call__(self, references: Sequence[Sequence[str]]) -> NDArray[np.float64]:
-        """Scores (B, N).
+        """Scores (B, N) for B tokenised main questions as references.
 
-        Of an n-gram with counts h, r and rarity w: min(h w, r w) r w = w^2 r sum_j [h, r >= j].
+        An n-gram with counts h and r and inverse document frequency w adds
+        min(h w, r w) r w = w^2 r sum_j [h >= j] [r >= j].
         """
         blocks = []
         for own, rarity in zip(self.counts, self.rarity, strict=True):
@@ -61,12 +70,13 @@ class CiderScores:
 
 
 def _norms(counts: csr_matrix, rarity: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Norms (B,) of the tf-idf vectors of counts (B, n-grams)."""
     weighted = counts @ diags(rarity)
     return np.sqrt(np.asarray(weighted.multiply(weighted).sum(axis=1)).ravel())
 
 
 def _divided(matrix: csr_matrix, norms: NDArray[np.float64]) -> csr_matrix:
-    """Rows over their norms; a row of norm zero has no weight and stays away."""
+    """Rows divided by their norms; a row of norm 0 becomes 0."""
     return diags(np.divide(1, norms, out=np.zeros(len(norms)), where=norms > 0)) @ matrix
 
 

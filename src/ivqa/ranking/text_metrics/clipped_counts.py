@@ -1,7 +1,7 @@
 """Clipped n-gram matches of main questions with a whole pool, as sparse matrix products.
 
-min(a, b) = sum_j [a >= j] [b >= j]: where "the n-gram for the j-th time" is a column of its own, a
-product of 0/1 matrices counts clipped matches.
+min(a, b) = sum_j [a >= j] [b >= j]. If "the n-gram occurs at least j times" has a column of its
+own, the product of two 0/1 matrices counts clipped matches.
 """
 
 from collections.abc import Sequence
@@ -13,9 +13,16 @@ from ivqa.metrics.ngrams import NGramIndex
 
 
 class ClippedCounts:
-    """N-grams of one order in a pool, a slot for each (n-gram, how many-th in its question).
+    """N-grams of one order in a pool, with a slot for each pair (n-gram, level j).
 
-    counts: (N, n-grams) of the pool. gram: (slots,) the column of `counts` that a slot is of.
+    Args:
+        pool: N tokenised questions.
+        order: The n of the n-grams.
+
+    Attributes:
+        counts: Counts of the pool, (N, n-grams).
+        gram: The column of `counts` of each slot, (slots,).
+        level: The level j of each slot, (slots,), from 1.
     """
 
     def __init__(self, pool: Sequence[Sequence[str]], order: int) -> None:
@@ -28,11 +35,25 @@ class ClippedCounts:
         self.level = np.arange(len(self.gram)) - first[self.gram] + 1
 
     def of(self, questions: Sequence[Sequence[str]]) -> csr_matrix:
-        """Counts (B, n-grams) float64; the pool's n-grams come first, unknown ones behind them."""
+        """Counts the n-grams of questions.
+
+        Args:
+            questions: B tokenised questions.
+
+        Returns:
+            (B, n-grams) float64; n-grams that the pool does not have come last.
+        """
         return self.index.counts(questions)
 
     def slots(self, counts: csr_matrix) -> csr_matrix:
-        """(B, slots) float64: the count of the slot's n-gram where it reaches the slot's level."""
+        """Counts of each slot's n-gram where they reach the slot's level, else 0.
+
+        Args:
+            counts: (B, n-grams) from `of` or `counts`.
+
+        Returns:
+            (B, slots) float64.
+        """
         spread = counts[:, self.gram]
         spread.data[spread.data < self.level[spread.indices]] = 0
         spread.eliminate_zeros()
@@ -40,7 +61,12 @@ class ClippedCounts:
 
 
 def ones(matrix: csr_matrix, dtype: type = np.float64) -> csr_matrix:
-    """The matrix with every stored entry set to 1."""
+    """Sets every stored entry of a matrix to 1.
+
+    Args:
+        matrix: Unchanged.
+        dtype: Type of the new entries.
+    """
     return csr_matrix(
         (np.ones(matrix.nnz, dtype), matrix.indices, matrix.indptr), shape=matrix.shape
     )

@@ -1,4 +1,4 @@
-"""METEOR of main questions with every question of a pool."""
+"""METEOR of every question of a pool with main questions as references."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,35 +24,45 @@ def _stages() -> str:
 class MeteorRanker(TextMetricRanker):
     """METEOR as `ivqa.metrics.meteor_nltk` computes it, not METEOR 1.5 of the COCO evaluation.
 
-    stages: those that run on this machine, "exact+stem" or "exact+stem+synonym"; no choice, but
-    part of what a stored ranking depends on.
+    Attributes:
+        stages: The stages that this machine can run, "exact+stem" or "exact+stem+synonym". It
+            cannot be chosen; a stored ranking depends on it, so it is a field.
     """
 
     stages: str = field(init=False, default_factory=_stages)
 
     def scores(self, pool: Sequence[Sequence[str]]) -> "MeteorScores":
-        """METEOR in [0, 1] with each of the N questions of the pool."""
+        """Prepares a pool; scores are in [0, 1].
+
+        Args:
+            pool: N tokenised questions.
+        """
         return MeteorScores(pool)
 
 
 class MeteorScores:
-    """METEOR of hypotheses, the N questions of a pool, for references given later."""
+    """METEOR of the N questions of a pool as hypotheses.
+
+    Args:
+        pool: N tokenised questions.
+    """
 
     def __init__(self, pool: Sequence[Sequence[str]]) -> None:
         self.words = WordColumns(pool)
-        # For each stage: from a word of a reference to the words of the pool that it may match.
+        # For each stage a map from a word of a reference to the words of the pool that it matches.
         self.exact = _inverse(self.words.numbers, lambda word: [word])
         self.stems = _inverse(self.words.numbers, lambda word: [stem(word)])
         self.synonyms = _inverse(self.words.numbers, lambda word: synonyms(stem(word)))
 
     def __call__(self, references: Sequence[Sequence[str]]) -> NDArray[np.float64]:
-        """Scores (B, N)."""
+        """Scores (B, N) for B tokenised main questions as references."""
         scores = np.empty((len(references), len(self.words)))
         for row, reference in enumerate(references):
             scores[row] = self.words.in_pool_order(self._score(reference))
         return scores
 
     def _score(self, reference: Sequence[str]) -> NDArray[np.float64]:
+        """Scores (N,) for one reference."""
         matched, chunks = self._alignment(reference)
         score = np.zeros(len(matched))
         some = np.flatnonzero(matched)
@@ -63,12 +73,12 @@ class MeteorScores:
         return score
 
     def _alignment(self, reference: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Matched words and chunks, two (N,).
+        """Numbers of matched words and of chunks, two (N,).
 
-        As NLTK aligns: stage by stage, from the last word of the hypothesis to its first, each
-        takes the last free word of the reference that it matches.
+        Words are aligned as in NLTK: stage by stage, from the last word of the hypothesis to the
+        first, each word takes the last free word of the reference that it matches.
         """
-        stems = [stem(word) for word in reference]  # NLTK looks up synonyms of stems, too
+        stems = [stem(word) for word in reference]  # NLTK looks up the synonyms of stems
         stages = [
             self.words.masks(reference, self.exact),
             self.words.masks(stems, self.stems),
@@ -82,14 +92,14 @@ class MeteorScores:
                 rows = np.flatnonzero(wanted)  # few: most words match nothing
                 rows = rows[partner[rows] == 0]
                 free = wanted[rows] & ~used[rows]
-                last = free & -free  # the lowest bit is the last place
+                last = free & -free  # the lowest bit is the last word
                 partner[rows] = last
                 used[rows] |= last
         matched = bit_counts(used)
         return matched, matched - self._joints(partners)
 
     def _joints(self, partners: Sequence[NDArray[Any]]) -> NDArray[np.int64]:
-        """How often neighbours in the hypothesis match neighbours in the reference, (N,)."""
+        """How many pairs of neighbours match neighbours in the reference, (N,)."""
         joints = np.zeros(len(self.words), dtype=np.int64)
         for after, before in pairwise(partners):
             follows = after[: len(before)]
@@ -100,6 +110,7 @@ class MeteorScores:
 def _inverse(
     numbers: Mapping[str, int], keys: Callable[[str], Iterable[str]]
 ) -> Mapping[str, list[int]]:
+    """For each key the numbers of the words that have it."""
     inverse: defaultdict[str, list[int]] = defaultdict(list)
     for word, number in numbers.items():
         for key in keys(word):

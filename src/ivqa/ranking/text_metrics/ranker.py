@@ -1,4 +1,4 @@
-"""What the rankers by text metrics share."""
+"""The base class of rankers by text metrics."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -11,20 +11,27 @@ from ivqa.lasso.ranking import Ranking
 from ivqa.ranking.score_ranking import rank_by_scores
 from ivqa.text.tokens import tokenise
 
-# From B main questions as words to their scores with the N of a pool, (B, N).
+# Maps B tokenised main questions to their scores with the N questions of a pool, (B, N).
 PoolScores = Callable[[Sequence[Sequence[str]]], NDArray[np.float64]]
 
 
 class TextMetricRanker(ABC):
-    """Direct similarity of words [IJCV]: each basic question by itself, without an encoder.
+    """Ranks by a text metric of each basic question, without an encoder [IJCV].
 
-    The main question is the reference and the basic question the hypothesis: what is scored is how
-    well the one stands in for the other. The papers leave the direction open.
+    The main question is the reference and the basic question the hypothesis: the score says how
+    well the basic question replaces the main question. The papers leave the direction open.
     """
 
     @abstractmethod
     def scores(self, pool: Sequence[Sequence[str]]) -> PoolScores:
-        """What scores main questions with a pool of N tokenised questions."""
+        """Prepares a pool.
+
+        Args:
+            pool: N tokenised questions.
+
+        Returns:
+            A function that scores main questions with the pool.
+        """
 
     def rank(
         self,
@@ -33,9 +40,19 @@ class TextMetricRanker(ABC):
         k: int,
         exclude: Sequence[Sequence[int]],
     ) -> Ranking:
-        """The k of highest score, of equal ones the first of the pool; gap is zero.
+        """Ranks the pool by the metric; of equal scores the first rows of the pool count.
 
-        Raises ValueError where the pool without the excluded rows is smaller than k.
+        Args:
+            questions: B main questions.
+            pool: N basic questions.
+            k: Length of the rankings.
+            exclude: For each main question the rows of the pool that must not be used.
+
+        Returns:
+            The k best rows of each main question. The gap is 0, because no problem is solved.
+
+        Raises:
+            UserError: Fewer than k rows are left.
         """
         words = [tokenise(question) for question in questions]
         scores = pool_scores(self, tuple(pool))
@@ -49,5 +66,10 @@ class TextMetricRanker(ABC):
 
 @lru_cache(maxsize=1)  # the parts of a job share their pool
 def pool_scores(ranker: TextMetricRanker, pool: tuple[str, ...]) -> PoolScores:
-    """The ranker's scores with a pool of questions as they are written; the last stays."""
+    """The ranker's scores with a pool of texts; the last pool stays in memory.
+
+    Args:
+        ranker: Hashable, as frozen dataclasses are.
+        pool: N questions as texts.
+    """
     return ranker.scores([tokenise(question) for question in pool])

@@ -1,4 +1,4 @@
-"""ROUGE-L of main questions with every question of a pool."""
+"""ROUGE-L of every question of a pool with main questions as references."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,15 +13,23 @@ from ivqa.ranking.text_metrics.word_columns import WordColumns, bit_counts
 
 @dataclass(frozen=True)
 class RougeLRanker(TextMetricRanker):
-    """ROUGE-L: F of the longest common subsequence, beta = 1.2."""
+    """ROUGE-L: the F measure of the longest common subsequence, with beta = 1.2."""
 
     def scores(self, pool: Sequence[Sequence[str]]) -> "RougeLScores":
-        """ROUGE-L in [0, 1] with each of the N questions of the pool."""
+        """Prepares a pool; scores are in [0, 1].
+
+        Args:
+            pool: N tokenised questions.
+        """
         return RougeLScores(pool)
 
 
 class RougeLScores:
-    """ROUGE-L of hypotheses, the N questions of a pool, for references given later."""
+    """ROUGE-L of the N questions of a pool as hypotheses.
+
+    Args:
+        pool: N tokenised questions.
+    """
 
     def __init__(self, pool: Sequence[Sequence[str]]) -> None:
         # The COCO evaluation splits an empty text into one empty word.
@@ -29,7 +37,7 @@ class RougeLScores:
         self.same = {word: [number] for word, number in self.words.numbers.items()}
 
     def __call__(self, references: Sequence[Sequence[str]]) -> NDArray[np.float64]:
-        """Scores (B, N)."""
+        """Scores (B, N) for B tokenised main questions as references."""
         scores = np.empty((len(references), len(self.words)))
         for row, reference in enumerate(references):
             wanted = reference or [""]
@@ -42,10 +50,10 @@ class RougeLScores:
         return scores
 
     def _common_subsequences(self, reference: Sequence[str]) -> NDArray[np.int64]:
-        """Lengths of the longest ones, (N,): the bit-parallel algorithm of Hyyro (2004).
+        """Lengths of the longest common subsequences, (N,), by Hyyro's bit-parallel method (2004).
 
-        A column of the dynamic programme is one integer a pair, of a bit a word of the reference,
-        which is zero where the column goes up.
+        A column of the dynamic programme is one integer for each question of the pool. It has one
+        bit for each word of the reference, which is 0 where the length increases.
         """
         masks = self.words.masks(reference, self.same)
         every = (1 << len(reference)) - 1

@@ -1,4 +1,4 @@
-"""Words of a pool by place, and words of one main question as bits: for metrics of word order."""
+"""Words of a pool by position, and words of a main question as bits, for metrics of word order."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -8,11 +8,17 @@ from numpy.typing import NDArray
 
 
 class WordColumns:
-    """Words of N questions by their place from the end, the longest question first.
+    """Words of N questions by their position from the end, the longest question first.
 
-    numbers: of the words. columns: for each place t an array (questions of more than t words,) of
-    word numbers; question n is row n of each column that is long enough. lengths: (N,) in that
-    order.
+    Args:
+        pool: N tokenised questions.
+
+    Attributes:
+        numbers: The number of each word.
+        columns: For each position t the word numbers of all questions with more than t words.
+            Question n is entry n of each column that is long enough.
+        lengths: Words of each question, (N,), longest first.
+        order: Their rows in the pool, (N,).
     """
 
     def __init__(self, pool: Sequence[Sequence[str]]) -> None:
@@ -35,10 +41,14 @@ class WordColumns:
         return len(self.lengths)
 
     def masks(self, words: Sequence[str], matches: Mapping[str, Iterable[int]]) -> NDArray[Any]:
-        """(word numbers,) bits: the places of `words` that each word of the pool matches.
+        """The positions in a main question that each word of the pool matches, as bits.
 
-        Bit t is the word at place t from the end. matches: for a word of the main question the
-        numbers of the pool's words that match it.
+        Args:
+            words: The main question.
+            matches: For a word of the main question the numbers of the pool's words that match it.
+
+        Returns:
+            (word numbers,) integers; bit t is the word at position t from the end.
         """
         masks = np.zeros(len(self.numbers), dtype=bit_type(len(words)))
         for place, word in enumerate(reversed(words)):
@@ -46,14 +56,29 @@ class WordColumns:
         return masks
 
     def in_pool_order(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Values (N,) in the order of the pool instead of the order here."""
+        """Sorts values by rows of the pool.
+
+        Args:
+            values: (N,), in the order of `lengths`.
+
+        Returns:
+            (N,), in the order of the pool.
+        """
         ordered = np.empty_like(values)
         ordered[self.order] = values
         return ordered
 
 
 def bit_type(length: int) -> np.dtype[Any]:
-    """The smallest type of `length` bits; beyond 64 Python's integers, which are slow but exact."""
+    """The smallest integer type with enough bits.
+
+    Args:
+        length: Bits. More than 64 need Python integers, which are slow.
+
+    Example:
+        >>> bit_type(9), bit_type(65)
+        (dtype('uint16'), dtype('O'))
+    """
     for kind in (np.uint8, np.uint16, np.uint32, np.uint64):
         if length <= np.iinfo(kind).bits:
             return np.dtype(kind)
@@ -61,5 +86,12 @@ def bit_type(length: int) -> np.dtype[Any]:
 
 
 def bit_counts(bits: NDArray[Any]) -> NDArray[np.int64]:
-    """How many bits are set in each element."""
+    """The number of bits that are set in each element.
+
+    Args:
+        bits: Unsigned or Python integers, (N,).
+
+    Returns:
+        (N,) int64.
+    """
     return np.bitwise_count(bits).astype(np.int64)
