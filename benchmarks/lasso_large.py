@@ -21,10 +21,7 @@ from benchmarks.lasso import Problem, timed_run
 from benchmarks.sentence_vectors import FOLDER, sentence_vectors
 from ivqa.device import fastest_dtype
 from ivqa.encoders.encoder import unit_rows
-<<<<<<< HEAD
-=======
 from ivqa.lasso import SolverSettings
->>>>>>> h-lasso
 from ivqa.runs.memory import keep_freed_memory
 
 ROWS, MAIN_QUESTIONS, SIZE = 186_027, 244_302, 4800
