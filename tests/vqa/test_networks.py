@@ -21,7 +21,7 @@ from ivqa.vqa import (
 from ivqa.vqa.hiecoatt import Attention, ImageAttention, QuestionAttention
 from ivqa.vqa.mcb import CompactBilinear, signed_root
 from ivqa.vqa.mutan import RankSumFusion
-from ivqa.vqa.network import SharedDropout, checked_grid, products_by_image, products_with_few, tanh
+from ivqa.vqa.network import SharedDropout, checked_grid
 
 NUM_WORDS, NUM_ANSWERS = 12, 4
 
@@ -208,20 +208,6 @@ def test_question_dropout_is_the_same_at_every_word(cell: str) -> None:
     assert set(seen[0].unique().tolist()) == {0.0, 2.0}
 
 
-@pytest.mark.parametrize("size", [11, 12])
-def test_compact_bilinear_has_the_gradients_of_the_transforms(size: int) -> None:
-    torch.manual_seed(0)
-    pooling = CompactBilinear(first_size=5, second_size=4, size=size)
-    first, second = torch.randn(3, 5, requires_grad=True), torch.randn(3, 4, requires_grad=True)
-    weights = torch.randn(3, size)
-    spectra = pooling.spectrum_first(first), pooling.spectrum_second(second)
-    gradients = [
-        torch.autograd.grad((found * weights).sum(), (first, second))
-        for found in (pooling(first, second), pooling.combine(*spectra))
-    ]
-    torch.testing.assert_close(*gradients)
-
-
 def test_compact_bilinear_is_the_convolution_of_two_sketches() -> None:
     torch.manual_seed(0)
     pooling = CompactBilinear(first_size=5, second_size=4, size=11)
@@ -284,19 +270,6 @@ def test_shared_dropout_drops_a_channel_in_all_places() -> None:
     dropped = SharedDropout(0.5)(torch.ones(4, 6, 20))
     assert torch.equal(dropped, dropped[:, :1].expand_as(dropped))
     assert set(dropped.unique().tolist()) == {0.0, 2.0}
-
-
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
-def test_tanh_is_that_of_torch_with_its_gradient(dtype: torch.dtype) -> None:
-    values = torch.linspace(-6, 6, 241).to(dtype).requires_grad_()
-    ours, theirs = tanh(values), values.tanh()
-    assert ours.dtype is dtype
-    torch.testing.assert_close(ours, theirs, rtol=2**-8, atol=0)
-    weights = torch.randn_like(ours)
-    gradients = [
-        torch.autograd.grad((found * weights).sum(), values)[0] for found in (ours, theirs)
-    ]
-    torch.testing.assert_close(*gradients)
 
 
 def _published_attention(
@@ -362,40 +335,6 @@ def test_phrases_of_hiecoatt_are_the_largest_of_three_convolutions() -> None:
     expected = torch.stack(found).amax(dim=0).tanh().transpose(1, 2)
     expected = expected * (ids != 0)[:, :, None]
     torch.testing.assert_close(phrases, expected)
-
-
-@pytest.mark.parametrize("num", [1, 3])
-def test_products_with_few_have_the_gradients_of_a_product(num: int) -> None:
-    few = torch.randn(4, num, 6, requires_grad=True)
-    values = torch.randn(4, 7, 6, requires_grad=True)
-    found, expected = products_with_few(few, values), few @ values.mT
-    torch.testing.assert_close(found, expected)
-    weights = torch.randn_like(found)
-    ours, theirs = (
-        torch.autograd.grad((products * weights).sum(), (few, values))
-        for products in (found, expected)
-    )
-    torch.testing.assert_close(ours, theirs)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        rounded = products_with_few(few, values)
-    assert rounded.dtype is torch.bfloat16
-    rounded_too = torch.autograd.grad((rounded * weights).sum(), (few, values))
-    torch.testing.assert_close(rounded_too, theirs, rtol=2**-6, atol=2**-5)
-    assert ours[1].is_contiguous()  # what it is for: the gradient lies as the values do
-
-
-@pytest.mark.parametrize(
-    "index", [[0, 2, 1, 0, 2, 2, 0, 1], [1, 1, 1, 1, 1, 1, 1, 1], [2, 0, 1], [0, 1, 2, 2], [2]]
-)
-def test_products_by_image_are_those_of_repeated_images(index: list[int]) -> None:
-    values, chosen = torch.randn(3, 7, 5, requires_grad=True), torch.tensor(index)
-    few = torch.randn(len(index), 2, 5, requires_grad=True)
-    products = products_by_image(few, values, chosen)
-    torch.testing.assert_close(products, few @ values[chosen].mT)
-    weights = torch.randn_like(products)
-    found = torch.autograd.grad((products * weights).sum(), (few, values))
-    expected = torch.autograd.grad((few @ values[chosen].mT * weights).sum(), (few, values))
-    torch.testing.assert_close(found, expected)
 
 
 @pytest.mark.parametrize("cell", ["gru", "lstm"])
