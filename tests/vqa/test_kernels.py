@@ -81,7 +81,7 @@ def test_repeated_images_and_their_index_are_those_of_each_question(index: list[
     )
     assert none is None
     assert torch.equal(found if own is None else found[own], expected)
-    assert (own is None) == (2 * M > len(index))
+    assert (own is None) == (len(index) < 2 * M)
 
 
 @pytest.mark.parametrize("index", [*INDICES, None])

@@ -13,7 +13,6 @@ h_s = tanh(W_s [q^_s + v^_s; h_p]),  logits = W_h h_s
 """
 
 import math
-from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -24,7 +23,7 @@ from torch.nn import functional as F
 from ivqa.data.batch import ImageBatch
 from ivqa.ranges import Count, ShareBelowOne
 from ivqa.text.vocabulary import PAD, Tokens
-from ivqa.vqa.network import GridNetwork, SharedDropout, checked_grid, single_feature
+from ivqa.vqa.network import GridNetwork, SharedDropout, checked_grid
 
 
 class Attention(nn.Module):
@@ -198,32 +197,29 @@ class HieCoAtt(GridNetwork):
     layers. PyTorch's LSTM has two bias vectors.
 
     Args:
-        num_words: Size of the vocabulary, special tokens included.
-        num_answers: K.
-        feature_sizes: Name and number of channels of one spatial feature.
         size: d, size of words, phrases and LSTM states.
         attention_size: d_a, size of W X + W' g; None: d.
         sentence_size: Size of h_s.
         num_layers: Layers of the LSTM over phrases; the paper's text has one.
         dropout: On every layer.
+        inputs: num_words, num_answers and feature_sizes, see `OneFeatureNetwork`.
     """
+
+    name = "hiecoatt"
 
     def __init__(
         self,
         *,
-        num_words: int,
-        num_answers: int,
-        feature_sizes: Mapping[str, int],
         size: Count = 512,
         attention_size: Count | None = None,
         sentence_size: Count = 1024,
         num_layers: Count = 2,
         dropout: ShareBelowOne = 0.5,
+        **inputs: Any,
     ) -> None:
-        super().__init__()
-        self.feature, self.feature_size = single_feature(feature_sizes, "hiecoatt")
+        super().__init__(**inputs)
         self.image = nn.Linear(self.feature_size, size)
-        self.embedding = nn.Embedding(num_words, size, padding_idx=PAD)
+        self.embedding = nn.Embedding(self.num_words, size, padding_idx=PAD)
         self.n_grams = nn.ModuleList(nn.Linear(width * size, size) for width in (1, 2, 3))
         self.lstm = nn.LSTM(
             size,
@@ -238,7 +234,7 @@ class HieCoAtt(GridNetwork):
         self.word = nn.Linear(size, size)  # W_w
         self.phrase = nn.Linear(2 * size, size)  # W_p
         self.sentence = nn.Linear(2 * size, sentence_size)  # W_s
-        self.output = nn.Linear(sentence_size, num_answers)  # W_h
+        self.output = nn.Linear(sentence_size, self.num_answers)  # W_h
         self.dropout, self.dropout_places = nn.Dropout(dropout), SharedDropout(dropout)
         # Question and image interact in these layers, so tanh must not be nearly linear.
         for layer in (self.word, self.phrase, self.sentence):

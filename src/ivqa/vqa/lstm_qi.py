@@ -4,7 +4,7 @@ e_t = tanh(drop(W_e w_t)), a two-layer LSTM over e, q = [c_1; h_1; c_2; h_2] at 
 v = I / |I|,  logits = W drop(tanh(W_q drop(q)) * tanh(W_v drop(v))).
 """
 
-from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +14,7 @@ from torch.nn.utils.rnn import pack_padded_sequence
 from ivqa.data.batch import ImageBatch
 from ivqa.ranges import Count, Positive, ShareBelowOne
 from ivqa.text.vocabulary import PAD, Tokens
-from ivqa.vqa.network import OneFeatureNetwork, checked_feature, single_feature
+from ivqa.vqa.network import OneFeatureNetwork, checked_feature
 
 
 class LSTMQI(OneFeatureNetwork):
@@ -24,9 +24,6 @@ class LSTMQI(OneFeatureNetwork):
     in, and padding is no word. PyTorch's LSTM has two vectors of biases.
 
     Args:
-        num_words: Size of the vocabulary, specials included.
-        num_answers: K.
-        feature_sizes: The name of one feature, and its size; a grid is averaged.
         embedding_size: Of words.
         hidden_size: Of each LSTM layer.
         num_layers: LSTM layers, whose cells and states are all read.
@@ -34,24 +31,25 @@ class LSTMQI(OneFeatureNetwork):
         dropout: Everywhere.
         initializer_range: r, every parameter starts in U(-r, r), biases too; None: as torch starts
             them, and the weights of the image in N(0, 1).
+        inputs: num_words, num_answers and feature_sizes, see `OneFeatureNetwork`. A grid is
+            averaged.
     """
+
+    name = "lstm_qi"
 
     def __init__(
         self,
         *,
-        num_words: int,
-        num_answers: int,
-        feature_sizes: Mapping[str, int],
         embedding_size: Count = 200,
         hidden_size: Count = 512,
         num_layers: Count = 2,
         joint_size: Count = 1024,
         dropout: ShareBelowOne = 0.5,
         initializer_range: Positive | None = 0.08,
+        **inputs: Any,
     ) -> None:
-        super().__init__()
-        self.feature, self.feature_size = single_feature(feature_sizes, "lstm_qi")
-        self.embedding = nn.Embedding(num_words, embedding_size, padding_idx=PAD)
+        super().__init__(**inputs)
+        self.embedding = nn.Embedding(self.num_words, embedding_size, padding_idx=PAD)
         self.lstm = nn.LSTM(
             embedding_size,
             hidden_size,
@@ -61,7 +59,7 @@ class LSTMQI(OneFeatureNetwork):
         )
         self.question = nn.Linear(2 * hidden_size * num_layers, joint_size)
         self.image = nn.Linear(self.feature_size, joint_size)
-        self.output = nn.Linear(joint_size, num_answers)
+        self.output = nn.Linear(joint_size, self.num_answers)
         self.dropout = nn.Dropout(dropout)
         if initializer_range is None:
             nn.init.normal_(self.image.weight)  # torch's leaves next to nothing of a unit vector

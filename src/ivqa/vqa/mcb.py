@@ -8,7 +8,8 @@ logits     = W f(q, concat_g sum_n alpha_gn v_n)          (B, K)
 Dropout follows both f.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +18,7 @@ from torch.nn import functional as F
 from ivqa.data.batch import ImageBatch
 from ivqa.ranges import Count, ShareBelowOne
 from ivqa.text.vocabulary import Tokens
-from ivqa.vqa.network import GridNetwork, SharedDropout, checked_grid, single_feature
+from ivqa.vqa.network import GridNetwork, SharedDropout, checked_grid
 from ivqa.vqa.question_encoder import QuestionEncoder
 from ivqa.vqa.stacked_encoder import StackedLSTMEncoder
 
@@ -117,7 +118,36 @@ def signed_root(values: Tensor) -> Tensor:
     return values * (sizes * sizes.sum(dim=-1, keepdim=True)).rsqrt()
 
 
-class MCB(GridNetwork):
+class NormalisedGridNetwork(GridNetwork):
+    """A network whose grid has unit norm as a whole.
+
+    Args:
+        pool: pool x pool positions of the grid become one, their maximum; 1 keeps all.
+        standardise: Whether channels first get mean 0 and variance 1.
+        inputs: num_words, num_answers and feature_sizes, see `OneFeatureNetwork`.
+    """
+
+    def __init__(self, *, pool: Count = 1, standardise: bool = False, **inputs: Any) -> None:
+        super().__init__(**inputs)
+        self.pool = pool
+        self.standard = nn.BatchNorm1d(self.feature_size, affine=False) if standardise else None
+
+    def normalised_grid(self, images: ImageBatch) -> Tensor:
+        """Returns the grids of M images.
+
+        Args:
+            images: M images.
+
+        Returns:
+            Grids of unit norm, (M, L / pool^2, d_v).
+        """
+        grid = checked_grid(images, self.feature, self.feature_size, self.pool)
+        if self.standard is not None:
+            grid = self.standard(grid.flatten(0, 1)).view_as(grid)
+        return F.normalize(grid.flatten(1), dim=1).view_as(grid)
+
+
+class MCB(NormalisedGridNetwork):
     """Two poolings: one scores the positions, one answers. The grid has unit norm as a whole.
 
     Deviations from the paper: the glimpses have no bias, which softmax cancels; the layers behind
@@ -125,44 +155,36 @@ class MCB(GridNetwork):
     does not say whether its attention normalises all positions together.
 
     Args:
-        num_words: Size of the vocabulary, special tokens included.
-        num_answers: K.
-        feature_sizes: Name and number of channels of one spatial feature.
         question_encoder: Called with num_words.
         size: d of the sketches that answer.
         attention_size: d of the sketches of the attention, one for each position; None: size.
         hidden_size: Size between the attention's two layers.
         num_glimpses: G, attention maps.
         dropout: Behind the poolings.
-        pool: pool x pool positions of the grid become one; the paper has 1.
-        standardise: Whether channels first get mean 0 and variance 1. What all positions of
-            rectified features share would otherwise fill the sketch. The paper does not.
         attention_root: Whether the attention takes signed roots before the unit norm, as in the
             paper.
+        inputs: pool and standardise, see `NormalisedGridNetwork`, and num_words, num_answers and
+            feature_sizes, see `OneFeatureNetwork`. The paper neither pools nor standardises; here,
+            what all positions of rectified features share would fill the sketches.
     """
+
+    name = "mcb"
 
     def __init__(
         self,
         *,
-        num_words: int,
-        num_answers: int,
-        feature_sizes: Mapping[str, int],
         question_encoder: Callable[..., QuestionEncoder] = StackedLSTMEncoder,
         size: Count = 16000,
         attention_size: Count | None = None,
         hidden_size: Count = 512,
         num_glimpses: Count = 2,
         dropout: ShareBelowOne = 0.1,
-        pool: Count = 1,
-        standardise: bool = False,
         attention_root: bool = True,
+        **inputs: Any,
     ) -> None:
-        super().__init__()
-        self.feature, self.feature_size = single_feature(feature_sizes, "mcb")
-        self.pool = pool
+        super().__init__(**inputs)
         self.attention_root = attention_root
-        self.standard = nn.BatchNorm1d(self.feature_size, affine=False) if standardise else None
-        self.question_encoder = question_encoder(num_words=num_words)
+        self.question_encoder = question_encoder(num_words=self.num_words)
         q_size, v_size = self.question_encoder.size, self.feature_size
         sketch = attention_size or size
         self.attention_pooling = CompactBilinear(first_size=q_size, second_size=v_size, size=sketch)
@@ -171,7 +193,7 @@ class MCB(GridNetwork):
         self.pooling = CompactBilinear(
             first_size=q_size, second_size=v_size * num_glimpses, size=size
         )
-        self.output = nn.Linear(size, num_answers)  # W
+        self.output = nn.Linear(size, self.num_answers)  # W
         self.dropout = nn.Dropout(dropout)
         self.dropout_places = SharedDropout(dropout)
         nn.init.xavier_uniform_(self.glimpses.weight)
@@ -208,10 +230,7 @@ class MCB(GridNetwork):
         Returns:
             Logits, (B, K).
         """
-        grid = checked_grid(images, self.feature, self.feature_size, self.pool)  # (M, L, d_v)
-        if self.standard is not None:
-            grid = self.standard(grid.flatten(0, 1)).view_as(grid)
-        grid = F.normalize(grid.flatten(1), dim=1).view_as(grid)  # unit norm over (L, d_v)
+        grid = self.normalised_grid(images)  # v, (M, L, d_v)
         q = self.question_encoder(question)  # (B, d_q)
         alpha = self.attention(grid, images.index, q).to(grid.dtype)  # (B, G, L)
         v = self.kernels.matmul_by_image(alpha, grid, images.index).flatten(1)  # (B, G d_v)

@@ -6,7 +6,8 @@ logits = W (tanh(W_q q) * f_v)                                (B, K)
 Dropout precedes every linear map of q, V (one mask for all positions) and the product.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +15,7 @@ from torch import Tensor, nn
 from ivqa.data.batch import ImageBatch
 from ivqa.ranges import Count, ShareBelowOne
 from ivqa.text.vocabulary import Tokens
-from ivqa.vqa.network import GridNetwork, SharedDropout, checked_grid, single_feature
+from ivqa.vqa.network import GridNetwork, SharedDropout, checked_grid
 from ivqa.vqa.question_encoder import QuestionEncoder, RecurrentEncoder
 
 
@@ -25,29 +26,26 @@ class MLB(GridNetwork):
     encoder starts from uni-skip; that is `SkipThoughtsQuestionEncoder`.
 
     Args:
-        num_words: Size of the vocabulary, special tokens included.
-        num_answers: K.
-        feature_sizes: Name and number of channels of one spatial feature.
         question_encoder: Called with num_words.
         joint_size: d.
         num_glimpses: G, attention maps; each has its own projection W_g, as in the released code.
         dropout: Before each linear layer except the one that scores the positions.
+        inputs: num_words, num_answers and feature_sizes, see `OneFeatureNetwork`.
     """
+
+    name = "mlb"
 
     def __init__(
         self,
         *,
-        num_words: int,
-        num_answers: int,
-        feature_sizes: Mapping[str, int],
         question_encoder: Callable[..., QuestionEncoder] = RecurrentEncoder,
         joint_size: Count = 1200,
         num_glimpses: Count = 2,
         dropout: ShareBelowOne = 0.5,
+        **inputs: Any,
     ) -> None:
-        super().__init__()
-        self.feature, self.feature_size = single_feature(feature_sizes, "mlb")
-        self.question_encoder = question_encoder(num_words=num_words)
+        super().__init__(**inputs)
+        self.question_encoder = question_encoder(num_words=self.num_words)
         q_size = self.question_encoder.size
         self.attention_question = nn.Linear(q_size, joint_size)  # U
         self.attention_image = nn.Linear(self.feature_size, joint_size)  # W of alpha
@@ -56,7 +54,7 @@ class MLB(GridNetwork):
             nn.Linear(self.feature_size, joint_size) for _ in range(num_glimpses)
         )
         self.question = nn.Linear(q_size, joint_size * num_glimpses)  # W_q
-        self.output = nn.Linear(joint_size * num_glimpses, num_answers)  # W of the logits
+        self.output = nn.Linear(joint_size * num_glimpses, self.num_answers)  # W of the logits
         self.dropout_grid = SharedDropout(dropout)
         self.dropout = nn.Dropout(dropout)
 

@@ -7,7 +7,8 @@ logits = W z                              (B, K)
 Dropout precedes W_q, W_v and W. The products and their sum have no activation.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -22,7 +23,6 @@ from ivqa.vqa.network import (
     SharedDropout,
     checked_feature,
     checked_grid,
-    single_feature,
 )
 from ivqa.vqa.question_encoder import QuestionEncoder, RecurrentEncoder
 
@@ -96,35 +96,33 @@ class MutanNoAttention(OneFeatureNetwork):
     paper's question encoder starts from uni-skip; that is `SkipThoughtsQuestionEncoder`.
 
     Args:
-        num_words: Size of the vocabulary, special tokens included.
-        num_answers: K.
-        feature_sizes: Name and size of one feature; a grid is averaged.
         question_encoder: Called with num_words.
         joint_size: t_q = t_v = t_o.
         rank: R.
         dropout: Before W_q, W_v and W.
+        inputs: num_words, num_answers and feature_sizes, see `OneFeatureNetwork`. A grid is
+            averaged.
     """
+
+    name = "mutan_noatt"
 
     def __init__(
         self,
         *,
-        num_words: int,
-        num_answers: int,
-        feature_sizes: Mapping[str, int],
         question_encoder: Callable[..., QuestionEncoder] = RecurrentEncoder,
         joint_size: Count = 360,
         rank: Count = 10,
         dropout: ShareBelowOne = 0.5,
+        **inputs: Any,
     ) -> None:
-        super().__init__()
-        self.feature, self.feature_size = single_feature(feature_sizes, "mutan_noatt")
-        self.question_encoder = question_encoder(num_words=num_words)
+        super().__init__(**inputs)
+        self.question_encoder = question_encoder(num_words=self.num_words)
         self.question = nn.Linear(self.question_encoder.size, joint_size)  # W_q
         self.image = nn.Linear(self.feature_size, joint_size)  # W_v
         self.fusion = RankSumFusion(
             first_size=joint_size, second_size=joint_size, size=joint_size, rank=rank
         )
-        self.output = nn.Linear(joint_size, num_answers)  # W
+        self.output = nn.Linear(joint_size, self.num_answers)  # W
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, images: ImageBatch, question: Tokens) -> Tensor:
@@ -155,33 +153,30 @@ class Mutan(GridNetwork):
     `SkipThoughtsQuestionEncoder`.
 
     Args:
-        num_words: Size of the vocabulary, special tokens included.
-        num_answers: K.
-        feature_sizes: Name and number of channels of one spatial feature.
         question_encoder: Called with num_words.
         hidden_size: Size of q~ and of each glimpse.
         fused_size: t_o.
         rank: R.
         num_glimpses: G, attention maps.
         dropout: Before each linear layer outside of the fusions.
+        inputs: num_words, num_answers and feature_sizes, see `OneFeatureNetwork`.
     """
+
+    name = "mutan"
 
     def __init__(
         self,
         *,
-        num_words: int,
-        num_answers: int,
-        feature_sizes: Mapping[str, int],
         question_encoder: Callable[..., QuestionEncoder] = RecurrentEncoder,
         hidden_size: Count = 310,
         fused_size: Count = 510,
         rank: Count = 5,
         num_glimpses: Count = 2,
         dropout: ShareBelowOne = 0.5,
+        **inputs: Any,
     ) -> None:
-        super().__init__()
-        self.feature, self.feature_size = single_feature(feature_sizes, "mutan")
-        self.question_encoder = question_encoder(num_words=num_words)
+        super().__init__(**inputs)
+        self.question_encoder = question_encoder(num_words=self.num_words)
         q_size, v_size = self.question_encoder.size, self.feature_size
         self.attention_question = nn.Linear(q_size, hidden_size)  # W_q of the attention
         self.attention_image = nn.Linear(v_size, hidden_size)  # W_v of the attention
@@ -197,7 +192,7 @@ class Mutan(GridNetwork):
             size=fused_size,
             rank=rank,
         )
-        self.output = nn.Linear(fused_size, num_answers)  # W
+        self.output = nn.Linear(fused_size, self.num_answers)  # W
         self.dropout_grid, self.dropout_fused = SharedDropout(dropout), SharedDropout(dropout)
         self.dropout = nn.Dropout(dropout)
 

@@ -4,41 +4,28 @@ A policy p(l | q) writes a layout l of modules in reverse Polish notation. The a
 its step t over the words gives module t its text x_txt = sum_i alpha_ti w_i. The modules run on a
 stack of attention maps; `ivqa.vqa.neural_modules` has their equations. The answer scores of the
 last module and of a question prior are added.
-
-Cloning minimises the answer loss under the experts' layouts and -log p(l | q) of those layouts.
-The search minimises E_p[loss(l)] - lambda H(p) by REINFORCE with a baseline b:
-
-gradient of the policy: (loss(l) - b) grad log p(l | q),  b <- decay b + (1 - decay) mean loss
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from ivqa.data import VQASplit
-from ivqa.data.batch import ImageBatch, VQABatch
+from ivqa.data.batch import ImageBatch
 from ivqa.errors import UserError
-from ivqa.ranges import Count, CountOrZero, NonNegative, ShareBelowOne
-from ivqa.text.vocabulary import Tokens
+from ivqa.ranges import Count, ShareBelowOne
+from ivqa.vqa.layout_network import LayoutNetwork
 from ivqa.vqa.layout_policy import LayoutPolicy, Plan
-from ivqa.vqa.layouts import LayoutGrammar, check_layouts
-from ivqa.vqa.network import GridNetwork, TrainingOutput, checked_grid, single_feature
+from ivqa.vqa.network import checked_grid
 from ivqa.vqa.neural_modules import NeuralModules
 
-MODULES = ("_Find", "_Transform", "_And", "_Describe")  # those of the paper for VQA
-
-_NO_LAYOUTS = (
-    "n2nmn clones expert layouts, but these data have none (layouts_SPLIT.json); "
-    "set model.module.network.search_after=0 to search for layouts from scratch"
-)
 # Coordinates are in [-4, 4]; the paper has [-1, 1]. They stay smaller than the features here, but
 # are large enough for _Transform to learn positions before it memorises the training questions.
 _COORDINATES = 4.0
 
 
-class N2NMN(GridNetwork):
+class N2NMN(LayoutNetwork):
     """The policy, the modules and the question prior; default sizes are the paper's for VQA.
 
     Deviations from the paper: norm() gives sqrt(d) instead of 1; coordinates are in [-4, 4] instead
@@ -48,53 +35,34 @@ class N2NMN(GridNetwork):
     token embedding here. PyTorch's LSTM has two bias vectors.
 
     Args:
-        num_words: Size of the vocabulary, special tokens included.
-        num_answers: K.
-        feature_sizes: Name and number of channels of one spatial feature.
-        modules: Names of the modules that a layout may use.
         embedding_size: d_w, size of words and of layout tokens.
         hidden_size: Size of the policy's LSTM states.
         num_layers: Layers of the policy's LSTMs.
         map_size: d of the modules.
         prior_size: Hidden units of the question prior.
-        max_layout: Steps of a layout, <eos> included.
         dropout: In the policy and the question prior.
         word_keys: Whether attention over words sees their embeddings too (`LayoutPolicy`).
-        search_after: Number of training steps that clone the experts' layouts; afterwards layouts
-            are sampled and the policy learns from their losses. None: always clones; 0: never.
-        entropy_weight: lambda of the search.
-        baseline_decay: decay of the baseline b.
+        inputs: modules, max_layout and the settings of the search, see `LayoutNetwork`, and
+            num_words, num_answers and feature_sizes, see `OneFeatureNetwork`.
     """
 
-    baseline: Tensor
-    steps: Tensor
+    name = "n2nmn"
 
     def __init__(
         self,
         *,
-        num_words: int,
-        num_answers: int,
-        feature_sizes: Mapping[str, int],
-        modules: Sequence[str] = MODULES,
         embedding_size: Count = 300,
         hidden_size: Count = 1000,
         num_layers: Count = 2,
         map_size: Count = 1024,
         prior_size: Count = 500,
-        max_layout: Count = 13,
         dropout: ShareBelowOne = 0.5,
         word_keys: bool = False,
-        search_after: CountOrZero | None = None,
-        entropy_weight: NonNegative = 0.005,
-        baseline_decay: ShareBelowOne = 0.99,
+        **inputs: Any,
     ) -> None:
-        super().__init__()
-        self.feature, self.feature_size = single_feature(feature_sizes, "n2nmn")
-        self.grammar = LayoutGrammar(list(modules))
-        self.max_layout, self.search_after = max_layout, search_after
-        self.entropy_weight, self.baseline_decay = entropy_weight, baseline_decay
+        super().__init__(**inputs)
         self.policy = LayoutPolicy(
-            num_words=num_words,
+            num_words=self.num_words,
             grammar=self.grammar,
             embedding_size=embedding_size,
             hidden_size=hidden_size,
@@ -103,33 +71,19 @@ class N2NMN(GridNetwork):
             word_keys=word_keys,
         )
         self.modules_ = NeuralModules(
-            image_size=self.feature_size + 2,
+            image_size=self.feature_size + 2,  # with coordinates
             text_size=embedding_size,
             size=map_size,
-            num_answers=num_answers,
-            modules=modules,
+            num_answers=self.num_answers,
+            modules=self.grammar.tokens,
         )
         self.prior = nn.Sequential(
             nn.Dropout(dropout),
             nn.Linear(num_layers * hidden_size, prior_size),
             nn.ReLU(),
             nn.Dropout(dropout),
-            nn.Linear(prior_size, num_answers),
+            nn.Linear(prior_size, self.num_answers),
         )
-        self.register_buffer("baseline", torch.zeros(()))
-        self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
-
-    @staticmethod
-    def check_arguments(arguments: Mapping[str, Any]) -> None:
-        """Checks the modules before a command starts.
-
-        Args:
-            arguments: Arguments of the constructor, defaults included.
-
-        Raises:
-            UserError: No valid layout can be built from the modules.
-        """
-        LayoutGrammar(list(arguments["modules"]))
 
     @classmethod
     def check_features(
@@ -148,107 +102,6 @@ class N2NMN(GridNetwork):
         super().check_features(arguments, model, places)
         (number,) = places.values()
         _side(number or 0)
-
-    @classmethod
-    def check_split(cls, arguments: Mapping[str, Any], split: VQASplit, *, learns: bool) -> None:
-        """Checks the layouts of a split before features are computed.
-
-        Args:
-            arguments: Arguments of the constructor, defaults included.
-            split: A split, with or without layouts.
-            learns: Whether the network is trained on this split.
-
-        Raises:
-            UserError: The layout of a question is missing, too long or uses unknown modules, or the
-                network clones layouts and there are none.
-        """
-        if split.layouts is None:
-            if learns and arguments["search_after"] != 0:
-                raise UserError(_NO_LAYOUTS)
-            return
-        check_layouts(
-            LayoutGrammar(list(arguments["modules"])), split, int(arguments["max_layout"])
-        )
-
-    def forward(self, images: ImageBatch, question: Tokens) -> Tensor:
-        """Computes answer logits under the layouts that the policy decodes greedily.
-
-        Args:
-            images: M images, and the image of each of B questions.
-            question: B questions.
-
-        Returns:
-            Logits, (B, K).
-        """
-        return self.execute(images, self.policy(question, self.max_layout))
-
-    def encode_layouts(self, layouts: Sequence[Sequence[str]]) -> Tensor:
-        """Encodes expert layouts.
-
-        Args:
-            layouts: Module names of N layouts.
-
-        Returns:
-            Token numbers, (N, max_layout) int64, filled up with <eos>.
-        """
-        return self.grammar.encode(layouts, self.max_layout)
-
-    def follow(self, batch: VQABatch) -> Tensor:
-        """Computes answer logits under the expert layouts of a batch.
-
-        Args:
-            batch: B questions with their layouts.
-
-        Returns:
-            Logits, (B, K).
-        """
-        return self.execute(
-            batch.images, self.policy(batch.question, self.max_layout, expert=batch.layout)
-        )
-
-    def plan(self, question: Tokens) -> list[list[str]]:
-        """Predicts the layouts that `forward` executes.
-
-        Args:
-            question: B questions.
-
-        Returns:
-            The module names of each layout.
-        """
-        layout = self.policy(question, self.max_layout).layout
-        return [[self.grammar.tokens[token] for token in row if token] for row in layout.tolist()]
-
-    def train_forward(self, batch: VQABatch) -> TrainingOutput:
-        """Computes logits and losses of a cloning step or of a search step.
-
-        Args:
-            batch: B questions with images and targets, and with layouts for cloning.
-
-        Returns:
-            Cloning: logits under the experts' layouts, and the loss "layout". Search: logits under
-            sampled layouts, and the losses "policy" (REINFORCE) and "entropy".
-
-        Raises:
-            UserError: The step clones, and the batch has no layouts.
-        """
-        searching = self.search_after is not None and int(self.steps) >= self.search_after
-        self.steps += 1
-        if not searching:
-            if batch.layout is None:
-                raise UserError(_NO_LAYOUTS)
-            plan = self.policy(batch.question, self.max_layout, expert=batch.layout)
-            return TrainingOutput(
-                self.execute(batch.images, plan), lambda _: {"layout": -plan.log_prob.mean()}
-            )
-        plan = self.policy(batch.question, self.max_layout, sample=True)
-
-        def further(losses: Tensor) -> dict[str, Tensor]:
-            cost = losses.detach()
-            surrogate = ((cost - self.baseline) * plan.log_prob).mean()
-            self.baseline.lerp_(cost.mean(), 1 - self.baseline_decay)
-            return {"policy": surrogate, "entropy": -self.entropy_weight * plan.entropy.mean()}
-
-        return TrainingOutput(self.execute(batch.images, plan), further)
 
     def execute(self, images: ImageBatch, plan: Plan) -> Tensor:
         """Executes layouts step by step, all questions with the same module together.
@@ -307,7 +160,7 @@ def _side(number: int) -> int:
 
 
 def _coordinates(grid: Tensor) -> Tensor:
-    """x and y of the positions of a square grid, (M, L, 2), row by row; 0 in the centre."""
+    """X and y of the positions of a square grid, (M, L, 2), row by row; 0 in the centre."""
     side = _side(grid.shape[1])
     line = _COORDINATES * torch.linspace(-1, 1, side, device=grid.device, dtype=grid.dtype)
     rows, columns = torch.meshgrid(line, line, indexing="ij")

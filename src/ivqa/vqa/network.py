@@ -4,7 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
@@ -100,7 +100,26 @@ class VQANetwork(KernelModule, ABC):
 
 
 class OneFeatureNetwork(VQANetwork):
-    """A network that reads one feature, global or spatial."""
+    """A network that reads one feature, global or spatial.
+
+    Args:
+        num_words: Size of the vocabulary, special tokens included.
+        num_answers: K.
+        feature_sizes: Name and size (number of channels) of one feature.
+
+    Raises:
+        UserError: There is not exactly one feature.
+    """
+
+    name: ClassVar[str]
+    """Name of the network in error messages."""
+
+    def __init__(
+        self, *, num_words: int, num_answers: int, feature_sizes: Mapping[str, int]
+    ) -> None:
+        super().__init__()
+        self.num_words, self.num_answers = num_words, num_answers
+        self.feature, self.feature_size = single_feature(feature_sizes, self.name)
 
     @classmethod
     def check_features(

@@ -1,6 +1,7 @@
 """Vanilla: a question vector times a global image vector [iVQA 5; Antol et al. 2015]."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from typing import Any
 
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -8,7 +9,7 @@ from torch.nn import functional as F
 from ivqa.data.batch import ImageBatch
 from ivqa.ranges import Count, ShareBelowOne
 from ivqa.text.vocabulary import Tokens
-from ivqa.vqa.network import OneFeatureNetwork, checked_feature, single_feature
+from ivqa.vqa.network import OneFeatureNetwork, checked_feature
 from ivqa.vqa.question_encoder import QuestionEncoder, RecurrentEncoder
 
 
@@ -20,30 +21,28 @@ class Vanilla(OneFeatureNetwork):
     0.5 and a skip-thought vector or a recurrent network over the question.
 
     Args:
-        num_words: Size of the vocabulary, specials included.
-        num_answers: K.
-        feature_sizes: The name of one feature, and its size.
         question_encoder: Called with num_words; the default is a GRU of uni-skip's size.
         joint_size: Of a and b.
         dropout: In front of each linear layer.
+        inputs: num_words, num_answers and feature_sizes, see `OneFeatureNetwork`. A grid is
+            averaged.
     """
+
+    name = "vanilla"
 
     def __init__(
         self,
         *,
-        num_words: int,
-        num_answers: int,
-        feature_sizes: Mapping[str, int],
         question_encoder: Callable[..., QuestionEncoder] = RecurrentEncoder,
         joint_size: Count = 1024,
         dropout: ShareBelowOne = 0.5,
+        **inputs: Any,
     ) -> None:
-        super().__init__()
-        self.feature, self.feature_size = single_feature(feature_sizes, "vanilla")
-        self.question_encoder = question_encoder(num_words=num_words)
+        super().__init__(**inputs)
+        self.question_encoder = question_encoder(num_words=self.num_words)
         self.question = nn.Linear(self.question_encoder.size, joint_size)
         self.image = nn.Linear(self.feature_size, joint_size)
-        self.output = nn.Linear(joint_size, num_answers)
+        self.output = nn.Linear(joint_size, self.num_answers)
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, images: ImageBatch, question: Tokens) -> Tensor:
