@@ -97,15 +97,15 @@ def matmul_by_image(left: Tensor, right: Tensor, index: Tensor | None) -> Tensor
         Products, (B, G, m).
     """
     if index is None:
-        return torch.bmm(left, right)
+        return _matmul(left, right)
     if 2 * len(right) > len(index):
-        return torch.bmm(left, _repeated(right, index))
+        return _matmul(left, _repeated(right, index))
     used, index, counts = index.unique(return_inverse=True, return_counts=True)
     if len(used) < len(right):
         right = right.index_select(0, used)
     width = int(counts.max())  # questions of the image that has most
     if width * len(right) > 2 * len(index):
-        return torch.bmm(left, _repeated(right, index))
+        return _matmul(left, _repeated(right, index))
     # Question b goes to row `slot[b]` of M blocks of `width` rows; unused rows stay 0.
     order = index.argsort(stable=True)
     earlier = (counts.cumsum(0) - counts)[index[order]]  # questions about the images before
@@ -203,6 +203,17 @@ def normalised_scores(
     sums = sums + (weighted @ project.bias)[..., None]  # (B, G, L)
     squares = matmul_by_image(guides.square(), project(x).square().mT, index)
     return sums * (squares / guides.shape[2] + _TINY).rsqrt() + score.bias
+
+
+def _matmul(left: Tensor, right: Tensor) -> Tensor:
+    """The product left @ right; transposed where the gradient of `right` is transposed in memory.
+
+    The gradient then has the memory layout of `right`, which all backward passes before it read
+    faster: 8 percent of a training step of MLB.
+    """
+    if right.requires_grad and right.mT.is_contiguous():
+        return torch.bmm(right.mT, left.mT).mT
+    return torch.bmm(left, right)
 
 
 def _repeated(values: Tensor, index: Tensor) -> Tensor:

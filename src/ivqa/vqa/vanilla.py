@@ -16,14 +16,14 @@ from ivqa.vqa.question_encoder import QuestionEncoder, RecurrentEncoder
 class Vanilla(OneFeatureNetwork):
     """a = tanh(W_q drop(q)), b = tanh(W_v drop(v)), logits = W drop(a * b).
 
-    v is the global feature, or the mean of a grid, with unit L2 norm ("norm I"). The network itself
-    was not published; what the belief-set code tells of it are joint embeddings of 1024, dropout
-    0.5 and a skip-thought vector or a recurrent network over the question.
+    v is the global feature, or the mean of a grid, with unit L2 norm ("norm I"). The code of the
+    network was not published. The belief-set code shows joint embeddings of size 1024, dropout 0.5,
+    and a skip-thought vector or a recurrent network that reads the question.
 
     Args:
         question_encoder: Called with num_words; the default is a GRU of uni-skip's size.
-        joint_size: Of a and b.
-        dropout: In front of each linear layer.
+        joint_size: Size of a and b.
+        dropout: Before each linear layer.
         inputs: num_words, num_answers and feature_sizes, see `OneFeatureNetwork`. A grid is
             averaged.
     """
@@ -40,17 +40,24 @@ class Vanilla(OneFeatureNetwork):
     ) -> None:
         super().__init__(**inputs)
         self.question_encoder = question_encoder(num_words=self.num_words)
-        self.question = nn.Linear(self.question_encoder.size, joint_size)
-        self.image = nn.Linear(self.feature_size, joint_size)
-        self.output = nn.Linear(joint_size, self.num_answers)
+        self.question = nn.Linear(self.question_encoder.size, joint_size)  # W_q
+        self.image = nn.Linear(self.feature_size, joint_size)  # W_v
+        self.output = nn.Linear(joint_size, self.num_answers)  # W
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, images: ImageBatch, question: Tokens) -> Tensor:
-        """Answer logits (B, K)."""
-        seen = checked_feature(images, self.feature, self.feature_size)
-        pooled = F.normalize(seen.mean(dim=1) if seen.dim() == 3 else seen, dim=1)  # (M, d)
-        image = (
-            self.image(self.dropout(pooled)).tanh().index_select(0, images.index)
-        )  # (B, d_joint)
-        asked = self.question(self.dropout(self.question_encoder(question))).tanh()
-        return self.output(self.dropout(asked * image))
+        """Computes answer logits.
+
+        Args:
+            images: M images, and the image of each of B questions.
+            question: B questions.
+
+        Returns:
+            Logits, (B, K).
+        """
+        v = checked_feature(images, self.feature, self.feature_size)
+        v = F.normalize(v.mean(dim=1) if v.dim() == 3 else v, dim=1)  # (M, d_v)
+        b = self.image(self.dropout(v)).tanh().index_select(0, images.index)  # (B, d)
+        q = self.question_encoder(question)  # (B, d_q)
+        a = self.question(self.dropout(q)).tanh()  # (B, d)
+        return self.output(self.dropout(a * b))
