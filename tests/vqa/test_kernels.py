@@ -124,7 +124,7 @@ NETWORKS = {name: factory for name, (factory, _) in ZOO.items()} | {
 
 @pytest.mark.parametrize("index", [INDICES[0], INDICES[3]])
 @pytest.mark.parametrize("name", NETWORKS)
-def test_networks_are_equal_with_both(name: str, index: list[int]) -> None:
+def test_networks_are_equal_with_fast_and_reference_kernels(name: str, index: list[int]) -> None:
     """Logits and gradients of all parameters, without dropout, whose masks would differ."""
     torch.manual_seed(0)
     features = {"grid": 5} if name == "n2nmn" else feature_sizes(name)

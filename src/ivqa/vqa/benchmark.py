@@ -1,4 +1,7 @@
-"""The VQA benchmark of an answerer: official accuracy, and a result file for the servers."""
+"""The VQA benchmark of an answerer: official accuracy, and a result file for the servers.
+
+The file is a little over 300 lines, because the metrics of each function are listed.
+"""
 
 import re
 import time

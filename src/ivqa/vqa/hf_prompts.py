@@ -14,7 +14,7 @@ from ivqa.errors import UserError
 # Inputs of a model that have the kind of each token.
 _TOKEN_TYPES = ("token_type_ids", "mm_token_type_ids")
 _REMEDY = "write the image token, such as <image>, once into model.prompt"
-_NO_INPUTS = ("input_ids", "attention_mask", "labels", *_TOKEN_TYPES)
+_TEXT_INPUTS = ("input_ids", "attention_mask", "labels", *_TOKEN_TYPES)
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,6 @@ class PromptReader:
             UserError: The prompt has no image token, or the processor refuses it.
         """
         texts = [self.text(question) for question in questions]
-        device = self.model.device
 
         def processed(rows: Tensor) -> Mapping[str, Any]:
             return self.processor(
@@ -153,13 +152,7 @@ class PromptReader:
             )
 
         def raw_inputs(rows: Tensor) -> dict[str, Tensor]:
-            found = processed(rows.cpu())
-            kinds = {True: self.model.dtype, False: None}
-            return {
-                name: value.to(device, kinds[value.is_floating_point()])
-                for name, value in found.items()
-                if isinstance(value, Tensor) and name not in _NO_INPUTS
-            }
+            return self._without_text(processed(rows.cpu()))
 
         try:
             everything = processed(torch.arange(len(texts)))
@@ -168,8 +161,9 @@ class PromptReader:
         tokens, mask = everything["input_ids"], everything["attention_mask"].bool()
         if self.image_token is not None and not (tokens == self.image_token).any(dim=1).all():
             raise UserError(f"the prompt has no place for the image; {_REMEDY}")
+        # Pixels of each picture, from the first question about it.
         first = torch.stack([(index == at).nonzero()[0, 0] for at in range(len(pictures))])
-        views = {} if not self._takes_encoded else raw_inputs(first)
+        views = raw_inputs(first) if self._takes_encoded else {}
         encoded = self._encoded(views, len(pictures))
         seen = {
             name: value
@@ -180,19 +174,28 @@ class PromptReader:
         lengths = mask.sum(dim=1)
         for length in lengths.unique().tolist():
             rows = (lengths == length).nonzero()[:, 0]
-
-            def of(value: Tensor, rows: Tensor = rows) -> Tensor:
-                return value[rows][mask[rows]].view(len(rows), -1).to(device)
-
             yield Prompts(
                 rows,
-                of(tokens),
-                {name: of(value) for name, value in types.items()},
+                self._unpadded(tokens, mask, rows),
+                {name: self._unpadded(value, mask, rows) for name, value in types.items()},
                 index[rows],
                 encoded,
                 seen,
                 raw_inputs,
             )
+
+    def _without_text(self, inputs: Mapping[str, Any]) -> dict[str, Tensor]:
+        """The inputs of the model that do not belong to tokens, on its device."""
+        kinds = {True: self.model.dtype, False: None}
+        return {
+            name: value.to(self.model.device, kinds[value.is_floating_point()])
+            for name, value in inputs.items()
+            if isinstance(value, Tensor) and name not in _TEXT_INPUTS
+        }
+
+    def _unpadded(self, values: Tensor, mask: Tensor, rows: Tensor) -> Tensor:
+        """Values (n, T) of prompts `rows` of equal length T, on the device of the model."""
+        return values[rows][mask[rows]].view(len(rows), -1).to(self.model.device)
 
     def text(self, question: str) -> str:
         """Returns the whole prompt of a question, with the image token.
