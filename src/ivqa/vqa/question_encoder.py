@@ -102,7 +102,8 @@ class RecurrentEncoder(QuestionEncoder):
         """
         embedded = self.dropout(self.embedding(question.ids))  # (B, T, d_e)
         if torch.is_grad_enabled():
-            # The backward pass of packed sequences takes longer than that of the padding.
+            # The backward pass of packed sequences takes longer than that of the padding. Without
+            # gradients, packing is faster: belief search with MLB takes 0.8 of the time.
             states, _ = self.recurrence(embedded)  # (B, T, d_q)
             last = (question.lengths - 1).clamp_min(0)
             found = states[torch.arange(len(last), device=last.device), last]
