@@ -20,7 +20,15 @@ from ivqa.device import fastest_dtype
 from ivqa.files import write_text
 from ivqa.report.tables import markdown_table, print_table
 
-NAMES = ("input_pipeline", "decoding", "belief_search", "caption_metrics", "text_metrics", "lasso")
+NAMES = (
+    "input_pipeline",
+    "decoding",
+    "belief_search",
+    "kernels",
+    "caption_metrics",
+    "text_metrics",
+    "lasso",
+)
 LONG = ("lasso_large",)  # half an hour and 8 GB, when asked for
 RESULTS = Path(__file__).with_name("RESULTS.md")
 

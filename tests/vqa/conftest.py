@@ -14,7 +14,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def images() -> ImageBatch:
-    """Three images behind five questions."""
+    """Three images for five questions."""
     torch.manual_seed(3)
     return ImageBatch(
         ids=torch.tensor([7, 8, 9]),

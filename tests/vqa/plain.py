@@ -14,7 +14,7 @@ def keep(values: Tensor) -> Tensor:
 
 
 def every_third(values: Tensor) -> Tensor:
-    """What stands for dropout here: the same channels (the last axis) are dropped everywhere."""
+    """Replaces dropout: always drops the same channels (the last axis)."""
     kept = torch.arange(values.shape[-1]) % 3 != 1
     return values * kept * 1.5
 
@@ -63,7 +63,7 @@ def lstm_step(weights: list[Tensor], x: Tensor, h: Tensor, c: Tensor) -> tuple[T
 def lstm(
     weights: list[Tensor], words: Sequence[Tensor], start: tuple[Tensor, Tensor] | None = None
 ) -> tuple[list[Tensor], Tensor]:
-    """The states at all words, and the last cell."""
+    """The states at all words, and the last cell state."""
     zero = words[0].new_zeros(weights[1].shape[1])
     h, c = start or (zero, zero)
     states = []
@@ -103,6 +103,6 @@ def sketched(layer: nn.Module, values: Tensor) -> Tensor:
 
 
 def signed_root(values: Tensor) -> Tensor:
-    """sign(x) sqrt(|x|), at unit norm, with |x| + 1e-5 for |x| below a root."""
+    """sign(x) sqrt(|x|) with unit norm; |x| + 1e-5 takes the place of |x| under a root."""
     sizes = values.abs() + 1e-5
     return values / sizes.sqrt() / sizes.sum().sqrt()

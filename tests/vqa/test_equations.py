@@ -1,7 +1,7 @@
 """Every network computes its paper's equations (`plain`), without and with dropout.
 
-Dropout is replaced by a fixed choice of channels, which the equations apply where the papers say.
-All parameters are drawn large, also those of padding, so that every term counts.
+Dropout is replaced by a fixed choice of channels, which the equations apply where the papers do.
+All parameters are large random numbers, those of padding included, so that every term matters.
 """
 
 from collections.abc import Callable
@@ -48,7 +48,7 @@ STACKED = partial(StackedLSTMEncoder, embedding_size=4, vector_size=3, hidden_si
 
 
 def encoded(encoder: Any, words: list[int], drop: Drop) -> Tensor:
-    """The encoding of the words of one question, which has at least one."""
+    """Encodes one question of at least one word."""
     vectors = [drop(encoder.embedding.weight[word]) for word in words]
     if isinstance(encoder, StackedLSTMEncoder):
         vectors = [encoder.embedding.weight[word].tanh() for word in words]
@@ -144,7 +144,7 @@ def _compact(pooling: Any, first: Tensor, second: Tensor) -> Tensor:
 
 def mcb(network: Any, image: dict[str, Tensor], words: list[int], drop: Drop) -> Tensor:
     grid = image["grid"]
-    if network.pool == 2:  # of 4 x 4 places
+    if network.pool == 2:  # 4 x 4 positions
         rows = grid.view(4, 4, -1)
         grid = torch.stack(
             [rows[y : y + 2, x : x + 2].flatten(0, 1).amax(0) for y in (0, 2) for x in (0, 2)]
@@ -152,7 +152,7 @@ def mcb(network: Any, image: dict[str, Tensor], words: list[int], drop: Drop) ->
     if network.standard is not None:
         deviation = (network.standard.running_var + 1e-5).sqrt()
         grid = (grid - network.standard.running_mean) / deviation
-    grid = grid / grid.square().sum().sqrt()  # of all places at once
+    grid = grid / grid.square().sum().sqrt()  # over all positions
     asked = encoded(network.question_encoder, words, drop)
     scores = []
     for place in grid:
@@ -169,7 +169,7 @@ def mcb(network: Any, image: dict[str, Tensor], words: list[int], drop: Drop) ->
 
 
 def _own(attention: Any, layer: nn.Module, level: int, values: Tensor) -> Tensor:
-    """The rows of `layer` that belong to a level."""
+    """The rows of `layer` for one level."""
     return linear(layer, values).chunk(attention.num_levels)[level]
 
 
@@ -269,7 +269,7 @@ QUESTIONS = [[4, 5, 6, 4, 7], [8], [5, 9, 4], [6, 6], [9, 8, 7, 5], [4, 9], [7, 
 
 
 def drawn(network: nn.Module) -> nn.Module:
-    """`network` in float64 and evaluation, with large parameters and buffers of statistics."""
+    """Moves `network` to float64 and evaluation mode, and draws large parameters and statistics."""
     network = network.double().eval()
     with torch.no_grad():
         for parameter in network.parameters():
@@ -283,7 +283,7 @@ def drawn(network: nn.Module) -> nn.Module:
 
 
 def replace_dropout(network: nn.Module, drop: Drop) -> None:
-    """Puts `drop` in the place of every dropout layer."""
+    """Replaces every dropout layer by `drop`."""
     for layer in network.modules():
         if isinstance(layer, nn.Dropout | nn.Dropout1d):
             layer.register_forward_hook(lambda _, given, output: drop(given[0]))
@@ -318,7 +318,7 @@ def test_a_network_computes_the_equations(case: str, index: list[int], drop: Dro
     tolerance = 2e-5  # attention and sketches are in float32
     found = network(images, tokens(questions))
     torch.testing.assert_close(found.double(), expected, atol=tolerance, rtol=tolerance)
-    with torch.no_grad():  # encoders read otherwise where nothing is learnt
+    with torch.no_grad():  # without gradients, encoders pack their sequences
         found = network(images, tokens(questions))
     torch.testing.assert_close(found.double(), expected, atol=tolerance, rtol=tolerance)
     assert expected.std(dim=0).min() > 500 * tolerance or case == "prior"

@@ -18,7 +18,7 @@ def _images(source: Pictures | None) -> ImageBatch:
     return ImageBatch(torch.tensor([7, 8, 9]), torch.tensor([0, 2, 1, 1, 0]), source=source)
 
 
-def test_scores_are_the_model_s_own_loss_pair_by_pair(folder: Path) -> None:
+def test_scores_equal_the_model_s_loss_of_each_pair(folder: Path) -> None:
     blip, source = HFBlip.load(str(folder), answer_batch_size=7), Pictures()
     scores = blip.log_scores(_images(source), QUESTIONS, ANSWERS)
     assert sorted(source.opened) == [7, 8, 9]
@@ -34,7 +34,7 @@ def test_scores_are_the_model_s_own_loss_pair_by_pair(folder: Path) -> None:
             torch.testing.assert_close(scores[row, column], expected, atol=1e-4, rtol=0)
 
 
-def test_batches_change_nothing(folder: Path) -> None:
+def test_scores_do_not_depend_on_the_batch_size(folder: Path) -> None:
     whole, single = HFBlip.load(str(folder)), HFBlip.load(str(folder), batch_size=1)
     images = _images(Pictures())
     scores = [model.log_scores(images, QUESTIONS, ANSWERS) for model in (whole, single)]
@@ -44,7 +44,7 @@ def test_batches_change_nothing(folder: Path) -> None:
     assert whole.log_scores(none, [], ANSWERS).shape == (0, len(ANSWERS))
 
 
-def test_what_it_writes_is_what_the_model_generates(folder: Path) -> None:
+def test_written_answers_are_those_of_generate(folder: Path) -> None:
     blip = HFBlip.load(str(folder), max_new_tokens=6)
     written = blip.answer(_images(Pictures()), QUESTIONS)
     inputs = blip.processor(images=Pictures().open(9), text=QUESTIONS[1], return_tensors="pt")
@@ -52,7 +52,7 @@ def test_what_it_writes_is_what_the_model_generates(folder: Path) -> None:
     assert written[1] == blip.processor.decode(tokens[0], skip_special_tokens=True).strip()
 
 
-def test_with_a_closed_set_it_chooses(folder: Path, tmp_path: Path) -> None:
+def test_a_closed_set_restricts_the_answers(folder: Path, tmp_path: Path) -> None:
     file = tmp_path / "answers.txt"
     file.write_text("\n".join(ANSWERS) + "\n")
     closed = HFBlip.load(str(folder), candidates=str(file))

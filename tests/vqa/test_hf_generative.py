@@ -1,4 +1,4 @@
-"""Each architecture in miniature against one plain forward pass a question and answer."""
+"""Each architecture in miniature against one plain forward pass for each question and answer."""
 
 from collections.abc import Callable
 from inspect import signature
@@ -22,7 +22,7 @@ from tiny_transformers import (
     tiny_qwen,
 )
 
-# How each is built, the prompt it is given, and the text that the model then reads.
+# How each model is built, its prompt, and the text that it then reads.
 KINDS: dict[str, tuple[Callable[[Path], Path], str, str]] = {
     "llava": (tiny_llava, "{question}", "<image> question : {question} answer :"),
     "qwen": (tiny_qwen, *["<|vision_start|> <|image_pad|> <|vision_end|> {question} answer :"] * 2),
@@ -48,7 +48,7 @@ def _images(source: Pictures | None) -> ImageBatch:
 
 @torch.no_grad()
 def _naive(model: HFGenerative, text: str, image: Image.Image, answer: str) -> Tensor:
-    """log p of the answer and the end, from the logits of one sequence, without any cache."""
+    """log p of an answer and its end token, from the logits of one sequence, without a cache."""
     inputs = model.processor(text=text, images=image, return_tensors="pt")
     inputs.pop("labels", None)
     own = model.processor.tokenizer(answer, add_special_tokens=False)["input_ids"]
@@ -82,7 +82,7 @@ def test_scores_equal_a_plain_pass_for_every_pair(kind: str, folder: Path) -> No
     torch.testing.assert_close(scores, torch.tensor(expected), atol=1e-4, rtol=0)
 
 
-def test_batches_change_nothing(kind: str, folder: Path) -> None:
+def test_scores_do_not_depend_on_the_batch_size(kind: str, folder: Path) -> None:
     whole, single = (
         HFGenerative.load(str(folder), prompt=KINDS[kind][1], batch_size=size) for size in (16, 1)
     )
@@ -108,7 +108,7 @@ def test_an_image_is_encoded_once_for_all_questions_about_it(kind: str, folder: 
     assert seen == [3]
 
 
-def test_the_greedy_answer_is_the_model_s_own(kind: str, folder: Path) -> None:
+def test_written_answers_are_the_model_s_greedy_ones(kind: str, folder: Path) -> None:
     model = HFGenerative.load(str(folder), prompt=KINDS[kind][1], max_new_tokens=5)
     written = model.answer(_images(Pictures()), QUESTIONS)
     text = KINDS[kind][2].replace("{question}", QUESTIONS[1])
@@ -120,14 +120,16 @@ def test_the_greedy_answer_is_the_model_s_own(kind: str, folder: Path) -> None:
     assert written[1] == model.processor.tokenizer.decode(tokens, skip_special_tokens=True).strip()
 
 
-def test_reading_the_prompt_anew_gives_the_same_scores(tmp_path: Path) -> None:
+def test_scores_without_a_cache_are_the_same(tmp_path: Path) -> None:
     folder = str(tiny_llava(tmp_path))
-    kept, anew = (HFGenerative.load(folder, cache=cache) for cache in (True, False))
-    scores = [model.log_scores(_images(Pictures()), QUESTIONS, ANSWERS) for model in (kept, anew)]
+    cached, uncached = (HFGenerative.load(folder, cache=cache) for cache in (True, False))
+    scores = [
+        model.log_scores(_images(Pictures()), QUESTIONS, ANSWERS) for model in (cached, uncached)
+    ]
     torch.testing.assert_close(*scores, atol=1e-4, rtol=0)
 
 
-def test_all_ends_of_an_answer_count(tmp_path: Path) -> None:
+def test_probabilities_of_all_end_tokens_are_added(tmp_path: Path) -> None:
     model = HFGenerative.load(str(tiny_llava(tmp_path)))
     either = []
     for ends in ([3], [2], [3, 2]):
@@ -136,7 +138,7 @@ def test_all_ends_of_an_answer_count(tmp_path: Path) -> None:
     torch.testing.assert_close(either[0] + either[1], either[2])
 
 
-def test_with_a_closed_set_it_chooses(tmp_path: Path) -> None:
+def test_a_closed_set_restricts_the_answers(tmp_path: Path) -> None:
     model = HFGenerative.load(str(tiny_llava(tmp_path)), answers=AnswerVocabulary(ANSWERS))
     scores = model.log_scores(_images(Pictures()), QUESTIONS)
     best = [ANSWERS[index] for index in scores.argmax(dim=1).tolist()]

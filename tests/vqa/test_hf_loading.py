@@ -1,4 +1,4 @@
-"""What cannot be loaded says so in one sentence, at once."""
+"""Models that cannot be loaded are refused at once with one sentence."""
 
 import json
 import time
@@ -30,7 +30,7 @@ def test_a_hub_id_without_a_network(adapter: type, monkeypatch: pytest.MonkeyPat
         ValueError, match=r"hub id 'nobody/no-such-model' \(is the network there\?"
     ) as e:
         adapter.load("nobody/no-such-model")
-    assert not waited  # loading itself would go on trying for 24 seconds
+    assert not waited  # from_pretrained would retry for 24 seconds
     assert "download it where there is a network and pass model.path=FOLDER" in str(e.value)
 
 
@@ -63,7 +63,7 @@ def test_another_kind_of_model(
 
 
 @pytest.mark.parametrize("adapter", [HFClassifier, HFBlip])
-def test_what_is_missing_or_does_not_fit(adapter: type, tmp_path: Path) -> None:
+def test_missing_files_and_weights_of_other_sizes(adapter: type, tmp_path: Path) -> None:
     folder = tiny_blip(tmp_path) if adapter is HFBlip else tiny_vilt(tmp_path, ["yes", "no"])
     weights = load_file(folder / "model.safetensors")
     name = next(key for key in weights if key.endswith("query.weight"))

@@ -106,7 +106,7 @@ def test_random_walks_through_allowed_tokens_always_end_in_valid_layouts(
 def test_the_batch_is_executed_as_the_equations_one_by_one(
     square: ImageBatch, shared: bool
 ) -> None:
-    if shared:  # so many questions an image that what is found is not made of repeated images
+    if shared:  # enough questions for each image that images are not repeated
         square = replace(square, grid=square.grid[:2], index=torch.tensor([1, 0, 0, 1, 1]))
     network = _network().eval()
     batch = _batch(square, GRAMMAR.encode(LAYOUTS, 6))
@@ -193,7 +193,7 @@ def test_search_prefers_the_layout_with_the_lower_loss(
     optimizer = torch.optim.Adam(network.policy.parameters(), lr=0.02)
     for _ in range(100):
         output = network.train_forward(batch)
-        losses = (plans[-1].layout[:, 0] != scene).float()  # a world in which scenes tell all
+        losses = (plans[-1].layout[:, 0] != scene).float()  # _Scene answers every question
         optimizer.zero_grad()
         sum(output.further(losses).values()).backward()  # type: ignore[union-attr]
         optimizer.step()
@@ -216,14 +216,14 @@ def test_a_grid_that_is_not_square_is_refused(images: ImageBatch) -> None:
         _network()(images, _batch(images, None).question)
 
 
-def test_cloning_ends_and_search_begins_after_so_many_steps(square: ImageBatch) -> None:
+def test_search_starts_after_the_steps_of_cloning(square: ImageBatch) -> None:
     network = _network(search_after=2).train()
     batch = _batch(square, GRAMMAR.encode(LAYOUTS, 6))
     terms = [set(network.train_forward(batch).further(torch.ones(5))) for _ in range(4)]
     assert terms == [{"layout"}] * 2 + [{"policy", "entropy"}] * 2
 
 
-def test_the_policy_begins_with_forget_bias_one_and_drops_between_its_layers() -> None:
+def test_the_policy_starts_with_forget_bias_one_and_drops_between_its_layers() -> None:
     policy = N2NMN(
         num_words=12, num_answers=4, feature_sizes={"grid": 5}, embedding_size=6, hidden_size=7
     ).policy

@@ -59,7 +59,7 @@ def batch_of(network: N2NMN, layouts: list[list[str]] | None) -> VQABatch:
 
 
 def is_valid(layout: tuple[str, ...]) -> bool:
-    """Whether a stack machine ends with one answer made of all maps, and <eos> behind it."""
+    """Whether a layout ends with one answer from all maps of the stack, followed by <eos>."""
     if not layout or layout[-1] != "<eos>":
         return False
     used = [name for name in layout if name != "<eos>"]
@@ -89,7 +89,7 @@ def decode(
     vectors = [policy.words.weight[word] for word in words]
     states, final = vectors, []
     for number in range(policy.encoder.num_layers):
-        # Between layers PyTorch's LSTM drops, where nothing can be put in its place.
+        # PyTorch's LSTM applies its own dropout between layers, which cannot be replaced.
         states, cell = lstm(weights_of(policy.encoder, number), states)
         final.append((states[-1], cell))
     summary = torch.cat([h for h, _ in final])
@@ -121,7 +121,7 @@ def decode(
 
 def run(network: Any, grid: Tensor, layout: list[str], texts: list[Tensor], summary: Tensor,
         drop: Drop) -> Tensor:  # fmt: skip
-    """The answer scores of a layout on a grid of 2 x 2 places, with those of the question prior."""
+    """The answer scores of a layout on a grid of 2 x 2 positions, plus the question prior."""
     corners = [(-4.0, -4.0), (4.0, -4.0), (-4.0, 4.0), (4.0, 4.0)]  # x, y
     x = [torch.cat([place, place.new_tensor(at)]) for place, at in zip(grid, corners, strict=True)]
     modules: Any = network.modules_
@@ -230,7 +230,7 @@ def test_search_is_reinforce_with_a_moving_baseline_and_entropy(num_layers: int)
     parameters = list(network.policy.parameters())
     theirs = torch.autograd.grad(policy + entropy, parameters, allow_unused=True)
     ours = torch.autograd.grad(sum(found.values()), [*parameters, losses], allow_unused=True)  # type: ignore[type-var]
-    assert ours[-1] is None  # the loss of the answers is a reward here, and no way to learn them
+    assert ours[-1] is None  # the answer loss is only a reward here, without gradient
     for one, other in zip(ours[:-1], theirs, strict=True):
         assert (one is None) == (other is None)
         if one is not None and other is not None:
@@ -250,7 +250,7 @@ def test_forward_takes_the_most_probable_tokens_that_lead_to_a_layout(num_layers
     ]
     for row, layout in enumerate(named(network, network.policy(batch.question, STEPS).layout)):
         *_, texts, summary = decode(network.policy, QUESTIONS[row], layout, keep, limited=True)
-        for step in range(STEPS):  # any other token there is less probable
+        for step in range(STEPS):  # every other allowed token is less probable
             others = {full[step] for full in VALID if list(full[:step]) == layout[:step]}
             chances = {
                 name: decode(

@@ -1,15 +1,13 @@
-"""Dropout between LSTM layers, scores of nothing, and layouts that are refused early."""
+"""Dropout between LSTM layers, and layouts that are refused before training."""
 
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
-from torch import nn
 
 from ivqa.errors import UserError
 from ivqa.vqa import LSTMQI, N2NMN
-from ivqa.vqa.n2nmn import _scores
 
 CHOSEN = {"modules": ["_Find", "_Describe"], "max_layout": 3, "search_after": None}
 
@@ -20,13 +18,6 @@ def test_dropout_is_between_the_layers_of_the_lstm(layers: int, expected: float)
         num_words=9, num_answers=2, feature_sizes={"grid": 3}, num_layers=layers, dropout=0.25
     )
     assert network.lstm.dropout == expected
-
-
-def test_a_guide_of_zeros_gives_the_bias() -> None:
-    """w^T norm(0) + b = b: the product that is normalised is 0."""
-    project, score = nn.Linear(3, 4), nn.Linear(4, 1)
-    scores = _scores(project, torch.ones(1, 2, 3), None, torch.zeros(1, 1, 4), score)
-    assert torch.equal(scores, score.bias.expand(1, 1, 2))
 
 
 def _split(**layouts: list[str]) -> Any:

@@ -1,4 +1,4 @@
-"""Parameters of every network with the defaults of its class, counted from the papers' equations.
+"""Numbers of parameters with default arguments, against counts from the papers' equations.
 
 A layer from n to m has (n + 1) m of them: m n weights and m biases. PyTorch's LSTM and GRU have two
 vectors of biases where the papers have one.
@@ -31,7 +31,7 @@ def _parameters(network: nn.Module) -> int:
 
 
 def _built(factory: Any, num_answers: int, feature: str, size: int, **arguments: Any) -> Any:
-    """On the meta device, where weights take no memory."""
+    """Builds a network on the meta device, where weights take no memory."""
     with torch.device("meta"):
         return factory(
             num_words=V, num_answers=num_answers, feature_sizes={feature: size}, **arguments
@@ -100,7 +100,7 @@ def test_mutan() -> None:
 
 
 def test_mcb() -> None:
-    question = V * 300 + _lstm(600, 1024) + _lstm(1024, 1024)  # GloVe's vectors are not learnt
+    question = V * 300 + _lstm(600, 1024) + _lstm(1024, 1024)  # GloVe's vectors are not trained
     assert 3000 * 16_000 == 48_000_000  # published, of the last layer's weights
     head = (16_000 + 1) * 512 + 512 * 2 + (16_000 + 1) * 3000
     network = _built(MCB, 3000, "grid", 2048)
@@ -145,7 +145,7 @@ def test_n2nmn() -> None:
     ],
 )
 def test_dropout(factory: Any, shares: set[float]) -> None:
-    """Of the papers; 0.25 in the GRU of skip-thoughts, 0.3 in MCB's LSTM."""
+    """Rates of the papers; 0.25 in the GRU of skip-thoughts, 0.3 in MCB's LSTM."""
     feature = "pooled" if factory in (Vanilla, LSTMQI, MutanNoAttention) else "grid"
     network = _built(factory, 10, feature, 16)
     found = {layer.p for layer in network.modules() if isinstance(layer, nn.Dropout | nn.Dropout1d)}

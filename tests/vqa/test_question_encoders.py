@@ -1,4 +1,4 @@
-"""Question encoders that start from weights of their own."""
+"""Question encoders that start from pretrained weights."""
 
 from functools import partial
 from pathlib import Path
@@ -115,7 +115,7 @@ def test_uni_skip_encodes_as_published_until_it_is_trained(published: str) -> No
     np.testing.assert_allclose(found[5], encoder(WORDS.encode(["many"]))[0].detach(), atol=1e-6)
 
 
-def test_transformers_read_what_their_tokeniser_reads(bert: str) -> None:
+def test_pieces_are_those_of_the_tokeniser(bert: str) -> None:
     encoder = TransformersQuestionEncoder(num_words=len(WORDS), path=bert).eval()
     encoder.initialise(WORDS.words)
     pieces, mask = encoder.sequences(WORDS.encode(["is it reddish", "what color"]))
@@ -153,7 +153,7 @@ def test_padding_changes_nothing_and_an_empty_question_is_zero(
 
 @pytest.mark.parametrize("frozen", [True, False])
 @pytest.mark.parametrize("kind", ["skip_thoughts", "transformers"])
-def test_training_starts_from_the_files_and_a_checkpoint_needs_no_weights_of_theirs(
+def test_training_starts_from_the_files_and_a_checkpoint_loads_without_them(
     kind: str, frozen: bool, published: str, bert: str, tmp_path: Path
 ) -> None:
     if kind == "skip_thoughts":
@@ -174,7 +174,7 @@ def test_training_starts_from_the_files_and_a_checkpoint_needs_no_weights_of_the
 
     if kind == "skip_thoughts":
         again = _module(_skip_thoughts("gone", frozen=frozen))
-    else:  # of a transformers model its configuration is needed
+    else:  # a transformers model needs its configuration
         other = tmp_path / "configuration"
         other.mkdir()
         (other / "config.json").write_bytes((Path(path) / "config.json").read_bytes())
@@ -185,7 +185,7 @@ def test_training_starts_from_the_files_and_a_checkpoint_needs_no_weights_of_the
     torch.testing.assert_close(again.log_scores(images, QUESTIONS), scores)
 
 
-def test_what_does_not_fit_is_named(published: str) -> None:
+def test_files_of_other_sizes_are_refused(published: str) -> None:
     encoder = _skip_thoughts(published, size=6)(num_words=len(WORDS))
     with pytest.raises(ValueError, match=r"has embedding_size=5 and size=8, but .* 5 and 6; give"):
         encoder.initialise(WORDS.words)

@@ -1,4 +1,4 @@
-"""What is learnt of disagreeing annotators: losses against numbers worked out by hand."""
+"""Training losses for disagreeing annotators against numbers computed by hand."""
 
 import json
 import math
@@ -18,8 +18,8 @@ from ivqa.vqa.network import VQANetwork
 
 A = ["yes", "no", "2"]
 LOGITS = [[0.5, -1.0, 2.0], [1.5, 0.0, -0.5], [0.0, 1.0, 0.25]]
-# Three questions by ten annotators: all in A; "maybe" and "unsure" outside A; "Two." is "2" where
-# they differ.
+# Three questions with ten answers each: all in A; "maybe" and "unsure" outside A; "Two.", which
+# normalises to "2".
 GIVEN = [
     ["yes"] * 7 + ["no"] * 3,
     ["yes"] * 6 + ["no"] * 2 + ["maybe", "unsure"],
@@ -52,7 +52,7 @@ def _dataset(root: Path) -> VQADataset:
     return VQADataset(root, train="train", val="train")
 
 
-def _learnt(root: Path, targets: Any) -> tuple[VQAModule, Any]:
+def _trained(root: Path, targets: Any) -> tuple[VQAModule, Any]:
     dataset = _dataset(root)
     words, answer_words = build_vocabularies(dataset.split("train"))
     answers = AnswerVocabulary(A)
@@ -103,36 +103,36 @@ def _binary(row: int) -> float:
     ],
 )
 def test_the_loss_of_three_questions(targets: str, expected: list[float], tmp_path: Path) -> None:
-    module, batch = _learnt(tmp_path, targets)
+    module, batch = _trained(tmp_path, targets)
     loss = module.training_step(batch, 0)
     assert loss.item() == pytest.approx(sum(expected) / 3, rel=1e-5)
 
 
-def test_seven_yes_and_three_no_are_learnt_as_seven_tenths_and_three_tenths(
+def test_seven_yes_and_three_no_are_learned_as_their_shares(
     tmp_path: Path,
 ) -> None:
-    """At its minimum the model's probabilities are the shares: the gradient is softmax - share."""
-    module, batch = _learnt(tmp_path, "annotators")
+    """The gradient is softmax - share, so the minimum is where probabilities equal the shares."""
+    module, batch = _trained(tmp_path, "annotators")
     assert batch.answer_counts.tolist() == COUNTS
     module.training_step(batch, 0).backward()
     gradient = module.network.logits.grad
     assert gradient is not None
-    learnt = torch.tensor(LOGITS).softmax(dim=1) - 3 * gradient
-    torch.testing.assert_close(learnt, torch.tensor(SHARES))
+    learned = torch.tensor(LOGITS).softmax(dim=1) - 3 * gradient
+    torch.testing.assert_close(learned, torch.tensor(SHARES))
 
 
 def test_the_gradient_of_accuracies_is_that_of_one_sigmoid_an_answer(tmp_path: Path) -> None:
-    module, batch = _learnt(tmp_path, "accuracies")
+    module, batch = _trained(tmp_path, "accuracies")
     assert batch.answer_counts is None
     module.training_step(batch, 0).backward()
     gradient = module.network.logits.grad
     assert gradient is not None
-    learnt = (torch.tensor(LOGITS) - math.log(len(LOGITS[0]))).sigmoid() - 3 * gradient
-    torch.testing.assert_close(learnt, torch.tensor(ACCURACIES))
+    learned = (torch.tensor(LOGITS) - math.log(len(LOGITS[0]))).sigmoid() - 3 * gradient
+    torch.testing.assert_close(learned, torch.tensor(ACCURACIES))
 
 
-def test_a_question_without_an_answer_in_the_vocabulary_teaches_nothing(tmp_path: Path) -> None:
-    module, batch = _learnt(tmp_path, "annotators")
+def test_a_question_without_an_answer_in_the_vocabulary_has_no_loss(tmp_path: Path) -> None:
+    module, batch = _trained(tmp_path, "annotators")
     batch.answer_counts[1] = 0
     loss = module.training_step(batch, 0)
     loss.backward()
@@ -144,10 +144,8 @@ def test_a_question_without_an_answer_in_the_vocabulary_teaches_nothing(tmp_path
 @pytest.mark.parametrize(
     ("targets", "lacking"), [("annotators", "answer_counts"), ("accuracies", "soft_targets")]
 )
-def test_a_batch_without_what_is_learnt_is_refused(
-    targets: str, lacking: str, tmp_path: Path
-) -> None:
-    module, batch = _learnt(tmp_path, targets)
+def test_a_batch_without_the_targets_is_refused(targets: str, lacking: str, tmp_path: Path) -> None:
+    module, batch = _trained(tmp_path, targets)
     object.__setattr__(batch, lacking, None)
     with pytest.raises(ValueError, match=f"carries no {lacking}; .* with {lacking}=True"):
         module.training_step(batch, 0)

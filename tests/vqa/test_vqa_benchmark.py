@@ -1,4 +1,4 @@
-"""The VQA benchmark on a split of four questions whose accuracies are plain to see."""
+"""The VQA benchmark on a split of four questions with obvious accuracies."""
 
 import json
 from pathlib import Path
@@ -49,7 +49,7 @@ def _datamodule(dataset: VQADataset) -> VQADataModule:
 
 
 class Alphabetical:
-    """Likes answers the better, the later they come in the alphabet; says red to everything."""
+    """Scores answers by alphabetical order, later ones higher; answers "red" to everything."""
 
     def __init__(self, closed: list[str] | None) -> None:
         self.answers = None if closed is None else AnswerVocabulary(closed)
@@ -76,7 +76,7 @@ class Alphabetical:
         (["no", "blue", "green", "2", "3"], ["no", "green", "3", ""], 6 / 11),
     ],
 )
-def test_of_the_candidates_the_most_probable_is_chosen(
+def test_the_most_probable_candidate_is_chosen(
     closed: list[str] | None, chosen: list[str], coverage: float, tmp_path: Path
 ) -> None:
     datamodule = _datamodule(_write(tmp_path))
@@ -88,7 +88,7 @@ def test_the_benchmark_scores_both_tasks(tmp_path: Path) -> None:
     datamodule, model = _datamodule(_write(tmp_path)), Alphabetical(["no", "red", "yes"])
     metrics = VQABenchmark().run(model, datamodule, "val", tmp_path, "title", Console())
     assert metrics["vqa/accuracy"] == metrics["vqa/accuracy_shortcut"] == 0.25
-    # "yes" before "no", then "red", and nothing known of the others.
+    # "yes" before "no", then "red"; the other candidates are unknown.
     assert metrics["vqa/multiple_choice"] == 0.25
     assert metrics["vqa/multiple_choice_coverage"] == pytest.approx(3 / 11)
     assert metrics["vqa/truncated"] == 0.25
@@ -107,7 +107,7 @@ def test_accuracy_by_question_type_and_by_layout(tmp_path: Path) -> None:
 
 
 class Planner(VQANetwork):
-    """Always plans _Exist and says no, but follows any layout: it answers by its last module."""
+    """Always plans _Exist, which answers "no"; follows any layout, answers by its last module."""
 
     KINDS = ("_Exist", "_Describe", "_Count")
 

@@ -39,8 +39,8 @@ def _batch(images: ImageBatch) -> VQABatch:
     counts = 10 * torch.nn.functional.one_hot(target, 4).float()
     counts[0] = torch.tensor([9.0, 1, 0, 0])
     kinds = torch.tensor([0, 2, 1, 0, 2])
-    learnt = {"soft_targets": soft, "answer_counts": counts}
-    return VQABatch(torch.arange(5), images, question, question, kinds, target, **learnt)
+    targets = {"soft_targets": soft, "answer_counts": counts}
+    return VQABatch(torch.arange(5), images, question, question, kinds, target, **targets)
 
 
 def _trainer(folder: Path, **arguments: Any) -> pl.Trainer:
@@ -67,14 +67,14 @@ def test_it_learns_five_questions(
     still: dict[str, Any] = (
         {} if kind == "prior" else {"dropout": 0.0}
     )  # there are only seven hidden units
-    if kind == "lstm_qi":  # seven units in a product that saturates confuse two questions
+    if kind == "lstm_qi":  # seven saturated units confuse two questions
         still |= {"hidden_size": 16, "joint_size": 32}
     network, batch = partial(ZOO[kind][0], **still), _batch(images)
     optimizer = partial(torch.optim.Adam, lr=0.01)
     module = _module(kind, learning_seed, network=network, optimizer=optimizer)
     steps = DataLoader([batch] * 400, batch_size=None)  # type: ignore[arg-type, list-item]
     _trainer(tmp_path, max_epochs=1, enable_checkpointing=False).fit(module, steps)
-    if kind == "prior":  # it knows none of the questions
+    if kind == "prior":  # it does not read the questions
         assert module.answer(images, QUESTIONS) == ["red"] * 5
         return
     scores = module.log_scores(images, QUESTIONS).exp()

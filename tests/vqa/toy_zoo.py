@@ -1,4 +1,4 @@
-"""Small networks of every kind."""
+"""A small network of each kind."""
 
 from collections.abc import Callable
 from functools import partial

@@ -1,4 +1,7 @@
-"""The VQA benchmark of an answerer: official accuracy, and a result file that servers accept."""
+"""The VQA benchmark of an answerer: official accuracy, and a result file for the servers.
+
+The file is a little over 300 lines, because the metrics of each function are listed.
+"""
 
 import re
 import time
@@ -23,14 +26,18 @@ from ivqa.ranges import Count
 from ivqa.vqa.module import VQAModule
 from ivqa.vqa.protocol import Answerer
 
-_MOST_KINDS = 100  # VQA has 65 question types; types derived from the first words have no end
+_MAX_KINDS = 100  # VQA has 65 question types; types derived from first words can be thousands
 
 
 @dataclass(frozen=True, kw_only=True)
 class VQABenchmark:
-    """Answers every question of a split and scores the answers officially.
+    """Answers all questions of a split and computes the official accuracy.
 
-    A split without annotations gets the result file and no accuracy. batch_size: questions at once.
+    For a split without annotations, it writes the result file only.
+
+    Args:
+        batch_size: Questions at once.
+        headline: The metric that stands for the benchmark in tables.
     """
 
     needs_answers: ClassVar[frozenset[str]] = frozenset({"validation"})
@@ -46,13 +53,23 @@ class VQABenchmark:
         title: str,
         console: Console,
     ) -> dict[str, float]:
-        """The metrics of `score_answers` where the split has annotations, and
-        vqa/questions_per_second, reading data included.
+        """Runs the benchmark and writes predictions.json in the official format.
 
-        vqa/truncated is the share of questions that the model reads only in part, where it says.
-        A module network is also scored under the experts' layouts: `expert_metrics`.
-        Where the questions have candidates, `choose_answers` adds vqa/multiple_choice.
-        Writes predictions.json, and predictions_multiple_choice.json, in the official format.
+        Where the questions have multiple choices, it also writes predictions_multiple_choice.json.
+
+        Args:
+            module: The VQA system.
+            datamodule: The data.
+            stage: Which split of the data: train, val or test.
+            run_dir: Folder of the files.
+            title: Title of the run; not used here.
+            console: Where progress is shown.
+
+        Returns:
+            The metrics of `score_answers` if the split has annotations; vqa/questions_per_second,
+            reading data included; vqa/truncated, the share of questions that the model cuts, if it
+            has `is_cut`; the metrics of `expert_metrics` for module networks; vqa/multiple_choice
+            and vqa/multiple_choice_coverage of `choose_answers` for multiple choices.
         """
         split = datamodule.dataset.split(stage)
         started = time.perf_counter()
@@ -86,9 +103,16 @@ class VQABenchmark:
 def write_answers(
     split: VQASplit, answers: Sequence[str], run_dir: Path, console: Console
 ) -> dict[str, float]:
-    """Writes predictions.json, an official result file; returns the metrics of `score_answers`.
+    """Writes predictions.json, an official result file, and scores the answers.
 
-    Without annotations there is nothing to score: it returns no metrics, and says so.
+    Args:
+        split: The questions.
+        answers: The answer to each question.
+        run_dir: Folder of the file.
+        console: Where it prints that a split has no annotations.
+
+    Returns:
+        The metrics of `score_answers`; none without annotations.
     """
     file = run_dir / "predictions.json"
     write_text(file, results_text(split, answers))
@@ -112,7 +136,20 @@ def answer_all(
     *,
     batch_size: int = 500,
 ) -> list[str]:
-    """The model's answers to any N questions about images of a split, in their order."""
+    """Answers questions about images of a split.
+
+    Args:
+        module: The VQA system.
+        datamodule: The data.
+        stage: Which split of the data has the images.
+        image_ids: Image of each question, (N,).
+        questions: N questions; they need not be those of the split.
+        console: Where progress is shown.
+        batch_size: Questions at once.
+
+    Returns:
+        N answers.
+    """
     answers: list[str] = []
     starts = range(0, len(questions), batch_size)
     for start in track(starts, description="answering", console=console, transient=True):
@@ -124,11 +161,17 @@ def answer_all(
 
 @torch.no_grad()
 def expert_metrics(module: VQAModule, datamodule: VQADataModule, stage: str) -> dict[str, float]:
-    """Of a module network: what its modules can do, and how well it plans.
+    """Scores the modules and the layouts of a module network separately.
 
-    vqa/expert/...: the metrics of `score_answers` where it follows the experts' layouts and the
-    split has annotations.
-    vqa/layouts: share of questions for which its own layout is the expert's.
+    Args:
+        module: A module network.
+        datamodule: The data.
+        stage: Which split of the data; it has layouts.
+
+    Returns:
+        vqa/layouts, the share of questions whose predicted layout equals the expert's, and, if the
+        split has annotations, vqa/expert/..., the metrics of `score_answers` for the answers under
+        the experts' layouts.
     """
     split = datamodule.dataset.split(stage)
     assert split.layouts is not None
@@ -151,10 +194,21 @@ def expert_metrics(module: VQAModule, datamodule: VQADataModule, stage: str) -> 
 def choose_answers(
     module: Answerer, datamodule: VQADataModule, stage: str, console: Console, batch_size: int
 ) -> tuple[list[str], float]:
-    """The most probable of each question's candidates, "" where the model knows none of them.
+    """Chooses the most probable of each question's multiple choices.
 
-    Returns also the share of candidates that the model can choose: those in its closed set, or
-    all. Raises UserError where the split has no candidates.
+    Args:
+        module: The VQA system.
+        datamodule: The data.
+        stage: Which split of the data.
+        console: Where progress is shown.
+        batch_size: Questions at once.
+
+    Returns:
+        The chosen answers, "" where the model knows none of the choices, and the share of choices
+        that the model knows: those in its closed set, or all without one.
+
+    Raises:
+        UserError: The questions of the split have no multiple choices.
     """
     split = datamodule.dataset.split(stage)
     if split.multiple_choices is None:
@@ -185,12 +239,21 @@ def choose_answers(
 
 
 def score_answers(split: VQASplit, answers: Sequence[str]) -> dict[str, float]:
-    """Official accuracies as fractions: vqa/accuracy, vqa/yes_no, vqa/number, vqa/other.
+    """Computes official accuracies.
 
-    vqa/accuracy_shortcut is min(matches / 3, 1) without leave-one-out, vqa/accuracy_2015 that of
-    the evaluation before 2018. vqa/question_type/...: of the most frequent question types, and
-    vqa/kind/...: by expert layout, where the data have those.
-    A type without questions is left out. Raises UserError where the split has no annotations.
+    Args:
+        split: The questions with annotations.
+        answers: The answer to each question.
+
+    Returns:
+        Fractions in [0, 1]: vqa/accuracy, and vqa/yes_no, vqa/number and vqa/other by answer type;
+        vqa/accuracy_shortcut, min(matches / 3, 1) without leave-one-out; vqa/accuracy_2015, of the
+        evaluation code before 2018; vqa/question_type/... of the most frequent question types;
+        vqa/kind/... by expert layout, if the data have layouts. Types without questions are left
+        out.
+
+    Raises:
+        UserError: The split has no annotations.
     """
     human = split.require_answers().answers
     accuracies = vqa_accuracies(answers, human)
@@ -213,12 +276,19 @@ def score_answers(split: VQASplit, answers: Sequence[str]) -> dict[str, float]:
 
 
 def kind_of_layout(layout: Sequence[str]) -> str:
-    """What is asked, by the last module; and whether places matter, by a _Transform before it.
+    """Names the kind of a question by the last module of its layout.
 
-    >>> kind_of_layout(["_Find", "_Find", "_MoreNum"])
-    'more_num'
-    >>> kind_of_layout(["_Find", "_Transform", "_Find", "_And", "_Count"])
-    'count_by_place'
+    Args:
+        layout: Module names; empty for a question without a layout.
+
+    Returns:
+        The kind, with "_by_place" if the layout has a _Transform; "none" without a layout.
+
+    Example:
+        >>> kind_of_layout(["_Find", "_Find", "_MoreNum"])
+        'more_num'
+        >>> kind_of_layout(["_Find", "_Transform", "_Find", "_And", "_Count"])
+        'count_by_place'
     """
     if not layout:
         return "none"
@@ -227,11 +297,11 @@ def kind_of_layout(layout: Sequence[str]) -> str:
 
 
 def _means(prefix: str, kinds: Sequence[str], accuracies: NDArray[np.float32]) -> dict[str, float]:
-    """The mean accuracy of each of the most frequent kinds."""
+    """Mean accuracy of each of the most frequent kinds, by PREFIX/KIND."""
     found, codes = np.unique(np.array(kinds), return_inverse=True)
     counts = np.bincount(codes)
     sums = np.bincount(codes, weights=accuracies)
     return {
         f"{prefix}/{str(found[at]).replace(' ', '_')}": float(sums[at] / counts[at])
-        for at in np.argsort(-counts, kind="stable")[:_MOST_KINDS]
+        for at in np.argsort(-counts, kind="stable")[:_MAX_KINDS]
     }

@@ -1,4 +1,4 @@
-"""What the adapters of transformers models have in common: batches of questions about pixels."""
+"""The base classes of the adapters of transformers models: batches of questions about pixels."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -18,10 +18,15 @@ from ivqa.vqa.hf_loading import Device, Dtype, load_pretrained
 
 
 class HFAnswerer(nn.Module, ABC):
-    """An `Answerer` around a model and its processor; a subclass says how it scores.
+    """An `Answerer` around a model and its processor; subclasses define how it scores.
 
-    answers: the closed set A; None where the model answers in its own words. batch_size:
-    questions at once. Questions are asked image by image, and pixels are read once an image.
+    Questions about one image share a batch, and pixels are read once for each image of a batch.
+
+    Args:
+        model: A model of transformers.
+        processor: Its processor.
+        answers: The closed set A; None for a model that writes its answers.
+        batch_size: Questions at once.
     """
 
     def __init__(
@@ -37,10 +42,20 @@ class HFAnswerer(nn.Module, ABC):
     def log_scores(
         self, images: ImageBatch, questions: list[str], answers: list[str] | None = None
     ) -> Tensor:
-        """Scores log phi(a | I, q), (B, |A|) float32, of all answers, or of those given (B, n).
+        """Computes log phi(a | I, q).
 
-        Raises UserError where the batch has no pixels, images and questions differ in number,
-        an answer cannot be scored, or none is given and there is no closed set.
+        Args:
+            images: Images of B questions, with pixels.
+            questions: B questions.
+            answers: The answers to score; None for all of A.
+
+        Returns:
+            Scores, (B, |A|) or (B, len(answers)), float32.
+
+        Raises:
+            UserError: The batch has no pixels, an answer cannot be scored, or there are neither
+                answers nor a closed set.
+            ValueError: Images and questions differ in number.
         """
         if answers is None:
             if self.answers is None:
@@ -59,9 +74,18 @@ class HFAnswerer(nn.Module, ABC):
 
     @torch.no_grad()
     def answer(self, images: ImageBatch, questions: list[str]) -> list[str]:
-        """The most probable answer to each of B questions; greedily written without a closed set.
+        """Returns the most probable answer to each question; without a closed set, writes it.
 
-        Raises UserError as `log_scores` does.
+        Args:
+            images: Images of B questions, with pixels.
+            questions: B questions.
+
+        Returns:
+            B answers, greedily decoded if written.
+
+        Raises:
+            UserError: The batch has no pixels.
+            ValueError: Images and questions differ in number.
         """
         if self.answers is not None:
             best = self.log_scores(images, questions).argmax(dim=1)
@@ -72,26 +96,27 @@ class HFAnswerer(nn.Module, ABC):
 
     @abstractmethod
     def _prepared(self, answers: Sequence[str]) -> Any:
-        """The answers as `_log_scores` takes them; raises ValueError for one it cannot score."""
+        """Converts answers for `_log_scores`; raises UserError for one that it cannot score."""
 
     @abstractmethod
     def _log_scores(
         self, pictures: list[Image.Image], index: Tensor, questions: list[str], answers: Any
     ) -> Tensor:
-        """Scores (B, n) float32 of prepared answers; index: (B,) int64, each question's picture."""
+        """Scores (B, n) float32 of prepared answers; index (B,) is the picture of each question."""
 
     def _written(
         self, pictures: list[Image.Image], index: Tensor, questions: list[str]
     ) -> list[str]:
-        """The answers that the model writes, where it does."""
+        """Writes B answers; only for models that can."""
         raise NotImplementedError
 
     def _by_image(
         self, images: ImageBatch, questions: list[str], ask: Callable[..., Any]
     ) -> tuple[Tensor, list[Any]]:
-        """What `ask` gives for the questions in batches, image by image.
+        """Calls `ask` with batches of questions, ordered by image.
 
-        Returns also where each question, in the caller's order, is among all of them (B,).
+        Returns:
+            The place of each question in the concatenated results, (B,) int64, and the results.
         """
         if len(images) != len(questions):
             raise ValueError(
@@ -111,10 +136,33 @@ class HFAnswerer(nn.Module, ABC):
 
 
 class HFWriter(HFAnswerer, ABC):
-    """One that writes its answers, or chooses from a closed set that it is given."""
+    """A model that writes its answers, or chooses from a given closed set.
+
+    Args:
+        model: A model of transformers.
+        processor: Its processor.
+        answers: The closed set; None: it writes its answers.
+        batch_size: Questions at once.
+        answer_batch_size: Pairs of a question and an answer at once.
+        max_new_tokens: Length of written answers in tokens.
+    """
 
     architecture: ClassVar[Any]
     """The class of transformers that loads the model."""
+
+    def __init__(
+        self,
+        model: Any,
+        processor: Any,
+        *,
+        answers: AnswerVocabulary | None = None,
+        batch_size: Count = 16,
+        answer_batch_size: Count = 256,
+        max_new_tokens: Count = 16,
+    ) -> None:
+        super().__init__(model, processor, answers, batch_size=batch_size)
+        self.answer_batch_size = answer_batch_size
+        self.max_new_tokens = max_new_tokens
 
     @classmethod
     def load(
@@ -127,10 +175,21 @@ class HFWriter(HFAnswerer, ABC):
         dtype: Dtype = "float32",
         **arguments: Any,
     ) -> Self:
-        """From a local folder or a hub id; arguments: of the constructor.
+        """Loads a model and its processor.
 
-        candidates: a file with the closed set of answers, which counts instead of `answers`.
-        Raises UserError as `load_pretrained` and `read_candidates` do.
+        Args:
+            path: A local folder or a hub id.
+            answers: The closed set; None: it writes its answers.
+            candidates: A file with a closed set, which replaces `answers`; see `read_candidates`.
+            device: See `load_pretrained`.
+            dtype: See `load_pretrained`.
+            arguments: Further arguments of the constructor.
+
+        Returns:
+            The adapter.
+
+        Raises:
+            UserError: The model or the candidates cannot be loaded.
         """
         answers = answers if candidates is None else read_candidates(candidates)
         loaded = load_pretrained(path, cls.architecture, device=device, dtype=dtype)
@@ -138,16 +197,32 @@ class HFWriter(HFAnswerer, ABC):
 
 
 def longer_than(limit: int, questions: Sequence[str], tokenizer: Any) -> list[bool]:
-    """Which of N questions have more than `limit` tokens, special ones included."""
+    """Checks which questions have too many tokens.
+
+    Args:
+        limit: Largest number of tokens, special ones included.
+        questions: N questions.
+        tokenizer: A tokeniser of transformers.
+
+    Returns:
+        N times True where the question has more tokens.
+    """
     if not questions:
         return []
     return [len(ids) > limit for ids in tokenizer(list(questions), verbose=False)["input_ids"]]
 
 
 def read_candidates(path: str | Path) -> AnswerVocabulary:
-    """A closed set of answers from a file: a JSON list of texts, or one answer a line.
+    """Reads a closed set of answers.
 
-    Raises UserError naming the file where it is missing, holds no texts, or repeats one.
+    Args:
+        path: A file with a JSON list of texts (.json), or with one answer a line.
+
+    Returns:
+        The answers, stripped, without empty ones.
+
+    Raises:
+        UserError: The file is missing, has no answers, or repeats one.
     """
     file = Path(path)
     try:

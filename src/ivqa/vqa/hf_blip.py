@@ -16,15 +16,19 @@ from ivqa.vqa.likelihood import answer_batches, answer_log_likelihood
 
 
 class HFBlip(HFWriter):
-    """Encodes an image once, a question on it once, and decodes answers from that.
+    """BLIP, which encodes an image and a question once and decodes all answers from the result.
 
     log phi(a | I, q) is the log-likelihood of the answer's tokens and [SEP] after the decoder's
-    start token, in float32. answers: the closed set that it chooses from; None writes greedily, up
-    to max_new_tokens. batch_size: questions at once. answer_batch_size: pairs of a question and an
-    answer at once.
+    start token, in float32. Only questions of equal length are encoded together, because the
+    decoder attends to padding, whatever its mask (transformers 5).
 
-    Questions of equal length are read together: the decoder attends to their padding otherwise,
-    whatever mask it is given (transformers 5).
+    Args:
+        model: BLIP.
+        processor: Its processor.
+        answers: The closed set; None: it writes its answers greedily.
+        batch_size: Questions at once.
+        answer_batch_size: Pairs of a question and an answer at once.
+        max_new_tokens: Length of written answers in tokens.
     """
 
     architecture = BlipForQuestionAnswering
@@ -39,27 +43,39 @@ class HFBlip(HFWriter):
         answer_batch_size: Count = 1024,
         max_new_tokens: Count = 16,
     ) -> None:
-        super().__init__(model, processor, answers, batch_size=batch_size)
-        self.answer_batch_size = answer_batch_size
-        self.max_new_tokens = max_new_tokens
+        super().__init__(
+            model,
+            processor,
+            answers=answers,
+            batch_size=batch_size,
+            answer_batch_size=answer_batch_size,
+            max_new_tokens=max_new_tokens,
+        )
 
     @property
     def max_question_tokens(self) -> int:
-        """Tokens of a question that the model reads, special ones included."""
+        """The largest number of tokens of a question, special ones included."""
         return int(self.model.config.text_config.max_position_embeddings)
 
     def is_cut(self, questions: Sequence[str]) -> list[bool]:
-        """Whether the model reads each of N questions only in part."""
+        """Checks which questions are too long for the model.
+
+        Args:
+            questions: N questions.
+
+        Returns:
+            N times True where the model reads only the beginning of the question.
+        """
         return longer_than(self.max_question_tokens, questions, self.processor.tokenizer)
 
     def _prepared(self, answers: Sequence[str]) -> list[list[int]]:
         if not answers:
             return []
         tokens = self.processor.tokenizer(list(answers), add_special_tokens=False)["input_ids"]
-        most = self.max_question_tokens - 1
+        limit = self.max_question_tokens - 1
         for answer, ids in zip(answers, tokens, strict=True):
-            if len(ids) > most:
-                raise UserError(f"answer '{answer[:40]}...' has more than {most} tokens")
+            if len(ids) > limit:
+                raise UserError(f"answer '{answer[:40]}...' has more than {limit} tokens")
         return tokens
 
     def _log_scores(
@@ -75,14 +91,14 @@ class HFBlip(HFWriter):
         return scores
 
     def _decoded(self, states: Tensor, answers: list[list[int]]) -> Tensor:
-        """Scores (n, |A|) after n questions as the encoder read them, (n, T, d)."""
+        """Scores (n, |A|) of the answers, given the encoded questions (n, T, d)."""
         end = self.model.config.text_config.sep_token_id
         scores = torch.empty(len(states), len(answers), device=states.device)
         size = max(1, self.answer_batch_size // len(states))
         for positions, tokens, lengths in answer_batches(answers, size, end):
             number = len(positions)
             start = torch.full((number, 1), self.model.decoder_start_token_id)
-            # Every question meets every answer, question by question.
+            # All pairs of a question and an answer, ordered by question.
             written = torch.cat([start, tokens], dim=1).repeat(len(states), 1).to(states.device)
             logits = self.model.text_decoder(
                 input_ids=written,
@@ -121,7 +137,11 @@ class HFBlip(HFWriter):
     def _read(
         self, pictures: list[Image.Image], index: Tensor, questions: list[str]
     ) -> Iterator[tuple[Tensor, Tensor]]:
-        """Rows (n,) of questions of T tokens, and them with the image in mind, (n, T, d)."""
+        """Encodes questions with their images, one batch for each number of tokens T.
+
+        Yields:
+            Rows (n,) of the questions in the batch, and their encodings (n, T, d).
+        """
         device = self.model.device
         pixels = self.processor.image_processor(images=pictures, return_tensors="pt")
         seen = self.model.vision_model(pixels["pixel_values"].to(device, self.model.dtype))

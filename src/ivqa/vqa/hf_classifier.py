@@ -16,13 +16,19 @@ from ivqa.vqa.hf_loading import Device, Dtype, load_pretrained
 
 
 class HFClassifier(HFAnswerer):
-    """Answers with a classifier over config.id2label.
+    """A classifier over the answers of config.id2label.
 
-    score: "softmax" ranks the answers against each other and sums to 1; "sigmoid" is the marginal
-    that ViLT was trained for. batch_size: questions at once. Pixels are processed once an image,
-    however many questions of a batch are asked about it.
+    Pixels are processed once for each image of a batch.
 
-    Raises UserError where the model has no classifier.
+    Args:
+        model: A model of transformers with a classifier.
+        processor: Its processor.
+        score: phi: "softmax" is a distribution over the answers; "sigmoid" is the probability of
+            each answer by itself, for which ViLT was trained.
+        batch_size: Questions at once.
+
+    Raises:
+        UserError: `score` is unknown, or the model has no classifier.
     """
 
     answers: AnswerVocabulary
@@ -51,20 +57,37 @@ class HFClassifier(HFAnswerer):
     def load(
         cls, path: str, *, device: Device = "auto", dtype: Dtype = "float32", **arguments: Any
     ) -> Self:
-        """From a local folder or a hub id; arguments: of the constructor.
+        """Loads a classifier and its processor.
 
-        Raises UserError as `load_pretrained` does, or where the model is no classifier.
+        Args:
+            path: A local folder or a hub id.
+            device: See `load_pretrained`.
+            dtype: See `load_pretrained`.
+            arguments: Further arguments of the constructor.
+
+        Returns:
+            The adapter.
+
+        Raises:
+            UserError: The model cannot be loaded, or is not a classifier.
         """
         kind = AutoModelForVisualQuestionAnswering
         return cls(*load_pretrained(path, kind, device=device, dtype=dtype), **arguments)
 
     @property
     def max_question_tokens(self) -> int:
-        """Tokens of a question that the model reads, special ones included."""
+        """The largest number of tokens of a question, special ones included."""
         return int(self.model.config.max_position_embeddings)
 
     def is_cut(self, questions: Sequence[str]) -> list[bool]:
-        """Whether the model reads each of N questions only in part."""
+        """Checks which questions are too long for the model.
+
+        Args:
+            questions: N questions.
+
+        Returns:
+            N times True where the model reads only the beginning of the question.
+        """
         return longer_than(self.max_question_tokens, questions, self.processor.tokenizer)
 
     def _prepared(self, answers: Sequence[str]) -> Tensor:

@@ -1,6 +1,4 @@
-"""Models of transformers that write their answers (LLaVA, PaliGemma, Qwen-VL, BLIP-2) as
-`Answerer`s.
-"""
+"""Adapter of transformers models that write their answers: LLaVA, PaliGemma, Qwen-VL, BLIP-2."""
 
 import copy
 from collections.abc import Sequence
@@ -13,27 +11,33 @@ from torch import Tensor
 from transformers import AutoModelForImageTextToText, DynamicCache
 
 from ivqa.errors import UserError
-from ivqa.ranges import Count
-from ivqa.text.answers import AnswerVocabulary
 from ivqa.vqa.hf_answerer import HFWriter
 from ivqa.vqa.hf_prompts import PromptReader, Prompts
 from ivqa.vqa.likelihood import answer_batches, answer_log_likelihood
 
 
 class HFGenerative(HFWriter):
-    """Scores an answer by the log-likelihood of its tokens and the end after the prompt.
+    """Scores an answer by the log-likelihood of its tokens and the end token after the prompt.
 
-    Images are encoded once for the questions of a batch where the model's API takes encoded ones,
-    and the image and question are read once for all answers. Prompts of equal length are read
-    together, so that nothing is padded: padding, positions and masks differ from model to model.
+    Images are encoded once for all questions of a batch if the model accepts encoded images. Image
+    and question are read once for all answers. Only prompts of equal length are read together:
+    how padding, positions and masks interact differs between models.
 
-    prompt: with {question} in it; wrapped in the processor's chat template where it has one and
-    `chat` is not False. answer_prefix: written before every answer to be scored; " " for
-    tokenisers whose words begin with their space. answers: the closed set that it chooses from;
-    None writes greedily, up to max_new_tokens.
-    cache: False reads image and question anew for every answer, for models whose keys and values
-    cannot be kept; encoder-decoders are always read so. batch_size: questions at once.
-    answer_batch_size: pairs of a question and an answer at once.
+    Args:
+        model: A model of transformers that writes text about images.
+        processor: Its processor.
+        prompt: The prompt, with {question} in it.
+        chat: Whether the prompt is put into the processor's chat template; None: if it has one.
+        answer_prefix: Text before each answer to be scored; " " for tokenisers whose words begin
+            with their space.
+        cache: Whether keys and values of the prompt are kept for all answers. False reads the
+            prompt again for each answer, for models whose cache cannot be kept; encoder-decoders
+            always do.
+        writing: answers, batch_size, answer_batch_size and max_new_tokens, see `HFWriter`.
+
+    Raises:
+        UserError: The prompt has no {question}, there is no chat template to use, or the model has
+            no end token.
     """
 
     architecture = AutoModelForImageTextToText
@@ -43,25 +47,20 @@ class HFGenerative(HFWriter):
         model: Any,
         processor: Any,
         *,
-        answers: AnswerVocabulary | None = None,
         prompt: str = "{question}",
         chat: bool | None = None,
         answer_prefix: str = "",
         cache: bool = True,
-        batch_size: Count = 16,
-        answer_batch_size: Count = 256,
-        max_new_tokens: Count = 16,
+        **writing: Any,
     ) -> None:
-        super().__init__(model, processor, answers, batch_size=batch_size)
+        super().__init__(model, processor, **writing)
         self.reader = PromptReader(model, processor, prompt=prompt, chat=chat)
         self.answer_prefix = answer_prefix
         text = getattr(model.config, "text_config", model.config)
         self.encodes = bool(model.config.is_encoder_decoder or text.is_encoder_decoder)
         self._takes = signature(model.forward).parameters
-        # What must be shown pixels at every call cannot read an answer alone.
+        # A model that requires pixels in each call cannot read an answer alone.
         self.cache = cache and not self.encodes and not self._required
-        self.answer_batch_size = answer_batch_size
-        self.max_new_tokens = max_new_tokens
         self.ends = _end_tokens(model, processor)
 
     def _prepared(self, answers: Sequence[str]) -> list[list[int]]:
@@ -83,11 +82,13 @@ class HFGenerative(HFWriter):
     ) -> Tensor:
         scores = torch.empty(len(questions), len(answers), device=self.model.device)
         for prompts in self.reader.read(pictures, index, questions):
-            scores[prompts.rows] = (self._cached if self.cache else self._anew)(prompts, answers)
+            scores[prompts.rows] = (self._cached if self.cache else self._uncached)(
+                prompts, answers
+            )
         return scores
 
     def _cached(self, prompts: Prompts, answers: list[list[int]]) -> Tensor:
-        """Scores (n, |A|): the prompts are read once."""
+        """Scores (n, |A|); the prompts are read once."""
         known = DynamicCache(config=self.model.config)
         last = self._read(prompts.inputs(), past_key_values=known, use_cache=True, logits=1)
         scores = last.new_empty(len(prompts), len(answers), dtype=torch.float32)
@@ -106,20 +107,20 @@ class HFGenerative(HFWriter):
             scores[:, positions] = self._likelihood(logits, written, lengths, len(prompts))
         return scores
 
-    def _anew(self, prompts: Prompts, answers: list[list[int]]) -> Tensor:
-        """The same scores, with the prompt read for every answer."""
+    def _uncached(self, prompts: Prompts, answers: list[list[int]]) -> Tensor:
+        """Scores (n, |A|); the prompts are read for each answer."""
         device = self.model.device
         scores = torch.empty(len(prompts), len(answers), device=device)
         size = max(1, self.answer_batch_size // len(prompts))
         for positions, tokens, lengths in answer_batches(answers, size, self.ends[0]):
             written = tokens.repeat(len(prompts), 1).to(device)
-            every = prompts.repeat_interleave(len(positions))
+            pairs = prompts.repeat_interleave(len(positions))
             if self.encodes:
                 first = torch.full((len(written), 1), self._decoder_start, device=device)
                 decoded = torch.cat([first, written], dim=1)
-                logits = self._read(every.inputs(), decoder_input_ids=decoded)
+                logits = self._read(pairs.inputs(), decoder_input_ids=decoded)
             else:
-                logits = self._read(every.inputs(written), logits=tokens.shape[1] + 1)
+                logits = self._read(pairs.inputs(written), logits=tokens.shape[1] + 1)
             scores[:, positions] = self._likelihood(logits, written, lengths, len(prompts))
         return scores
 
@@ -128,7 +129,7 @@ class HFGenerative(HFWriter):
         return answer_log_likelihood(logits, written, lengths, self.ends).view(prompts, -1)
 
     def _read(self, inputs: dict[str, Any], *, logits: int = 0, **further: Any) -> Tensor:
-        """The model's logits (n, T, V), of the last `logits` positions or, for 0, of all."""
+        """Logits (n, T, V) of the last `logits` positions; 0: of all positions."""
         absent = {name: None for name in self._required if name not in inputs}
         if logits and "logits_to_keep" in self._takes:
             further["logits_to_keep"] = logits
@@ -136,7 +137,7 @@ class HFGenerative(HFWriter):
 
     @property
     def _required(self) -> list[str]:
-        """Arguments without a default, such as the pixels that encoded pictures stand for."""
+        """Arguments of the model without a default, such as pixels where pictures are encoded."""
         named = [self._takes[name] for name in self._takes if name != "input_ids"]
         kind = Parameter.POSITIONAL_OR_KEYWORD
         return [one.name for one in named if one.kind is kind and one.default is Parameter.empty]
@@ -167,7 +168,11 @@ class HFGenerative(HFWriter):
 
 
 def _end_tokens(model: Any, processor: Any) -> list[int]:
-    """The tokens at which the model stops writing. Raises UserError where it has none."""
+    """The tokens at which the model stops writing.
+
+    Raises:
+        UserError: There are none.
+    """
     configured = model.generation_config.eos_token_id
     ends = configured if configured is not None else processor.tokenizer.eos_token_id
     if ends is None:

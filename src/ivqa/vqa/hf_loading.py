@@ -1,4 +1,4 @@
-"""Models of transformers from a folder or the hub, with one clear sentence where that fails."""
+"""Loading models of transformers from a folder or the hub, with clear errors."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -40,14 +40,21 @@ Dtype = Literal["auto", "float32", "float16", "bfloat16"]
 def load_pretrained(
     path: str, model_class: Any, *, device: Device = "auto", dtype: Dtype = "float32"
 ) -> tuple[Any, Any]:
-    """The model in evaluation mode, and its processor.
+    """Loads a model in evaluation mode, and its processor.
 
-    path: a folder that save_pretrained wrote, which is read without a network, or a hub id.
-    model_class: of transformers, an Auto class or a model. device: "auto" takes a GPU where there
-    is one. dtype: of the weights; "auto" is that of the checkpoint.
+    Args:
+        path: A folder written by save_pretrained, which is read offline, or a hub id.
+        model_class: A class of transformers, an Auto class or a model.
+        device: "cpu" or a GPU such as "cuda:1"; "auto" takes a GPU if there is one.
+        dtype: Type of the weights; "auto" is that of the checkpoint.
 
-    Raises UserError within seconds where neither folder nor hub has it, where it is another kind
-    of model, where weights are missing or of other sizes, or where it has no whole processor.
+    Returns:
+        Model and processor.
+
+    Raises:
+        UserError: Neither folder nor hub has the model, it is of another kind, weights are missing
+            or of other sizes, or the processor is incomplete. It is raised within seconds, also
+            without a network.
     """
     local = Path(path).is_dir()
     known = {"local_files_only": local or not _hub_answers(path)}
@@ -60,13 +67,13 @@ def load_pretrained(
                 config=config,
                 dtype=dtype,
                 output_loading_info=True,
-                ignore_mismatched_sizes=True,  # they are reported, and refused below
+                ignore_mismatched_sizes=True,  # reported, and refused below
                 **known,
             )
             processor = AutoProcessor.from_pretrained(path, **known)
     except _WrongKind:
         raise
-    except Exception as error:  # whatever the files lead to
+    except Exception as error:  # transformers raises many kinds
         reason = " ".join(str(error).split())[:300].rstrip(".")
         where = f"folder '{path}'" if local else f"hub id '{path}'"
         remedy = "write model and processor there with save_pretrained"
@@ -87,7 +94,7 @@ class _WrongKind(UserError):
 
 
 def _check_kind(path: str, config: Any, model_class: Any) -> None:
-    # A model class would load any configuration with a warning, and random weights.
+    # from_pretrained of a model class loads any configuration, with a warning and random weights.
     mapping = getattr(model_class, "_model_mapping", None)
     fits = isinstance(config, model_class.config_class) if mapping is None else (
         type(config) in mapping
@@ -122,7 +129,7 @@ def _check_processor(path: str, processor: Any) -> None:
             raise UserError(
                 f"'{path}' has no {part}; write one there with processor.save_pretrained"
             )
-    # Without its files a tokenizer is made that knows no word.
+    # Without its files, transformers creates a tokeniser without words.
     if len(processor.tokenizer) <= len(processor.tokenizer.all_special_tokens):
         raise UserError(
             f"'{path}': its tokenizer has no words; write its files there with "
@@ -131,11 +138,11 @@ def _check_processor(path: str, processor: Any) -> None:
 
 
 def _hub_answers(path: str) -> bool:
-    """Whether the hub can be asked about `path`; loading itself would try for half a minute."""
+    """Whether the hub responds for `path`; loading itself would retry for half a minute."""
     try:
         HfApi().model_info(path, timeout=_PROBE_SECONDS)
     except HfHubHTTPError:
-        return True  # it answers, with a refusal that loading words better
+        return True  # the hub responds; loading reports its refusal better
     except (httpx.HTTPError, OSError, HFValidationError):
         return False
     return True
@@ -143,7 +150,7 @@ def _hub_answers(path: str) -> bool:
 
 @contextmanager
 def _errors_only() -> Iterator[None]:
-    """Keeps loading reports off the terminal: what matters of them is raised."""
+    """Hides the loading reports of transformers; their faults are raised as errors instead."""
     before = logging.get_verbosity()
     logging.set_verbosity_error()
     try:

@@ -1,4 +1,4 @@
-"""Prompts of equal length with their images, for models of transformers that write."""
+"""Prompts of equal length with their images, for transformers models that write."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -11,20 +11,25 @@ from torch import Tensor
 
 from ivqa.errors import UserError
 
-# Inputs of a model that say of each token what it is.
+# Inputs of a model that have the kind of each token.
 _TOKEN_TYPES = ("token_type_ids", "mm_token_type_ids")
 _REMEDY = "write the image token, such as <image>, once into model.prompt"
-_NO_INPUTS = ("input_ids", "attention_mask", "labels", *_TOKEN_TYPES)
+_TEXT_INPUTS = ("input_ids", "attention_mask", "labels", *_TOKEN_TYPES)
 
 
 @dataclass(frozen=True)
 class Prompts:
-    """n prompts of T tokens, not padded.
+    """n prompts of T tokens, without padding.
 
-    rows: (n,) int64, the question of each in its batch. tokens: (n, T) int64. types: (n, T) by
-    name. index: (n,) int64, each prompt's picture. encoded: the pictures as the model's encoder
-    gives them, None where the model must see them anew. seen: the pictures' other inputs, those
-    with one row a picture. raw_inputs: what the model takes without encoded pictures.
+    Args:
+        rows: The question of each prompt in its batch, (n,) int64.
+        tokens: (n, T) int64.
+        types: Kinds of the tokens, (n, T) each, by input name.
+        index: The picture of each prompt, (n,) int64.
+        encoded: The output of the model's image encoder for all pictures; None if the model needs
+            pixels in each call.
+        seen: Other inputs with one row for each picture.
+        raw_inputs: Takes rows and returns the model's inputs with pixels.
     """
 
     rows: Tensor
@@ -39,7 +44,14 @@ class Prompts:
         return len(self.rows)
 
     def repeat_interleave(self, repeats: int) -> "Prompts":
-        """Every prompt `repeats` times in a row."""
+        """Repeats each prompt.
+
+        Args:
+            repeats: How often each prompt follows itself.
+
+        Returns:
+            n * repeats prompts.
+        """
         return replace(
             self,
             rows=self.rows.repeat_interleave(repeats),
@@ -51,14 +63,21 @@ class Prompts:
         )
 
     def inputs(self, written: Tensor | None = None, *, raw: bool = False) -> dict[str, Any]:
-        """What the model's `forward` takes, with tokens (n, T') written after the prompts.
+        """Returns the inputs of the model's `forward`.
 
-        raw: with pixels although the pictures are encoded. Raises UserError where the model marks
-        written tokens in a way of its own.
+        Args:
+            written: Tokens after the prompts, (n, T') int64.
+            raw: Whether to pass pixels even if the pictures are encoded.
+
+        Returns:
+            The inputs by name.
+
+        Raises:
+            UserError: The model marks written tokens in its own way.
         """
         tokens, types = self.tokens, dict(self.types)
         if written is not None:
-            if "token_type_ids" in types:  # what they mean differs: PaliGemma's 1 is Gemma 3's 0
+            if "token_type_ids" in types:  # with different meanings: PaliGemma's 1 is Gemma 3's 0
                 raise UserError(
                     "this model tells prompt and answer apart by token_type_ids; set "
                     "model.module.cache=true"
@@ -77,9 +96,16 @@ class Prompts:
 
 
 class PromptReader:
-    """Writes prompts, and has their pictures encoded.
+    """Builds prompts and encodes their pictures.
 
-    prompt, chat: as in `HFGenerative`. Raises UserError for a prompt without {question}.
+    Args:
+        model: A model of transformers.
+        processor: Its processor.
+        prompt: The prompt, with {question} in it.
+        chat: Whether to use the chat template; None: if there is one.
+
+    Raises:
+        UserError: The prompt has no {question}, or there is no chat template to use.
     """
 
     def __init__(self, model: Any, processor: Any, *, prompt: str, chat: bool | None) -> None:
@@ -99,13 +125,23 @@ class PromptReader:
     def read(
         self, pictures: list[Image.Image], index: Tensor, questions: list[str]
     ) -> Iterator[Prompts]:
-        """The questions about pictures[index] as prompts, one batch a prompt length.
+        """Builds the prompts of B questions.
 
-        A processor counts an image's tokens while it writes the prompt, so it resizes the image
-        for every question; it is opened and encoded once.
+        Each picture is opened and encoded once. The processor resizes it for each question, because
+        it counts the picture's tokens when it builds a prompt.
+
+        Args:
+            pictures: All pictures.
+            index: The picture of each question, (B,) int64.
+            questions: B questions.
+
+        Yields:
+            Prompts, one batch for each prompt length.
+
+        Raises:
+            UserError: The prompt has no image token, or the processor refuses it.
         """
         texts = [self.text(question) for question in questions]
-        device = self.model.device
 
         def processed(rows: Tensor) -> Mapping[str, Any]:
             return self.processor(
@@ -116,13 +152,7 @@ class PromptReader:
             )
 
         def raw_inputs(rows: Tensor) -> dict[str, Tensor]:
-            found = processed(rows.cpu())
-            kinds = {True: self.model.dtype, False: None}
-            return {
-                name: value.to(device, kinds[value.is_floating_point()])
-                for name, value in found.items()
-                if isinstance(value, Tensor) and name not in _NO_INPUTS
-            }
+            return self._without_text(processed(rows.cpu()))
 
         try:
             everything = processed(torch.arange(len(texts)))
@@ -131,8 +161,9 @@ class PromptReader:
         tokens, mask = everything["input_ids"], everything["attention_mask"].bool()
         if self.image_token is not None and not (tokens == self.image_token).any(dim=1).all():
             raise UserError(f"the prompt has no place for the image; {_REMEDY}")
+        # Pixels of each picture, from the first question about it.
         first = torch.stack([(index == at).nonzero()[0, 0] for at in range(len(pictures))])
-        views = {} if not self._takes_encoded else raw_inputs(first)
+        views = raw_inputs(first) if self._takes_encoded else {}
         encoded = self._encoded(views, len(pictures))
         seen = {
             name: value
@@ -143,22 +174,35 @@ class PromptReader:
         lengths = mask.sum(dim=1)
         for length in lengths.unique().tolist():
             rows = (lengths == length).nonzero()[:, 0]
-
-            def of(value: Tensor, rows: Tensor = rows) -> Tensor:
-                return value[rows][mask[rows]].view(len(rows), -1).to(device)
-
             yield Prompts(
                 rows,
-                of(tokens),
-                {name: of(value) for name, value in types.items()},
+                self._unpadded(tokens, mask, rows),
+                {name: self._unpadded(value, mask, rows) for name, value in types.items()},
                 index[rows],
                 encoded,
                 seen,
                 raw_inputs,
             )
 
+    def _without_text(self, inputs: Mapping[str, Any]) -> dict[str, Tensor]:
+        """The inputs of the model that do not belong to tokens, on its device."""
+        kinds = {True: self.model.dtype, False: None}
+        return {
+            name: value.to(self.model.device, kinds[value.is_floating_point()])
+            for name, value in inputs.items()
+            if isinstance(value, Tensor) and name not in _TEXT_INPUTS
+        }
+
+    def _unpadded(self, values: Tensor, mask: Tensor, rows: Tensor) -> Tensor:
+        """Values (n, T) of prompts `rows` of equal length T, on the device of the model."""
+        return values[rows][mask[rows]].view(len(rows), -1).to(self.model.device)
+
     def text(self, question: str) -> str:
-        """The whole prompt of a question, the image's place in it included."""
+        """Returns the whole prompt of a question, with the image token.
+
+        Args:
+            question: The question.
+        """
         asked = self.prompt.replace("{question}", question)
         if not self.chat:
             return asked
@@ -173,7 +217,7 @@ class PromptReader:
         return takes and hasattr(self.model.base_model, "get_image_features")
 
     def _encoded(self, views: Mapping[str, Tensor], number: int) -> Any:
-        """What the model's encoder makes of the pictures; None where it is not one by one."""
+        """Output of the image encoder; None unless it has one entry for each picture."""
         if not views:
             return None
         encode = self.model.base_model.get_image_features
@@ -183,7 +227,7 @@ class PromptReader:
 
 
 def _chosen(encoded: Any, index: Tensor) -> Any:
-    """The encoded pictures `index`; a list or a tensor with one entry a picture, layer by layer."""
+    """Selects encoded pictures; each layer is a list or a tensor with one entry a picture."""
 
     def of(value: Any) -> Any:
         return value[index] if isinstance(value, Tensor) else [value[at] for at in index.tolist()]

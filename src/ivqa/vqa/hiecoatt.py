@@ -1,12 +1,18 @@
 """HieCoAtt: hierarchical question-image co-attention, alternating (Lu et al., NeurIPS 2016).
 
-Three levels of the question, words Q_w, phrases Q_p (the largest of n-gram convolutions) and
-sentence Q_s (an LSTM over phrases), each attend and are attended to with weights of their own:
-s = attend(Q), v^ = attend(V | s), q^ = attend(Q | v^); the answer is read from their sums.
+The question has three levels: words Q_w, phrases Q_p (the maximum over n-gram convolutions) and the
+sentence Q_s (an LSTM over phrases). At each level, question Q and image V attend to each other:
+
+attend(X | g): H = tanh(W X + W' g),  a = softmax(w^T H),  x^ = sum_i a_i x_i
+s = attend(Q),  v^ = attend(V | s),  q^ = attend(Q | v^)
+
+The answer is predicted from the sums q^ + v^, from words to sentence:
+
+h_w = tanh(W_w (q^_w + v^_w)),  h_p = tanh(W_p [q^_p + v^_p; h_w]),
+h_s = tanh(W_s [q^_s + v^_s; h_p]),  logits = W_h h_s
 """
 
 import math
-from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -17,23 +23,21 @@ from torch.nn import functional as F
 from ivqa.data.batch import ImageBatch
 from ivqa.ranges import Count, ShareBelowOne
 from ivqa.text.vocabulary import PAD, Tokens
-from ivqa.vqa.network import (
-    GridNetwork,
-    SharedDropout,
-    checked_grid,
-    products_with_few,
-    single_feature,
-    tanh,
-)
+from ivqa.vqa.network import GridNetwork, SharedDropout, checked_grid
 
 
 class Attention(nn.Module):
-    """Weights softmax(w tanh(W X + W' g)) over X, and the sum of X under them, at each of K levels.
+    """attend(X | g) at each of N levels, whose layers are stacked in one matrix.
 
-    tanh(h) = 2 sigmoid(2h) - 1, and softmax does not see what is the same for all of X; a CPU
-    takes half the time for sigmoid in bfloat16. Dropout has one mask for all of X: for images, one
-    for each place costs a quarter of training. All levels are computed at once, which takes a third
-    less than one after another. The layers of the levels lie below each other in one matrix.
+    All levels are computed at once, which takes a third less time than one after another. Dropout
+    on H has one mask for all columns of X, which is a mask of w.
+
+    Args:
+        levels: N.
+        size: d, size of the columns of X and of g.
+        attention_size: d_a, size of the columns of H.
+        guided: Whether there is a g.
+        dropout: On H.
     """
 
     def __init__(
@@ -41,79 +45,125 @@ class Attention(nn.Module):
     ) -> None:
         super().__init__()
         self.num_levels = levels
-        self.values = nn.Linear(size, levels * attention_size)
-        self.guide = nn.Linear(size, levels * attention_size) if guided else None
-        self.score = nn.Linear(attention_size, levels, bias=False)  # softmax would not see a bias
+        self.values = nn.Linear(size, levels * attention_size)  # W
+        self.guide = nn.Linear(size, levels * attention_size) if guided else None  # W'
+        self.score = nn.Linear(attention_size, levels, bias=False)  # w; softmax cancels a bias
         self.dropout = nn.Dropout(dropout)
 
     def by_level(self, layer: nn.Linear, values: Tensor) -> Tensor:
-        """Twice what the layers of K levels make of values of their own, (K, N, d)."""
-        weight = 2 * layer.weight.unflatten(0, (self.num_levels, -1))
-        bias = 2 * layer.bias.unflatten(0, (self.num_levels, 1, -1))
+        """Applies the layer of each level to values of that level.
+
+        Args:
+            layer: The layers of N levels, from d to N d_a.
+            values: (N, n, d).
+
+        Returns:
+            The results, (N, n, d_a).
+        """
+        weight = layer.weight.unflatten(0, (self.num_levels, -1))  # (N, d_a, d)
+        bias = layer.bias.unflatten(0, (self.num_levels, 1, -1))  # (N, 1, d_a)
         return torch.baddbmm(bias, values, weight.mT)
 
-    def scores(self, num: int) -> Tensor:
-        """The K vectors w for `num` questions, (K, num, d); a mask for all of X is one of w."""
-        weights: Tensor = self.dropout(2 * self.score.weight[:, None].expand(-1, num, -1))
+    def readout(self, num: int) -> Tensor:
+        """Returns w with the dropout masks of `num` questions, (N, num, d_a)."""
+        weights: Tensor = self.dropout(self.score.weight[:, None].expand(-1, num, -1))
         return weights
 
 
 class QuestionAttention(Attention):
-    """X is a question, of other values at each level."""
+    """Attention over a question, X = Q, which has other columns at each level."""
 
     def weights(self, values: Tensor, mask: Tensor, guide: Tensor | None) -> Tensor:
-        """Weights (K, B, T) over values (K, B, T, d); mask (B, T), True where a word stands."""
-        num_levels, num, words, _ = values.shape
+        """Computes the attention a.
+
+        Args:
+            values: Q, (N, B, T, d).
+            mask: (B, T) bool, True where there is a word.
+            guide: g, (N, B, d); None without a guide.
+
+        Returns:
+            a, float32 (N, B, T); 0 at the padding.
+        """
+        _, num, words, _ = values.shape
         hidden = self.by_level(self.values, values.flatten(1, 2)).unflatten(1, (num, words))
         if self.guide is not None and guide is not None:
             hidden = hidden + self.by_level(self.guide, guide)[:, :, None]
-        scores = products_with_few(
-            self.scores(num).flatten(0, 1)[:, None], hidden.sigmoid().flatten(0, 1)
-        )
-        scores = scores.view(num_levels, num, words).float()
+        hidden = hidden.tanh()  # H, (N, B, T, d_a)
+        scores = torch.einsum("nbta,nba->nbt", hidden, self.readout(num).to(hidden.dtype)).float()
         return scores.masked_fill(~mask, torch.finfo(scores.dtype).min).softmax(dim=2)
 
     def forward(self, values: Tensor, mask: Tensor, guide: Tensor | None = None) -> Tensor:
-        """The attended vectors (K, B, d); guide (K, B, d)."""
+        """Computes the attended question q^.
+
+        Args:
+            values: Q, (N, B, T, d).
+            mask: (B, T) bool, True where there is a word.
+            guide: g, (N, B, d); None without a guide.
+
+        Returns:
+            q^, (N, B, d).
+        """
         weights = self.weights(values, mask, guide).to(values.dtype)
-        attended = torch.bmm(weights.flatten(0, 1)[:, None], values.flatten(0, 1))
-        return attended.view(*values.shape[:2], -1)
+        return torch.einsum("nbt,nbtd->nbd", weights, values)
 
 
 class ImageAttention(Attention):
-    """X is an image, the same at all levels."""
+    """Attention over an image, X = V, which is the same at all levels.
+
+    Args:
+        levels: N.
+        size: d, size of the columns of V and of g.
+        attention_size: d_a, size of the columns of H.
+        dropout: On H.
+    """
 
     def __init__(self, *, levels: int, size: int, attention_size: int, dropout: float) -> None:
         super().__init__(
             levels=levels, size=size, attention_size=attention_size, guided=True, dropout=dropout
         )
         assert self.guide is not None
-        # Places and guide meet in tanh alone. From torch's usual start it is nearly linear: what
-        # the guide adds is then the same for all places, and softmax does not see it.
+        # V and g interact only through tanh. With PyTorch's initial weights tanh is nearly linear:
+        # g then adds the same to all positions, which softmax cancels.
         nn.init.normal_(self.values.weight, std=2.5 / math.sqrt(size))
         nn.init.normal_(self.guide.weight, std=10 / math.sqrt(size))
 
     def weights(self, values: Tensor, guide: Tensor) -> Tensor:
-        """Weights (B, K, L) over values (B, L, d), guide (K, B, d)."""
+        """Computes the attention a.
+
+        Args:
+            values: V, (B, L, d).
+            guide: g, (N, B, d).
+
+        Returns:
+            a, float32 (B, N, L).
+        """
         assert self.guide is not None
-        hidden = F.linear(values, 2 * self.values.weight)  # (B, L, K d)
-        guided = self.by_level(self.guide, guide).transpose(0, 1).flatten(1)
-        guided = guided + 2 * self.values.bias
-        hidden = hidden + guided[:, None].to(hidden.dtype)
-        # The w of a level is for its own part of `hidden`: rows (K d) that are 0 elsewhere.
-        own = torch.eye(len(guide), dtype=values.dtype, device=values.device)[:, :, None]
-        scores = self.scores(len(values)).transpose(0, 1)[:, None] * own  # (B, K, K, d)
-        scores = products_with_few(scores.flatten(2), hidden.sigmoid())
-        return scores.float().softmax(dim=2)
+        guided = self.by_level(self.guide, guide).transpose(0, 1)  # W' g, (B, N, d_a)
+        hidden = self.values(values).unflatten(2, guided.shape[1:])  # W V, (B, L, N, d_a)
+        hidden = (hidden + guided[:, None]).tanh()  # H
+        readout = self.readout(len(values)).to(hidden.dtype)  # w, (N, B, d_a)
+        return torch.einsum("blna,nba->bnl", hidden, readout).float().softmax(dim=2)
 
     def forward(self, values: Tensor, guide: Tensor) -> Tensor:
-        """The attended vectors (K, B, d)."""
+        """Computes the attended image v^.
+
+        Args:
+            values: V, (B, L, d).
+            guide: g, (N, B, d).
+
+        Returns:
+            v^, (N, B, d).
+        """
         weights = self.weights(values, guide).to(values.dtype)
         return torch.bmm(weights, values).transpose(0, 1)
 
 
 class AlternatingCoAttention(nn.Module):
-    """The three steps of K levels; nothing is shared between steps or levels."""
+    """The three steps at N levels; steps and levels share no weights.
+
+    Args:
+        sizes: levels, size, attention_size and dropout, see `Attention`.
+    """
 
     def __init__(self, **sizes: Any) -> None:
         super().__init__()
@@ -123,45 +173,53 @@ class AlternatingCoAttention(nn.Module):
         self.question = question(guided=True)
 
     def forward(self, question: Tensor, mask: Tensor, image: Tensor) -> Tensor:
-        """The sums q^ + v^, (K, B, d), for a question (K, B, T, d) and an image (B, L, d)."""
-        seen = self.image(image, guide=self.summary(question, mask))
-        return self.question(question, mask, seen) + seen
+        """Computes q^ + v^ of each level.
+
+        Args:
+            question: Q, (N, B, T, d).
+            mask: (B, T) bool, True where there is a word.
+            image: V, (B, L, d).
+
+        Returns:
+            The sums, (N, B, d).
+        """
+        s = self.summary(question, mask)
+        v = self.image(image, guide=s)  # v^
+        q = self.question(question, mask, guide=v)  # q^
+        return q + v
 
 
 class HieCoAtt(GridNetwork):
-    """Alternating co-attention at three levels; sizes of the released code.
+    """Alternating co-attention at three levels; default sizes are those of the released code.
 
-    Other than the released code: one dropout mask for all places or words, no bias where softmax
-    would not see it, and larger weights at the start of the attention over images and of the
-    hidden layers. PyTorch's LSTM has two vectors of biases.
+    Deviations from the released code: one dropout mask for all positions or words, no bias where
+    softmax cancels it, and larger initial weights in the attention over images and in the hidden
+    layers. PyTorch's LSTM has two bias vectors.
 
     Args:
-        num_words: Size of the vocabulary, specials included.
-        num_answers: K.
-        feature_sizes: The name of one spatial feature, and its channels.
-        size: Of words, phrases and states.
-        attention_size: Of W X + W' g; None: size.
-        sentence_size: Of the last hidden layer.
-        num_layers: Of the LSTM over phrases; the paper's text has one.
-        dropout: Everywhere.
+        size: d, size of words, phrases and LSTM states.
+        attention_size: d_a, size of W X + W' g; None: d.
+        sentence_size: Size of h_s.
+        num_layers: Layers of the LSTM over phrases; the paper's text has one.
+        dropout: On every layer.
+        inputs: num_words, num_answers and feature_sizes, see `OneFeatureNetwork`.
     """
+
+    name = "hiecoatt"
 
     def __init__(
         self,
         *,
-        num_words: int,
-        num_answers: int,
-        feature_sizes: Mapping[str, int],
         size: Count = 512,
         attention_size: Count | None = None,
         sentence_size: Count = 1024,
         num_layers: Count = 2,
         dropout: ShareBelowOne = 0.5,
+        **inputs: Any,
     ) -> None:
-        super().__init__()
-        self.feature, self.feature_size = single_feature(feature_sizes, "hiecoatt")
+        super().__init__(**inputs)
         self.image = nn.Linear(self.feature_size, size)
-        self.embedding = nn.Embedding(num_words, size, padding_idx=PAD)
+        self.embedding = nn.Embedding(self.num_words, size, padding_idx=PAD)
         self.n_grams = nn.ModuleList(nn.Linear(width * size, size) for width in (1, 2, 3))
         self.lstm = nn.LSTM(
             size,
@@ -173,35 +231,52 @@ class HieCoAtt(GridNetwork):
         self.levels = AlternatingCoAttention(
             levels=3, size=size, attention_size=attention_size or size, dropout=dropout
         )
-        self.word = nn.Linear(size, size)
-        self.phrase = nn.Linear(2 * size, size)
-        self.sentence = nn.Linear(2 * size, sentence_size)
-        self.output = nn.Linear(sentence_size, num_answers)
+        self.word = nn.Linear(size, size)  # W_w
+        self.phrase = nn.Linear(2 * size, size)  # W_p
+        self.sentence = nn.Linear(2 * size, sentence_size)  # W_s
+        self.output = nn.Linear(sentence_size, self.num_answers)  # W_h
         self.dropout, self.dropout_places = nn.Dropout(dropout), SharedDropout(dropout)
-        # What is asked and what is seen are compared here: tanh must not be nearly linear.
+        # Question and image interact in these layers, so tanh must not be nearly linear.
         for layer in (self.word, self.phrase, self.sentence):
             nn.init.xavier_uniform_(layer.weight, gain=nn.init.calculate_gain("tanh"))
 
     def hierarchy(self, question: Tokens) -> Tensor:
-        """Words, phrases and states of the question, (3, B, T, d); 0 at the padding."""
+        """Computes the three levels of the question.
+
+        Args:
+            question: B questions of T words.
+
+        Returns:
+            Q_w, Q_p and Q_s, (3, B, T, d); 0 at the padding.
+        """
         mask = question.mask[:, :, None]
-        words = self.dropout_places(self.embedding(question.ids).tanh()) * mask  # (B, T, d)
+        words = self.dropout_places(self.embedding(question.ids).tanh()) * mask  # Q_w, (B, T, d)
+        # Neighbours of each word; 0 beyond the ends of the question.
         left, right = F.pad(words, (0, 0, 1, -1)), F.pad(words, (0, 0, -1, 1))
-        # As products, which a CPU computes in two thirds of the time of convolutions.
-        near = (words, torch.cat([left, words], dim=2), torch.cat([left, words, right], dim=2))
-        grams = torch.stack([layer(x) for layer, x in zip(self.n_grams, near, strict=True)])
-        phrases = self.dropout_places(grams.amax(dim=0).tanh()) * mask
-        states, _ = self.lstm(phrases)  # forward only: the padding behind is never seen
+        # An n-gram convolution is a linear layer of concatenated words; this way it takes two
+        # thirds of the time.
+        windows = (words, torch.cat([left, words], dim=2), torch.cat([left, words, right], dim=2))
+        grams = torch.stack([layer(x) for layer, x in zip(self.n_grams, windows, strict=True)])
+        phrases = self.dropout_places(grams.amax(dim=0).tanh()) * mask  # Q_p, (B, T, d)
+        states, _ = self.lstm(phrases)  # Q_s; an LSTM that reads forward never sees the padding
         return torch.stack([words, phrases, self.dropout_places(states) * mask])
 
     def forward(self, images: ImageBatch, question: Tokens) -> Tensor:
-        """Answer logits (B, K)."""
-        grid = checked_grid(images, self.feature, self.feature_size)
-        image = self.dropout_places(tanh(self.image(grid)))
+        """Computes answer logits.
+
+        Args:
+            images: M images, and the image of each of B questions.
+            question: B questions.
+
+        Returns:
+            Logits, (B, K).
+        """
+        grid = checked_grid(images, self.feature, self.feature_size)  # (M, L, d_v)
+        image = self.dropout_places(self.image(grid).tanh())  # V, (M, L, d)
         image = image.index_select(0, images.index)  # (B, L, d)
-        levels = self.levels(self.hierarchy(question), question.mask, image)  # (3, B, d)
+        levels = self.levels(self.hierarchy(question), question.mask, image)  # q^ + v^, (3, B, d)
         word, phrase, sentence = self.dropout(levels)
-        hidden = self.word(word).tanh()
-        hidden = self.phrase(torch.cat([phrase, hidden], dim=1)).tanh()
-        hidden = self.sentence(torch.cat([sentence, hidden], dim=1)).tanh()
+        hidden = self.word(word).tanh()  # h_w
+        hidden = self.phrase(torch.cat([phrase, hidden], dim=1)).tanh()  # h_p
+        hidden = self.sentence(torch.cat([sentence, hidden], dim=1)).tanh()  # h_s
         return self.output(self.dropout(hidden))

@@ -1,4 +1,4 @@
-"""The blind baseline: answers from the question alone [Antol et al. 2015, "LSTM Q"]."""
+"""The question-only baseline, "LSTM Q" of Antol et al. 2015."""
 
 from collections.abc import Callable, Mapping
 
@@ -14,7 +14,13 @@ from ivqa.vqa.question_encoder import QuestionEncoder, RecurrentEncoder
 class LanguageOnly(VQANetwork):
     """logits = W drop(tanh(W_q drop(q))).
 
-    question_encoder: called with num_words. feature_sizes is taken and not used.
+    Args:
+        num_words: Size of the vocabulary, special tokens included.
+        num_answers: K.
+        feature_sizes: Ignored; every network is built with it.
+        question_encoder: Called with num_words.
+        joint_size: Size of the hidden layer.
+        dropout: Before each linear layer.
     """
 
     def __init__(
@@ -34,6 +40,14 @@ class LanguageOnly(VQANetwork):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, images: ImageBatch, question: Tokens) -> Tensor:
-        """Answer logits (B, K); the images are not looked at."""
+        """Computes answer logits from the questions alone.
+
+        Args:
+            images: Ignored.
+            question: B questions.
+
+        Returns:
+            Logits, (B, K).
+        """
         encoded = self.dropout(self.question_encoder(question))
         return self.output(self.dropout(self.question(encoded).tanh()))

@@ -1,4 +1,4 @@
-"""Layouts of module networks: reverse Polish, and which of them are valid (Hu et al. 2017)."""
+"""Layouts of module networks in reverse Polish notation, and their grammar (Hu et al. 2017)."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,8 +9,9 @@ from ivqa.data import VQASplit
 from ivqa.errors import UserError
 
 EOS = "<eos>"
+_UNREACHABLE = 10**6  # more steps than any layout has
 
-# Maps that each module takes from the stack.
+# Number of attention maps that each module takes from the stack.
 MAP_MODULES = {"_Find": 0, "_Transform": 1, "_And": 2}
 ANSWER_MODULES = {
     "_Scene": 0,
@@ -25,10 +26,16 @@ ANSWER_MODULES = {
 
 
 class LayoutGrammar:
-    """Module tokens as numbers, <eos> first, and the layouts that can be built from them.
+    """Module tokens as numbers, and the layouts that can be built from them.
 
-    modules: names of MAP_MODULES and ANSWER_MODULES. Raises UserError for an unknown one, or
-    where no answer module is among them.
+    Token 0 is <eos>. A layout is valid if each module finds its maps on the stack and exactly one
+    module answers, at the end, with no map left.
+
+    Args:
+        modules: Names from MAP_MODULES and ANSWER_MODULES.
+
+    Raises:
+        UserError: A module is unknown, or none of them answers.
     """
 
     def __init__(self, modules: Sequence[str]) -> None:
@@ -49,9 +56,21 @@ class LayoutGrammar:
         return len(self.tokens)
 
     def encode(self, layouts: Sequence[Sequence[str]], length: int) -> Tensor:
-        """Layouts as (N, length) int64, <eos> behind their end.
+        """Encodes layouts as token numbers.
 
-        Raises UserError for an unknown module or a layout without room for <eos>.
+        Args:
+            layouts: Module names of N layouts.
+            length: Steps of a layout, <eos> included.
+
+        Returns:
+            Tokens, (N, length) int64, filled up with <eos>.
+
+        Raises:
+            UserError: A module is unknown, or a layout has no room for <eos>.
+
+        Example:
+            >>> LayoutGrammar(["_Find", "_Describe"]).encode([["_Find", "_Describe"]], 3)
+            tensor([[1, 2, 0]])
         """
         index = {name: number for number, name in enumerate(self.tokens)}
         encoded = torch.zeros(len(layouts), length, dtype=torch.int64)
@@ -70,16 +89,22 @@ class LayoutGrammar:
         return encoded
 
     def allowed(self, maps: Tensor, answered: Tensor, steps_left: int) -> Tensor:
-        """Tokens that can still lead to a valid layout, (B, V) bool.
+        """Finds the tokens that can still lead to a valid layout.
 
-        maps: (B,) on the stack. answered: (B,) bool. steps_left: this step included.
+        Args:
+            maps: Number of maps on the stack, (B,) int64.
+            answered: Whether an answer module was among the tokens, (B,) bool.
+            steps_left: Steps left, this one included.
+
+        Returns:
+            Allowed tokens, (B, V) bool.
         """
         arity, answers = self.arity.to(maps.device), self.answers.to(maps.device)
-        enough = maps[:, None] >= arity
+        has_maps = maps[:, None] >= arity
         finish = self._finish.to(maps.device)
         after = (maps[:, None] - arity + 1).clamp(0, len(finish) - 1)
         in_time = finish[after] <= steps_left - 1
-        mapping = ~answers & enough & in_time
+        mapping = ~answers & has_maps & in_time
         # An answer module takes the whole stack, and nothing follows it.
         ending = answers & (maps[:, None] == arity)
         may = torch.where(answers, ending, mapping) & ~answered[:, None]
@@ -87,19 +112,35 @@ class LayoutGrammar:
         return may
 
     def advance(self, maps: Tensor, answered: Tensor, token: Tensor) -> tuple[Tensor, Tensor]:
-        """The stack and whether it is answered after `token` (B,)."""
+        """Applies a token to the state of a layout.
+
+        Args:
+            maps: Number of maps on the stack, (B,) int64.
+            answered: Whether an answer module was among the tokens, (B,) bool.
+            token: The next token, (B,) int64.
+
+        Returns:
+            `maps` and `answered` after the token.
+        """
         arity, answers = self.arity.to(maps.device)[token], self.answers.to(maps.device)[token]
         grown = torch.where(token == 0, maps, maps - arity + 1)
         return torch.where(answers, torch.zeros_like(maps), grown), answered | answers
 
     def valid(self, layouts: Tensor) -> Tensor:
-        """Whether each layout (B, T) is well-formed and ends with <eos>, (B,) bool."""
+        """Checks layouts.
+
+        Args:
+            layouts: Tokens, (B, T) int64.
+
+        Returns:
+            Whether each layout is valid and ends with <eos>, (B,) bool.
+        """
         maps = layouts.new_zeros(len(layouts))
         answered = torch.zeros_like(maps, dtype=torch.bool)
         good = torch.ones_like(answered)
         for step in range(layouts.shape[1]):
             token = layouts[:, step]
-            may = self.allowed(maps, answered, 10**6)
+            may = self.allowed(maps, answered, _UNREACHABLE)  # whatever the length
             good = good & may.gather(1, token[:, None])[:, 0]
             maps, answered = self.advance(maps, answered, token)
         return good & answered & (layouts[:, -1] == 0)
@@ -109,12 +150,12 @@ def check_layouts(grammar: LayoutGrammar, split: VQASplit, length: int) -> None:
     """Checks that each question of a split has a layout that the grammar can encode.
 
     Args:
-        grammar: Of the modules that there are.
-        split: With layouts.
+        grammar: The modules that a layout may use.
+        split: A split with layouts.
         length: Steps of a layout, <eos> included.
 
     Raises:
-        UserError: naming split and question.
+        UserError: A layout is missing or wrong; the message has split and question.
     """
     layouts = split.layouts or {}
     ids = split.question_ids.tolist()
@@ -123,7 +164,7 @@ def check_layouts(grammar: LayoutGrammar, split: VQASplit, length: int) -> None:
             f"split '{split.name}' has no layout for question {absent[0]} ({len(absent)} in "
             "all); add them or remove its layout file"
         )
-    first: dict[tuple[str, ...], int] = {}  # the question that has a layout first
+    first: dict[tuple[str, ...], int] = {}  # the first question of each distinct layout
     for number in ids:
         first.setdefault(tuple(layouts[number]), number)
     for layout, number in first.items():
@@ -139,9 +180,12 @@ def check_layouts(grammar: LayoutGrammar, split: VQASplit, length: int) -> None:
 
 
 def _steps_to_finish(taken: set[int], joins: bool, finds: bool, most: int = 64) -> Tensor:
-    """Fewest further steps, <eos> included, to a valid layout from n maps on the stack, (most,)."""
-    never = 10**6
-    steps = [never] * most
+    """Fewest steps, <eos> included, from n maps on the stack to a valid layout, (most,) int64.
+
+    taken: numbers of maps that answer modules take. joins: whether there is _And. finds: whether
+    there is _Find. most: largest number of maps, exclusive.
+    """
+    steps = [_UNREACHABLE] * most
     for maps in range(most):
         if maps in taken:
             steps[maps] = 2

@@ -9,16 +9,24 @@ from torch import Tensor
 def answer_log_likelihood(
     logits: Tensor, tokens: Tensor, lengths: Tensor, ends: Sequence[int]
 ) -> Tensor:
-    """Log p(a) of N answers, (N,) float32: their tokens and the end, summed.
+    """Computes log p(a) of N answers, the sum over their tokens and the end token.
 
-    Without the end it would be the probability of all answers that begin so, not of this one.
+    Without the end token it would be the probability of all answers with this beginning.
 
-    logits: (N, T + 1, V), position t predicts token t. tokens: (N, T) int64, what is beyond
-    lengths (N,) is ignored. ends: the tokens that end an answer; their probabilities add up.
+    Args:
+        logits: (N, T + 1, V); position t predicts token t.
+        tokens: (N, T) int64; what follows `lengths` is ignored.
+        lengths: Number of tokens of each answer, (N,) int64.
+        ends: Tokens that end an answer; their probabilities are added.
 
-    >>> logits = torch.zeros(2, 2, 4)
-    >>> answer_log_likelihood(logits, torch.tensor([[3], [0]]), torch.tensor([1, 0]), [1]).exp()
-    tensor([0.0625, 0.2500])
+    Returns:
+        Log-likelihoods, (N,) float32.
+
+    Example:
+        >>> logits = torch.zeros(2, 2, 4)
+        >>> tokens, lengths = torch.tensor([[3], [0]]), torch.tensor([1, 0])
+        >>> answer_log_likelihood(logits, tokens, lengths, ends=[1]).exp()
+        tensor([0.0625, 0.2500])
     """
     log_probs = logits.float().log_softmax(dim=2)
     own = log_probs[:, :-1].gather(2, tokens[:, :, None])[:, :, 0]  # (N, T)
@@ -31,12 +39,19 @@ def answer_log_likelihood(
 def answer_batches(
     answers: Sequence[Sequence[int]], size: int, filler: int
 ) -> Iterator[tuple[list[int], Tensor, Tensor]]:
-    """Answers in batches of `size`, of similar length, each as (positions, tokens, lengths).
+    """Groups answers of similar length in batches.
 
-    tokens: (n, T) int64, short ones filled up with `filler` at their end.
+    Args:
+        answers: Tokens of each answer.
+        size: Answers in a batch.
+        filler: Token that fills up shorter answers at their end.
 
-    >>> [(at, tokens.tolist()) for at, tokens, _ in answer_batches([[5, 6], [7]], 2, 0)]
-    [([1, 0], [[7, 0], [5, 6]])]
+    Yields:
+        Positions of n answers in `answers`, their tokens, (n, T) int64, and lengths, (n,) int64.
+
+    Example:
+        >>> [(at, tokens.tolist()) for at, tokens, _ in answer_batches([[5, 6], [7]], 2, 0)]
+        [([1, 0], [[7, 0], [5, 6]])]
     """
     order = sorted(range(len(answers)), key=lambda at: len(answers[at]))
     for start in range(0, len(order), size):

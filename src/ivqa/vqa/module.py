@@ -1,4 +1,4 @@
-"""Training of any network of the zoo, and the answerer that it becomes."""
+"""The LightningModule that trains every network of the zoo and answers questions with it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, get_args
@@ -14,23 +14,32 @@ from ivqa.ranges import Count
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.text.tokens import tokenise
 from ivqa.text.vocabulary import Vocabulary
-from ivqa.trained import OptimizerFactory, SchedulerFactory, TrainedModule, network_settings
+from ivqa.trained import TrainedModule, network_settings
+from ivqa.vqa.kernels import KERNELS, KernelChoice, use_kernels
 from ivqa.vqa.network import VQANetwork
 from ivqa.vqa.question_encoder import QuestionEncoder
 from ivqa.vqa.targets import Targets, answer_losses
 
-_SHOWN_ROWS = 10
+_SHOWN_ROWS = 10  # of those with a loss that is not finite, in the error message
 
 
 class VQAModule(TrainedModule):
-    """Learns to answer from a closed set; an `Answerer` at its boundary.
+    """A network that answers from a closed set; implements `Answerer`.
 
-    network: called with num_words, num_answers and feature_sizes. answers: the closed set A.
-    optimizer: called with the parameters; None for inference. scheduler: called with the
-    optimiser, and with num_training_steps where it takes that, and stepped after each step.
-    targets: what is learnt of the annotators' answers, see `answer_losses`: "main", their mode,
-    "annotators", their distribution over A, or "accuracies", the official accuracy of each answer.
-    max_question_length: words of a question that are read; later ones are cut.
+    Args:
+        network: Called with num_words, num_answers and feature_sizes.
+        question_vocabulary: Words that questions are encoded with.
+        answers: The closed set A.
+        feature_sizes: Size of each image feature that the network reads.
+        targets: What is learned from the annotators' answers, see `answer_losses`: "main", their
+            mode; "annotators", their distribution over A; "accuracies", the official accuracy of
+            each answer.
+        max_question_length: Number of words of a question that are read; the rest is cut.
+        kernels: "fast", or "reference" for the plain versions of `ivqa.vqa.kernels`.
+        optimisation: optimizer and scheduler, see `TrainedModule`.
+
+    Raises:
+        UserError: `targets` or `kernels` is unknown.
     """
 
     def __init__(
@@ -40,14 +49,16 @@ class VQAModule(TrainedModule):
         question_vocabulary: Vocabulary,
         answers: AnswerVocabulary,
         feature_sizes: Mapping[str, int],
-        optimizer: OptimizerFactory | None = None,
-        scheduler: SchedulerFactory | None = None,
         targets: Targets = "main",
         max_question_length: Count = 26,
+        kernels: KernelChoice = "fast",
+        **optimisation: Any,
     ) -> None:
-        super().__init__(optimizer, scheduler)
+        super().__init__(**optimisation)
         if targets not in (known := get_args(Targets)):
             raise UserError(f"targets must be one of {', '.join(known)}, not {targets}")
+        if kernels not in KERNELS:
+            raise UserError(f"kernels must be one of {', '.join(KERNELS)}, not {kernels}")
         self.question_vocabulary = question_vocabulary
         self.answers = answers
         self.feature_sizes = {str(name): int(size) for name, size in feature_sizes.items()}
@@ -56,6 +67,7 @@ class VQAModule(TrainedModule):
             num_answers=len(answers),
             feature_sizes=self.feature_sizes,
         )
+        use_kernels(self.network, KERNELS[kernels])
         self.targets = targets
         self.max_question_length = max_question_length
         self.accuracy = VQAAccuracy()
@@ -70,10 +82,21 @@ class VQAModule(TrainedModule):
     def log_scores(
         self, images: ImageBatch, questions: list[str], answers: list[str] | None = None
     ) -> Tensor:
-        """Scores log phi(a | I, q), (B, |A|) float32, of all answers, or of those given (B, n).
+        """Computes log phi(a | I, q); phi is the softmax over all of A for each kind of `targets`.
 
-        phi is the softmax over all of A, whatever `targets` were learnt. Never with dropout.
-        Raises ValueError where images and questions differ in number, or an answer is not in A.
+        The network is in evaluation mode, without dropout.
+
+        Args:
+            images: Images of B questions.
+            questions: B questions.
+            answers: The answers to score; None for all of A.
+
+        Returns:
+            Scores, (B, |A|) or (B, len(answers)), float32.
+
+        Raises:
+            ValueError: Images and questions differ in number.
+            UserError: An answer is not in A.
         """
         if len(images) != len(questions):
             raise ValueError(
@@ -91,12 +114,27 @@ class VQAModule(TrainedModule):
         return scores if chosen is None else scores[:, chosen]
 
     def answer(self, images: ImageBatch, questions: list[str]) -> list[str]:
-        """The most probable answer to each of B questions."""
+        """Returns the most probable answer to each question.
+
+        Args:
+            images: Images of B questions.
+            questions: B questions.
+
+        Returns:
+            B answers.
+        """
         best = self.log_scores(images, questions).argmax(dim=1)
         return [self.answers.answers[index] for index in best.tolist()]
 
     def is_cut(self, questions: Sequence[str]) -> list[bool]:
-        """Whether the model reads each of N questions only in part."""
+        """Checks which questions are longer than `max_question_length`.
+
+        Args:
+            questions: N questions.
+
+        Returns:
+            N times True where the model reads only the beginning of the question.
+        """
         return [len(tokenise(text)) > self.max_question_length for text in questions]
 
     def _columns(self, answers: list[str]) -> Tensor:
@@ -110,13 +148,28 @@ class VQAModule(TrainedModule):
         return chosen.to(self.device)
 
     def setup(self, stage: str) -> None:
-        """Before training, question encoders read the weights that they start from."""
+        """Loads the initial weights of question encoders before training.
+
+        Args:
+            stage: Lightning's stage; only "fit" loads them.
+        """
         for part in self.network.modules() if stage == "fit" else ():
             if isinstance(part, QuestionEncoder):
                 part.initialise(self.question_vocabulary.words)
 
     def training_step(self, batch: VQABatch, batch_idx: int) -> Tensor:
-        """The loss of a batch. Raises UserError, naming rows, where it is not finite."""
+        """Computes and logs the loss of a batch.
+
+        Args:
+            batch: B questions.
+            batch_idx: Number of the batch in its epoch.
+
+        Returns:
+            The loss, a scalar.
+
+        Raises:
+            UserError: The loss is not finite; the message has the rows of the training split.
+        """
         output = self.network.train_forward(batch)
         logits = output.logits.float()
         losses = answer_losses(logits, batch, self.targets)
@@ -136,18 +189,27 @@ class VQAModule(TrainedModule):
         return loss
 
     def validation_step(self, batch: VQABatch, batch_idx: int) -> None:
-        """Adds the accuracies of a batch: what the annotators give the most probable answer."""
+        """Adds the official accuracies of the most probable answers of a batch.
+
+        Args:
+            batch: B questions with soft_targets.
+            batch_idx: Number of the batch.
+        """
         assert batch.soft_targets is not None
         best = self.network(batch.images, batch.question).argmax(dim=1, keepdim=True)
         self.accuracy.update(batch.soft_targets.gather(1, best)[:, 0], batch.answer_type)
 
     @staticmethod
     def validation_metrics(arguments: Mapping[str, Any]) -> set[str]:
-        """The names that validation logs, by the constructor's arguments in the configuration."""
+        """Returns the names that validation logs.
+
+        Args:
+            arguments: Arguments of the constructor, from the configuration.
+        """
         return {"val/vqa_accuracy"} | {f"val/{kind.replace('/', '_')}" for kind in ANSWER_TYPES}
 
     def on_validation_epoch_end(self) -> None:
-        """Logs the accuracy of the whole split, overall and by answer type."""
+        """Logs the accuracy on the whole split, overall and by answer type."""
         self.log_dict({f"val/{name}": value for name, value in self.accuracy.compute().items()})
         self.accuracy.reset()
 
@@ -157,8 +219,15 @@ class VQAModule(TrainedModule):
         gradient_clip_val: float | None = None,
         gradient_clip_algorithm: str | None = None,
     ) -> None:
-        """Lightning's, but for bfloat16: there it refuses fused optimisers for the sake of scaled
-        gradients, and nothing is scaled.
+        """Clips gradients as Lightning does, and also with fused optimisers in bfloat16.
+
+        Lightning refuses to clip for fused optimisers under mixed precision because gradients may
+        be scaled; in bfloat16 they are not.
+
+        Args:
+            optimizer: The optimiser of the step.
+            gradient_clip_val: The largest norm or value; None or 0: no clipping.
+            gradient_clip_algorithm: "norm" or "value".
         """
         if gradient_clip_val and self.trainer.precision == "bf16-mixed":
             if gradient_clip_algorithm == "value":
@@ -169,7 +238,7 @@ class VQAModule(TrainedModule):
             self.clip_gradients(optimizer, gradient_clip_val, gradient_clip_algorithm)
 
     def component(self) -> dict[str, Any]:
-        """What a checkpoint says about itself, in plain containers."""
+        """Returns what a checkpoint stores about the module, in plain containers."""
         return {
             "question_words": list(self.question_vocabulary.words),
             "answers": list(self.answers.answers),

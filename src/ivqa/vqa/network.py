@@ -1,79 +1,140 @@
-"""What the networks of the zoo have in common: features and a question in, answer logits out."""
+"""The base classes of the networks: image features and a question in, answer logits out."""
 
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
-import torch
 from torch import Tensor, nn
 
 from ivqa.data.batch import ImageBatch, VQABatch
 from ivqa.errors import UserError
 from ivqa.text.vocabulary import Tokens
+from ivqa.vqa.kernels import KernelModule
 
 
 @dataclass(frozen=True)
 class TrainingOutput:
-    """Answer logits (B, K) of a training batch, and what else the network learns from.
+    """What a network returns for a training batch.
 
-    further: called with the answers' losses (B,), gives further losses by name, scalars.
+    Args:
+        logits: Answer logits, (B, K).
+        further: Takes the answer losses (B,) and returns additional scalar losses by name.
     """
 
     logits: Tensor
     further: Callable[[Tensor], dict[str, Tensor]] = lambda _: {}
 
 
-class VQANetwork(nn.Module, ABC):
-    """Logits of the K answers; a model of the zoo is one subclass in its own file."""
+class VQANetwork(KernelModule, ABC):
+    """A network that computes logits of K answers; each model is one subclass in its own file.
 
-    encode_layouts: Callable[[Sequence[Sequence[str]]], Tensor] | None = None
-    """Expert layouts as numbers (N, T), for networks that learn from them.
-
-    Such a network also has `follow` and `plan`.
+    Attributes:
+        encode_layouts: Takes N expert layouts, lists of module names, and returns them as token
+            numbers (N, T). None for networks that do not learn from layouts; networks that do
+            also define `follow` and `plan`.
     """
 
+    encode_layouts: Callable[[Sequence[Sequence[str]]], Tensor] | None = None
+
     def follow(self, batch: VQABatch) -> Tensor:
-        """Answer logits (B, K) under the batch's expert layouts."""
+        """Computes answer logits under the expert layouts of a batch.
+
+        Args:
+            batch: B questions with their layouts.
+
+        Returns:
+            Logits, (B, K).
+        """
         raise NotImplementedError(f"{type(self).__name__} follows no layouts")
 
     def plan(self, question: Tokens) -> list[list[str]]:
-        """The layouts that `forward` uses for B questions, as module names."""
+        """Predicts the layouts that `forward` executes.
+
+        Args:
+            question: B questions.
+
+        Returns:
+            The module names of each layout.
+        """
         raise NotImplementedError(f"{type(self).__name__} makes no layouts")
 
     @classmethod
     def check_features(
         cls, arguments: Mapping[str, Any], model: str, places: Mapping[str, int | None]
     ) -> None:
-        """Checks the choice of features, before any are computed.
+        """Checks the chosen features before any are computed.
 
         Args:
-            arguments: Of the constructor, defaults included.
-            model: What errors call the network.
-            places: Of each chosen feature, how many an image has; None: one vector an image.
+            arguments: Arguments of the constructor, defaults included.
+            model: Name of the network in error messages.
+            places: Number of positions of each chosen feature; None for one vector an image.
 
         Raises:
-            UserError: where the network cannot read these features.
+            UserError: The network cannot read these features.
         """
 
     @abstractmethod
     def forward(self, images: ImageBatch, question: Tokens) -> Tensor:
-        """Answer logits (B, K) of B questions about M images."""
+        """Computes answer logits.
+
+        Args:
+            images: M images, and the image of each of B questions.
+            question: B questions.
+
+        Returns:
+            Logits, (B, K).
+        """
 
     def train_forward(self, batch: VQABatch) -> TrainingOutput:
-        """What a training step needs; the logits alone unless a network overrides it."""
+        """Computes what a training step needs; by default the logits alone.
+
+        Args:
+            batch: B questions with images and targets.
+
+        Returns:
+            The logits, and additional losses if the network has any.
+        """
         return TrainingOutput(self(batch.images, batch.question))
 
 
 class OneFeatureNetwork(VQANetwork):
-    """A network that reads one feature, global or spatial."""
+    """A network that reads one feature, global or spatial.
+
+    Args:
+        num_words: Size of the vocabulary, special tokens included.
+        num_answers: K.
+        feature_sizes: Name and size (number of channels) of one feature.
+
+    Raises:
+        UserError: There is not exactly one feature.
+    """
+
+    name: ClassVar[str]
+    """Name of the network in error messages."""
+
+    def __init__(
+        self, *, num_words: int, num_answers: int, feature_sizes: Mapping[str, int]
+    ) -> None:
+        super().__init__()
+        self.num_words, self.num_answers = num_words, num_answers
+        self.feature, self.feature_size = single_feature(feature_sizes, self.name)
 
     @classmethod
     def check_features(
         cls, arguments: Mapping[str, Any], model: str, places: Mapping[str, int | None]
     ) -> None:
-        """Raises UserError where there is another number of features."""
+        """Checks that exactly one feature is chosen.
+
+        Args:
+            arguments: Arguments of the constructor, defaults included.
+            model: Name of the network in error messages.
+            places: Number of positions of each chosen feature; None for one vector an image.
+
+        Raises:
+            UserError: No feature or several features are chosen.
+        """
         single_feature(dict.fromkeys(places, 0), model)
 
 
@@ -84,121 +145,53 @@ class GridNetwork(OneFeatureNetwork):
     def check_features(
         cls, arguments: Mapping[str, Any], model: str, places: Mapping[str, int | None]
     ) -> None:
-        """Raises UserError where the feature is global, or cannot be pooled as asked."""
+        """Checks that exactly one feature is chosen, and that it is spatial.
+
+        Args:
+            arguments: Arguments of the constructor, defaults included; `pool` where it has one.
+            model: Name of the network in error messages.
+            places: Number of positions of each chosen feature; None for one vector an image.
+
+        Raises:
+            UserError: There is not one feature, it is global, or it cannot be pooled as asked.
+        """
         super().check_features(arguments, model, places)
         ((name, number),) = places.items()
         check_places(name, number, int(arguments.get("pool", 1)))
 
 
 class SharedDropout(nn.Dropout1d):
-    """Dropout of (B, L, d) with one mask for all L places of an image or words of a question.
+    """Dropout with one mask for all L positions of an image or words of a question.
 
-    It draws L times fewer random numbers than nn.Dropout, a sixth of MLB's training step on a CPU.
+    It draws L times fewer random numbers than nn.Dropout, which would take a sixth of a training
+    step of MLB on a CPU. Input and output are (B, L, d).
     """
 
     def forward(self, values: Tensor) -> Tensor:
-        """`values`, unchanged in evaluation."""
+        """Applies dropout.
+
+        Args:
+            values: (B, L, d).
+
+        Returns:
+            Values (B, L, d) with dropped channels; `values` itself in evaluation mode.
+        """
         return super().forward(values.transpose(1, 2)).transpose(1, 2)
 
 
-class _Tanh(torch.autograd.Function):
-    """tanh of bfloat16 by way of float32; the backward pass reads the bfloat16 result."""
-
-    @staticmethod
-    def forward(ctx: Any, values: Tensor) -> Tensor:
-        result = values.float().tanh_().to(values.dtype)
-        ctx.save_for_backward(result)
-        return result
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        (result,) = ctx.saved_tensors
-        return torch.ops.aten.tanh_backward(gradient, result)
-
-
-def tanh(values: Tensor) -> Tensor:
-    """Tanh of each of `values`, for what has as many as the places of images.
-
-    torch's own takes a CPU three times as long in bfloat16 as it does there and back in float32.
-    """
-    if values.dtype is torch.bfloat16 and values.device.type == "cpu":
-        return _Tanh.apply(values)
-    return values.tanh()
-
-
-class _ProductsWithFew(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, few: Tensor, values: Tensor) -> Tensor:
-        ctx.save_for_backward(few, values)
-        return torch.bmm(few, values.mT)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None]:
-        few, values = ctx.saved_tensors
-        gradient = gradient.to(values.dtype)  # autocast multiplies in another
-        return (
-            torch.bmm(gradient, values) if ctx.needs_input_grad[0] else None,
-            torch.bmm(gradient.mT, few) if ctx.needs_input_grad[1] else None,
-        )
-
-
-def products_with_few(few: Tensor, values: Tensor) -> Tensor:
-    """Products (B, G, L) of few vectors (B, G, d), fewer than 16 say, with many (B, L, d).
-
-    The other way round, with G columns, a CPU takes two to three times as long; and autograd's own
-    gradient of `values` lies in memory transposed, which everything before it has to read.
-    """
-    products: Tensor = _ProductsWithFew.apply(few.to(values.dtype), values)
-    return products
-
-
-def products_by_image(few: Tensor, values: Tensor, index: Tensor | None) -> Tensor:
-    """`products_with_few` of what is asked (B, G, d) and the images (M, L, d) asked about.
-
-    Questions about one image are multiplied with it together, so that it need not be repeated
-    for each of them, where images have about as many questions each. index None: M = B.
-    """
-    if index is None:
-        return products_with_few(few, values)
-    if 2 * len(values) > len(index):
-        return products_with_few(few, _repeated(values, index))
-    asked, index, counts = index.unique(return_inverse=True, return_counts=True)
-    if len(asked) < len(values):
-        values = values.index_select(0, asked)
-    width = int(counts.max())
-    if width * len(values) > 2 * len(index):
-        return products_with_few(few, _repeated(values, index))
-    order = index.argsort(stable=True)
-    before = (counts.cumsum(0) - counts)[index[order]]  # of the questions about earlier images
-    place = torch.empty_like(index)
-    place[order] = index[order] * width + torch.arange(len(index), device=index.device) - before
-    spread = few.new_zeros(len(values) * width, *few.shape[1:]).index_copy(0, place, few)
-    products = products_with_few(spread.view(len(values), -1, few.shape[2]), values)
-    return products.view(len(spread), few.shape[1], -1).index_select(0, place)
-
-
-def repeated_unless_shared(values: Tensor, index: Tensor) -> tuple[Tensor, Tensor | None]:
-    """Images (M, L, d) and index of `products_by_image`, or (B, L, d) and None.
-
-    Where images hardly repeat, repeating features is cheaper than what is made of them, and needs
-    no backward pass.
-    """
-    if 2 * len(values) > len(index):
-        return values.index_select(0, index), None
-    return values, index
-
-
-def _repeated(values: Tensor, index: Tensor) -> Tensor:
-    """values[index], which copies in the order in which the values lie."""
-    if values.mT.is_contiguous():
-        return values.mT.index_select(0, index).mT
-    return values.index_select(0, index)
-
-
 def single_feature(feature_sizes: Mapping[str, int], model: str) -> tuple[str, int]:
-    """Name and size of the one image feature that `model` reads.
+    """Returns name and size of the only image feature.
 
-    Raises UserError where none or several are given.
+    Args:
+        feature_sizes: Size of each chosen feature.
+        model: Name of the network in error messages.
+
+    Raises:
+        UserError: None or several are given.
+
+    Example:
+        >>> single_feature({"grid": 128}, "mlb")
+        ('grid', 128)
     """
     if len(feature_sizes) != 1:
         raise UserError(
@@ -210,7 +203,16 @@ def single_feature(feature_sizes: Mapping[str, int], model: str) -> tuple[str, i
 
 
 def checked_feature(images: ImageBatch, name: str, size: int) -> Tensor:
-    """The feature of the M images. Raises UserError where it has not the size trained with."""
+    """Returns a feature of the M images.
+
+    Args:
+        images: M images.
+        name: Name of the feature.
+        size: Size of its last axis in training.
+
+    Raises:
+        UserError: The feature has another size.
+    """
     feature = images.feature(name)
     if feature.shape[-1] != size:
         raise UserError(
@@ -221,7 +223,16 @@ def checked_feature(images: ImageBatch, name: str, size: int) -> Tensor:
 
 
 def check_places(name: str, number: int | None, pool: int = 1) -> None:
-    """Raises UserError where a feature has no places, or none that pool x pool tiles cover."""
+    """Checks that a feature is spatial and can be pooled.
+
+    Args:
+        name: Name of the feature.
+        number: Number of its positions; None for one vector an image.
+        pool: Side of the square tiles that are pooled.
+
+    Raises:
+        UserError: The feature is global, or pool x pool tiles do not cover its grid.
+    """
     if number is None:
         raise UserError(
             f"attention needs a spatial feature, but '{name}' is one vector an image; "
@@ -236,9 +247,19 @@ def check_places(name: str, number: int | None, pool: int = 1) -> None:
 
 
 def checked_grid(images: ImageBatch, name: str, size: int, pool: int = 1) -> Tensor:
-    """A spatial feature (M, L / pool^2, d), the largest of pool x pool neighbours.
+    """Returns a spatial feature of the M images, max-pooled over square tiles.
 
-    Raises UserError where the feature is global, or no square that can be pooled.
+    Args:
+        images: M images.
+        name: Name of the feature, (M, L, d).
+        size: d in training.
+        pool: Side of the tiles; 1 leaves the grid as it is.
+
+    Returns:
+        The grid, (M, L / pool^2, d).
+
+    Raises:
+        UserError: The feature is global, has another size, or its grid cannot be pooled.
     """
     grid = checked_feature(images, name, size)
     check_places(name, grid.shape[1] if grid.dim() == 3 else None, pool)
@@ -246,5 +267,5 @@ def checked_grid(images: ImageBatch, name: str, size: int, pool: int = 1) -> Ten
         return grid
     side = math.isqrt(grid.shape[1])
     tiles = grid.reshape(len(grid), side // pool, pool, side // pool, pool, size)
-    # One axis after the other: over both at once, torch takes a CPU twenty times as long.
+    # One axis at a time: amax over both at once is twenty times slower on a CPU.
     return tiles.amax(dim=4).amax(dim=2).flatten(1, 2)

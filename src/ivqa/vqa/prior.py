@@ -1,4 +1,4 @@
-"""The blindest baseline: the same answer to every question."""
+"""The prior baseline: the same answer to every question."""
 
 from collections.abc import Mapping
 
@@ -11,9 +11,14 @@ from ivqa.vqa.network import VQANetwork
 
 
 class Prior(VQANetwork):
-    """Logits b, the log-frequencies of the answers once trained: "yes" on VQA (29.66 [Antol 2015]).
+    """Logits b; trained, they are the log-frequencies of the answers.
 
-    num_words and feature_sizes are taken, as every network's factory passes them, and not used.
+    On VQA the answer is always "yes", accuracy 29.66 [Antol et al. 2015].
+
+    Args:
+        num_answers: K.
+        num_words: Ignored; every network is built with it.
+        feature_sizes: Ignored; every network is built with it.
     """
 
     def __init__(
@@ -27,5 +32,13 @@ class Prior(VQANetwork):
         self.bias = nn.Parameter(torch.zeros(num_answers))
 
     def forward(self, images: ImageBatch, question: Tokens) -> Tensor:
-        """The bias for each of the B questions, (B, K)."""
+        """Returns the same logits for each question.
+
+        Args:
+            images: Ignored.
+            question: B questions; only their number counts.
+
+        Returns:
+            Logits, (B, K).
+        """
         return self.bias.expand(len(question), -1)

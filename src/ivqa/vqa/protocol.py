@@ -1,4 +1,4 @@
-"""What every VQA system offers, whatever is inside it: strings in, answers out."""
+"""The interface of every VQA system: images and questions as strings in, answers out."""
 
 from typing import Protocol
 
@@ -9,15 +9,35 @@ from ivqa.text.answers import AnswerVocabulary
 
 
 class Answerer(Protocol):
-    """A VQA system phi(a | I, q)."""
+    """A VQA system phi(a | I, q).
+
+    Attributes:
+        answers: The closed set A; None for a model that writes its answers.
+    """
 
     answers: AnswerVocabulary | None
-    """The closed set A; None for a model that answers in its own words."""
 
     def log_scores(
         self, images: ImageBatch, questions: list[str], answers: list[str] | None = None
     ) -> Tensor:
-        """Scores log phi(a | I, q), (B, |A|) float32, of all answers or of the given ones."""
+        """Computes log phi(a | I, q).
+
+        Args:
+            images: Images of B questions.
+            questions: B questions.
+            answers: The answers to score; None for all of A.
+
+        Returns:
+            Scores, (B, |A|) or (B, len(answers)), float32.
+        """
 
     def answer(self, images: ImageBatch, questions: list[str]) -> list[str]:
-        """The answer argmax_a phi(a | I, q) to each of B questions."""
+        """Returns argmax_a phi(a | I, q) for each question.
+
+        Args:
+            images: Images of B questions.
+            questions: B questions.
+
+        Returns:
+            B answers.
+        """

@@ -1,4 +1,4 @@
-"""Question encoders: what the networks of the zoo read a question with."""
+"""Question encoders: from the words of a question to one vector."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -21,30 +21,50 @@ _CELLS: dict[str, type[nn.LSTM] | type[nn.GRU]] = {"lstm": nn.LSTM, "gru": nn.GR
 
 
 class QuestionEncoder(nn.Module):
-    """Questions (B, T) to vectors (B, size). Built with num_words, the size of the vocabulary.
+    """Encodes questions as vectors.
 
-    The shapes of its weights follow from its arguments alone, so that a checkpoint restores it.
+    Subclasses are constructed with num_words, the size of the vocabulary. The shapes of their
+    weights depend only on their arguments, so that a checkpoint can be loaded into them.
+
+    Attributes:
+        size: d_q, size of the vectors.
     """
 
     size: int
 
     def initialise(self, words: Sequence[str]) -> None:
-        """Called once before training, with the vocabulary's words behind the four specials.
+        """Loads initial weights; called once before training.
 
-        Encoders that start from weights of their own read them here.
+        Args:
+            words: The words of the vocabulary, in the order of the rows that follow the four
+                special tokens.
         """
 
     @abstractmethod
     def forward(self, question: Tokens) -> Tensor:
-        """Encodings (B, size); 0 for an empty question."""
+        """Encodes questions.
+
+        Args:
+            question: B questions of at most T words.
+
+        Returns:
+            Encodings, (B, size); 0 for an empty question.
+        """
 
 
 class RecurrentEncoder(QuestionEncoder):
-    """q = h_T of an LSTM or GRU over the words of the question; an empty question is 0.
+    """q = h_T, the last state of an LSTM or GRU over the words of the question.
 
-    num_words: vocabulary size, specials included. size: d_q. num_layers: the states of the last
-    one are used. dropout: on the embeddings, one mask for all words of a question, and between
-    layers.
+    Args:
+        num_words: Size of the vocabulary, special tokens included.
+        embedding_size: d_e, size of the word embeddings.
+        size: d_q.
+        cell: "lstm" or "gru".
+        num_layers: Layers; the states of the last one are used.
+        dropout: On the embeddings, with one mask for all words of a question, and between layers.
+
+    Raises:
+        UserError: `cell` is unknown.
     """
 
     def __init__(
@@ -72,9 +92,18 @@ class RecurrentEncoder(QuestionEncoder):
         )
 
     def forward(self, question: Tokens) -> Tensor:
-        """Encodings (B, d_q) of questions (B, T)."""
+        """Encodes questions.
+
+        Args:
+            question: B questions of at most T words.
+
+        Returns:
+            Encodings, (B, size); 0 for an empty question.
+        """
         embedded = self.dropout(self.embedding(question.ids))  # (B, T, d_e)
-        if torch.is_grad_enabled():  # back through packed steps takes longer than the padding
+        if torch.is_grad_enabled():
+            # The backward pass of packed sequences takes longer than that of the padding. Without
+            # gradients, packing is faster: belief search with MLB takes 0.8 of the time.
             states, _ = self.recurrence(embedded)  # (B, T, d_q)
             last = (question.lengths - 1).clamp_min(0)
             found = states[torch.arange(len(last), device=last.device), last]
@@ -88,11 +117,18 @@ class RecurrentEncoder(QuestionEncoder):
 
 
 class SkipThoughtsQuestionEncoder(RecurrentEncoder):
-    """A GRU that starts as uni-skip [Kim et al. 2017, Ben-younes et al. 2017].
+    """A GRU that starts from uni-skip [Kim et al. 2017, Ben-younes et al. 2017].
 
-    path: the folder of the published files, or a checkpoint of model=skip_thoughts; needed to
-    start training, not to load a trained model. A word that is not in its dictionary starts as
-    UNK. embedding_size, size: those of the files. frozen: whether it stays as it was.
+    A word that the files do not have starts with their vector of UNK.
+
+    Args:
+        num_words: Size of the vocabulary, special tokens included.
+        path: The folder of the published files, or a checkpoint of model=skip_thoughts. It is read
+            when training starts, and not needed to load a trained model.
+        embedding_size: d_e of the files.
+        size: d_q of the files.
+        frozen: Whether the weights are not trained.
+        dropout: On the embeddings, with one mask for all words of a question.
     """
 
     def __init__(
@@ -113,7 +149,14 @@ class SkipThoughtsQuestionEncoder(RecurrentEncoder):
 
     @torch.no_grad()
     def initialise(self, words: Sequence[str]) -> None:
-        """Copies the files' word vectors and GRU. Raises UserError where they do not fit."""
+        """Copies word vectors and GRU from the files.
+
+        Args:
+            words: The words of the vocabulary that follow the special tokens.
+
+        Raises:
+            UserError: The files have other sizes.
+        """
         trained = load_skip_thoughts(self.path, ["uni"])
         gru = trained.grus["uni"]
         found = (gru.input_size, gru.hidden_size)
@@ -131,14 +174,23 @@ class SkipThoughtsQuestionEncoder(RecurrentEncoder):
 class TransformersQuestionEncoder(QuestionEncoder):
     """The mean of the last hidden states of any transformers model, fine-tuned or frozen.
 
-    path: a local folder or a hub id. Its tokeniser's pieces of each word are looked up in a table,
-    kept with the weights; a question reads as the tokeniser reads it in lower case, "?" at the
-    end. A trained model is loaded with path's configuration, not with its weights.
-    max_pieces: of a word; max_length: of a question; what is longer is cut.
+    A table, stored with the weights, has the tokeniser's pieces of each word. A question becomes
+    the pieces that the tokeniser makes of it in lower case with "?" at the end. To load a trained
+    encoder, only the configuration at `path` is needed, not its weights.
+
+    Args:
+        num_words: Size of the vocabulary, special tokens included.
+        path: A local folder or a hub id.
+        frozen: Whether the transformers model is not trained.
+        max_pieces: Pieces of a word; further ones are cut.
+        max_length: Pieces of a question; further ones are cut.
+
+    Raises:
+        FileError: The configuration cannot be loaded.
     """
 
-    pieces: Tensor
-    counts: Tensor
+    pieces: Tensor  # (num_words, max_pieces) int64
+    counts: Tensor  # pieces of each word, (num_words,) int64
 
     def __init__(
         self,
@@ -154,7 +206,7 @@ class TransformersQuestionEncoder(QuestionEncoder):
         super().__init__()
         try:
             config = AutoConfig.from_pretrained(path)
-        except Exception as error:  # whatever the files lead to
+        except Exception as error:  # transformers raises many kinds
             reason = " ".join(str(error).split())[:300]
             raise FileError(
                 f"cannot load a question encoder from '{path}': {reason}; download it where there "
@@ -164,25 +216,39 @@ class TransformersQuestionEncoder(QuestionEncoder):
         self.model = AutoModel.from_config(config).requires_grad_(not frozen)
         self.size = int(config.hidden_size)
         self.padding = int(getattr(config, "pad_token_id", None) or 0)
-        # Row BOS holds what the tokeniser puts in front of a text, row EOS what comes behind.
+        # Row BOS has the pieces that the tokeniser puts before a text, row EOS those after it.
         self.register_buffer("pieces", torch.full((num_words, max_pieces), self.padding))
         self.register_buffer("counts", torch.zeros(num_words, dtype=torch.int64))
 
     def train(self, mode: bool = True) -> "TransformersQuestionEncoder":
-        """As for any module, but that a frozen model never drops anything."""
+        """Sets the mode; a frozen model stays in evaluation mode, without dropout.
+
+        Args:
+            mode: True for training.
+
+        Returns:
+            The encoder itself.
+        """
         super().train(mode)
         self.model.train(mode and not self.frozen)
         return self
 
     @torch.no_grad()
     def initialise(self, words: Sequence[str]) -> None:
-        """Reads the model's weights, and the pieces of every word."""
+        """Loads the weights, and looks up the pieces of each word.
+
+        Args:
+            words: The words of the vocabulary that follow the special tokens.
+
+        Raises:
+            FileError: Model or tokeniser cannot be loaded.
+        """
         from transformers import AutoModel, AutoTokenizer
 
         try:
             state = AutoModel.from_pretrained(self.path).state_dict()
             tokenizer = AutoTokenizer.from_pretrained(self.path)
-        except Exception as error:  # whatever the files lead to
+        except Exception as error:  # transformers raises many kinds
             reason = " ".join(str(error).split())[:300]
             raise FileError(
                 f"cannot load a question encoder from '{self.path}': {reason}; write model and "
@@ -190,7 +256,7 @@ class TransformersQuestionEncoder(QuestionEncoder):
             ) from error
         check_finite(state, self.path)
         self.model.load_state_dict(state)
-        # A space in front: tokenisers that tell the start of a word from its inside need it.
+        # With a space in front, because some tokenisers mark the start of a word by it.
         texts = [" ?", *[f" {word}" for word in words]]
         mark, *found = tokenizer(texts, add_special_tokens=False)["input_ids"]
         whole = tokenizer(" ?")["input_ids"]
@@ -203,18 +269,32 @@ class TransformersQuestionEncoder(QuestionEncoder):
             self.counts[row] = len(kept)
 
     def sequences(self, question: Tokens) -> tuple[Tensor, Tensor]:
-        """Pieces (B, S) of the questions (B, T), right-padded, and their mask, True: a piece."""
+        """Looks up the pieces of questions.
+
+        Args:
+            question: B questions of at most T words.
+
+        Returns:
+            Pieces, (B, S) int64, padded at the end, and a mask, (B, S) bool, True at pieces.
+        """
         words = F.pad(F.pad(question.ids, (1, 0), value=BOS), (0, 1), value=PAD)  # (B, T + 2)
         words = words.scatter(1, question.lengths[:, None] + 1, EOS)
         places = torch.arange(self.pieces.shape[1], device=words.device)
         known = (places < self.counts[words][:, :, None]).flatten(1)  # (B, (T + 2) max_pieces)
         longest = min(int(known.sum(dim=1).max()), self.max_length)
-        # A stable sort moves the pieces to the front in their order.
+        # A stable sort moves the pieces to the front and keeps their order.
         order = known.int().argsort(dim=1, descending=True, stable=True)[:, :longest]
         return self.pieces[words].flatten(1).gather(1, order), known.gather(1, order)
 
     def forward(self, question: Tokens) -> Tensor:
-        """Encodings (B, size) of questions (B, T)."""
+        """Encodes questions.
+
+        Args:
+            question: B questions of at most T words.
+
+        Returns:
+            Encodings, (B, size); 0 for an empty question.
+        """
         pieces, mask = self.sequences(question)
         hidden = self.model(input_ids=pieces, attention_mask=mask.long()).last_hidden_state
         mean = (hidden * mask[:, :, None]).sum(dim=1) / mask.sum(dim=1, keepdim=True).clamp_min(1)

@@ -1,4 +1,4 @@
-"""The question encoder of MCB: stacked LSTMs over learnt and fixed word vectors."""
+"""The question encoder of MCB: stacked LSTMs over trained and fixed word vectors."""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -22,19 +22,20 @@ _NO_FILE = (
 class StackedLSTMEncoder(QuestionEncoder):
     """q = [drop(h^1_T); drop(h^2_T)] of two LSTM layers over [tanh(E w_t); g(w_t)].
 
-    g(w) are fixed word vectors, GloVe's in the paper; 0 for a word that the file has not. The
-    second layer reads drop(h^1_t). Every state counts, not that of the last layer alone
-    [Fukui et al. 2016]. The LSTM of PyTorch has two vectors of biases, the published one has one.
+    g(w) are fixed word vectors, GloVe's in the paper; 0 for a word that the file lacks. The second
+    layer reads drop(h^1_t). The last states of both layers are concatenated [Fukui et al. 2016].
+    PyTorch's LSTM has two bias vectors, the published one has one.
 
     Args:
-        num_words: Size of the vocabulary, specials included.
-        embedding_size: Of the learnt vectors tanh(E w).
-        vector_size: Of the fixed vectors g(w); 0 leaves them out.
-        hidden_size: Of the states of one layer.
-        num_layers: Layers, whose last states are concatenated: q has num_layers * hidden_size.
+        num_words: Size of the vocabulary, special tokens included.
+        embedding_size: Size of the trained vectors tanh(E w).
+        vector_size: Size of the fixed vectors g(w); 0 leaves them out.
+        hidden_size: d_h, size of the states of one layer.
+        num_layers: Layers; q has size num_layers * d_h.
         dropout: On the states of each layer.
         initializer_range: r; weights start in U(-r, r), biases at 0.
-        path: Text file of the vectors g, read when training starts; a trained model has its own.
+        path: Text file of the vectors g. It is read when training starts; a checkpoint has the
+            vectors.
     """
 
     vectors: Tensor  # g, (num_words, vector_size)
@@ -59,7 +60,7 @@ class StackedLSTMEncoder(QuestionEncoder):
             nn.LSTM(read, written, batch_first=True) for read, written in pairwise(inputs)
         )
         self.dropout = nn.Dropout(dropout)
-        # A buffer: a checkpoint restores the vectors without their file.
+        # A buffer, so that a checkpoint restores the vectors without their file.
         self.register_buffer("vectors", torch.zeros(num_words, vector_size))
         for name, parameter in self.named_parameters():
             if "bias" in name:
@@ -71,7 +72,14 @@ class StackedLSTMEncoder(QuestionEncoder):
 
     @staticmethod
     def check_arguments(arguments: Mapping[str, Any]) -> None:
-        """Raises UserError where there are to be fixed vectors, but no file; before a command."""
+        """Checks before a command starts that there is a file of fixed vectors.
+
+        Args:
+            arguments: Arguments of the constructor, defaults included.
+
+        Raises:
+            UserError: vector_size is not 0, and there is no path.
+        """
         if arguments["vector_size"] and arguments["path"] is None:
             raise UserError(_NO_FILE.format(size=arguments["vector_size"]))
 
@@ -80,10 +88,10 @@ class StackedLSTMEncoder(QuestionEncoder):
         """Reads the fixed vectors of the vocabulary's words.
 
         Args:
-            words: The vocabulary, in the order of the rows behind the four specials.
+            words: The words of the vocabulary that follow the four special tokens.
 
         Raises:
-            UserError: where there is no file, or its vectors have another size.
+            UserError: There is no file, or its vectors have another size.
         """
         size = self.vectors.shape[1]
         if not size:
@@ -101,14 +109,22 @@ class StackedLSTMEncoder(QuestionEncoder):
                 self.vectors[row] = torch.from_numpy(found[word])
 
     def forward(self, question: Tokens) -> Tensor:
-        """Encodings (B, num_layers * hidden_size) of questions (B, T)."""
-        learnt = self.embedding(question.ids).tanh()
-        states = torch.cat([learnt, self.vectors[question.ids].to(learnt.dtype)], dim=2)
+        """Encodes questions.
+
+        Args:
+            question: B questions of at most T words.
+
+        Returns:
+            q, (B, num_layers * d_h); 0 for an empty question.
+        """
+        trained = self.embedding(question.ids).tanh()  # tanh(E w), (B, T, d_e)
+        fixed = self.vectors[question.ids].to(trained.dtype)  # g(w), (B, T, d_g)
+        states = torch.cat([trained, fixed], dim=2)
         rows = torch.arange(len(question), device=states.device)
         final = (question.lengths - 1).clamp_min(0)
         last = []
         for layer in self.layers:
-            states, _ = layer(states)  # forward only: the padding behind is never seen
+            states, _ = layer(states)  # an LSTM that reads forward never sees the padding
             states = self.dropout(states)  # (B, T, d_h)
             last.append(states[rows, final])
         return torch.cat(last, dim=1) * (question.lengths > 0)[:, None]

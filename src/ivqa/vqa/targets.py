@@ -1,4 +1,4 @@
-"""What a model of a closed answer set learns from ten annotators who disagree."""
+"""The training losses of a closed answer set, given ten annotators who disagree."""
 
 import math
 from typing import Literal
@@ -12,26 +12,35 @@ Targets = Literal["main", "annotators", "accuracies"]
 
 
 def answer_losses(logits: Tensor, batch: VQABatch, targets: Targets) -> Tensor:
-    """The loss of each of B questions, (B,), from logits (B, |A|).
+    """Computes the loss of each question.
 
-    main: cross entropy of the annotators' mode, as in deeper LSTM Q + norm I [Antol et al. 2015]
-    and HieCoAtt [Lu et al. 2016].
+    "main" is the cross entropy of the annotators' mode, as in deeper LSTM Q + norm I
+    [Antol et al. 2015] and HieCoAtt [Lu et al. 2016].
 
-    annotators: cross entropy with the distribution of the annotators' answers in A: the number who
-    gave an answer over the number who gave any answer in A; answers outside A do not count. It is
-    the expected loss of the papers that draw one answer in A at each reading, in proportion to its
-    count: MCB [Fukui et al. 2016], MUTAN [Ben-younes et al. 2017], N2NMN [Hu et al. 2017]. (MLB
+    "annotators" is the cross entropy with the distribution of the annotators' answers in A: the
+    count of an answer over the count of all answers in A. It is the expected loss of the papers
+    that draw one answer in A each time they read a question, in proportion to its count: MCB
+    [Fukui et al. 2016], MUTAN [Ben-younes et al. 2017], N2NMN [Hu et al. 2017]. (MLB
     [Kim et al. 2017] draws from the two most frequent answers only.) A question without an answer
     in A has loss 0.
 
-    accuracies: binary cross entropy of sigmoid(logits - log |A|) with the accuracy that each answer
-    would get, summed over A, as in Teney et al. 2017 ("Tips and tricks"), bottom-up attention and
-    MCAN. The accuracies of a question do not sum to 1, so they are no distribution. The constant
-    shift is ours: at logits of 0 each answer has probability 1 / (|A| + 1), as with the biases of
-    RetinaNet [Lin et al. 2017]. Without it, the first epochs of a large A only learn that most
-    answers are wrong. A softmax over the logits does not depend on it.
+    "accuracies" is the binary cross entropy of sigmoid(logits - log |A|) with the accuracy of each
+    answer, summed over A, as in Teney et al. 2017 ("Tips and tricks"), bottom-up attention and
+    MCAN. The accuracies of a question do not sum to 1, so they are not a distribution. The constant
+    shift is our addition: at logits of 0, each answer has probability 1 / (|A| + 1), as with the
+    biases of RetinaNet [Lin et al. 2017]. Without it, the first epochs of a large A only teach that
+    most answers are wrong. A softmax over the logits does not depend on it.
 
-    Raises ValueError where the batch lacks soft_targets or answer_counts that this needs.
+    Args:
+        logits: (B, |A|).
+        batch: B questions, with answer_counts for "annotators" and soft_targets for "accuracies".
+        targets: "main", "annotators" or "accuracies".
+
+    Returns:
+        Losses, (B,).
+
+    Raises:
+        ValueError: The batch lacks answer_counts or soft_targets.
     """
     if targets == "main":
         return F.cross_entropy(logits, batch.target, reduction="none")

@@ -1,6 +1,7 @@
 """Vanilla: a question vector times a global image vector [iVQA 5; Antol et al. 2015]."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from typing import Any
 
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -8,50 +9,55 @@ from torch.nn import functional as F
 from ivqa.data.batch import ImageBatch
 from ivqa.ranges import Count, ShareBelowOne
 from ivqa.text.vocabulary import Tokens
-from ivqa.vqa.network import OneFeatureNetwork, checked_feature, single_feature
+from ivqa.vqa.network import OneFeatureNetwork, checked_feature
 from ivqa.vqa.question_encoder import QuestionEncoder, RecurrentEncoder
 
 
 class Vanilla(OneFeatureNetwork):
     """a = tanh(W_q drop(q)), b = tanh(W_v drop(v)), logits = W drop(a * b).
 
-    v is the global feature, or the mean of a grid, with unit L2 norm ("norm I"). The network itself
-    was not published; what the belief-set code tells of it are joint embeddings of 1024, dropout
-    0.5 and a skip-thought vector or a recurrent network over the question.
+    v is the global feature, or the mean of a grid, with unit L2 norm ("norm I"). The code of the
+    network was not published. The belief-set code shows joint embeddings of size 1024, dropout 0.5,
+    and a skip-thought vector or a recurrent network that reads the question.
 
     Args:
-        num_words: Size of the vocabulary, specials included.
-        num_answers: K.
-        feature_sizes: The name of one feature, and its size.
         question_encoder: Called with num_words; the default is a GRU of uni-skip's size.
-        joint_size: Of a and b.
-        dropout: In front of each linear layer.
+        joint_size: Size of a and b.
+        dropout: Before each linear layer.
+        inputs: num_words, num_answers and feature_sizes, see `OneFeatureNetwork`. A grid is
+            averaged.
     """
+
+    name = "vanilla"
 
     def __init__(
         self,
         *,
-        num_words: int,
-        num_answers: int,
-        feature_sizes: Mapping[str, int],
         question_encoder: Callable[..., QuestionEncoder] = RecurrentEncoder,
         joint_size: Count = 1024,
         dropout: ShareBelowOne = 0.5,
+        **inputs: Any,
     ) -> None:
-        super().__init__()
-        self.feature, self.feature_size = single_feature(feature_sizes, "vanilla")
-        self.question_encoder = question_encoder(num_words=num_words)
-        self.question = nn.Linear(self.question_encoder.size, joint_size)
-        self.image = nn.Linear(self.feature_size, joint_size)
-        self.output = nn.Linear(joint_size, num_answers)
+        super().__init__(**inputs)
+        self.question_encoder = question_encoder(num_words=self.num_words)
+        self.question = nn.Linear(self.question_encoder.size, joint_size)  # W_q
+        self.image = nn.Linear(self.feature_size, joint_size)  # W_v
+        self.output = nn.Linear(joint_size, self.num_answers)  # W
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, images: ImageBatch, question: Tokens) -> Tensor:
-        """Answer logits (B, K)."""
-        seen = checked_feature(images, self.feature, self.feature_size)
-        pooled = F.normalize(seen.mean(dim=1) if seen.dim() == 3 else seen, dim=1)  # (M, d)
-        image = (
-            self.image(self.dropout(pooled)).tanh().index_select(0, images.index)
-        )  # (B, d_joint)
-        asked = self.question(self.dropout(self.question_encoder(question))).tanh()
-        return self.output(self.dropout(asked * image))
+        """Computes answer logits.
+
+        Args:
+            images: M images, and the image of each of B questions.
+            question: B questions.
+
+        Returns:
+            Logits, (B, K).
+        """
+        v = checked_feature(images, self.feature, self.feature_size)
+        v = F.normalize(v.mean(dim=1) if v.dim() == 3 else v, dim=1)  # (M, d_v)
+        b = self.image(self.dropout(v)).tanh().index_select(0, images.index)  # (B, d)
+        q = self.question_encoder(question)  # (B, d_q)
+        a = self.question(self.dropout(q)).tanh()  # (B, d)
+        return self.output(self.dropout(a * b))
