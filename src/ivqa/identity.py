@@ -16,7 +16,7 @@ from ivqa.code_digest import code_digest
 from ivqa.files import bytes_digest, content_digest
 
 # Settings that do not change a result: where it is stored or computed, and how it is measured.
-NEUTRAL_SETTINGS = {"benchmark", "cache", "device", "minutes", "num_workers"}
+NEUTRAL_SETTINGS = {"benchmark", "cache", "device", "kernels", "num_workers"}
 
 # Settings that name a file or a folder: the identity contains the digest of its content.
 FILE_SETTINGS = {"candidates", "path", "weights"}
@@ -56,7 +56,7 @@ def decisive(settings: Any) -> Any:
         off; names of existing files are replaced by the digests of their contents.
 
     Example:
-        >>> decisive({"lr": 0.1, "minutes": 4, "parts": [{"cache": "x", "size": 8}]})
+        >>> decisive({"lr": 0.1, "kernels": "fast", "parts": [{"cache": "x", "size": 8}]})
         {'lr': 0.1, 'parts': [{'size': 8}]}
     """
     if isinstance(settings, Mapping):

@@ -16,12 +16,14 @@ from ivqa.data.batch import ImageBatch, VQABatch
 from ivqa.encoders.encoder import unit_rows
 from ivqa.encoders.skip_thoughts import SkipThoughtsEncoder
 from ivqa.encoders.transformers_encoder import TransformersEncoder
+from ivqa.errors import UserError
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.text.vocabulary import Tokens, Vocabulary
 from ivqa.vqa import (
     LanguageOnly,
     QuestionEncoder,
     SkipThoughtsQuestionEncoder,
+    StackedLSTMEncoder,
     TransformersQuestionEncoder,
     VQAModule,
 )
@@ -191,3 +193,21 @@ def test_files_of_other_sizes_are_refused(published: str) -> None:
         encoder.initialise(WORDS.words)
     with pytest.raises(ValueError, match=r"from .\./nowhere.*pass question_encoder.path=FOLDER"):
         TransformersQuestionEncoder(num_words=9, path="./nowhere")
+
+
+def test_files_of_other_sizes_are_refused_before_a_command_starts(
+    published: str, tmp_path: Path
+) -> None:
+    sizes = {"path": published, "embedding_size": 5, "size": 8}
+    SkipThoughtsQuestionEncoder.check_arguments(sizes)
+    SkipThoughtsQuestionEncoder.check_arguments({**sizes, "path": "/absent", "size": 9})
+    with pytest.raises(UserError, match=r"has embedding_size=5 and size=8, but .* 5 and 9"):
+        SkipThoughtsQuestionEncoder.check_arguments({**sizes, "size": 9})
+
+    plain, word2vec = tmp_path / "plain.txt", tmp_path / "word2vec.txt"
+    plain.write_text("is 1 2 3\nit 4 5 6\n")
+    word2vec.write_text("2 3\nis 1 2 3\nit 4 5 6\n")
+    for file in (plain, word2vec):
+        StackedLSTMEncoder.check_arguments({"path": str(file), "vector_size": 3})
+        with pytest.raises(UserError, match=r"vectors of 3 values, but .*vector_size=4"):
+            StackedLSTMEncoder.check_arguments({"path": str(file), "vector_size": 4})

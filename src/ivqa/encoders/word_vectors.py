@@ -95,6 +95,23 @@ class WordVectorEncoder:
         return unit_rows(np.asarray(counts @ self._vectors))
 
 
+def size_of_word_vectors(path: str | Path) -> int:
+    """Reads the number of dimensions from the first line of a file of word vectors.
+
+    Args:
+        path: See `WordVectorEncoder`.
+
+    Returns:
+        d.
+
+    Raises:
+        UserError: The file cannot be read.
+    """
+    fields = next((line.split(" ") for _, line in _lines(Path(path))), [""])
+    declared = len(fields) == 2 and all(field.isdigit() for field in fields)
+    return int(fields[1]) if declared else len(fields) - 1
+
+
 def read_word_vectors(path: str | Path, words: Iterable[str]) -> dict[str, NDArray[np.float32]]:
     """Reads the vectors of given words from a text file.
 

@@ -1,8 +1,9 @@
 """Question encoders: from the words of a question to one vector."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -147,6 +148,20 @@ class SkipThoughtsQuestionEncoder(RecurrentEncoder):
         self.path = path
         self.requires_grad_(not frozen)
 
+    @staticmethod
+    def check_arguments(arguments: Mapping[str, Any]) -> None:
+        """Checks before a command starts that the files have the sizes of the encoder.
+
+        Args:
+            arguments: Arguments of the constructor, defaults included.
+
+        Raises:
+            UserError: The files exist and have other sizes.
+        """
+        path, sizes = arguments["path"], (arguments["embedding_size"], arguments["size"])
+        if Path(path).exists():  # a trained model does not need its files
+            _check_sizes(path, load_skip_thoughts(path, ["uni"]).grus["uni"], sizes)
+
     @torch.no_grad()
     def initialise(self, words: Sequence[str]) -> None:
         """Copies word vectors and GRU from the files.
@@ -159,13 +174,7 @@ class SkipThoughtsQuestionEncoder(RecurrentEncoder):
         """
         trained = load_skip_thoughts(self.path, ["uni"])
         gru = trained.grus["uni"]
-        found = (gru.input_size, gru.hidden_size)
-        if found != (own := (self.recurrence.input_size, self.recurrence.hidden_size)):
-            raise UserError(
-                f"uni-skip at {self.path} has embedding_size={found[0]} and size={found[1]}, but "
-                f"the question encoder {own[0]} and {own[1]}; give question_encoder those of "
-                "the files"
-            )
+        _check_sizes(self.path, gru, (self.recurrence.input_size, self.recurrence.hidden_size))
         self.recurrence.load_state_dict(gru.state_dict())
         vectors = trained.vectors("uni", ["UNK", *words])
         self.embedding.weight[UNK:].copy_(vectors)
@@ -299,3 +308,13 @@ class TransformersQuestionEncoder(QuestionEncoder):
         hidden = self.model(input_ids=pieces, attention_mask=mask.long()).last_hidden_state
         mean = (hidden * mask[:, :, None]).sum(dim=1) / mask.sum(dim=1, keepdim=True).clamp_min(1)
         return mean * (question.lengths > 0)[:, None]
+
+
+def _check_sizes(path: str | Path, gru: nn.GRU, sizes: tuple[int, int]) -> None:
+    """Raises UserError unless the GRU of the files has the encoder's (embedding_size, size)."""
+    found = (gru.input_size, gru.hidden_size)
+    if found != sizes:
+        raise UserError(
+            f"uni-skip at {path} has embedding_size={found[0]} and size={found[1]}, but the "
+            f"question encoder {sizes[0]} and {sizes[1]}; give question_encoder those of the files"
+        )

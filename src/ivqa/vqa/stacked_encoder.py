@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ivqa.encoders.word_vectors import read_word_vectors
+from ivqa.encoders.word_vectors import read_word_vectors, size_of_word_vectors
 from ivqa.errors import UserError
 from ivqa.ranges import Count, CountOrZero, ExistingFile, Positive, ShareBelowOne
 from ivqa.text.vocabulary import PAD, UNK, Tokens
@@ -16,6 +16,10 @@ from ivqa.vqa.question_encoder import QuestionEncoder
 _NO_FILE = (
     "a question encoder with vector_size={size} reads word vectors from a file; give "
     "question_encoder.path=FILE, such as glove.6B.300d.txt, or question_encoder.vector_size=0"
+)
+_OTHER_SIZE = (
+    "{path} has vectors of {found} values, but question_encoder.vector_size={size}; give the size "
+    "of the file"
 )
 
 
@@ -78,10 +82,15 @@ class StackedLSTMEncoder(QuestionEncoder):
             arguments: Arguments of the constructor, defaults included.
 
         Raises:
-            UserError: vector_size is not 0, and there is no path.
+            UserError: vector_size is not 0, and there is no path, or its vectors have another size.
         """
-        if arguments["vector_size"] and arguments["path"] is None:
-            raise UserError(_NO_FILE.format(size=arguments["vector_size"]))
+        size, path = arguments["vector_size"], arguments["path"]
+        if not size:
+            return
+        if path is None:
+            raise UserError(_NO_FILE.format(size=size))
+        if (found := size_of_word_vectors(path)) != size:
+            raise UserError(_OTHER_SIZE.format(path=path, found=found, size=size))
 
     @torch.no_grad()
     def initialise(self, words: Sequence[str]) -> None:
@@ -103,8 +112,7 @@ class StackedLSTMEncoder(QuestionEncoder):
             if word in found:
                 if len(found[word]) != size:
                     raise UserError(
-                        f"{self.path} has vectors of {len(found[word])} values, but "
-                        f"question_encoder.vector_size={size}; give the size of the file"
+                        _OTHER_SIZE.format(path=self.path, found=len(found[word]), size=size)
                     )
                 self.vectors[row] = torch.from_numpy(found[word])
 
