@@ -320,7 +320,7 @@ def _nothing(root: Path) -> None:
         (
             _nothing,
             "train model=mlb model.image_features=[grids]",
-            "reads the image features ['grids'], which these features do not offer",
+            "reads the image features ['grids'], which features= does not offer",
         ),
         (
             _without("annotations_train.json"),

@@ -93,7 +93,7 @@ def test_a_model_trains_on_noisy_questions_and_is_another_model(
     assert str(tmp_path) not in json.dumps(augment)  # where rankings are kept changes no model
     status, printed = run("evaluate", "model=ivqa_vae", "augment=basic_questions", store)
     assert status == 1
-    assert "augment= is for VQA models that are trained here" in printed
+    assert "augment= is for VQA models that ivqa trains" in printed
 
 
 @pytest.mark.parametrize("noise", ["image_occlusion", "joint"])

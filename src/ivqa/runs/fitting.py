@@ -30,7 +30,7 @@ def fit(
     Args:
         cfg: The configuration of the training.
         module: The module to train; it ends with the weights of the best checkpoint.
-        datamodule: Its batches.
+        datamodule: Batches for the module.
         run_dir: The run directory.
         resume: Continue from checkpoints/last.ckpt.
 
@@ -69,9 +69,12 @@ def fit(
 
 
 def note_overrides(run_dir: Path) -> None:
-    """Writes the overrides of the command line to overrides.yaml, where resume= reads them.
+    """Writes the overrides of the command line to overrides.yaml, which resume= reads.
 
-    Hydra's own copy is overwritten when the run is resumed.
+    Hydra overwrites its own copy when the run is resumed.
+
+    Args:
+        run_dir: The run directory; it exists.
     """
     overrides = OmegaConf.create(list(HydraConfig.get().overrides.task))
     write_text(run_dir / "overrides.yaml", OmegaConf.to_yaml(overrides))
@@ -96,7 +99,11 @@ def build_trainer(cfg: DictConfig, run_dir: Path, first_step: int = 0) -> pl.Tra
 
 
 def build_callbacks(cfg: DictConfig) -> list[pl.Callback]:
-    """The configured callbacks; a null entry switches one off."""
+    """Builds the configured callbacks.
+
+    Args:
+        cfg: The configuration; a null entry of cfg.callbacks switches a callback off.
+    """
     return [instantiate(node) for node in (cfg.callbacks or {}).values() if node]
 
 
@@ -113,13 +120,13 @@ def validate(
     Args:
         cfg: The configuration; its callbacks run too, except progress bars and checkpoints.
         module: The module.
-        datamodule: Its batches.
+        datamodule: Batches for the module.
         split: Stage or name of the split.
-        run_dir: Where callbacks write files.
-        limit_batches: A number of batches (int), or a share of them (float).
+        run_dir: The directory for files of callbacks.
+        limit_batches: A number of batches (int), or a share of all batches (float).
 
     Returns:
-        What the module and the callbacks log, as "<split>/<term>".
+        The metrics that the module and the callbacks log, as "<split>/<term>".
     """
     callbacks = [
         callback
@@ -136,7 +143,7 @@ def validate(
         enable_progress_bar=False,
         enable_model_summary=False,
         callbacks=callbacks,
-        # Mixed precision speeds up training alone; the trained weights are float32.
+        # Mixed precision only speeds up training; the trained weights are float32.
         precision="32-true" if precision.endswith("-mixed") else precision,  # type: ignore[arg-type]
         limit_val_batches=1 if cfg.trainer.get("fast_dev_run") else limit_batches,
     )

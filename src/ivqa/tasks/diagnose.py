@@ -1,4 +1,4 @@
-"""Diagnosis: extracts the belief set of a VQA model, types it, and shows it."""
+"""Diagnosis: extracts the belief set of a VQA model, types it, and writes a report."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -52,7 +52,7 @@ from ivqa.runs.trained_models import obtain_module, training_log
 from ivqa.scenes import Oracle, oracle_of
 from ivqa.vqa.benchmark import answer_all, score_answers
 
-_PAIRS_AT_ONCE = 50
+_PAIRS_AT_ONCE = 50  # pairs of a chunk: a kill loses at most one chunk
 _LOGGED_BELIEFS = 2000  # rows of the table that goes to W&B
 
 
@@ -62,10 +62,16 @@ def diagnose(cfg: DictConfig) -> float:
     Writes beliefs.jsonl (chunk by chunk; resume=DIR continues), metrics.json, report.html,
     annotate.html and challenge/ into the run directory.
 
+    Args:
+        cfg: The configuration of diagnose.py.
+
     Returns:
-        The objective of sweepers: verified beliefs a pair that the oracle understands. The oracle
-        is the same judge whatever is swept. Without one: all verified beliefs a pair, which is no
-        fair measure of settings that change what counts as legal.
+        The objective for sweepers: verified beliefs per pair that the oracle understands. The
+        oracle judges all settings alike. Without an oracle: all verified beliefs per pair, which
+        cannot compare settings that change which questions count as legal.
+
+    Raises:
+        UserError: The data do not fit the configuration, or a run of compare= is not finished.
     """
     earlier = [_finished_run(Path(folder)) for folder in cfg.compare]
     splits = list(dict.fromkeys(["train", "val", cfg.split]))
@@ -98,7 +104,7 @@ def diagnose(cfg: DictConfig) -> float:
         beliefs = apply_annotations(beliefs, Path(cfg.annotations))
     log.finish(beliefs)
     metrics |= describe_beliefs(beliefs, oracle)
-    metrics |= _of_the_model(cfg, module, datamodule, split, run_dir, console)
+    metrics |= _model_accuracy(cfg, module, datamodule, split, run_dir, console)
     challenge = write_challenge(run_dir / "challenge", beliefs, split, oracle)
     metrics["challenge/questions"] = float(challenge)
     write_json(run_dir / "metrics.json", metrics)
@@ -125,10 +131,19 @@ def search_beliefs(
     log: BeliefLog,
     console: Console,
 ) -> None:
-    """Runs Algorithm 1 over the pairs that `log` does not hold yet, chunk by chunk.
+    """Runs Algorithm 1 over the pairs that are not in `log` yet, chunk by chunk.
+
+    Args:
+        cfg: The configuration of diagnose.py.
+        module: The policy with its parts.
+        datamodule: Gives the image features.
+        pairs: The image-answer pairs.
+        figures: Sums up the beliefs of a chunk for the metrics.
+        log: Receives the beliefs of each chunk.
+        console: The terminal.
 
     Raises:
-        UserError: The policy was built without a legality model.
+        UserError: The policy has no legality model.
     """
     if module.judge is None:
         raise UserError("diagnosis needs a legality model; name one in model.parts.judge")
@@ -154,10 +169,16 @@ def search_beliefs(
 def type_beliefs(
     beliefs: Sequence[Belief], split: VQASplit, pairs: Pairs, oracle: Oracle | None
 ) -> tuple[list[Belief], dict[str, float]]:
-    """The beliefs with types, by the oracle or, without one, by a proxy.
+    """Types beliefs by the oracle or, without an oracle, by a proxy.
+
+    Args:
+        beliefs: The beliefs.
+        split: The split of their images.
+        pairs: The image-answer pairs with their reference questions.
+        oracle: The oracle of the split; None for data without one.
 
     Returns:
-        The beliefs, and proxy/...: how far the proxy agrees with the oracle.
+        The beliefs with types, and proxy/...: the agreement of proxy and oracle, if there is one.
     """
     guessed = typed_by_proxy(beliefs, split, pairs.references)
     if oracle is None:
@@ -167,7 +188,15 @@ def type_beliefs(
 
 
 def describe_beliefs(beliefs: Sequence[Belief], oracle: Oracle | None) -> dict[str, float]:
-    """Shares of types; with an oracle also understood beliefs and contradictions."""
+    """Computes the shares of types; with an oracle also of understood beliefs and contradictions.
+
+    Args:
+        beliefs: The typed beliefs.
+        oracle: The oracle of the split; None for data without one.
+
+    Returns:
+        Shares in [0, 1] by name, beliefs/...
+    """
     metrics = dict(shares_of_types(beliefs))
     if oracle is not None:
         understood = [belief.type_by == "oracle" for belief in beliefs]
@@ -181,7 +210,7 @@ def _figures(split: VQASplit, pairs: Pairs, oracle: Oracle | None) -> SearchFigu
     return SearchFigures(pairs.references, statistics, oracle)
 
 
-def _of_the_model(
+def _model_accuracy(
     cfg: DictConfig,
     module: PolicyGradientModule,
     datamodule: VQADataModule,
@@ -223,6 +252,7 @@ def _write_pages(
 
 
 def _finished_run(folder: Path) -> BeliefPageModel:
+    """Beliefs and metrics of another model's run, to show beside this one."""
     if not (folder / "metrics.json").is_file():
         raise UserError(f"compare: {folder} holds no finished diagnosis (metrics.json is missing)")
     metrics = read_metrics(folder / "metrics.json")
