@@ -65,6 +65,20 @@ def _names(node: dict[Any, Any], prefix: str = "") -> list[str]:
     return keys
 
 
+def missing_keys(cfg: DictConfig) -> list[str]:
+    """Dotted names of the keys whose value is `???`; keys that refer to them are left out.
+
+    Args:
+        cfg: The configuration.
+    """
+    return [
+        join(path, str(key))
+        for node, path in nodes(cfg)
+        for key in node
+        if OmegaConf.is_missing(node, str(key))
+    ]
+
+
 def check_config(cfg: DictConfig) -> None:
     """Checks that every value is set, resolves and is valid, and that every key is read.
 
@@ -78,9 +92,12 @@ def check_config(cfg: DictConfig) -> None:
     Raises:
         UserError: Lists all faults.
     """
+    faults = [f"{key} must be set" for key in sorted(missing_keys(cfg))]
     try:
-        faults = [f"{key} must be set" for key in sorted(OmegaConf.missing_keys(cfg))]
-    except InterpolationResolutionError as error:  # a whole node is absent: stop here
+        OmegaConf.missing_keys(cfg)  # resolves all interpolations of nodes
+    except InterpolationResolutionError as error:  # nothing else can be checked
+        if faults:
+            raise UserError("configuration: " + "; ".join(faults)) from error
         reason = str(error).splitlines()[0]
         raise UserError(
             f"configuration: {error.full_key} does not resolve ({reason}); choose a file of that "
