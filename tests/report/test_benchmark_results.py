@@ -27,7 +27,7 @@ def test_a_section_without_a_record_says_so() -> None:
     assert "The commit was not recorded" in staleness.noted(TEXT.format(""), "lasso")
 
 
-def test_the_digest_covers_the_code_that_the_benchmark_measures(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_digest_covers_the_measured_code(monkeypatch: pytest.MonkeyPatch) -> None:
     from ivqa import code_digest
 
     before, source = staleness.record("lasso"), code_digest._source

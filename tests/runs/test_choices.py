@@ -12,6 +12,7 @@ import pytest
 import yaml
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
+from omegaconf import OmegaConf
 
 from ivqa.errors import UserError
 from ivqa.runs.config_checks import check_config, missing_keys
@@ -82,7 +83,7 @@ def test_every_choice_is_valid(command: str) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_choice_that_needs_a_path_composes_and_lacks_only_its_path(command: str) -> None:
+def test_a_choice_that_needs_a_path_is_valid_with_one(command: str) -> None:
     for choices in _rounds(command, with_path=True):
         cfg = _composed(command, choices)
         missing = missing_keys(cfg)
@@ -91,6 +92,9 @@ def test_a_choice_that_needs_a_path_composes_and_lacks_only_its_path(command: st
         nodes = {group.rpartition("@")[2] for group in choices}
         assert nodes <= {key.split(".")[0] for key in missing}
         assert {key.split(".")[-1] for key in missing} <= {"path", "root"}
+        for key in missing:
+            OmegaConf.update(cfg, key, __file__)
+        check_config(cfg)
 
 
 @pytest.mark.parametrize("command", COMMANDS)

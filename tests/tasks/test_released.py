@@ -1,4 +1,4 @@
-"""Released weights fit the current data, configuration and code, and their scores are reproduced."""
+"""Released weights fit the current data, configuration and code, and reproduce their scores."""
 
 import shutil
 from dataclasses import replace
