@@ -104,6 +104,9 @@ def data_uri(image: Path | Image.Image) -> str:
 
     Args:
         image: The image or its file.
+
+    Returns:
+        A thumbnail of at most 256 pixels a side, as "data:image/jpeg;base64,...".
     """
     with _opened(image) as picture:
         thumbnail = picture.convert("RGB")

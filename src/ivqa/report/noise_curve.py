@@ -61,6 +61,9 @@ def accuracies(metrics: Mapping[str, float], figure: str = "accuracy") -> list[f
         metrics: Values by name, robustness/partition_K/accuracy among them.
         figure: Another figure of a level, such as "accuracy_low".
 
+    Returns:
+        Values in [0, 1] by level; empty if noise was not measured.
+
     >>> accuracies({"robustness/partition_0/accuracy": 0.8, "robustness/partition_1/accuracy": 0.6})
     [0.8, 0.6]
     """

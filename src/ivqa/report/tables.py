@@ -102,6 +102,9 @@ def markdown_table(rows: Sequence[Mapping[str, Any]]) -> str:
     Args:
         rows: Values by column; the first column is left-aligned.
 
+    Returns:
+        The table, with one line for each row.
+
     >>> print(markdown_table([{"model": "mlb", "accuracy": 0.8}]), end="")
     | model | accuracy |
     |---|---:|
@@ -121,6 +124,9 @@ def columns_of(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
     Args:
         rows: Values by column.
+
+    Returns:
+        Names of columns.
     """
     return list(dict.fromkeys(key for row in rows for key in row))
 
@@ -130,6 +136,9 @@ def cell(value: Any) -> str:
 
     Args:
         value: A number or a text.
+
+    Returns:
+        The text.
 
     >>> [cell(value) for value in (12000.0, 0.12345, "mlb", float("nan"))]
     ['12000', '0.1235', 'mlb', 'nan']

@@ -27,6 +27,9 @@ class ArtifactStore:
             name: The name of the component, such as "mlb".
             identity: Everything that determines the component, as JSON values: fingerprints of
                 data and features, configuration, code, seed.
+
+        Returns:
+            `root`/`kind`/`name`-DIGEST.
         """
         return self.root / kind / f"{name}-{digest(identity)}"
 

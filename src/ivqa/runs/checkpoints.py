@@ -71,6 +71,9 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
     Args:
         path: A file that holds only tensors and plain containers; no pickled code is run.
 
+    Returns:
+        The content of the file, with "state_dict" and "component".
+
     Raises:
         UserError: The file does not exist.
         FileError: The file is not a checkpoint, its weights are not finite, or it does not

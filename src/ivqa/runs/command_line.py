@@ -134,6 +134,9 @@ def is_user_error(error: BaseException) -> bool:
     Args:
         error: The error. If a component cannot be built, the error of its constructor decides.
 
+    Returns:
+        True if the message alone is of use to the user.
+
     >>> is_user_error(UserError("seed=a: must be an integer")), is_user_error(ValueError("shapes"))
     (True, False)
     """
@@ -193,6 +196,9 @@ def quoted_path(argument: str, *, multirun: bool = False) -> str:
         argument: An argument of the command line.
         multirun: Whether the command line has -m.
 
+    Returns:
+        The override with a quoted value, or unchanged.
+
     >>> quoted_path("data.root=/data/a=b [1]"), quoted_path("model=mlb"), quoted_path("ckpt='a b'")
     ("data.root='/data/a=b [1]'", 'model=mlb', "ckpt='a b'")
     """
@@ -218,6 +224,9 @@ def describe(
         arguments: Arguments of the command line; the files that they choose have the valid keys.
         conf_dir: The folder of configuration files.
         config_name: The command's own file there, without its ending.
+
+    Returns:
+        The sentence, without a line break.
     """
     if isinstance(error, InstantiationException) and error.__cause__ is not None:
         return f"{error.__cause__} (configuration node {_node(error)})"

@@ -32,6 +32,9 @@ def reference_config(conf_dir: Path, config_name: str, choices: Sequence[str] = 
         config_name: The command's own file there, without its ending.
         choices: Overrides such as "model=mlb". All are left out if they do not compose.
 
+    Returns:
+        The composed configuration, which is not resolved.
+
     Raises:
         ConfigCompositionException: The configuration does not compose even without choices.
     """
@@ -50,6 +53,9 @@ def leaf_keys(cfg: DictConfig) -> list[str]:
 
     Args:
         cfg: The configuration.
+
+    Returns:
+        Names such as "trainer.max_epochs", and "trainer" itself.
     """
     container = OmegaConf.to_container(cfg, resolve=False)
     assert isinstance(container, dict)
@@ -70,6 +76,9 @@ def missing_keys(cfg: DictConfig) -> list[str]:
 
     Args:
         cfg: The configuration.
+
+    Returns:
+        Names such as "data.root".
     """
     return [
         join(path, str(key))
@@ -188,5 +197,8 @@ def plain(cfg: Any) -> Any:
 
     Args:
         cfg: A node of a configuration; any other value is returned unchanged.
+
+    Returns:
+        Dicts, lists, texts and numbers.
     """
     return OmegaConf.to_container(cfg, resolve=True) if OmegaConf.is_config(cfg) else cfg

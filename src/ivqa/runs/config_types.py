@@ -215,6 +215,9 @@ def settings_of(node: DictConfig, path: str) -> Mapping[str, Any]:
     Args:
         node: The node.
         path: Its dotted path: "" for the top, a model or a part; other nodes have no annotations.
+
+    Returns:
+        Annotation by key.
     """
     if not path:
         return _keys(RunSettings)

@@ -98,6 +98,9 @@ def description(annotation: Any) -> str:
     Args:
         annotation: A type, with ranges in `Annotated`.
 
+    Returns:
+        A phrase that completes "must be".
+
     >>> from ivqa.ranges import Share
     >>> description(Share | None), description(Literal["prior", "none"])
     ('a number from 0 to 1 or null', 'prior or none')
@@ -135,6 +138,9 @@ def shown(value: Any) -> str:
 
     Args:
         value: A plain value.
+
+    Returns:
+        The text.
 
     >>> shown(None), shown(True), shown([1.5, "a"]), shown(float("nan"))
     ('null', 'true', '[1.5,a]', 'nan')
@@ -181,6 +187,9 @@ def expected_values(node: DictConfig, path: str) -> Mapping[str, Any]:
     Args:
         node: A mapping of the configuration.
         path: Its dotted path.
+
+    Returns:
+        Annotation by key.
     """
     if "_target_" not in node:
         return settings_of(node, path)

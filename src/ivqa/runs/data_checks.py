@@ -38,6 +38,9 @@ def wanted_features(model: DictConfig) -> list[str]:
 
     Args:
         model: The configuration of the model.
+
+    Returns:
+        Names such as "grid" and "concepts".
     """
     return list(dict.fromkeys(name for part, _ in _models(model) for name in part.image_features))
 

@@ -87,6 +87,9 @@ def build_trainer(cfg: DictConfig, run_dir: Path, first_step: int = 0) -> pl.Tra
         cfg: The configuration.
         run_dir: The run directory.
         first_step: The step that a resumed run continues from; loggers keep the rows before it.
+
+    Returns:
+        The Trainer; it writes checkpoints atomically.
     """
     loggers = [instantiate(node, first_step=first_step) for node in (cfg.logger or {}).values()]
     return instantiate(
@@ -103,6 +106,9 @@ def build_callbacks(cfg: DictConfig) -> list[pl.Callback]:
 
     Args:
         cfg: The configuration; a null entry of cfg.callbacks switches a callback off.
+
+    Returns:
+        The callbacks, in the order of the configuration.
     """
     return [instantiate(node) for node in (cfg.callbacks or {}).values() if node]
 

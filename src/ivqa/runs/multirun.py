@@ -111,6 +111,9 @@ def arranged(row: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, An
         columns: The metric of each column, by heading. Empty: all metrics under their names,
             except detailed ones, whose names have three parts.
 
+    Returns:
+        The selected values by heading, after "setting" and "seeds".
+
     >>> arranged({"setting": "model=mlb", "robustness/r_score": 0.4}, {"R": "robustness/r_score"})
     {'setting': 'model=mlb', 'R': 0.4}
     >>> arranged({"setting": "model=mlb", "vqa/accuracy": 0.8, "vqa/kind/count": 0.5}, {})
@@ -128,6 +131,9 @@ def replaced(columns: Mapping[str, str], prefixes: Mapping[str, str]) -> dict[st
     Args:
         columns: The metric of each column, by heading.
         prefixes: New prefixes by old ones.
+
+    Returns:
+        The columns with the new metrics.
 
     >>> replaced({"U#": "rl/unique"}, {"rl/": "supervised/"})
     {'U#': 'supervised/unique'}

@@ -52,6 +52,9 @@ def prepare_workbench(
         cfg: The configuration.
         splits: Stages or names of the splits to read.
         unscored: The splits among them that may lack annotations.
+
+    Returns:
+        The workbench, without features.
     """
     _quieten()
     pl.seed_everything(cfg.seed, workers=True, verbose=False)

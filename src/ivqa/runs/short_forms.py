@@ -42,6 +42,9 @@ def shortened(override: str) -> str:
     Args:
         override: An override in Hydra's notation.
 
+    Returns:
+        The override as a user writes it.
+
     >>> shortened("model@vqa=mlb"), shortened("seed=1")
     ('vqa=mlb', 'seed=1')
     """

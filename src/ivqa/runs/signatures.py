@@ -15,6 +15,9 @@ def defaults_of(target: Callable[..., Any]) -> dict[str, Any]:
 
     Args:
         target: A class or function.
+
+    Returns:
+        Default by argument.
     """
     return {
         name: parameter.default

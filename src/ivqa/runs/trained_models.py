@@ -109,6 +109,9 @@ def training_log(checkpoint: Path) -> Path:
 
     Args:
         checkpoint: A checkpoint in the artifact store or in a run directory.
+
+    Returns:
+        The path.
     """
     inside = checkpoint.parent / "run" / "metrics.csv"
     return inside if inside.is_file() else checkpoint.parent.parent / "metrics.csv"

@@ -107,6 +107,9 @@ class Workbench:
         Args:
             model: The configuration of the other model.
             ckpt: "auto" or the path of its checkpoint.
+
+        Returns:
+            The workbench of a part.
         """
         cfg = self.cfg.copy()
         with open_dict(cfg):
@@ -183,6 +186,9 @@ class Workbench:
         Args:
             vocabularies: Vocabularies of the training split or of a checkpoint.
             module: The module; it determines how answers and layouts are encoded.
+
+        Returns:
+            The batches of all splits.
         """
         cfg = self.cfg
         answers = getattr(module, "answers", None) or vocabularies.answers

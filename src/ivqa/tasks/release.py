@@ -63,6 +63,9 @@ def small_scenes(root: Path) -> ScenesDataset:
 
     Args:
         root: The folder to write the data to.
+
+    Returns:
+        The data, with 10 questions per image.
     """
     images = {"train": 4, "val": 100, "test": 4}
     return ScenesDataset(root, images=images, questions_per_image=10, workers=1)
