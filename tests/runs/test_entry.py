@@ -11,13 +11,9 @@ from omegaconf import OmegaConf
 from omegaconf.errors import ConfigAttributeError
 
 from ivqa.errors import UserError
-from ivqa.runs.command_line import (
-    command_line,
-    describe,
-    entry_point,
-    quoted_path,
-)
+from ivqa.runs.command_line import command_line, entry_point, quoted_path
 from ivqa.runs.config_checks import leaf_keys, reference_config
+from ivqa.runs.error_messages import describe
 from ivqa.runs.short_forms import expanded, shortened
 
 CONF = Path(__file__).parents[2] / "conf"

@@ -14,7 +14,8 @@ from pytorch_lightning.accelerators import AcceleratorRegistry
 
 from ivqa.device import on_cpu
 from ivqa.errors import UserError
-from ivqa.runs.config_values import join, nodes, shown
+from ivqa.runs.config_values import join, nodes
+from ivqa.runs.config_words import shown
 from ivqa.runs.signatures import arguments_of, defaults_of
 from ivqa.scenes import ScenesDataset
 

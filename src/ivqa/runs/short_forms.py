@@ -54,6 +54,21 @@ def shortened(override: str) -> str:
     return override
 
 
+def key_of(argument: str) -> str:
+    """The key of an override, without Hydra's + and ~.
+
+    Args:
+        argument: An argument of the command line.
+
+    Returns:
+        The text before "="; all of it without "=".
+
+    >>> key_of("+trainer.fast_dev_run=true"), key_of("-m")
+    ('trainer.fast_dev_run', '-m')
+    """
+    return argument.split("=", 1)[0].lstrip("+~")
+
+
 def _written_out(argument: str) -> str:
     key, equals, value = argument.partition("=")
     return f"{ALIASES[key]}={value}" if equals and key in ALIASES else argument

@@ -73,18 +73,17 @@ def diagnose(cfg: DictConfig) -> float:
     Raises:
         UserError: The data do not fit the configuration, or a run of compare= is not finished.
     """
+    # 1. The data, their features and the trained policy.
     earlier = [_finished_run(Path(folder)) for folder in cfg.compare]
     splits = list(dict.fromkeys(["train", "val", cfg.split]))
     bench = with_features(open_workbench(cfg, splits), splits)
     run_dir, console = Path(cfg.output_dir), bench.console
     split = bench.dataset.split(cfg.split).require_answers()
     oracle = oracle_of(bench.dataset, cfg.split)
-    run_dir.mkdir(parents=True, exist_ok=True)
-    write_text(run_dir / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
-    if cfg.resume is None:
-        note_overrides(run_dir)
+    _start(cfg, run_dir)
     module, vocabularies, checkpoint = obtain_module(bench)
     datamodule = bench.datamodule(vocabularies, module)
+    # 2. Image-answer pairs, and Algorithm 1 over them.
     pairs = choose_pairs(
         split,
         module.answers,
@@ -94,10 +93,10 @@ def diagnose(cfg: DictConfig) -> float:
         num_top_answers=cfg.num_top_answers,
         seed=cfg.seed,
     )
-
     log = BeliefLog(run_dir / "beliefs.jsonl")
     search_beliefs(cfg, module, datamodule, pairs, _figures(split, pairs, oracle), log, console)
     metrics = search_metrics(log.figures)
+    # 3. Types of the beliefs, accuracy of the VQA model and the challenging set.
     beliefs, typing = type_beliefs(read_beliefs(log.file), split, pairs, oracle)
     metrics |= typing
     if cfg.annotations is not None:
@@ -108,16 +107,12 @@ def diagnose(cfg: DictConfig) -> float:
     challenge = write_challenge(run_dir / "challenge", beliefs, split, oracle)
     metrics["challenge/questions"] = float(challenge)
     write_json(run_dir / "metrics.json", metrics)
-
+    # 4. The report, the terminal and the loggers.
     title = f"What {cfg.vqa.name} believes about {bench.dataset.root.name}"
     shown = [BeliefPageModel(str(cfg.vqa.name), beliefs, metrics), *earlier]
     curves = read_curves(training_log(checkpoint))
     _write_pages(run_dir, title, shown, split, pairs, curves)
-    table = pd.DataFrame([asdict(belief) for belief in beliefs[:_LOGGED_BELIEFS]])
-    log_results(cfg, metrics, {"report": run_dir / "report.html", "beliefs_table": table})
-    print_metrics(metrics, title=title, console=console)
-    if "robustness/r_score" in metrics:
-        print_noise_curve(metrics, console=console)
+    _show(cfg, run_dir, title, beliefs, metrics, console)
     console.print(f"report: {run_dir / 'report.html'}\nrun: {run_dir}", soft_wrap=True)
     return metrics.get("beliefs/understood_per_pair", metrics["beliefs/per_pair"])
 
@@ -203,6 +198,30 @@ def describe_beliefs(beliefs: Sequence[Belief], oracle: Oracle | None) -> dict[s
         metrics["beliefs/understood"] = sum(understood) / max(len(beliefs), 1)
         metrics["beliefs/contradictions"] = share_of_contradictions(beliefs)
     return metrics
+
+
+def _start(cfg: DictConfig, run_dir: Path) -> None:
+    """Creates the run directory with config.yaml, and overrides.yaml for resume=."""
+    run_dir.mkdir(parents=True, exist_ok=True)
+    write_text(run_dir / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
+    if cfg.resume is None:
+        note_overrides(run_dir)
+
+
+def _show(
+    cfg: DictConfig,
+    run_dir: Path,
+    title: str,
+    beliefs: Sequence[Belief],
+    metrics: dict[str, float],
+    console: Console,
+) -> None:
+    """Logs metrics, report and beliefs, and prints the metrics and the noise curve."""
+    table = pd.DataFrame([asdict(belief) for belief in beliefs[:_LOGGED_BELIEFS]])
+    log_results(cfg, metrics, {"report": run_dir / "report.html", "beliefs_table": table})
+    print_metrics(metrics, title=title, console=console)
+    if "robustness/r_score" in metrics:
+        print_noise_curve(metrics, console=console)
 
 
 def _figures(split: VQASplit, pairs: Pairs, oracle: Oracle | None) -> SearchFigures:
