@@ -100,6 +100,7 @@ def write_belief_page(
         curves: Points (step, value) of the policy's rewards by name; may be empty.
     """
     pairs = _by_pair(models)
+    # Evenly spread over all pairs, so that the page shows all kinds of images and answers.
     step = max(1, len(pairs) // _SHOWN_PAIRS)
     shown = list(pairs.items())[::step][:_SHOWN_PAIRS]
     images = {key[0]: _picture(split, key[0]) for key, _ in shown}
@@ -228,7 +229,7 @@ def _plots(
     plots = []
     with plt.rc_context(
         {
-            "svg.fonttype": "path",
+            "svg.fonttype": "path",  # the page has no font files
             "font.size": 10,
             "axes.spines.top": False,
             "axes.spines.right": False,

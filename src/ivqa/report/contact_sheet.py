@@ -88,6 +88,7 @@ def write_contact_sheet_png(path: Path, items: Sequence[AskedPair], columns: int
 def _view(item: AskedPair) -> dict[str, Any]:
     """A pair as the template needs it; equal samples are counted."""
     counts = Counter(question.text for question in item.samples)
+    # The first sample of each text gives its likelihood and verdict.
     first = {question.text: question for question in reversed(item.samples)}
     return {
         "image": data_uri(item.image),

@@ -82,7 +82,7 @@ def print_table(rows: Sequence[Mapping[str, Any]], *, title: str, console: Conso
     """
     header, *names = columns_of(rows)
     table = Table(title=title)
-    if len(names) > len(rows):
+    if len(names) > len(rows):  # a terminal is about 100 characters wide
         table.add_column("", overflow="fold")
         for row in rows:
             table.add_column(str(row[header]), justify="right", overflow="fold")

@@ -130,6 +130,7 @@ def command_line(arguments: list[str]) -> list[str]:
         earlier = [
             str(item) for item in stored if key_of(str(item)) not in ("resume", "output_dir")
         ]
+        # Later overrides win, so the user may change the length of the training.
         arguments = [*earlier, *arguments, f"output_dir={run_dir}"]
     elif multirun and (output_dir := _path(arguments, "output_dir")):
         kept = [argument for argument in arguments if key_of(argument) != "output_dir"]

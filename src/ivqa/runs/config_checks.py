@@ -130,6 +130,7 @@ def check_config(cfg: DictConfig) -> None:
                 faults += [
                     _unknown(join(path, str(key)), names) for key in node if str(key) not in names
                 ]
+    # Values are validated only if all keys are valid, and rules only if all values are.
     faults = faults or value_faults(cfg) or rule_faults(cfg)
     if faults:
         raise UserError("configuration: " + "; ".join(faults))

@@ -60,6 +60,7 @@ def _monitors(cfg: DictConfig) -> Iterator[str]:
     of_callbacks = set().union(*map(_logged, callbacks.values())) if callbacks else set()
     watched = {join(path, "monitor"): (model, model.get("monitor")) for path, model in models}
     for name, node in callbacks.items():
+        # An interpolation refers to model.monitor, which is already in `watched`.
         if "monitor" in node and not OmegaConf.is_interpolation(node, "monitor"):
             watched[f"callbacks.{name}.monitor"] = (cfg.model, node.monitor)
     for key, (model, monitor) in watched.items():
@@ -139,6 +140,7 @@ def _devices(trainer: DictConfig) -> Iterator[str]:
     if isinstance(devices, int):
         if devices > available or (devices == -1 and cpu):
             yield wrong
+    # A list selects devices by number, which CPU cores do not have.
     elif not isinstance(devices, str) and (cpu or max(devices) >= available):
         yield wrong
 

@@ -44,7 +44,7 @@ def value_faults(cfg: DictConfig) -> list[str]:
                 continue
             name = _source(cfg, node, path, key)
             if fault := value_fault(name, _plain(node[key]), expected[key]):
-                faults.setdefault(name, fault)
+                faults.setdefault(name, fault)  # several keys may refer to this one
     return list(faults.values())
 
 
@@ -72,11 +72,13 @@ def value_fault(name: str, value: Any, annotation: Any) -> str | None:
     if adapter is None or _holds_component(value):
         return None
     try:
+        # As JSON, since a strict validation of Python values refuses lists for tuples.
         adapter.validate_json(json.dumps(value, default=str))
     except PydanticUserError:
         return None  # pydantic cannot validate this type
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
+        # Follow the location of the error into lists and mappings, to name the wrong item.
         inner = annotation
         for step in first["loc"]:
             item = _item(_inner(inner), step)

@@ -111,6 +111,7 @@ def _check_callbacks(cfg: DictConfig, dataset: VQADataset) -> None:
     modules = [get_object(model.module._target_) for model, _ in _models(cfg.model)]
     if not any(hasattr(getattr(module, "__self__", module), "answer") for module in modules):
         return
+    # Such as the robustness callback, whose noise needs a pool of basic questions.
     for node in (cfg.get("callbacks") or {}).values():
         if node and hasattr(get_object(node._target_), "check_data"):
             instantiate(node).check_data(dataset, cfg.get("split") or "val")

@@ -84,6 +84,7 @@ def describe(
     if isinstance(error, OverrideParseException):
         return f"cannot read the override '{error.override}': {str(error).splitlines()[0]}"
     if "Config group override must be a string" in str(error):  # the message lacks the key
+        # The message does not name the group; null is the likely mistake.
         without = [item for item in arguments if (conf_dir / key_of(item)).is_dir() and "=" in item]
         group = next((item for item in without if item.endswith("=null")), without[-1])
         return f"{group}: choose a file of conf/{key_of(group)}"
@@ -96,6 +97,7 @@ def describe(
         key = found.group(1).split("@")[0]
         groups = [item.name for item in conf_dir.iterdir() if item.is_dir()]
         choices = [item for item in arguments if key_of(item) in groups and "," not in item]
+        # Only the chosen files decide which keys exist: features=resnet50 has features.arch.
         known = leaf_keys(reference_config(conf_dir, config_name, choices))
         return f"there is no configuration key '{key}'{_nearest(key, [*known, *groups])}"
     return text

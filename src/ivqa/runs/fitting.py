@@ -38,6 +38,7 @@ def fit(
         The validation metrics of the best checkpoint, with train/epochs, train/seconds and
         model/parameters.
     """
+    # A part is trained in the artifact store, so its callbacks need this directory.
     cfg = cfg.copy()
     cfg.output_dir = str(run_dir)
     last = run_dir / "checkpoints" / "last.ckpt"
@@ -52,7 +53,7 @@ def fit(
     started = time.perf_counter()
     trainer.fit(module, datamodule=datamodule, ckpt_path=str(last) if resume else None)
     if trainer.interrupted:
-        raise KeyboardInterrupt
+        raise KeyboardInterrupt  # Lightning catches it, but the run is not complete
     seconds = time.perf_counter() - started
 
     best = run_dir / "checkpoints" / "best.ckpt"

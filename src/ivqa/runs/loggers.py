@@ -76,6 +76,7 @@ def _rows_before(file: Path, step: int) -> list[dict[str, Any]]:
         return []
     rows = list(csv.DictReader(read_text(file).replace("\0", "").splitlines()))
     # A kill can truncate the last row; a crash of the machine can leave null bytes.
+    # Rows at or after `step` are logged again by the resumed run.
     kept = [row for row in rows if (row.get("step") or "").isdigit() and int(row["step"]) < step]
     return [{key: value for key, value in row.items() if value} for row in kept]
 

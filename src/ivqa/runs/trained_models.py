@@ -43,6 +43,7 @@ def build_module(bench: Workbench, vocabularies: Vocabularies) -> Any:
     parts = bench.parts
     for name, part in parts.items():
         given[name] = obtain_module(part)[0]
+    # _partial_ leaves the vocabularies and parts, which are no configuration, for the call below.
     taken = signature(get_object(cfg.module._target_)).parameters
     build = instantiate(cfg.module, _partial_=True)
     return build(**{name: value for name, value in given.items() if name in taken})

@@ -203,6 +203,8 @@ class Workbench:
             batch_size=cfg.model.batch_size,
             length_window=cfg.model.get("length_window", 1),
             max_question_length=cfg.max_question_length,
+            # With a closed answer set, batches carry the accuracy of each of its answers, and
+            # training leaves out questions whose main answer is not in it.
             soft_targets=closed,
             answer_counts=closed and getattr(module, "learns_counts", False),
             drop_unknown_answers=closed,

@@ -59,6 +59,7 @@ def compare(cfg: DictConfig) -> float:
     title = f"{names[1]} against {names[0]}, {len(first)} questions, 95 percent intervals"
     print_table(rows, title=title, console=console)
     console.print(f"picture: {run_dir / 'robustness.png'}\nrun: {run_dir}", soft_wrap=True)
+    # Runs without noise have no R_score; level 0 is clean.
     noisy = "compare/r_score_difference_1"
     return metrics.get(noisy, metrics["compare/partition_0/accuracy_difference"])
 

@@ -108,7 +108,7 @@ def diagnose(cfg: DictConfig) -> float:
     metrics["challenge/questions"] = float(challenge)
     write_json(run_dir / "metrics.json", metrics)
     # 4. The report, the terminal and the loggers.
-    title = f"What {cfg.vqa.name} believes about {bench.dataset.root.name}"
+    title = f"Beliefs of {cfg.vqa.name} about {bench.dataset.root.name}"
     shown = [BeliefPageModel(str(cfg.vqa.name), beliefs, metrics), *earlier]
     curves = read_curves(training_log(checkpoint))
     _write_pages(run_dir, title, shown, split, pairs, curves)
@@ -155,6 +155,7 @@ def search_beliefs(
         chosen = slice(start, start + _PAIRS_AT_ONCE)
         image_ids, answers = pairs.images[chosen], pairs.answers[chosen]
         images = datamodule.images_of(cfg.split, image_ids)
+        # The seed depends on the chunk alone, so a resumed search finds the same beliefs.
         seed = np.random.SeedSequence([cfg.seed, start]).generate_state(1)[0]
         found = search(images, answers, torch.Generator().manual_seed(int(seed)))
         sums = figures.sums(found, list(zip(image_ids, answers, strict=True)))
@@ -175,6 +176,7 @@ def type_beliefs(
     Returns:
         The beliefs with types, and proxy/...: the agreement of proxy and oracle, if there is one.
     """
+    # The proxy is also evaluated against the oracle, because real data have the proxy alone.
     guessed = typed_by_proxy(beliefs, split, pairs.references)
     if oracle is None:
         return guessed, {}

@@ -62,6 +62,7 @@ def rank(cfg: DictConfig) -> float:
     write_text(run_dir / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
     if cfg.resume is None:
         note_overrides(run_dir)
+    # Finished parts are in run_dir/parts, so an interrupted run loses at most one part.
     speed = _run(job, run_dir, console)
     table = job.table()
     whole = cfg.num_shards == 1

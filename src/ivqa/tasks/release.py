@@ -96,6 +96,7 @@ def main() -> None:
         code=features.code(),
         scores={},
     )
+    # The scores are added below: they are computed from the released files themselves.
     for part in (bench.parts[name] for name in _PARTS):
         module, _, _ = obtain_module(part)
         release(
@@ -198,6 +199,7 @@ def score(held_out: ScenesDataset, *overrides: str) -> dict[str, dict[str, float
     words = generator.question_vocabulary.encode(questions).lengths + 1  # with the end token
     seeded = torch.Generator().manual_seed(0)
     samples = generator.sample(images_of, answers, 4, Sampling(), seeded).text
+    # The grammar is the ground truth of legality.
     legal = torch.tensor([parse(text) is not None for text in samples])
     judged = judge.probabilities(samples)
     scores["ivqa_vae"] = {

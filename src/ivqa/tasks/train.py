@@ -37,6 +37,7 @@ def train(cfg: DictConfig) -> float:
     metrics = train_model(bench, run_dir, resume=cfg.resume is not None)
     if rank_zero_only.rank:  # type: ignore[attr-defined]
         return metrics.get(cfg.model.monitor, float("nan"))  # only rank 0 prints and stores
+    # A fast dev run writes no checkpoint.
     if not cfg.trainer.get("fast_dev_run"):
         publish(bench, run_dir, metrics)
     print_metrics(metrics, title=f"{cfg.name} on {bench.dataset.root.name}", console=bench.console)
