@@ -70,9 +70,9 @@ def test_a_damaged_model_of_the_store_is_reported_and_trained_again(
     status, printed = run("evaluate", *command)
     assert status == 0
     assert "No trained" not in printed
-    # An interrupted run continues under another command that needs the same model.
+    # An interrupted run continues for another command that needs the same model.
     model.unlink()
-    status, printed = run("evaluate", *command, "model.benchmark.batch_size=99", "split=train")
+    status, printed = run("evaluate", *command, "split=train")
     assert status == 0, printed
     assert model.is_file()
 
