@@ -1,4 +1,4 @@
-"""Extracts what a VQA model believes: python diagnose.py vqa=mlb (options: conf/diagnose.yaml)."""
+"""Extracts the beliefs of a VQA model: python diagnose.py vqa=mlb (options: conf/diagnose.yaml)."""
 
 from pathlib import Path
 

@@ -8,23 +8,23 @@ import torch
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """--learning-seeds N: every test of learning runs with N seeds."""
+    """Adds --learning-seeds N: each learning test runs with N seeds."""
     parser.addoption("--learning-seeds", type=int, default=1, help="seeds of each learning test")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Gives tests that take `learning_seed` one run for each seed."""
+    """Runs tests with the argument `learning_seed` once for each seed."""
     if "learning_seed" in metafunc.fixturenames:
         metafunc.parametrize("learning_seed", range(metafunc.config.getoption("learning_seeds")))
 
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
-    """Real data, where it is at hand: IVQA_SHARED_DATA or ../shared/data beside the checkout."""
+    """The folder of real data: IVQA_SHARED_DATA, or ../shared/data beside the checkout."""
     default = Path(__file__).resolve().parents[2] / "shared" / "data"
     folder = Path(os.environ.get("IVQA_SHARED_DATA", default))
     if not folder.is_dir():
-        pytest.skip(f"real data is not at hand: set IVQA_SHARED_DATA ({folder} does not exist)")
+        pytest.skip(f"no real data: {folder} does not exist; set IVQA_SHARED_DATA")
     return folder
 
 

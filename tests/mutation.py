@@ -1,12 +1,12 @@
 """Runs the mutation tool mutmut over the modules that compute scores, rewards and beliefs.
 
-A mutant is the module with one small fault: another operator, number, argument or condition. The
-quick tests of the module's folder (and its doctests) have to fail on it. See docs/mutation.md.
+A mutant is the module with one small fault: another operator, number, argument or condition. It is
+killed if a quick test of the module's folder or a doctest fails. See docs/mutation.md.
 
     python tests/mutation.py                            all of MODULES
     python tests/mutation.py --only 'metrics.*'         some of them
     python tests/mutation.py --sample 0                 every mutant, not a random sample
-    python tests/mutation.py --survivors                again what survived the last run
+    python tests/mutation.py --survivors                the survivors of the last run again
 
 Everything is written below outputs/mutation/.
 """
@@ -84,13 +84,19 @@ MODULES: dict[str, tuple[str, ...]] = {
 
 
 def main() -> int:
-    """Prints a table of the modules; returns how many are below 90 percent."""
+    """Prints a table of the modules; returns the number of modules below 90 percent."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="*", help="pattern of modules below ivqa")
-    parser.add_argument("--sample", type=int, default=60, help="mutants a module at most; 0: all")
-    parser.add_argument("--seed", type=int, default=0, help="of the sample")
-    parser.add_argument("--survivors", action="store_true", help="what survived the last run")
-    parser.add_argument("--processes", type=int, default=os.cpu_count(), help="mutants at a time")
+    parser.add_argument(
+        "--sample", type=int, default=60, help="largest number of mutants per module; 0: all"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="seed of the sample")
+    parser.add_argument(
+        "--survivors", action="store_true", help="run the survivors of the last run"
+    )
+    parser.add_argument(
+        "--processes", type=int, default=os.cpu_count(), help="number of parallel mutants"
+    )
     arguments = parser.parse_args()
     modules = [module for module in MODULES if fnmatch(module, arguments.only)]
     if not modules:
@@ -103,7 +109,7 @@ def main() -> int:
 
 
 def _run(module: str, arguments: argparse.Namespace) -> tuple[str, int, int, int]:
-    """The module, its number of mutants, of those run and of those killed."""
+    """Runs mutants of a module: its name, and the numbers of all, run and killed mutants."""
     file = Path("src/ivqa", *module.split(".")).with_suffix(".py")
     _make_workspace(module, file)
     names = _names(file)
@@ -134,7 +140,7 @@ def _run(module: str, arguments: argparse.Namespace) -> tuple[str, int, int, int
 
 
 def _make_workspace(module: str, file: Path) -> None:
-    """Enters an empty folder with links to this checkout and mutmut's settings for one module."""
+    """Enters a new folder with links to this checkout and mutmut's settings for a module."""
     tests = MODULES[module] or (module.partition(".")[0],)
     workspace = RESULTS / "workspaces" / module
     shutil.rmtree(workspace, ignore_errors=True)
@@ -163,7 +169,7 @@ def _make_workspace(module: str, file: Path) -> None:
 
 
 class _NoGradInside(libcst.CSTTransformer):
-    """Moves `@torch.no_grad()` into the function: mutmut leaves decorated functions alone."""
+    """Moves `@torch.no_grad()` into the function, because mutmut skips decorated functions."""
 
     def leave_FunctionDef(
         self, original_node: libcst.FunctionDef, updated_node: libcst.FunctionDef
@@ -176,7 +182,7 @@ class _NoGradInside(libcst.CSTTransformer):
 
 
 def _names(file: Path) -> list[str]:
-    """The mutants of a file, without those that change nothing but `strict` of `zip`."""
+    """The mutants of a file, except those that change only `strict` of `zip`."""
     mutated = mutate_file_contents(str(file), file.read_text())
     lines = mutated.code.splitlines()
 

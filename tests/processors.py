@@ -1,10 +1,10 @@
 """Runs the tests marked `processor` under every instruction set that this machine can run.
 
-Rounding, and with it all that a network learns, differs between processors. PyTorch and oneDNN can
-be told to use less than a processor has, which stands for the machines that have no more.
+Rounding differs between processors, and with it the trained weights. PyTorch and oneDNN can be
+limited to older instruction sets, which emulates older processors.
 
     python tests/processors.py                      every instruction set
-    python tests/processors.py --only avx2 -- -x    one of them; what follows `--` goes to pytest
+    python tests/processors.py --only avx2 -- -x    one of them; arguments after `--` go to pytest
     python tests/processors.py --only other         the widest set that is not the machine's own
 """
 
@@ -15,7 +15,7 @@ import sys
 
 import torch
 
-# ATEN_CPU_CAPABILITY, ONEDNN_MAX_CPU_ISA; from the least to the most.
+# Values of ATEN_CPU_CAPABILITY and ONEDNN_MAX_CPU_ISA, from the oldest instruction set on.
 INSTRUCTION_SETS = {
     "default": ("default", "SSE41"),
     "avx2": ("avx2", "AVX2"),
@@ -24,16 +24,16 @@ INSTRUCTION_SETS = {
 
 
 def available() -> list[str]:
-    """The instruction sets that this machine has, "native" last: with all that it adds to them."""
+    """The instruction sets of this machine; the last, "native", has no limit."""
     names = list(INSTRUCTION_SETS)
     most = torch.backends.cpu.get_cpu_capability().lower()
     return [*(names[: names.index(most) + 1] if most in names else names[:1]), "native"]
 
 
 def other() -> str:
-    """The widest emulated instruction set that differs from what the machine uses itself.
+    """The widest instruction set below that of the machine.
 
-    On a machine with AVX-512 that is AVX2, on a machine with AVX2 alone it is the default set.
+    This is AVX2 on a machine with AVX-512, and the default set on a machine with AVX2 alone.
     """
     narrower = available()[:-2]  # without the machine's own set and without "native"
     return narrower[-1] if narrower else "default"
@@ -42,8 +42,8 @@ def other() -> str:
 def main() -> int:
     """Returns the number of instruction sets under which a test failed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", choices=[*available(), "other"], help="one of them")
-    parser.add_argument("pytest", nargs="*", help="arguments of pytest, behind --")
+    parser.add_argument("--only", choices=[*available(), "other"], help="one instruction set")
+    parser.add_argument("pytest", nargs="*", help="arguments of pytest, after --")
     arguments = parser.parse_args()
     failed = []
     chosen = other() if arguments.only == "other" else arguments.only

@@ -1,4 +1,4 @@
-"""Models of transformers in miniature, saved as the hub's are: a word is a token."""
+"""Tiny models of transformers, saved in the format of the hub; each word is a token."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -44,7 +44,7 @@ SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[DEC]"]
 
 
 class Pictures:
-    """Pictures of noise, of two sizes; counts how often one is opened."""
+    """Random images of two sizes; counts how often one is opened."""
 
     def __init__(self) -> None:
         self.opened: list[int] = []
@@ -120,7 +120,7 @@ def tiny_blip(folder: Path, *, positions: int = 12) -> Path:
 
 
 def tiny_llava(folder: Path) -> Path:
-    """LLaVA with a chat template: a CLIP encoder, and a Llama that reads 4 tokens an image."""
+    """LLaVA with a chat template: a CLIP encoder, and a Llama that reads 4 tokens per image."""
     tokenizer = tiny_tokenizer(["<image>"])
     config = LlavaConfig(
         vision_config=CLIPVisionConfig(**_VISION),
@@ -143,7 +143,7 @@ def tiny_llava(folder: Path) -> Path:
 
 
 def tiny_qwen(folder: Path) -> Path:
-    """Qwen2-VL: image tokens by the image's size, and positions in three dimensions."""
+    """Qwen2-VL: the number of image tokens depends on the size; positions are three-dimensional."""
     marks = ["<|image_pad|>", "<|video_pad|>", "<|vision_start|>", "<|vision_end|>"]
     tokenizer = tiny_tokenizer(marks)
     ids = tokenizer.convert_tokens_to_ids(marks)
@@ -169,7 +169,7 @@ def tiny_qwen(folder: Path) -> Path:
 
 
 def tiny_paligemma(folder: Path) -> Path:
-    """PaliGemma: image and question attend to each other both ways."""
+    """PaliGemma: bidirectional attention between image and question."""
     image_processor = SiglipImageProcessor(size={"height": 32, "width": 32})
     image_processor.image_seq_length = 4
     processor = PaliGemmaProcessor(image_processor, tiny_tokenizer(["<image>"]))

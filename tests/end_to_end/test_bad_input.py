@@ -1,4 +1,4 @@
-"""What a mistake says: one sentence that names it and its remedy, before anything trains."""
+"""Mistakes of the user: one sentence names fault and remedy before any training starts."""
 
 import gzip
 import json
@@ -62,7 +62,7 @@ def _no_image(root: Path) -> None:
         (_no_image, [".jpg"]),
     ],
 )
-def test_spoilt_data(
+def test_damaged_data_are_refused(
     spoil: Callable[[Path], None], expected: list[str], run: Run, root: Path, tmp_path: Path
 ) -> None:
     spoil(root)
@@ -91,7 +91,7 @@ def test_spoilt_data(
         (["model.module._target_=ivqa.Nothing"], ["cannot be imported"]),
     ],
 )
-def test_mistaken_overrides(
+def test_wrong_overrides_are_refused(
     overrides: list[str], expected: list[str], run: Run, tiny_root: Path
 ) -> None:
     tiny = TINY_MODEL if "features=none" in overrides else TINY
@@ -103,7 +103,7 @@ def test_mistaken_overrides(
         assert word in printed
 
 
-def test_mistaken_checkpoints(run: Run, tiny_root: Path, tmp_path: Path) -> None:
+def test_wrong_checkpoints_are_refused(run: Run, tiny_root: Path, tmp_path: Path) -> None:
     data = ["data=vqa_json", f"data.root={tiny_root}", *TINY]
     (tmp_path / "broken.ckpt").write_bytes(b"no checkpoint")
     for ckpt, expected in (
@@ -149,7 +149,7 @@ def test_a_checkpoint_of_other_features_or_answers_is_refused(
     assert "Traceback" not in printed
 
 
-def test_bad_result_files(run: Run, tiny_root: Path, tmp_path: Path) -> None:
+def test_invalid_result_files_are_refused(run: Run, tiny_root: Path, tmp_path: Path) -> None:
     data = ["data=vqa_json", f"data.root={tiny_root}"]
     asked = json.loads((tiny_root / "questions_val.json").read_text())["questions"]
     right = [{"question_id": one["question_id"], "answer": "yes"} for one in asked]
@@ -174,7 +174,7 @@ def test_bad_result_files(run: Run, tiny_root: Path, tmp_path: Path) -> None:
             assert words in " ".join(printed.split())
 
 
-def test_text_alone_needs_a_model_without_images(run: Run, root: Path) -> None:
+def test_text_only_data_need_a_model_without_images(run: Run, root: Path) -> None:
     for file in (root / "images").rglob("*.png"):
         file.unlink()
     for folder in sorted((root / "images").rglob("*"), reverse=True):
@@ -193,7 +193,7 @@ def test_text_alone_needs_a_model_without_images(run: Run, root: Path) -> None:
     assert status == 0, printed
 
 
-def test_bfloat16_on_a_processor_that_has_no_lstm_in_it(
+def test_bfloat16_is_refused_on_a_processor_without_avx512(
     run: Run, tiny_root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX2")
@@ -211,7 +211,7 @@ def test_bfloat16_on_a_processor_that_has_no_lstm_in_it(
     assert "Traceback" not in printed
 
 
-def test_paths_with_any_character_go_round(run: Run, tiny_root: Path, tmp_path: Path) -> None:
+def test_paths_may_contain_any_character(run: Run, tiny_root: Path, tmp_path: Path) -> None:
     ugly = "a=b [1], 'x' é"
     root, run_dir = tmp_path / f"data {ugly}", tmp_path / f"run {ugly}"
     shutil.copytree(tiny_root, root)
@@ -242,7 +242,7 @@ def test_paths_with_any_character_go_round(run: Run, tiny_root: Path, tmp_path: 
         ("diagnose", "num_images=-1", "num_images=-1: must be an integer from 1"),
     ],
 )
-def test_bad_values_are_refused_before_data_are_touched(
+def test_bad_values_are_refused_before_data_are_read(
     command: str, override: str, expected: str, run: Run, tmp_path: Path
 ) -> None:
     store = tmp_path / "store"
@@ -266,7 +266,7 @@ def _without(name: str) -> Callable[[Path], None]:
 
 
 def _nothing(root: Path) -> None:
-    """The data are as they should be."""
+    """Leaves the data valid."""
 
 
 @pytest.mark.parametrize(
@@ -320,7 +320,7 @@ def _nothing(root: Path) -> None:
         (
             _nothing,
             "train model=mlb model.image_features=[grids]",
-            "reads the image features ['grids'], which these features do not offer",
+            "reads the image features ['grids'], which features= does not offer",
         ),
         (
             _without("annotations_train.json"),
@@ -355,7 +355,7 @@ def _nothing(root: Path) -> None:
         ),
     ],
 )
-def test_what_the_data_lack_is_found_before_features_are_computed(
+def test_data_are_checked_before_features_are_computed(
     spoil: Callable[[Path], None], command: str, message: str, run: Run, root: Path, tmp_path: Path
 ) -> None:
     spoil(root)

@@ -19,7 +19,9 @@ def _data(root: Path) -> list[str]:
     return ["data=vqa_json", f"data.root={root}"]
 
 
-def test_shards_merge_to_what_one_process_writes(run: Run, tiny_root: Path, tmp_path: Path) -> None:
+def test_merged_shards_equal_the_file_of_one_process(
+    run: Run, tiny_root: Path, tmp_path: Path
+) -> None:
     command = [*RANK, *_data(tiny_root)]
     one, shards, merged = tmp_path / "one", tmp_path / "shards", tmp_path / "merged"
     status, printed = run("evaluate", *command, f"output_dir={one}")
@@ -50,7 +52,7 @@ def test_shards_merge_to_what_one_process_writes(run: Run, tiny_root: Path, tmp_
     assert status == 1
     assert "shard 1 of 2 is missing" in printed.replace("\n", " ")
     assert "Traceback" not in printed
-    # A shard that runs again where it ran goes on from its parts.
+    # A shard that is started again in its directory continues from its parts.
     again = ["num_shards=2", "shard=1", f"output_dir={shards / '1'}"]
     assert run("evaluate", *command, *again)[0] == 0
     assert "bqd/questions_per_second" not in metrics_of(shards / "1")
@@ -79,7 +81,9 @@ def test_a_killed_ranking_resumes_to_the_same_file(
     assert "k is 21 there, 9 here" in printed.replace("\n", " ")
 
 
-def test_noise_from_a_file_is_that_of_the_ranker(run: Run, tiny_root: Path, tmp_path: Path) -> None:
+def test_noise_from_a_file_equals_noise_from_the_ranker(
+    run: Run, tiny_root: Path, tmp_path: Path
+) -> None:
     built = tmp_path / "built"
     command = [*RANK, *_data(tiny_root), "part_size=1024", f"output_dir={built}"]
     assert run("evaluate", *command)[0] == 0
@@ -123,7 +127,7 @@ def test_noise_from_a_file_is_that_of_the_ranker(run: Run, tiny_root: Path, tmp_
         (["task=merge", "shards=."], "holds no shard_S_of_N.parquet"),
     ],
 )
-def test_mistakes_are_told_in_one_sentence(
+def test_mistakes_are_reported_in_one_sentence(
     overrides: list[str], message: str, run: Run, tiny_root: Path
 ) -> None:
     task = [] if overrides[0].startswith("task=") else ["task=rank"]

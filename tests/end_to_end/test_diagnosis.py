@@ -1,4 +1,4 @@
-"""diagnose.py from the command line to the files it promises."""
+"""diagnose.py, from the command line to its output files."""
 
 import json
 import re
@@ -50,7 +50,7 @@ def test_a_model_is_diagnosed_and_the_diagnosis_resumes(
     assert {belief.source for belief in beliefs} <= {"supervised", "rl"}
     for page in ("report.html", "annotate.html"):
         assert not re.search(r"""(src|href)=["']?http""", (first / page).read_text())
-    # Everything is found again, and a search cut short in the middle of a line goes on.
+    # Trained models are reused, and a search that was killed in the middle of a line continues.
     second = tmp_path / "second"
     shutil.copytree(first, second)
     state = json.loads((second / "progress.json").read_text())["state"]
@@ -133,7 +133,7 @@ def test_a_transformers_model_is_diagnosed_by_the_same_command(
         ("hf_blip", tiny_blip, ["vqa.num_answers=5"]),
     ],
 )
-def test_a_model_that_writes_is_diagnosed_and_noise_tested(
+def test_a_generative_model_is_diagnosed_and_evaluated_under_noise(
     model: str,
     build: Callable[[Path], Path],
     overrides: list[str],
@@ -160,7 +160,7 @@ def test_a_model_that_writes_is_diagnosed_and_noise_tested(
     assert metrics.get("robustness/truncated", 0) == (1 if model == "hf_blip" else 0)
 
 
-def test_a_policy_trains_by_itself_and_is_evaluated_on_the_whole_split(
+def test_train_py_trains_a_policy_that_is_evaluated_on_the_whole_split(
     run: Run, tiny_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small = [item for item in TINY_DIAGNOSIS if item.split("=")[0] not in _OF_DIAGNOSE]
@@ -215,7 +215,9 @@ def test_a_resumed_policy_ends_with_the_same_weights(
     assert all(torch.equal(one[key], other[key]) for key in one)
 
 
-def test_noise_curves_beside_any_models_metrics(run: Run, tiny_root: Path, tmp_path: Path) -> None:
+def test_noise_curves_are_added_to_the_metrics_of_a_model(
+    run: Run, tiny_root: Path, tmp_path: Path
+) -> None:
     for noise in ("basic_questions", "word_shuffling"):
         status, printed = run(
             "evaluate",
@@ -235,7 +237,7 @@ def test_noise_curves_beside_any_models_metrics(run: Run, tiny_root: Path, tmp_p
         assert (tmp_path / noise / "robustness.png").stat().st_size > 1000
 
 
-def test_an_outside_system_is_noise_tested_by_files_alone(
+def test_another_vqa_system_is_evaluated_under_noise_by_files_alone(
     run: Run, tiny_root: Path, tmp_path: Path
 ) -> None:
     data = ["data=vqa_json", f"data.root={tiny_root}"]
@@ -248,7 +250,7 @@ def test_an_outside_system_is_noise_tested_by_files_alone(
     for one, other in zip(clean, first, strict=True):
         assert one["question_id"] == other["question_id"]
         assert other["question"].startswith(one["question"] + " ")
-    # A system that is right on clean questions and says nothing else but yes under noise.
+    # A system that is right on clean questions and always answers yes under noise.
     split = VQADataset(tiny_root, test=None).split("val")
     results = [split.main_answers, ["yes"] * len(split)]
     names = []
@@ -269,7 +271,7 @@ def test_an_outside_system_is_noise_tested_by_files_alone(
     )
     assert scored["robustness/r_score"] == pytest.approx((1 - change**0.5) / (1 - 0.1))
     assert scored["robustness/r_score_low"] < scored["robustness/r_score"]
-    # The callback of a model and the comparison of runs take the same two parameters.
+    # The robustness callback and the comparison of runs have the same two parameters.
     compared = ["evaluate", f"compare=[{tmp_path / 'scored'},{tmp_path / 'wide'}]", *wide[:2]]
     assert run(*compared, f"output_dir={tmp_path / 'compared'}")[0] == 0
     differences = metrics_of(tmp_path / "compared")
@@ -286,7 +288,7 @@ def test_an_outside_system_is_noise_tested_by_files_alone(
         (["vqa=mlbb"], "did you mean mlb"),
     ],
 )
-def test_bad_settings_are_told_in_one_sentence(
+def test_bad_settings_are_reported_in_one_sentence(
     overrides: list[str], message: str, run: Run, tiny_root: Path, tmp_path: Path
 ) -> None:
     output = f"output_dir={tmp_path / 'run'}"

@@ -1,4 +1,4 @@
-"""Skip-thoughts from training to use: a sentence encoder and a question encoder."""
+"""Skip-thoughts are trained and then used as sentence encoder and as question encoder."""
 
 import json
 from pathlib import Path
@@ -23,7 +23,7 @@ def test_skip_thoughts_trained_here_rank_questions_and_start_question_encoders(
     shown = [*command, "model.benchmark.num_shown=3", f"output_dir={tmp_path / 'shown'}"]
     status, printed = run("evaluate", *shown)
     assert status == 0, printed
-    assert "No trained" not in printed  # training had put it in the store
+    assert "No trained" not in printed  # train.py stored it
     pairs = json.loads((tmp_path / "shown" / "neighbours.json").read_text())
     assert all(pair["question"] != pair["nearest"] for pair in pairs)
     assert f"{pairs[2]['question']} -> " in " ".join(printed.split())

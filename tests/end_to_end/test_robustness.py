@@ -1,4 +1,4 @@
-"""Robustness from the command line: noise, comparison of runs."""
+"""Robustness on the command line: noise and comparison of runs."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ def _command(root: Path, *overrides: str) -> list[str]:
     return ["data=vqa_json", f"data.root={root}", *TINY_FEATURES, "model.epochs=1", *overrides]
 
 
-def test_two_models_are_compared_in_pairs(
+def test_two_models_are_compared_question_by_question(
     run: Run, tiny_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WANDB_MODE", "offline")
@@ -90,14 +90,16 @@ def test_a_model_trains_on_noisy_questions_and_is_another_model(
     assert sum(augment is None for augment in chosen) == 1
     (augment,) = (augment for augment in chosen if augment is not None)
     assert augment["noise"]["levels"] == 3
-    assert str(tmp_path) not in json.dumps(augment)  # where rankings are kept changes no model
+    assert str(tmp_path) not in json.dumps(
+        augment
+    )  # the folder of the rankings is not part of the identity
     status, printed = run("evaluate", "model=ivqa_vae", "augment=basic_questions", store)
     assert status == 1
-    assert "augment= is for VQA models that are trained here" in printed
+    assert "augment= is for VQA models that ivqa trains" in printed
 
 
 @pytest.mark.parametrize("noise", ["image_occlusion", "joint"])
-def test_images_are_disturbed_by_the_same_command(
+def test_images_are_disturbed_by_noise_of_images(
     noise: str, run: Run, tiny_root: Path, tmp_path: Path
 ) -> None:
     command = _command(tiny_root, "model=vanilla", "callbacks=robustness", f"noise={noise}")

@@ -15,8 +15,8 @@ _BLOCK = 32 * 1024
 
 
 def _records(file: Path) -> Iterator[wandb_internal_pb2.Record]:
-    """What an offline run wrote: LevelDB's log format, of protobuf messages."""
-    content, at, pieces = file.read_bytes(), 7, []  # behind the header
+    """The records of an offline run: protobuf messages in LevelDB's log format."""
+    content, at, pieces = file.read_bytes(), 7, []  # after the header
     while at + 7 <= len(content):
         if _BLOCK - at % _BLOCK < 7:
             at += _BLOCK - at % _BLOCK  # padding at the end of a block
@@ -41,7 +41,7 @@ def _logged(file: Path) -> tuple[str, set[str]]:
 
 @pytest.fixture
 def agent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """The environment in which `wandb agent` starts a program, without a network."""
+    """The environment of a program that `wandb agent` starts, without a network."""
     parameters = tmp_path / "config-abcd1234.yaml"
     parameters.write_text(yaml.dump({"wandb_version": 1, "seed": {"value": 3}}))
     for name in [name for name in os.environ if name.startswith("WANDB_")]:
@@ -79,5 +79,5 @@ def test_one_run_holds_the_objective_and_no_part_logs_to_it(agent: Path, tiny_ro
     assert sweep["metric"]["name"] in names
     assert "vqa/accuracy" in names
     assert not [name for name in names if name.split("/")[0] in ("train", "val", "epoch")]
-    # Generator, legality model, VQA model and policy were trained on the way.
+    # Generator, legality model, VQA model and policy were trained.
     assert len(list(artifacts.rglob("run/metrics.csv"))) == 4

@@ -1,4 +1,4 @@
-"""The test sets of VQA, which have questions only: a result file, and no accuracy."""
+"""The test sets of VQA have only questions: evaluation writes a result file and no accuracy."""
 
 import json
 from pathlib import Path
@@ -60,7 +60,7 @@ def test_every_question_is_answered_for_the_server(
     said = " ".join(printed.split())
     assert "split 'test-dev' has no annotations, so its accuracy is not known here" in said
     assert f"predictions.json answers all {len(asked)} questions" in said
-    # Other questions without annotations are answered likewise.
+    # Other questions without annotations are answered too.
     other = tmp_path / "other"
     command = _command(unannotated, "model=vanilla", "model.epochs=1", f"questions={unannotated}")
     status, printed = run("evaluate", *command, "questions_split=test-dev", f"output_dir={other}")
@@ -77,7 +77,7 @@ def test_every_question_is_answered_for_the_server(
         (["predictions=answers.json"], "split 'test-dev' has no annotations, so no model can be"),
     ],
 )
-def test_what_needs_annotations_says_so_before_any_work(
+def test_absent_annotations_are_reported_before_any_work(
     overrides: list[str], expected: str, run: Run, unannotated: Path, tmp_path: Path
 ) -> None:
     questions = json.loads((unannotated / "questions_test-dev.json").read_text())["questions"]

@@ -1,4 +1,4 @@
-"""A ViLT small enough to be trained on scenes in seconds, saved like any model of the hub."""
+"""A ViLT that trains on scenes in seconds, saved in the format of the hub."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from ivqa.text.vocabulary import Vocabulary
 def train_tiny_vilt(
     split: VQASplit, folder: Path, *, steps: int, batch_size: int = 32, hidden_size: int = 64
 ) -> Path:
-    """Trains on questions of a split with images, and saves model and processor."""
+    """Trains on the questions of a split, and saves model and processor."""
     torch.manual_seed(0)
     answers = AnswerVocabulary.build(split.main_answers, 60)
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "?", *Vocabulary.build(split.questions).words]

@@ -1,4 +1,4 @@
-"""Sections of benchmarks/RESULTS.md say themselves that their code has changed."""
+"""Sections of benchmarks/RESULTS.md carry a note if their code has changed."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from benchmarks import staleness
 TEXT = "## lasso on AVX2\n\nClaim: fast.\n\n{}| a |\n|---|\n| 1 |\n"
 
 
-def test_a_section_of_todays_code_has_no_note() -> None:
+def test_a_section_of_the_current_code_has_no_note() -> None:
     section = TEXT.format(staleness.record("lasso") + "\n\n")
     assert staleness.noted(section, "lasso") == section
 
@@ -27,7 +27,7 @@ def test_a_section_without_a_record_says_so() -> None:
     assert "The commit was not recorded" in staleness.noted(TEXT.format(""), "lasso")
 
 
-def test_the_digest_covers_what_the_benchmark_measures(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_digest_covers_the_measured_code(monkeypatch: pytest.MonkeyPatch) -> None:
     from ivqa import code_digest
 
     before, source = staleness.record("lasso"), code_digest._source

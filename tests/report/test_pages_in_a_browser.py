@@ -27,7 +27,7 @@ def _belief(question: str, answer: str, kind: str, phi: float) -> Belief:
 
 
 def _after(page: Path, script: str) -> dict[str, object]:
-    """What `script` returns after the page has loaded, run inside it."""
+    """The value that `script` returns when it runs inside the loaded page."""
     text = page.read_text().replace(
         "</html>",
         f"<script>document.title = JSON.stringify((() => {{{script}}})())</script></html>",
@@ -78,13 +78,13 @@ def test_the_gallery_shows_filters_and_searches(tmp_path: Path) -> None:
         "hidden": 5,
         "after": 0,
         "hostile": HOSTILE,
-        "irrelevant": "1 beliefs about 1 pairs",
-        "two": "1 beliefs about 1 pairs",
-        "search": "1 beliefs about 1 pairs",
+        "irrelevant": "1 belief about 1 pair",
+        "two": "1 belief about 1 pair",
+        "search": "1 belief about 1 pair",
     }
 
 
-def test_people_answer_by_keyboard(tmp_path: Path) -> None:
+def test_annotators_answer_by_keyboard(tmp_path: Path) -> None:
     page = tmp_path / "annotate.html"
     asked = [ToAnnotate(7, "yes", f"Is it {color}?", "Is it red?") for color in ("red", "blue")]
     write_annotation_page(page, "Judge", asked, SPLIT)
@@ -118,7 +118,7 @@ EXPORT = """
 
 
 def _exported(page: Path, keys: list[str]) -> tuple[Path, str]:
-    """The file that people get who open the page and press these keys, and what is counted."""
+    """The file that is exported after these keys were pressed, and the counter of the page."""
     asked = [ToAnnotate(7, "yes", f"Is it {color}?", "Is it red?") for color in COLORS]
     write_annotation_page(page, "Judge", asked, SPLIT)
     script = f"for (const key of {json.dumps(keys)}) dispatchEvent(KEYDOWN); {EXPORT}"
@@ -146,8 +146,8 @@ def test_scores_alone_are_exported_and_read(tmp_path: Path) -> None:
         assert apply_annotations(beliefs, file) == beliefs
 
 
-def test_everything_that_was_entered_is_exported(tmp_path: Path) -> None:
-    """All answers and a score; not relevant; a score; one answer of three; nothing."""
+def test_incomplete_answers_are_exported(tmp_path: Path) -> None:
+    """In turn: all answers and a score; not relevant; a score; one answer of three; nothing."""
     keys = ["a", "f", "g", "2", "ArrowRight", "s", "ArrowRight", "1", "ArrowRight", "a"]
     file, counted = _exported(tmp_path / "annotate.html", keys)
     records = json.loads(file.read_text())

@@ -1,4 +1,4 @@
-"""Pages are self-contained and safe; tables show what they are given."""
+"""Pages are self-contained and escape their text; tables show all values."""
 
 import io
 import re
@@ -44,7 +44,7 @@ def test_the_page_is_self_contained_and_escapes(tmp_path: Path, items: list) -> 
     assert [path.name for path in tmp_path.iterdir() if path.suffix == ".html"] == ["page.html"]
 
 
-def test_the_page_has_what_its_filters_need(tmp_path: Path, items: list) -> None:
+def test_the_page_has_the_attributes_that_its_filters_read(tmp_path: Path, items: list) -> None:
     page = tmp_path / "page.html"
     write_contact_sheet(page, items, "t", "s", {})
     text = page.read_text()
@@ -59,7 +59,7 @@ def test_repeated_samples_are_counted_once(tmp_path: Path, items: list) -> None:
     page = tmp_path / "page.html"
     write_contact_sheet(page, items[:1], "t", "s", {})
     text = page.read_text()
-    assert "2 different sampled questions" in text
+    assert "2 distinct sampled questions" in text
     assert text.count("<li ") == 2
     assert "<i>2</i>" in text
 
@@ -85,7 +85,7 @@ def _printed(rows: list[dict]) -> str:
     return console.file.getvalue()  # type: ignore[attr-defined]
 
 
-def test_tables_turn_when_they_are_too_wide() -> None:
+def test_tables_are_transposed_when_they_are_too_wide() -> None:
     wide = _printed([{"setting": "a", **{f"metric_{i}": i / 7 for i in range(20)}}])
     assert "metric_19" in wide
     assert "2.714" in wide
@@ -93,7 +93,7 @@ def test_tables_turn_when_they_are_too_wide() -> None:
     assert long.index("a") < long.index("b") < long.index("c")
 
 
-def test_markdown_has_a_line_a_row() -> None:
+def test_markdown_has_one_line_for_each_row() -> None:
     table = markdown_table([{"model": "a", "x": 0.123456}, {"model": "b", "y": 3.0}])
     assert table.splitlines() == [
         "| model | x | y |",

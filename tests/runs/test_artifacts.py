@@ -1,4 +1,4 @@
-"""The artifact store between processes."""
+"""The artifact store, used by several processes."""
 
 import threading
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from ivqa.runs.artifact_store import ArtifactStore
 
 
-def test_who_comes_second_is_told_and_waits(
+def test_the_second_process_reports_that_it_waits(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store = ArtifactStore(tmp_path)

@@ -1,4 +1,4 @@
-"""Every bad value is refused with one sentence that names its key, and no valid one is."""
+"""Every invalid value is refused in one sentence that names its key; valid values are accepted."""
 
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -16,7 +16,7 @@ from ivqa.runs.config_values import value_faults
 
 CONF = Path(__file__).parents[2] / "conf"
 
-ANY = "a 1.5 true null 0 -1 nan 1e30 [1] {a:1} 99999999999"  # none is a number of things
+ANY = "a 1.5 true null 0 -1 nan 1e30 [1] {a:1} 99999999999"  # none is a valid count
 COUNT = "a 1.5 null 0 -1"
 OPTIONAL_COUNT = "a 1.5 true 0 -1"
 SEED = "a 1.5 null -1 99999999999"
@@ -27,7 +27,7 @@ NON_NEGATIVE = "a null -1 nan"
 FLAG = "a 1 null"
 FILE = "/no/such/file 5"
 
-# The command and its choices of files; the keys and, separated by spaces, their bad values.
+# Command and choices -> key -> invalid values, separated by spaces.
 BAD: dict[str, dict[str, str]] = {
     "train": {
         "seed": SEED,
@@ -206,7 +206,7 @@ BAD: dict[str, dict[str, str]] = {
     "train logger=wandb": {"logger.wandb.project": "[a]"},
 }
 
-# Values that are wrong only together with others.
+# Values that are invalid only in combination with others.
 TOGETHER = [
     ("train", "model.monitor=val/nothing"),
     ("train", "model.monitor=val"),
@@ -270,7 +270,7 @@ def _overridden(cfg: DictConfig, overrides: Mapping[str, str]) -> DictConfig:
 
 
 def _rounds(keys: Mapping[str, str]) -> Iterator[dict[str, str]]:
-    """One bad value of each key at a time, until all were tried."""
+    """One invalid value of each key at a time, until all have been tried."""
     for number in range(max(len(values.split()) for values in keys.values())):
         rows = {key: values.split()[number:] for key, values in keys.items()}
         yield {key: row[0] for key, row in rows.items() if row}
@@ -290,7 +290,7 @@ def test_a_bad_value_is_one_sentence_that_names_key_and_value(command: str) -> N
             assert fault.removeprefix(key)[0] in "=["
 
 
-def test_the_cases_are_many_and_of_all_groups() -> None:
+def test_the_cases_cover_all_groups() -> None:
     keys = [item for group in BAD.values() for item in group.items()]
     cases = [(key, value) for key, values in keys for value in values.split()]
     assert len(cases) + len(TOGETHER) >= 235
@@ -320,7 +320,7 @@ def test_valid_values_are_accepted(command: str) -> None:
 
 
 def test_the_key_that_the_user_wrote_is_named() -> None:
-    """Not those that only refer to it: trainer.max_epochs, callbacks.best.monitor."""
+    """Keys that refer to it, such as trainer.max_epochs, are not reported too."""
     cfg = _composed("train")
     bad = {"model.batch_size": "0", "model.epochs": "a", "model.monitor": "null"}
     faults = value_faults(_overridden(cfg, bad))
@@ -330,7 +330,7 @@ def test_the_key_that_the_user_wrote_is_named() -> None:
     assert fault == "model.batch_size=0: must be an integer from 1 to 1,000,000,000"
 
 
-def test_all_faults_are_told_at_once() -> None:
+def test_all_faults_are_reported_at_once() -> None:
     with pytest.raises(UserError) as raised:
         check_config(_overridden(_composed("train"), {"seed": "a", "model.batch_size": "1.5"}))
     assert "seed=a: must be an integer from 0 to 4,294,967,295" in str(raised.value)

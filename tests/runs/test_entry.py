@@ -1,4 +1,4 @@
-"""The command line: what a mistyped or unfinished one says."""
+"""The command line: messages for misspelt and incomplete arguments, resume= and paths."""
 
 from pathlib import Path
 
@@ -11,13 +11,9 @@ from omegaconf import OmegaConf
 from omegaconf.errors import ConfigAttributeError
 
 from ivqa.errors import UserError
-from ivqa.runs.command_line import (
-    command_line,
-    describe,
-    entry_point,
-    quoted_path,
-)
+from ivqa.runs.command_line import command_line, entry_point, quoted_path
 from ivqa.runs.config_checks import leaf_keys, reference_config
+from ivqa.runs.error_messages import describe
 from ivqa.runs.short_forms import expanded, shortened
 
 CONF = Path(__file__).parents[2] / "conf"
@@ -62,7 +58,7 @@ def test_resume_needs_a_run_and_a_checkpoint(tmp_path: Path) -> None:
         command_line([f"resume={tmp_path}"])
 
 
-def test_resume_brings_back_the_overrides_of_the_run(tmp_path: Path) -> None:
+def test_resume_restores_the_overrides_of_the_run(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("seed: 1\n")
     (tmp_path / "checkpoints").mkdir()
     (tmp_path / "checkpoints" / "last.ckpt").touch()

@@ -1,4 +1,4 @@
-"""Every job of every experiment is a configuration that composes and that something reads."""
+"""Every job of every experiment composes to a valid configuration."""
 
 import itertools
 import re
@@ -21,7 +21,7 @@ EXPERIMENTS = sorted((CONF / "experiment").glob("*.yaml"))
 
 @pytest.mark.parametrize("file", EXPERIMENTS, ids=lambda file: file.stem)
 def test_every_job_composes(file: Path) -> None:
-    """As the command in the file's first lines runs it."""
+    """The command is the one in the first lines of the file."""
     command = re.search(rf"python (\w+)\.py -m experiment={file.stem}\b", file.read_text())
     assert command is not None
     chosen = f"experiment={file.stem}"
@@ -44,7 +44,7 @@ def test_every_job_composes(file: Path) -> None:
         for job in jobs:
             cfg = compose(command[1], [chosen, *job])
             check_config(cfg)
-            assert own.items() <= cfg.items(), "an experiment has the last word"
+            assert own.items() <= cfg.items(), "an experiment overrides all other files"
             seen.add(str(cfg))
         assert len(seen) == len(jobs)
 
@@ -57,7 +57,7 @@ def test_a_table_has_the_columns_of_its_paper() -> None:
     assert arranged(row, {}) == row
 
 
-def test_what_all_jobs_share_is_a_row_of_its_own(tmp_path: Path) -> None:
+def test_values_that_all_jobs_share_are_a_separate_row(tmp_path: Path) -> None:
     for job, (reward, seed) in enumerate(itertools.product(("goal", "full"), (1, 2))):
         metrics = {"rl/unique": 10.0 * job, "supervised/unique": 70.0 + seed}
         (tmp_path / str(job) / ".hydra").mkdir(parents=True)

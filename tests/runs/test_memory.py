@@ -1,4 +1,4 @@
-"""Memory that steps free."""
+"""The settings of the memory allocator."""
 
 import mmap
 import os
@@ -9,8 +9,10 @@ import sys
 import pytest
 
 
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="glibc's allocator alone is set up")
-def test_memory_that_a_step_frees_is_there_for_the_next() -> None:
+@pytest.mark.skipif(
+    platform.libc_ver()[0] != "glibc", reason="only glibc's allocator is configured"
+)
+def test_the_next_step_reuses_freed_memory() -> None:
     def page_faults(first: str, **environment: str) -> int:
         code = f"""
 import resource
@@ -31,6 +33,6 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
     pages = 5 * 60 * 2**20 // mmap.PAGESIZE
     assert page_faults("") > pages / 2
     assert page_faults("keep_freed_memory()") < pages / 10
-    # What the user chose stays.
+    # The user's own setting is kept.
     trimmed = page_faults("keep_freed_memory()", MALLOC_TRIM_THRESHOLD_="131072")
     assert trimmed > pages / 2

@@ -1,4 +1,4 @@
-"""What makes a trained model another one in the artifact store, and what does not."""
+"""The settings that change the identity of a trained model, and those that do not."""
 
 import importlib
 import sys
@@ -16,7 +16,7 @@ from ivqa.runs.artifact_store import ArtifactStore
 from ivqa.runs.workbench import Workbench
 
 CONF = Path(__file__).parents[2] / "conf"
-NETWORK = '''"""A network of somebody's own."""
+NETWORK = '''"""A user's own network."""
 
 from ivqa.vqa import LanguageOnly
 
@@ -52,9 +52,6 @@ POLICY = ["model=ivqa_rl", "model@vqa=mlb"]
 @pytest.mark.parametrize(
     "neutral",
     [
-        "model.minutes=99",
-        "model.parts.questioner.minutes=99",
-        "vqa.minutes=99",
         "model.parts.questioner.benchmark.num_latents=3",
         "model.parts.judge.benchmark.num_questions=3",
         "artifacts=elsewhere",
@@ -73,7 +70,7 @@ POLICY = ["model=ivqa_rl", "model@vqa=mlb"]
         "noise=word_shuffling",
     ],
 )
-def test_what_changes_no_weight_does_not_count(neutral: str) -> None:
+def test_settings_that_change_no_weight_keep_the_identity(neutral: str) -> None:
     assert _identity(*POLICY, neutral) == _identity(*POLICY)
 
 
@@ -98,25 +95,25 @@ def test_what_changes_no_weight_does_not_count(neutral: str) -> None:
         "augment=word_shuffling",
     ],
 )
-def test_what_changes_weights_counts(decisive: str) -> None:
+def test_settings_that_change_weights_change_the_identity(decisive: str) -> None:
     assert _identity(*POLICY, decisive) != _identity(*POLICY)
 
 
-def test_data_and_features_count() -> None:
+def test_data_and_features_change_the_identity() -> None:
     found = _identity("model=mlb")
     assert _identity("model=mlb", data="other") != found
     assert _identity("model=mlb", features="other") != found
-    # A model without images is the same whatever was computed for others.
+    # A text-only model does not depend on image features.
     blind = _identity("model=language_only")
     assert _identity("model=language_only", features="other") == blind
 
 
-def test_a_part_is_known_as_it_is_known_alone() -> None:
+def test_a_part_has_the_identity_of_the_same_model_alone() -> None:
     part = _bench(*POLICY).parts["answerer"]
     assert part.model_identity() == _identity("model=mlb")
 
 
-def test_the_checkpoint_of_a_part_is_known_by_its_content(tmp_path: Path) -> None:
+def test_the_checkpoint_of_a_part_is_identified_by_its_content(tmp_path: Path) -> None:
     def of(name: str) -> dict[str, Any]:
         return _identity(*POLICY, f"model.part_ckpt.answerer={tmp_path / name}")
 
@@ -127,7 +124,7 @@ def test_the_checkpoint_of_a_part_is_known_by_its_content(tmp_path: Path) -> Non
     assert of("a.ckpt") != _identity(*POLICY)
 
 
-def test_the_files_of_a_question_encoder_are_known_by_content(tmp_path: Path) -> None:
+def test_the_files_of_a_question_encoder_are_identified_by_content(tmp_path: Path) -> None:
     for name in ("one", "same", "other"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "config.json").write_text(name if name == "other" else "{}")

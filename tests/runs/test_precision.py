@@ -1,4 +1,4 @@
-"""`trainer.precision=auto` takes what PyTorch and oneDNN use of the processor, not what it has."""
+"""`trainer.precision=auto` depends on the instructions that PyTorch and oneDNN use."""
 
 import os
 import subprocess

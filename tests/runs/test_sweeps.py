@@ -1,4 +1,4 @@
-"""Every value of a W&B sweep composes, is read by something, and is judged by a fixed measure."""
+"""Every value of a W&B sweep composes, and no value changes how the objective is measured."""
 
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,11 @@ SWEEPS = sorted((PROJECT / "conf" / "sweep").glob("*.yaml"))
 
 
 def _points(parameters: dict[str, dict[str, Any]]) -> list[list[str]]:
-    """The first value of every parameter, and each other value beside the first of the rest."""
+    """The first value of all parameters, and each other value with the first of the others."""
     choices = []
     for key, setting in parameters.items():
         values = setting.get("values") or [setting["min"], setting["max"]]
-        # As the agent writes them: Python's str, so true becomes True.
+        # The agent writes values as Python's str does, so true becomes True.
         choices.append([f"{key}={value}" for value in values])
     first = [values[0] for values in choices]
     return [first] + [
@@ -49,8 +49,8 @@ def test_every_value_composes(file: Path) -> None:
 
 
 @pytest.mark.parametrize("file", SWEEPS, ids=lambda file: file.stem)
-def test_no_point_changes_what_the_objective_is_judged_by(file: Path) -> None:
-    """Beliefs are counted by the grammar, at one extraction filter and number of samples."""
+def test_no_point_changes_how_the_objective_is_measured(file: Path) -> None:
+    """The grammar counts beliefs, with one legality filter and one number of samples."""
     sweep = yaml.safe_load(file.read_text())
     judged_by = {"legality", "num_latents", "num_images", "pool", "split", "vqa", "model"}
     assert not judged_by & set(sweep["parameters"])

@@ -1,3 +1,5 @@
+"""Human scores and their correlation with metrics."""
+
 import json
 from pathlib import Path
 
@@ -22,7 +24,7 @@ def test_scores_and_correlations() -> None:
     ("records", "message"),
     [([{"score": 7}], "a score is 7, not 0 to 4"), ([{"relevant": True}], "no record has a score")],
 )
-def test_what_is_no_score_is_told(records: list[dict[str, object]], message: str) -> None:
+def test_invalid_scores_are_refused(records: list[dict[str, object]], message: str) -> None:
     with pytest.raises(DataError, match=message):
         mean_score(records, Path("run"))
 

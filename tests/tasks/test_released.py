@@ -1,4 +1,4 @@
-"""Released weights are those of today's data, configuration and code, and score what they did."""
+"""Released weights fit the current data, configuration and code, and reproduce their scores."""
 
 import shutil
 from dataclasses import replace
@@ -19,14 +19,14 @@ def _no_hydra() -> None:
     GlobalHydra.instance().clear()
 
 
-def test_they_are_for_the_data_and_configuration_of_diagnose() -> None:
+def test_released_weights_fit_the_data_and_configuration_of_diagnose() -> None:
     wanted = release.released_identities()
     assert wanted.keys() == released.catalogue().keys() == NAMES
     for name, identity in wanted.items():
         assert released.catalogue()[name].identity == identity, f"{name}: run `make release`"
 
 
-def test_they_were_scored_with_the_code_of_today() -> None:
+def test_released_weights_were_scored_with_the_current_code() -> None:
     for name, code in release.released_codes().items():
         assert released.catalogue()[name].code == code, f"{name}: run `make release CHECK=1`"
 
@@ -40,21 +40,21 @@ def test_they_were_scored_with_the_code_of_today() -> None:
         "min_word_count=2",
     ],
 )
-def test_other_data_and_settings_find_none(override: str) -> None:
+def test_other_data_or_settings_find_no_released_weights(override: str) -> None:
     wanted = release.released_identities(override)
     codes = release.released_codes(override)
     assert released.find("ivqa_vae", wanted["ivqa_vae"], codes["ivqa_vae"]) is None
-    # The generator is a part of the legality model's training: so that does not fit either.
+    # The legality model is trained on samples of the generator, so it does not fit either.
     assert released.find("legality", wanted["legality"], codes["legality"]) is None
 
 
-def test_they_stand_for_parts_and_never_for_the_model_that_a_command_is_about() -> None:
+def test_released_weights_are_for_parts_and_never_for_the_model_of_a_command() -> None:
     part = release._bench(None).parts["questioner"]
     assert part.released == released.catalogue()["ivqa_vae"]
     assert replace(part, is_part=False).released is None
 
 
-def test_other_code_finds_none() -> None:
+def test_other_code_finds_no_released_weights() -> None:
     one = released.catalogue()["ivqa_vae"]
     assert released.find("ivqa_vae", one.identity, one.code) == one
     assert released.find("ivqa_vae", one.identity, "0" * 16) is None
@@ -75,12 +75,12 @@ def test_a_changed_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         one.weights()
 
 
-def test_they_take_at_most_ten_megabytes() -> None:
+def test_released_weights_take_at_most_ten_megabytes() -> None:
     assert sum(one.file.stat().st_size for one in released.catalogue().values()) <= 10e6
 
 
 @pytest.mark.processor
-def test_they_score_what_they_did(tmp_path: Path) -> None:
+def test_released_weights_reproduce_their_scores(tmp_path: Path) -> None:
     scenes = release.small_scenes(tmp_path)
     for name, scores in release.score(scenes, f"artifacts={tmp_path}").items():
         assert scores == pytest.approx(released.catalogue()[name].scores, abs=release.TOLERANCE)

@@ -1,4 +1,4 @@
-"""What people look at: tables, and pages of pictures and questions."""
+"""Reports for people: tables, plots, and pages of images and questions."""
 
 from ivqa.report.belief_page import (
     BeliefPageModel,

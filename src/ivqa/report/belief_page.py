@@ -1,4 +1,4 @@
-"""Pages about belief sets: a gallery to look at, and a questionnaire for people."""
+"""Pages about belief sets: a report with images, and a questionnaire for annotators."""
 
 import csv
 import io
@@ -23,9 +23,9 @@ from ivqa.report.noise_curve import accuracies
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 
-_SHOWN_A_PAIR = 15  # as in the paper's figures
-_SHOWN_PAIRS = 300
-_TO_ANNOTATE = 500  # annotated beliefs a model [iVQA 6]
+_SHOWN_PER_PAIR = 15  # beliefs, as in the paper's figures; a button shows the others
+_SHOWN_PAIRS = 300  # keeps the page at a few megabytes
+_TO_ANNOTATE = 500  # annotated beliefs per model [iVQA 6]
 _TYPE_COLORS = {
     "rephrase": "#2f6fd6",
     "complementary": "#17794a",
@@ -36,7 +36,13 @@ _TYPE_COLORS = {
 
 @dataclass(frozen=True)
 class BeliefPageModel:
-    """A model's belief set and the metrics of its diagnosis."""
+    """The belief set of a model and the metrics of its diagnosis.
+
+    Attributes:
+        name: The name of the model.
+        beliefs: Its beliefs.
+        metrics: The metrics of the diagnosis by name.
+    """
 
     name: str
     beliefs: Sequence[Belief]
@@ -44,7 +50,14 @@ class BeliefPageModel:
 
 
 def read_curves(file: Path) -> dict[str, list[tuple[int, float]]]:
-    """The reward curves of a policy's metrics.csv: (step, value) by name; empty without one."""
+    """Reads the validation rewards of a policy from metrics.csv.
+
+    Args:
+        file: The file; it need not exist.
+
+    Returns:
+        Points (step, value) by name of the reward, for curves of at least two points.
+    """
     if not file.is_file():
         return {}
     curves: dict[str, list[tuple[int, float]]] = {}
@@ -59,7 +72,7 @@ def read_curves(file: Path) -> dict[str, list[tuple[int, float]]]:
 
 
 def _point(step: str | None, value: str | None) -> tuple[int, float] | None:
-    """A point of a curve; None for an empty cell, or a row that a kill has cut short."""
+    """A point of a curve; None for an empty cell or a truncated row."""
     try:
         return int(step or ""), float(value or "")
     except (TypeError, ValueError):
@@ -74,11 +87,20 @@ def write_belief_page(
     references: Mapping[tuple[int, str], Sequence[str]],
     curves: Mapping[str, Sequence[tuple[int, float]]],
 ) -> None:
-    """Writes one self-contained page: every pair's beliefs by confidence, models side by side.
+    """Writes report.html: the beliefs of every pair by confidence, models side by side.
 
-    models: the first is the one diagnosed. references: the data set's own questions of a pair.
+    The page is one file without links to others.
+
+    Args:
+        path: The file to write.
+        title: The title of the page.
+        models: The models; the first one is the diagnosed model.
+        split: The split of the images.
+        references: The questions of the data set by image id and answer.
+        curves: Points (step, value) of the policy's rewards by name; may be empty.
     """
     pairs = _by_pair(models)
+    # Evenly spread over all pairs, so that the page shows all kinds of images and answers.
     step = max(1, len(pairs) // _SHOWN_PAIRS)
     shown = list(pairs.items())[::step][:_SHOWN_PAIRS]
     images = {key[0]: _picture(split, key[0]) for key, _ in shown}
@@ -101,7 +123,7 @@ def write_belief_page(
             types=TYPES,
             colors=_TYPE_COLORS,
             plots=[Markup(svg) for svg in _plots(models, curves)],
-            data=_script_json({"images": images, "items": items, "perPair": _SHOWN_A_PAIR}),
+            data=_script_json({"images": images, "items": items, "perPair": _SHOWN_PER_PAIR}),
         )
     )
     write_bytes(path, page.encode())
@@ -109,7 +131,14 @@ def write_belief_page(
 
 @dataclass(frozen=True)
 class ToAnnotate:
-    """A question that people are to judge; reference: the data set's own one, if it has one."""
+    """A question for annotators.
+
+    Attributes:
+        image_id: The image.
+        answer: The answer of the model.
+        question: The question to judge.
+        reference: A question of the data set for this image and answer; "" if there is none.
+    """
 
     image_id: int
     answer: str
@@ -120,10 +149,18 @@ class ToAnnotate:
 def write_annotation_page(
     path: Path, title: str, asked: Sequence[ToAnnotate], split: VQASplit, seed: int = 0
 ) -> None:
-    """Writes the questionnaire: relevant? same fact as the reference? correct? and a score 0-4.
+    """Writes annotate.html, a questionnaire about up to 500 questions drawn at random.
 
-    500 questions drawn at random; answers stay in the browser until they are exported as JSON.
-    Everything that was entered is exported: who only scores exports scores.
+    It asks whether a question is relevant, asks for the same fact as the reference, and is answered
+    correctly, and for a score from 0 to 4. The browser keeps the answers until they are exported as
+    JSON. Incomplete answers are exported too, so an annotator may give scores alone.
+
+    Args:
+        path: The file to write.
+        title: The title of the page.
+        asked: The questions to choose from.
+        split: The split of the images.
+        seed: The seed of the choice.
     """
     chosen = random.Random(seed).sample(list(asked), min(len(asked), _TO_ANNOTATE))
     items = [
@@ -142,6 +179,7 @@ def write_annotation_page(
 
 
 def _by_pair(models: Sequence[BeliefPageModel]) -> dict[tuple[int, str], dict[str, Any]]:
+    """Beliefs by image id and answer, then by model, in decreasing confidence."""
     pairs: dict[tuple[int, str], dict[str, Any]] = {}
     for model in models:
         for belief in model.beliefs:
@@ -161,10 +199,11 @@ def _by_pair(models: Sequence[BeliefPageModel]) -> dict[tuple[int, str], dict[st
 
 
 def _summary(model: BeliefPageModel) -> dict[str, Any]:
+    """The figures of a model at the top of the page."""
     metrics = model.metrics
     figures = {
         "beliefs": metrics.get("beliefs/count"),
-        "a pair": metrics.get("beliefs/per_pair"),
+        "per pair": metrics.get("beliefs/per_pair"),
         "correct": metrics.get("beliefs/correct"),
         "contradictory": metrics.get("beliefs/contradictions"),
         "VQA accuracy": metrics.get("vqa/accuracy"),
@@ -186,10 +225,11 @@ def _summary(model: BeliefPageModel) -> dict[str, Any]:
 def _plots(
     models: Sequence[BeliefPageModel], curves: Mapping[str, Sequence[tuple[int, float]]]
 ) -> list[str]:
+    """Plots as SVG: confidences of beliefs, rewards of the policy, and accuracy under noise."""
     plots = []
     with plt.rc_context(
         {
-            "svg.fonttype": "path",
+            "svg.fonttype": "path",  # the page has no font files
             "font.size": 10,
             "axes.spines.top": False,
             "axes.spines.right": False,
@@ -211,7 +251,7 @@ def _plots(
             for name, points in curves.items():
                 axes.plot(*zip(*points, strict=True), marker="o", markersize=3, label=name)
             axes.set(xlabel="policy gradient step", ylabel="mean over samples", ylim=(0, 1.02))
-            # Curves cross the whole height, so that there is no room for it inside.
+            # The curves fill the whole height, so the legend does not fit inside.
             axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
             plots.append(_svg(figure))
         noisy = {model.name: accuracies(model.metrics) for model in models}
@@ -219,7 +259,7 @@ def _plots(
             figure, axes = plt.subplots(figsize=(4.6, 2.8))
             for name, means in noisy.items():
                 axes.plot(range(len(means)), means, marker="o", markersize=3, label=name)
-            axes.set(xlabel="basic-question noise, level", ylabel="accuracy", ylim=(0, 1))
+            axes.set(xlabel="level of noise", ylabel="accuracy", ylim=(0, 1))
             if len(models) > 1:
                 axes.legend(frameon=False, fontsize=8)
             plots.append(_svg(figure))
@@ -231,10 +271,12 @@ def _svg(figure: Any) -> str:
     figure.savefig(text, format="svg", bbox_inches="tight", transparent=True)
     plt.close(figure)
     drawing = text.getvalue()[text.getvalue().index("<svg") :]
-    return re.sub(r"<metadata>.*?</metadata>", "", drawing, flags=re.DOTALL)  # it has the date
+    # The metadata contain the date, which would make equal reports differ.
+    return re.sub(r"<metadata>.*?</metadata>", "", drawing, flags=re.DOTALL)
 
 
 def _picture(split: VQASplit, image_id: int) -> str:
+    """A thumbnail as data URI; "" for data without images."""
     return "" if split.images is None else data_uri(split.images.path(image_id))
 
 
@@ -245,6 +287,6 @@ def _environment() -> Environment:
 
 
 def _script_json(value: Any) -> Markup:
-    """JSON that is safe inside <script>: no text of a data set can close the element."""
+    """JSON that is safe inside <script>: text of the data set cannot close the element."""
     text = json.dumps(value, ensure_ascii=False)
     return Markup(text.replace("<", "\\u003c").replace("\u2028", "\\u2028"))

@@ -1,4 +1,4 @@
-"""A page of pictures with the questions asked about them, to look at rather than to read."""
+"""Contact sheets: images with the questions that a generator asks about them."""
 
 import base64
 import io
@@ -14,8 +14,8 @@ from ivqa.data.images import open_picture
 from ivqa.files import write_bytes
 from ivqa.generators.benchmark import AskedPair
 
-_THUMBNAIL = 256
-_CELL, _TEXT_LINES = 240, 5
+_THUMBNAIL = 256  # pixels, of the longer side
+_CELL, _TEXT_LINES = 240, 5  # pixels of an image in the PNG, and lines of text below it
 _VERDICT_COLORS = {
     "consistent": (24, 134, 75),
     "other answer": (196, 88, 12),
@@ -31,9 +31,14 @@ def write_contact_sheet(
     subtitle: str,
     summary: Mapping[str, float | str],
 ) -> None:
-    """Writes one self-contained HTML page: pictures inside, no network, whole or not at all.
+    """Writes an HTML page that contains its images and needs no network.
 
-    summary: figures shown on top, by name.
+    Args:
+        path: The file to write.
+        items: Image-answer pairs with their questions.
+        title: The title of the page.
+        subtitle: The line below the title.
+        summary: Figures at the top of the page, by name.
     """
     environment = Environment(
         loader=PackageLoader("ivqa.report"), autoescape=True, undefined=StrictUndefined
@@ -50,10 +55,16 @@ def write_contact_sheet(
 
 
 def write_contact_sheet_png(path: Path, items: Sequence[AskedPair], columns: int = 4) -> None:
-    """Writes the pairs as one picture: image, answer, best question."""
+    """Writes a picture with image, answer and best question of each pair.
+
+    Args:
+        path: The PNG file to write.
+        items: Image-answer pairs with their questions.
+        columns: Pairs in a row.
+    """
     font = ImageFont.load_default(13)
     height = _CELL + 18 * _TEXT_LINES
-    rows = -(-len(items) // columns)
+    rows = -(-len(items) // columns)  # rounded up
     sheet = Image.new("RGB", (columns * (_CELL + 16), max(rows, 1) * (height + 12)), "white")
     draw = ImageDraw.Draw(sheet)
     for number, item in enumerate(items):
@@ -75,7 +86,9 @@ def write_contact_sheet_png(path: Path, items: Sequence[AskedPair], columns: int
 
 
 def _view(item: AskedPair) -> dict[str, Any]:
+    """A pair as the template needs it; equal samples are counted."""
     counts = Counter(question.text for question in item.samples)
+    # The first sample of each text gives its likelihood and verdict.
     first = {question.text: question for question in reversed(item.samples)}
     return {
         "image": data_uri(item.image),
@@ -88,7 +101,14 @@ def _view(item: AskedPair) -> dict[str, Any]:
 
 
 def data_uri(image: Path | Image.Image) -> str:
-    """A thumbnail of the image that a page can hold."""
+    """A thumbnail as data URI (JPEG), to embed in a page.
+
+    Args:
+        image: The image or its file.
+
+    Returns:
+        A thumbnail of at most 256 pixels a side, as "data:image/jpeg;base64,...".
+    """
     with _opened(image) as picture:
         thumbnail = picture.convert("RGB")
     thumbnail.thumbnail((_THUMBNAIL, _THUMBNAIL), Image.Resampling.LANCZOS)
@@ -102,6 +122,7 @@ def _opened(image: Path | Image.Image) -> Image.Image:
 
 
 def _wrapped(text: str, font: Any) -> list[str]:
+    """The text in lines that fit into the width of a cell."""
     lines, line = [], ""
     for word in text.split():
         longer = f"{line} {word}".strip()

@@ -1,4 +1,4 @@
-"""Accuracy under noise as a picture."""
+"""A plot of accuracy under noise."""
 
 import io
 from collections.abc import Mapping
@@ -12,16 +12,20 @@ from ivqa.files import write_bytes
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 
-_FEW = 3  # curves with bands that can be told apart on the scale from 0 to 1
+_MAX_BANDS = 3  # with more curves their bands overlap
 
 
 def write_noise_curve(path: Path, models: Mapping[str, Mapping[str, float]]) -> None:
-    """Draws robustness/partition_K/accuracy of each model against the level K, as PNG.
+    """Plots robustness/partition_K/accuracy of each model against the level K.
 
-    Bands are the intervals accuracy_low to accuracy_high. More curves than are told apart on one
-    scale are drawn without them, on the scale of the data.
+    Bands show the 95 percent intervals, accuracy_low to accuracy_high. More than three curves are
+    drawn without bands, and the axis shows the range of the data instead of 0 to 1.
+
+    Args:
+        path: The PNG file to write.
+        models: Metrics of each model, by the name in the legend.
     """
-    many = len(models) > _FEW
+    many = len(models) > _MAX_BANDS
     settings: dict[Any, Any] = {
         "axes.spines.top": False,
         "axes.spines.right": False,
@@ -37,7 +41,7 @@ def write_noise_curve(path: Path, models: Mapping[str, Mapping[str, float]]) -> 
             low, high = (accuracies(metrics, f"accuracy_{end}") for end in ("low", "high"))
             if low and not many:
                 axes.fill_between(range(len(low)), low, high, color=line.get_color(), alpha=0.15)
-        axes.set(xlabel="level of noise", ylabel="accuracy", title="Under noise")
+        axes.set(xlabel="level of noise", ylabel="accuracy", title="Accuracy under noise")
         axes.grid(axis="y", alpha=0.3)
         if many:
             axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
@@ -51,7 +55,18 @@ def write_noise_curve(path: Path, models: Mapping[str, Mapping[str, float]]) -> 
 
 
 def accuracies(metrics: Mapping[str, float], figure: str = "accuracy") -> list[float]:
-    """The accuracy, or another figure, at levels 0, 1, ... of flat metrics."""
+    """Collects the accuracy at levels 0, 1, ... from flat metrics.
+
+    Args:
+        metrics: Values by name, robustness/partition_K/accuracy among them.
+        figure: Another figure of a level, such as "accuracy_low".
+
+    Returns:
+        Values in [0, 1] by level; empty if noise was not measured.
+
+    >>> accuracies({"robustness/partition_0/accuracy": 0.8, "robustness/partition_1/accuracy": 0.6})
+    [0.8, 0.6]
+    """
     means: list[float] = []
     while (name := f"robustness/partition_{len(means)}/{figure}") in metrics:
         means.append(metrics[name])

@@ -1,4 +1,4 @@
-"""What people look at of a question generator: a contact sheet, and a page to score questions."""
+"""Pages about a question generator: a contact sheet, and a questionnaire to score questions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -34,14 +34,14 @@ class QuestionPages:
         """Writes the pages.
 
         Args:
-            items: The pairs of the split, in its order.
-            split: The split that they are from; it has images.
-            run_dir: Where the pages go.
-            title: Of the run.
-            metrics: Of the benchmark; some of them stand on top of the contact sheet.
+            items: The image-answer pairs of the split, in its order.
+            split: The split; it has images.
+            run_dir: The run directory.
+            title: The title of the run.
+            metrics: Metrics of the benchmark; the contact sheet shows some of them at the top.
 
         Returns:
-            The page to look at.
+            The contact sheet, questions.html.
         """
         step = max(1, len(items) // max(self.num_shown, 1))
         shown = items[::step][: self.num_shown]
@@ -53,7 +53,8 @@ class QuestionPages:
         }
         subtitle = f"{title}: {len(shown)} of {len(items)} image-answer pairs"
         page = run_dir / "questions.html"
-        write_contact_sheet(page, shown, "Questions that an answer fits", subtitle, summary)
+        heading = "Questions generated from image and answer"
+        write_contact_sheet(page, shown, heading, subtitle, summary)
         write_contact_sheet_png(run_dir / "questions.png", shown[:_PICTURED])
         asked = [
             ToAnnotate(int(image_id), item.answer, item.best.text, item.reference)

@@ -6,13 +6,20 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+# Metrics with many values, which print_metrics leaves out.
 _LONG = ("robustness/partition_", "robustness/r_score_partition_", "vqa/question_type/")
 
 
 def print_metrics(metrics: Mapping[str, float], *, title: str, console: Console) -> None:
     """Prints flat metrics as a two-column table.
 
-    Those of partitions are for `print_noise_curve`, those of question types for metrics.json.
+    Metrics of partitions are left out, which `print_noise_curve` prints, and those of question
+    types, which only metrics.json has.
+
+    Args:
+        metrics: Values by name.
+        title: The title of the table.
+        console: The terminal.
     """
     table = Table(title=title)
     table.add_column("metric")
@@ -24,7 +31,14 @@ def print_metrics(metrics: Mapping[str, float], *, title: str, console: Console)
 
 
 def noise_rows(metrics: Mapping[str, float]) -> list[dict[str, Any]]:
-    """Flat robustness/partition_K/... as rows, one level of noise a row."""
+    """Converts robustness/partition_K/... to rows, one for each level of noise.
+
+    Args:
+        metrics: Values by name.
+
+    Returns:
+        Rows with "level", the figures of the level, and "R_score" (NaN without noise).
+    """
     rows: list[dict[str, Any]] = []
     while f"robustness/partition_{len(rows)}/accuracy" in metrics:
         level = len(rows)
@@ -36,7 +50,12 @@ def noise_rows(metrics: Mapping[str, float]) -> list[dict[str, Any]]:
 
 
 def print_noise_curve(metrics: Mapping[str, float], *, console: Console) -> None:
-    """Prints robustness/partition_K/... as a table, one level of noise a row."""
+    """Prints robustness/partition_K/... as a table, one row for each level of noise.
+
+    Args:
+        metrics: Values by name.
+        console: The terminal.
+    """
     rows = noise_rows(metrics)
     kinds = [name for name in columns_of(rows)[1:-1] if not name.startswith("accuracy")]
     table = Table(title="accuracy under noise")
@@ -54,13 +73,16 @@ def print_noise_curve(metrics: Mapping[str, float], *, console: Console) -> None
 
 
 def print_table(rows: Sequence[Mapping[str, Any]], *, title: str, console: Console) -> None:
-    """Prints rows of values; the first key names a row.
+    """Prints a table; if it has more columns than rows, it is transposed.
 
-    Rows become columns where there are more values than fit side by side.
+    Args:
+        rows: Values by column; the first column names the row.
+        title: The title of the table.
+        console: The terminal.
     """
     header, *names = columns_of(rows)
     table = Table(title=title)
-    if len(names) > len(rows):
+    if len(names) > len(rows):  # a terminal is about 100 characters wide
         table.add_column("", overflow="fold")
         for row in rows:
             table.add_column(str(row[header]), justify="right", overflow="fold")
@@ -75,7 +97,19 @@ def print_table(rows: Sequence[Mapping[str, Any]], *, title: str, console: Conso
 
 
 def markdown_table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The same rows as a Markdown table, one line a row."""
+    """Formats rows as a Markdown table.
+
+    Args:
+        rows: Values by column; the first column is left-aligned.
+
+    Returns:
+        The table, with one line for each row.
+
+    >>> print(markdown_table([{"model": "mlb", "accuracy": 0.8}]), end="")
+    | model | accuracy |
+    |---|---:|
+    | mlb | 0.8 |
+    """
     names = columns_of(rows)
     lines = [
         "| " + " | ".join(names) + " |",
@@ -86,12 +120,25 @@ def markdown_table(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def columns_of(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """All keys of the rows, in the order in which they are met."""
+    """The keys of all rows, in the order of their first occurrence.
+
+    Args:
+        rows: Values by column.
+
+    Returns:
+        Names of columns.
+    """
     return list(dict.fromkeys(key for row in rows for key in row))
 
 
 def cell(value: Any) -> str:
-    """A value as text: whole numbers whole, others with four significant digits.
+    """Formats a value: integers in full, other numbers with four significant digits.
+
+    Args:
+        value: A number or a text.
+
+    Returns:
+        The text.
 
     >>> [cell(value) for value in (12000.0, 0.12345, "mlb", float("nan"))]
     ['12000', '0.1235', 'mlb', 'nan']

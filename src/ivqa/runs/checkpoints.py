@@ -1,4 +1,4 @@
-"""Checkpoints that survive a kill, and steps that can be repeated exactly."""
+"""Checkpoints that are written atomically, and training steps that can be repeated exactly."""
 
 import os
 from pathlib import Path
@@ -16,25 +16,34 @@ from ivqa.weights import read_weights, state_dict_of
 
 
 class AtomicCheckpointIO(TorchCheckpointIO):
-    """Writes a checkpoint beside its target and renames it.
+    """Writes a checkpoint to a temporary file in its folder and renames it.
 
-    Lightning's own draft lies in the system's temporary folder, from where a move to another
-    disk is a copy that a kill can cut short.
+    Lightning's own temporary file is in the system's temporary folder. Moving it to another disk
+    copies it, and a kill during the copy leaves a damaged checkpoint.
     """
 
     def save_checkpoint(
         self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any | None = None
     ) -> None:
-        """Writes `checkpoint` whole or not at all."""
+        """Writes a checkpoint completely or not at all.
+
+        Args:
+            checkpoint: The content.
+            path: The file to write.
+            storage_options: Unused; part of Lightning's interface.
+        """
         with written(Path(path)) as draft:
             torch.save(checkpoint, draft)
 
 
 class StepSeed(pl.Callback):
-    """Makes the randomness of a training step a function of (seed, step, rank) alone.
+    """Seeds torch before every training step with a function of (seed, step, batch, rank).
 
-    A resumed run then repeats dropout and sampling exactly, wherever it was stopped, without the
-    state of any generator having been saved.
+    A resumed run then repeats dropout and sampling exactly, wherever it was interrupted, although
+    no checkpoint stores the state of a random generator.
+
+    Args:
+        seed: The seed of the run.
     """
 
     def __init__(self, seed: Seed) -> None:
@@ -43,17 +52,32 @@ class StepSeed(pl.Callback):
     def on_train_batch_start(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, batch: Any, batch_idx: int
     ) -> None:
-        """Seeds torch for this step, and for this batch where several are accumulated in one."""
+        """Seeds torch for this step and batch; accumulated gradients have several batches a step.
+
+        Args:
+            trainer: Gives step and rank.
+            pl_module: The trained module; unused.
+            batch: The batch; unused.
+            batch_idx: The number of the batch in its epoch.
+        """
         words = (self.seed, trainer.global_step, batch_idx, trainer.global_rank)
         mixed = np.random.SeedSequence(words).generate_state(1, np.uint64)[0]
         torch.manual_seed(int(mixed))
 
 
 def load_checkpoint(path: str | Path) -> dict[str, Any]:
-    """The checkpoint at `path`, on the CPU; tensors and plain containers only.
+    """Reads a checkpoint of a trained module to the CPU.
 
-    Raises UserError where there is none, and FileError where the file is not one, its
-    weights are not finite, or it does not say what it was trained with.
+    Args:
+        path: A file that holds only tensors and plain containers; no pickled code is run.
+
+    Returns:
+        The content of the file, with "state_dict" and "component".
+
+    Raises:
+        UserError: The file does not exist.
+        FileError: The file is not a checkpoint, its weights are not finite, or it does not
+            describe the module's words, answers and features.
     """
     file = Path(path)
     if not os.path.lexists(file):
@@ -65,18 +89,26 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
 
 
 def check_component(component: Any, path: Path) -> None:
-    """Raises FileError where a checkpoint does not say its words, answers and feature sizes."""
+    """Checks the description of a module in a checkpoint.
+
+    Args:
+        component: The value of the checkpoint's key "component".
+        path: The checkpoint, for the message.
+
+    Raises:
+        FileError: The description is absent, or it lacks words, answers or feature sizes.
+    """
     if component is None:
         raise FileError(f"{path} was not written by ivqa: it names no component")
     texts = ("question_words", "answer_words", "answers")
-    known = isinstance(component, dict) and isinstance(component.get("feature_sizes"), dict)
-    if not known or not all(_are_texts(component.get(name, [])) for name in texts):
+    has_sizes = isinstance(component, dict) and isinstance(component.get("feature_sizes"), dict)
+    if not has_sizes or not all(_are_distinct_texts(component.get(name, [])) for name in texts):
         raise FileError(
             f"{path} does not say which words and features it was trained with; restore the "
             "checkpoint that train.py wrote"
         )
 
 
-def _are_texts(value: Any) -> bool:
-    known = isinstance(value, list) and all(isinstance(item, str) for item in value)
-    return known and len(set(value)) == len(value)
+def _are_distinct_texts(value: Any) -> bool:
+    are_texts = isinstance(value, list) and all(isinstance(item, str) for item in value)
+    return are_texts and len(set(value)) == len(value)

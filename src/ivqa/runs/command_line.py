@@ -1,12 +1,9 @@
-"""The command line: Hydra's, with one-sentence errors, nearest valid names and `resume=DIR`."""
+"""Hydra's command line with `resume=DIR`, quoted paths and one-sentence errors."""
 
-import difflib
-import errno
 import os
-import re
 import sys
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NoReturn
 
@@ -15,33 +12,21 @@ import wandb
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Quote, QuotedString
-from hydra.errors import (
-    ConfigCompositionException,
-    HydraException,
-    InstantiationException,
-    MissingConfigException,
-    OverrideParseException,
-)
+from hydra.errors import HydraException
 from hydra.types import RunMode
 from hydra.utils import instantiate
 from omegaconf import DictConfig
-from omegaconf.errors import (
-    ConfigAttributeError,
-    ConfigIndexError,
-    ConfigKeyError,
-    ConfigTypeError,
-    OmegaConfBaseException,
-)
 from rich.console import Console
-from yaml import YAMLError
 
 from ivqa.errors import UserError
 from ivqa.files import read_yaml
-from ivqa.runs.config_checks import check_config, leaf_keys, reference_config
+from ivqa.runs.config_checks import check_config
+from ivqa.runs.error_messages import describe, is_user_error
 from ivqa.runs.memory import keep_freed_memory
-from ivqa.runs.short_forms import expanded
+from ivqa.runs.short_forms import expanded, key_of
 
-# Overrides that are a path, or a list of paths in brackets; others are named path or part_ckpt.
+# Keys whose value is a path, beside keys that end in `.path` or contain `.part_ckpt.`; the value
+# of a key in _LISTS may also be a list of paths in brackets.
 _LISTS = {"predictions"}
 _PATHS = _LISTS | {
     *("resume", "ckpt", "output_dir", "data.root", "data.cache_dir", "artifacts", "questions"),
@@ -49,28 +34,19 @@ _PATHS = _LISTS | {
     "hydra.sweep.dir",
 }
 
-# Beside UserError: what the machine refuses, and what Hydra and OmegaConf cannot compose.
-_USER_ERRORS = (
-    UserError,
-    PermissionError,
-    NotADirectoryError,
-    ConnectionError,
-    HydraException,
-    OmegaConfBaseException,
-    YAMLError,
-)
-# A composed configuration that lacks what the code reads: the code is wrong.
-_WRONG_ACCESS = (ConfigAttributeError, ConfigKeyError, ConfigIndexError, ConfigTypeError)
-
 
 def entry_point(conf_dir: Path, config_name: str) -> None:
-    """Runs the command of the configuration that the command line composes from `conf_dir`.
+    """Composes the configuration from the command line and runs its task.
 
-    Exits with status 1 after an error: one sentence on stderr where the user can correct it
-    (IVQA_TRACEBACK=1 shows the traceback too), the traceback of every other one, which is a bug.
+    Exits with status 1 after an error. An error that the user can fix is one sentence on stderr;
+    IVQA_TRACEBACK=1 adds its traceback. Any other error is a bug and shows its traceback.
+
+    Args:
+        conf_dir: The folder of configuration files.
+        config_name: The command's own file there, without its ending.
     """
     keep_freed_memory()
-    # Hydra would print its own shortened traceback and exit; with this it raises.
+    # Hydra then raises errors instead of printing a shortened traceback and exiting.
     os.environ["HYDRA_FULL_ERROR"] = "1"
 
     def fail(error: Exception) -> NoReturn:
@@ -86,7 +62,7 @@ def entry_point(conf_dir: Path, config_name: str) -> None:
             return run_task(cfg)
         except Exception as error:
             if HydraConfig.get().mode is RunMode.MULTIRUN:
-                raise  # the other jobs of a sweep still run
+                raise  # Hydra reports it and runs the other jobs of the sweep
             fail(error)
         finally:
             if wandb.run is not None:
@@ -97,7 +73,9 @@ def entry_point(conf_dir: Path, config_name: str) -> None:
         hydra.main(version_base="1.3", config_path=str(conf_dir), config_name=config_name)(job)()
     except KeyboardInterrupt:
         _stop(
-            "interrupted; what was written stays, resume=DIR goes on from the last checkpoint", 130
+            "interrupted; written files are kept, and resume=DIR continues from the last "
+            "checkpoint",
+            130,
         )
     except Exception as error:
         fail(error)
@@ -106,43 +84,35 @@ def entry_point(conf_dir: Path, config_name: str) -> None:
 def run_task(cfg: DictConfig) -> float:
     """Checks the configuration and runs its task.
 
+    Args:
+        cfg: The composed configuration.
+
     Returns:
-        The headline number of the task, for sweepers.
+        The headline metric of the task, for sweepers.
 
     Raises:
-        UserError: naming every fault of the configuration, before any work starts.
+        UserError: The configuration is invalid; lists all faults before any work starts.
     """
     check_config(cfg)
-    # In a multirun Hydra numbers the directories itself.
+    # The directory that Hydra chose: in a multirun it numbers the directories of the jobs.
     cfg.output_dir = HydraConfig.get().runtime.output_dir
     return instantiate(cfg.command)(cfg)
 
 
-def is_user_error(error: BaseException) -> bool:
-    """Whether the user can correct `error`; every other one is a bug.
-
-    Of a component that cannot be built, the error of its constructor decides.
-
-    >>> is_user_error(UserError("seed=a: must be an integer")), is_user_error(ValueError("shapes"))
-    (True, False)
-    """
-    if isinstance(error, InstantiationException) and error.__cause__ is not None:
-        return is_user_error(error.__cause__)
-    if not isinstance(error, UserError) and "Config group override must be" in str(error):
-        return True  # a plain ValueError of Hydra's
-    full_disk = isinstance(error, OSError) and error.errno == errno.ENOSPC
-    known = isinstance(error, _USER_ERRORS) and not isinstance(error, _WRONG_ACCESS)
-    return known or full_disk
-
-
 def command_line(arguments: list[str]) -> list[str]:
-    """Overrides as Hydra is to see them.
+    """Translates the arguments of a command to Hydra's overrides.
 
-    `resume=DIR` brings back the overrides of that run, before the new ones, and its directory.
-    With -m, `output_dir=DIR` is the directory of the sweep, one numbered folder a job below it.
-    Paths are quoted for Hydra, see `quoted_path`.
+    `resume=DIR` restores the overrides of that run, before the new ones, and its directory. With
+    -m, `output_dir=DIR` is the directory of the sweep, with one numbered folder for each job.
 
-    Raises UserError where DIR holds no run or no checkpoint to go on from.
+    Args:
+        arguments: Arguments of the command line.
+
+    Returns:
+        The overrides, with paths quoted for Hydra (`quoted_path`).
+
+    Raises:
+        UserError: DIR holds no run, or no checkpoint to continue from.
     """
     multirun = bool({"-m", "--multirun"} & set(arguments))
     resume = _path(arguments, "resume")
@@ -157,20 +127,30 @@ def command_line(arguments: list[str]) -> list[str]:
                 "checkpoint; start it again without resume="
             )
         stored = read_yaml(run_dir / "overrides.yaml", list)
-        earlier = [str(item) for item in stored if _key(str(item)) not in ("resume", "output_dir")]
+        earlier = [
+            str(item) for item in stored if key_of(str(item)) not in ("resume", "output_dir")
+        ]
+        # Later overrides win, so the user may change the length of the training.
         arguments = [*earlier, *arguments, f"output_dir={run_dir}"]
     elif multirun and (output_dir := _path(arguments, "output_dir")):
-        kept = [argument for argument in arguments if _key(argument) != "output_dir"]
+        kept = [argument for argument in arguments if key_of(argument) != "output_dir"]
         arguments = [*kept, f"hydra.sweep.dir={output_dir}"]
     return [quoted_path(argument, multirun=multirun) for argument in arguments]
 
 
 def quoted_path(argument: str, *, multirun: bool = False) -> str:
-    """The override of a path with quotes, where Hydra's grammar does not read it as one text.
+    """Quotes the value of an override that is a path, if Hydra's grammar requires it.
 
-    So = [ ] , quotes and letters beyond ASCII may stand in a path. What Hydra reads as text or
-    null stays as it is, with its quotes and escapes, and so do lists. With -m a comma separates
-    the values of a sweep; a path with commas then needs quotes of its own: "ckpt='a,b'".
+    A path may then contain = [ ] , quotes and letters beyond ASCII. Values that Hydra reads as
+    text or null stay unchanged, with their quotes and escapes, and so do lists. With -m a comma
+    separates the values of a sweep; a path with commas then needs its own quotes: "ckpt='a,b'".
+
+    Args:
+        argument: An argument of the command line.
+        multirun: Whether the command line has -m.
+
+    Returns:
+        The override with a quoted value, or unchanged.
 
     >>> quoted_path("data.root=/data/a=b [1]"), quoted_path("model=mlb"), quoted_path("ckpt='a b'")
     ("data.root='/data/a=b [1]'", 'model=mlb', "ckpt='a b'")
@@ -187,64 +167,14 @@ def quoted_path(argument: str, *, multirun: bool = False) -> str:
     return f"{key}={QuotedString(text=value, quote=Quote.single).with_quotes()}"
 
 
-def describe(
-    error: Exception, arguments: Sequence[str], *, conf_dir: Path, config_name: str
-) -> str:
-    """One sentence for `error`, with the nearest valid names for a misspelt key or choice.
-
-    arguments: of the command line; the files they choose decide which keys are valid.
-    """
-    if isinstance(error, InstantiationException) and error.__cause__ is not None:
-        return f"{error.__cause__} (configuration node {_node(error)})"
-    if isinstance(error, MissingConfigException) and error.options:
-        name = str(error.missing_cfg_file)
-        choice, group = Path(name).name, str(Path(name).parent)
-        return f"there is no {group}={choice}{_nearest(choice, error.options)}"
-    if isinstance(error, OverrideParseException):
-        return f"cannot read the override '{error.override}': {str(error).splitlines()[0]}"
-    if "Config group override must be a string" in str(error):  # Hydra does not say which
-        without = [item for item in arguments if (conf_dir / _key(item)).is_dir() and "=" in item]
-        group = next((item for item in without if item.endswith("=null")), without[-1])
-        return f"{group}: choose a file of conf/{_key(group)}"
-    if isinstance(error, YAMLError):
-        return " ".join(str(error).split())
-    text = str(error)
-    found = re.search(r"Could not override '([^']+)'", text)
-    found = found or re.search(r"Could not find '([^']+)'", text)
-    if isinstance(error, ConfigCompositionException) and found:
-        key = found.group(1).split("@")[0]
-        groups = [item.name for item in conf_dir.iterdir() if item.is_dir()]
-        choices = [item for item in arguments if _key(item) in groups and "," not in item]
-        known = leaf_keys(reference_config(conf_dir, config_name, choices))
-        return f"there is no configuration key '{key}'{_nearest(key, [*known, *groups])}"
-    return text
-
-
-def _nearest(word: str, valid: Iterable[str]) -> str:
-    candidates = sorted(set(valid))
-    close = difflib.get_close_matches(word, candidates, n=3, cutoff=0.6)
-    if close:
-        return f"; did you mean {' or '.join(close)}?"
-    shown = candidates if len(candidates) <= 30 else [key for key in candidates if "." not in key]
-    return f"; valid are {', '.join(shown)}"
-
-
-def _node(error: InstantiationException) -> str:
-    found = re.search(r"full_key: (\S+)", str(error))
-    return found.group(1) if found else "at the top"
-
-
-def _key(argument: str) -> str:
-    return argument.split("=", 1)[0].lstrip("+~")
-
-
 def _path(arguments: Iterable[str], key: str) -> str | None:
-    values = [item.split("=", 1)[1] for item in arguments if "=" in item and _key(item) == key]
+    """The value of the last override of `key`, without Hydra's quotes; None without one."""
+    values = [item.split("=", 1)[1] for item in arguments if "=" in item and key_of(item) == key]
     return (_text(values[-1]) or values[-1]) if values else None
 
 
 def _text(value: str) -> str | None:
-    """What Hydra reads in a value, None where that is no text."""
+    """The text that Hydra parses from a value; None if it is not a text."""
     try:
         parsed = OverridesParser.create().parse_override(f"key={value}").value()
     except HydraException:

@@ -1,4 +1,4 @@
-"""Faults of a configuration, all of them, before any work starts."""
+"""Checks of a whole configuration before any work starts; all faults are reported at once."""
 
 import difflib
 from collections.abc import Sequence
@@ -17,16 +17,26 @@ from omegaconf.errors import InterpolationResolutionError, OmegaConfBaseExceptio
 
 from ivqa.errors import UserError
 from ivqa.runs.config_rules import rule_faults
-from ivqa.runs.config_values import arguments_of, join, nodes, value_faults
+from ivqa.runs.config_values import join, nodes, value_faults
+from ivqa.runs.signatures import arguments_of
 
-# Words of Hydra's `instantiate`, valid beside every _target_.
+# Keys that Hydra's `instantiate` reads beside every _target_.
 _INSTANTIATE_WORDS = {"_target_", "_partial_", "_convert_", "_recursive_", "_args_"}
 
 
 def reference_config(conf_dir: Path, config_name: str, choices: Sequence[str] = ()) -> DictConfig:
-    """The configuration with only the given choices of files: the keys that exist.
+    """Composes a command's configuration from choices of files alone, to list the valid keys.
 
-    Choices that do not compose are left out, all of them.
+    Args:
+        conf_dir: The folder of configuration files.
+        config_name: The command's own file there, without its ending.
+        choices: Overrides such as "model=mlb". All are left out if they do not compose.
+
+    Returns:
+        The composed configuration, which is not resolved.
+
+    Raises:
+        ConfigCompositionException: The configuration does not compose even without choices.
     """
     for overrides in (list(choices), []):
         GlobalHydra.instance().clear()
@@ -39,7 +49,14 @@ def reference_config(conf_dir: Path, config_name: str, choices: Sequence[str] = 
 
 
 def leaf_keys(cfg: DictConfig) -> list[str]:
-    """Dotted names of all keys in `cfg`, inner ones too."""
+    """Dotted names of all keys at any depth.
+
+    Args:
+        cfg: The configuration.
+
+    Returns:
+        Names such as "trainer.max_epochs", and "trainer" itself.
+    """
     container = OmegaConf.to_container(cfg, resolve=False)
     assert isinstance(container, dict)
     return _names(container)
@@ -54,17 +71,42 @@ def _names(node: dict[Any, Any], prefix: str = "") -> list[str]:
     return keys
 
 
-def check_config(cfg: DictConfig) -> None:
-    """Checks that every value is set, resolves and is valid, and every key is one that is read.
+def missing_keys(cfg: DictConfig) -> list[str]:
+    """Dotted names of the keys whose value is `???`; keys that refer to them are left out.
 
-    A key is known where the same choice of files has it without overrides, or where the callable
-    named by the enclosing `_target_` takes it. Struct mode refuses `typo=1`, this `+typo=1` too.
+    Args:
+        cfg: The configuration.
 
-    Raises UserError that lists all faults.
+    Returns:
+        Names such as "data.root".
     """
+    return [
+        join(path, str(key))
+        for node, path in nodes(cfg)
+        for key in node
+        if OmegaConf.is_missing(node, str(key))
+    ]
+
+
+def check_config(cfg: DictConfig) -> None:
+    """Checks that every value is set, resolves and is valid, and that every key is read.
+
+    A key is known if the same choice of files has it without other overrides, or if the enclosing
+    `_target_` has an argument of this name. Hydra itself refuses `typo=1`; this check also refuses
+    `+typo=1`.
+
+    Args:
+        cfg: The configuration of a command.
+
+    Raises:
+        UserError: Lists all faults.
+    """
+    faults = [f"{key} must be set" for key in sorted(missing_keys(cfg))]
     try:
-        faults = [f"{key} must be set" for key in sorted(OmegaConf.missing_keys(cfg))]
-    except InterpolationResolutionError as error:  # of a whole node: nothing else can be checked
+        OmegaConf.missing_keys(cfg)  # resolves all interpolations of nodes
+    except InterpolationResolutionError as error:  # nothing else can be checked
+        if faults:
+            raise UserError("configuration: " + "; ".join(faults)) from error
         reason = str(error).splitlines()[0]
         raise UserError(
             f"configuration: {error.full_key} does not resolve ({reason}); choose a file of that "
@@ -84,10 +126,11 @@ def check_config(cfg: DictConfig) -> None:
         elif reference is not None:
             known = OmegaConf.select(reference, path) if path else reference
             if isinstance(known, DictConfig) and known:
-                names = [str(name) for name in known]  # `in` would not find a key that is ???
+                names = [str(name) for name in known]  # `in` does not find keys whose value is ???
                 faults += [
                     _unknown(join(path, str(key)), names) for key in node if str(key) not in names
                 ]
+    # Values are validated only if all keys are valid, and rules only if all values are.
     faults = faults or value_faults(cfg) or rule_faults(cfg)
     if faults:
         raise UserError("configuration: " + "; ".join(faults))
@@ -128,12 +171,12 @@ def _unknown(key: str, known: list[str]) -> str:
 
 
 def _same_choices() -> DictConfig | None:
-    """The job's configuration with the same files chosen and no other override.
+    """The job's configuration with the same choices of files and no other override.
 
-    Groups that the job sets to null keep their default.
+    Groups that the job sets to null keep their default, so that their keys stay known.
     """
     if not (HydraConfig.initialized() and GlobalHydra.instance().is_initialized()):
-        return None  # a job on a remote launcher: the submitting process has checked
+        return None  # a job of a remote launcher, which the submitting process has checked
     hydra_cfg: Any = HydraConfig.get()
     choices = [
         override
@@ -151,5 +194,12 @@ def _same_choices() -> DictConfig | None:
 
 
 def plain(cfg: Any) -> Any:
-    """`cfg` with every interpolation resolved, as plain dicts, lists and numbers."""
+    """Resolves all interpolations and converts the configuration to plain Python values.
+
+    Args:
+        cfg: A node of a configuration; any other value is returned unchanged.
+
+    Returns:
+        Dicts, lists, texts and numbers.
+    """
     return OmegaConf.to_container(cfg, resolve=True) if OmegaConf.is_config(cfg) else cfg

@@ -1,4 +1,7 @@
-"""What values of a configuration must be together; single ones are validated in `values`."""
+"""Rules that several values of a configuration must meet together.
+
+Single values are validated in `config_values`.
+"""
 
 import os
 from collections.abc import Iterator
@@ -11,14 +14,23 @@ from pytorch_lightning.accelerators import AcceleratorRegistry
 
 from ivqa.device import on_cpu
 from ivqa.errors import UserError
-from ivqa.runs.config_values import arguments_of, defaults_of, join, nodes, shown
+from ivqa.runs.config_values import join, nodes
+from ivqa.runs.config_words import shown
+from ivqa.runs.signatures import arguments_of, defaults_of
 from ivqa.scenes import ScenesDataset
 
 _STAGES = ("train", "val", "test")
 
 
 def rule_faults(cfg: DictConfig) -> list[str]:
-    """One sentence for each rule that `cfg`, whose values are valid one by one, breaks."""
+    """Finds the rules that a configuration breaks.
+
+    Args:
+        cfg: A configuration whose values are valid one by one.
+
+    Returns:
+        One sentence for each broken rule.
+    """
     return [
         *_arguments(cfg),
         *_monitors(cfg),
@@ -30,7 +42,7 @@ def rule_faults(cfg: DictConfig) -> list[str]:
 
 
 def _arguments(cfg: DictConfig) -> Iterator[str]:
-    """Of components that check arguments against each other, in `check_arguments`."""
+    """Calls `check_arguments` of components that check their arguments against each other."""
     for node, path in nodes(cfg):
         if "_target_" in node and not OmegaConf.is_missing(node, "_target_"):
             target = get_object(node._target_)
@@ -42,12 +54,13 @@ def _arguments(cfg: DictConfig) -> Iterator[str]:
 
 
 def _monitors(cfg: DictConfig) -> Iterator[str]:
-    """A monitored value must be one that the module or a callback logs in validation."""
+    """The module or a callback must log the monitored value in validation."""
     models = _models(cfg)
     callbacks = {name: node for name, node in (cfg.get("callbacks") or {}).items() if node}
     of_callbacks = set().union(*map(_logged, callbacks.values())) if callbacks else set()
     watched = {join(path, "monitor"): (model, model.get("monitor")) for path, model in models}
     for name, node in callbacks.items():
+        # An interpolation refers to model.monitor, which is already in `watched`.
         if "monitor" in node and not OmegaConf.is_interpolation(node, "monitor"):
             watched[f"callbacks.{name}.monitor"] = (cfg.model, node.monitor)
     for key, (model, monitor) in watched.items():
@@ -58,11 +71,13 @@ def _monitors(cfg: DictConfig) -> Iterator[str]:
 
 
 def _logged(node: DictConfig) -> set[str]:
+    """Names that the class of a node declares to log in validation; empty if it declares none."""
     declared = getattr(get_object(node._target_), "validation_metrics", None)
     return set() if declared is None else set(declared(_plain(node)))
 
 
 def _closed_answers(cfg: DictConfig) -> Iterator[str]:
+    """A model whose module requires a closed answer set needs its size."""
     for path, model in _models(cfg):
         taken = arguments_of(get_object(model.module._target_)).get("answers")
         if model.get("num_answers") is None and taken is not None:
@@ -75,7 +90,7 @@ def _closed_answers(cfg: DictConfig) -> Iterator[str]:
 
 
 def _splits(cfg: DictConfig) -> Iterator[str]:
-    """Scenes have the splits that are drawn; files of other data are looked for when read."""
+    """Scenes have only the splits that data.images lists; other data are checked when read."""
     if get_object(cfg.data._target_) is not ScenesDataset:
         return
     drawn = list(cfg.data.get("images") or _STAGES)
@@ -100,7 +115,10 @@ def _shards(cfg: DictConfig) -> Iterator[str]:
 
 
 def _devices(trainer: DictConfig) -> Iterator[str]:
-    """Lightning would start a process for each device that is asked for, and wait for all."""
+    """The machine must have the requested devices.
+
+    Lightning starts one process for each requested device and waits for all of them.
+    """
     accelerator, devices = trainer.accelerator, trainer.devices
     if accelerator not in ("auto", "gpu"):
         if not AcceleratorRegistry[accelerator]["accelerator"].is_available():
@@ -111,8 +129,8 @@ def _devices(trainer: DictConfig) -> Iterator[str]:
         return
     cpu = on_cpu(accelerator)
     available = (os.cpu_count() or 1) if cpu else torch.accelerator.device_count()
-    what = "CPU cores" if cpu else "accelerators"
-    wrong = f"trainer.devices={shown(_plain(devices))}: this machine has {available} {what}"
+    kind = "CPU cores" if cpu else "accelerators"
+    wrong = f"trainer.devices={shown(_plain(devices))}: this machine has {available} {kind}"
     if isinstance(devices, str) and devices not in ("auto", "-1"):
         numbers = devices.split(",")
         if not all(number.strip().isdigit() for number in numbers):
@@ -122,12 +140,13 @@ def _devices(trainer: DictConfig) -> Iterator[str]:
     if isinstance(devices, int):
         if devices > available or (devices == -1 and cpu):
             yield wrong
+    # A list selects devices by number, which CPU cores do not have.
     elif not isinstance(devices, str) and (cpu or max(devices) >= available):
         yield wrong
 
 
 def _models(cfg: DictConfig) -> list[tuple[str, DictConfig]]:
-    """The model, those that it is built of, theirs, and the VQA model that is asked."""
+    """The model, its parts at any depth and the VQA model, each with its path."""
     return [
         (path, node)
         for node, path in nodes(cfg)

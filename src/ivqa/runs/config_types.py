@@ -1,8 +1,7 @@
-"""Types and ranges of values that no signature of this package takes.
+"""Types and ranges of configuration values that are not arguments of this package's functions.
 
-The keys of conf/run.yaml, conf/train.yaml, evaluate.yaml and diagnose.yaml and of conf/task; those
-of a model beside its module; and arguments of PyTorch and Lightning, whose signatures have no
-ranges.
+Three kinds: keys at the top of a configuration (conf/*.yaml, conf/task), keys of a model beside
+its module, and arguments of PyTorch and Lightning, whose own annotations have no ranges.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,7 +37,7 @@ from ivqa.ranges import (
 
 
 def _weights(ckpt: str) -> str:
-    """A checkpoint of a command: `auto` trains one or takes that of the store."""
+    """Validates ckpt=: a file, or "auto" for the artifact store, which trains an absent model."""
     if ckpt != "auto" and not Path(ckpt).is_file():
         raise ValueError("there is no such checkpoint; pass a file, or auto, which trains one")
     return ckpt
@@ -95,7 +94,7 @@ class RunSettings(TypedDict, total=False):
 
 
 class ModelSettings(TypedDict, total=False):
-    """Keys of a model that is trained here, beside its module."""
+    """Keys of a model that ivqa trains."""
 
     name: Text
     image_features: Sequence[Text]
@@ -114,7 +113,7 @@ class ModelSettings(TypedDict, total=False):
 
 
 class PretrainedSettings(TypedDict, total=False):
-    """Keys of a model of another library, which comes trained."""
+    """Keys of a trained model of another library."""
 
     name: Text
     path: Text
@@ -131,10 +130,10 @@ class PretrainedSettings(TypedDict, total=False):
     benchmark: Component
 
 
-_Batches = Count | PositiveShare | None  # so many, or a share of all
+_Batches = Count | PositiveShare | None  # a number of batches, or a share of all batches
 _Momentum = ShareBelowOne
 
-# Of a class and all below it, or of a function.
+# Annotations by argument. Those of a class hold for its subclasses too.
 LIBRARY_ARGUMENTS: dict[Any, dict[str, Any]] = {
     torch.optim.Optimizer: {
         "lr": LearningRate,
@@ -206,11 +205,20 @@ LIBRARY_ARGUMENTS: dict[Any, dict[str, Any]] = {
 
 @cache
 def _keys(schema: Any) -> dict[str, Any]:
+    """Keys of a TypedDict with their annotations."""
     return get_type_hints(schema, include_extras=True)
 
 
 def settings_of(node: DictConfig, path: str) -> Mapping[str, Any]:
-    """The annotations of the keys of a node without `_target_`, by where it lies."""
+    """Annotations of the keys of a node without `_target_`.
+
+    Args:
+        node: The node.
+        path: Its dotted path: "" for the top, a model or a part; other nodes have no annotations.
+
+    Returns:
+        Annotation by key.
+    """
     if not path:
         return _keys(RunSettings)
     is_part = path.split(".")[-2:-1] == ["parts"] and "module" in node

@@ -1,39 +1,41 @@
-"""Wrong values of a configuration: each is validated against what the code that takes it asks for.
+"""Invalid values of a configuration: each value is validated against a type and a range.
 
-Below a `_target_` that is the annotation of the argument in the target's signature, with its range
-(`ivqa.ranges`); elsewhere, and for targets of other libraries, that of `ivqa.runs.config_types`.
+In a node with a `_target_` they come from the annotation of the argument (`ivqa.ranges`); in other
+nodes, and for targets of other libraries, from `ivqa.runs.config_types`.
 """
 
-import inspect
 import json
 import re
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, reduce
 from operator import or_
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Union, get_args, get_origin
 
-from annotated_types import Len, MultipleOf
 from hydra.utils import get_object
 from omegaconf import DictConfig, ListConfig, OmegaConf
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 
-from ivqa.runs.config_types import LIBRARY_ARGUMENTS, settings_of
+from ivqa.runs.config_types import settings_of
+from ivqa.runs.config_words import description, shown
+from ivqa.runs.signatures import arguments_of
 
-# Values must have the type that is written: 1.5 and "1" are no integers, and NaN is no number.
+# No conversions: 1.5 and "1" are not integers, and NaN is not a number.
 _STRICT = ConfigDict(strict=True, allow_inf_nan=False, arbitrary_types_allowed=True)
-_BOUNDS = {"ge": "of at least", "gt": "above", "le": "at most", "lt": "below"}
-_ANYTHING = inspect.Parameter("options", inspect.Parameter.VAR_KEYWORD)
-# ${model.epochs} and ${oc.select:model.val_batches,1.0}
+# An interpolation: ${model.epochs} and ${oc.select:model.val_batches,1.0}
 _REFERENCE = re.compile(r"\$\{(?:oc\.select:)?(\.*)([\w.]+)(?:,[^{}]*)?\}")
-
-_LONGEST_SHOWN = 300  # characters of a value in a message; paths fit whole
 
 
 def value_faults(cfg: DictConfig) -> list[str]:
-    """One sentence for each value of `cfg` that what takes it does not allow."""
+    """Finds the invalid values of a configuration.
+
+    Args:
+        cfg: The configuration of a command.
+
+    Returns:
+        One sentence for each invalid value; it names the key that the user set.
+    """
     faults: dict[str, str] = {}
     for node, path in nodes(cfg):
         expected = expected_values(node, path)
@@ -42,14 +44,21 @@ def value_faults(cfg: DictConfig) -> list[str]:
                 continue
             name = _source(cfg, node, path, key)
             if fault := value_fault(name, _plain(node[key]), expected[key]):
-                faults.setdefault(name, fault)
+                faults.setdefault(name, fault)  # several keys may refer to this one
     return list(faults.values())
 
 
 def value_fault(name: str, value: Any, annotation: Any) -> str | None:
-    """What is wrong with `value` as an argument of this annotation, None where nothing is.
+    """Validates one value against an annotation.
 
-    Components (nodes with a `_target_`) fit everywhere: their own arguments are validated.
+    Args:
+        name: The dotted key of the value, for the message.
+        value: A plain value. Components (nodes with a `_target_`) are always valid here: their
+            own arguments are validated one by one.
+        annotation: A type, with ranges and validators in `Annotated`.
+
+    Returns:
+        The fault as "key=value: reason", or None if the value is valid.
 
     >>> from ivqa.ranges import Count, Positive
     >>> value_fault("model.batch_size", 0, Count)
@@ -63,16 +72,18 @@ def value_fault(name: str, value: Any, annotation: Any) -> str | None:
     if adapter is None or _holds_component(value):
         return None
     try:
+        # As JSON, since a strict validation of Python values refuses lists for tuples.
         adapter.validate_json(json.dumps(value, default=str))
     except PydanticUserError:
-        return None  # of a type that is not known here
+        return None  # pydantic cannot validate this type
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
+        # Follow the location of the error into lists and mappings, to name the wrong item.
         inner = annotation
         for step in first["loc"]:
             item = _item(_inner(inner), step)
             if item is None or (isinstance(step, int) and step >= len(value)):
-                break  # of a union, or a value that is missing
+                break  # the location names a member of a union or a missing value
             name += f"[{step}]" if isinstance(step, int) else f".{step}"
             value, inner = value[step], item
         reason = first.get("ctx", {}).get("error") or f"must be {description(inner)}"
@@ -80,60 +91,18 @@ def value_fault(name: str, value: Any, annotation: Any) -> str | None:
     return None
 
 
-def description(annotation: Any) -> str:
-    """What an annotation allows, in words.
-
-    >>> from ivqa.ranges import Share
-    >>> description(Share | None), description(Literal["prior", "none"])
-    ('a number from 0 to 1 or null', 'prior or none')
-    """
-    if get_origin(annotation) is Annotated:
-        base, *limits = get_args(annotation)
-        return description(base) + _limits(limits)
-    if get_origin(annotation) in (Union, types.UnionType):
-        return " or ".join(dict.fromkeys(map(description, get_args(annotation))))
-    if get_origin(annotation) is Literal:
-        *first, last = (shown(value) for value in get_args(annotation))
-        return f"{', '.join(first)} or {last}" if first else last
-    kind = get_origin(annotation) or annotation
-    words = {
-        int: "an integer",
-        float: "a number",
-        bool: "true or false",
-        str: "text",
-        type(None): "null",
-    }
-    if kind in words:
-        return words[kind]
-    if kind is tuple and Ellipsis not in get_args(annotation):
-        return f"a list of {len(get_args(annotation))} values"
-    if isinstance(kind, type) and issubclass(kind, Mapping):
-        return "a mapping of names to values"
-    if isinstance(kind, type) and issubclass(kind, Sequence):
-        return "a list"
-    name = getattr(kind, "__name__", str(kind))
-    return "text" if name == "Path" else f"a component with a _target_ ({name})"
-
-
-def shown(value: Any) -> str:
-    """A value as it is written on the command line, shortened.
-
-    >>> shown(None), shown(True), shown([1.5, "a"]), shown(float("nan"))
-    ('null', 'true', '[1.5,a]', 'nan')
-    """
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    if isinstance(value, list):
-        text = f"[{','.join(map(shown, value))}]"
-    elif isinstance(value, dict):
-        text = f"{{{','.join(f'{key}:{shown(item)}' for key, item in value.items())}}}"
-    else:
-        text = str(value) or "''"
-    return text if len(text) <= _LONGEST_SHOWN else text[: _LONGEST_SHOWN - 3] + "..."
-
-
 def nodes(cfg: DictConfig, path: str = "") -> Iterator[tuple[DictConfig, str]]:
-    """Every mapping in `cfg` with its dotted path; what interpolations refer to comes once."""
+    """Iterates over all mappings of a configuration, outer before inner.
+
+    Interpolations are not followed, so a node that several keys refer to comes once.
+
+    Args:
+        cfg: The configuration.
+        path: The dotted path of `cfg`; "" for the whole configuration.
+
+    Yields:
+        Each mapping with its dotted path.
+    """
     yield cfg, path
     for key in cfg:
         if OmegaConf.is_missing(cfg, key) or OmegaConf.is_interpolation(cfg, str(key)):
@@ -148,76 +117,24 @@ def nodes(cfg: DictConfig, path: str = "") -> Iterator[tuple[DictConfig, str]]:
 
 
 def expected_values(node: DictConfig, path: str) -> Mapping[str, Any]:
-    """The annotation of each key of a node, as far as there are any."""
+    """The annotations that are known for the keys of a node.
+
+    Args:
+        node: A mapping of the configuration.
+        path: Its dotted path.
+
+    Returns:
+        Annotation by key.
+    """
     if "_target_" not in node:
         return settings_of(node, path)
     if OmegaConf.is_missing(node, "_target_"):
         return {}
     try:
         target = get_object(node._target_)
-    except Exception:  # another check names it
+    except Exception:  # check_config reports targets that cannot be imported
         return {}
     return {name: hint for name, (_, hint) in arguments_of(target).items()}
-
-
-def defaults_of(target: Callable[..., Any]) -> dict[str, Any]:
-    """The arguments that `target` can do without, and their values."""
-    return {
-        name: parameter.default
-        for name, (parameter, _) in arguments_of(target).items()
-        if parameter.default is not parameter.empty
-    }
-
-
-def arguments_of(target: Callable[..., Any]) -> dict[str, tuple[inspect.Parameter, Any]]:
-    """What `target` takes by name: parameters and annotations.
-
-    A parameter `**options` stands for the arguments of the next constructor: of the class itself
-    where `target` is its class method, of the base class where `target` is a class. If the last
-    one has such a parameter too, it is in the result, so any name is taken.
-    """
-    chain: list[Any] = [target]
-    owner = getattr(target, "__self__", None)
-    if isinstance(target, type):
-        chain = [cls for cls in target.__mro__ if "__init__" in vars(cls) and cls is not object]
-    elif isinstance(owner, type):
-        chain += [cls for cls in owner.__mro__ if "__init__" in vars(cls) and cls is not object]
-    found: dict[str, tuple[inspect.Parameter, Any]] = {}
-    for step in chain or [target]:
-        try:
-            parameters = dict(inspect.signature(step).parameters)
-        except ValueError:  # some builtins do not tell
-            return {**found, "**": (_ANYTHING, Any)}
-        hints = _hints(step)
-        further = False
-        for name, parameter in parameters.items():
-            if parameter.kind is parameter.VAR_KEYWORD:
-                further = True
-            elif parameter.kind is not parameter.VAR_POSITIONAL:
-                found.setdefault(name, (parameter, hints.get(name, Any)))
-        if not further:
-            return found
-    return {**found, "**": (_ANYTHING, Any)}
-
-
-def _hints(step: Any) -> dict[str, Any]:
-    function = getattr(step, "__init__" if isinstance(step, type) else "__func__", step)
-    try:
-        hints = get_type_hints(function, include_extras=True)
-    except Exception:  # names that only a type checker imports
-        hints = _resolvable(function)
-    for base in reversed(step.__mro__ if isinstance(step, type) else [step]):
-        hints |= LIBRARY_ARGUMENTS.get(base, {})
-    return hints
-
-
-def _resolvable(function: Any) -> dict[str, Any]:
-    hints = {}
-    for name, hint in getattr(function, "__annotations__", {}).items():
-        with suppress(Exception):
-            text = isinstance(hint, str)
-            hints[name] = eval(hint, function.__globals__) if text else hint
-    return hints
 
 
 @cache
@@ -225,14 +142,15 @@ def _adapter(annotation: Any) -> TypeAdapter[Any] | None:
     try:
         return TypeAdapter(_without_protocols(annotation), config=_STRICT)
     except (PydanticSchemaGenerationError, PydanticUserError, NameError):
-        return None  # of a type that says nothing about values
+        return None  # the type has no constraints that pydantic can validate
 
 
 class _Component:
-    """Stands for a protocol, which pydantic cannot check: no plain value is one."""
+    """Replaces protocols, which pydantic cannot validate; no plain value is an instance."""
 
 
 def _without_protocols(annotation: Any) -> Any:
+    """The annotation with `_Component` in place of each protocol."""
     if getattr(annotation, "_is_protocol", False):
         return _Component
     kind, inner = get_origin(annotation), get_args(annotation)
@@ -246,7 +164,7 @@ def _without_protocols(annotation: Any) -> Any:
 
 
 def _inner(annotation: Any) -> Any:
-    """The annotation without `Annotated` and null, to step into its items."""
+    """The annotation without `Annotated` and null, so that its items can be looked up."""
     while get_origin(annotation) is Annotated and get_origin(get_args(annotation)[0]) is not None:
         annotation = get_args(annotation)[0]
     if get_origin(annotation) in (Union, types.UnionType):
@@ -256,6 +174,7 @@ def _inner(annotation: Any) -> Any:
 
 
 def _item(annotation: Any, step: int | str) -> Any:
+    """The annotation of an item of a list, tuple or mapping; None if it is unknown."""
     kind, inner = get_origin(annotation), get_args(annotation)
     if not isinstance(kind, type) or kind is types.UnionType:
         return None
@@ -266,34 +185,17 @@ def _item(annotation: Any, step: int | str) -> Any:
     return inner[0] if issubclass(kind, Sequence) and isinstance(step, int) else None
 
 
-def _limits(limits: Sequence[Any]) -> str:
-    words = []
-    bounds = {name: getattr(limit, name) for limit in limits for name in _BOUNDS
-              if getattr(limit, name, None) is not None}  # fmt: skip
-    if {"ge", "le"} <= bounds.keys():
-        words.append(f"from {bounds.pop('ge'):,} to {bounds.pop('le'):,}")
-    words += [f"{_BOUNDS[name]} {bound:,}" for name, bound in bounds.items()]
-    for limit in limits:
-        if isinstance(limit, MultipleOf):
-            words.append(f"divisible by {limit.multiple_of}")
-        elif isinstance(limit, Len) and limit.min_length == limit.max_length:
-            words.append(f"of {limit.min_length} values")
-        elif isinstance(limit, Len):
-            words.append("that is not empty")
-    return f" {' and '.join(words)}" if words else ""
-
-
 def _source(cfg: DictConfig, node: DictConfig, path: str, key: str) -> str:
-    """The key that holds the value of `key`: itself, or the end of a chain of interpolations."""
+    """The key that holds the value of `key`: the key itself, or the last of its interpolations."""
     name = join(path, key)
     while OmegaConf.is_interpolation(node, key):
         raw: Any = node._get_node(key)
         found = _REFERENCE.fullmatch(raw._value())
         if found is None:
             return name
-        dots, rest = found.groups()
-        kept = name.split(".")[: -len(dots)] if dots else []
-        source = ".".join([*kept, rest])
+        dots, target = found.groups()
+        kept = name.split(".")[: -len(dots)] if dots else []  # each dot of ${..key} goes up a level
+        source = ".".join([*kept, target])
         parent, _, last = source.rpartition(".")
         holder = OmegaConf.select(cfg, parent) if parent else cfg
         if not isinstance(holder, DictConfig) or last not in holder:
@@ -313,5 +215,9 @@ def _holds_component(value: Any) -> bool:
 
 
 def join(path: str, key: str) -> str:
-    """The dotted name of a key below `path`."""
+    """The dotted name of `key` in the node at `path`.
+
+    >>> join("model", "epochs"), join("", "seed")
+    ('model.epochs', 'seed')
+    """
     return f"{path}.{key}" if path else key

@@ -1,4 +1,4 @@
-"""Whether the data fit the configuration, before anything long starts: features, training."""
+"""Checks of the data against the configuration, before features and training start."""
 
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
@@ -10,22 +10,22 @@ from ivqa.data import VQADataset
 from ivqa.errors import UserError
 from ivqa.features import offered_places
 from ivqa.runs.config_checks import plain
-from ivqa.runs.config_values import defaults_of
+from ivqa.runs.signatures import defaults_of
 
 
 def check_data(
     cfg: DictConfig, dataset: VQADataset, splits: Collection[str], unscored: Collection[str] = ()
 ) -> None:
-    """Checks annotations, layouts, noise and the choice of features against the configuration.
+    """Checks annotations, layouts, noise and image features against the configuration.
 
     Args:
         cfg: The configuration of a command, valid by itself (`check_config`).
         dataset: The data, whose splits are read.
         splits: Stages or names of the splits that the command uses.
-        unscored: Those of them that may lack annotations.
+        unscored: The splits among them that may lack annotations.
 
     Raises:
-        UserError: naming split, question or key, and the remedy.
+        UserError: The data do not fit; names the split, question or key, and the remedy.
     """
     _check_annotations(cfg, dataset, splits, unscored)
     _check_layouts(cfg, dataset)
@@ -35,12 +35,19 @@ def check_data(
 
 
 def wanted_features(model: DictConfig) -> list[str]:
-    """The image features that a model and the models it is built of read."""
+    """The image features that a model and its parts read, without repetitions.
+
+    Args:
+        model: The configuration of the model.
+
+    Returns:
+        Names such as "grid" and "concepts".
+    """
     return list(dict.fromkeys(name for part, _ in _models(model) for name in part.image_features))
 
 
 def _models(model: DictConfig, ckpt: str = "auto") -> Iterator[tuple[DictConfig, str]]:
-    """A model and those that it is built of, each with the checkpoint it comes from."""
+    """A model and its parts at any depth, each with its checkpoint ("auto" or a path)."""
     yield model, ckpt
     for name, part in (model.get("parts") or {}).items():
         yield from _models(part, str(model.part_ckpt[name]))
@@ -49,7 +56,11 @@ def _models(model: DictConfig, ckpt: str = "auto") -> Iterator[tuple[DictConfig,
 def _networks(
     model: DictConfig, hook: str, ckpt: str = "auto"
 ) -> Iterator[tuple[Any, dict[str, Any], DictConfig, str]]:
-    """Networks that have `hook`: class, arguments, their model and its checkpoint."""
+    """The networks whose class has the method `hook`.
+
+    Yields:
+        The class, its arguments, the configuration of the model, and the model's checkpoint.
+    """
     for part, source in _models(model, ckpt):
         node = part.module.get("network")
         if node and "_target_" in node and hasattr(target := get_object(node._target_), hook):
@@ -59,9 +70,10 @@ def _networks(
 def _check_annotations(
     cfg: DictConfig, dataset: VQADataset, splits: Collection[str], unscored: Collection[str]
 ) -> None:
-    """Training needs answers, and so does what a benchmark names in `needs_answers`.
+    """Requires annotations on the splits whose answers are used.
 
-    "validation": of the split `val`, while the model is trained. "scores": of every other split.
+    Training always uses them. A benchmark names further uses in `needs_answers`: "validation" on
+    the split `val` while the model is trained, "scores" on every other split.
     """
     benchmark = cfg.model.get("benchmark")
     needs = getattr(get_object(benchmark._target_), "needs_answers", ()) if benchmark else ()
@@ -72,17 +84,18 @@ def _check_annotations(
 
 
 def _check_layouts(cfg: DictConfig, dataset: VQADataset) -> None:
-    """Of what is trained, the splits it learns from; of what is asked, the split it is asked on."""
+    """Checks layouts on the training splits of each model to train, and on the evaluated split."""
     for network, arguments, model, ckpt in _networks(
         cfg.model, "check_split", str(cfg.get("ckpt", "auto"))
     ):
-        learnt = ["train", "val"] if ckpt == "auto" else []
-        asked = [cfg.split] if model is cfg.model and cfg.get("split") else []
-        for split in dict.fromkeys([*learnt, *asked]):
+        training = ["train", "val"] if ckpt == "auto" else []
+        evaluated = [cfg.split] if model is cfg.model and cfg.get("split") else []
+        for split in dict.fromkeys([*training, *evaluated]):
             network.check_split(arguments, dataset.split(split), learns=split == "train")
 
 
 def _check_features(cfg: DictConfig) -> None:
+    """Checks names and sizes of the image features, as far as features= declares them."""
     if not cfg.features:
         return
     offered = offered_places(instantiate(cfg.features))
@@ -95,21 +108,30 @@ def _check_features(cfg: DictConfig) -> None:
 
 
 def _check_callbacks(cfg: DictConfig, dataset: VQADataset) -> None:
-    """Those that ask the model, where it answers questions."""
+    """Calls `check_data` of the callbacks if a model of the command answers questions."""
     modules = [get_object(model.module._target_) for model, _ in _models(cfg.model)]
     if not any(hasattr(getattr(module, "__self__", module), "answer") for module in modules):
         return
+    # Such as the robustness callback, whose noise needs a pool of basic questions.
     for node in (cfg.get("callbacks") or {}).values():
         if node and hasattr(get_object(node._target_), "check_data"):
             instantiate(node).check_data(dataset, cfg.get("split") or "val")
 
 
 def check_offered(model: DictConfig, offered: Mapping[str, Any]) -> None:
-    """Raises UserError where a model reads a feature that is not offered."""
+    """Checks that the image features of a model and its parts are available.
+
+    Args:
+        model: The configuration of the model.
+        offered: Available image features by name.
+
+    Raises:
+        UserError: A feature is missing.
+    """
     if absent := set(wanted_features(model)) - set(offered):
         raise UserError(
-            f"model={model.name} reads the image features {sorted(absent)}, which these features "
-            f"do not offer; they offer {sorted(offered)}"
+            f"model={model.name} reads the image features {sorted(absent)}, which features= does "
+            f"not offer; it offers {sorted(offered)}"
         )
 
 

@@ -30,7 +30,7 @@ def fit(
     Args:
         cfg: The configuration of the training.
         module: The module to train; it ends with the weights of the best checkpoint.
-        datamodule: Its batches.
+        datamodule: Batches for the module.
         run_dir: The run directory.
         resume: Continue from checkpoints/last.ckpt.
 
@@ -38,6 +38,7 @@ def fit(
         The validation metrics of the best checkpoint, with train/epochs, train/seconds and
         model/parameters.
     """
+    # A part is trained in the artifact store, so its callbacks need this directory.
     cfg = cfg.copy()
     cfg.output_dir = str(run_dir)
     last = run_dir / "checkpoints" / "last.ckpt"
@@ -52,7 +53,7 @@ def fit(
     started = time.perf_counter()
     trainer.fit(module, datamodule=datamodule, ckpt_path=str(last) if resume else None)
     if trainer.interrupted:
-        raise KeyboardInterrupt
+        raise KeyboardInterrupt  # Lightning catches it, but the run is not complete
     seconds = time.perf_counter() - started
 
     best = run_dir / "checkpoints" / "best.ckpt"
@@ -69,9 +70,12 @@ def fit(
 
 
 def note_overrides(run_dir: Path) -> None:
-    """Writes the overrides of the command line to overrides.yaml, where resume= reads them.
+    """Writes the overrides of the command line to overrides.yaml, which resume= reads.
 
-    Hydra's own copy is overwritten when the run is resumed.
+    Hydra overwrites its own copy when the run is resumed.
+
+    Args:
+        run_dir: The run directory; it exists.
     """
     overrides = OmegaConf.create(list(HydraConfig.get().overrides.task))
     write_text(run_dir / "overrides.yaml", OmegaConf.to_yaml(overrides))
@@ -84,6 +88,9 @@ def build_trainer(cfg: DictConfig, run_dir: Path, first_step: int = 0) -> pl.Tra
         cfg: The configuration.
         run_dir: The run directory.
         first_step: The step that a resumed run continues from; loggers keep the rows before it.
+
+    Returns:
+        The Trainer; it writes checkpoints atomically.
     """
     loggers = [instantiate(node, first_step=first_step) for node in (cfg.logger or {}).values()]
     return instantiate(
@@ -96,7 +103,14 @@ def build_trainer(cfg: DictConfig, run_dir: Path, first_step: int = 0) -> pl.Tra
 
 
 def build_callbacks(cfg: DictConfig) -> list[pl.Callback]:
-    """The configured callbacks; a null entry switches one off."""
+    """Builds the configured callbacks.
+
+    Args:
+        cfg: The configuration; a null entry of cfg.callbacks switches a callback off.
+
+    Returns:
+        The callbacks, in the order of the configuration.
+    """
     return [instantiate(node) for node in (cfg.callbacks or {}).values() if node]
 
 
@@ -113,13 +127,13 @@ def validate(
     Args:
         cfg: The configuration; its callbacks run too, except progress bars and checkpoints.
         module: The module.
-        datamodule: Its batches.
+        datamodule: Batches for the module.
         split: Stage or name of the split.
-        run_dir: Where callbacks write files.
-        limit_batches: A number of batches (int), or a share of them (float).
+        run_dir: The directory for files of callbacks.
+        limit_batches: A number of batches (int), or a share of all batches (float).
 
     Returns:
-        What the module and the callbacks log, as "<split>/<term>".
+        The metrics that the module and the callbacks log, as "<split>/<term>".
     """
     callbacks = [
         callback
@@ -136,7 +150,7 @@ def validate(
         enable_progress_bar=False,
         enable_model_summary=False,
         callbacks=callbacks,
-        # Mixed precision speeds up training alone; the trained weights are float32.
+        # Mixed precision only speeds up training; the trained weights are float32.
         precision="32-true" if precision.endswith("-mixed") else precision,  # type: ignore[arg-type]
         limit_val_batches=1 if cfg.trainer.get("fast_dev_run") else limit_batches,
     )

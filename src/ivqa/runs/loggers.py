@@ -20,9 +20,13 @@ from ivqa.files import FileError, read_text, write_text
 
 
 class RunCSVLogger(CSVLogger):
-    """metrics.csv straight in the run directory; a resumed run goes on in the same file.
+    """Writes metrics.csv into the run directory; a resumed run appends to it.
 
-    Lightning's logger starts an existing file afresh. Here the rows before `first_step` stay.
+    Lightning's own logger deletes an existing file. This one keeps the rows before `first_step`.
+
+    Args:
+        save_dir: The run directory.
+        first_step: The training step that the run starts or continues from.
     """
 
     def __init__(self, save_dir: str, first_step: int = 0) -> None:
@@ -31,9 +35,9 @@ class RunCSVLogger(CSVLogger):
 
     @property
     def experiment(self) -> ExperimentWriter:
-        """The writer behind this logger, with the kept rows in it."""
+        """Lightning's writer, which also holds the kept rows."""
         with warnings.catch_warnings():
-            # It says that the old file is deleted; its rows are kept here.
+            # It warns that the old file is deleted, but its rows are kept here.
             warnings.filterwarnings("ignore", message="Experiment logs directory")
             writer = super().experiment
         if self._kept:
@@ -42,10 +46,14 @@ class RunCSVLogger(CSVLogger):
 
 
 class RunWandbLogger(WandbLogger):
-    """A W&B run whose id is kept in the run directory, so that a resumed run goes on in it.
+    """Logs to a W&B run whose id is stored in the run directory; a resumed run continues it.
 
-    WANDB_MODE=offline or disabled is honoured. first_step is taken and not needed: W&B keeps
-    what it has by run id.
+    WANDB_MODE=offline and WANDB_MODE=disabled work as usual.
+
+    Args:
+        save_dir: The run directory.
+        first_step: Unused: W&B keeps the logged steps of a run id.
+        **options: Arguments of Lightning's WandbLogger.
     """
 
     def __init__(self, save_dir: str, first_step: int = 0, **options: Any) -> None:
@@ -58,37 +66,41 @@ class RunWandbLogger(WandbLogger):
 def _run_id(file: Path) -> str:
     found = read_text(file).strip()
     if not re.fullmatch(r"[0-9a-f]{8}", found):
-        raise FileError(f"{file} holds no run id; delete it to start a new run of W&B")
+        raise FileError(f"{file} does not hold a W&B run id; delete it to start a new W&B run")
     return found
 
 
 def _rows_before(file: Path, step: int) -> list[dict[str, Any]]:
+    """Rows of a metrics.csv with a smaller step; empty if the file does not exist."""
     if not file.is_file():
         return []
     rows = list(csv.DictReader(read_text(file).replace("\0", "").splitlines()))
-    # A kill can cut the last row short, or the file where it crashed the machine.
+    # A kill can truncate the last row; a crash of the machine can leave null bytes.
+    # Rows at or after `step` are logged again by the resumed run.
     kept = [row for row in rows if (row.get("step") or "").isdigit() and int(row["step"]) < step]
     return [{key: value for key, value in row.items() if value} for row in kept]
 
 
 def has_assigned_run() -> bool:
-    """Whether the environment assigns one W&B run to this process and those that it starts.
+    """Whether the environment assigns one W&B run to this process and its child processes.
 
-    `wandb agent` and `wandb launch` do so. wandb.init then ignores the id that it is given: every
-    logger of the process writes to the assigned run.
+    `wandb agent` and `wandb launch` do so. wandb.init then ignores its argument `id`: every logger
+    of the process writes to the assigned run.
     """
     return any(os.environ.get(name) for name in ("WANDB_SWEEP_ID", "WANDB_LAUNCH"))
 
 
 def loggers_of_part(loggers: DictConfig | None) -> DictConfig | None:
-    """The configured loggers that a model trained on the way to a command's result may use.
+    """Chooses the loggers of a model that is trained because the command's model needs it.
+
+    If one W&B run is assigned to the process, it must hold only the metrics of the command and the
+    objective of the sweep.
 
     Args:
         loggers: The nodes of `logger=`, by name.
 
     Returns:
-        All of them. Where one W&B run is assigned to the process, those that do not write to it:
-        the assigned run holds the command's own metrics and a sweep's objective, and nothing else.
+        The loggers that do not write to an assigned W&B run.
     """
     if loggers is None or not has_assigned_run():
         return loggers
@@ -103,14 +115,17 @@ def loggers_of_part(loggers: DictConfig | None) -> DictConfig | None:
 def log_results(
     cfg: DictConfig, metrics: Mapping[str, float], media: Mapping[str, Any] | None = None
 ) -> None:
-    """Logs the results of a command to Weights & Biases, where logger=wandb asks for that.
+    """Logs the results of a command to Weights & Biases, if logger=wandb is set.
 
-    media: by name, the path of an image or an HTML page, or a pandas table.
+    Args:
+        cfg: The configuration of the command.
+        metrics: Values by name.
+        media: By name, the path of an image or an HTML page, or a pandas table.
     """
     node = (cfg.logger or {}).get("wandb")
     if node is None or rank_zero_only.rank:  # type: ignore[attr-defined]
         return
-    run = instantiate(node).experiment  # one that is under way in this process goes on
+    run = instantiate(node).experiment  # continues an open run of this process
     run.log({**metrics, **{name: _medium(value) for name, value in (media or {}).items()}})
 
 

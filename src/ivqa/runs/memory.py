@@ -1,4 +1,4 @@
-"""Memory that a training step frees and the next one takes again."""
+"""Settings of the memory allocator for training on a CPU."""
 
 import ctypes
 import os
@@ -6,14 +6,14 @@ import platform
 
 
 def keep_freed_memory() -> None:
-    """Lets glibc keep what a training step frees for the next step.
+    """Tells glibc to keep freed memory instead of returning it to the kernel.
 
-    Giving it back to the kernel and asking for it again page by page takes a fifth of a step on
-    a CPU. Other systems and allocators, and a choice of the user's, are left alone.
+    Returning it after every training step and obtaining it again page by page takes a fifth of a
+    step on a CPU. Does nothing with other C libraries, or if the user sets a MALLOC_ variable.
     """
-    trim_threshold, mmap_threshold = -1, -3  # malloc.h
+    trim_threshold, mmap_threshold = -1, -3  # M_TRIM_THRESHOLD, M_MMAP_THRESHOLD of malloc.h
     if platform.libc_ver()[0] != "glibc" or any(name.startswith("MALLOC_") for name in os.environ):
         return
     libc = ctypes.CDLL(None)
-    libc.mallopt(mmap_threshold, 32 << 20)  # the largest that it takes
+    libc.mallopt(mmap_threshold, 32 << 20)  # bytes; the largest valid value
     libc.mallopt(trim_threshold, 2**31 - 1)

@@ -1,4 +1,4 @@
-"""One table at the end of a Hydra multirun, averaged over seeds."""
+"""Hydra callbacks that summarise a multirun: a table averaged over seeds, and noise curves."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,12 +17,14 @@ from ivqa.runs.short_forms import shortened
 
 
 class MultirunTable(Callback):
-    """Gathers metrics.json of every job into table.md and results.json of the sweep's directory.
+    """Writes metrics.json of all jobs to results.json and a table to table.md.
 
-    columns: the metrics to show and their order, by heading, as the table of a paper has them;
-    None shows all but what breaks another down (vqa/kind/count); results.json has everything.
-    shared_rows: {name: {prefix: other prefix}}, a row each of what all jobs of a seed measured
-    alike: the first job's columns, with the metrics of the other prefix.
+    Args:
+        columns: The metric of each column, by heading, in the order of the paper's table. None
+            shows all metrics except detailed ones, such as vqa/kind/count; results.json has all.
+        shared_rows: Rows for values that all jobs of a seed have in common, such as the
+            supervised generator's: {name of the row: {prefix: other prefix}}. Such a row has the
+            metrics of the first job whose names start with the other prefix.
     """
 
     def __init__(
@@ -34,7 +36,12 @@ class MultirunTable(Callback):
         self.shared_rows = {name: dict(row) for name, row in (shared_rows or {}).items()}
 
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
-        """Prints the table; jobs that wrote no metrics are named below it."""
+        """Writes and prints the table, and lists jobs without metrics.
+
+        Args:
+            config: Hydra's configuration of the multirun.
+            **kwargs: Unused; part of Hydra's interface.
+        """
         sweep_dir = Path(str(config.hydra.sweep.dir))
         jobs = _jobs(sweep_dir)
         finished = [job for job in jobs if job["metrics"]]
@@ -60,10 +67,15 @@ class MultirunTable(Callback):
 
 
 class MultirunCurves(Callback):
-    """Draws accuracy under noise of all jobs that measured it into one picture, curves.png."""
+    """Draws the accuracy under noise of all jobs that measured it to curves.png."""
 
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
-        """One curve a job, named by what tells it from the others."""
+        """Draws one curve for each job, named by the overrides that distinguish it.
+
+        Args:
+            config: Hydra's configuration of the multirun.
+            **kwargs: Unused; part of Hydra's interface.
+        """
         sweep_dir = Path(str(config.hydra.sweep.dir))
         jobs = [
             job for job in _jobs(sweep_dir) if "robustness/partition_0/accuracy" in job["metrics"]
@@ -76,7 +88,13 @@ class MultirunCurves(Callback):
 
 
 def distinguishing(overrides: Sequence[Sequence[str]]) -> list[str]:
-    """The overrides of each job that not all jobs have, as one text each.
+    """Names jobs by the overrides that not all of them share.
+
+    Args:
+        overrides: Overrides of each job.
+
+    Returns:
+        One text for each job.
 
     >>> distinguishing([["model=mlb", "ranker=lasso"], ["model=mlb", "ranker=cider"]])
     ['ranker=lasso', 'ranker=cider']
@@ -86,9 +104,15 @@ def distinguishing(overrides: Sequence[Sequence[str]]) -> list[str]:
 
 
 def arranged(row: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, Any]:
-    """The row with the metrics that `columns` names, under its headings.
+    """Selects the metrics of a row and puts them under headings.
 
-    Without any: those whose names have no third part, which is one of many of a kind.
+    Args:
+        row: Metrics by name, with "setting" and perhaps "seeds".
+        columns: The metric of each column, by heading. Empty: all metrics under their names,
+            except detailed ones, whose names have three parts.
+
+    Returns:
+        The selected values by heading, after "setting" and "seeds".
 
     >>> arranged({"setting": "model=mlb", "robustness/r_score": 0.4}, {"R": "robustness/r_score"})
     {'setting': 'model=mlb', 'R': 0.4}
@@ -102,7 +126,14 @@ def arranged(row: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, An
 
 
 def replaced(columns: Mapping[str, str], prefixes: Mapping[str, str]) -> dict[str, str]:
-    """The columns, with metrics of other prefixes.
+    """Replaces the prefixes of metrics.
+
+    Args:
+        columns: The metric of each column, by heading.
+        prefixes: New prefixes by old ones.
+
+    Returns:
+        The columns with the new metrics.
 
     >>> replaced({"U#": "rl/unique"}, {"rl/": "supervised/"})
     {'U#': 'supervised/unique'}
@@ -116,11 +147,14 @@ def replaced(columns: Mapping[str, str], prefixes: Mapping[str, str]) -> dict[st
 
 
 def average_over_seeds(jobs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Rows of a table, one a setting: the mean of each metric over the setting's seeds.
+    """Averages the metrics of jobs that differ in their seed alone.
 
-    jobs: {"overrides": ["model=x", "seed=1"], "metrics": {name: float}}. A setting is called by
-    what not all of them have. Where it was run with several seeds, every metric is a text
-    "mean ± standard deviation" (with n - 1).
+    Args:
+        jobs: {"overrides": ["model=x", "seed=1"], "metrics": {name: float}} of each job.
+
+    Returns:
+        One row for each setting, named by the overrides that not all settings share. With several
+        seeds every value is a text "mean ± standard deviation" (n - 1 in the denominator).
     """
     frame = pd.DataFrame([job["metrics"] for job in jobs])
     settings = distinguishing(
@@ -138,6 +172,7 @@ def average_over_seeds(jobs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]
 
 
 def _jobs(sweep_dir: Path) -> list[dict[str, Any]]:
+    """Directory, overrides and metrics of each job, in the order of their numbers."""
     folders = [folder for folder in sweep_dir.iterdir() if (folder / ".hydra").is_dir()]
     jobs = []
     for folder in sorted(

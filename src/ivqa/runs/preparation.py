@@ -1,4 +1,4 @@
-"""Preparation of a command: precision, data, checks of data against configuration, features."""
+"""Preparation of a command: precision, data, checks of the data, image features."""
 
 import logging
 import warnings
@@ -46,12 +46,15 @@ def open_workbench(cfg: DictConfig, splits: list[str], unscored: Collection[str]
 def prepare_workbench(
     cfg: DictConfig, splits: list[str], unscored: Collection[str] = ()
 ) -> Workbench:
-    """As `open_workbench`, for a configuration whose precision is set and checked.
+    """Reads and validates data for a configuration whose precision is already set and checked.
 
     Args:
         cfg: The configuration.
         splits: Stages or names of the splits to read.
         unscored: The splits among them that may lack annotations.
+
+    Returns:
+        The workbench, without features.
     """
     _quieten()
     pl.seed_everything(cfg.seed, workers=True, verbose=False)
@@ -87,13 +90,13 @@ def with_features(bench: Workbench, splits: list[str]) -> Workbench:
 
 
 def _precision(accelerator: str) -> str:
-    """bf16-mixed on processors with fast bfloat16, where it speeds up every model; else 32-true."""
+    """bf16-mixed on CPUs with fast bfloat16, where it speeds up every model; 32-true elsewhere."""
     mixed = on_cpu(accelerator) and fastest_dtype() is torch.bfloat16
     return "bf16-mixed" if mixed else "32-true"
 
 
 def _check_precision(trainer: DictConfig) -> None:
-    """Raises UserError for bfloat16 without AVX-512: oneDNN then has no bfloat16 LSTM."""
+    """Raises UserError for bfloat16 on a CPU without AVX-512: oneDNN has no bfloat16 LSTM there."""
     if (
         not uses_avx512()
         and on_cpu(trainer.accelerator)
@@ -101,7 +104,7 @@ def _check_precision(trainer: DictConfig) -> None:
     ):
         raise UserError(
             f"trainer.precision={trainer.precision} needs a processor with AVX-512, and this one "
-            "has none; set trainer.precision=auto, which chooses what this machine is fast at"
+            "has none; set trainer.precision=auto, which chooses the fastest one of this machine"
         )
 
 
@@ -120,20 +123,20 @@ def _build_features(
             "images; choose features=none and a model without images, such as ivqa_answer_only"
         )
     features = instantiate(cfg.features).build(dataset, splits, root)
-    check_offered(cfg.model, features.sizes)  # a user's own component does not say this earlier
+    check_offered(cfg.model, features.sizes)  # a user's own features= may not declare it before
     return features
 
 
 def _check_augmentation(cfg: DictConfig) -> None:
-    """Raises UserError for augment= where no model is trained on questions."""
+    """Raises UserError for augment= if neither the model nor a part is trained on questions."""
 
     def reads_questions(model: DictConfig) -> bool:
         return "augment" in model or any(map(reads_questions, (model.get("parts") or {}).values()))
 
     if cfg.augment and not reads_questions(cfg.model):
         raise UserError(
-            f"augment= is for VQA models that are trained here, which model={cfg.model.name} is "
-            "not; leave it out"
+            f"augment= is for VQA models that ivqa trains, and model={cfg.model.name} is not one; "
+            "leave it out"
         )
 
 

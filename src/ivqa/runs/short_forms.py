@@ -1,26 +1,26 @@
-"""Short forms of the command line: vqa=mlb, reward=goal, predictions=FILE."""
+"""Short forms of overrides: vqa=mlb, reward=goal, predictions=FILE."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 from ivqa.files import read_yaml
 
-# A group that is chosen for another place of the configuration: Hydra writes group@place.
+# Choices of a group for another place of the configuration, which Hydra writes as group@place.
 ALIASES = {"vqa": "model@vqa", "reward": "reward@model.module.rewards"}
 
 
 def expanded(arguments: Sequence[str], conf_dir: Path, config_name: str) -> list[str]:
-    """The overrides as Hydra needs them.
+    """Expands the short forms among the arguments of a command.
 
     Args:
-        arguments: Of the command line.
+        arguments: Arguments of the command line.
         conf_dir: The folder of configuration files.
         config_name: The command's own file there, without its ending.
 
     Returns:
-        The overrides with the groups of `ALIASES` written out, and with the task that one of
-        their keys chooses: a file of conf/task may name such a key as its `short_form`, so that
-        predictions=FILE means task=score predictions=FILE. A task that is given stays.
+        The overrides, with the groups of `ALIASES` in Hydra's notation. A file of conf/task may
+        name a key as its `short_form`; an override of this key then also chooses the task, unless
+        task= is present: predictions=FILE means task=score predictions=FILE.
     """
     written = [_written_out(argument) for argument in arguments]
     keys = {argument.partition("=")[0].lstrip("+") for argument in written if "=" in argument}
@@ -37,7 +37,13 @@ def expanded(arguments: Sequence[str], conf_dir: Path, config_name: str) -> list
 
 
 def shortened(override: str) -> str:
-    """The override as a user writes it.
+    """The short form of an override, for tables.
+
+    Args:
+        override: An override in Hydra's notation.
+
+    Returns:
+        The override as a user writes it.
 
     >>> shortened("model@vqa=mlb"), shortened("seed=1")
     ('vqa=mlb', 'seed=1')
@@ -46,6 +52,21 @@ def shortened(override: str) -> str:
         if override.startswith(f"{long}="):
             return short + override.removeprefix(long)
     return override
+
+
+def key_of(argument: str) -> str:
+    """The key of an override, without Hydra's + and ~.
+
+    Args:
+        argument: An argument of the command line.
+
+    Returns:
+        The text before "="; all of it without "=".
+
+    >>> key_of("+trainer.fast_dev_run=true"), key_of("-m")
+    ('trainer.fast_dev_run', '-m')
+    """
+    return argument.split("=", 1)[0].lstrip("+~")
 
 
 def _written_out(argument: str) -> str:

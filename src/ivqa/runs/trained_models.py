@@ -1,4 +1,4 @@
-"""Trained models: from the artifact store, released weights or a checkpoint, or trained now."""
+"""Trained models: loaded from the artifact store, released weights or a checkpoint, or trained."""
 
 import shutil
 from collections.abc import Mapping
@@ -43,6 +43,7 @@ def build_module(bench: Workbench, vocabularies: Vocabularies) -> Any:
     parts = bench.parts
     for name, part in parts.items():
         given[name] = obtain_module(part)[0]
+    # _partial_ leaves the vocabularies and parts, which are no configuration, for the call below.
     taken = signature(get_object(cfg.module._target_)).parameters
     build = instantiate(cfg.module, _partial_=True)
     return build(**{name: value for name, value in given.items() if name in taken})
@@ -71,7 +72,7 @@ def publish(bench: Workbench, run_dir: Path, metrics: Mapping[str, float]) -> Pa
     Args:
         bench: The workbench that the run was trained with.
         run_dir: The run directory.
-        metrics: Of the run, with train/seconds.
+        metrics: Metrics of the run, with train/seconds.
 
     Returns:
         The checkpoint in the store.
@@ -90,7 +91,14 @@ def _keep(run_dir: Path, folder: Path, metrics: Mapping[str, float]) -> None:
 
 
 def training_seconds(checkpoint: Path) -> dict[str, float]:
-    """train/seconds of a checkpoint in the artifact store; empty for any other checkpoint."""
+    """Reads how long a stored model was trained.
+
+    Args:
+        checkpoint: A checkpoint.
+
+    Returns:
+        train/seconds for a checkpoint in the artifact store; empty for any other checkpoint.
+    """
     file = checkpoint.with_name(_ORIGIN)
     origin = read_json(file, dict) if file.is_file() else {}
     seconds = origin.get("seconds")
@@ -98,7 +106,14 @@ def training_seconds(checkpoint: Path) -> dict[str, float]:
 
 
 def training_log(checkpoint: Path) -> Path:
-    """metrics.csv of the run that wrote the checkpoint, in the artifact store or beside it."""
+    """The metrics.csv of the run that wrote a checkpoint; it need not exist.
+
+    Args:
+        checkpoint: A checkpoint in the artifact store or in a run directory.
+
+    Returns:
+        The path.
+    """
     inside = checkpoint.parent / "run" / "metrics.csv"
     return inside if inside.is_file() else checkpoint.parent.parent / "metrics.csv"
 
@@ -106,9 +121,9 @@ def training_log(checkpoint: Path) -> Path:
 def obtain_module(bench: Workbench) -> tuple[Any, Vocabularies, Path]:
     """The trained module that cfg.ckpt names.
 
-    ckpt=auto takes the artifact store's, or for a part the released weights, and trains the model
-    where there is neither. A model of another library is loaded with its own weights and words; it
-    receives the closed set of answers where model.num_answers is set.
+    ckpt=auto loads the model from the artifact store, or the released weights of a part. If there
+    are none, the model is trained. A model of another library is loaded with its own weights and
+    words; it receives a closed set of answers if model.num_answers is set.
 
     Args:
         bench: The workbench, with features.
@@ -143,7 +158,7 @@ def obtain_module(bench: Workbench) -> tuple[Any, Vocabularies, Path]:
 
 
 def _announce(bench: Workbench, released: Released) -> None:
-    """Says once a command that a part has released weights; several models may share the part."""
+    """Reports released weights once per command, although several models may share the part."""
     if released.name in bench.announced:
         return
     bench.announced.add(released.name)
@@ -172,7 +187,7 @@ def _trained(bench: Workbench) -> Path:
             run = folder / "run"
             metrics = train_model(_as_part(bench), run, resume=_can_continue(run))
             if wandb.run is not None:
-                wandb.finish()  # a model that is trained for another one has its own W&B run
+                wandb.finish()  # the next model of this process logs to a W&B run of its own
             _keep(run, folder, metrics)
     return file
 

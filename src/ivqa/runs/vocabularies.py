@@ -28,6 +28,9 @@ class Vocabularies:
 
         Args:
             component: The checkpoint's description of its model; see `TrainedModule.component`.
+
+        Returns:
+            The vocabularies; those that the checkpoint lacks are empty.
         """
         return cls(Vocabulary([]), Vocabulary([])).restored(component)
 
@@ -36,6 +39,9 @@ class Vocabularies:
 
         Args:
             component: The checkpoint's description of its model.
+
+        Returns:
+            New vocabularies; those that the checkpoint lacks stay as they are.
         """
         known: dict[str, Any] = {}
         if "question_words" in component:

@@ -29,7 +29,7 @@ from ivqa.runs.data_checks import wanted_features
 from ivqa.runs.vocabularies import Vocabularies
 from ivqa.text.answers import AnswerVocabulary
 
-# Arguments of a Trainer that change nothing while they have Lightning's default.
+# Arguments of a Trainer that are left out of the identity if they have Lightning's default.
 _TRAINER_DEFAULTS = {"limit_train_batches": 1.0, "limit_val_batches": 1.0}
 
 # Arguments of a Trainer that change where and how it runs, not the trained weights.
@@ -70,12 +70,12 @@ class Workbench:
 
     Attributes:
         cfg: The configuration of the command.
-        store: Where trained models and features are kept.
+        store: The artifact store, which holds trained models and features.
         dataset: The data.
         features: Image features; None for text-only models and before `with_features`.
         console: The terminal.
         is_part: Whether the model is a part of another model, such as the generator of a policy.
-        announced: Names of released weights that the terminal was told about, shared with parts.
+        announced: Names of released weights that were already reported; shared with the parts.
     """
 
     cfg: DictConfig
@@ -90,7 +90,7 @@ class Workbench:
     def vocabularies(self) -> Vocabularies:
         """Vocabularies of the training split.
 
-        The closed answer set holds its model.num_answers most frequent main answers.
+        The closed answer set contains the model.num_answers most frequent main answers.
         """
         train = self.dataset.split("train")
         words = build_vocabularies(train, self.cfg.min_word_count)
@@ -113,6 +113,9 @@ class Workbench:
         Args:
             model: The configuration of the other model.
             ckpt: "auto" or the path of its checkpoint.
+
+        Returns:
+            The workbench of a part.
         """
         cfg = self.cfg.copy()
         with open_dict(cfg):
@@ -146,8 +149,8 @@ class Workbench:
     def released(self) -> Released | None:
         """The released weights of this part; None unless cfg.pretrained is set and they fit.
 
-        The model of a command is always trained: released weights come from one seed, so a sweep
-        over seeds would show no deviation. A part in the artifact store comes first.
+        Only parts use released weights. They come from one seed, so a sweep over seeds would show
+        no deviation if the model of a command used them. A part in the artifact store comes first.
         """
         cfg = self.cfg
         if not self.is_part:
@@ -166,7 +169,7 @@ class Workbench:
         return self.store.folder("models", self.cfg.model.name, self.model_identity())
 
     def code(self) -> str:
-        """Digest of the code of the classes that the configuration names, and of the batches."""
+        """Digest of the code that builds batches and of the classes named in the configuration."""
         model = {k: v for k, v in plain(self.cfg.model).items() if k not in _INDIRECT_SETTINGS}
         return code_digest([*_targets(decisive(model)), "ivqa.data.datamodule"])
 
@@ -187,8 +190,11 @@ class Workbench:
         """Batches for a module.
 
         Args:
-            vocabularies: Those of the training split or of a checkpoint.
-            module: Decides how answers and layouts are encoded.
+            vocabularies: Vocabularies of the training split or of a checkpoint.
+            module: The module; it determines how answers and layouts are encoded.
+
+        Returns:
+            The batches of all splits.
         """
         cfg = self.cfg
         answers = getattr(module, "answers", None) or vocabularies.answers
@@ -199,6 +205,8 @@ class Workbench:
             question_vocabulary=vocabularies.question_vocabulary,
             answer_words=vocabularies.answer_words,
             answer_vocabulary=answers,
+            # With a closed answer set, batches carry the accuracy of each of its answers, and
+            # training leaves out questions whose main answer is not in it.
             contents=BatchContents(
                 image_features=tuple(wanted_features(cfg.model)),
                 soft_targets=closed,
@@ -217,10 +225,10 @@ class Workbench:
         )
 
     def model_identity(self) -> dict[str, Any]:
-        """Everything that determines the trained weights; the artifact store's key.
+        """Everything that determines the trained weights: the key in the artifact store.
 
-        Data, settings, seed, a digest of the code (`code`), and for each part its own identity or
-        the content of its checkpoint.
+        It consists of data, settings, seed, a digest of the code (`code`), and for each part its
+        own identity or the digest of its checkpoint.
         """
         cfg = self.cfg
         model = {k: v for k, v in plain(cfg.model).items() if k not in _INDIRECT_SETTINGS}

@@ -1,1 +1,1 @@
-"""What a command does: one file a task, named like its file in conf/task."""
+"""Tasks of the commands: one file for each task, named like its file in conf/task."""

@@ -1,4 +1,4 @@
-"""What the tasks rank and merge write and print about a basic question dataset."""
+"""Results of the tasks rank and merge: files and a table about a basic question dataset (BQD)."""
 
 from pathlib import Path
 from typing import Any
@@ -24,9 +24,19 @@ def finish_bqd(
     *,
     records: bool,
 ) -> float:
-    """Writes bqd.json (records) and metrics.json, prints them, and warns of uncertified rankings.
+    """Writes metrics.json, prints the metrics, and warns about uncertified rankings.
 
-    Returns the number of main questions.
+    Args:
+        run_dir: The run directory.
+        file: The Parquet file of the BQD, which is already written.
+        table: The BQD, one row for each main question.
+        metrics: Values by name.
+        title: The title of the printed table.
+        console: The terminal.
+        records: Whether to write the BQD to bqd.json too.
+
+    Returns:
+        The number of main questions.
     """
     if records:
         write_records(run_dir / "bqd.json", table)
@@ -43,7 +53,16 @@ def finish_bqd(
 
 
 def bqd_figures(table: pa.Table) -> dict[str, float]:
-    """Figures of a BQD: sizes, the worst certificate, and the selection of VQABQ."""
+    """Computes the metrics of a BQD.
+
+    Args:
+        table: The BQD, one row for each main question.
+
+    Returns:
+        bqd/...: sizes, the largest duality gap, the share of rankings with fewer basic questions
+        than columns, and the number of uncertified rankings. vqabq/...: how many basic questions
+        VQABQ selects.
+    """
     figures: dict[str, Any] = {
         "bqd/main_questions": len(table),
         "bqd/distinct_main_questions": pc.count_distinct(table["question"]).as_py(),

@@ -1,4 +1,4 @@
-"""Two evaluated models in pairs, question by question: evaluate.py compare=[RUN_A,RUN_B]."""
+"""Comparison of two evaluated models, question by question: evaluate.py compare=[RUN_A,RUN_B]."""
 
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,20 @@ from ivqa.runs.loggers import log_results
 
 
 def compare(cfg: DictConfig) -> float:
-    """Compares the two runs of cfg.compare at every level of noise.
+    """Compares the two runs of cfg.compare at every level of noise (task=compare).
 
-    Writes metrics.json (first/..., second/..., compare/...: second - first), table.md and both
-    curves in robustness.png. Returns the difference of R_score, or of accuracy without noise.
-    Raises UserError for another number of runs, for runs without a common question, and for one
-    without robustness.parquet.
+    Writes metrics.json (first/..., second/..., and compare/..., which is second - first), table.md
+    and both curves in robustness.png.
+
+    Args:
+        cfg: The configuration of evaluate.py.
+
+    Returns:
+        The difference of the R_scores; of the accuracies if no noise was measured.
+
+    Raises:
+        UserError: There are not two runs, they have no question in common, or one of them has no
+            robustness.parquet.
     """
     runs = [Path(run) for run in cfg.compare]
     if len(runs) != 2:
@@ -50,12 +58,14 @@ def compare(cfg: DictConfig) -> float:
     console = Console()
     title = f"{names[1]} against {names[0]}, {len(first)} questions, 95 percent intervals"
     print_table(rows, title=title, console=console)
-    console.print(f"look at {run_dir / 'robustness.png'}\nrun: {run_dir}", soft_wrap=True)
+    console.print(f"picture: {run_dir / 'robustness.png'}\nrun: {run_dir}", soft_wrap=True)
+    # Runs without noise have no R_score; level 0 is clean.
     noisy = "compare/r_score_difference_1"
     return metrics.get(noisy, metrics["compare/partition_0/accuracy_difference"])
 
 
 def _rows(metrics: dict[str, float], names: list[str], levels: int) -> list[dict[str, Any]]:
+    """Rows of the table, one for each level of noise."""
     rows = []
     for level in range(levels):
         at = f"partition_{level}"
@@ -77,12 +87,13 @@ def _rows(metrics: dict[str, float], names: list[str], levels: int) -> list[dict
 
 
 def _with_interval(metrics: dict[str, float], name: str) -> str:
+    """A difference with its confidence interval: "+0.012 [-0.003, +0.027]"."""
     low, high = metrics[f"{name}_low"], metrics[f"{name}_high"]
     return f"{metrics[name]:+.3f} [{low:+.3f}, {high:+.3f}]"
 
 
 def _names(runs: list[Path]) -> list[str]:
-    """What the runs call themselves, or where that is the same, their folders."""
+    """The names in the configurations of the runs; if these are equal, the names of the folders."""
     names = []
     for run in runs:
         file = run / "config.yaml"

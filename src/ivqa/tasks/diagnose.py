@@ -1,4 +1,4 @@
-"""Diagnosis: extracts the belief set of a VQA model, types it, and shows it."""
+"""Diagnosis: extracts the belief set of a VQA model, types it, and writes a report."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -52,7 +52,7 @@ from ivqa.runs.trained_models import obtain_module, training_log
 from ivqa.scenes import Oracle, oracle_of
 from ivqa.vqa.benchmark import answer_all, score_answers
 
-_PAIRS_AT_ONCE = 50
+_PAIRS_AT_ONCE = 50  # pairs of a chunk: a kill loses at most one chunk
 _LOGGED_BELIEFS = 2000  # rows of the table that goes to W&B
 
 
@@ -62,23 +62,28 @@ def diagnose(cfg: DictConfig) -> float:
     Writes beliefs.jsonl (chunk by chunk; resume=DIR continues), metrics.json, report.html,
     annotate.html and challenge/ into the run directory.
 
+    Args:
+        cfg: The configuration of diagnose.py.
+
     Returns:
-        The objective of sweepers: verified beliefs a pair that the oracle understands. The oracle
-        is the same judge whatever is swept. Without one: all verified beliefs a pair, which is no
-        fair measure of settings that change what counts as legal.
+        The objective for sweepers: verified beliefs per pair that the oracle understands. The
+        oracle judges all settings alike. Without an oracle: all verified beliefs per pair, which
+        cannot compare settings that change which questions count as legal.
+
+    Raises:
+        UserError: The data do not fit the configuration, or a run of compare= is not finished.
     """
+    # 1. The data, their features and the trained policy.
     earlier = [_finished_run(Path(folder)) for folder in cfg.compare]
     splits = list(dict.fromkeys(["train", "val", cfg.split]))
     bench = with_features(open_workbench(cfg, splits), splits)
     run_dir, console = Path(cfg.output_dir), bench.console
     split = bench.dataset.split(cfg.split).require_answers()
     oracle = oracle_of(bench.dataset, cfg.split)
-    run_dir.mkdir(parents=True, exist_ok=True)
-    write_text(run_dir / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
-    if cfg.resume is None:
-        note_overrides(run_dir)
+    _start(cfg, run_dir)
     module, vocabularies, checkpoint = obtain_module(bench)
     datamodule = bench.datamodule(vocabularies, module)
+    # 2. Image-answer pairs, and Algorithm 1 over them.
     pairs = choose_pairs(
         split,
         module.answers,
@@ -88,30 +93,26 @@ def diagnose(cfg: DictConfig) -> float:
         num_top_answers=cfg.num_top_answers,
         seed=cfg.seed,
     )
-
     log = BeliefLog(run_dir / "beliefs.jsonl")
     search_beliefs(cfg, module, datamodule, pairs, _figures(split, pairs, oracle), log, console)
     metrics = search_metrics(log.figures)
+    # 3. Types of the beliefs, accuracy of the VQA model and the challenging set.
     beliefs, typing = type_beliefs(read_beliefs(log.file), split, pairs, oracle)
     metrics |= typing
     if cfg.annotations is not None:
         beliefs = apply_annotations(beliefs, Path(cfg.annotations))
     log.finish(beliefs)
     metrics |= describe_beliefs(beliefs, oracle)
-    metrics |= _of_the_model(cfg, module, datamodule, split, run_dir, console)
+    metrics |= _model_accuracy(cfg, module, datamodule, split, run_dir, console)
     challenge = write_challenge(run_dir / "challenge", beliefs, split, oracle)
     metrics["challenge/questions"] = float(challenge)
     write_json(run_dir / "metrics.json", metrics)
-
-    title = f"What {cfg.vqa.name} believes about {bench.dataset.root.name}"
+    # 4. The report, the terminal and the loggers.
+    title = f"Beliefs of {cfg.vqa.name} about {bench.dataset.root.name}"
     shown = [BeliefPageModel(str(cfg.vqa.name), beliefs, metrics), *earlier]
     curves = read_curves(training_log(checkpoint))
     _write_pages(run_dir, title, shown, split, pairs, curves)
-    table = pd.DataFrame([asdict(belief) for belief in beliefs[:_LOGGED_BELIEFS]])
-    log_results(cfg, metrics, {"report": run_dir / "report.html", "beliefs_table": table})
-    print_metrics(metrics, title=title, console=console)
-    if "robustness/r_score" in metrics:
-        print_noise_curve(metrics, console=console)
+    _show(cfg, run_dir, title, beliefs, metrics, console)
     console.print(f"report: {run_dir / 'report.html'}\nrun: {run_dir}", soft_wrap=True)
     return metrics.get("beliefs/understood_per_pair", metrics["beliefs/per_pair"])
 
@@ -125,10 +126,19 @@ def search_beliefs(
     log: BeliefLog,
     console: Console,
 ) -> None:
-    """Runs Algorithm 1 over the pairs that `log` does not hold yet, chunk by chunk.
+    """Runs Algorithm 1 over the pairs that are not in `log` yet, chunk by chunk.
+
+    Args:
+        cfg: The configuration of diagnose.py.
+        module: The policy with its parts.
+        datamodule: Gives the image features.
+        pairs: The image-answer pairs.
+        figures: Sums up the beliefs of a chunk for the metrics.
+        log: Receives the beliefs of each chunk.
+        console: The terminal.
 
     Raises:
-        UserError: The policy was built without a legality model.
+        UserError: The policy has no legality model.
     """
     if module.judge is None:
         raise UserError("diagnosis needs a legality model; name one in model.parts.judge")
@@ -145,6 +155,7 @@ def search_beliefs(
         chosen = slice(start, start + _PAIRS_AT_ONCE)
         image_ids, answers = pairs.images[chosen], pairs.answers[chosen]
         images = datamodule.images_of(cfg.split, image_ids)
+        # The seed depends on the chunk alone, so a resumed search finds the same beliefs.
         seed = np.random.SeedSequence([cfg.seed, start]).generate_state(1)[0]
         found = search(images, answers, torch.Generator().manual_seed(int(seed)))
         sums = figures.sums(found, list(zip(image_ids, answers, strict=True)))
@@ -154,11 +165,18 @@ def search_beliefs(
 def type_beliefs(
     beliefs: Sequence[Belief], split: VQASplit, pairs: Pairs, oracle: Oracle | None
 ) -> tuple[list[Belief], dict[str, float]]:
-    """The beliefs with types, by the oracle or, without one, by a proxy.
+    """Types beliefs by the oracle or, without an oracle, by a proxy.
+
+    Args:
+        beliefs: The beliefs.
+        split: The split of their images.
+        pairs: The image-answer pairs with their reference questions.
+        oracle: The oracle of the split; None for data without one.
 
     Returns:
-        The beliefs, and proxy/...: how far the proxy agrees with the oracle.
+        The beliefs with types, and proxy/...: the agreement of proxy and oracle, if there is one.
     """
+    # The proxy is also evaluated against the oracle, because real data have the proxy alone.
     guessed = typed_by_proxy(beliefs, split, pairs.references)
     if oracle is None:
         return guessed, {}
@@ -167,7 +185,15 @@ def type_beliefs(
 
 
 def describe_beliefs(beliefs: Sequence[Belief], oracle: Oracle | None) -> dict[str, float]:
-    """Shares of types; with an oracle also understood beliefs and contradictions."""
+    """Computes the shares of types; with an oracle also of understood beliefs and contradictions.
+
+    Args:
+        beliefs: The typed beliefs.
+        oracle: The oracle of the split; None for data without one.
+
+    Returns:
+        Shares in [0, 1] by name, beliefs/...
+    """
     metrics = dict(shares_of_types(beliefs))
     if oracle is not None:
         understood = [belief.type_by == "oracle" for belief in beliefs]
@@ -176,12 +202,36 @@ def describe_beliefs(beliefs: Sequence[Belief], oracle: Oracle | None) -> dict[s
     return metrics
 
 
+def _start(cfg: DictConfig, run_dir: Path) -> None:
+    """Creates the run directory with config.yaml, and overrides.yaml for resume=."""
+    run_dir.mkdir(parents=True, exist_ok=True)
+    write_text(run_dir / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
+    if cfg.resume is None:
+        note_overrides(run_dir)
+
+
+def _show(
+    cfg: DictConfig,
+    run_dir: Path,
+    title: str,
+    beliefs: Sequence[Belief],
+    metrics: dict[str, float],
+    console: Console,
+) -> None:
+    """Logs metrics, report and beliefs, and prints the metrics and the noise curve."""
+    table = pd.DataFrame([asdict(belief) for belief in beliefs[:_LOGGED_BELIEFS]])
+    log_results(cfg, metrics, {"report": run_dir / "report.html", "beliefs_table": table})
+    print_metrics(metrics, title=title, console=console)
+    if "robustness/r_score" in metrics:
+        print_noise_curve(metrics, console=console)
+
+
 def _figures(split: VQASplit, pairs: Pairs, oracle: Oracle | None) -> SearchFigures:
     statistics = CiderStatistics.of([[text] for text in split.questions])
     return SearchFigures(pairs.references, statistics, oracle)
 
 
-def _of_the_model(
+def _model_accuracy(
     cfg: DictConfig,
     module: PolicyGradientModule,
     datamodule: VQADataModule,
@@ -223,6 +273,7 @@ def _write_pages(
 
 
 def _finished_run(folder: Path) -> BeliefPageModel:
+    """Beliefs and metrics of another model's run, to show beside this one."""
     if not (folder / "metrics.json").is_file():
         raise UserError(f"compare: {folder} holds no finished diagnosis (metrics.json is missing)")
     metrics = read_metrics(folder / "metrics.json")

@@ -1,4 +1,4 @@
-"""Evaluation: a trained model's benchmark on a split, a table, and pages to look at."""
+"""Evaluation: the benchmark of a trained model on a split, as metrics, a table and pages."""
 
 from pathlib import Path
 from typing import Any
@@ -23,25 +23,35 @@ from ivqa.vqa.benchmark import answer_all, write_answers
 
 
 def evaluate(cfg: DictConfig) -> float:
-    """Runs the model's benchmark on cfg.split (task=evaluate).
+    """Runs the benchmark of a model on cfg.split (task=evaluate).
 
-    Writes config.yaml, metrics.json and the benchmark's own files into the run directory.
-    Returns the benchmark's headline metric, for sweepers; NaN where the split has no annotations.
+    Writes config.yaml, metrics.json and the files of the benchmark into the run directory.
+
+    Args:
+        cfg: The configuration of evaluate.py.
+
+    Returns:
+        The headline metric of the benchmark, for sweepers; NaN if the split has no annotations.
+
+    Raises:
+        UserError: resume= is set, or the data do not fit the configuration.
     """
     if cfg.resume is not None:
-        raise UserError("resume= goes on with a training run; evaluate.py starts afresh")
+        raise UserError(
+            "resume= continues training, or a ranking; an evaluation is not resumed: start it "
+            "again without resume="
+        )
+    # 1. Data and features.
     other = other_questions(cfg)
     benchmark = instantiate(cfg.model.benchmark)
-    learnt_from = [] if cfg.model.get("pretrained") else ["train", "val"]
-    unscored = [] if other is None else [cfg.split]  # whose images other questions are about
-    splits = list(dict.fromkeys([*learnt_from, cfg.split]))
-    bench = with_features(open_workbench(cfg, splits, unscored), splits)
+    bench = _open(cfg, other)
+    # 2. The trained model.
     module, vocabularies, checkpoint = obtain_module(bench)
+    datamodule = bench.datamodule(vocabularies, module)
     run_dir = Path(cfg.output_dir)
     run_dir.mkdir(parents=True, exist_ok=True)
     write_text(run_dir / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
-
-    datamodule = bench.datamodule(vocabularies, module)
+    # 3. Its benchmark, or its answers to other questions.
     if other is None:
         title = f"{cfg.name} on {bench.dataset.root.name}, split {bench.dataset.name_of(cfg.split)}"
         metrics = own_metrics(bench, module, datamodule, run_dir)
@@ -53,25 +63,54 @@ def evaluate(cfg: DictConfig) -> float:
             module, datamodule, cfg.split, other.image_ids, other.questions, bench.console
         )
         metrics = write_answers(other, answers, run_dir, bench.console)
+    # 4. The results: metrics.json, the terminal and the loggers.
     write_json(run_dir / "metrics.json", metrics)
-    if metrics:
-        print_metrics(metrics, title=title, console=bench.console)
-    media = show_noise_curve(metrics, str(cfg.name), run_dir, bench.console)
-    log_results(cfg, metrics, media)
+    _show(bench, metrics, title, run_dir)
     bench.console.print(f"checkpoint: {checkpoint}\nrun: {run_dir}", soft_wrap=True)
     return metrics.get(benchmark.headline, float("nan"))
+
+
+def _open(cfg: DictConfig, other: VQASplit | None) -> Workbench:
+    """Data and features of cfg.split, and of the training splits if ivqa trains the model.
+
+    With other questions cfg.split needs only images, so it may lack annotations.
+    """
+    training = [] if cfg.model.get("pretrained") else ["train", "val"]
+    splits = list(dict.fromkeys([*training, cfg.split]))
+    unscored = [] if other is None else [cfg.split]
+    return with_features(open_workbench(cfg, splits, unscored), splits)
+
+
+def _show(bench: Workbench, metrics: dict[str, float], title: str, run_dir: Path) -> None:
+    """Prints and logs the metrics, and the noise curve if noise was measured."""
+    if metrics:
+        print_metrics(metrics, title=title, console=bench.console)
+    media = show_noise_curve(metrics, str(bench.cfg.name), run_dir, bench.console)
+    log_results(bench.cfg, metrics, media)
 
 
 def own_metrics(
     bench: Workbench, module: Any, datamodule: VQADataModule, run_dir: Path
 ) -> dict[str, float]:
-    """Of a model on cfg.split: what it logs in validation, its callbacks', and its size."""
+    """Metrics of a model on cfg.split that are not part of its benchmark.
+
+    Args:
+        bench: Data, features and configuration.
+        module: The trained model.
+        datamodule: Batches for the model.
+        run_dir: The directory for files of callbacks.
+
+    Returns:
+        The metrics that the model and its callbacks log in validation, and model/parameters. A
+        model that is not a LightningModule has only those of the robustness callback.
+    """
     cfg = bench.cfg
     metrics: dict[str, float] = {}
     if isinstance(module, VQAModule) and bench.dataset.lacks_annotations(cfg.split):
-        pass  # all that it logs is accuracy
+        pass  # a VQA model logs only accuracies, which need annotations
     elif isinstance(module, pl.LightningModule):
-        # The default limit is that of the validations during training, model.val_batches.
+        # trainer.limit_val_batches defaults to model.val_batches, the limit during training. An
+        # evaluation uses the whole split unless the user sets the limit.
         by_default = OmegaConf.is_interpolation(cfg.trainer, "limit_val_batches")
         limit = 1.0 if by_default else cfg.trainer.limit_val_batches
         metrics = validate(cfg, module, datamodule, cfg.split, run_dir, limit)
@@ -84,9 +123,16 @@ def own_metrics(
 
 
 def other_questions(cfg: DictConfig) -> VQASplit | None:
-    """The questions of cfg.questions, a data root, about images of cfg.split; None without one.
+    """Reads the questions in the data root cfg.questions, about images of cfg.split.
 
-    Raises DataError with every fault of its files.
+    Args:
+        cfg: The configuration of evaluate.py.
+
+    Returns:
+        The split cfg.questions_split of the data root; None if cfg.questions is null.
+
+    Raises:
+        DataError: Lists every fault of the files.
     """
     if cfg.questions is None:
         return None

@@ -1,4 +1,4 @@
-"""How far automatic metrics follow what people say [iVQA 4]."""
+"""Human study: correlation of automatic metrics with human scores over models [iVQA 4]."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,11 +16,20 @@ _HIGHEST = 4
 
 
 def human_study(cfg: DictConfig) -> float:
-    """Pearson correlation, over models, of the mean human score with every metric.
+    """Correlates the mean human score with every metric over models (task=human_study).
 
-    cfg.human: a JSON file {model: RUN}, where RUN is the directory of an evaluation that holds its
-    metrics.json and the annotations.json that annotate.html exported. Prints two tables; returns
-    the highest correlation. Raises DataError for fewer than three models or missing files.
+    Prints two tables and writes metrics.json.
+
+    Args:
+        cfg: The configuration of evaluate.py. cfg.human is a JSON file {model: RUN}: RUN is the
+            directory of an evaluation, with its metrics.json and the annotations.json that
+            annotate.html exports.
+
+    Returns:
+        The highest Pearson correlation.
+
+    Raises:
+        DataError: There are fewer than three models, or files are missing.
     """
     file = Path(cfg.human)
     runs = read_json(file)
@@ -32,11 +41,11 @@ def human_study(cfg: DictConfig) -> float:
     correlations = correlate(scores, metrics)
     console = Console()
     rows = [{"model": name, "human score, 0-4": scores[name]} for name in runs]
-    print_table(rows, title="what people say", console=console)
+    print_table(rows, title="human scores", console=console)
     ranked = sorted(correlations.items(), key=lambda item: -abs(item[1]))
     print_table(
         [{"metric": name, "Pearson's r": value} for name, value in ranked],
-        title=f"metrics and people, over {len(runs)} models",
+        title=f"correlation with human scores, {len(runs)} models",
         console=console,
     )
     run_dir = Path(cfg.output_dir)
@@ -50,20 +59,38 @@ def human_study(cfg: DictConfig) -> float:
 
 
 def mean_score(annotations: Sequence[Mapping[str, object]], source: Path) -> float:
-    """Mean score in [0, 4] of the records that have one. Raises DataError where none has."""
+    """Averages the human scores of a run.
+
+    Args:
+        annotations: Records of annotations.json; records without a "score" are skipped.
+        source: The run directory, for messages.
+
+    Returns:
+        The mean score in [0, 4].
+
+    Raises:
+        DataError: No record has a score, or a score is not 0, 1, 2, 3 or 4.
+    """
     given = [record["score"] for record in annotations if "score" in record]
-    known = range(_HIGHEST + 1)
-    wrong = [score for score in given if type(score) not in (int, float) or score not in known]
+    valid = range(_HIGHEST + 1)
+    wrong = [score for score in given if type(score) not in (int, float) or score not in valid]
     if not given or wrong:
-        what = f"a score is {wrong[0]}, not 0 to 4" if wrong else "no record has a score"
-        raise DataError(f"{source / 'annotations.json'}: {what}")
+        fault = f"a score is {wrong[0]}, not 0 to 4" if wrong else "no record has a score"
+        raise DataError(f"{source / 'annotations.json'}: {fault}")
     return sum(float(str(score)) for score in given) / len(given)
 
 
 def correlate(
     scores: Mapping[str, float], metrics: Mapping[str, Mapping[str, float]]
 ) -> dict[str, float]:
-    """Pearson's r of the scores with every metric that all models have and that varies.
+    """Computes Pearson's r of the scores with every metric that all models have and that varies.
+
+    Args:
+        scores: Mean human score by model.
+        metrics: Metrics of each model by name.
+
+    Returns:
+        r in [-1, 1] by metric, rounded to six digits.
 
     >>> metrics = {"a": {"cider": 0.5}, "b": {"cider": 1.0}, "c": {"cider": 1.5}}
     >>> correlate({"a": 1.0, "b": 2.0, "c": 3.0}, metrics)
@@ -81,6 +108,7 @@ def correlate(
 
 
 def _records(folder: Path) -> list[dict[str, object]]:
+    """The records of annotations.json in a run directory."""
     file = folder / "annotations.json"
     records = read_json(file, list)
     for number, record in enumerate(records, start=1):
@@ -90,6 +118,7 @@ def _records(folder: Path) -> list[dict[str, object]]:
 
 
 def _text(run: object, name: str, file: Path) -> str:
+    """The run directory of a model, as text; anything else is an error of the file."""
     if not isinstance(run, str):
         raise DataError(f"{file}: the run of '{name}' must be a folder, not {shown(run)}")
     return run

@@ -1,4 +1,4 @@
-"""Merging: the shards of a basic question dataset (BQD) become one."""
+"""Merging: joins the shards of a basic question dataset (BQD)."""
 
 from pathlib import Path
 
@@ -14,8 +14,14 @@ from ivqa.tasks.bqd_results import bqd_figures, finish_bqd
 def merge(cfg: DictConfig) -> float:
     """Merges the shards in the folder cfg.shards into bqd.parquet and bqd.json (task=merge).
 
-    Returns the number of main questions. Raises DataError for shards that are missing, cut short,
-    overlapping or of different configurations.
+    Args:
+        cfg: The configuration of evaluate.py.
+
+    Returns:
+        The number of main questions.
+
+    Raises:
+        DataError: Shards are missing, truncated, overlapping or of different configurations.
     """
     run_dir, folder = Path(cfg.output_dir), Path(cfg.shards)
     files = sorted(folder.rglob("shard_*_of_*.parquet"))

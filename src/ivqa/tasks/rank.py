@@ -29,10 +29,16 @@ from ivqa.tasks.bqd_results import bqd_figures, finish_bqd
 
 
 def rank(cfg: DictConfig) -> float:
-    """Ranks the questions of cfg.split against the pool cfg.bqd with cfg.ranker (task=rank).
+    """Ranks the pool cfg.bqd for the questions of cfg.split with cfg.ranker (task=rank).
 
-    Writes bqd.parquet and bqd.json, or shard_S_of_N.parquet; parts/ holds what is done of a run
-    that was interrupted, and resume=DIR goes on from there. Returns the number of main questions.
+    Writes bqd.parquet and bqd.json, or shard_S_of_N.parquet. Finished parts are stored in parts/;
+    resume=DIR continues an interrupted run after them.
+
+    Args:
+        cfg: The configuration of evaluate.py.
+
+    Returns:
+        The number of main questions.
     """
     run_dir, console = Path(cfg.output_dir), Console()
     dataset = instantiate(cfg.data)
@@ -56,6 +62,7 @@ def rank(cfg: DictConfig) -> float:
     write_text(run_dir / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
     if cfg.resume is None:
         note_overrides(run_dir)
+    # Finished parts are in run_dir/parts, so an interrupted run loses at most one part.
     speed = _run(job, run_dir, console)
     table = job.table()
     whole = cfg.num_shards == 1
@@ -67,14 +74,15 @@ def rank(cfg: DictConfig) -> float:
 
 
 class _Rate(ProgressColumn):
-    """Questions a second, of those that this run has ranked."""
+    """Ranked questions per second of this run, without the parts of an earlier one."""
 
     def render(self, task: Task) -> Text:
+        """The speed, averaged over the last 15 minutes."""
         return Text(f"{task.speed:.0f}/s" if task.speed else "")
 
 
 def _run(job: BQDRanking, run_dir: Path, console: Console) -> dict[str, float]:
-    """Ranks what is left to rank; returns the speed where that was anything."""
+    """Ranks the questions that are left; returns the speed, or nothing if none are left."""
     columns = (TextColumn("ranking"), BarColumn(), MofNCompleteColumn(), _Rate())
     with Progress(
         *columns, TimeRemainingColumn(), console=console, transient=True, speed_estimate_period=900

@@ -1,9 +1,9 @@
-"""Makes the released weights of the embedded data: `python -m ivqa.tasks.release`.
+"""Builds the released weights of the embedded data: `python -m ivqa.tasks.release`.
 
-Trains image features, generator and legality model as `pretrained=false` does, or takes them from
-the artifact store, scores them on held-out scenes and writes them into `ivqa.released`. After a
-change of code that leaves the weights valid, `--check` scores the released weights again, and notes
-the new code where they still score the same.
+It trains image features, generator and legality model as `pretrained=false` does, or loads them
+from the artifact store, scores them on held-out scenes and writes them into `ivqa.released`. After
+a change of code that leaves the weights valid, `--check` scores the released weights again and
+records the digest of the new code if the scores are the same.
 """
 
 import argparse
@@ -37,14 +37,18 @@ from ivqa.weights import load_into
 
 CONF = Path(__file__).parents[3] / "conf"
 TOLERANCE = 0.01
-"""How far a score may differ on another processor."""
+"""Largest difference of a score between processors."""
 
 _PARTS = ("questioner", "judge")
 _SCORED = 1000  # held-out questions
 
 
 def compose_diagnosis(*overrides: str) -> DictConfig:
-    """The configuration of `python diagnose.py`, with Hydra's own taken out of it and set."""
+    """Composes the configuration of `python diagnose.py` in float32 and sets Hydra's own part.
+
+    Args:
+        *overrides: Overrides of the command line.
+    """
     with initialize_config_dir(str(CONF), version_base="1.3"):
         cfg = compose("diagnose", ["output_dir=.", *overrides], return_hydra_config=True)
     HydraConfig.instance().set_config(cfg)
@@ -55,13 +59,20 @@ def compose_diagnosis(*overrides: str) -> DictConfig:
 
 
 def small_scenes(root: Path) -> ScenesDataset:
-    """The first 100 held-out images of the embedded data: an image depends on its number alone."""
+    """The first 100 held-out images of the embedded data; an image depends only on its number.
+
+    Args:
+        root: The folder to write the data to.
+
+    Returns:
+        The data, with 10 questions per image.
+    """
     images = {"train": 4, "val": 100, "test": 4}
     return ScenesDataset(root, images=images, questions_per_image=10, workers=1)
 
 
 def main() -> None:
-    """Trains, scores and writes; or, with --check, scores what is there."""
+    """Trains, scores and writes the weights; with --check it only scores the released ones."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="score the released weights again")
     parser.add_argument("--artifacts", default="artifacts", help="the artifact store")
@@ -85,6 +96,7 @@ def main() -> None:
         code=features.code(),
         scores={},
     )
+    # The scores are added below: they are computed from the released files themselves.
     for part in (bench.parts[name] for name in _PARTS):
         module, _, _ = obtain_module(part)
         release(
@@ -101,10 +113,14 @@ def main() -> None:
 
 
 def check(held_out: ScenesDataset, *overrides: str) -> None:
-    """Notes the code of today for released weights that score as they did.
+    """Records the digest of the current code if the released weights score as before.
+
+    Args:
+        held_out: Held-out scenes; the validation split is used.
+        *overrides: Overrides of the command line.
 
     Raises:
-        ValueError: A score differs by more than `TOLERANCE`: train and release again.
+        ValueError: A score differs by more than `TOLERANCE`; the weights must be trained again.
     """
     codes = released_codes(*overrides)
     for name, scores in score(held_out, *overrides).items():
@@ -113,14 +129,18 @@ def check(held_out: ScenesDataset, *overrides: str) -> None:
         for term, value in scores.items():
             if abs(value - before.scores[term]) > TOLERANCE:
                 raise ValueError(
-                    f"{name}: {term} is {value:.4f} and was {before.scores[term]:.4f} when it was "
-                    "released; make release trains it again"
+                    f"{name}: {term} is {value:.4f}, but was {before.scores[term]:.4f} when it was "
+                    "released; run make release, which trains it again"
                 )
         note(replace(before, code=codes[name]))
 
 
 def released_codes(*overrides: str) -> dict[str, str]:
-    """The digest of today's code of each released model."""
+    """The digest of the current code of each released model.
+
+    Args:
+        *overrides: Overrides of the command line.
+    """
     bench = _bench(None, *overrides)
     parts = {name: bench.parts[name] for name in _PARTS}
     codes = {part.cfg.model.name: part.code() for part in parts.values()}
@@ -128,7 +148,11 @@ def released_codes(*overrides: str) -> dict[str, str]:
 
 
 def released_identities(*overrides: str) -> dict[str, Mapping[str, Any]]:
-    """What today's configuration asks of each released model; reads no data."""
+    """The identity of each released model in the current configuration; reads no data.
+
+    Args:
+        *overrides: Overrides of the command line.
+    """
     bench = _bench(None, *overrides)
     parts = {name: bench.parts[name] for name in _PARTS}
     identities = {part.cfg.model.name: part.release_identity() for part in parts.values()}
@@ -136,11 +160,18 @@ def released_identities(*overrides: str) -> dict[str, Mapping[str, Any]]:
 
 
 def score(held_out: ScenesDataset, *overrides: str) -> dict[str, dict[str, float]]:
-    """How well the released weights do on `held_out`'s validation split, by model and term.
+    """Scores the released weights on the validation split of held-out scenes.
 
-    val_map: mean average precision of the concepts that are there. nll_per_word: of the questions
-    people asked, nats. grammatical: share of sampled questions that the grammar knows. auroc: of
-    telling grammatical samples from others. kept: share of people's questions that count as legal.
+    Args:
+        held_out: Held-out scenes.
+        *overrides: Overrides of the command line.
+
+    Returns:
+        By model and term. Concepts: val_map, the mean average precision of the concepts that
+        occur. Generator: nll_per_word, the negative log-likelihood of the data's questions in nats
+        per word, and grammatical, the share of sampled questions that the grammar parses.
+        Legality model: auroc of separating grammatical samples from others, and kept, the share of
+        the data's questions that count as legal.
     """
     bench = _bench(held_out, *overrides)
     features: ConceptFeatures = instantiate(bench.cfg.features)
@@ -150,9 +181,9 @@ def score(held_out: ScenesDataset, *overrides: str) -> dict[str, dict[str, float
     images, texts = described_images(split)
     targets = concepts.targets(texts).int()
     probabilities = store.gather("val", store.rows("val", images.ids), ["concepts"])["concepts"]
-    there = targets.any(dim=0)
+    occurs = targets.any(dim=0)  # (concepts,)
     precision = multilabel_average_precision(
-        probabilities[:, there], targets[:, there], int(there.sum()), average="macro"
+        probabilities[:, occurs], targets[:, occurs], int(occurs.sum()), average="macro"
     )
     scores = {RELEASED_NAME: {"val_map": float(precision)}}
 
@@ -163,11 +194,12 @@ def score(held_out: ScenesDataset, *overrides: str) -> dict[str, dict[str, float
         modules[name], data[name] = _load(part)
     generator, judge = modules["questioner"], modules["judge"]
     questions, answers = split.questions[:_SCORED], split.main_answers[:_SCORED]
-    asked_of = data["questioner"].images_of("val", split.image_ids[:_SCORED].tolist())
-    likelihood = generator.log_likelihood(asked_of, answers, questions)
-    words = generator.question_vocabulary.encode(questions).lengths + 1
+    images_of = data["questioner"].images_of("val", split.image_ids[:_SCORED].tolist())
+    likelihood = generator.log_likelihood(images_of, answers, questions)
+    words = generator.question_vocabulary.encode(questions).lengths + 1  # with the end token
     seeded = torch.Generator().manual_seed(0)
-    samples = generator.sample(asked_of, answers, 4, Sampling(), seeded).text
+    samples = generator.sample(images_of, answers, 4, Sampling(), seeded).text
+    # The grammar is the ground truth of legality.
     legal = torch.tensor([parse(text) is not None for text in samples])
     judged = judge.probabilities(samples)
     scores["ivqa_vae"] = {
@@ -182,14 +214,14 @@ def score(held_out: ScenesDataset, *overrides: str) -> dict[str, dict[str, float
 
 
 def _bench(dataset: ScenesDataset | None, *overrides: str) -> Workbench:
-    """A workbench that has neither read data nor made features."""
+    """A workbench without features; its data are not read yet."""
     cfg = compose_diagnosis(*overrides)
     data = instantiate(cfg.data) if dataset is None else dataset
     return Workbench(cfg, ArtifactStore(cfg.artifacts), data, None, Console())
 
 
 def _features(bench: Workbench, features: ConceptFeatures) -> FeatureStore:
-    """Features of the workbench's validation split by the released CNN, whatever made it."""
+    """Features of the validation split by the released CNN, whether or not its code digest fits."""
     cnn = catalogue()[RELEASED_NAME]
     file = bench.store.root / "released_cnn.pt"
     network, concepts = features.load_released(cnn)
@@ -217,7 +249,7 @@ def _without_parts(cfg: DictConfig) -> DictConfig:
 
 
 def _half(value: torch.Tensor) -> torch.Tensor:
-    """Matrices in half precision, which changes no score; the rest, such as limits, as it is."""
+    """Matrices in half precision, which changes no score; vectors and scalars unchanged."""
     return value.half() if value.is_floating_point() and value.ndim >= 2 else value
 
 

@@ -17,10 +17,20 @@ from ivqa.vqa.benchmark import score_answers
 
 
 def score(cfg: DictConfig) -> float:
-    """Scores the result file cfg.predictions of any VQA system; returns its accuracy.
+    """Scores the result files cfg.predictions of any VQA system (task=score).
 
-    Of several files the first answers the clean questions, the others those of noise levels
-    1, 2, ...: they give the noise curve, and the R_score is returned.
+    The first file answers the clean questions; further files answer the questions of noise levels
+    1, 2, ... and give the noise curve. Writes metrics.json and robustness.parquet.
+
+    Args:
+        cfg: The configuration of evaluate.py.
+
+    Returns:
+        The accuracy in [0, 1] of a single file; the R_score of several.
+
+    Raises:
+        UserError: cfg.predictions is an empty list.
+        DataError: A result file does not fit the split.
     """
     run_dir = Path(cfg.output_dir)
     dataset = instantiate(cfg.data)
@@ -28,7 +38,7 @@ def score(cfg: DictConfig) -> float:
     several = not isinstance(cfg.predictions, str)
     files = [Path(file) for file in cfg.predictions] if several else [Path(cfg.predictions)]
     if not files:
-        raise UserError("predictions=[] names no result file")
+        raise UserError("predictions=[] names no result file; pass at least one")
     levels = [read_results(file, split) for file in files]
     metrics = score_answers(split, levels[0])
     records = NoiseRecords.scored(split.question_ids, split.answer_types, levels, split.answers)

@@ -1,4 +1,4 @@
-"""Training: a run directory with checkpoints, metrics and the configuration behind them."""
+"""Training: a run directory with checkpoints, metrics and the configuration."""
 
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,20 @@ from ivqa.runs.trained_models import publish, train_model
 
 
 def train(cfg: DictConfig) -> float:
-    """Trains the configured model, shows its metrics and stores it (train.py).
+    """Trains the configured model, prints its metrics and stores it (train.py).
 
-    Returns the monitored validation value, for sweepers.
+    Args:
+        cfg: The configuration of train.py.
+
+    Returns:
+        The monitored validation metric, for sweepers; NaN if it was not logged.
+
+    Raises:
+        UserError: The model comes trained, the data do not fit the configuration, or a resumed run
+            has other settings than before.
     """
     if cfg.model.get("pretrained"):
-        raise UserError(f"model={cfg.model.name} comes trained; use it with evaluate.py")
+        raise UserError(f"model={cfg.model.name} is already trained; use it with evaluate.py")
     splits = ["train", "val"]
     bench = with_features(open_workbench(cfg, splits), splits)
     run_dir = Path(cfg.output_dir)
@@ -28,7 +36,8 @@ def train(cfg: DictConfig) -> float:
         _check_unchanged(bench.cfg, run_dir)
     metrics = train_model(bench, run_dir, resume=cfg.resume is not None)
     if rank_zero_only.rank:  # type: ignore[attr-defined]
-        return metrics.get(cfg.model.monitor, float("nan"))  # one process speaks for all
+        return metrics.get(cfg.model.monitor, float("nan"))  # only rank 0 prints and stores
+    # A fast dev run writes no checkpoint.
     if not cfg.trainer.get("fast_dev_run"):
         publish(bench, run_dir, metrics)
     print_metrics(metrics, title=f"{cfg.name} on {bench.dataset.root.name}", console=bench.console)
@@ -37,11 +46,11 @@ def train(cfg: DictConfig) -> float:
 
 
 def _check_unchanged(cfg: DictConfig, run_dir: Path) -> None:
-    """A resumed run must be the one that began: only how long and where it runs may change."""
+    """Raises UserError if a resumed run changes more than its length, machine or logging."""
     before, now = read_yaml(run_dir / "config.yaml", dict), plain(cfg)
-    free = {"resume", "output_dir", "logger", "callbacks", "num_workers", "artifacts"}
+    changeable = {"resume", "output_dir", "logger", "callbacks", "num_workers", "artifacts"}
     for key, value in before.items():
-        if key in free or (key == "trainer" and _same_learning(value, now.get(key))):
+        if key in changeable or (key == "trainer" and _same_learning(value, now.get(key))):
             continue
         if now.get(key) != value:
             raise UserError(
@@ -51,5 +60,6 @@ def _check_unchanged(cfg: DictConfig, run_dir: Path) -> None:
 
 
 def _same_learning(before: dict[str, Any], now: dict[str, Any]) -> bool:
-    longer = {"max_epochs", "max_steps", "max_time"}
-    return all(now.get(key) == value for key, value in before.items() if key not in longer)
+    """Whether two Trainer configurations differ at most in the length of the training."""
+    length = {"max_epochs", "max_steps", "max_time"}
+    return all(now.get(key) == value for key, value in before.items() if key not in length)

@@ -1,4 +1,4 @@
-"""Noisy questions as files, for systems that run elsewhere."""
+"""Noisy questions as files, for VQA systems outside ivqa."""
 
 from pathlib import Path
 
@@ -12,10 +12,19 @@ from ivqa.robustness import DisturbsImages
 
 
 def write_noise(cfg: DictConfig) -> float:
-    """Writes the questions of cfg.split at every level of cfg.noise, in the official format.
+    """Writes the questions of cfg.split at every level of cfg.noise (task=write_noise).
 
-    For systems that run elsewhere: questions_SPLIT_level_K.json in the run directory, with the
-    ids of the clean questions. Returns the number of levels.
+    Writes questions_SPLIT_level_K.json in the official format into the run directory, with the ids
+    of the clean questions, for VQA systems outside ivqa. Level 0 is clean.
+
+    Args:
+        cfg: The configuration of evaluate.py.
+
+    Returns:
+        The number of noisy levels.
+
+    Raises:
+        UserError: cfg.noise disturbs images.
     """
     run_dir = Path(cfg.output_dir)
     dataset = instantiate(cfg.data)

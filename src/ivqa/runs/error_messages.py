@@ -1,0 +1,118 @@
+"""Errors that the user can fix, described in one sentence with the nearest valid names."""
+
+import difflib
+import errno
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from hydra.errors import (
+    ConfigCompositionException,
+    HydraException,
+    InstantiationException,
+    MissingConfigException,
+    OverrideParseException,
+)
+from omegaconf.errors import (
+    ConfigAttributeError,
+    ConfigIndexError,
+    ConfigKeyError,
+    ConfigTypeError,
+    OmegaConfBaseException,
+)
+from yaml import YAMLError
+
+from ivqa.errors import UserError
+from ivqa.runs.config_checks import leaf_keys, reference_config
+from ivqa.runs.short_forms import key_of
+
+# Errors that the user can fix: ours, those of the machine, and overrides that do not compose.
+_USER_ERRORS = (
+    UserError,
+    PermissionError,
+    NotADirectoryError,
+    ConnectionError,
+    HydraException,
+    OmegaConfBaseException,
+    YAMLError,
+)
+# The code reads a key that the composed configuration lacks: a bug, although OmegaConf raises it.
+_WRONG_ACCESS = (ConfigAttributeError, ConfigKeyError, ConfigIndexError, ConfigTypeError)
+
+
+def is_user_error(error: BaseException) -> bool:
+    """Whether the user can fix the error; any other error is a bug.
+
+    Args:
+        error: The error. If a component cannot be built, the error of its constructor decides.
+
+    Returns:
+        True if the message alone is of use to the user.
+
+    >>> is_user_error(UserError("seed=a: must be an integer")), is_user_error(ValueError("shapes"))
+    (True, False)
+    """
+    if isinstance(error, InstantiationException) and error.__cause__ is not None:
+        return is_user_error(error.__cause__)
+    if not isinstance(error, UserError) and "Config group override must be" in str(error):
+        return True  # Hydra raises a plain ValueError here
+    is_disk_full = isinstance(error, OSError) and error.errno == errno.ENOSPC
+    is_listed = isinstance(error, _USER_ERRORS) and not isinstance(error, _WRONG_ACCESS)
+    return is_listed or is_disk_full
+
+
+def describe(
+    error: Exception, arguments: Sequence[str], *, conf_dir: Path, config_name: str
+) -> str:
+    """Describes an error in one sentence, with the nearest valid names for a misspelt name.
+
+    Args:
+        error: An error that the user can fix.
+        arguments: Arguments of the command line; the files that they choose have the valid keys.
+        conf_dir: The folder of configuration files.
+        config_name: The command's own file there, without its ending.
+
+    Returns:
+        The sentence, without a line break.
+    """
+    if isinstance(error, InstantiationException) and error.__cause__ is not None:
+        return f"{error.__cause__} (configuration node {_node(error)})"
+    if isinstance(error, MissingConfigException) and error.options:
+        name = str(error.missing_cfg_file)
+        choice, group = Path(name).name, str(Path(name).parent)
+        return f"there is no {group}={choice}{_nearest(choice, error.options)}"
+    if isinstance(error, OverrideParseException):
+        return f"cannot read the override '{error.override}': {str(error).splitlines()[0]}"
+    if "Config group override must be a string" in str(error):  # the message lacks the key
+        # The message does not name the group; null is the likely mistake.
+        without = [item for item in arguments if (conf_dir / key_of(item)).is_dir() and "=" in item]
+        group = next((item for item in without if item.endswith("=null")), without[-1])
+        return f"{group}: choose a file of conf/{key_of(group)}"
+    if isinstance(error, YAMLError):
+        return " ".join(str(error).split())
+    text = str(error)
+    found = re.search(r"Could not override '([^']+)'", text)
+    found = found or re.search(r"Could not find '([^']+)'", text)
+    if isinstance(error, ConfigCompositionException) and found:
+        key = found.group(1).split("@")[0]
+        groups = [item.name for item in conf_dir.iterdir() if item.is_dir()]
+        choices = [item for item in arguments if key_of(item) in groups and "," not in item]
+        # Only the chosen files decide which keys exist: features=resnet50 has features.arch.
+        known = leaf_keys(reference_config(conf_dir, config_name, choices))
+        return f"there is no configuration key '{key}'{_nearest(key, [*known, *groups])}"
+    return text
+
+
+def _nearest(word: str, valid: Iterable[str]) -> str:
+    """The end of a message: up to three similar names, or all valid ones."""
+    candidates = sorted(set(valid))
+    close = difflib.get_close_matches(word, candidates, n=3, cutoff=0.6)
+    if close:
+        return f"; did you mean {' or '.join(close)}?"
+    shown = candidates if len(candidates) <= 30 else [key for key in candidates if "." not in key]
+    return f"; valid are {', '.join(shown)}"
+
+
+def _node(error: InstantiationException) -> str:
+    found = re.search(r"full_key: (\S+)", str(error))
+    return found.group(1) if found else "at the top"
