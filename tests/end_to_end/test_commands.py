@@ -100,7 +100,8 @@ def test_the_model_of_the_documentation_trains_from_outside_the_package(
     monkeypatch.syspath_prepend(tmp_path)
     conf = ["--config-dir", str(tmp_path / "my_conf"), "model=bag_of_words"]
     command = [*conf, *_data(tiny_root), *TINY_FEATURES, "model.epochs=30", "model.batch_size=16"]
-    assert run("train", *command)[0] == 0
+    status, printed = run("train", *command)
+    assert status == 0, printed
     status, printed = run("evaluate", *command, f"output_dir={tmp_path / 'run'}")
     assert status == 0, printed
     assert "No trained" not in printed

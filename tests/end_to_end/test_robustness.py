@@ -108,6 +108,7 @@ def test_images_are_disturbed_by_noise_of_images(
     metrics = metrics_of(tmp_path / "run")
     assert "robustness/partition_7/accuracy" in metrics
     assert ("robustness/gap" in metrics) == (noise == "joint")
-    status, printed = run("evaluate", *command, "write_noisy_questions=true")
+    data = ["data=vqa_json", f"data.root={tiny_root}", f"noise={noise}"]
+    status, printed = run("evaluate", *data, "write_noisy_questions=true")
     assert status == 1
     assert "this noise= disturbs images" in printed

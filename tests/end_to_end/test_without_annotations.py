@@ -84,7 +84,10 @@ def test_absent_annotations_are_reported_before_any_work(
     answers = [{"question_id": one["question_id"], "answer": "yes"} for one in questions]
     (tmp_path / "answers.json").write_text(json.dumps(answers))
     store = tmp_path / "store"
-    status, printed = run("evaluate", *_command(unannotated, *overrides, f"artifacts={store}"))
+    command = _command(unannotated, *overrides, f"artifacts={store}")
+    if overrides[0].startswith("predictions="):  # this task has no image features
+        command = [item for item in command if item not in TINY_FEATURES]
+    status, printed = run("evaluate", *command)
     assert status == 1
     assert printed.count("error:") == 1
     assert expected in " ".join(printed.split())

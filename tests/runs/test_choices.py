@@ -94,7 +94,12 @@ def test_a_choice_that_needs_a_path_is_valid_with_one(command: str) -> None:
         assert {key.split(".")[-1] for key in missing} <= {"path", "root"}
         for key in missing:
             OmegaConf.update(cfg, key, __file__)
-        check_config(cfg)
+        if choices.get("question_encoder") in ("skip_thoughts", "stacked_lstm"):
+            # These read their file at once, and this one has no vectors.
+            with pytest.raises(UserError, match="configuration: question_encoder: "):
+                check_config(cfg)
+        else:
+            check_config(cfg)
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -29,9 +29,9 @@ from ivqa.ranges import Count, ExistingFile, ImageSize, LearningRate, Seed
 from ivqa.released import Released, find
 from ivqa.weights import check_finite, read_weights
 
-# Seconds that two cores need for one image of 96 px in one epoch, with and without bfloat16
-# arithmetic in hardware; measured on 4,000 images.
-_SECONDS_PER_IMAGE = 2.5e-3, 6e-3
+# Seconds that two cores without bfloat16 arithmetic need for one image of 96 px in one epoch;
+# measured on 4,000 images. Processors with it need less than half.
+_SECONDS_PER_IMAGE = 6e-3
 
 RELEASED_NAME = "features"
 """The name of the CNN among the released weights."""
@@ -191,10 +191,10 @@ class ConceptFeatures:
     def _announce_training(self, num_images: int, num_concepts: int) -> None:
         # The time is proportional to the number of pixels.
         size = num_images * self.epochs * (self.image_size / 96) ** 2
-        least, most = (max(seconds * size, 10) for seconds in _SECONDS_PER_IMAGE)
+        seconds = max(_SECONDS_PER_IMAGE * size, 10)
         Console().print(
             f"image features: training a concept predictor on {num_images} images and "
-            f"{num_concepts} concepts ({least:.0f} to {most:.0f} s on 2 cores); it is stored for "
+            f"{num_concepts} concepts (up to {seconds:.0f} s on 2 cores); it is stored for "
             "later runs",
             soft_wrap=True,
         )
