@@ -9,14 +9,13 @@ from ivqa.vqa.module import VQAModule
 from ivqa.vqa.mutan import Mutan, MutanNoAttention
 from ivqa.vqa.n2nmn import N2NMN
 from ivqa.vqa.network import TrainingOutput, VQANetwork
-from ivqa.vqa.prior import Prior
-from ivqa.vqa.protocol import Answerer
-from ivqa.vqa.question_encoder import (
-    QuestionEncoder,
-    RecurrentEncoder,
+from ivqa.vqa.pretrained_question_encoders import (
     SkipThoughtsQuestionEncoder,
     TransformersQuestionEncoder,
 )
+from ivqa.vqa.prior import Prior
+from ivqa.vqa.protocol import Answerer
+from ivqa.vqa.question_encoder import QuestionEncoder, RecurrentEncoder
 from ivqa.vqa.stacked_encoder import StackedLSTMEncoder
 from ivqa.vqa.vanilla import Vanilla
 

@@ -165,11 +165,7 @@ class PromptReader:
         first = torch.stack([(index == at).nonzero()[0, 0] for at in range(len(pictures))])
         views = raw_inputs(first) if self._takes_encoded else {}
         encoded = self._encoded(views, len(pictures))
-        seen = {
-            name: value
-            for name, value in views.items()
-            if not name.startswith("pixel_values") and len(value) == len(pictures)
-        }
+        seen = {k: v for k, v in views.items() if _describes_pictures(k, v, len(pictures))}
         types = {name: everything[name] for name in _TOKEN_TYPES if name in everything}
         lengths = mask.sum(dim=1)
         for length in lengths.unique().tolist():
@@ -235,3 +231,8 @@ def _chosen(encoded: Any, index: Tensor) -> Any:
     layers = getattr(encoded, "deepstack_features", None)
     more = {} if layers is None else {"deepstack_features": [of(layer) for layer in layers]}
     return type(encoded)(pooler_output=of(encoded.pooler_output), **more)
+
+
+def _describes_pictures(name: str, value: Tensor, number: int) -> bool:
+    """Whether an input holds one row for each picture, and is not its pixels."""
+    return not name.startswith("pixel_values") and len(value) == number
