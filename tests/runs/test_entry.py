@@ -6,7 +6,7 @@ import pytest
 from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import QuotedString
-from hydra.errors import HydraException, InstantiationException
+from hydra.errors import ConfigCompositionException, HydraException, InstantiationException
 from omegaconf import OmegaConf
 from omegaconf.errors import ConfigAttributeError
 
@@ -42,6 +42,14 @@ def test_a_misspelt_override_names_the_nearest_valid_one(override: str, expected
     message = _error_of(override)
     assert expected in message
     assert "\n" not in message
+
+
+def test_a_misspelt_key_of_a_task_is_recognised() -> None:
+    error = ConfigCompositionException("Could not override 'predictons'")
+    message = describe(error, ["predictons=x"], conf_dir=CONF, config_name="evaluate")
+    assert "did you mean predictions?" in message
+    message = describe(error, ["predictons=x"], conf_dir=CONF, config_name="train")
+    assert "did you mean predictions?" not in message
 
 
 def test_the_nearest_key_is_one_of_the_chosen_files() -> None:

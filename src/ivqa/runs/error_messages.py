@@ -24,7 +24,7 @@ from yaml import YAMLError
 
 from ivqa.errors import UserError
 from ivqa.runs.config_checks import leaf_keys, reference_config
-from ivqa.runs.short_forms import key_of
+from ivqa.runs.short_forms import ALIASES, key_of, task_keys
 
 # Errors that the user can fix: ours, those of the machine, and overrides that do not compose.
 _USER_ERRORS = (
@@ -99,7 +99,8 @@ def describe(
         choices = [item for item in arguments if key_of(item) in groups and "," not in item]
         # Only the chosen files decide which keys exist: features=resnet50 has features.arch.
         known = leaf_keys(reference_config(conf_dir, config_name, choices))
-        return f"there is no configuration key '{key}'{_nearest(key, [*known, *groups])}"
+        valid = [*known, *groups, *ALIASES, *task_keys(conf_dir, config_name)]
+        return f"there is no configuration key '{key}'{_nearest(key, valid)}"
     return text
 
 

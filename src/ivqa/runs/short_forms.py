@@ -24,16 +24,28 @@ def expanded(arguments: Sequence[str], conf_dir: Path, config_name: str) -> list
     """
     written = [_written_out(argument) for argument in arguments]
     keys = {argument.partition("=")[0].lstrip("+") for argument in written if "=" in argument}
-    defaults = read_yaml(conf_dir / f"{config_name}.yaml", dict).get("defaults", [])
-    has_tasks = any(isinstance(entry, dict) and "task" in entry for entry in defaults)
-    if "task" in keys or not has_tasks:
+    if "task" in keys:
         return written
-    chosen = [
-        file.stem
-        for file in sorted((conf_dir / "task").glob("*.yaml"))
-        if read_yaml(file, dict).get("short_form") in keys
-    ]
-    return [*written, *(f"task={name}" for name in chosen)]
+    tasks = task_keys(conf_dir, config_name)
+    return [*written, *(f"task={tasks[key]}" for key in tasks if key in keys)]
+
+
+def task_keys(conf_dir: Path, config_name: str) -> dict[str, str]:
+    """The keys that choose a task.
+
+    Args:
+        conf_dir: The folder of configuration files.
+        config_name: The command's own file there, without its ending.
+
+    Returns:
+        The task of each key; empty for a command without tasks.
+    """
+    defaults = read_yaml(conf_dir / f"{config_name}.yaml", dict).get("defaults", [])
+    if not any(isinstance(entry, dict) and "task" in entry for entry in defaults):
+        return {}
+    files = sorted((conf_dir / "task").glob("*.yaml"))
+    keys = {file.stem: read_yaml(file, dict).get("short_form") for file in files}
+    return {str(key): task for task, key in keys.items() if key}
 
 
 def shortened(override: str) -> str:
