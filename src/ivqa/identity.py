@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from hydra.utils import get_object
+from omegaconf import OmegaConf
 from torch import Tensor, nn
 
 from ivqa.code_digest import code_digest
@@ -41,8 +43,44 @@ def identity_of(value: object) -> dict[str, Any]:
         {'of': 'Cut', 'sizes': [3, 4]}
     """
     roots: dict[Any, None] = {}
-    settings = _plain(value, roots)
+    settings = _describe(value, roots)
     return {"settings": settings, "code": code_digest(roots)}
+
+
+def plain(cfg: Any) -> Any:
+    """Resolves all interpolations and converts the configuration to plain Python values.
+
+    Args:
+        cfg: A node of a configuration; any other value is returned unchanged.
+
+    Returns:
+        Dicts, lists, texts and numbers.
+    """
+    return OmegaConf.to_container(cfg, resolve=True) if OmegaConf.is_config(cfg) else cfg
+
+
+def code_of(settings: Any, *more: str) -> str:
+    """Computes the digest of the code that a configuration builds.
+
+    Args:
+        settings: Plain dicts, lists and values; `_target_` names a class or function at any depth.
+        *more: Names of further modules.
+
+    Returns:
+        16 hexadecimal digits, see `code_digest`.
+    """
+    roots = [*_targets(settings), *more]
+    return code_digest(roots)
+
+
+def _targets(settings: Any) -> list[Any]:
+    """The classes and functions that a configuration names in `_target_`, at any depth."""
+    if isinstance(settings, Mapping):
+        own = [get_object(settings["_target_"])] if "_target_" in settings else []
+        return own + [found for value in settings.values() for found in _targets(value)]
+    if isinstance(settings, list):
+        return [found for value in settings for found in _targets(value)]
+    return []
 
 
 def decisive(settings: Any) -> Any:
@@ -76,7 +114,7 @@ def _by_content(name: Any, value: Any) -> Any:
     return content_digest(value) or value
 
 
-def _plain(value: Any, roots: dict[Any, None]) -> Any:
+def _describe(value: Any, roots: dict[Any, None]) -> Any:
     """`value` as JSON values; its classes and functions are added to `roots`."""
     if value is None or isinstance(value, str | bool | int | float):
         # JSON has neither NaN nor infinities.
@@ -86,27 +124,27 @@ def _plain(value: Any, roots: dict[Any, None]) -> Any:
     if isinstance(value, Path):
         return _by_content("path", str(value))
     if isinstance(value, Mapping):
-        return {str(key): _plain(item, roots) for key, item in value.items()}
+        return {str(key): _describe(item, roots) for key, item in value.items()}
     if isinstance(value, set | frozenset):
-        return sorted((_plain(item, roots) for item in value), key=repr)
+        return sorted((_describe(item, roots) for item in value), key=repr)
     if isinstance(value, list | tuple):
-        return [_plain(item, roots) for item in value]
+        return [_describe(item, roots) for item in value]
     if isinstance(value, np.ndarray | np.generic):
         array = np.ascontiguousarray(value)
         return [str(array.dtype), list(array.shape), bytes_digest(array.tobytes())]
     if isinstance(value, partial):
-        return [_plain(item, roots) for item in (value.func, value.args, value.keywords)]
+        return [_describe(item, roots) for item in (value.func, value.args, value.keywords)]
     if isinstance(value, type) or inspect.isroutine(value):
         roots[value] = None
         return value.__qualname__
     if isinstance(value, Tensor):
-        return _plain(value.detach().cpu().numpy(), roots)
+        return _describe(value.detach().cpu().numpy(), roots)
     roots[type(value)] = None
     if isinstance(value, nn.Module):
-        return {"of": type(value).__qualname__, "weights": _plain(value.state_dict(), roots)}
+        return {"of": type(value).__qualname__, "weights": _describe(value.state_dict(), roots)}
     names: tuple[str, ...] = (*getattr(value, "__dict__", ()), *getattr(value, "__slots__", ()))
     settings = {
-        name: _by_content(name, _plain(getattr(value, name), roots))
+        name: _by_content(name, _describe(getattr(value, name), roots))
         for name in names
         # An object with an attribute `content` is identified by it; the file name is left out.
         if name[0] != "_"

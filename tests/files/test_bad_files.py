@@ -46,8 +46,8 @@ from ivqa.features.backbones import BackboneFeatures
 from ivqa.files import FileError, read_json, read_yaml
 from ivqa.ranking import read_bqd, write_parquet
 from ivqa.robustness import NoiseRecords
-from ivqa.runs.artifact_store import read_metrics
 from ivqa.runs.checkpoints import load_checkpoint
+from ivqa.runs.run_directory import read_metrics
 from ivqa.scenes import Oracle
 from ivqa.scenes.world import Scene
 from ivqa.tasks.compare import compare

@@ -12,7 +12,6 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf, open_dict
 from rich.console import Console
 
-from ivqa.runs.artifact_store import ArtifactStore
 from ivqa.runs.workbench import Workbench
 
 CONF = Path(__file__).parents[2] / "conf"
@@ -39,11 +38,11 @@ def _bench(
         cfg.output_dir = "run"
     found: Any = SimpleNamespace(key=features, sizes={"grid": 8, "concepts": 3})
     dataset: Any = SimpleNamespace(fingerprint=lambda: data)
-    return Workbench(cfg, ArtifactStore("artifacts"), dataset, found, Console())
+    return Workbench(cfg, dataset, found, Console())
 
 
 def _identity(*overrides: str, **options: Any) -> dict[str, Any]:
-    return _bench(*overrides, **options).model_identity()
+    return _bench(*overrides, **options).model_identity
 
 
 POLICY = ["model=ivqa_rl", "model@vqa=mlb"]
@@ -110,7 +109,7 @@ def test_data_and_features_change_the_identity() -> None:
 
 def test_a_part_has_the_identity_of_the_same_model_alone() -> None:
     part = _bench(*POLICY).parts["answerer"]
-    assert part.model_identity() == _identity("model=mlb")
+    assert part.model_identity == _identity("model=mlb")
 
 
 def test_the_checkpoint_of_a_part_is_identified_by_its_content(tmp_path: Path) -> None:

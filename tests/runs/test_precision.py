@@ -9,8 +9,10 @@ import torch
 
 _ASKS = (
     "import torch; from ivqa.device import fastest_dtype, uses_avx512; "
-    "from ivqa.runs.preparation import _precision; "
-    "print(fastest_dtype() is torch.bfloat16, uses_avx512(), _precision('cpu'))"
+    "from ivqa.runs.precision import set_precision; from omegaconf import OmegaConf; "
+    "trainer = OmegaConf.create({'accelerator': 'cpu', 'precision': 'auto'}); "
+    "set_precision(trainer); "
+    "print(fastest_dtype() is torch.bfloat16, uses_avx512(), trainer.precision)"
 )
 
 

@@ -5,8 +5,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ivqa.data.validation import shown
-from ivqa.files import FileError, digest, locked, read_json, write_json
+from ivqa.files import copy_file, digest, locked, read_json, write_json
+from ivqa.integrity import MANIFEST, damage, seal
+
+_ORIGIN = "origin.json"  # where a stored model comes from, and how long it was trained
 
 
 class ArtifactStore:
@@ -45,21 +47,57 @@ class ArtifactStore:
             write_json(folder / "identity.json", identity)
             yield
 
+    @staticmethod
+    def keep(folder: Path, checkpoint: Path, run_dir: Path, seconds: float) -> None:
+        """Copies a trained model into its folder, which is complete from then on.
 
-def read_metrics(file: Path) -> dict[str, float]:
-    """Reads the metrics.json of a run.
+        Args:
+            folder: The folder of the model.
+            checkpoint: The checkpoint to copy to `folder`/model.ckpt.
+            run_dir: The run directory that wrote it.
+            seconds: How long the model was trained.
+        """
+        origin, model = folder / _ORIGIN, folder / "model.ckpt"
+        write_json(origin, {"run": str(run_dir), "seconds": seconds})
+        copy_file(checkpoint, model)
+        seal(folder / MANIFEST, [origin, model])
+
+    @staticmethod
+    def fault(folder: Path) -> str | None:
+        """Compares a component with the files that were sealed.
+
+        Args:
+            folder: The folder of the component.
+
+        Returns:
+            A sentence about the first missing or changed file; None for a complete component.
+        """
+        return damage(folder / MANIFEST)
+
+
+def training_seconds(checkpoint: Path) -> dict[str, float]:
+    """Reads how long a stored model was trained.
 
     Args:
-        file: The file.
+        checkpoint: A checkpoint.
 
     Returns:
-        Values by name.
-
-    Raises:
-        FileError: The file is damaged, or a value is not a number.
+        train/seconds for a checkpoint in the artifact store; empty for any other checkpoint.
     """
-    metrics = read_json(file, dict)
-    for name, value in metrics.items():
-        if type(value) not in (int, float):
-            raise FileError(f"{file}: {name} must be a number, not {shown(value)}; run it again")
-    return metrics
+    file = checkpoint.with_name(_ORIGIN)
+    origin = read_json(file, dict) if file.is_file() else {}
+    seconds = origin.get("seconds")
+    return {"train/seconds": seconds} if isinstance(seconds, float) else {}
+
+
+def training_log(checkpoint: Path) -> Path:
+    """The metrics.csv of the run that wrote a checkpoint; it need not exist.
+
+    Args:
+        checkpoint: A checkpoint in the artifact store or in a run directory.
+
+    Returns:
+        The path.
+    """
+    inside = checkpoint.parent / "run" / "metrics.csv"
+    return inside if inside.is_file() else checkpoint.parent.parent / "metrics.csv"

@@ -8,11 +8,12 @@ import numpy as np
 import pytorch_lightning as pl
 import torch
 from pytorch_lightning.plugins.io import TorchCheckpointIO
+from torch import nn
 
 from ivqa.errors import UserError
 from ivqa.files import FileError, written
 from ivqa.ranges import Seed
-from ivqa.weights import read_weights, state_dict_of
+from ivqa.weights import load_into, read_weights, state_dict_of, training_state
 
 
 class AtomicCheckpointIO(TorchCheckpointIO):
@@ -86,6 +87,26 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
     state_dict_of(checkpoint, file)
     check_component(checkpoint.get("component"), file)
     return checkpoint
+
+
+def restore_training(module: nn.Module, path: Path, what: str) -> int:
+    """Loads the weights of a checkpoint from which training continues.
+
+    Args:
+        module: The module.
+        path: The checkpoint.
+        what: Describes the module in the error message.
+
+    Returns:
+        The training step of the checkpoint.
+
+    Raises:
+        FileError: The file is damaged, training cannot continue from it, or its weights are those
+            of another module.
+    """
+    checkpoint = training_state(path)
+    load_into(module, checkpoint["state_dict"], path, what)
+    return checkpoint["global_step"]
 
 
 def check_component(component: Any, path: Path) -> None:

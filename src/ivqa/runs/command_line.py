@@ -23,6 +23,7 @@ from ivqa.files import read_yaml
 from ivqa.runs.config_checks import check_config
 from ivqa.runs.error_messages import describe, is_user_error
 from ivqa.runs.memory import keep_freed_memory
+from ivqa.runs.precision import set_precision
 from ivqa.runs.short_forms import expanded, key_of
 
 # Keys whose value is a path, beside keys that end in `.path` or contain `.part_ckpt.`; the value
@@ -82,7 +83,7 @@ def entry_point(conf_dir: Path, config_name: str) -> None:
 
 
 def run_task(cfg: DictConfig) -> float:
-    """Checks the configuration and runs its task.
+    """Checks and completes the configuration and runs its task.
 
     Args:
         cfg: The composed configuration.
@@ -94,6 +95,8 @@ def run_task(cfg: DictConfig) -> float:
         UserError: The configuration is invalid; lists all faults before any work starts.
     """
     check_config(cfg)
+    if cfg.get("trainer"):
+        set_precision(cfg.trainer)
     # The directory that Hydra chose: in a multirun it numbers the directories of the jobs.
     cfg.output_dir = HydraConfig.get().runtime.output_dir
     return instantiate(cfg.command)(cfg)

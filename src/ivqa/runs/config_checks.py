@@ -191,15 +191,3 @@ def _same_choices() -> DictConfig | None:
             config_name=hydra_cfg.job.config_name, overrides=choices, run_mode=RunMode.RUN
         )
     )
-
-
-def plain(cfg: Any) -> Any:
-    """Resolves all interpolations and converts the configuration to plain Python values.
-
-    Args:
-        cfg: A node of a configuration; any other value is returned unchanged.
-
-    Returns:
-        Dicts, lists, texts and numbers.
-    """
-    return OmegaConf.to_container(cfg, resolve=True) if OmegaConf.is_config(cfg) else cfg

@@ -5,7 +5,7 @@ Single values are validated in `config_values`.
 
 import os
 from collections.abc import Iterator
-from typing import Any, get_args
+from typing import get_args
 
 import torch
 from hydra.utils import get_object
@@ -14,6 +14,7 @@ from pytorch_lightning.accelerators import AcceleratorRegistry
 
 from ivqa.device import on_cpu
 from ivqa.errors import UserError
+from ivqa.identity import plain
 from ivqa.runs.config_values import join, nodes
 from ivqa.runs.config_words import shown
 from ivqa.runs.signatures import arguments_of, defaults_of
@@ -34,6 +35,7 @@ def rule_faults(cfg: DictConfig) -> list[str]:
     return [
         *_arguments(cfg),
         *_monitors(cfg),
+        *_augmentation(cfg),
         *_closed_answers(cfg),
         *_splits(cfg),
         *_shards(cfg),
@@ -48,7 +50,7 @@ def _arguments(cfg: DictConfig) -> Iterator[str]:
             target = get_object(node._target_)
             if check := getattr(target, "check_arguments", None):
                 try:
-                    check({**defaults_of(target), **_plain(node)})
+                    check({**defaults_of(target), **plain(node)})
                 except UserError as error:
                     yield f"{path}: {error}"
 
@@ -73,7 +75,7 @@ def _monitors(cfg: DictConfig) -> Iterator[str]:
 def _logged(node: DictConfig) -> set[str]:
     """Names that the class of a node declares to log in validation; empty if it declares none."""
     declared = getattr(get_object(node._target_), "validation_metrics", None)
-    return set() if declared is None else set(declared(_plain(node)))
+    return set() if declared is None else set(declared(plain(node)))
 
 
 def _closed_answers(cfg: DictConfig) -> Iterator[str]:
@@ -87,6 +89,15 @@ def _closed_answers(cfg: DictConfig) -> Iterator[str]:
                     f"{join(path, 'num_answers')}=null: {model.name} chooses among a closed set "
                     "of answers; give its size"
                 )
+
+
+def _augmentation(cfg: DictConfig) -> Iterator[str]:
+    """augment= needs a model, or a part of one, that is trained on questions."""
+    if cfg.get("augment") and not any("augment" in model for _, model in _models(cfg)):
+        yield (
+            f"augment= is for VQA models that ivqa trains, and model={cfg.model.name} is not one; "
+            "leave it out"
+        )
 
 
 def _splits(cfg: DictConfig) -> Iterator[str]:
@@ -130,7 +141,7 @@ def _devices(trainer: DictConfig) -> Iterator[str]:
     cpu = on_cpu(accelerator)
     available = (os.cpu_count() or 1) if cpu else torch.accelerator.device_count()
     kind = "CPU cores" if cpu else "accelerators"
-    wrong = f"trainer.devices={shown(_plain(devices))}: this machine has {available} {kind}"
+    wrong = f"trainer.devices={shown(plain(devices))}: this machine has {available} {kind}"
     if isinstance(devices, str) and devices not in ("auto", "-1"):
         numbers = devices.split(",")
         if not all(number.strip().isdigit() for number in numbers):
@@ -152,7 +163,3 @@ def _models(cfg: DictConfig) -> list[tuple[str, DictConfig]]:
         for node, path in nodes(cfg)
         if path in ("model", "vqa") or path.split(".")[-2:-1] == ["parts"]
     ]
-
-
-def _plain(node: Any) -> Any:
-    return OmegaConf.to_container(node, resolve=True) if OmegaConf.is_config(node) else node

@@ -5,14 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import pytorch_lightning as pl
-from hydra.core.hydra_config import HydraConfig
 from hydra.utils import instantiate
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from ivqa.data import VQADataModule
-from ivqa.files import write_json, write_text
-from ivqa.runs.checkpoints import AtomicCheckpointIO, load_checkpoint
-from ivqa.weights import load_into, training_state
+from ivqa.files import write_json
+from ivqa.robustness import RobustnessCallback
+from ivqa.runs.checkpoints import AtomicCheckpointIO, restore_training
+from ivqa.runs.run_directory import begin_run, best_checkpoint, last_checkpoint
 
 
 def fit(
@@ -41,44 +41,25 @@ def fit(
     # A part is trained in the artifact store, so its callbacks need this directory.
     cfg = cfg.copy()
     cfg.output_dir = str(run_dir)
-    last = run_dir / "checkpoints" / "last.ckpt"
-    checkpoint: dict[str, Any] = training_state(last) if resume else {"global_step": 0}
-    run_dir.mkdir(parents=True, exist_ok=True)
-    write_text(run_dir / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
-    if resume:
-        load_into(module, checkpoint["state_dict"], last, f"model={cfg.model.name}")
-    else:
-        note_overrides(run_dir)
-    trainer = build_trainer(cfg, run_dir, checkpoint["global_step"])
+    last, best = last_checkpoint(run_dir), best_checkpoint(run_dir)
+    first_step = restore_training(module, last, f"model={cfg.model.name}") if resume else 0
+    begin_run(cfg, run_dir, resume=resume)
+    trainer = build_trainer(cfg, run_dir, first_step)
     started = time.perf_counter()
     trainer.fit(module, datamodule=datamodule, ckpt_path=str(last) if resume else None)
     if trainer.interrupted:
         raise KeyboardInterrupt  # Lightning catches it, but the run is not complete
     seconds = time.perf_counter() - started
 
-    best = run_dir / "checkpoints" / "best.ckpt"
-    if best.is_file():
-        state = load_checkpoint(best)["state_dict"]
-        load_into(module, state, best, f"model={cfg.model.name}")
-    metrics = validate(cfg, module, datamodule, "val", run_dir, cfg.trainer.limit_val_batches)
+    limit = cfg.trainer.limit_val_batches
+    checkpoint = best if best.is_file() else None  # a fast dev run writes none
+    metrics = validate(cfg, module, datamodule, "val", run_dir, limit, checkpoint)
     metrics["train/epochs"] = float(trainer.current_epoch)
     metrics["train/seconds"] = seconds
     metrics["model/parameters"] = float(sum(value.numel() for value in module.parameters()))
     if trainer.is_global_zero:
         write_json(run_dir / "metrics.json", metrics)
     return metrics
-
-
-def note_overrides(run_dir: Path) -> None:
-    """Writes the overrides of the command line to overrides.yaml, which resume= reads.
-
-    Hydra overwrites its own copy when the run is resumed.
-
-    Args:
-        run_dir: The run directory; it exists.
-    """
-    overrides = OmegaConf.create(list(HydraConfig.get().overrides.task))
-    write_text(run_dir / "overrides.yaml", OmegaConf.to_yaml(overrides))
 
 
 def build_trainer(cfg: DictConfig, run_dir: Path, first_step: int = 0) -> pl.Trainer:
@@ -114,6 +95,28 @@ def build_callbacks(cfg: DictConfig) -> list[pl.Callback]:
     return [instantiate(node) for node in (cfg.callbacks or {}).values() if node]
 
 
+def noise_metrics(
+    cfg: DictConfig, module: Any, datamodule: VQADataModule, split: str, run_dir: Path
+) -> dict[str, float]:
+    """Runs the configured robustness callback outside of a Trainer.
+
+    Args:
+        cfg: The configuration.
+        module: A VQA model; it need not be a LightningModule.
+        datamodule: The data.
+        split: Stage or name of the split.
+        run_dir: The directory for files of the callback.
+
+    Returns:
+        Accuracy under noise and R_score, by name; empty without the callback.
+    """
+    metrics: dict[str, float] = {}
+    for callback in build_callbacks(cfg):
+        if isinstance(callback, RobustnessCallback):
+            metrics |= callback.metrics(module, datamodule, split, run_dir)
+    return metrics
+
+
 def validate(
     cfg: DictConfig,
     module: pl.LightningModule,
@@ -121,6 +124,7 @@ def validate(
     split: str,
     run_dir: Path,
     limit_batches: float,
+    checkpoint: Path | None = None,
 ) -> dict[str, float]:
     """Validates a module on a split.
 
@@ -131,6 +135,7 @@ def validate(
         split: Stage or name of the split.
         run_dir: The directory for files of callbacks.
         limit_batches: A number of batches (int), or a share of all batches (float).
+        checkpoint: Its weights are loaded into the module first; None keeps the module's own.
 
     Returns:
         The metrics that the module and the callbacks log, as "<split>/<term>".
@@ -155,5 +160,11 @@ def validate(
         limit_val_batches=1 if cfg.trainer.get("fast_dev_run") else limit_batches,
     )
     pl.seed_everything(cfg.seed, workers=True, verbose=False)
-    (values,) = trainer.validate(module, datamodule=datamodule.evaluating(split), verbose=False)
+    (values,) = trainer.validate(
+        module,
+        datamodule=datamodule.evaluating(split),
+        ckpt_path=checkpoint,
+        verbose=False,
+        weights_only=True,
+    )
     return {key.replace("val/", f"{split}/", 1): float(value) for key, value in values.items()}

@@ -12,7 +12,7 @@ from rich.console import Console
 from ivqa.files import read_yaml, write_json, write_text
 from ivqa.report.noise_curve import write_noise_curve
 from ivqa.report.tables import markdown_table, print_table
-from ivqa.runs.artifact_store import read_metrics
+from ivqa.runs.run_directory import read_metrics
 from ivqa.runs.short_forms import shortened
 
 

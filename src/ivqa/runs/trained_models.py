@@ -1,8 +1,6 @@
 """Trained models: loaded from the artifact store, released weights or a checkpoint, or trained."""
 
-import shutil
 from collections.abc import Mapping
-from dataclasses import replace
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -12,19 +10,14 @@ import wandb
 from hydra.utils import get_object, instantiate
 
 from ivqa.errors import UserError
-from ivqa.files import FileError, copy_file, read_json, read_yaml, write_json
-from ivqa.integrity import MANIFEST, damage, seal
 from ivqa.released import Released
-from ivqa.robustness import RobustnessCallback
 from ivqa.runs.checkpoints import load_checkpoint
 from ivqa.runs.fitting import fit
-from ivqa.runs.loggers import loggers_of_part
+from ivqa.runs.run_directory import best_checkpoint, can_continue
 from ivqa.runs.vocabularies import Vocabularies
 from ivqa.runs.workbench import Workbench
 from ivqa.text.vocabulary import Vocabulary
-from ivqa.weights import load_into, training_state
-
-_ORIGIN = "origin.json"  # where a stored model comes from, and how long it was trained
+from ivqa.weights import load_into
 
 
 def build_module(bench: Workbench, vocabularies: Vocabularies) -> Any:
@@ -78,44 +71,9 @@ def publish(bench: Workbench, run_dir: Path, metrics: Mapping[str, float]) -> Pa
         The checkpoint in the store.
     """
     folder = bench.store_folder
-    with bench.store.building(folder, bench.model_identity()):
-        _keep(run_dir, folder, metrics)
+    with bench.store.building(folder, bench.model_identity):
+        bench.store.keep(folder, best_checkpoint(run_dir), run_dir, metrics["train/seconds"])
     return folder / "model.ckpt"
-
-
-def _keep(run_dir: Path, folder: Path, metrics: Mapping[str, float]) -> None:
-    origin = {"run": str(run_dir), "seconds": metrics["train/seconds"]}
-    write_json(folder / _ORIGIN, origin)
-    copy_file(run_dir / "checkpoints" / "best.ckpt", folder / "model.ckpt")
-    seal(folder / MANIFEST, [folder / _ORIGIN, folder / "model.ckpt"])
-
-
-def training_seconds(checkpoint: Path) -> dict[str, float]:
-    """Reads how long a stored model was trained.
-
-    Args:
-        checkpoint: A checkpoint.
-
-    Returns:
-        train/seconds for a checkpoint in the artifact store; empty for any other checkpoint.
-    """
-    file = checkpoint.with_name(_ORIGIN)
-    origin = read_json(file, dict) if file.is_file() else {}
-    seconds = origin.get("seconds")
-    return {"train/seconds": seconds} if isinstance(seconds, float) else {}
-
-
-def training_log(checkpoint: Path) -> Path:
-    """The metrics.csv of the run that wrote a checkpoint; it need not exist.
-
-    Args:
-        checkpoint: A checkpoint in the artifact store or in a run directory.
-
-    Returns:
-        The path.
-    """
-    inside = checkpoint.parent / "run" / "metrics.csv"
-    return inside if inside.is_file() else checkpoint.parent.parent / "metrics.csv"
 
 
 def obtain_module(bench: Workbench) -> tuple[Any, Vocabularies, Path]:
@@ -174,8 +132,8 @@ def _trained(bench: Workbench) -> Path:
     cfg = bench.cfg
     folder = bench.store_folder
     file = folder / "model.ckpt"
-    with bench.store.building(folder, bench.model_identity()):
-        fault = damage(folder / MANIFEST)
+    with bench.store.building(folder, bench.model_identity):
+        fault = bench.store.fault(folder)
         if fault and file.is_file():
             bench.console.print(f"{fault}: the model is trained again.", soft_wrap=True)
         if fault:
@@ -184,39 +142,9 @@ def _trained(bench: Workbench) -> Path:
                 f"{bench.store.root}: training it first.",
                 soft_wrap=True,
             )
-            run = folder / "run"
-            metrics = train_model(_as_part(bench), run, resume=_can_continue(run))
+            part, run = bench.trained_as_part(), folder / "run"
+            metrics = train_model(part, run, resume=can_continue(run))
             if wandb.run is not None:
                 wandb.finish()  # the next model of this process logs to a W&B run of its own
-            _keep(run, folder, metrics)
+            bench.store.keep(folder, best_checkpoint(run), run, metrics["train/seconds"])
     return file
-
-
-def _can_continue(run: Path) -> bool:
-    """Whether `run` was interrupted and can continue; a run with damaged checkpoints is deleted."""
-    last, best = (run / "checkpoints" / f"{name}.ckpt" for name in ("last", "best"))
-    if not last.is_file():
-        return False
-    try:
-        training_state(last)
-        if best.is_file():
-            load_checkpoint(best)
-        read_yaml(run / "config.yaml", dict)
-    except FileError:
-        shutil.rmtree(run)
-        return False
-    return True
-
-
-def _as_part(bench: Workbench) -> Workbench:
-    """The workbench of a model that is trained because another one needs it.
-
-    Noise is measured for the model of the command alone. In W&B the part is a run of its own;
-    under `wandb agent`, where a process has one run, that run is the command's.
-    """
-    cfg = bench.cfg.copy()
-    for name, node in (cfg.callbacks or {}).items():
-        if node and get_object(node._target_) is RobustnessCallback:
-            cfg.callbacks[name] = None
-    cfg.logger = loggers_of_part(cfg.logger)
-    return replace(bench, cfg=cfg)

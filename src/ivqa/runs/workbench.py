@@ -1,5 +1,6 @@
 """The data, features and vocabularies of a command, and the identity of its model."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -10,7 +11,6 @@ from omegaconf import DictConfig, open_dict
 from rich.console import Console
 from torch import nn
 
-from ivqa.code_digest import code_digest
 from ivqa.data import (
     BatchContents,
     BatchSettings,
@@ -20,12 +20,11 @@ from ivqa.data import (
 )
 from ivqa.features import FeatureStore
 from ivqa.files import content_digest
-from ivqa.identity import decisive
-from ivqa.integrity import MANIFEST, damage
+from ivqa.identity import code_of, decisive, plain
 from ivqa.released import Released, catalogue, find
+from ivqa.robustness import RobustnessCallback
 from ivqa.runs.artifact_store import ArtifactStore
-from ivqa.runs.config_checks import plain
-from ivqa.runs.data_checks import wanted_features
+from ivqa.runs.loggers import loggers_of_part
 from ivqa.runs.vocabularies import Vocabularies
 from ivqa.text.answers import AnswerVocabulary
 
@@ -70,7 +69,6 @@ class Workbench:
 
     Attributes:
         cfg: The configuration of the command.
-        store: The artifact store, which holds trained models and features.
         dataset: The data.
         features: Image features; None for text-only models and before `with_features`.
         console: The terminal.
@@ -79,12 +77,16 @@ class Workbench:
     """
 
     cfg: DictConfig
-    store: ArtifactStore
     dataset: VQADataset
     features: FeatureStore | None
     console: Console
     is_part: bool = False
     announced: set[str] = field(default_factory=set, compare=False)
+
+    @cached_property
+    def store(self) -> ArtifactStore:
+        """The artifact store, which holds trained models and features."""
+        return ArtifactStore(self.cfg.artifacts)
 
     @cached_property
     def vocabularies(self) -> Vocabularies:
@@ -127,7 +129,20 @@ class Workbench:
             cfg.trainer.limit_val_batches = cfg.model.get("val_batches", 1.0)
         return replace(self, cfg=cfg, is_part=True)
 
-    @property
+    def trained_as_part(self) -> "Workbench":
+        """The workbench of a model that is trained because another one needs it.
+
+        Noise is measured for the model of the command alone. In W&B the part is a run of its own;
+        under `wandb agent`, where a process has one run, that run is the command's.
+        """
+        cfg = self.cfg.copy()
+        for name, node in (cfg.callbacks or {}).items():
+            if node and get_object(node._target_) is RobustnessCallback:
+                cfg.callbacks[name] = None
+        cfg.logger = loggers_of_part(cfg.logger)
+        return replace(self, cfg=cfg)
+
+    @cached_property
     def parts(self) -> dict[str, "Workbench"]:
         """The workbench of each part of the model, by the name of the constructor's argument."""
         model = self.cfg.model
@@ -136,13 +151,25 @@ class Workbench:
             for name, part in (model.get("parts") or {}).items()
         }
 
+    def models(self) -> Iterator["Workbench"]:
+        """The workbenches of the model and of its parts at any depth."""
+        yield self
+        for part in self.parts.values():
+            yield from part.models()
+
+    @cached_property
+    def wanted_features(self) -> list[str]:
+        """Image features that the model and its parts read, such as "grid"; no repetitions."""
+        names = (name for bench in self.models() for name in bench.cfg.model.image_features)
+        return list(dict.fromkeys(names))
+
     def source_identity(self) -> Any:
         """The identity of the weights that cfg.ckpt names: released, trained or a file."""
         ckpt = str(self.cfg.ckpt)
         if self.released is not None:
             return {"released": self.released.digest}
         if ckpt == "auto" or self.cfg.model.get("pretrained"):
-            return self.model_identity()
+            return self.model_identity
         return {"checkpoint": content_digest(ckpt) or ckpt}
 
     @cached_property
@@ -159,19 +186,19 @@ class Workbench:
             return None
         if cfg.model.name not in catalogue():
             return None
-        if damage(self.store_folder / MANIFEST) is None:
+        if self.store.fault(self.store_folder) is None:
             return None
         return find(cfg.model.name, self.release_identity(), self.code())
 
     @property
     def store_folder(self) -> Path:
         """The folder of the trained model in the artifact store; it need not exist."""
-        return self.store.folder("models", self.cfg.model.name, self.model_identity())
+        return self.store.folder("models", self.cfg.model.name, self.model_identity)
 
     def code(self) -> str:
         """Digest of the code that builds batches and of the classes named in the configuration."""
         model = {k: v for k, v in plain(self.cfg.model).items() if k not in _INDIRECT_SETTINGS}
-        return code_digest([*_targets(decisive(model)), "ivqa.data.datamodule"])
+        return code_of(decisive(model), "ivqa.data.datamodule")
 
     def release_identity(self) -> dict[str, Any]:
         """The data and configuration that released weights must match.
@@ -179,10 +206,10 @@ class Workbench:
         Unlike `model_identity` it leaves out seed, precision and code: the release has one seed
         and precision, and `find` compares the code separately.
         """
-        identity = {k: v for k, v in self.model_identity().items() if k not in ("code", "seed")}
+        identity = {k: v for k, v in self.model_identity.items() if k not in ("code", "seed")}
         identity["trainer"] = {k: v for k, v in identity["trainer"].items() if k != "precision"}
         identity["parts"] = {name: part.release_identity() for name, part in self.parts.items()}
-        if wanted_features(self.cfg.model):
+        if self.wanted_features:
             identity["features"] = instantiate(self.cfg.features).identity(self.dataset)
         return identity
 
@@ -208,7 +235,7 @@ class Workbench:
             # With a closed answer set, batches carry the accuracy of each of its answers, and
             # training leaves out questions whose main answer is not in it.
             contents=BatchContents(
-                image_features=tuple(wanted_features(cfg.model)),
+                image_features=tuple(self.wanted_features),
                 soft_targets=closed,
                 answer_counts=closed and getattr(module, "learns_counts", False),
                 encode_layouts=getattr(getattr(module, "network", None), "encode_layouts", None),
@@ -224,6 +251,7 @@ class Workbench:
             augmentation=instantiate(cfg.model.augment) if cfg.model.get("augment") else None,
         )
 
+    @cached_property
     def model_identity(self) -> dict[str, Any]:
         """Everything that determines the trained weights: the key in the artifact store.
 
@@ -234,7 +262,7 @@ class Workbench:
         model = {k: v for k, v in plain(cfg.model).items() if k not in _INDIRECT_SETTINGS}
         if cfg.model.get("pretrained"):
             settings = decisive(model)
-            return {"model": settings, "code": code_digest(_targets(settings))}
+            return {"model": settings, "code": code_of(settings)}
         trainer = {
             key: value
             for key, value in plain(cfg.trainer).items()
@@ -243,7 +271,7 @@ class Workbench:
         return {
             "data": self.dataset.fingerprint(),
             "splits": [cfg.data.train, cfg.data.val],
-            "features": self.features.key if self.features and wanted_features(cfg.model) else None,
+            "features": self.features.key if self.features and self.wanted_features else None,
             "model": decisive(model),
             "parts": {name: part.source_identity() for name, part in self.parts.items()},
             "code": self.code(),
@@ -253,13 +281,3 @@ class Workbench:
             "max_question_length": cfg.max_question_length,
             "min_word_count": cfg.min_word_count,
         }
-
-
-def _targets(settings: Any) -> list[Any]:
-    """The classes and functions that a configuration names in `_target_`, at any depth."""
-    if isinstance(settings, dict):
-        own = [get_object(settings["_target_"])] if "_target_" in settings else []
-        return own + [found for value in settings.values() for found in _targets(value)]
-    if isinstance(settings, list):
-        return [found for value in settings for found in _targets(value)]
-    return []

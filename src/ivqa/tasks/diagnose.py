@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 from rich.console import Console
 from rich.progress import track
 
@@ -32,7 +32,7 @@ from ivqa.diagnosis import (
     write_challenge,
 )
 from ivqa.errors import UserError
-from ivqa.files import write_json, write_text
+from ivqa.files import write_json
 from ivqa.metrics import CiderStatistics
 from ivqa.report import (
     BeliefPageModel,
@@ -43,13 +43,14 @@ from ivqa.report import (
     write_annotation_page,
     write_belief_page,
 )
-from ivqa.robustness import RobustnessCallback
-from ivqa.runs.artifact_store import read_metrics
-from ivqa.runs.fitting import build_callbacks, note_overrides
+from ivqa.runs.artifact_store import training_log
+from ivqa.runs.fitting import noise_metrics
 from ivqa.runs.loggers import log_results
 from ivqa.runs.preparation import open_workbench, with_features
-from ivqa.runs.trained_models import obtain_module, training_log
+from ivqa.runs.run_directory import begin_run, read_metrics
+from ivqa.runs.trained_models import obtain_module
 from ivqa.scenes import Oracle, oracle_of
+from ivqa.text.answers import AnswerVocabulary
 from ivqa.vqa.benchmark import answer_all, score_answers
 
 _PAIRS_AT_ONCE = 50  # pairs of a chunk: a kill loses at most one chunk
@@ -76,43 +77,44 @@ def diagnose(cfg: DictConfig) -> float:
     # 1. The data, their features and the trained policy.
     earlier = [_finished_run(Path(folder)) for folder in cfg.compare]
     splits = list(dict.fromkeys(["train", "val", cfg.split]))
-    bench = with_features(open_workbench(cfg, splits), splits)
+    bench = open_workbench(cfg, splits)
+    bench = with_features(bench, splits)
     run_dir, console = Path(cfg.output_dir), bench.console
     split = bench.dataset.split(cfg.split).require_answers()
     oracle = oracle_of(bench.dataset, cfg.split)
-    _start(cfg, run_dir)
+    begin_run(cfg, run_dir, resume=cfg.resume is not None)
     module, vocabularies, checkpoint = obtain_module(bench)
     datamodule = bench.datamodule(vocabularies, module)
-    # 2. Image-answer pairs, and Algorithm 1 over them.
-    pairs = choose_pairs(
-        split,
-        module.answers,
-        bench.dataset.split("train").main_answers,
-        num_images=cfg.num_images,
-        pool=cfg.pool,
-        num_top_answers=cfg.num_top_answers,
-        seed=cfg.seed,
-    )
+    # 2. Accuracy of the VQA model, without and with noise.
+    answerer, questions = module.answerer, split.questions
+    answers = answer_all(answerer, datamodule, cfg.split, split.image_ids, questions, console)
+    metrics = {"vqa/accuracy": score_answers(split, answers)["vqa/accuracy"]}
+    metrics |= noise_metrics(cfg, answerer, datamodule, cfg.split, run_dir)
+    # 3. Image-answer pairs, and Algorithm 1 over them.
+    pairs = _chosen_pairs(cfg, split, module.answers, bench.dataset.split("train").main_answers)
     log = BeliefLog(run_dir / "beliefs.jsonl")
     search_beliefs(cfg, module, datamodule, pairs, _figures(split, pairs, oracle), log, console)
-    metrics = search_metrics(log.figures)
-    # 3. Types of the beliefs, accuracy of the VQA model and the challenging set.
+    metrics |= search_metrics(log.figures)
+    # 4. Types of the beliefs, and the challenging set.
     beliefs, typing = type_beliefs(read_beliefs(log.file), split, pairs, oracle)
     metrics |= typing
     if cfg.annotations is not None:
         beliefs = apply_annotations(beliefs, Path(cfg.annotations))
     log.finish(beliefs)
     metrics |= describe_beliefs(beliefs, oracle)
-    metrics |= _model_accuracy(cfg, module, datamodule, split, run_dir, console)
     challenge = write_challenge(run_dir / "challenge", beliefs, split, oracle)
     metrics["challenge/questions"] = float(challenge)
-    write_json(run_dir / "metrics.json", metrics)
-    # 4. The report, the terminal and the loggers.
+    # 5. The report, the metrics, the terminal and the loggers.
     title = f"Beliefs of {cfg.vqa.name} about {bench.dataset.root.name}"
     shown = [BeliefPageModel(str(cfg.vqa.name), beliefs, metrics), *earlier]
     curves = read_curves(training_log(checkpoint))
     _write_pages(run_dir, title, shown, split, pairs, curves)
-    _show(cfg, run_dir, title, beliefs, metrics, console)
+    write_json(run_dir / "metrics.json", metrics)  # last: a run with it is finished
+    print_metrics(metrics, title=title, console=console)
+    if "robustness/r_score" in metrics:
+        print_noise_curve(metrics, console=console)
+    table = pd.DataFrame([asdict(belief) for belief in beliefs[:_LOGGED_BELIEFS]])
+    log_results(cfg, metrics, {"report": run_dir / "report.html", "beliefs_table": table})
     console.print(f"report: {run_dir / 'report.html'}\nrun: {run_dir}", soft_wrap=True)
     return metrics.get("beliefs/understood_per_pair", metrics["beliefs/per_pair"])
 
@@ -202,52 +204,23 @@ def describe_beliefs(beliefs: Sequence[Belief], oracle: Oracle | None) -> dict[s
     return metrics
 
 
-def _start(cfg: DictConfig, run_dir: Path) -> None:
-    """Creates the run directory with config.yaml, and overrides.yaml for resume=."""
-    run_dir.mkdir(parents=True, exist_ok=True)
-    write_text(run_dir / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
-    if cfg.resume is None:
-        note_overrides(run_dir)
-
-
-def _show(
-    cfg: DictConfig,
-    run_dir: Path,
-    title: str,
-    beliefs: Sequence[Belief],
-    metrics: dict[str, float],
-    console: Console,
-) -> None:
-    """Logs metrics, report and beliefs, and prints the metrics and the noise curve."""
-    table = pd.DataFrame([asdict(belief) for belief in beliefs[:_LOGGED_BELIEFS]])
-    log_results(cfg, metrics, {"report": run_dir / "report.html", "beliefs_table": table})
-    print_metrics(metrics, title=title, console=console)
-    if "robustness/r_score" in metrics:
-        print_noise_curve(metrics, console=console)
+def _chosen_pairs(
+    cfg: DictConfig, split: VQASplit, answers: AnswerVocabulary, train_answers: Sequence[str]
+) -> Pairs:
+    return choose_pairs(
+        split,
+        answers,
+        train_answers,
+        num_images=cfg.num_images,
+        pool=cfg.pool,
+        num_top_answers=cfg.num_top_answers,
+        seed=cfg.seed,
+    )
 
 
 def _figures(split: VQASplit, pairs: Pairs, oracle: Oracle | None) -> SearchFigures:
     statistics = CiderStatistics.of([[text] for text in split.questions])
     return SearchFigures(pairs.references, statistics, oracle)
-
-
-def _model_accuracy(
-    cfg: DictConfig,
-    module: PolicyGradientModule,
-    datamodule: VQADataModule,
-    split: VQASplit,
-    run_dir: Path,
-    console: Console,
-) -> dict[str, float]:
-    """Accuracy of the VQA model on the split, without and with noise."""
-    answers = answer_all(
-        module.answerer, datamodule, cfg.split, split.image_ids, split.questions, console
-    )
-    metrics = {"vqa/accuracy": score_answers(split, answers)["vqa/accuracy"]}
-    for callback in build_callbacks(cfg):
-        if isinstance(callback, RobustnessCallback):
-            metrics |= callback.metrics(module.answerer, datamodule, cfg.split, run_dir)
-    return metrics
 
 
 def _write_pages(

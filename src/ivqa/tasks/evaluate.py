@@ -11,11 +11,11 @@ from ivqa.data import VQADataModule, VQADataset, VQASplit
 from ivqa.errors import UserError
 from ivqa.files import write_json, write_text
 from ivqa.report import print_metrics
-from ivqa.robustness import RobustnessCallback
-from ivqa.runs.fitting import build_callbacks, validate
+from ivqa.runs.artifact_store import training_seconds
+from ivqa.runs.fitting import noise_metrics, validate
 from ivqa.runs.loggers import log_results
 from ivqa.runs.preparation import open_workbench, with_features
-from ivqa.runs.trained_models import obtain_module, training_seconds
+from ivqa.runs.trained_models import obtain_module
 from ivqa.runs.workbench import Workbench
 from ivqa.tasks.noise_curve import show_noise_curve
 from ivqa.vqa import VQAModule
@@ -78,7 +78,8 @@ def _open(cfg: DictConfig, other: VQASplit | None) -> Workbench:
     training = [] if cfg.model.get("pretrained") else ["train", "val"]
     splits = list(dict.fromkeys([*training, cfg.split]))
     unscored = [] if other is None else [cfg.split]
-    return with_features(open_workbench(cfg, splits, unscored), splits)
+    bench = open_workbench(cfg, splits, unscored)
+    return with_features(bench, splits)
 
 
 def _show(bench: Workbench, metrics: dict[str, float], title: str, run_dir: Path) -> None:
@@ -115,9 +116,7 @@ def own_metrics(
         limit = 1.0 if by_default else cfg.trainer.limit_val_batches
         metrics = validate(cfg, module, datamodule, cfg.split, run_dir, limit)
     else:
-        for callback in build_callbacks(cfg):
-            if isinstance(callback, RobustnessCallback):
-                metrics |= callback.metrics(module, datamodule, cfg.split, run_dir)
+        metrics = noise_metrics(cfg, module, datamodule, cfg.split, run_dir)
     metrics["model/parameters"] = float(sum(value.numel() for value in module.parameters()))
     return metrics
 

@@ -10,7 +10,7 @@ from scipy.stats import pearsonr
 from ivqa.data.validation import DataError, shown
 from ivqa.files import read_json, write_json
 from ivqa.report.tables import print_table
-from ivqa.runs.artifact_store import read_metrics
+from ivqa.runs.run_directory import read_metrics
 
 _HIGHEST = 4
 

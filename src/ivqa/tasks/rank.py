@@ -4,7 +4,7 @@ import time
 from pathlib import Path
 
 from hydra.utils import instantiate
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -17,14 +17,13 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from ivqa.files import write_json, write_text
-from ivqa.identity import decisive
+from ivqa.files import write_json
+from ivqa.identity import decisive, plain
 from ivqa.ranking import (
     BQDRanking,
     write_parquet,
 )
-from ivqa.runs.config_checks import plain
-from ivqa.runs.fitting import note_overrides
+from ivqa.runs.run_directory import begin_run
 from ivqa.tasks.bqd_results import bqd_figures, finish_bqd
 
 
@@ -58,10 +57,7 @@ def rank(cfg: DictConfig) -> float:
         num_shards=cfg.num_shards,
     )
     job.check()
-    run_dir.mkdir(parents=True, exist_ok=True)
-    write_text(run_dir / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
-    if cfg.resume is None:
-        note_overrides(run_dir)
+    begin_run(cfg, run_dir, resume=cfg.resume is not None)
     # Finished parts are in run_dir/parts, so an interrupted run loses at most one part.
     speed = _run(job, run_dir, console)
     table = job.table()

@@ -27,8 +27,7 @@ from ivqa.features.concept_features import RELEASED_NAME
 from ivqa.features.concepts import described_images
 from ivqa.generators import Sampling
 from ivqa.released import Released, catalogue, note, release
-from ivqa.runs.artifact_store import ArtifactStore
-from ivqa.runs.preparation import prepare_workbench, with_features
+from ivqa.runs.preparation import open_workbench, with_features
 from ivqa.runs.trained_models import build_module, obtain_module
 from ivqa.runs.vocabularies import Vocabularies
 from ivqa.runs.workbench import Workbench
@@ -83,7 +82,7 @@ def main() -> None:
         check(held_out, store)
         return
     splits = ["train", "val"]
-    bench = prepare_workbench(compose_diagnosis("pretrained=false", store), splits)
+    bench = open_workbench(compose_diagnosis("pretrained=false", store), splits)
     bench = with_features(bench, splits)
     features: ConceptFeatures = instantiate(bench.cfg.features)
     assert bench.features is not None
@@ -217,7 +216,7 @@ def _bench(dataset: ScenesDataset | None, *overrides: str) -> Workbench:
     """A workbench without features; its data are not read yet."""
     cfg = compose_diagnosis(*overrides)
     data = instantiate(cfg.data) if dataset is None else dataset
-    return Workbench(cfg, ArtifactStore(cfg.artifacts), data, None, Console())
+    return Workbench(cfg, data, None, Console())
 
 
 def _features(bench: Workbench, features: ConceptFeatures) -> FeatureStore:

@@ -30,8 +30,8 @@ from ivqa.device import fastest_dtype
 from ivqa.errors import UserError
 from ivqa.files import digest, read_json, read_yaml, write_json, write_text
 from ivqa.report.results_page import Experiment, Record, results_page
-from ivqa.runs.artifact_store import read_metrics
 from ivqa.runs.multirun import distinguishing
+from ivqa.runs.run_directory import read_metrics
 
 # Of these a setting is called by its value alone: "mlb" for "model=mlb".
 _KNOWN_GROUPS = ("model", "vqa", "reward", "ranker")

@@ -8,8 +8,8 @@ from pytorch_lightning.utilities import rank_zero_only
 
 from ivqa.errors import UserError
 from ivqa.files import read_yaml
+from ivqa.identity import plain
 from ivqa.report.tables import print_metrics
-from ivqa.runs.config_checks import plain
 from ivqa.runs.preparation import open_workbench, with_features
 from ivqa.runs.trained_models import publish, train_model
 
@@ -30,7 +30,8 @@ def train(cfg: DictConfig) -> float:
     if cfg.model.get("pretrained"):
         raise UserError(f"model={cfg.model.name} is already trained; use it with evaluate.py")
     splits = ["train", "val"]
-    bench = with_features(open_workbench(cfg, splits), splits)
+    bench = open_workbench(cfg, splits)
+    bench = with_features(bench, splits)
     run_dir = Path(cfg.output_dir)
     if cfg.resume is not None:
         _check_unchanged(bench.cfg, run_dir)

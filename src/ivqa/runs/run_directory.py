@@ -1,0 +1,80 @@
+"""The files of a run directory: config.yaml, overrides.yaml, metrics.json and checkpoints/."""
+
+import shutil
+from pathlib import Path
+
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig, OmegaConf
+
+from ivqa.data.validation import shown
+from ivqa.files import FileError, read_json, read_yaml, write_text
+from ivqa.runs.checkpoints import load_checkpoint
+from ivqa.weights import training_state
+
+
+def begin_run(cfg: DictConfig, run_dir: Path, *, resume: bool) -> None:
+    """Creates a run directory with config.yaml, and with overrides.yaml, which resume= reads.
+
+    Args:
+        cfg: The configuration of the run.
+        run_dir: The run directory.
+        resume: The run continues, so overrides.yaml exists and stays as it is.
+    """
+    run_dir.mkdir(parents=True, exist_ok=True)
+    write_text(run_dir / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
+    if not resume:
+        # Hydra overwrites its own copy when the run is resumed.
+        overrides = OmegaConf.create(list(HydraConfig.get().overrides.task))
+        write_text(run_dir / "overrides.yaml", OmegaConf.to_yaml(overrides))
+
+
+def last_checkpoint(run_dir: Path) -> Path:
+    """The checkpoint from which a run continues; it need not exist."""
+    return run_dir / "checkpoints" / "last.ckpt"
+
+
+def best_checkpoint(run_dir: Path) -> Path:
+    """The checkpoint with the best monitored metric; it need not exist."""
+    return run_dir / "checkpoints" / "best.ckpt"
+
+
+def can_continue(run_dir: Path) -> bool:
+    """Whether a run was interrupted and can continue; a run with damaged files is deleted.
+
+    Args:
+        run_dir: The run directory; it need not exist.
+
+    Returns:
+        True if its checkpoints and its configuration are readable.
+    """
+    last, best = last_checkpoint(run_dir), best_checkpoint(run_dir)
+    if not last.is_file():
+        return False
+    try:
+        training_state(last)
+        if best.is_file():
+            load_checkpoint(best)
+        read_yaml(run_dir / "config.yaml", dict)
+    except FileError:
+        shutil.rmtree(run_dir)
+        return False
+    return True
+
+
+def read_metrics(file: Path) -> dict[str, float]:
+    """Reads the metrics.json of a run.
+
+    Args:
+        file: The file.
+
+    Returns:
+        Values by name.
+
+    Raises:
+        FileError: The file is damaged, or a value is not a number.
+    """
+    metrics = read_json(file, dict)
+    for name, value in metrics.items():
+        if type(value) not in (int, float):
+            raise FileError(f"{file}: {name} must be a number, not {shown(value)}; run it again")
+    return metrics
