@@ -18,6 +18,7 @@ from ivqa.metrics.oracle_consistency import (
 from ivqa.metrics.r_score import PUBLISHED_R_SCORE, RScore, r_score
 from ivqa.metrics.rouge_l import rouge_l
 from ivqa.metrics.vqa_accuracy import VQAAccuracy, vqa_accuracies
+from ivqa.metrics.wups import wup_similarity, wups
 
 __all__ = [
     "PUBLISHED_R_SCORE",
@@ -48,4 +49,6 @@ __all__ = [
     "self_bleu",
     "verdict",
     "vqa_accuracies",
+    "wup_similarity",
+    "wups",
 ]

@@ -5,10 +5,10 @@ The file is a little over 300 lines, because the metrics of each function are li
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -22,7 +22,8 @@ from ivqa.data.results import results_text
 from ivqa.errors import UserError
 from ivqa.files import write_text
 from ivqa.metrics.vqa_accuracy import VQAAccuracy, vqa_accuracies
-from ivqa.ranges import Count
+from ivqa.metrics.wups import require_wordnet, wups
+from ivqa.ranges import Count, Share
 from ivqa.vqa.module import VQAModule
 from ivqa.vqa.protocol import Answerer
 
@@ -38,11 +39,26 @@ class VQABenchmark:
     Args:
         batch_size: Questions at once.
         headline: The metric that stands for the benchmark in tables.
+        wups: Thresholds of WUPS, such as [0.9, 0.0] for DAQUAR.
     """
 
     needs_answers: ClassVar[frozenset[str]] = frozenset({"validation"})
     batch_size: Count = 500
     headline: str = "vqa/accuracy"
+    wups: Sequence[Share] = ()
+
+    @staticmethod
+    def check_arguments(arguments: Mapping[str, Any]) -> None:
+        """Checks that WUPS can be computed, before any model is trained.
+
+        Args:
+            arguments: Arguments of the constructor, defaults included.
+
+        Raises:
+            UserError: WUPS needs WordNet, which is not installed.
+        """
+        if arguments["wups"]:
+            require_wordnet()
 
     def run(
         self,
@@ -66,7 +82,8 @@ class VQABenchmark:
             console: Where progress is shown.
 
         Returns:
-            The metrics of `score_answers` if the split has annotations; vqa/questions_per_second,
+            The metrics of `score_answers` and `wups_metrics` if the split has annotations;
+            vqa/questions_per_second,
             reading data included; vqa/truncated, the share of questions that the model cuts, if it
             has `is_cut`; the metrics of `expert_metrics` for module networks; vqa/multiple_choice
             and vqa/multiple_choice_coverage of `choose_answers` for multiple choices.
@@ -84,6 +101,8 @@ class VQABenchmark:
         )
         seconds = time.perf_counter() - started
         metrics = write_answers(split, answers, run_dir, console)
+        if split.has_answers:
+            metrics |= wups_metrics(split, answers, self.wups)
         metrics["vqa/questions_per_second"] = len(split) / seconds
         if isinstance(module, VQAModule) and module.network.encode_layouts and split.layouts:
             metrics |= expert_metrics(module, datamodule, stage)
@@ -273,6 +292,23 @@ def score_answers(split: VQASplit, answers: Sequence[str]) -> dict[str, float]:
         layouts = [split.layouts.get(number, ()) for number in split.question_ids.tolist()]
         metrics |= _means("vqa/kind", [kind_of_layout(layout) for layout in layouts], accuracies)
     return metrics | _means("vqa/question_type", split.question_types, accuracies)
+
+
+def wups_metrics(
+    split: VQASplit, answers: Sequence[str], thresholds: Sequence[float]
+) -> dict[str, float]:
+    """Computes the mean WUPS at each threshold.
+
+    Args:
+        split: The questions with annotations.
+        answers: The answer to each question.
+        thresholds: Similarities below a threshold are multiplied by 0.1.
+
+    Returns:
+        vqa/wups_THRESHOLD in [0, 1], such as vqa/wups_0.9.
+    """
+    human = split.require_answers().answers
+    return {f"vqa/wups_{at:.1f}": float(wups(answers, human, at).mean()) for at in thresholds}
 
 
 def kind_of_layout(layout: Sequence[str]) -> str:
