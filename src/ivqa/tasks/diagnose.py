@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
+from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 from rich.progress import track
@@ -50,6 +51,7 @@ from ivqa.runs.loggers import log_results
 from ivqa.runs.preparation import open_workbench, with_features
 from ivqa.runs.trained_models import obtain_module, training_log
 from ivqa.scenes import Oracle, oracle_of
+from ivqa.vqa import Metered
 from ivqa.vqa.benchmark import answer_all, score_answers
 
 _PAIRS_AT_ONCE = 50  # pairs of a chunk: a kill loses at most one chunk
@@ -75,6 +77,8 @@ def diagnose(cfg: DictConfig) -> float:
     """
     # 1. The data, their features and the trained policy.
     earlier = [_finished_run(Path(folder)) for folder in cfg.compare]
+    if endpoint := cfg.vqa.module.get("endpoint"):  # of a served model; it may be down
+        instantiate(endpoint).check(cfg.vqa.path)
     splits = list(dict.fromkeys(["train", "val", cfg.split]))
     bench = with_features(open_workbench(cfg, splits), splits)
     run_dir, console = Path(cfg.output_dir), bench.console
@@ -247,6 +251,8 @@ def _model_accuracy(
     for callback in build_callbacks(cfg):
         if isinstance(callback, RobustnessCallback):
             metrics |= callback.metrics(module.answerer, datamodule, cfg.split, run_dir)
+    if isinstance(module.answerer, Metered):
+        metrics |= module.answerer.usage()
     return metrics
 
 
