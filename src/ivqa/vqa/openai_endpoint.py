@@ -19,13 +19,13 @@ from ivqa.errors import UserError
 from ivqa.files import digest
 from ivqa.ranges import Count, CountOrZero, Positive
 from ivqa.vqa.image_urls import EncodedImage
+from ivqa.vqa.openai_errors import described, openai_package
 from ivqa.vqa.openai_replies import Choice, read_choices, token_counts
 from ivqa.vqa.response_cache import ResponseCache
 
 _CHECK_SECONDS = 10.0  # for the list of models, before long work starts
 _ESTIMATE_AFTER = 20  # responses, whose mean predicts the tokens of all
 _FIRST_DELAY, _LONGEST_DELAY = 0.5, 8.0  # seconds between attempts, as in the client
-_INSTALL = "this needs the package openai: pip install 'ivqa[served]'"
 
 
 def _address(url: str) -> str:
@@ -35,10 +35,6 @@ def _address(url: str) -> str:
 
 
 Address = Annotated[str, AfterValidator(_address)]
-
-
-class RequestRefused(UserError):
-    """The endpoint does not accept a request, such as one with an unknown setting."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +102,7 @@ class Usage:
 
 
 class Endpoint:
-    """An OpenAI-compatible endpoint: vLLM, SGLang, llama.cpp, `transformers serve`, commercial ones.
+    """An OpenAI-compatible endpoint, such as vLLM, SGLang, llama.cpp or a commercial one.
 
     Every response is written to disk before it is used. The address is not part of its name: a
     served model may move to another port.
@@ -177,14 +173,13 @@ class Endpoint:
         """
         if not self.check_model:
             return
-        import openai
-
+        openai = openai_package()
         client = self._client.with_options(timeout=_CHECK_SECONDS, max_retries=1)
         try:
             content = json.loads(client.models.with_raw_response.list().content)
             names = [str(entry["id"]) for entry in content["data"]]
         except openai.OpenAIError as error:
-            raise self._described(error, "") from None
+            raise self._described(error) from None
         except (KeyError, TypeError, ValueError):
             raise UserError(
                 f"{self.base_url}/models is no list of models; base_url is the address of an "
@@ -278,8 +273,7 @@ class Endpoint:
 
     def _send(self, request: ChatRequest) -> tuple[dict[str, Any], tuple[Choice, ...], int]:
         """Returns the response, its choices and the number of failed attempts."""
-        import openai
-
+        openai = openai_package()
         fault, failed = "", 0
         for attempt in range(self.retries + 1):
             if attempt:
@@ -288,7 +282,7 @@ class Endpoint:
             try:
                 raw = self._client.chat.completions.with_raw_response.create(**request.body())
             except openai.OpenAIError as error:
-                raise self._described(error, f" ({_short(request.text)})") from None
+                raise self._described(error, request.text) from None
             failed += raw.retries_taken
             try:
                 response = json.loads(raw.content)
@@ -302,50 +296,23 @@ class Endpoint:
 
     @cached_property
     def _client(self) -> Any:
-        try:
-            from openai import OpenAI
-        except ImportError as error:
-            raise UserError(_INSTALL) from error
         self.check_arguments(vars(self))
         # The client requires a key; endpoints without keys ignore it.
         key = os.environ[self.api_key_env] if self.api_key_env else "none"
-        return OpenAI(
+        return openai_package().OpenAI(
             base_url=self.base_url, api_key=key, timeout=self.timeout, max_retries=self.retries
         )
 
-    def _described(self, error: Exception, what: str) -> UserError:
-        """An error of the client as one sentence."""
-        import openai
-
-        reason = _short(str(getattr(error, "message", error)).rstrip(".")) or type(error).__name__
-        status = getattr(error, "status_code", None)
-        if isinstance(error, openai.APITimeoutError):
-            return UserError(
-                f"{self.base_url} did not respond within {self.timeout:g} s{what}; raise the "
-                f"endpoint's timeout or lower workers. {self._kept()}"
-            )
-        if isinstance(error, openai.APIConnectionError):
-            return UserError(
-                f"no connection to {self.base_url} ({_short(str(error.__cause__ or reason))}); "
-                f"start the server, or set base_url. {self._kept()}"
-            )
-        if status in (401, 403):
-            named = f"the key in {self.api_key_env}" if self.api_key_env else "requests without key"
-            return UserError(
-                f"{self.base_url} refuses {named} ({reason}); set api_key_env to the environment "
-                "variable that holds its key"
-            )
-        if status == 404:
-            return UserError(
-                f"{self.base_url} does not know this address or model ({reason}); base_url usually "
-                "ends in /v1"
-            )
-        if status == 429 or (status is not None and status >= 500):
-            return UserError(
-                f"{self.base_url} still fails after {self.retries} further attempts (status "
-                f"{status}: {reason}); lower workers, raise retries or try later. {self._kept()}"
-            )
-        return RequestRefused(f"{self.base_url} refuses a request{what}: {reason}")
+    def _described(self, error: Exception, prompt: str = "") -> UserError:
+        return described(
+            error,
+            url=self.base_url,
+            api_key_env=self.api_key_env,
+            timeout=self.timeout,
+            retries=self.retries,
+            prompt=prompt,
+            kept=self._kept(),
+        )
 
     def _kept(self) -> str:
         return (
@@ -356,9 +323,3 @@ class Endpoint:
     def figures(self) -> dict[str, float]:
         """Returns the numbers of `usage` as floats by name."""
         return {name: float(value) for name, value in asdict(self.usage).items()}
-
-
-def _short(text: str) -> str:
-    """The text in one line of at most 200 characters."""
-    line = " ".join(text.split())
-    return line if len(line) <= 200 else f"{line[:197]}..."

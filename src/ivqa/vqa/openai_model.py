@@ -18,7 +18,9 @@ from ivqa.text.answers import AnswerVocabulary
 from ivqa.text.normalisation import normalise_answer
 from ivqa.vqa.answer_estimates import frequency_log_prob, reached_answers, unreached_log_prob
 from ivqa.vqa.image_urls import EncodedImage, encode_image
-from ivqa.vqa.openai_endpoint import ChatRequest, Choice, Endpoint, RequestRefused
+from ivqa.vqa.openai_endpoint import ChatRequest, Endpoint
+from ivqa.vqa.openai_errors import RequestRefused
+from ivqa.vqa.openai_replies import Choice
 
 _KEPT_IMAGES = 512  # encoded images in memory: about 100 kB each
 _Pair = tuple[EncodedImage, str]  # an image and the prompt about it
@@ -285,9 +287,7 @@ class OpenAIModel(nn.Module):
             seed += 1
         return texts
 
-    def _ask(
-        self, pairs: Sequence[_Pair], settings: Mapping[str, Any]
-    ) -> list[tuple[Choice, ...]]:
+    def _ask(self, pairs: Sequence[_Pair], settings: Mapping[str, Any]) -> list[tuple[Choice, ...]]:
         merged = {**settings, **self.settings}
         kept = {name: value for name, value in merged.items() if value is not None}
         return self.endpoint.ask(
