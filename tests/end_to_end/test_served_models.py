@@ -6,12 +6,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from PIL import Image
 
+from ivqa.data import VQADataset
 from ivqa.data.batch import ImageBatch
 from ivqa.diagnosis import read_beliefs
+from ivqa.metrics import vqa_accuracies
 from ivqa.text.normalisation import normalise_answer
 from ivqa.vqa.hf_generative import HFGenerative
 from tiny_transformers import tiny_llava
@@ -130,6 +133,17 @@ def test_a_served_model_is_diagnosed_with_another_model_s_policy(
     assert metrics["served/reused"] == 15
     assert metrics["served/phi_logprobs"] == 1
     assert {"vqa/accuracy", "robustness/r_score"} <= set(metrics)
+    # The accuracy costs only the questions about the four images.
+    split = VQADataset(tiny_root).split("val")
+    ids = np.random.default_rng(1).permutation(np.unique(split.image_ids))[:4]
+    rows = np.flatnonzero(np.isin(split.image_ids, ids)).tolist()
+    answers = [
+        _drawn(split.questions[row] + ONE_WORD, split.images.open(int(split.image_ids[row])), {})
+        for row in rows
+    ]
+    texts = [answer["choices"][0]["message"]["content"] for answer in answers]
+    expected = vqa_accuracies(texts, [split.answers[row] for row in rows]).mean()
+    assert metrics["vqa/accuracy"] == pytest.approx(expected, abs=1e-6)
     beliefs = read_beliefs(out / "beliefs.jsonl")
     assert beliefs
     for belief in beliefs:  # exp(-0.5) is the probability of every answer that is given

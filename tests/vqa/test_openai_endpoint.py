@@ -15,7 +15,8 @@ from chat_server import ChatServer, said, serving
 
 from ivqa.errors import UserError
 from ivqa.vqa.image_urls import EncodedImage
-from ivqa.vqa.openai_endpoint import ChatRequest, Endpoint
+from ivqa.vqa.openai_endpoint import Endpoint
+from ivqa.vqa.openai_requests import ChatRequest
 from ivqa.vqa.response_cache import ResponseCache
 
 # A PNG of one pixel.
@@ -207,7 +208,8 @@ def test_max_requests_stops_after_the_last_paid_response(
 SCRIPT = """
 import sys
 from pathlib import Path
-from ivqa.vqa.openai_endpoint import ChatRequest, Endpoint
+from ivqa.vqa.openai_endpoint import Endpoint
+from ivqa.vqa.openai_requests import ChatRequest
 from ivqa.vqa.image_urls import EncodedImage
 image = EncodedImage(bytes.fromhex(sys.argv[3]), "image/png")
 requests = [ChatRequest("tiny", image, str(number), {}) for number in range(60)]

@@ -14,6 +14,7 @@ from PIL import Image
 
 from ivqa.data.batch import ImageBatch
 from ivqa.errors import UserError
+from ivqa.identity import decisive
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.vqa import Answerer, Metered
 from ivqa.vqa.hf_generative import HFGenerative
@@ -280,3 +281,11 @@ def test_bad_input_is_named(server: ChatServer, tmp_path: Path) -> None:
     server.faults.append((400, {}, '{"error": {"message": "image too small"}}'))
     with pytest.raises(UserError, match=r"refuses a request .*image too small"):
         _model(server, tmp_path).answer(IMAGES, ["a new question"] * 5)
+
+
+def test_address_and_budget_are_no_part_of_the_identity() -> None:
+    """A policy that was trained with the model is found again after they have changed."""
+    endpoint = {"base_url": "http://a", "max_requests": 5, "workers": 16, "cache": "x"}
+    module = {"path": "tiny", "prompt": "{question}", "endpoint": endpoint}
+    settings = {"base_url": "http://a", "max_requests": 5, "api_key_env": "K", "module": module}
+    assert decisive(settings) == {"module": {"path": "tiny", "prompt": "{question}"}}

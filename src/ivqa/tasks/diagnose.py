@@ -34,7 +34,7 @@ from ivqa.diagnosis import (
 )
 from ivqa.errors import UserError
 from ivqa.files import write_json, write_text
-from ivqa.metrics import CiderStatistics
+from ivqa.metrics import CiderStatistics, vqa_accuracies
 from ivqa.report import (
     BeliefPageModel,
     ToAnnotate,
@@ -52,7 +52,7 @@ from ivqa.runs.preparation import open_workbench, with_features
 from ivqa.runs.trained_models import obtain_module, training_log
 from ivqa.scenes import Oracle, oracle_of
 from ivqa.vqa import Metered
-from ivqa.vqa.benchmark import answer_all, score_answers
+from ivqa.vqa.benchmark import answer_all
 
 _PAIRS_AT_ONCE = 50  # pairs of a chunk: a kill loses at most one chunk
 _LOGGED_BELIEFS = 2000  # rows of the table that goes to W&B
@@ -107,7 +107,7 @@ def diagnose(cfg: DictConfig) -> float:
         beliefs = apply_annotations(beliefs, Path(cfg.annotations))
     log.finish(beliefs)
     metrics |= describe_beliefs(beliefs, oracle)
-    metrics |= _model_accuracy(cfg, module, datamodule, split, run_dir, console)
+    metrics |= _model_accuracy(cfg, module, datamodule, split, pairs, run_dir, console)
     challenge = write_challenge(run_dir / "challenge", beliefs, split, oracle)
     metrics["challenge/questions"] = float(challenge)
     write_json(run_dir / "metrics.json", metrics)
@@ -240,14 +240,20 @@ def _model_accuracy(
     module: PolicyGradientModule,
     datamodule: VQADataModule,
     split: VQASplit,
+    pairs: Pairs,
     run_dir: Path,
     console: Console,
 ) -> dict[str, float]:
     """Accuracy of the VQA model on the split, without and with noise."""
+    rows = np.arange(len(split))
+    if isinstance(module.answerer, Metered):  # every question costs: only those of the images
+        rows = np.flatnonzero(np.isin(split.image_ids, pairs.images))
+    questions = [split.questions[row] for row in rows]
     answers = answer_all(
-        module.answerer, datamodule, cfg.split, split.image_ids, split.questions, console
+        module.answerer, datamodule, cfg.split, split.image_ids[rows], questions, console
     )
-    metrics = {"vqa/accuracy": score_answers(split, answers)["vqa/accuracy"]}
+    accuracies = vqa_accuracies(answers, [split.answers[row] for row in rows])
+    metrics = {"vqa/accuracy": float(accuracies.mean())}
     for callback in build_callbacks(cfg):
         if isinstance(callback, RobustnessCallback):
             metrics |= callback.metrics(module.answerer, datamodule, cfg.split, run_dir)

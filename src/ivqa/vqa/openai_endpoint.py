@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,11 +16,10 @@ from pydantic import AfterValidator
 from rich.console import Console
 
 from ivqa.errors import UserError
-from ivqa.files import digest
 from ivqa.ranges import Count, CountOrZero, Positive
-from ivqa.vqa.image_urls import EncodedImage
 from ivqa.vqa.openai_errors import described, openai_package
 from ivqa.vqa.openai_replies import Choice, read_choices, token_counts
+from ivqa.vqa.openai_requests import ChatRequest, Usage
 from ivqa.vqa.response_cache import ResponseCache
 
 _CHECK_SECONDS = 10.0  # for the list of models, before long work starts
@@ -35,70 +34,6 @@ def _address(url: str) -> str:
 
 
 Address = Annotated[str, AfterValidator(_address)]
-
-
-@dataclass(frozen=True)
-class ChatRequest:
-    """A question about an image.
-
-    Args:
-        model: Name of the model.
-        image: The image.
-        text: The prompt.
-        settings: Further fields of the body, such as temperature.
-    """
-
-    model: str
-    image: EncodedImage
-    text: str
-    settings: Mapping[str, Any]
-
-    def body(self) -> dict[str, Any]:
-        """The arguments of the client's `chat.completions.create`."""
-        return {**self._with_image(self.image.url), "extra_body": dict(self.settings)}
-
-    def identity(self) -> dict[str, Any]:
-        """Everything that is sent, with the digest of the image in place of its bytes."""
-        return {**self._with_image(self.image.digest), **self.settings}
-
-    @cached_property
-    def key(self) -> str:
-        """The digest of `identity`."""
-        return digest(self.identity())
-
-    def _with_image(self, url: str) -> dict[str, Any]:
-        content = [
-            {"type": "image_url", "image_url": {"url": url}},
-            {"type": "text", "text": self.text},
-        ]
-        return {"model": self.model, "messages": [{"role": "user", "content": content}]}
-
-
-@dataclass
-class Usage:
-    """What one command has asked and paid for.
-
-    Args:
-        requests: Requests that were answered.
-        reused: Distinct requests whose responses were found on disk.
-        retries: Attempts that failed and were repeated.
-        refusals: Refusals among the distinct answers, those found on disk included.
-        prompt_tokens: Tokens that the endpoint read, as it counts them.
-        completion_tokens: Tokens that it wrote.
-    """
-
-    requests: int = 0
-    reused: int = 0
-    retries: int = 0
-    refusals: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-
-    def __str__(self) -> str:
-        return (
-            f"{self.requests:,} requests with {self.prompt_tokens:,} prompt and "
-            f"{self.completion_tokens:,} completion tokens, and {self.reused:,} earlier responses"
-        )
 
 
 class Endpoint:

@@ -18,9 +18,10 @@ from ivqa.text.answers import AnswerVocabulary
 from ivqa.text.normalisation import normalise_answer
 from ivqa.vqa.answer_estimates import frequency_log_prob, reached_answers, unreached_log_prob
 from ivqa.vqa.image_urls import EncodedImage, encode_image
-from ivqa.vqa.openai_endpoint import ChatRequest, Endpoint
+from ivqa.vqa.openai_endpoint import Endpoint
 from ivqa.vqa.openai_errors import RequestRefused
 from ivqa.vqa.openai_replies import Choice
+from ivqa.vqa.openai_requests import ChatRequest
 
 _KEPT_IMAGES = 512  # encoded images in memory: about 100 kB each
 _Pair = tuple[EncodedImage, str]  # an image and the prompt about it
