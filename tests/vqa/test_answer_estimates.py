@@ -59,6 +59,30 @@ def test_a_character_of_several_tokens_is_put_together() -> None:
     assert reached_answers(choice.tokens) == {"grün": pytest.approx(0.25)}
 
 
+def test_an_end_token_of_unknown_probability_is_left_out() -> None:
+    end = {"token": "", "bytes": [], "logprob": -9999.0, "top_logprobs": []}
+    choice = _choice(_entry("red", 0.5, {"red": 0.5, "blue": 0.25}), end)
+    assert choice.tokens is not None
+    assert reached_answers(choice.tokens) == {
+        "red": pytest.approx(0.5),
+        "blue": pytest.approx(0.25),
+    }
+
+
+def test_end_tokens_that_are_spelled_alike_are_added() -> None:
+    ends = [{"token": "", "logprob": math.log(p)} for p in (0.5, 0.25)]
+    choice = _choice(_entry("red", 0.5, {}), {**ends[0], "top_logprobs": ends})
+    assert choice.tokens is not None
+    assert reached_answers(choice.tokens) == {"red": pytest.approx(0.5 * 0.75)}
+
+
+def test_tokens_without_alternatives_are_read() -> None:
+    choice = _choice({"token": "red", "logprob": math.log(0.5)})
+    assert choice.tokens is not None
+    assert reached_answers(choice.tokens) == {"red": pytest.approx(0.5)}
+    assert unreached_log_prob(choice.tokens) == pytest.approx(math.log(0.5))
+
+
 def test_samples_are_counted_with_smoothing() -> None:
     counts = {"red": 6, "blue": 2}
     values = [math.exp(frequency_log_prob(counts, answer)) for answer in ("red", "blue", "green")]

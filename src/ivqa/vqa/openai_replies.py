@@ -15,6 +15,9 @@ _REFUSES = re.compile(
     r"|i (can['’]?t|cannot|can not|won['’]?t) (assist|help|comply)",
     re.IGNORECASE,
 )
+# vLLM returns this for a written token whose log-probability it does not have, such as the end
+# token after constrained decoding.
+_UNKNOWN = -9999.0
 # A token that ends a text, as servers spell it: </s>, <|im_end|>, <end_of_turn>.
 _END = re.compile(r"\s*<[^<>\s]+>\s*")
 
@@ -25,7 +28,8 @@ class WrittenToken:
 
     Args:
         text: Its bytes; a character can extend over several tokens. Empty for an end token.
-        log_prob: Its log-probability after the tokens before it.
+        log_prob: Its log-probability after the tokens before it; 0 if the endpoint does not know
+            it, so that the probability of the text is that of its other tokens.
         others: Other tokens at this position with their log-probabilities.
     """
 
@@ -106,10 +110,15 @@ def _choice(choice: dict[str, Any]) -> Choice:
 
 
 def _token(entry: dict[str, Any]) -> WrittenToken:
-    # The chosen token is usually among the alternatives too.
-    others = [one for one in entry["top_logprobs"] or () if one["token"] != entry["token"]]
+    others = list(entry.get("top_logprobs") or ())
+    # The written token is usually among the alternatives. Servers can spell several end tokens
+    # alike, so only one of them is left out.
+    own = next((at for at, one in enumerate(others) if one["token"] == entry["token"]), None)
+    if own is not None:
+        del others[own]
     pairs = tuple((_bytes(one), float(one["logprob"])) for one in others)
-    return WrittenToken(_bytes(entry), float(entry["logprob"]), pairs)
+    log_prob = float(entry["logprob"])
+    return WrittenToken(_bytes(entry), 0.0 if log_prob <= _UNKNOWN else log_prob, pairs)
 
 
 def _bytes(entry: dict[str, Any]) -> bytes:
