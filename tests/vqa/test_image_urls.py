@@ -36,6 +36,8 @@ def _seen(image: EncodedImage) -> Image.Image:
     content = base64.b64decode(data)
     picture = Image.open(io.BytesIO(content))
     assert head == f"data:image/{str(picture.format).lower()}"
+    assert picture.mode in ("RGB", "L")
+    assert getattr(picture, "n_frames", 1) == 1
     return picture.convert("RGB")
 
 

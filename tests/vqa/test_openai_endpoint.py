@@ -189,6 +189,14 @@ def test_a_refused_request_is_not_repeated(server: ChatServer, tmp_path: Path) -
     assert len(server.asked) == 1
 
 
+def test_nothing_more_is_sent_after_a_failure(server: ChatServer, tmp_path: Path) -> None:
+    server.latency = 0.02
+    server.faults.append((400, {}, "{}"))
+    with pytest.raises(UserError, match="refuses a request"):
+        _endpoint(server, tmp_path, workers=2).ask(_requests(*map(str, range(30))))
+    assert len(server.asked) < 10
+
+
 def test_max_requests_stops_after_the_last_paid_response(
     server: ChatServer, tmp_path: Path
 ) -> None:

@@ -229,6 +229,7 @@ def test_refusals_are_answers_that_match_nothing(server: ChatServer, tmp_path: P
     expected = [REFUSAL if "color" in question else "Red" for question in QUESTIONS]
     order = [1, 0, 2, 3, 4]  # the first response, a refusal, has no log-probabilities
     images, questions = IMAGES.select(torch.tensor(order)), [QUESTIONS[row] for row in order]
+    assert model.answer(images.select(torch.tensor([0])), questions[:1]) == [REFUSAL]
     phi = model.log_scores(images, questions, ["red", "sorry"]).exp()
     assert phi[0].tolist() == [0, 0]
     torch.testing.assert_close(phi[1:], torch.tensor([[0.75, 0.125]] * 4))
