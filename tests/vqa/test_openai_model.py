@@ -17,9 +17,10 @@ from ivqa.errors import UserError
 from ivqa.identity import decisive
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.vqa import Answerer, Metered
+from ivqa.vqa.answer_estimates import Scoring
 from ivqa.vqa.hf_generative import HFGenerative
 from ivqa.vqa.openai_endpoint import Endpoint
-from ivqa.vqa.openai_model import OpenAIModel, Scoring
+from ivqa.vqa.openai_model import OpenAIModel
 from ivqa.vqa.openai_replies import REFUSAL
 from tiny_transformers import QUESTIONS, Pictures, tiny_llava
 
@@ -110,7 +111,7 @@ def test_served_answers_are_those_of_the_model_itself(
     server: ChatServer, tiny: TinyModel, tmp_path: Path
 ) -> None:
     server.reply = tiny
-    model = _model(server, tmp_path, max_new_tokens=4)
+    model = _model(server, tmp_path, max_new_tokens=4, lower_case=False)
     answers = model.answer(IMAGES, QUESTIONS)
     assert answers == tiny.direct.answer(IMAGES, QUESTIONS)
     assert len(set(answers)) > 1
@@ -149,7 +150,7 @@ def test_the_written_answer_has_the_likelihood_of_the_model_itself(
         return said(first["token"], logprobs={"content": only})
 
     server.reply = ended
-    model = _model(server, tmp_path)
+    model = _model(server, tmp_path, lower_case=False)
     written = model.answer(IMAGES, QUESTIONS)
     assert len(set(written)) > 1
     for answer in set(written):
@@ -164,7 +165,7 @@ def test_the_written_answer_has_the_likelihood_of_the_model_itself(
 
 def test_phi_from_log_probabilities(server: ChatServer, tmp_path: Path) -> None:
     model = _model(server, tmp_path)
-    assert model.answer(IMAGES, QUESTIONS) == ["Red"] * 5
+    assert model.answer(IMAGES, QUESTIONS) == ["red"] * 5
     phi = model.log_scores(IMAGES, QUESTIONS, ["red", "The red", "blue", "green"]).exp()
     torch.testing.assert_close(phi, torch.tensor([[0.75, 0.75, 0.125, 0.125]] * 5))
     assert len(server.asked) == 5
@@ -186,7 +187,7 @@ def test_phi_from_samples_where_there_are_no_log_probabilities(
     server.reply = reply
     server.faults = deque([NO_LOGPROBS] if refusing else [])
     model = _model(server, tmp_path, scoring={"num_samples": 5, "temperature": 0.7})
-    assert model.answer(IMAGES, QUESTIONS) == ["Red"] * 5
+    assert model.answer(IMAGES, QUESTIONS) == ["red"] * 5
     assert all(("logprobs" in body) is not refusing for body in server.asked[1:])
     assert "served/phi_logprobs" not in model.usage()  # phi was not asked for
     phi = model.log_scores(IMAGES, QUESTIONS, ["red", "blue", "green"]).exp()
@@ -203,7 +204,7 @@ def test_phi_from_samples_where_there_are_no_log_probabilities(
     server.faults = deque([NO_LOGPROBS] if refusing else [])
     again = _model(server, tmp_path, scoring={"num_samples": 5, "temperature": 0.7})
     torch.testing.assert_close(again.log_scores(IMAGES, QUESTIONS, ["red"]).exp(), phi[:, :1])
-    assert again.answer(IMAGES, QUESTIONS) == ["Red"] * 5
+    assert again.answer(IMAGES, QUESTIONS) == ["red"] * 5
     assert len(server.asked) - before == (1 if refusing else 0)
     assert again.usage()["served/requests"] == 0
 
@@ -226,7 +227,7 @@ def test_refusals_are_answers_that_match_nothing(server: ChatServer, tmp_path: P
 
     server.reply = reply
     model = _model(server, tmp_path)
-    expected = [REFUSAL if "color" in question else "Red" for question in QUESTIONS]
+    expected = [REFUSAL if "color" in question else "red" for question in QUESTIONS]
     order = [1, 0, 2, 3, 4]  # the first response, a refusal, has no log-probabilities
     images, questions = IMAGES.select(torch.tensor(order)), [QUESTIONS[row] for row in order]
     assert model.answer(images.select(torch.tensor([0])), questions[:1]) == [REFUSAL]
@@ -235,6 +236,15 @@ def test_refusals_are_answers_that_match_nothing(server: ChatServer, tmp_path: P
     torch.testing.assert_close(phi[1:], torch.tensor([[0.75, 0.125]] * 4))
     assert model.answer(images, questions) == [expected[row] for row in order]
     assert model.usage()["served/refusals"] == 1
+
+
+def test_answers_are_written_as_annotators_write(server: ChatServer, tmp_path: Path) -> None:
+    written = {"what": "Yes.", "is it": "U.S.", "is it red": "[refused to answer]"}
+    server.reply = lambda prompt, image, body: said(f" {written[prompt]}\n")
+    plain, raw = (_model(server, tmp_path, lower_case=lower) for lower in (True, False))
+    images = _images(0, 1, 2)
+    assert plain.answer(images, list(written)) == ["yes", "u.s", REFUSAL]
+    assert raw.answer(images, list(written)) == ["Yes.", "U.S.", REFUSAL]
 
 
 def test_settings_are_added_replaced_and_left_out(server: ChatServer, tmp_path: Path) -> None:

@@ -2,11 +2,32 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
 
+from ivqa.ranges import Count, Positive
 from ivqa.text.normalisation import normalise_answer
 from ivqa.vqa.openai_replies import WrittenToken
 
 _SMOOTHING = 0.5  # Krichevsky and Trofimov 1981: the mean under Jeffreys' prior
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """How phi(a | I, q) is estimated.
+
+    Args:
+        phi: "logprobs" reads the log-probabilities of the written tokens and their alternatives,
+            "samples" counts sampled answers. "auto" takes "logprobs" if the endpoint returns them.
+        top_logprobs: Alternatives of each token; endpoints allow up to 5 or 20.
+        num_samples: Sampled answers to a question.
+        temperature: Of the sampled answers; phi belongs to this temperature.
+    """
+
+    phi: Literal["auto", "logprobs", "samples"] = "auto"
+    top_logprobs: Count = 20
+    num_samples: Count = 20
+    temperature: Positive = 1.0
 
 
 def reached_answers(tokens: Sequence[WrittenToken]) -> dict[str, float]:

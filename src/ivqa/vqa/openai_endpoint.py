@@ -1,6 +1,7 @@
 """Requests to an OpenAI-compatible endpoint: cached, concurrent, retried and limited in number."""
 
 import json
+import logging
 import os
 import random
 import threading
@@ -232,6 +233,9 @@ class Endpoint:
     @cached_property
     def _client(self) -> Any:
         self.check_arguments(vars(self))
+        # Under Hydra these would print a line for every request.
+        for name in ("httpx", "httpx2", "openai"):
+            logging.getLogger(name).setLevel(logging.WARNING)
         # The client requires a key; endpoints without keys ignore it.
         key = os.environ[self.api_key_env] if self.api_key_env else "none"
         return openai_package().OpenAI(

@@ -4,8 +4,7 @@ import math
 from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import torch
 from rich.console import Console
@@ -13,10 +12,15 @@ from torch import Tensor, nn
 
 from ivqa.data.batch import ImageBatch, PixelSource
 from ivqa.errors import UserError
-from ivqa.ranges import Count, Positive
+from ivqa.ranges import Count
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.text.normalisation import normalise_answer
-from ivqa.vqa.answer_estimates import frequency_log_prob, reached_answers, unreached_log_prob
+from ivqa.vqa.answer_estimates import (
+    Scoring,
+    frequency_log_prob,
+    reached_answers,
+    unreached_log_prob,
+)
 from ivqa.vqa.image_urls import EncodedImage, encode_image
 from ivqa.vqa.openai_endpoint import Endpoint
 from ivqa.vqa.openai_errors import RequestRefused
@@ -26,24 +30,6 @@ from ivqa.vqa.openai_requests import ChatRequest
 _KEPT_IMAGES = 512  # encoded images in memory: about 100 kB each
 _Pair = tuple[EncodedImage, str]  # an image and the prompt about it
 _PROBES = 8  # requests, one by one, until a response shows whether it has log-probabilities
-
-
-@dataclass(frozen=True)
-class Scoring:
-    """How phi(a | I, q) is estimated.
-
-    Args:
-        phi: "logprobs" reads the log-probabilities of the written tokens and their alternatives,
-            "samples" counts sampled answers. "auto" takes "logprobs" if the endpoint returns them.
-        top_logprobs: Alternatives of each token; endpoints allow up to 5 or 20.
-        num_samples: Sampled answers to a question.
-        temperature: Of the sampled answers; phi belongs to this temperature.
-    """
-
-    phi: Literal["auto", "logprobs", "samples"] = "auto"
-    top_logprobs: Count = 20
-    num_samples: Count = 20
-    temperature: Positive = 1.0
 
 
 class OpenAIModel(nn.Module):
@@ -56,12 +42,14 @@ class OpenAIModel(nn.Module):
         scoring: How phi is estimated; None takes the defaults.
         max_new_tokens: Length of an answer in tokens.
         max_side: Largest width and height of an image in pixels; larger images are reduced.
+        lower_case: Whether answers are put into lower case without a full stop at their end, as
+            annotators write them. Where all annotators agree, the official evaluation normalises
+            nothing and counts "Yes." as wrong.
         settings: Further fields of every request, such as {reasoning_effort: low}. They replace
             fields of the same name; null leaves a field out.
-        answers: Must be None: an endpoint writes its answers.
 
     Raises:
-        UserError: The prompt has no {question}, or there is a closed set of answers.
+        UserError: The prompt has no {question}.
     """
 
     answers: AnswerVocabulary | None = None
@@ -75,17 +63,10 @@ class OpenAIModel(nn.Module):
         scoring: Scoring | None = None,
         max_new_tokens: Count = 16,
         max_side: Count = 2048,
+        lower_case: bool = True,
         settings: Mapping[str, Any] | None = None,
-        answers: AnswerVocabulary | None = None,
     ) -> None:
         super().__init__()
-        if answers is not None:
-            # The returned alternatives do not reach most answers of a closed set, so that the best
-            # of the set is not known.
-            raise UserError(
-                "a model behind an endpoint writes its answers; leave num_answers=null, and let "
-                "the server restrict them if it can"
-            )
         if "{question}" not in prompt:
             raise UserError(f"the prompt '{prompt}' must have {{question}} in it")
         self.path = path
@@ -94,6 +75,7 @@ class OpenAIModel(nn.Module):
         self.scoring = scoring or Scoring()
         self.max_new_tokens = max_new_tokens
         self.max_side = max_side
+        self.lower_case = lower_case
         self.settings = dict(settings or {})
         self._has_logprobs = {"logprobs": True, "samples": False}.get(self.scoring.phi)
         self._asks_logprobs = self.scoring.phi != "samples"
@@ -102,20 +84,36 @@ class OpenAIModel(nn.Module):
         self._encoded: OrderedDict[int, EncodedImage] = OrderedDict()
 
     @classmethod
-    def load(cls, path: str, endpoint: Endpoint, **arguments: Any) -> Self:
+    def load(
+        cls,
+        path: str,
+        endpoint: Endpoint,
+        *,
+        answers: AnswerVocabulary | None = None,
+        **arguments: Any,
+    ) -> Self:
         """Builds the model, and checks that the endpoint serves it.
 
         Args:
             path: Name of the model at the endpoint.
             endpoint: Sends the requests.
+            answers: Must be None: an endpoint writes its answers.
             arguments: Further arguments of the constructor.
 
         Returns:
             The model.
 
         Raises:
-            UserError: The endpoint is down or refuses the key, or has no such model.
+            UserError: The endpoint is down or refuses the key, or has no such model; or there is a
+                closed set of answers.
         """
+        if answers is not None:
+            # The returned alternatives do not reach most answers of a closed set, so that the best
+            # of the set is not known.
+            raise UserError(
+                "a model behind an endpoint writes its answers; leave num_answers=null, and let "
+                "the server restrict them if it can"
+            )
         model = cls(path, endpoint, **arguments)
         endpoint.check(path)
         limit = endpoint.max_requests
@@ -139,7 +137,8 @@ class OpenAIModel(nn.Module):
             UserError: The batch has no pixels, or the endpoint fails, see `Endpoint.ask`.
             ValueError: Images and questions differ in number.
         """
-        return [choice.text for choice in self._greedy(self._pairs(images, questions))]
+        texts = [choice.text for choice in self._greedy(self._pairs(images, questions))]
+        return [_plain(text) for text in texts] if self.lower_case else texts
 
     def log_scores(
         self, images: ImageBatch, questions: list[str], answers: list[str] | None = None
@@ -294,3 +293,8 @@ class OpenAIModel(nn.Module):
         return self.endpoint.ask(
             [ChatRequest(self.path, image, text, kept) for image, text in pairs]
         )
+
+
+def _plain(text: str) -> str:
+    """The text in lower case, without a full stop at its end."""
+    return text.lower().removesuffix(".")
