@@ -40,8 +40,8 @@ Address = Annotated[str, AfterValidator(_address)]
 class Endpoint:
     """An OpenAI-compatible endpoint, such as vLLM, SGLang, llama.cpp or a commercial one.
 
-    Every response is written to disk before it is used. The address is not part of its name: a
-    served model may move to another port.
+    Every response is written to disk before it is used. The name of its file does not depend on the
+    address, because a served model may move to another port.
 
     Args:
         base_url: The address, up to /v1.

@@ -119,7 +119,10 @@ class OpenAIModel(nn.Module):
         limit = endpoint.max_requests
         most = "any number of" if limit is None else f"at most {limit:,}"
         Console().print(
-            f"{path} at {endpoint.base_url}: {most} requests (max_requests)", soft_wrap=True
+            f"{path} at {endpoint.base_url}: {most} requests (max_requests)",
+            soft_wrap=True,
+            markup=False,
+            highlight=False,
         )
         return model
 
@@ -257,7 +260,9 @@ class OpenAIModel(nn.Module):
                 if "logprob" not in str(error):
                     raise
                 self._has_logprobs = self._asks_logprobs = False
-                Console().print(f"{error}; phi is estimated from samples", soft_wrap=True)
+                Console().print(
+                    f"{error}; phi is estimated from samples", soft_wrap=True, markup=False
+                )
                 return
             # An endpoint that ignores the setting is asked on with it: its responses keep their
             # names on disk.
