@@ -118,12 +118,7 @@ class OpenAIModel(nn.Module):
         endpoint.check(path)
         limit = endpoint.max_requests
         most = "any number of" if limit is None else f"at most {limit:,}"
-        Console().print(
-            f"{path} at {endpoint.base_url}: {most} requests (max_requests)",
-            soft_wrap=True,
-            markup=False,
-            highlight=False,
-        )
+        _tell(f"{path} at {endpoint.base_url}: {most} requests (max_requests)")
         return model
 
     def answer(self, images: ImageBatch, questions: list[str]) -> list[str]:
@@ -141,7 +136,7 @@ class OpenAIModel(nn.Module):
             ValueError: Images and questions differ in number.
         """
         texts = [choice.text for choice in self._greedy(self._pairs(images, questions))]
-        return [_plain(text) for text in texts] if self.lower_case else texts
+        return [text.lower().removesuffix(".") for text in texts] if self.lower_case else texts
 
     def log_scores(
         self, images: ImageBatch, questions: list[str], answers: list[str] | None = None
@@ -260,9 +255,7 @@ class OpenAIModel(nn.Module):
                 if "logprob" not in str(error):
                     raise
                 self._has_logprobs = self._asks_logprobs = False
-                Console().print(
-                    f"{error}; phi is estimated from samples", soft_wrap=True, markup=False
-                )
+                _tell(f"{error}; phi is estimated from samples")
                 return
             # An endpoint that ignores the setting is asked on with it: its responses keep their
             # names on disk.
@@ -300,6 +293,5 @@ class OpenAIModel(nn.Module):
         )
 
 
-def _plain(text: str) -> str:
-    """The text in lower case, without a full stop at its end."""
-    return text.lower().removesuffix(".")
+def _tell(text: str) -> None:
+    Console().print(text, soft_wrap=True, markup=False, highlight=False)
