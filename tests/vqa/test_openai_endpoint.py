@@ -63,7 +63,7 @@ def test_what_is_sent(server: ChatServer, tmp_path: Path) -> None:
 
 def test_answers_have_the_order_of_the_questions(server: ChatServer, tmp_path: Path) -> None:
     def late(prompt: str, image: object, body: object) -> dict[str, Any]:
-        time.sleep(0.1 if prompt == "0" else 0.01)
+        time.sleep(0.2 if prompt == "0" else 0.05)
         return said(prompt)
 
     server.reply = late
@@ -145,7 +145,7 @@ def test_a_fault_is_overcome(fault: str, server: ChatServer, tmp_path: Path) -> 
 def test_retry_after_is_honoured(server: ChatServer, tmp_path: Path) -> None:
     server.faults.append((429, {"Retry-After": "1.2"}, "{}"))
     assert _texts(_endpoint(server, tmp_path), "a") == ["answer to a"]
-    assert 1.15 < server.times[1] - server.times[0] < 3
+    assert 1.15 < server.times[1] - server.times[0] < 10
 
 
 def test_a_response_that_takes_too_long_is_asked_for_again(
@@ -190,7 +190,7 @@ def test_a_refused_request_is_not_repeated(server: ChatServer, tmp_path: Path) -
 
 
 def test_nothing_more_is_sent_after_a_failure(server: ChatServer, tmp_path: Path) -> None:
-    server.latency = 0.02
+    server.latency = 0.1
     server.faults.append((400, {}, "{}"))
     with pytest.raises(UserError, match="refuses a request"):
         _endpoint(server, tmp_path, workers=2).ask(_requests(*map(str, range(30))))
