@@ -28,6 +28,7 @@ NAMES = (
     "caption_metrics",
     "text_metrics",
     "lasso",
+    "served_model",
 )
 LONG = ("lasso_large",)  # half an hour and 8 GB, when asked for
 RESULTS = Path(__file__).with_name("RESULTS.md")

@@ -18,7 +18,11 @@ from ivqa.code_digest import code_digest
 from ivqa.files import bytes_digest, content_digest
 
 # Settings that do not change a result: where it is stored or computed, and how it is measured.
-NEUTRAL_SETTINGS = {"benchmark", "cache", "device", "kernels", "num_workers"}
+NEUTRAL_SETTINGS = {
+    *("benchmark", "cache", "device", "kernels", "num_workers"),
+    # Of a served model: its address may change, and the number of its requests is a budget.
+    *("api_key_env", "base_url", "endpoint", "max_requests", "workers"),
+}
 
 # Settings that name a file or a folder: the identity contains the digest of its content.
 FILE_SETTINGS = {"candidates", "path", "weights"}

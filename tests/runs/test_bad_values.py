@@ -179,6 +179,18 @@ BAD: dict[str, dict[str, str]] = {
         "model.pool_answers": COUNT,
         "model.candidates": FILE,
     },
+    "evaluate model=openai model.path=x": {
+        "model.base_url": "localhost:8000 ftp://x null",
+        "model.workers": COUNT,
+        "model.max_requests": "a -1 1.5",
+        "model.module.max_side": COUNT,
+        "model.module.lower_case": FLAG,
+        "model.module.scoring.phi": "a null",
+        "model.module.scoring.num_samples": COUNT,
+        "model.module.scoring.temperature": POSITIVE,
+        "model.module.endpoint.timeout": POSITIVE,
+        "model.module.endpoint.retries": "a -1 1.5 null",
+    },
     "evaluate model=hf_classifier model.path=x": {"model.module.score": "a null"},
     "train features=resnet50": {"features.arch": "nothing null", "features.batch_size": COUNT},
     "evaluate callbacks=robustness noise=image_gaussian": {

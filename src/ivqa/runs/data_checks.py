@@ -30,6 +30,7 @@ def check_data(bench: Workbench, splits: Collection[str], unscored: Collection[s
     _check_features(bench)
     _check_callbacks(bench)
     _check_augmentations(bench)
+    _check_endpoints(bench)
 
 
 def _networks(bench: Workbench, hook: str) -> Iterator[tuple[Any, dict[str, Any], DictConfig]]:
@@ -118,3 +119,10 @@ def _check_augmentations(bench: Workbench) -> None:
             augmentation = instantiate(augment)
             if hasattr(augmentation, "check"):
                 augmentation.check(bench.dataset.split("train").questions)
+
+
+def _check_endpoints(bench: Workbench) -> None:
+    """Raises UserError where a served model does not respond, or does not exist at its endpoint."""
+    for part in bench.models():
+        if endpoint := part.cfg.model.module.get("endpoint"):
+            instantiate(endpoint).check(part.cfg.model.path)

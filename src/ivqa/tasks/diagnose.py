@@ -51,7 +51,8 @@ from ivqa.runs.run_directory import begin_run, read_metrics
 from ivqa.runs.trained_models import obtain_module
 from ivqa.scenes import Oracle, oracle_of
 from ivqa.text.answers import AnswerVocabulary
-from ivqa.vqa.benchmark import answer_all, score_answers
+from ivqa.vqa import Metered
+from ivqa.vqa.benchmark import accuracy_of
 
 _PAIRS_AT_ONCE = 50  # pairs of a chunk: a kill loses at most one chunk
 _LOGGED_BELIEFS = 2000  # rows of the table that goes to W&B
@@ -85,23 +86,23 @@ def diagnose(cfg: DictConfig) -> float:
     begin_run(cfg, run_dir, resume=cfg.resume is not None)
     module, vocabularies, checkpoint = obtain_module(bench)
     datamodule = bench.datamodule(vocabularies, module)
-    # 2. Accuracy of the VQA model, without and with noise.
-    answerer, questions = module.answerer, split.questions
-    answers = answer_all(answerer, datamodule, cfg.split, split.image_ids, questions, console)
-    metrics = {"vqa/accuracy": score_answers(split, answers)["vqa/accuracy"]}
-    metrics |= noise_metrics(cfg, answerer, datamodule, cfg.split, run_dir)
-    # 3. Image-answer pairs, and Algorithm 1 over them.
+    # 2. Image-answer pairs, and the accuracy of the VQA model, without and with noise.
     pairs = _chosen_pairs(cfg, split, module.answers, bench.dataset.split("train").main_answers)
+    answerer = module.answerer
+    asked = pairs.images if isinstance(answerer, Metered) else None  # each question costs
+    metrics = {"vqa/accuracy": accuracy_of(answerer, datamodule, cfg.split, asked, console)}
+    metrics |= noise_metrics(cfg, answerer, datamodule, cfg.split, run_dir)
+    # 3. Algorithm 1 over the pairs.
     log = BeliefLog(run_dir / "beliefs.jsonl")
     search_beliefs(cfg, module, datamodule, pairs, _figures(split, pairs, oracle), log, console)
     metrics |= search_metrics(log.figures)
+    metrics |= answerer.usage() if isinstance(answerer, Metered) else {}
     # 4. Types of the beliefs, and the challenging set.
-    beliefs, typing = type_beliefs(read_beliefs(log.file), split, pairs, oracle)
-    metrics |= typing
+    beliefs, agreed = type_beliefs(read_beliefs(log.file), split, pairs, oracle)
     if cfg.annotations is not None:
         beliefs = apply_annotations(beliefs, Path(cfg.annotations))
     log.finish(beliefs)
-    metrics |= describe_beliefs(beliefs, oracle)
+    metrics |= agreed | describe_beliefs(beliefs, oracle)
     challenge = write_challenge(run_dir / "challenge", beliefs, split, oracle)
     metrics["challenge/questions"] = float(challenge)
     # 5. The report, the metrics, the terminal and the loggers.

@@ -18,7 +18,7 @@ from ivqa.runs.preparation import open_workbench, with_features
 from ivqa.runs.trained_models import obtain_module
 from ivqa.runs.workbench import Workbench
 from ivqa.tasks.noise_curve import show_noise_curve
-from ivqa.vqa import VQAModule
+from ivqa.vqa import Metered, VQAModule
 from ivqa.vqa.benchmark import answer_all, write_answers
 
 
@@ -63,6 +63,8 @@ def evaluate(cfg: DictConfig) -> float:
             module, datamodule, cfg.split, other.image_ids, other.questions, bench.console
         )
         metrics = write_answers(other, answers, run_dir, bench.console)
+    if isinstance(module, Metered):
+        metrics |= module.usage()
     # 4. The results: metrics.json, the terminal and the loggers.
     write_json(run_dir / "metrics.json", metrics)
     _show(bench, metrics, title, run_dir)

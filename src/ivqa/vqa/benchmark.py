@@ -178,6 +178,37 @@ def answer_all(
     return answers
 
 
+def accuracy_of(
+    module: Answerer,
+    datamodule: VQADataModule,
+    stage: str,
+    image_ids: Sequence[int] | None,
+    console: Console,
+) -> float:
+    """Answers the questions of a split and computes the official accuracy.
+
+    Args:
+        module: The VQA system.
+        datamodule: The data.
+        stage: Which split of the data.
+        image_ids: Only questions about these images; None for all questions.
+        console: Where progress is shown.
+
+    Returns:
+        The mean accuracy in [0, 1].
+
+    Raises:
+        UserError: The split has no annotations.
+    """
+    split = datamodule.dataset.split(stage).require_answers()
+    rows = np.arange(len(split))
+    if image_ids is not None:
+        rows = np.flatnonzero(np.isin(split.image_ids, image_ids))
+    ids, questions = split.image_ids[rows], [split.questions[row] for row in rows]
+    answers = answer_all(module, datamodule, stage, ids, questions, console)
+    return float(vqa_accuracies(answers, [split.answers[row] for row in rows]).mean())
+
+
 @torch.no_grad()
 def expert_metrics(module: VQAModule, datamodule: VQADataModule, stage: str) -> dict[str, float]:
     """Scores the modules and the layouts of a module network separately.

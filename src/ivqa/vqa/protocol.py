@@ -1,6 +1,6 @@
 """The interface of every VQA system: images and questions as strings in, answers out."""
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from torch import Tensor
 
@@ -41,3 +41,11 @@ class Answerer(Protocol):
         Returns:
             B answers.
         """
+
+
+@runtime_checkable
+class Metered(Protocol):
+    """A VQA system that counts what it has asked and paid for, such as a served model."""
+
+    def usage(self) -> dict[str, float]:
+        """Returns the counts of this process by name, such as served/requests."""

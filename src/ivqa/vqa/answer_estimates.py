@@ -1,0 +1,104 @@
+"""Estimates of phi(a | I, q) for a model that shows only what it writes."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from ivqa.ranges import Count, Positive
+from ivqa.text.normalisation import normalise_answer
+from ivqa.vqa.openai_replies import WrittenToken
+
+_SMOOTHING = 0.5  # Krichevsky and Trofimov 1981: the mean under Jeffreys' prior
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """How phi(a | I, q) is estimated.
+
+    Args:
+        phi: "logprobs" reads the log-probabilities of the written tokens and their alternatives,
+            "samples" counts sampled answers. "auto" takes "logprobs" if the endpoint returns them.
+        top_logprobs: Alternatives of each token; endpoints allow up to 5 or 20.
+        num_samples: Sampled answers to a question.
+        temperature: Of the sampled answers; phi belongs to this temperature.
+    """
+
+    phi: Literal["auto", "logprobs", "samples"] = "auto"
+    top_logprobs: Count = 20
+    num_samples: Count = 20
+    temperature: Positive = 1.0
+
+
+def reached_answers(tokens: Sequence[WrittenToken]) -> dict[str, float]:
+    """Adds up the probabilities of all answers that one decoded text and its alternatives reach.
+
+    A text either equals the written tokens w_1 ... w_T, or leaves them at some position t with
+    another token v: the events (t, v) exclude each other and have the probabilities
+    p(w_1) ... p(w_{t-1}) p(v). Texts that are equal after official normalisation, such as "Yes",
+    " yes" and "yes.", are one answer, whose probability is their sum.
+
+    The probability of a text that leaves the written tokens is that of all texts which begin with
+    it: without further requests it is not known whether the model would stop there. It is exact if
+    v is the end token. That of the written text contains the end token if the endpoint returns it.
+
+    Args:
+        tokens: The written tokens with their alternatives.
+
+    Returns:
+        Probability of each normalised answer, in [0, 1].
+
+    Example:
+        >>> def log(p): return math.log(p)
+        >>> yes = WrittenToken(b"Yes", log(0.5), ((b"no", log(0.25)), (b"yes", log(0.125))))
+        >>> {answer: round(p, 3) for answer, p in reached_answers([yes]).items()}
+        {'no': 0.25, 'yes': 0.625}
+    """
+    reached: dict[str, float] = {}
+
+    def add(text: bytes, log_prob: float) -> None:
+        answer = normalise_answer(text.decode(errors="ignore"))
+        reached[answer] = reached.get(answer, 0.0) + math.exp(log_prob)
+
+    written, log_prob = b"", 0.0
+    for token in tokens:
+        for text, other in token.others:
+            add(written + text, log_prob + other)
+        written, log_prob = written + token.text, log_prob + token.log_prob
+    add(written, log_prob)
+    # Rounding of the endpoint can bring a sum above 1.
+    return {answer: min(p, 1.0) for answer, p in reached.items()}
+
+
+def unreached_log_prob(tokens: Sequence[WrittenToken]) -> float:
+    """Log-probability that stands for an answer which `reached_answers` does not contain.
+
+    Args:
+        tokens: The written tokens with their alternatives.
+
+    Returns:
+        The smallest log-probability that was returned for the first token: a first token outside
+        of the list has at most this one. -inf without tokens.
+    """
+    if not tokens:
+        return -math.inf
+    return min([tokens[0].log_prob, *(log_prob for _, log_prob in tokens[0].others)])
+
+
+def frequency_log_prob(counts: Mapping[str, int], answer: str) -> float:
+    """Estimates log phi from n sampled answers: (count + 0.5) / (n + 1).
+
+    The smoothing keeps the probability of an answer that no sample gave above 0.
+
+    Args:
+        counts: How many of the n samples gave each normalised answer.
+        answer: A normalised answer.
+
+    Returns:
+        The log of the estimate.
+
+    Example:
+        >>> round(math.exp(frequency_log_prob({"red": 3, "blue": 1}, "red")), 3)
+        0.7
+    """
+    return math.log((counts.get(answer, 0) + _SMOOTHING) / (sum(counts.values()) + 2 * _SMOOTHING))

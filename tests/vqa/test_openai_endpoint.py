@@ -1,0 +1,312 @@
+"""Requests to a local server with faults: what is sent, repeated, kept and counted."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from chat_server import ChatServer, said, serving
+
+from ivqa.errors import UserError
+from ivqa.vqa.image_urls import EncodedImage
+from ivqa.vqa.openai_endpoint import Endpoint
+from ivqa.vqa.openai_requests import ChatRequest
+from ivqa.vqa.response_cache import ResponseCache
+
+# A PNG of one pixel.
+PIXEL = bytes.fromhex(
+    "89504e470d0a1a0a0000000d4948445200000001000000010802000000907753de"
+    "0000000c4944415408d763f8cfc000000301010018dd8db00000000049454e44ae426082"
+)
+IMAGE = EncodedImage(PIXEL, "image/png")
+
+
+@pytest.fixture
+def server() -> Iterator[ChatServer]:
+    with serving(ChatServer(lambda prompt, image, body: said(f"answer to {prompt}"))) as running:
+        yield running
+
+
+def _requests(*texts: str, **settings: Any) -> list[ChatRequest]:
+    return [ChatRequest("tiny", IMAGE, text, settings) for text in texts]
+
+
+def _endpoint(server: ChatServer, folder: Path, **arguments: Any) -> Endpoint:
+    return Endpoint(server.url, cache=str(folder), **arguments)
+
+
+def _texts(endpoint: Endpoint, *texts: str, **settings: Any) -> list[str]:
+    return [found[0].text for found in endpoint.ask(_requests(*texts, **settings))]
+
+
+def test_what_is_sent(server: ChatServer, tmp_path: Path) -> None:
+    _texts(_endpoint(server, tmp_path), "what?", temperature=0, max_tokens=5)
+    content = [
+        {"type": "image_url", "image_url": {"url": IMAGE.url}},
+        {"type": "text", "text": "what?"},
+    ]
+    assert server.asked == [
+        {
+            "model": "tiny",
+            "messages": [{"role": "user", "content": content}],
+            "temperature": 0,
+            "max_tokens": 5,
+        }
+    ]
+
+
+def test_answers_have_the_order_of_the_questions(server: ChatServer, tmp_path: Path) -> None:
+    def late(prompt: str, image: object, body: object) -> dict[str, Any]:
+        time.sleep(0.2 if prompt == "0" else 0.05)
+        return said(prompt)
+
+    server.reply = late
+    wanted = [str(number % 30) for number in range(40)]
+    assert _texts(_endpoint(server, tmp_path, workers=8), *wanted) == wanted
+    assert len(server.asked) == 30
+    assert 4 <= server.most <= 8
+
+
+def test_every_part_of_a_request_is_part_of_its_name() -> None:
+    base = ChatRequest("tiny", IMAGE, "q", {"temperature": 0})
+    others = [
+        ChatRequest("other", IMAGE, "q", {"temperature": 0}),
+        ChatRequest("tiny", EncodedImage(b"x", "image/png"), "q", {"temperature": 0}),
+        ChatRequest("tiny", IMAGE, "q?", {"temperature": 0}),
+        ChatRequest("tiny", IMAGE, "q", {"temperature": 1}),
+        ChatRequest("tiny", IMAGE, "q", {"temperature": 0, "seed": 1}),
+    ]
+    assert len({request.key for request in [base, *others]}) == 6
+    assert ChatRequest("tiny", IMAGE, "q", {"temperature": 0}).key == base.key
+
+
+def test_no_request_is_sent_twice(server: ChatServer, tmp_path: Path) -> None:
+    first = _endpoint(server, tmp_path)
+    assert _texts(first, "a", "b", "a") == ["answer to a", "answer to b", "answer to a"]
+    assert _texts(first, "b") == ["answer to b"]
+    assert (first.usage.requests, first.usage.reused) == (2, 0)
+    # Another process, after the server has moved.
+    with serving(ChatServer(server.reply)) as moved:
+        second = _endpoint(moved, tmp_path)
+        assert _texts(second, "b", "c", "b") == ["answer to b", "answer to c", "answer to b"]
+        assert _texts(second, "b", "c") == ["answer to b", "answer to c"]
+        assert len(moved.asked) == 1
+    assert (second.usage.requests, second.usage.reused) == (1, 1)
+    assert (second.usage.prompt_tokens, second.usage.completion_tokens) == (100, 2)
+
+
+def test_a_damaged_response_on_disk_is_asked_for_again(server: ChatServer, tmp_path: Path) -> None:
+    _texts(_endpoint(server, tmp_path), "a", "b", "c")
+    files = sorted(tmp_path.rglob("*.json"))
+    files[0].write_bytes(files[0].read_bytes()[:50])
+    files[1].write_text('{"response": {"choices": 5}}')
+    texts = _texts(_endpoint(server, tmp_path), "a", "b", "c")
+    assert texts == ["answer to a", "answer to b", "answer to c"]
+    assert len(server.asked) == 5
+
+
+def test_a_stored_response_can_be_read_by_people(server: ChatServer, tmp_path: Path) -> None:
+    (request,) = _requests("Grün?")
+    _endpoint(server, tmp_path).ask([request])
+    text = (tmp_path / request.key[:2] / f"{request.key}.json").read_text()
+    assert json.loads(text)["request"] == request.identity()
+    assert "Grün?" in text
+    assert "base64" not in text
+    assert ResponseCache(tmp_path).get(request.key) == said("answer to Grün?")
+    assert ResponseCache(tmp_path).get("00" * 8) is None
+
+
+FAULTS: dict[str, Any] = {
+    "rate limit": (429, {}, '{"error": {"message": "slow down"}}'),
+    "server error": (500, {}, "oops"),
+    "unavailable": (503, {}, ""),
+    "cut connection": "cut",
+    "wrong JSON": "text",
+    "no choices": (200, {}, '{"detail": "overloaded"}'),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_overcome(fault: str, server: ChatServer, tmp_path: Path) -> None:
+    server.faults.append(FAULTS[fault])
+    endpoint = _endpoint(server, tmp_path)
+    assert _texts(endpoint, "a") == ["answer to a"]
+    assert len(server.asked) == 2
+    assert (endpoint.usage.requests, endpoint.usage.retries) == (1, 1)
+    assert server.times[1] - server.times[0] > 0.3  # back-off: 0.5 s less up to a quarter
+
+
+def test_retry_after_is_honoured(server: ChatServer, tmp_path: Path) -> None:
+    server.faults.append((429, {"Retry-After": "1.2"}, "{}"))
+    assert _texts(_endpoint(server, tmp_path), "a") == ["answer to a"]
+    assert 1.15 < server.times[1] - server.times[0] < 10
+
+
+def test_a_response_that_takes_too_long_is_asked_for_again(
+    server: ChatServer, tmp_path: Path
+) -> None:
+    server.latency = 1.0
+    endpoint = _endpoint(server, tmp_path, timeout=0.2, retries=0)
+    with pytest.raises(UserError, match=r"did not respond within 0\.2 s .*raise the endpoint's"):
+        endpoint.ask(_requests("a"))
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ("rate limit", r"still fails after 1 further attempts \(status 429: .*slow down"),
+        ("server error", r"status 500: .*lower workers, raise retries or try later"),
+        ("cut connection", "the connection to http.* failed"),
+        ("wrong JSON", r"malformed responses, 2 in a row \(.*char"),
+    ],
+)
+def test_a_lasting_fault_is_one_sentence_and_keeps_what_was_paid_for(
+    fault: str, message: str, server: ChatServer, tmp_path: Path
+) -> None:
+    endpoint = _endpoint(server, tmp_path, retries=1, workers=1)
+    _texts(endpoint, "a", "b")
+    server.faults.extend([FAULTS[fault]] * 50)
+    with pytest.raises(UserError, match=message) as error:
+        endpoint.ask(_requests("b", "c"))
+    assert str(tmp_path) in str(error.value)
+    assert "2 requests with 200 prompt and 4 completion tokens" in str(error.value)
+    assert "\n" not in str(error.value)
+    server.faults.clear()
+    assert _texts(endpoint, "a", "b", "c") == ["answer to a", "answer to b", "answer to c"]
+    assert endpoint.usage.requests == 3
+
+
+def test_a_refused_request_is_not_repeated(server: ChatServer, tmp_path: Path) -> None:
+    server.faults.append((400, {}, '{"error": {"message": "image is\\n too small"}}'))
+    with pytest.raises(UserError, match=r"refuses a request \(tiny question\): .*image is too"):
+        _endpoint(server, tmp_path).ask(_requests("tiny question"))
+    assert len(server.asked) == 1
+
+
+def test_nothing_more_is_sent_after_a_failure(server: ChatServer, tmp_path: Path) -> None:
+    server.latency = 0.1
+    server.faults.append((400, {}, "{}"))
+    with pytest.raises(UserError, match="refuses a request"):
+        _endpoint(server, tmp_path, workers=2).ask(_requests(*map(str, range(30))))
+    assert len(server.asked) < 10
+
+
+def test_max_requests_stops_after_the_last_paid_response(
+    server: ChatServer, tmp_path: Path
+) -> None:
+    endpoint = _endpoint(server, tmp_path, max_requests=5, workers=4)
+    _texts(endpoint, "a", "b")
+    message = r"stopped at max_requests=5 \(5 requests with 500 prompt .* raise max_requests"
+    with pytest.raises(UserError, match=message):
+        endpoint.ask(_requests("b", "c", "d", "e", "f", "g"))
+    assert len(server.asked) == len(list(tmp_path.rglob("*.json"))) == 5
+    assert _texts(endpoint, "c", "a") == ["answer to c", "answer to a"]  # these are free
+    again = _endpoint(server, tmp_path, max_requests=2)
+    assert len(again.ask(_requests("a", "b", "c", "d", "e", "f", "g"))) == 7
+    assert len(server.asked) == 7
+    assert _texts(_endpoint(server, tmp_path, max_requests=0), "a") == ["answer to a"]
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+from ivqa.vqa.openai_endpoint import Endpoint
+from ivqa.vqa.openai_requests import ChatRequest
+from ivqa.vqa.image_urls import EncodedImage
+image = EncodedImage(bytes.fromhex(sys.argv[3]), "image/png")
+requests = [ChatRequest("tiny", image, str(number), {}) for number in range(60)]
+endpoint = Endpoint(sys.argv[1], cache=sys.argv[2], workers=3)
+endpoint.ask(requests)
+"""
+
+
+def test_a_killed_run_goes_on_without_a_repeated_request(
+    server: ChatServer, tmp_path: Path
+) -> None:
+    server.latency = 0.05
+    command = [sys.executable, "-c", SCRIPT, server.url, str(tmp_path), PIXEL.hex()]
+    run = subprocess.Popen(command, env=os.environ)
+    deadline = time.monotonic() + 60
+    while len(server.asked) < 15 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    run.send_signal(signal.SIGKILL)
+    run.wait()
+    time.sleep(0.2)
+    kept = {json.loads(file.read_text())["request"]["messages"][0]["content"][1]["text"]
+            for file in tmp_path.rglob("*.json") if file.name[0] != "."}  # fmt: skip
+    before = len(server.asked)
+    assert before - 3 <= len(kept) < 60  # at most those on their way are lost
+    assert len(kept) > 5
+    server.latency = 0.0
+    numbers = [str(number) for number in range(60)]
+    assert _texts(_endpoint(server, tmp_path), *numbers) == [f"answer to {n}" for n in numbers]
+    asked = [body["messages"][0]["content"][1]["text"] for body in server.asked[before:]]
+    assert sorted(asked) == sorted(set(numbers) - kept)
+
+
+def test_the_check_finds_what_is_wrong_before_the_work(
+    server: ChatServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _endpoint(server, tmp_path).check("tiny")
+    with pytest.raises(UserError, match=r"serves no model 'huge', but tiny; set path to one"):
+        _endpoint(server, tmp_path).check("huge")
+    _endpoint(server, tmp_path, check_model=False).check("huge")
+    with pytest.raises(UserError, match=r"does not know this address .* usually ends in /v1"):
+        Endpoint(server.url.removesuffix("/v1"), cache=str(tmp_path)).check("tiny")
+    server.key = "secret"
+    with pytest.raises(UserError, match=r"refuses requests without key .* set api_key_env"):
+        _endpoint(server, tmp_path).check("tiny")
+    monkeypatch.setenv("TINY_KEY", "wrong")
+    with pytest.raises(UserError, match=r"refuses the key in TINY_KEY") as error:
+        _endpoint(server, tmp_path, api_key_env="TINY_KEY").check("tiny")
+    assert "wrong" not in str(error.value)
+    monkeypatch.setenv("TINY_KEY", "secret")
+    _endpoint(server, tmp_path, api_key_env="TINY_KEY").check("tiny")
+    assert not server.asked  # nothing was paid for
+
+
+def test_an_endpoint_that_is_down_is_named_at_once(tmp_path: Path) -> None:
+    with serving(ChatServer(lambda *_: said("red"))) as stopped:
+        pass
+    started = time.monotonic()
+    with pytest.raises(UserError, match=f"connection to {stopped.url} failed .*start the server"):
+        _endpoint(stopped, tmp_path).check("tiny")
+    assert time.monotonic() - started < 10
+
+
+def test_a_missing_key_is_named_by_the_check_of_the_configuration(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("NO_KEY", raising=False)
+    with pytest.raises(UserError, match="environment variable NO_KEY is not set; put the"):
+        Endpoint.check_arguments({"api_key_env": "NO_KEY"})
+    Endpoint.check_arguments({"api_key_env": None})
+    monkeypatch.setenv("NO_KEY", "x")
+    Endpoint.check_arguments({"api_key_env": "NO_KEY"})
+
+
+def test_without_the_package_the_extra_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, "openai", None)
+    with pytest.raises(UserError, match=r"pip install 'ivqa\[served\]'"):
+        Endpoint("http://localhost:1/v1", cache=str(tmp_path)).check("tiny")
+
+
+def test_tokens_are_estimated_after_the_first_responses(
+    server: ChatServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    endpoint = _endpoint(server, tmp_path, max_requests=1234)
+    endpoint.ask(_requests(*map(str, range(19))))
+    assert not capsys.readouterr().out
+    endpoint.ask(_requests(*map(str, range(30))))
+    assert capsys.readouterr().out.strip() == (
+        "the first 20 requests took 100 prompt and 2.0 completion tokens each; "
+        "1,234 requests would take about 123,400 and 2,468"
+    )
