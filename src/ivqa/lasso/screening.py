@@ -92,6 +92,7 @@ class Screening:
         for dtype in set(dtypes):
             part = [at for at, one in enumerate(dtypes) if one == dtype]
             found.bounds[part] = self.pool.bound(directions[part], dtype, self.lam)
+            # The error bound lowers the floor, so that rounding hides no column over it.
             found.values[part], found.rows[part] = self.largest(
                 [questions[at] for at in part],
                 directions[part],
@@ -150,6 +151,7 @@ class Screening:
         Returns:
             Values (B, m) float32, largest first, and rows (B, m) int64.
         """
+        # Columns of the solution are masked: their exact correlations are in `largest_inside`.
         masked = [np.concatenate([one.columns, one.excluded]) for one in questions]
         which = np.repeat(np.arange(len(questions)), [len(rows) for rows in masked])
         return self.pool.largest(
@@ -199,6 +201,7 @@ class Screening:
         values, rows, bounds = found.values, found.rows, found.bounds
         upper = values + bounds[:, None]
         undecided, sure = upper > self.lam, values[:, 0] - bounds > self.lam
+        # Where one value exceeds lam beyond doubt, upper bounds do and nothing is computed again.
         largest = torch.where(sure, upper[:, 0], 0.0).double()
         if values.shape[1] < len(self.pool):
             # More columns than listed may be undecided, such as copies of the columns in use.

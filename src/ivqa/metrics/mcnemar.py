@@ -52,5 +52,7 @@ def mcnemar(first: NDArray[np.bool_], second: NDArray[np.bool_]) -> McNemar:
         raise ValueError(f"McNemar's test pairs answers: {len(first)} do not pair {len(second)}")
     only_first, only_second = int((first & ~second).sum()), int((second & ~first).sum())
     number, fewer = only_first + only_second, min(only_first, only_second)
+    # P(X <= k) = P(X < k) + P(X = k), so this is the sum in the docstring.
     p_value = 2 * binom.cdf(fewer, number, 0.5) - binom.pmf(fewer, number, 0.5)
+    # With equal counts p is 1 up to rounding.
     return McNemar(only_first, only_second, float(min(p_value, 1.0)))
