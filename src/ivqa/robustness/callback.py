@@ -83,9 +83,11 @@ class RobustnessCallback(pl.Callback):
             trainer: The trainer, with a `VQADataModule`.
             pl_module: The VQA model.
         """
+        # The sanity check runs a few batches through an untrained model.
         if trainer.sanity_checking:
             return
         if trainer.state.fn == "fit":
+            # current_epoch counts from 0.
             epoch = trainer.current_epoch + 1
             if not self.every_n_epochs or epoch % self.every_n_epochs:
                 return

@@ -137,6 +137,7 @@ def selection_figures(
         if defined.any():
             values = ratios[defined, column]
             figures |= {name: float(values.mean()), f"{name}_std": float(values.std())}
+        # The next ratio divides by the score of this column.
         defined &= ratios[:, column] > 0
     return figures
 

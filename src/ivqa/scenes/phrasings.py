@@ -259,6 +259,7 @@ def _all_phrasings() -> list[Phrasing]:
 def _pattern(text: str) -> tuple[str, ...]:
     parts: list[str] = []
     for word in text.split():
+        # "{S:the}" becomes "{S}", because the parser ignores articles and number.
         parts += [f"{word[:2]}}}"] if word[0] == "{" else canonical(word)
     return tuple(parts)
 
