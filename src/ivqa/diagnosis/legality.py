@@ -91,7 +91,7 @@ class LegalityModule(TrainedModule):
         # In a tuple, so that PyTorch does not store it with this module.
         self._frozen = (questioner,)
         self._real_scores: list[Tensor] = []  # p(legal) of the validation batches
-        self._training_questions: Tensor | None = None  # their fingerprints
+        self._training_questions: Tensor | None = None  # fingerprints, (unique questions,)
         self._network_settings = network_settings(network)
         self.register_buffer("threshold", torch.tensor(0.5))
 

@@ -15,7 +15,8 @@ State = tuple[Tensor, ...]
 Step = Callable[[State, Tensor], tuple[Tensor, State]]
 """(state, tokens (N,)) -> (log-probabilities of the next token (N, V), state)."""
 
-# A table of the input gates of all V words costs V products; a question without it about 8.
+# A table of the input gates of all V words costs V matrix-vector products. Decoding a question
+# without the table costs about 8, one for each word.
 _WORDS_A_QUESTION = 8
 
 

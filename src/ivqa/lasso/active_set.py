@@ -19,7 +19,7 @@ from ivqa.lasso.compiling import compiled
 
 # Variables that enter before the solver computes all gradients again.
 _ENTERING = 16
-# Repetitions of that after which rounding keeps the solver from the minimum.
+# Rounds of entering variables. If more seem necessary, rounding keeps x from the minimum.
 _MAX_ROUNDS = 60
 # A column depends on those inside where its curvature is at most this share of its squared norm:
 # about 50 roundings of float64.

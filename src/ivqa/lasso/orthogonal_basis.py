@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ivqa.lasso.compiling import compiled
 
-# How far a constraint a_j^T y <= 1 may be violated: far less than matters for a gap of 1e-6.
+# Tolerated violation of a constraint a_j^T y <= 1, far below what a gap of 1e-6 allows.
 TOLERANCE = 1e-9
 # The same relative to |y|, where it is larger: the rounding of a product with a long y.
 _ROUNDINGS = 4 * float(np.finfo(np.float64).eps)

@@ -84,7 +84,7 @@ class PoolProducts:
         return largest
 
     def error(self, dtype: torch.dtype) -> float:
-        """The error that a product with a vector of norm 1 exceeds very rarely.
+        """A bound that the error of a product with a unit vector very rarely exceeds.
 
         Args:
             dtype: Number format of the product, float32 or bfloat16.
@@ -94,7 +94,7 @@ class PoolProducts:
         return self.settings.bfloat16_error * self.largest_norm / self.dimensions**0.5
 
     def bound(self, vectors: Tensor, dtype: torch.dtype, size: float) -> Tensor:
-        """The error that no product of about that size exceeds.
+        """A bound on the errors of all products of about that size.
 
         In bfloat16 it is the rounding of columns and vectors, by the inequality of Cauchy and
         Schwarz, plus the rounding of the product.

@@ -48,7 +48,7 @@ class Question:
         rounds: Passes over the pool so far.
         certifying: Whether x must be as accurate as a certificate needs it.
         needs_float32: Whether products with the pool must be in float32 while certifying.
-        gram_in_float64: Whether the Gram matrix is.
+        gram_in_float64: Whether the Gram matrix is computed in float64.
         failures: How often its working set ended without the required accuracy.
     """
 

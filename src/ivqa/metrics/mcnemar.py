@@ -28,9 +28,8 @@ def mcnemar(first: NDArray[np.bool_], second: NDArray[np.bool_]) -> McNemar:
         p = 2 P(X < k) + P(X = k),  X ~ Binomial(n, 1/2)
 
     where n is the number of questions that exactly one model answered correctly, and k is the
-    smaller of the two counts. Both models are equally good under the null
-    hypothesis. The mid-p value counts P(X = k) once instead of twice, which makes the exact test
-    less conservative.
+    smaller of the two counts. Under the null hypothesis both models are equally good. The mid-p
+    value counts P(X = k) once instead of twice, which makes the exact test less conservative.
 
     Args:
         first: (N,) bool: whether the first model answered each question correctly.

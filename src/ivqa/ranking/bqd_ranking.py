@@ -186,7 +186,7 @@ class BQDRanking:
     @cached_property
     def _part_origin(self) -> dict[str, Any]:
         """The settings of a part's file: those of the shard without its number and count."""
-        # A part does not depend on the number of shards, so a run with another number reuses it.
+        # A part does not depend on the number of shards, so a run with another number can reuse it.
         return {
             name: value
             for name, value in self.origin.items()

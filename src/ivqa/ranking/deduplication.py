@@ -11,7 +11,7 @@ from ivqa.lasso.ranking import Ranking
 
 _BLOCK = 1024  # rows that are compared with as many others: 4 MB of cosines
 _DIRECTIONS = 64  # of the projection: enough to tell most pairs apart, and cheap
-_SAMPLE = 4096  # rows at least from which the directions are computed, where there are as many
+_SAMPLE = 4096  # least number of rows for the directions, if there are as many
 _ROUNDING = 1e-4  # more than the rounding of a product of float32 unit vectors
 
 
@@ -20,7 +20,7 @@ def near_duplicates(vectors: NDArray[np.float32], threshold: float) -> NDArray[n
 
     Rows are visited in order. A row whose cosine with a row kept before exceeds the threshold
     joins that row's group, the earliest of several; otherwise it is kept. A projection on a few
-    directions only shortens distances, so most pairs are ruled out there with 64 multiplications
+    directions can only shorten distances, so most pairs are ruled out there with 64 multiplications
     each, and only the others are compared in full.
 
     Args:

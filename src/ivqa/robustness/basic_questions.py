@@ -60,6 +60,7 @@ class BasicQuestionNoise:
         Raises:
             UserError: The pool has fewer questions than the levels need.
         """
+        # All levels come from one ranking of levels * a_level basic questions.
         ranked, _ = self.ranked(questions, training)
         return partitions(questions, ranked, self.levels, self.a_level)
 

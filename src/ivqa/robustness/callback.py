@@ -123,6 +123,7 @@ class RobustnessCallback(pl.Callback):
         rows = self._rows(split)
         clean = [split.questions[row] for row in rows]
         pool = self._pool_of(dataset)
+        # Level 0 is the clean split: accuracies of all levels are over the same questions.
         levels = [clean, *self.noise.disturbed(clean, pool)]
         answers = [
             self._answers(answerer, datamodule, stage, split.image_ids[rows], questions, level)

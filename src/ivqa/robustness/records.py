@@ -59,6 +59,7 @@ class NoiseRecords:
         Returns:
             The records.
         """
+        # (L + 1, N): the human answers to a question are the same at every level.
         accuracies = np.stack([vqa_accuracies(level, human_answers) for level in answers])
         return cls(question_ids, answer_types, answers, accuracies.astype(np.float64), questions)
 

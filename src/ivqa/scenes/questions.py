@@ -21,7 +21,7 @@ from ivqa.scenes.programs import (
 )
 from ivqa.scenes.world import SCENE_ATTRIBUTES, THING_ATTRIBUTES, VALUES, Scene, Thing, holds
 
-_YES_SHARE = 0.59  # of yes/no questions, as in VQA 1.0 (Antol et al. 2015)
+_YES_SHARE = 0.59  # of "yes" among yes/no questions, as in VQA 1.0 (Antol et al. 2015)
 # A count question is kept with a probability proportional to the weight of its answer.
 _COUNT_WEIGHTS = {"0": 0.3, "1": 0.5, "2": 3.0, "3": 1.2, "4": 1.0, "5": 1.0, "6": 1.0}
 # Attributes that the noun phrase of an existence or count question names, with weights.
@@ -34,7 +34,7 @@ _NAMED_ATTRIBUTES = {
     ("shape", "size"): 1,
 }
 _TRIES = 60  # draws of a program of one kind before another kind is drawn
-_REDUNDANT_SHARE = 0.1  # of noun phrases that name an attribute more than they need
+_REDUNDANT_SHARE = 0.1  # of noun phrases that name one attribute more than they need
 
 
 def sample_program(rng: random.Random, scene: Scene) -> Program:
