@@ -77,9 +77,9 @@ class SolverSettings:
         cpu_chunk_bytes: Bytes of a chunk of the pool in bfloat16 on a CPU. Chunk and products stay
             in the processor's cache until the largest products are selected.
         cpu_product_bytes: Bytes of its products in float32.
-        device_chunk_bytes: The same as `cpu_chunk_bytes` on other devices, where larger products are
-            faster.
-        device_product_bytes: The same as `cpu_product_bytes` on other devices.
+        device_chunk_bytes: Like `cpu_chunk_bytes`, on other devices: larger products are faster
+            there.
+        device_product_bytes: Like `cpu_product_bytes`, on other devices.
         float64_chunk_bytes: Bytes of a chunk of the pool, and of its products, in float64.
         vectors_multiple_bfloat16: Vectors are padded with zeros to a multiple of this number.
             Other sizes take up to 1.5 times as long, and torch keeps a compiled bfloat16 product

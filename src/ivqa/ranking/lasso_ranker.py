@@ -13,7 +13,7 @@ from ivqa.lasso import LassoSolver, Ranking, SolverSettings, UncertifiedError
 
 
 class LassoRanker(LassoSolver):
-    """Ranks a pool of basic questions by LASSO [ROB 3]; scores are x >= 0, as in the papers.
+    """Ranks a pool of basic questions by LASSO [ROB 3]. As in the papers, x >= 0 by default.
 
     Args:
         *problem: pool, lam and positive of `LassoSolver`.
