@@ -166,7 +166,7 @@ def _about_things(program: Program, answer: str, needed: Requirements) -> None:
 
 def _within(part: Things, whole: Things) -> bool:
     """Whether everything that matches `part` matches `whole`, in every scene."""
-    # "The largest star" is one thing of each scene; only the same phrase is surely within it.
+    # Which star is leftmost depends on the whole scene; only the same phrase is surely within it.
     if whole.extreme is not None:
         return part == whole
     # `part` must have every attribute that `whole` names.
