@@ -48,6 +48,7 @@ def apply_annotations(beliefs: Sequence[Belief], path: Path) -> list[Belief]:
         if given is None:
             typed.append(replace(belief, type=None, type_by=None))
             continue
+        # A strict majority for each of the three questions.
         relevant, same, correct = (2 * sum(one) > len(given) for one in zip(*given, strict=True))
         kind = type_of(relevant=relevant, same_fact=same, correct=correct)
         typed.append(replace(belief, type=kind, type_by="human"))
@@ -94,12 +95,14 @@ def _missing_answer(record: object, where: str) -> str | None:
 
 def _judgement(record: Any, where: str) -> tuple[_Key, _Vote]:
     """The annotated belief, and the answers to the three questions about it."""
+    # About an irrelevant question, people need not answer the other two.
     if record.get("relevant") is False:
         record = {"same_fact": False, "correct": False, **record}
     kinds = {"image_id": int, "answer": str, "question": str} | dict.fromkeys(_QUESTIONS, bool)
     for name, kind in kinds.items():
         if name not in record:
             raise DataError(f"{where}: lacks '{name}'")
+        # Not isinstance: True is an int, but not an image id.
         if type(record[name]) is not kind:
             raise DataError(f"{where}: '{name}' must be {kind.__name__}, not {shown(record[name])}")
     image_id, answer, question, *judged = (record[name] for name in kinds)

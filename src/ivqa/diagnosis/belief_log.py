@@ -78,6 +78,8 @@ class BeliefLog:
             beliefs: All beliefs.
         """
         text = "".join(belief.line() for belief in beliefs)
+        # The digest is written first. A kill before the second write leaves the untyped file, whose
+        # digest is known too.
         self._state["typed"] = bytes_digest(text.encode())
         self._write_progress()
         write_text(self.file, text)
@@ -98,6 +100,7 @@ class BeliefLog:
         if state.get("layout") != LAYOUT:
             raise FileError(f"{self._progress} was written by another version of ivqa; {remedy}")
         content = read_bytes(self.file)
+        # A finished search has the typed beliefs, an unfinished one has the first `bytes`.
         if bytes_digest(content) != state.get("typed"):
             if bytes_digest(content[: state["bytes"]]) != state["content"]:
                 raise FileError(

@@ -130,6 +130,7 @@ def typed_by_oracle(
     Returns:
         The beliefs in the same order. One that the oracle does not understand has no type.
     """
+    # parse() gives None outside the grammar, which no understood belief equals.
     facts = {key: {parse(text) for text in texts} for key, texts in references.items()}
     typed = []
     for belief in beliefs:
@@ -187,6 +188,7 @@ def shares_of_types(
     counts = np.zeros((len(images), len(TYPES)))  # beliefs of each image and type
     for belief in typed:
         counts[images[belief.image_id], TYPES.index(belief.type)] += 1
+    # Drawing images with replacement gives multinomial numbers of draws.
     rng = np.random.default_rng(seed)
     uniform = np.full(len(images), 1 / len(images))
     # How often each image is drawn, times its counts: (resamples, types).

@@ -112,6 +112,7 @@ class Candidates:
         """Scores texts about the pairs (M,) with a model that chooses from a closed set."""
         images = self.images.select(pair.to(self.images.index.device))
         scores = self.answerer.log_scores(images, texts).cpu()  # (M, answers)
+        # Column of each pair's answer in the closed set, (M,).
         wanted = self.answers_known.encode(list(self.answers))[pair]
         phi = scores.gather(1, wanted[:, None])[:, 0].exp()
         return phi, scores.argmax(dim=1) == wanted
@@ -122,6 +123,7 @@ class Candidates:
         written = [normalise_answer(text) for text in self.answerer.answer(images, texts)]
         wanted = [self.answers[at] for at in pair.tolist()]
         phi = torch.empty(len(texts))
+        # log_scores takes one list of answers for all questions, so each answer has its own call.
         for answer in dict.fromkeys(wanted):
             rows = [row for row, own in enumerate(wanted) if own == answer]
             own_images = images.select(torch.tensor(rows, device=images.index.device))
@@ -149,6 +151,7 @@ class Candidates:
         """
         if self.judge is None:
             raise UserError("legality needs a legality model; name one in model.parts.judge")
+        # p(legal) depends on the text alone, so copies are scored once.
         codes = {text: code for code, text in enumerate(dict.fromkeys(self.questions.text))}
         scores = self.judge.probabilities(list(codes)).cpu()
         return scores[torch.tensor([codes[text] for text in self.questions.text])]

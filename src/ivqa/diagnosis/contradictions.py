@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from ivqa.scenes import parse
 from ivqa.scenes.programs import SYNONYMS, Program, Things
 
+# More things than any scene has.
 _UNBOUNDED = 10**6
 _VALUE_OF_SYNONYM = {synonym: value for value, synonyms in SYNONYMS.items() for synonym in synonyms}
 # The signs that |first| - |second| may have under each comparison.
@@ -51,6 +52,7 @@ def requirements(question: str, answer: str) -> Requirements:
     """
     program = parse(question)
     needed = Requirements()
+    # Programs hold values; an answer may be a synonym of one.
     answer = _VALUE_OF_SYNONYM.get(answer, answer)
     if program is None:
         return needed
@@ -136,6 +138,7 @@ def _about_things(program: Program, answer: str, needed: Requirements) -> None:
     elif program.kind == "count" and answer.isdecimal():
         needed.counts.append((subject, int(answer), int(answer)))
     elif program.kind in ("query", "check"):
+        # A query or a check presupposes its subject, whatever the answer.
         needed.counts.append((subject, 1, _UNBOUNDED))
         value = answer if program.kind == "query" else program.value
         # The answer narrows the phrase only if the phrase leaves the attribute open.
@@ -147,7 +150,9 @@ def _about_things(program: Program, answer: str, needed: Requirements) -> None:
         kind = program.kind if truth else f"not {program.kind}"
         needed.orders.append((subject, other, frozenset(_ALLOWED_SIGNS[kind])))
     elif other is not None and program.kind in ("relate", "same", "larger"):
+        # These kinds presuppose both of their things.
         needed.counts += [(subject, 1, _UNBOUNDED), (other, 1, _UNBOUNDED)]
+        # `Things` has one relation and a plain anchor, so only plain phrases can be related in it.
         plain = subject.relation is None and subject.extreme is None
         plain &= other.relation is None and other.extreme is None
         if program.kind == "relate" and truth is not None and plain:
@@ -161,8 +166,10 @@ def _about_things(program: Program, answer: str, needed: Requirements) -> None:
 
 def _within(part: Things, whole: Things) -> bool:
     """Whether everything that matches `part` matches `whole`, in every scene."""
+    # Which star is leftmost depends on the whole scene; only the same phrase is surely within it.
     if whole.extreme is not None:
         return part == whole
+    # `part` must have every attribute that `whole` names.
     narrower = all(
         value is None or value == getattr(part.noun, name)
         for name, value in vars(whole.noun).items()

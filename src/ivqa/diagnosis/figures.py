@@ -106,6 +106,7 @@ def search_metrics(chunks: Sequence[Mapping[str, Sums]]) -> dict[str, float]:
     metrics: dict[str, float] = {}
     for name in ("beliefs", "rl", "supervised"):
         sums: Counter[str] = Counter()
+        # Counter.update adds values instead of replacing them.
         for chunk in chunks:
             sums.update(chunk[name])
         metrics |= {f"{name}/{term}": value for term, value in _means(name, sums).items()}

@@ -91,7 +91,7 @@ class LegalityModule(TrainedModule):
         # In a tuple, so that PyTorch does not store it with this module.
         self._frozen = (questioner,)
         self._real_scores: list[Tensor] = []  # p(legal) of the validation batches
-        self._training_questions: Tensor | None = None  # their fingerprints
+        self._training_questions: Tensor | None = None  # fingerprints, (unique questions,)
         self._network_settings = network_settings(network)
         self.register_buffer("threshold", torch.tensor(0.5))
 
@@ -145,6 +145,7 @@ class LegalityModule(TrainedModule):
         fake = fake.select(nonsense.nonzero()[:, 0])
         positive, negative = self.network(real), self.network(fake)
         # Cross-entropy with logits x: softplus(-x) of positives, softplus(x) of negatives.
+        # All negatives may be training questions, and mean() of none would be nan.
         loss = 0.5 * (F.softplus(-positive).mean() + F.softplus(negative).sum() / max(len(fake), 1))
         self.log("train/loss", loss.detach(), batch_size=len(batch))
         return loss
@@ -161,6 +162,7 @@ class LegalityModule(TrainedModule):
         generator = torch.Generator().manual_seed(batch_idx)
         kinds = torch.randint(len(KINDS), (len(real),), generator=generator).to(real.ids.device)
         fake = perturb(real, len(self.question_vocabulary), kinds, generator)
+        # Damage may change nothing, for example a swap of two equal words.
         differs = fingerprints(fake) != fingerprints(real)
         fake = fake.select(differs.nonzero()[:, 0])
         positive, negative = self.network(real).sigmoid(), self.network(fake).sigmoid()
@@ -184,6 +186,7 @@ class LegalityModule(TrainedModule):
         """Logs the area under the ROC curve; calibrates the threshold during training."""
         scores = torch.cat(self._real_scores)
         self._real_scores.clear()
+        # A separate validation must not change the trained threshold.
         if self.trainer.training or self.trainer.state.fn == "fit":
             self.threshold.fill_(float(scores.float().quantile(1 - self.kept)))
         self.log("val/auroc", self.auroc.compute())
@@ -205,6 +208,7 @@ class LegalityModule(TrainedModule):
     def _negatives(self, batch: VQABatch) -> Tokens:
         """As many negatives as the batch has questions, ids (B, T')."""
         real, (questioner,) = batch.question, self._frozen
+        # The first `number` questions give way to samples, the others are damaged.
         number = int(self.own_share * len(real))
         damaged = self._damaged(real.select(torch.arange(number, len(real), device=self.device)))
         if questioner is None or number == 0:

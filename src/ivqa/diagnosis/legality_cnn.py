@@ -85,9 +85,12 @@ class LegalityCNN(nn.Module):
         Returns:
             (B,) float32 logits.
         """
+        # A fixed length: the widest filter fits, and a logit does not depend on the padding of the
+        # batch.
         ids = questions.ids[:, : self.max_length]
         ids = F.pad(ids, (0, self.max_length - ids.shape[1]), value=PAD)
         embedded = self.embedding(ids).transpose(1, 2)  # (B, d_e, max_length)
+        # One (B, maps) for each width.
         maxima = [layer(embedded).relu().amax(dim=2) for layer in self.filters]
         features = torch.cat(maxima, dim=1)  # (B, M)
         gate = self.gate(features).sigmoid()

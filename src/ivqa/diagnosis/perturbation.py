@@ -37,8 +37,10 @@ def perturb(
     lengths, (size, width) = questions.lengths, ids.shape
     device = ids.device
     kind = torch.where(lengths < 2, KINDS.index("replace"), kind)
+    # Three uniform numbers a question: for the word, another word or the tail, and the new word.
     draws = torch.rand(3, size, generator=generator).to(device)
     at = (draws[0] * lengths).long()  # (B,) position of a word
+    # A shift of 1 ... length - 1 never leads back to the same word.
     shift = 1 + (draws[1] * (lengths - 1).clamp_min(0)).long()
     other = (at + shift) % lengths.clamp_min(1)  # position of another word
     columns = torch.arange(width, device=device).expand(size, -1)
@@ -54,6 +56,7 @@ def perturb(
     # Splice: the first `kept` words, then the words of the next question from `start` on.
     kept = at.clamp_min(1)
     start = (draws[1] * lengths.roll(-1)).long()
+    # Column c takes word start + c - kept of the next question.
     tail = ids.roll(-1, 0).gather(1, (columns - (kept - start)[:, None]).clamp(0, width - 1))
     damaged = torch.where(chosen("splice") & (columns >= kept[:, None]), tail, damaged)
     spliced = (kept + lengths.roll(-1) - start).clamp_max(width)
@@ -62,6 +65,7 @@ def perturb(
     lengths = torch.where(kind == KINDS.index("drop"), lengths - 1, lengths)
     lengths = torch.where(kind == KINDS.index("repeat"), lengths + 1, lengths)
     lengths = torch.where(kind == KINDS.index("truncate"), at.clamp_min(1), lengths)
+    # Words of the old question may be left behind the new end.
     damaged = damaged.masked_fill(columns >= lengths[:, None], PAD)
     return Tokens(damaged, lengths)
 

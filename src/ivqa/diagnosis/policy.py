@@ -161,6 +161,7 @@ class PolicyGradientModule(TrainedModule):
     def on_fit_start(self) -> None:
         """Moves the frozen models to the policy's device."""
         for part in self._frozen:
+            # An answerer need not be a PyTorch module.
             if isinstance(part, nn.Module):
                 part.to(self.device)
 
@@ -202,6 +203,7 @@ class PolicyGradientModule(TrainedModule):
                 questions,
                 log_probs.detach(),
             )
+        # (N,), a constant for the gradient: only log_probs has one.
         advantage = reward - self._baseline(batch.images, answers, questions, reward)
         words = drawn_words(questions, self.questioner.max_length)
         loss = reinforce_loss(advantage, log_probs, words)
@@ -278,6 +280,7 @@ class PolicyGradientModule(TrainedModule):
             pull=self.questioner.free_nats_pull,
         )
         weight = self.objective.supervised_weight
+        # negative_elbo is a mean over questions; this makes it a mean over words.
         return weight * elbo * len(batch) / output.num_tokens.sum()
 
     @torch.no_grad()

@@ -100,6 +100,7 @@ class PolicyObjective:
             if z is not None and self.latent == "posterior":
                 posterior = network.posterior(questions.tokens, given)
                 assert posterior is not None
+                # The sampled z ~ N(0, I) is the noise of z = mu + sigma * noise.
                 z = posterior.sample(z)
             return question_log_probs(policy, questions, z, given, self.temperature)
 

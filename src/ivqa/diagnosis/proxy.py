@@ -62,6 +62,7 @@ def typed_by_proxy(
     for belief in beliefs:
         words = content_words(belief.question)
         seen = known.get(belief.image_id, set())
+        # A question of function words only presupposes nothing.
         relevant = not words or len(words & seen) / len(words) >= relevance
         correct = _is_correct(belief, annotated)
         if relevant and correct is None:
@@ -126,6 +127,7 @@ def content_words(text: str) -> set[str]:
     for word in tokenise(text):
         if word in _FUNCTION_WORDS:
             continue
+        # A plural s, but not the end of "bus" or "grass".
         single = word[:-1] if len(word) > 3 and word.endswith("s") and word[-2] != "s" else word
         words.add(_VALUE_OF_SYNONYM.get(word, _VALUE_OF_SYNONYM.get(single, single)))
     return words
@@ -138,5 +140,6 @@ def _is_correct(
     given = annotated.get((belief.image_id, tuple(tokenise(belief.question))))
     if not given:
         return None
+    # One answer and one question: the only entry is the accuracy of the answer.
     soft = AnswerVocabulary([belief.answer]).soft_targets([given])
     return bool(soft.values.sum() >= 0.5)

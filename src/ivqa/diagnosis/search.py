@@ -130,6 +130,8 @@ def pooled(parts: Sequence[Questions]) -> tuple[Questions, Tensor, list[Tensor]]
         N distinct questions, pair by pair; the index of the part of each, (N,) int64; and for
         each part the row in the result of each of its questions, (N_part,) int64.
     """
+    # concatenate() numbers the pairs of each part after those of the part before. Here all parts
+    # are about the same pairs.
     whole = replace(Questions.concatenate(parts), pair=torch.cat([part.pair for part in parts]))
     pairs = whole.pair.tolist()
     codes: dict[tuple[int, str], int] = {}
@@ -143,6 +145,7 @@ def pooled(parts: Sequence[Questions]) -> tuple[Questions, Tensor, list[Tensor]]
     first[1:] = ranked[1:] != ranked[:-1]
     best = order[first]  # row of the most probable sample of each code
     by_pair = whole.pair.cpu()[best].argsort(stable=True)
+    # From the number of a distinct question to its row in the result.
     position = torch.empty_like(by_pair)
     position[by_pair] = torch.arange(len(by_pair))
     sizes = [len(part) for part in parts]

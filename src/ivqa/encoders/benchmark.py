@@ -86,6 +86,7 @@ class EncoderBenchmark:
 def _untrained(module: SkipThoughtsModule) -> dict[str, torch.Tensor]:
     """New random weights of the module, as before training."""
     network = deepcopy(module.network)
+    # Only the new weights use this seed; the random numbers of the run go on as before.
     with torch.random.fork_rng():
         torch.manual_seed(0)
         for layer in network.modules():
@@ -107,6 +108,7 @@ def _nearest(
     same = duplicates_of(questions, pool)
     for start in range(0, len(questions), _BATCH):
         products = encode(questions[start : start + _BATCH]) @ vectors.T  # cosines (B, pool)
+        # A question must not find its own copy.
         for row, rows in enumerate(same[start : start + _BATCH]):
             products[row, rows] = -np.inf
         nearest[start : start + len(products)] = products.argmax(axis=1)

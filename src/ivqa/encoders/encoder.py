@@ -70,6 +70,7 @@ class TrainedEncoder(ABC):
         """
         if self._cache is None or not texts:
             return self._encode(texts)
+        # Public attributes determine the encodings; the cache's folder, for example, does not.
         settings = {name: value for name, value in vars(self).items() if name[0] != "_"}
         code = code_digest([type(self)])
         name = digest([type(self).__name__, settings, code, list(texts)])

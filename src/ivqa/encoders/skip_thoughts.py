@@ -51,6 +51,8 @@ def last_states(gru: nn.GRU, embedded: Tensor, lengths: Tensor) -> Tensor:
     Returns:
         (B, directions * d); 0 for an empty text.
     """
+    # Packing refuses length 0: an empty text reads one word of padding, and its state is set to 0
+    # below.
     packed = pack_padded_sequence(
         embedded, lengths.clamp_min(1).cpu(), batch_first=True, enforce_sorted=False
     )
@@ -122,6 +124,7 @@ class SkipThoughts:
                 batch = equal[start : start + batch_size]
                 flat = [word for row in batch for word in words[row]]
                 halves = [self._encoded(part, flat, len(batch)) for part in parts]
+                # Each part has unit norm before the parts are joined, as in the published code.
                 result[batch] = np.concatenate([unit_rows(half) for half in halves], axis=1)
         return result
 
@@ -221,5 +224,6 @@ def from_weights(
         names = [name for name in state if name.startswith(prefix)]
         grus[part] = gru_of({name.removeprefix(prefix): state[name].cpu() for name in names})
         tables[part] = state[f"network.{part}.embedding.weight"].cpu().numpy()
+    # The first rows of the embedding belong to the special tokens.
     rows = {word: row for row, word in enumerate(words, start=len(SPECIALS))}
     return SkipThoughts({**rows, "UNK": UNK}, tables, grus, tokenise)

@@ -34,6 +34,7 @@ def neighbours(image_ids: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
         >>> {name: rows.tolist() for name, rows in neighbours(np.array([5, 7, 5, 5])).items()}
         {'previous': [3, -1, 0, 2], 'next': [2, -1, 3, 0]}
     """
+    # A stable sort keeps the order of the texts of an image.
     order = np.argsort(image_ids, kind="stable")
     _, starts, sizes = np.unique(image_ids[order], return_index=True, return_counts=True)
     # Position of each text among the texts of its image.
@@ -42,6 +43,7 @@ def neighbours(image_ids: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
     found = {}
     for name, step in (("previous", -1), ("next", 1)):
         rows = np.full(len(order), -1)
+        # Modulo the number of texts of the image: the first text follows the last.
         rows[order] = np.where(size > 1, order[first + (within + step) % size], -1)
         found[name] = rows
     return found
@@ -165,6 +167,7 @@ class SkipThoughtsModule(TrainedModule):
         wanted = {"own": (all_rows, batch.question)} if "own" in self.weights else {}
         for task, rows in self._neighbours[stage].items():
             of_batch = torch.from_numpy(rows[batch.rows.cpu().numpy()])
+            # (B,): row of the neighbour in the split, -1 without one.
             known = (of_batch >= 0).nonzero()[:, 0]
             if len(known):
                 target = encoded.question.select(of_batch[known]).to(self.device)

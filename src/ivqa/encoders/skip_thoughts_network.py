@@ -49,11 +49,14 @@ class Decoder(nn.Module):
             -log p of each word and each <eos>, (n,) float32 in packed order, where n is the number
             of words plus B.
         """
+        # The input is <bos> w_1 ... w_T, the target w_1 ... w_T <eos>.
         given = F.pad(text.ids, (1, 0), value=BOS)  # (B, T + 1)
         wanted = F.pad(text.ids, (0, 1), value=PAD).scatter(1, text.lengths[:, None], EOS)
+        # Words are numbered by falling frequency, so the rare ones have the high numbers.
         wanted = wanted.where(wanted < self.num_predicted, UNK)
         inputs = embedding(given) + self.condition(condition)[:, None]  # (B, T + 1, d_e)
         lengths = (text.lengths + 1).cpu()
+        # Packed in the same order, inputs and targets need no mask for the padding.
         packed = pack_padded_sequence(inputs, lengths, batch_first=True, enforce_sorted=False)
         target = pack_padded_sequence(wanted, lengths, batch_first=True, enforce_sorted=False)
         states, *_ = self.gru(packed)

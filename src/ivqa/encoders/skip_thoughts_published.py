@@ -133,6 +133,7 @@ def _theano_gru(file: Path, prefixes: Sequence[str]) -> nn.GRU:
             weights[f"weight_ih_l0{ending}"] = torch.cat([w, wx], dim=1).t().contiguous()
             weights[f"weight_hh_l0{ending}"] = torch.cat([u, ux], dim=1).t().contiguous()
             weights[f"bias_ih_l0{ending}"] = torch.cat([b, bx])
+            # The published GRU has one bias where PyTorch adds two.
             weights[f"bias_hh_l0{ending}"] = torch.zeros(3 * len(bx))
         return gru_of(weights)
     except (IndexError, RuntimeError, TypeError, ValueError) as error:

@@ -68,6 +68,7 @@ class TfidfEncoder:
         # ARPACK finds at most min(N, terms) - 1 directions.
         rank = min(self.size, min(matrix.shape) - 1)
         if rank < 1:
+            # A single text or n-gram: the tf-idf vectors are not reduced.
             self._basis = np.eye(matrix.shape[1])
             return self
         # The largest direction comes first; its largest entry is positive, so that the sign does

@@ -68,6 +68,7 @@ class WordVectorEncoder:
         self._vectors = np.stack(list(vectors.values()))
         if self.idf:
             counts = np.array([frequency[word] for word in vectors])
+            # Smoothed as in scikit-learn, so that no weight is 0.
             weights = np.log((1 + len(texts)) / (1 + counts)) + 1
             self._vectors *= weights[:, None].astype(np.float32)
         return self
@@ -152,6 +153,7 @@ def read_word_vectors(path: str | Path, words: Iterable[str]) -> dict[str, NDArr
                 raise FileError(
                     f"{path}, line {number}: the vector of '{fields[0]}' is not finite; repair it"
                 )
+    # One line for each word, and the first line.
     if declared is not None and number != declared + 1:
         raise FileError(
             f"{path} has {number - 1} of the {declared} words that its first line declares; it is "

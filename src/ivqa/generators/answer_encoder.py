@@ -65,5 +65,6 @@ def last_hidden(lstm: nn.LSTM, embedded: Tensor, lengths: Tensor, initial: Tenso
     """
     start = initial.unsqueeze(0)  # (1, B, d_h)
     outputs, _ = lstm(embedded, (start, torch.zeros_like(start)))
+    # Position t is the state after t words.
     states = torch.cat([initial.unsqueeze(1).to(outputs.dtype), outputs], dim=1)  # (B, T+1, d_h)
     return states[torch.arange(len(lengths), device=lengths.device), lengths]

@@ -52,6 +52,8 @@ class Beam:
         found = empty_questions(num, max_length, device)
         live = torch.arange(num, device=device)  # (M,) rows whose search goes on
         scores = torch.full((num, size), MINUS_INFINITY, device=device)
+        # All beams of a question start equal; with more than one, every prefix would occur `size`
+        # times.
         scores[:, 0] = 0
         words = torch.full((num, size, max_length), PAD, device=device)
         tokens = torch.full((num, size), BOS, device=device)
@@ -59,10 +61,12 @@ class Beam:
 
         for position in range(max_length + 1):
             log_probs, state = step(state, tokens.flatten())
+            # A question must not contain <unk>.
             log_probs[:, UNK] = MINUS_INFINITY
             num_words = log_probs.shape[1]
             total = scores[:, :, None] + log_probs.view(-1, size, num_words)  # (M, size, V)
             if position == max_length:
+                # The last position: a prefix ends here or is dropped.
                 ending = total[:, :, EOS]
                 parent = torch.arange(size, device=device).expand_as(ending)
             else:
@@ -70,8 +74,10 @@ class Beam:
                 top, index = total.flatten(1).topk(2 * size, dim=1)
                 parent, token = index // num_words, index % num_words
                 is_end = token == EOS
+                # An <eos> that is not among the best `size` candidates would have left the beam.
                 ending = top.masked_fill(~is_end, MINUS_INFINITY)[:, :size]
 
+            # The length counts <eos>.
             value, choice = (ending / (position + 1) ** self.length_norm).max(dim=1)
             better = (value > best[live]).nonzero().squeeze(1)
             beam = parent.gather(1, choice[:, None]).squeeze(1)[better]
@@ -92,6 +98,7 @@ class Beam:
             scores, tokens, parent = scores[open_rows], tokens[open_rows], parent[open_rows]
             words = words[open_rows[:, None], parent]  # (M', size, max_length)
             words[:, :, position] = tokens
+            # Row of `state`: question * size + beam.
             origin = (open_rows[:, None] * size + parent).flatten()
             state = tuple(part.index_select(0, origin) for part in state)
             live = live[open_rows]

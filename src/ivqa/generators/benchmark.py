@@ -63,7 +63,11 @@ class AskedPair:
 
 
 class WritesPages(Protocol):
-    """Writes HTML pages of generated questions; see `ivqa.report.QuestionPages`."""
+    """Writes HTML pages of generated questions.
+
+    `ivqa.report.QuestionPages` implements it and describes the arguments. That room stands on this
+    one, so the benchmark names only what it calls.
+    """
 
     def __call__(
         self,
@@ -73,18 +77,7 @@ class WritesPages(Protocol):
         title: str,
         metrics: Mapping[str, float],
     ) -> Path:
-        """Writes the pages.
-
-        Args:
-            items: The questions of each pair of the split.
-            split: The split.
-            run_dir: Folder for the pages.
-            title: Title of the pages.
-            metrics: Metrics to show.
-
-        Returns:
-            Path of the main page.
-        """
+        """Writes the pages and returns the path of the main page."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,8 @@ State = tuple[Tensor, ...]
 Step = Callable[[State, Tensor], tuple[Tensor, State]]
 """(state, tokens (N,)) -> (log-probabilities of the next token (N, V), state)."""
 
-# A table of the input gates of all V words costs V products; a question without it about 8.
+# A table of the input gates of all V words costs V matrix-vector products. Decoding a question
+# without the table costs about 8, one for each word.
 _WORDS_A_QUESTION = 8
 
 
@@ -83,6 +84,7 @@ class QuestionDecoder(nn.Module):
             (B, T + 1) float32, in nats; 0 after <eos>.
         """
         inputs = F.pad(question.ids, (1, 0), value=BOS)  # (B, T + 1)
+        # The words, then <eos>, then <pad>, which the loss ignores.
         targets = F.pad(question.ids, (0, 1), value=PAD)
         targets = targets.scatter(1, question.lengths[:, None], EOS)
         if self.training and self.word_dropout > 0:
@@ -96,6 +98,7 @@ class QuestionDecoder(nn.Module):
         logits = self._logits(self.dropout(outputs))  # (B, T + 1, V)
         if temperature is not None:
             logits = (logits / temperature).index_fill(2, self._unknown, float("-inf"))
+        # -log p(w_t), and 0 where the target is <pad>.
         losses = F.cross_entropy(
             logits.flatten(0, 1),
             targets.flatten(),
@@ -146,6 +149,7 @@ class QuestionDecoder(nn.Module):
             if fed:
                 inputs = inputs + fed[0]
             gates = torch.addmm(inputs, hidden, weight_hidden.t())  # (N, 4 d_h)
+            # PyTorch's order of the gates: i, f, g, o.
             enter, keep, new, leave = gates.chunk(4, dim=1)
             cell = keep.sigmoid() * cell + enter.sigmoid() * new.tanh()
             hidden = leave.sigmoid() * cell.tanh()
@@ -190,6 +194,7 @@ class LockedDropout(nn.Module):
             return values
         size, _, width = values.shape
         mask = torch.rand(size, 1, width, device=values.device) >= self.probability
+        # Scaled here, so that evaluation needs no factor.
         return values * (mask / (1 - self.probability)).to(values.dtype)
 
 
@@ -208,6 +213,7 @@ def lstm_with_forget_bias(input_size: int, hidden_size: int) -> nn.LSTM:
     """
     lstm = nn.LSTM(input_size, hidden_size, batch_first=True)
     with torch.no_grad():
+        # PyTorch adds two biases, so one is set to 1 and the other to 0.
         for name, value in (("bias_ih_l0", 1.0), ("bias_hh_l0", 0.0)):
             getattr(lstm, name)[hidden_size : 2 * hidden_size] = value  # gates: i, f, g, o
     return lstm

@@ -111,6 +111,7 @@ class Sampling:
         """Samples one question for each row of `state`; see `Strategy`."""
         first = state[0]
         device = first.device if generator is None else generator.device
+        # All numbers are drawn before the words, so a row does not depend on when others end.
         uniform = torch.rand(first.shape[0], max_length, generator=generator, device=device)
         uniform = uniform.to(first.device)
 
@@ -138,6 +139,8 @@ class Sampling:
             ranked, words = probabilities.sort(dim=1, descending=True)
             ranked = ranked / ranked.sum(dim=1, keepdim=True)
             before = ranked.cumsum(dim=1) - ranked  # probability of all more probable words
+            # A word is kept while the words before it hold less than top_p, so one word always
+            # remains.
             probabilities = torch.zeros_like(probabilities).scatter(
                 1, words, ranked.masked_fill(before >= self.top_p, 0)
             )
@@ -200,8 +203,10 @@ def _unroll(
     tokens = torch.full((num,), BOS, device=device)
     for position in range(max_length + 1):
         log_probs, state = step(state, tokens)
+        # A question must not contain <unk>.
         log_probs[:, UNK] = MINUS_INFINITY
         if position == max_length:
+            # The end is forced; its log-probability is still the model's.
             tokens = torch.full_like(tokens, EOS)
         else:
             tokens = choose(log_probs, rows, position)

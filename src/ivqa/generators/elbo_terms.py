@@ -66,7 +66,9 @@ class ElboTerms(Metric):
             "perplexity": (-elbo / tokens).exp(),
         }
         if self.latent_size:
+            # E[x^2] - E[x]^2 of each latent dimension.
             variance = self.squares / questions - (self.means / questions).square()
+            # elbo = log-likelihood - KL, so the KL needs no sum of its own.
             terms["kl"] = (likelihood - elbo) / questions
             terms["active_units"] = (variance > _ACTIVE_VARIANCE).sum().float()
         return terms

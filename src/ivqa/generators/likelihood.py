@@ -75,6 +75,7 @@ def marginal_log_likelihood(
         (N,) float32, in nats.
     """
     samples = 1 if noise is None else len(noise)
+    # The larger half where K is odd; K = 1 then gives the ELBO.
     num_posterior = (samples + 1) // 2
     logits_a_row = samples * (question.ids.shape[1] + 1) * network.decoder.num_words
     order = question.lengths.argsort()  # questions of similar length together need little padding
@@ -96,4 +97,5 @@ def marginal_log_likelihood(
         log_likelihood = log_probs.sum(dim=1).view(-1, samples)  # (n, K)
         log_ratio = spread.log_density_ratio(z)  # (n, K)
         scores.append(importance_weighted_bound(log_likelihood, log_ratio, num_posterior))
+    # Back to the order of the questions.
     return torch.cat(scores)[order.argsort()]

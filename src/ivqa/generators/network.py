@@ -77,6 +77,7 @@ class Posterior:
         Returns:
             (B,), in nats; the last axis of the broadcast shape is summed.
         """
+        # log N(z; mean, scale^2) - log N(z; 0, 1); the constants log(2 pi) / 2 cancel.
         noise = (z - self.mean) / self.scale
         return (0.5 * (z.square() - noise.square()) - self.scale.log()).sum(dim=-1)
 

@@ -56,6 +56,7 @@ def free_bits(
         >>> free_bits(kl, 2.0, pull=True)
         tensor(3.)
     """
+    # The minimum applies to the mean over the batch and not to each question, as in the paper.
     mean = kl.mean(dim=0)  # (d_z,)
     rate = mean if per_dimension else mean.sum()
     lifted = minimum + (rate - minimum).abs() if pull else rate.clamp_min(minimum)

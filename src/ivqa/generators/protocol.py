@@ -73,6 +73,7 @@ class Questions:
             text=[text for part in parts for text in part.text],
             log_likelihood=torch.cat([part.log_likelihood for part in parts]),
             pair=torch.cat(pairs),
+            # Latent values are kept only if every batch has them.
             z=torch.cat(latents) if len(latents) == len(parts) else None,
         )
 

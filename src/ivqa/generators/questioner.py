@@ -219,6 +219,7 @@ class NetworkQuestioner(TrainedModule):
             question_vocabulary=Vocabulary(component["question_words"]),
             answer_words=Vocabulary(component["answer_words"]),
             feature_sizes=component["feature_sizes"],
+            # The caller may override the stored length.
             **{"max_length": component["max_length"], **arguments},
         )
         load_into(module, state_dict_of(checkpoint, path), path, stored["name"])

@@ -19,7 +19,7 @@ from ivqa.lasso.compiling import compiled
 
 # Variables that enter before the solver computes all gradients again.
 _ENTERING = 16
-# Repetitions of that after which rounding keeps the solver from the minimum.
+# Rounds of entering variables. If more seem necessary, rounding keeps x from the minimum.
 _MAX_ROUNDS = 60
 # A column depends on those inside where its curvature is at most this share of its squared norm:
 # about 50 roundings of float64.
@@ -65,6 +65,8 @@ def solve_active_set(
     size = _settle(gram, target, lam, x, signs, inside, inverse, size, change, column)
     for _ in range(_MAX_ROUNDS):
         _refine(gram, target, lam, x, signs, inside, inverse, size, gradient, change, column)
+        # How much each variable violates the optimality conditions. Those inside meet them, so they
+        # get 0.
         for at in range(count):
             key[at] = gradient[at] if positive else abs(gradient[at])
         for slot in range(size):
@@ -76,6 +78,8 @@ def solve_active_set(
             if key[entering] <= limit:
                 break
             key[entering] = 0
+            # `gradient` is stale once a variable has entered, so the slope of this one is computed
+            # again: one product of length `size` instead of the whole matrix.
             slope = target[entering]
             for slot in range(size):
                 slope -= gram[entering, inside[slot]] * x[inside[slot]]
@@ -83,6 +87,7 @@ def solve_active_set(
                 size = _enter(
                     gram, lam, x, signs, inside, inverse, size, entering, slope, change, column
                 )
+    # Refinement does not watch for coefficients that cross zero.
     return _remove_wrong_signs(x, signs, inside, inverse, size, change, column)
 
 
@@ -136,6 +141,8 @@ def invert_gram(
     """
     change, column = np.empty(len(inside)), np.empty(len(inside))
     for size in range(len(inside)):
+        # Bordering: with v = (-inverse g, 1) and the Schur complement s = G_jj - g^T inverse g, the
+        # new inverse is the old one, padded with zeros, plus v v^T / s.
         curvature = _entering_direction(
             gram, inside, inverse, size, inside[size], 1.0, change, column
         )
@@ -158,6 +165,7 @@ def _entering_direction(
     for slot in range(size):
         column[slot] = gram[entering, inside[slot]]
     _times(inverse, size, column, change)
+    # The second derivative of the objective along this direction: the Schur complement.
     curvature = gram[entering, entering]
     for slot in range(size):
         curvature -= column[slot] * change[slot]
@@ -222,6 +230,8 @@ def _enter(
     sign, excess = np.sign(slope), abs(slope) - lam
     curvature = _entering_direction(gram, inside, inverse, size, entering, sign, change, column)
     grown, dependent = 0.0, _DEPENDENT * gram[entering, entering]
+    # Along `change` the entering gradient falls by `curvature` a unit. Each round ends at the first
+    # event: the gradient reaches lam, or a variable inside reaches zero.
     while True:
         first, room = _first_to_zero(x, signs, inside, size, change)
         reach = excess / curvature if curvature > dependent else np.inf
@@ -230,6 +240,7 @@ def _enter(
         _move(x, inside, size, change, room)
         grown += room
         excess -= room * curvature
+        # One variable fewer compensates for the entering one, so the curvature increases.
         curvature += _leave(x, signs, inside, inverse, size, first, change, column)
         size -= 1
     if reach == np.inf:
@@ -254,6 +265,7 @@ def _first_to_zero(
     for slot in range(size):
         at = inside[slot]
         if signs[at] * change[slot] < 0:
+            # Rounding may leave x slightly beyond zero; the step is then 0 and not negative.
             step = max(-x[at] / change[slot], 0.0)
             if step < room:
                 first, room = slot, step
@@ -289,6 +301,8 @@ def _leave(
     Returns the increase of the curvature.
     """
     for slot in range(size):
+        # inverse - column column^T / pivot is zero in the row and column of the leaving variable,
+        # and the inverse of the smaller G elsewhere. `change` is corrected by the same formula.
         column[slot] = inverse[slot, leaving]
     pivot = column[leaving]
     share = change[leaving] / pivot
@@ -296,6 +310,7 @@ def _leave(
     for slot in range(size):
         change[slot] -= share * column[slot]
     x[inside[leaving]], signs[inside[leaving]] = 0, 0
+    # The last variable fills the free slot, so that those inside stay contiguous.
     last = size - 1
     inside[leaving], change[leaving] = inside[last], change[last]
     for slot in range(size):
@@ -322,6 +337,7 @@ def _settle(
 
     Variables that reach zero on the way leave.
     """
+    # One Newton step, inverse (c - lam sign(x) - G x), ends at the minimum for these signs.
     for slot in range(size):
         at = inside[slot]
         total = target[at] - lam * signs[at]
@@ -334,6 +350,7 @@ def _settle(
         if room >= 1:
             break
         _move(x, inside, size, change, room)
+        # The part of the step that remains; _leave redirects it.
         for slot in range(size):
             change[slot] *= 1 - room
         _leave(x, signs, inside, inverse, size, first, change, column)

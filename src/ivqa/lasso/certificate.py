@@ -49,6 +49,8 @@ def relative_gaps(
     bound = largest.clamp_min(lam * _MIN_CORRELATION)
     square, along = direction.square().sum(dim=1), (target * direction).sum(dim=1)
     primal = 0.5 * residual.square().sum(dim=1) + lam * norms
+    # The dual is a concave parabola in s with its vertex at b^T direction / |direction|^2. Beyond
+    # lam / bound the point violates a constraint.
     scale = torch.minimum((along / square.clamp_min(_TINY)).clamp_min(0), lam / bound)
     dual = scale * along - 0.5 * scale.square() * square
     # A gap below the rounding of float64 cannot be certified.

@@ -58,12 +58,15 @@ def add_violating_columns(
         best = count + key[count:].argmax()
         if key[best] <= lam * (1 + SLACK):
             break
+        # A swap keeps the columns of the working set in front of the candidates.
         rows[best], rows[count] = rows[count], rows[best]
         gradient[best], gradient[count] = gradient[count], gradient[best]
         key[best] = key[count]
         columns[count] = pool[rows[count]]
         count += 1
     if known:
+        # The known gradients come from a pass in bfloat16 or float32; columns of the working set
+        # need theirs in float64.
         correlate(columns, np.arange(before, count), residual, gradient[before:count])
     return count, largest, fault / lam
 
@@ -87,6 +90,7 @@ def _violations(
         key[row] = gradient[row] if positive else abs(gradient[row])
         largest = max(largest, key[row])
         if row < count:
+            # Where x != 0 the gradient must be lam * sign(x), elsewhere at most lam.
             excess = abs(gradient[row] - lam * np.sign(x[row])) if x[row] != 0 else key[row] - lam
             if not excess <= fault:  # also where it is nan
                 fault = excess
@@ -138,6 +142,7 @@ def extend_gram(
         first: The first new column.
         ridge: Relative increase of the diagonal.
     """
+    # The upper triangle is copied and mirrored.
     for row in range(len(products)):
         for at in range(max(first, row), len(products)):
             gram[row, at] = products[row, at - first]

@@ -21,6 +21,8 @@ def compiled(function: Function) -> Function:
         The compiled function with the same signature.
     """
     result: Any = numba.njit(
+        # Without the flags nnan and ninf: the solvers compare with inf and check for nan. The numpy
+        # error model divides by zero without an exception.
         nogil=True,
         cache=True,
         fastmath={"reassoc", "contract", "nsz", "arcp"},

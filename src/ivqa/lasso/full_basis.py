@@ -95,6 +95,7 @@ class FullBasis:
         """Starts a question at a lam one step below its largest correlation."""
         rows = np.union1d(question.columns, question.rejected)
         question.columns, question.weights = rows[:0], np.empty(0)
+        # The target is centred where the problem is, so the rows need not be.
         correlations = self.pool.rows[torch.from_numpy(rows)].double().numpy() @ question.target
         largest = np.abs(correlations).max() if len(rows) else np.linalg.norm(question.target)
         lam = max(self.lam, float(largest) / self.settings.full_basis_lam_step)
@@ -107,10 +108,12 @@ class FullBasis:
             one.y, question.residual = question.target / one.lam, question.target
             return
         columns = self.pool.columns(one.rows, len(one.rows)).numpy()
+        # Row of the pool -> position in the working set.
         place = {row: at for at, row in enumerate(one.rows.tolist())}
         inside = np.array([place[row] for row in question.columns.tolist()], dtype=np.int64)
         kept, factors = self._factors(columns, inside, question.weights)
         size = len(kept)
+        # Buffers for a basis of `room` columns, of which the first `size` are set.
         basis, signs, x = np.zeros(room, np.int64), np.ones(room), np.zeros(room)
         q, r = np.zeros((room, self.pool.dimensions)), np.zeros((room, room))
         basis[:size], weights = inside[kept], question.weights[kept]
@@ -137,6 +140,7 @@ class FullBasis:
         coefficients[basis[:size]] = signs[:size] * x[:size]
         question.columns, question.weights = one.rows[basis[:size]], signs[:size] * x[:size]
         question.residual = residual_of(question.target, columns, coefficients, basis[:size])
+        # The columns were not centred, so the residual is.
         if self.pool.centred:
             question.residual -= question.residual.mean()
 
@@ -157,6 +161,8 @@ class FullBasis:
             if self.pool.centred:
                 basis -= basis.mean(axis=1, keepdims=True)
             basis *= np.sign(weights[kept])[:, None]
+            # q is (d, s) and r (s, s). |r_jj| is the length of column j orthogonal to the columns
+            # before it, which have larger weights.
             q, r = np.linalg.qr(basis.T)
             smallest = self.settings.dependent_share * np.linalg.norm(basis, axis=1)
             independent = np.abs(np.diag(r)) > smallest
@@ -188,6 +194,7 @@ class FullBasis:
             return False
         missed = np.setdiff1d(rows[values > one.lam * (1 + 2 * TOLERANCE)], one.rows)
         one.rows = np.concatenate([one.rows, missed])
+        # At the final lam, a pass that misses nothing is the end.
         if one.lam == self.lam:
             return len(missed) > 0
         used = len(one.question.columns)

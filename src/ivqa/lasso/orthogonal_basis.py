@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ivqa.lasso.compiling import compiled
 
-# How far a constraint a_j^T y <= 1 may be violated: far less than matters for a gap of 1e-6.
+# Tolerated violation of a constraint a_j^T y <= 1, far below what a gap of 1e-6 allows.
 TOLERANCE = 1e-9
 # The same relative to |y|, where it is larger: the rounding of a product with a long y.
 _ROUNDINGS = 4 * float(np.finfo(np.float64).eps)
@@ -121,11 +121,13 @@ def _enter_violated(
         column = columns[entering].astype(np.float64)
         if centred:
             column -= column.mean()
+        # A column that entered before has moved y, so `key` is stale.
         slope = _dot(column, y)
         value = slope if positive else abs(slope)
         if value <= limit:
             continue
         tried = True
+        # Where signs are free, -a_j^T y <= 1 is a constraint too, with the column -a_j.
         if slope < 0:
             column *= -1
         before = size
@@ -216,7 +218,10 @@ def _enter(
         outside = _project(column, q, size, parts)
         rho = np.sqrt(_dot(outside, outside))
         _solve_upper(r, size, parts, change)
+        # Two steps compete: `full` makes the constraint active, `room` takes the multiplier of an
+        # active one to zero (t_2 and t_1 of Goldfarb and Idnani).
         full = lam * violation / (rho * rho) if rho > _DEPENDENT * length else np.inf
+        # In a full basis one column must leave before another enters.
         if size == len(x):
             full = np.inf
         leaving, step = -1, full
@@ -230,6 +235,7 @@ def _enter(
         for slot in range(size):
             x[slot] -= step * change[slot]
         grown += step
+        # Where the column depends on the basis, y cannot move and only multipliers change.
         if full < np.inf:
             share = step / lam
             for at in range(len(y)):
@@ -239,6 +245,7 @@ def _enter(
             break
         size = _leave(basis, signs, x, q, r, size, leaving)
         pivots += 1
+    # The orthogonal part, scaled to length 1, is the new row of q.
     for at in range(len(y)):
         q[size, at] = outside[at] / rho
     for slot in range(size):
@@ -296,9 +303,11 @@ def _leave(
     """Removes a column from the basis by rotations; returns the new size."""
     for slot in range(leaving, size - 1):
         basis[slot], signs[slot], x[slot] = basis[slot + 1], signs[slot + 1], x[slot + 1]
+    # Later columns move one place to the left, which leaves entries below the diagonal of r.
     for row in range(size):
         for slot in range(max(leaving, row - 1), size - 1):
             r[row, slot] = r[row, slot + 1]
+    # Givens rotations remove them. The same rotations of q keep r^T q unchanged.
     for row in range(leaving, size - 1):
         one, two = r[row, row], r[row + 1, row]
         length = np.hypot(one, two)
@@ -332,6 +341,7 @@ def _settle(
     Columns whose coefficient reaches zero on the way leave.
     """
     goal, ones, parts = np.empty(len(x)), np.empty(len(x)), np.empty(len(x))
+    # The minimum solves S^T S x = S^T b - lam 1, that is r x = q b - lam r^-T 1.
     while True:
         for slot in range(size):  # r^T ones = 1
             total = 1.0
@@ -345,6 +355,7 @@ def _settle(
         leaving, step = -1, 1.0
         for slot in range(size):
             if goal[slot] <= 0:
+                # Share of the way at which the coefficient is zero; 1e-300 avoids 0 / 0.
                 room = max(x[slot], 0.0) / (max(x[slot], 0.0) - goal[slot] + 1e-300)
                 if leaving < 0 or room < step:
                     leaving, step = slot, room
@@ -353,6 +364,7 @@ def _settle(
         if leaving < 0:
             break
         size = _leave(basis, signs, x, q, r, size, leaving)
+    # y = (b - S x) / lam = outside / lam + q^T r^-T 1. A basis of d columns has no outside.
     for at in range(len(y)):
         y[at] = outside[at] / lam if size < len(target) else 0.0
     for slot in range(size):

@@ -54,6 +54,7 @@ class PoolProducts:
         settings: SolverSettings | None = None,
     ) -> None:
         with warnings.catch_warnings():
+            # A memory map is read-only, and nothing here writes to the pool.
             warnings.filterwarnings("ignore", "The given NumPy array is not writable")
             self.rows = torch.from_numpy(np.ascontiguousarray(pool))
         self.centred, self.device = centred, device
@@ -83,7 +84,7 @@ class PoolProducts:
         return largest
 
     def error(self, dtype: torch.dtype) -> float:
-        """The error that a product with a vector of norm 1 exceeds very rarely.
+        """A bound that the error of a product with a unit vector very rarely exceeds.
 
         Args:
             dtype: Number format of the product, float32 or bfloat16.
@@ -93,7 +94,7 @@ class PoolProducts:
         return self.settings.bfloat16_error * self.largest_norm / self.dimensions**0.5
 
     def bound(self, vectors: Tensor, dtype: torch.dtype, size: float) -> Tensor:
-        """The error that no product of about that size exceeds.
+        """A bound on the errors of all products of about that size.
 
         In bfloat16 it is the rounding of columns and vectors, by the inequality of Cauchy and
         Schwarz, plus the rounding of the product.
@@ -112,6 +113,7 @@ class PoolProducts:
         if dtype == torch.float32:
             return bound
         rounded = vectors.to(dtype).float()
+        # |a^T v - a'^T v'| <= |a - a'| |v'| + |a| |v - v'| for the rounded a' and v'.
         lost = self._rounding * rounded.norm(dim=1) + longest * (vectors - rounded).norm(dim=1)
         eps = torch.finfo(dtype).eps
         return (bound + lost) * (1 + 2 * eps) + eps * size
@@ -171,6 +173,7 @@ class PoolProducts:
             (B, d) float64.
         """
         sample, factor = self._sample
+        # The dual form of ridge regression: a system of m equations, one a sampled row, not of d.
         products = sample @ vectors.to(sample.dtype).t()
         return vectors - (torch.cholesky_solve(products, factor).t() @ sample)
 
@@ -231,6 +234,7 @@ class PoolProducts:
         floors = torch.full((size,), -torch.inf) if least is None else least
         floors = floors.to(dtype)
         starts = range(0, len(self), self._width(len(factors)))
+        # One iterator for all threads: each takes the next chunk when it is free.
         waiting = iter(starts)
 
         def search(thread: int, best: Largest | LargestOnDevice) -> None:

@@ -92,6 +92,7 @@ class Screening:
         for dtype in set(dtypes):
             part = [at for at, one in enumerate(dtypes) if one == dtype]
             found.bounds[part] = self.pool.bound(directions[part], dtype, self.lam)
+            # The error bound lowers the floor, so that rounding hides no column over it.
             found.values[part], found.rows[part] = self.largest(
                 [questions[at] for at in part],
                 directions[part],
@@ -150,6 +151,7 @@ class Screening:
         Returns:
             Values (B, m) float32, largest first, and rows (B, m) int64.
         """
+        # Columns of the solution are masked: their exact correlations are in `largest_inside`.
         masked = [np.concatenate([one.columns, one.excluded]) for one in questions]
         which = np.repeat(np.arange(len(questions)), [len(rows) for rows in masked])
         return self.pool.largest(
@@ -192,13 +194,14 @@ class Screening:
     ) -> tuple[Tensor, Tensor]:
         """The largest correlation outside the working sets, (B,) float64, never too small.
 
-        Correlations that may exceed lam are computed in float64, unless one certainly does. Where
-        more are undecided than listed, the result is inf and the next products are in float32.
+        Correlations that may exceed lam are computed in float64, unless one certainly exceeds it.
+        If more are undecided than listed, the result is inf and the next products are in float32.
         Also returns the values (B, m) with those that were computed again.
         """
         values, rows, bounds = found.values, found.rows, found.bounds
         upper = values + bounds[:, None]
         undecided, sure = upper > self.lam, values[:, 0] - bounds > self.lam
+        # Where one value exceeds lam beyond doubt, its upper bound is enough.
         largest = torch.where(sure, upper[:, 0], 0.0).double()
         if values.shape[1] < len(self.pool):
             # More columns than listed may be undecided, such as copies of the columns in use.
@@ -214,7 +217,7 @@ class Screening:
     def _largest_of_a_longer_list(self, question: Question, found: PassResult) -> float:
         """The largest correlation outside of one question, from a longer list in float32.
 
-        Where the list was not in float32, it is inf and the next pass is.
+        If that list was not in float32, it is inf, and the next pass is in float32.
         """
         if self._dtype_for(question) != torch.float32:
             question.needs_float32 = True

@@ -32,11 +32,13 @@ class Largest:
 
     def __init__(self, floors: Tensor, number: int) -> None:
         self.number, self.dtype = number, floors.dtype
+        # All bits of a number but the sign.
         self._flip = int(torch.iinfo(_BITS[self.dtype]).max)
         lowest = self._key(torch.tensor([-torch.inf], dtype=self.dtype))
         # One int64 holds a product (upper bits) and its row (lower bits), in the order wanted.
         self._found = np.full((len(floors), 2 * number + _BLOCK), lowest[0] << 32, np.int64)
         self._counts = np.zeros(len(floors), np.int64)
+        # The lower half is full, so a product that equals the floor does not exceed it.
         self._floors = (self._key(floors) << 32) | _MAX_ROW
 
     def _key(self, products: Tensor) -> NDArray[np.int64]:
@@ -78,6 +80,7 @@ class Largest:
         key = found >> 32
         bits = key.where(key >= 0, key ^ self._flip).to(_BITS[self.dtype])
         values = bits.view(self.dtype).float()
+        # Entries hold _MAX_ROW - row: of equal products, the one of the first row is the largest.
         return values, (_MAX_ROW - (found & _MAX_ROW)).where(values > -torch.inf, 0)
 
 
@@ -101,6 +104,7 @@ class LargestOnDevice:
             products: (B, n) on the device.
             start: The row of the pool of its first column.
         """
+        # The device finds the best of a chunk; merging so few is cheap on the CPU.
         top = products.topk(min(self.number, products.shape[1]), dim=1)
         values = torch.cat([self._values, top.values.float().cpu()], dim=1)
         rows = torch.cat([self._rows, top.indices.cpu() + start], dim=1)
@@ -180,6 +184,7 @@ def _shrink(found: NDArray[np.int64], number: int) -> int:
     """Moves the `number` largest to the front by quickselect [Hoare 1961]; returns the smallest."""
     left, right = 0, len(found) - 1
     while left < right:
+        # Partition in descending order around the pivot.
         pivot, low, high = found[(left + right) // 2], left, right
         while low <= high:
             while found[low] > pivot:
@@ -190,6 +195,7 @@ def _shrink(found: NDArray[np.int64], number: int) -> int:
                 found[low], found[high] = found[high], found[low]
                 low += 1
                 high -= 1
+        # Only the side with position `number` is searched further.
         if number <= high + 1:
             right = high
         elif number > low:

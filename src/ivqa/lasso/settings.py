@@ -68,7 +68,7 @@ class SolverSettings:
         full_basis_lam_step: The factor by which lam falls from one step to the next there.
         full_basis_min_columns: Columns that a pass adds there: as many as there are dimensions,
             at least this number.
-        full_basis_max_columns: At most this number.
+        full_basis_max_columns: Upper limit of the columns that a pass adds there.
         max_pivots_per_column: Pivots of a question, per column of the largest basis.
         max_multiplications: Multiplications of a question in the full basis. It limits the time
             of a question to minutes on one core.
@@ -77,8 +77,9 @@ class SolverSettings:
         cpu_chunk_bytes: Bytes of a chunk of the pool in bfloat16 on a CPU. Chunk and products stay
             in the processor's cache until the largest products are selected.
         cpu_product_bytes: Bytes of its products in float32.
-        device_chunk_bytes: The first of the two on other devices, where larger products are faster.
-        device_product_bytes: The second of the two on other devices.
+        device_chunk_bytes: Like `cpu_chunk_bytes`, on other devices: larger products are faster
+            there.
+        device_product_bytes: Like `cpu_product_bytes`, on other devices.
         float64_chunk_bytes: Bytes of a chunk of the pool, and of its products, in float64.
         vectors_multiple_bfloat16: Vectors are padded with zeros to a multiple of this number.
             Other sizes take up to 1.5 times as long, and torch keeps a compiled bfloat16 product
@@ -156,7 +157,7 @@ class SolverSettings:
         return min(columns, pool_size)
 
     def vectors_multiple(self, dtype: torch.dtype) -> int:
-        """The number of which the vectors in a product are padded to a multiple.
+        """The number of vectors in a product is padded to a multiple of this number.
 
         Args:
             dtype: Number format of the product, float32 or bfloat16.

@@ -135,6 +135,7 @@ class LassoSolver:
         active, stuck = list[Question](), list[Question]()
         with SingleThreads() as threads:
             while True:
+                # New questions replace the finished ones at once, so that passes stay full.
                 active += islice(waiting, self.settings.batch_size - len(active))
                 if not active:
                     break
@@ -210,8 +211,10 @@ class LassoSolver:
         settings, screening = self.settings, self._screening
         dtype = torch.float32 if question.certifying else screening.dtype
         error = self.pool.error(dtype) * float(np.linalg.norm(question.residual))
+        # Only columns over lam by more than the rounding of the pass count as missed.
         missed = listed[found > question.lam + error]
         limit = max(settings.few_missed, settings.few_missed_share * len(question.columns))
+        # Rejected columns may be listed again. The first bound is cheap, the second one exact.
         few = len(missed) <= limit + len(question.rejected)
         few = few and len(set(missed.tolist()) - set(question.rejected.tolist())) <= limit
         if not self.positive and (question.rounds == 1 or (few and question.lam > self.lam)):
@@ -219,9 +222,11 @@ class LassoSolver:
             question.lam = max(self.lam, before / settings.lam_step)
         elif few or question.rounds >= settings.certify_after_rounds:
             question.certifying = True
+        # A working set has large buffers, so each thread keeps one.
         if not hasattr(self._local, "working_set"):
             self._local.working_set = WorkingSet(self.pool, positive=self.positive)
         candidates = found > question.lam - error - screening.margin(question)
+        # The list is longer than what a pass adds: the rest serves rankings and certificates.
         candidates[screening.columns_per_pass :] = False
         self._local.working_set.improve(question, listed[candidates], found[candidates])
 

@@ -48,7 +48,7 @@ class Question:
         rounds: Passes over the pool so far.
         certifying: Whether x must be as accurate as a certificate needs it.
         needs_float32: Whether products with the pool must be in float32 while certifying.
-        gram_in_float64: Whether the Gram matrix is.
+        gram_in_float64: Whether the Gram matrix is computed in float64.
         failures: How often its working set ended without the required accuracy.
     """
 
@@ -105,6 +105,8 @@ class WorkingSet:
         idle_steps, restarted = 0, False
         for step in range(settings.max_steps):
             before = self.count
+            # The model's gradients carry the rounding of its Gram matrix. A certificate needs exact
+            # ones.
             fault = self._add_columns(
                 settings.columns_per_step,
                 0 if question.certifying or not step else before,
@@ -128,6 +130,7 @@ class WorkingSet:
                 self._multiply(before)
             self._solve()
         else:
+            # No step was accurate enough.
             question.failures += question.certifying
             if not np.linalg.norm(question.residual) <= np.linalg.norm(question.target):
                 self._restart()  # x is worse than zero, or nan
@@ -153,10 +156,12 @@ class WorkingSet:
         self.rows = np.concatenate([question.columns, candidates])
         self.columns = self.pool.columns(question.columns, len(self.rows))
         size, total = len(question.columns), len(self.rows)
+        # The question brings its own products, so the old contents are not copied.
         if len(self.gram) < total:
             self.gram, self.inverse = np.empty((2, total, total))
         self.gram[:size, :size], self.inverse[:size, :size] = question.gram, question.inverse
         self.x, self.gradient = np.zeros(total), np.empty(total)
+        # Correlations of the pass stand in for the gradients of candidates.
         self.x[:size], self.gradient[size:] = question.weights, promise
         self.count, self.inside = size, np.arange(size)
 
@@ -223,6 +228,7 @@ class WorkingSet:
         )
         self.inside = inside[:size]
         question.residual = residual_of(question.target, self.columns.numpy(), self.x, self.inside)
+        # One subtraction here replaces the centring of every column.
         if self.pool.centred:
             question.residual -= question.residual.mean()
 

@@ -62,6 +62,7 @@ class Matches:
         first = np.cumsum(sizes) - sizes  # index of the first reference of each group
         counts = sizes[groups]
         candidate = np.repeat(np.arange(len(candidates)), counts)
+        # Number of the reference inside its group, (M,).
         within = np.arange(len(candidate)) - np.repeat(np.cumsum(counts) - counts, counts)
         reference = first[groups][candidate] + within
         total = int(sizes.sum())
@@ -98,5 +99,7 @@ class Matches:
     def _best(self, scores: NDArray[np.float64], chosen: NDArray[np.bool_]) -> NDArray[np.float64]:
         best = np.zeros(self.num_references)
         taken = chosen[self.candidate]
+        # maximum.at, because a reference occurs many times and indexing would keep the last write
+        # only.
         np.maximum.at(best, self.reference[taken], scores[taken])
         return best

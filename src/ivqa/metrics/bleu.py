@@ -43,11 +43,13 @@ def bleu(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> list
         index = NGramIndex(order)
         hypothesis_counts = index.counts(corpus.hypotheses)
         reference_counts = index.counts(corpus.references)
+        # The references added columns for n-grams that no hypothesis has.
         hypothesis_counts.resize(hypothesis_counts.shape[0], reference_counts.shape[1])
         correct = hypothesis_counts.minimum(
             row_maximum(reference_counts, corpus.owner, len(corpus.hypotheses))
         ).sum()
         product *= (correct + TINY) / (hypothesis_counts.sum() + SMALL)
+        # The geometric mean of p_1 ... p_order.
         scores.append(float(product ** (1 / order) * penalty))
     return scores
 
@@ -81,11 +83,13 @@ def bleu_scores(
         index = NGramIndex(order)
         hypothesis_counts = index.counts(corpus.hypotheses)
         reference_counts = index.counts(corpus.references)
+        # The references added columns for n-grams that no hypothesis has.
         hypothesis_counts.resize(hypothesis_counts.shape[0], reference_counts.shape[1])
         clipped = hypothesis_counts.minimum(
             row_maximum(reference_counts, corpus.owner, len(lengths))
         )
         correct = np.asarray(clipped.sum(axis=1)).ravel()
+        # A hypothesis of L words has L - order + 1 n-grams.
         product = product * (correct + TINY) / (np.maximum(lengths - order + 1, 0) + SMALL)
         scores.append(product ** (1 / order))
     return np.stack(scores, axis=1) * _brevity(lengths, closest)[:, None]

@@ -49,6 +49,7 @@ class CaptionMetrics(TextMetric):
         pairs = self._groups()
         with warnings.catch_warnings():
             if self._warned:
+                # The message of `cider_scores` starts with these words.
                 warnings.filterwarnings("ignore", message="CIDEr of")
             self._warned = self._warned or len(pairs) < FEWEST_PAIRS
             return caption_metrics([pair[0] for pair in pairs], [pair[1:] for pair in pairs])

@@ -135,11 +135,13 @@ def cider_scores(
         total += _similarity((hypothesis @ idf).tocsr(), (reference @ idf).tocsr(), corpus.owner)
     total *= _length_penalty(corpus)
     num_references = np.bincount(corpus.owner, minlength=len(hypotheses))
+    # Mean over the references and the four orders, times 10 as in the paper.
     return 10 / 4 * np.bincount(corpus.owner, total, len(hypotheses)) / num_references
 
 
 def _inverse_frequency(index: NGramIndex, statistics: CiderStatistics) -> np.ndarray:
     """log(documents / document frequency) of each n-gram, in the order of the index."""
+    # An n-gram that no document has counts as if one had it, as in the COCO evaluation.
     frequency = np.array([max(1, statistics.frequency.get(gram, 0)) for gram in index.numbers])
     return np.log(float(statistics.documents)) - np.log(frequency.astype(float))
 
@@ -150,6 +152,7 @@ def _similarity(hypothesis: csr_matrix, reference: csr_matrix, owner: np.ndarray
     # The minimum: a repeated n-gram counts at most as often as the reference has it.
     product = np.asarray(own.minimum(reference).multiply(reference).sum(axis=1)).ravel()
     norms = _norm(own) * _norm(reference)
+    # Norm 0 (too few words, or only n-grams of idf 0) means product 0.
     return np.divide(product, norms, out=product.copy(), where=norms > 0)
 
 

@@ -87,6 +87,7 @@ def self_bleu(questions: Sequence[Sequence[str]]) -> np.ndarray:
     log_precision = np.zeros(len(questions))
     for order in range(1, 5):
         counts = NGramIndex(order).counts(questions).toarray()  # (n, n-grams)
+        # (2, n-grams): the second highest and the highest count of each n-gram.
         highest = np.sort(counts, axis=0)[-2:]
         # The highest count among the other questions: the second highest of all where this question
         # has the highest.
@@ -101,7 +102,9 @@ def self_bleu(questions: Sequence[Sequence[str]]) -> np.ndarray:
 def _closest_other(lengths: np.ndarray) -> np.ndarray:
     """For each length the closest other length, (n,); of two equally close ones the shorter."""
     distance = np.abs(lengths[:, None] - lengths[None, :])
+    # Orders by distance, then by length.
     rank = distance * (lengths.max() + 1) + lengths[None, :]
+    # A question is not a reference of itself.
     np.fill_diagonal(rank, rank.max() + 1)
     closest: np.ndarray = lengths[rank.argmin(axis=1)]
     return closest

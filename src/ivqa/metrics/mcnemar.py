@@ -28,9 +28,8 @@ def mcnemar(first: NDArray[np.bool_], second: NDArray[np.bool_]) -> McNemar:
         p = 2 P(X < k) + P(X = k),  X ~ Binomial(n, 1/2)
 
     where n is the number of questions that exactly one model answered correctly, and k is the
-    smaller of the two counts. Both models are equally good under the null
-    hypothesis. The mid-p value counts P(X = k) once instead of twice, which makes the exact test
-    less conservative.
+    smaller of the two counts. Under the null hypothesis both models are equally good. The mid-p
+    value counts P(X = k) once instead of twice, which makes the exact test less conservative.
 
     Args:
         first: (N,) bool: whether the first model answered each question correctly.
@@ -52,5 +51,7 @@ def mcnemar(first: NDArray[np.bool_], second: NDArray[np.bool_]) -> McNemar:
         raise ValueError(f"McNemar's test pairs answers: {len(first)} do not pair {len(second)}")
     only_first, only_second = int((first & ~second).sum()), int((second & ~first).sum())
     number, fewer = only_first + only_second, min(only_first, only_second)
+    # P(X <= k) = P(X < k) + P(X = k), so this is the sum in the docstring.
     p_value = 2 * binom.cdf(fewer, number, 0.5) - binom.pmf(fewer, number, 0.5)
+    # With equal counts p is 1 up to rounding.
     return McNemar(only_first, only_second, float(min(p_value, 1.0)))

@@ -23,6 +23,7 @@ class _CachedStemmer:
     """NLTK's Porter stemmer with a cache."""
 
     def __init__(self) -> None:
+        # meteor_score stems the same words again for every pair.
         self.stem = cache(PorterStemmer().stem)
 
 

@@ -43,11 +43,13 @@ class NGramIndex:
         columns: list[int] = []
         numbers = self.numbers
         for words in distinct:
+            # Zipping the sentence with copies shifted by 1 ... n - 1 words gives its n-grams.
             grams = zip(*(words[at:] for at in range(self.order)), strict=False)
             columns += [numbers.setdefault(gram, len(numbers)) for gram in grams]
             ends.append(len(columns))
         shape = (len(distinct), len(numbers))
         index = np.array(columns, dtype=np.int64)
+        # One entry for each occurrence; sum_duplicates adds them up to counts.
         counted = csr_matrix((np.ones(len(index)), index, ends), shape=shape)
         counted.sum_duplicates()
         return counted[np.array(rows, dtype=np.int64)]
@@ -108,6 +110,7 @@ def row_maximum(matrix: csr_matrix, owner: np.ndarray, rows: int) -> csr_matrix:
         [[1, 2], [3, 1]]
     """
     entries = matrix.tocoo()
+    # The cell of the result that each entry belongs to.
     pairs = owner[entries.row].astype(np.int64) * matrix.shape[1] + entries.col
     # Sorted by cell of the result, then value: the last entry of each cell is its maximum.
     order = np.lexsort((entries.data, pairs))
@@ -137,5 +140,6 @@ def require_pairs(hypotheses: Sequence[str], references: Sequence[Sequence[str]]
     if not hypotheses:
         raise ValueError("caption metrics need at least one hypothesis; there is none")
     for pair, texts in enumerate(references):
+        # A single text is a sequence too, of characters.
         if isinstance(texts, str) or not texts:
             raise ValueError(f"pair {pair}: references must be a non-empty list, not {texts!r}")

@@ -73,6 +73,7 @@ def longest_common_subsequences(
     # best[:, j]: length for the words of `first` so far and the first j words of `second`.
     best = np.zeros((len(a), b.shape[1] + 1), dtype=np.int64)
     for i in range(a.shape[1]):
+        # The table's row before word i of `first`.
         before = best.copy()
         for j in range(b.shape[1]):
             best[:, j + 1] = np.where(

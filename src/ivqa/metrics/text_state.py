@@ -42,6 +42,7 @@ def unpack_texts(packed: Tensor) -> list[list[str]]:
     Returns:
         The groups in their order.
     """
+    # The piece behind the last end byte is empty.
     groups = packed.cpu().numpy().tobytes().split(_GROUP_END)[:-1]
     return [[text.decode() for text in group.split(_TEXT_END)[:-1]] for group in groups]
 
@@ -75,6 +76,7 @@ class TextMetric(Metric):
 
     def _groups(self) -> list[list[str]]:
         """The groups of all updates; after `sync`, those of all processes."""
+        # The "cat" reduction leaves one tensor.
         if isinstance(self.texts, Tensor):
             return unpack_texts(self.texts)
         return [group for packed in self.texts for group in unpack_texts(packed)]

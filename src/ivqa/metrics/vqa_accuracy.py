@@ -45,10 +45,12 @@ def vqa_accuracies(
         raise ValueError(
             f"{len(predictions)} predictions for {len(human_answers)} questions; give one each"
         )
+    # Only the predictions can score, so they are the whole vocabulary.
     distinct = {answer: code for code, answer in enumerate(dict.fromkeys(predictions))}
     soft = AnswerVocabulary(list(distinct)).soft_targets(
         human_answers, leave_one_out=leave_one_out, revision=revision
     )
+    # The question of each entry of the sparse targets.
     rows = np.repeat(np.arange(len(soft)), np.diff(soft.offsets))
     chosen = np.array([distinct[answer] for answer in predictions], dtype=np.int64)
     hits = soft.indices == chosen[rows]
@@ -100,6 +102,7 @@ class VQAAccuracy(Metric):
             and "other" where questions of that type occur.
         """
         accuracies = {"vqa_accuracy": (self.sums.sum() / self.counts.sum()).float()}
+        # strict=False, because the last row, of unknown type, has no name.
         for kind, total, count in zip(ANSWER_TYPES, self.sums, self.counts, strict=False):
             if count > 0:
                 accuracies[kind.replace("/", "_")] = (total / count).float()

@@ -51,6 +51,7 @@ def wups(
         similarity = wup_similarity(first, second)
         return similarity if similarity >= threshold else _FAR * similarity
 
+    # Annotators often give the same answer.
     score = cache(lambda answer, truth: _score(_names(answer), _names(truth), similar))
     means = [
         sum(score(answer, truth) for truth in truths) / len(truths)
@@ -86,6 +87,7 @@ def wup_similarity(first: str, second: str) -> float:
     """
     if first == second:
         return 1.0
+    # WordNet joins the words of a name by underscores.
     senses = [wordnet.synsets(word.replace(" ", "_"), pos=wordnet.NOUN) for word in (first, second)]
     found = (one.wup_similarity(other) for one in senses[0] for other in senses[1])
     return max((value for value in found if value is not None), default=0.0)

@@ -110,6 +110,7 @@ def _fault(table: pa.Table) -> str | None:
     if any(table[name].null_count for name in _NEEDED):
         return "a value is missing"
     values = pc.list_flatten(table["scores"])
+    # With min_count=0 an empty column counts as finite.
     if values.null_count or not pc.all(pc.is_finite(values), min_count=0).as_py():
         return "a score is not finite"
     lengths = [pc.list_value_length(table[name]) for name in ("basic_questions", "scores")]
@@ -162,12 +163,14 @@ def scores_of(table: pa.Table) -> NDArray[np.float32]:
     column = table["scores"].combine_chunks()
     counts = column.value_lengths().to_numpy()
     scores = np.zeros((len(counts), counts.max(initial=0)), dtype=np.float32)
+    # Row by row, the mask has the order of the flat values.
     scores[np.arange(scores.shape[1]) < counts[:, None]] = column.flatten().to_numpy()
     return scores
 
 
 def _record_lines(table: pa.Table) -> Iterator[str]:
     """Yields each record as JSON."""
+    # Batches bound the number of Python objects.
     for batch in table.to_batches(max_chunksize=10_000):
         scores = scores_of(pa.Table.from_batches([batch]))
         for row, values in zip(batch.to_pylist(), scores, strict=True):
@@ -222,6 +225,7 @@ def _record(
     texts, scores = [], []
     for pair in pairs:
         if isinstance(pair, dict):
+            # The form of the published code.
             pair = [pair.get("question"), pair.get("score")]
         if not _is_pair(pair):
             problems.add(path, where, "BQ", f"must hold (text, score), not {shown(pair)}")
@@ -234,6 +238,7 @@ def _record(
 def _is_pair(pair: Any) -> bool:
     if not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[0], str):
         return False
+    # Not isinstance: a bool is an int, too.
     return type(pair[1]) in (int, float) and bool(np.isfinite(pair[1]))
 
 

@@ -54,6 +54,7 @@ def _check_same(
     """Raises DataError unless a file is a shard with the settings of the first."""
     if "shard" not in origin:
         raise DataError(f"{file} is not a shard of a basic question dataset written by task=rank")
+    # Shards differ in their number only.
     others = differences({**expected, "shard": 0}, {**origin, "shard": 0})
     if others:
         raise DataError(
@@ -66,6 +67,7 @@ def _check_no_overlap(files: Sequence[Path], tables: Sequence[pa.Table]) -> None
     """Raises DataError where two files have rankings of the same question."""
     owner = np.repeat(np.arange(len(tables)), [len(table) for table in tables])
     ids = np.concatenate([table["question_id"].to_numpy() for table in tables])
+    # Sorted, equal ids are neighbours.
     order = np.argsort(ids, kind="stable")
     again = np.flatnonzero(ids[order][1:] == ids[order][:-1])
     if len(again):

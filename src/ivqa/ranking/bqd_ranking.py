@@ -79,6 +79,7 @@ class BQDRanking:
     @cached_property
     def parts(self) -> list[slice]:
         """The parts of this shard, as slices of `distinct`."""
+        # Every num_shards-th part, so that shards have nearly the same size.
         starts = range(0, len(self.distinct), self.part_size)[self.shard :: self.num_shards]
         return [slice(at, min(at + self.part_size, len(self.distinct))) for at in starts]
 
@@ -156,6 +157,7 @@ class BQDRanking:
         ranked = [read_parquet(self._file(part))[0] for part in self.parts]
         row_of = {tuple(tokenise(text)): row for row, text in enumerate(self.distinct)}
         distinct = np.array([row_of[tuple(tokenise(text))] for text in self.questions])
+        # The part of each main question and the row in it.
         part, within = np.divmod(distinct, self.part_size)
         rows = np.argsort(self.question_ids, kind="stable")
         rows = rows[part[rows] % self.num_shards == self.shard]
@@ -184,6 +186,7 @@ class BQDRanking:
     @cached_property
     def _part_origin(self) -> dict[str, Any]:
         """The settings of a part's file: those of the shard without its number and count."""
+        # A part does not depend on the number of shards, so a run with another number can reuse it.
         return {
             name: value
             for name, value in self.origin.items()
@@ -238,6 +241,7 @@ def _ranked(questions: Sequence[str], pool: Sequence[str], ranking: Ranking) -> 
             "not finite; its vector or one of the pool is not, check the encoder"
         )
     size, k = ranking.indices.shape
+    # Offsets of the lists, which all have k entries.
     ends = pa.array(np.arange(size + 1) * k, pa.int32())
     texts = pa.array([pool[row] for row in ranking.indices.ravel().tolist()], pa.string())
     scores = pa.array(ranking.scores.ravel(), pa.float32())

@@ -11,7 +11,7 @@ from ivqa.lasso.ranking import Ranking
 
 _BLOCK = 1024  # rows that are compared with as many others: 4 MB of cosines
 _DIRECTIONS = 64  # of the projection: enough to tell most pairs apart, and cheap
-_SAMPLE = 4096  # rows at least from which the directions are computed, where there are as many
+_SAMPLE = 4096  # least number of rows for the directions, if there are as many
 _ROUNDING = 1e-4  # more than the rounding of a product of float32 unit vectors
 
 
@@ -20,7 +20,7 @@ def near_duplicates(vectors: NDArray[np.float32], threshold: float) -> NDArray[n
 
     Rows are visited in order. A row whose cosine with a row kept before exceeds the threshold
     joins that row's group, the earliest of several; otherwise it is kept. A projection on a few
-    directions only shortens distances, so most pairs are ruled out there with 64 multiplications
+    directions can only shorten distances, so most pairs are ruled out there with 64 multiplications
     each, and only the others are compared in full.
 
     Args:
@@ -45,6 +45,7 @@ def near_duplicates(vectors: NDArray[np.float32], threshold: float) -> NDArray[n
         for at in np.flatnonzero(np.diff(later, prepend=-1)):  # one step for each later row
             row = later[at]
             partners = earlier[at : np.searchsorted(later, row, side="right")]
+            # A row that joined a group does not represent one.
             kept = partners[first[partners] == partners]
             if len(kept):
                 first[row] = kept[0]
@@ -92,6 +93,7 @@ class Distinct:
         Args:
             excluded: For each main question rows of the whole pool. Each excludes its group.
         """
+        # The place of each row's representative among the rows kept.
         place = np.searchsorted(self.rows, self.first)
         return [np.unique(place[list(rows)]).tolist() for rows in excluded]
 
@@ -128,11 +130,13 @@ def _pairs_over(
 def _projected(vectors: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Two matrices (N, k + 2) whose products are -1/2 |p_i - p_j|^2 of the projected rows p."""
     step = max(len(vectors) // _SAMPLE, 1)
+    # Principal axes keep most of a distance, so few pairs are left for the full comparison.
     _, _, axes = np.linalg.svd(np.asarray(vectors[::step]), full_matrices=False)
     starts = range(0, len(vectors), _BLOCK)
     axes = axes[:_DIRECTIONS].T
     parts = [vectors[start : start + _BLOCK] @ axes for start in starts]
     projected = np.concatenate(parts) if parts else np.zeros((0, 1), np.float32)
+    # p_i . p_j - 1/2 |p_i|^2 - 1/2 |p_j|^2 = -1/2 |p_i - p_j|^2.
     half = -0.5 * (projected**2).sum(axis=1, keepdims=True)
     ones = np.ones_like(half)
     return np.hstack([projected, half, ones]), np.hstack([projected, ones, half])

@@ -2,35 +2,26 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ivqa.device import fastest_dtype
 from ivqa.errors import UserError
-from ivqa.lasso import (
-    TOLERANCE,
-    LassoSolver,
-    OnUncertified,
-    Ranking,
-    SolverSettings,
-    UncertifiedError,
-)
+from ivqa.lasso import LassoSolver, Ranking, SolverSettings, UncertifiedError
 
 
 class LassoRanker(LassoSolver):
-    """Ranks a pool of basic questions by LASSO [ROB 3].
+    """Ranks a pool of basic questions by LASSO [ROB 3]. As in the papers, x >= 0 by default.
 
     Args:
-        pool: (N, d) float32, one vector a row.
-        lam: Weight of |x|_1.
-        positive: x >= 0, the scores of the papers; False frees the signs.
-        intercept: Centres each vector over its d coordinates, as the published code did.
-        tolerance: The largest relative duality gap of a certified ranking.
+        *problem: pool, lam and positive of `LassoSolver`.
         device: Where products with the whole pool are computed.
-        on_uncertified: "warn" or "error" for rankings with a larger gap.
         settings: Constants of the solver. Where `screening` is None, it is the fastest number
             format of the device; certificates hold for each.
+        **options: The other arguments of `LassoSolver`. With intercept=True each vector is centred
+            over its d coordinates, as the published code did.
 
     Raises:
         ValueError: As for `LassoSolver`.
@@ -38,27 +29,15 @@ class LassoRanker(LassoSolver):
 
     def __init__(
         self,
-        pool: NDArray[np.float32],
-        lam: float = 1e-6,
-        positive: bool = True,
-        *,
-        intercept: bool = False,
-        tolerance: float = TOLERANCE,
+        *problem: Any,
         device: str = "cpu",
-        on_uncertified: OnUncertified = "warn",
         settings: SolverSettings | None = None,
+        **options: Any,
     ) -> None:
         settings = settings or SolverSettings()
-        super().__init__(
-            pool,
-            lam,
-            positive,
-            intercept=intercept,
-            tolerance=tolerance,
-            device=device,
-            on_uncertified=on_uncertified,
-            settings=replace(settings, screening=settings.screening or fastest_dtype(device)),
-        )
+        # The solver stands on its own and does not know which formats a device multiplies fast.
+        settings = replace(settings, screening=settings.screening or fastest_dtype(device))
+        super().__init__(*problem, device=device, settings=settings, **options)
 
     def rank(
         self,
@@ -66,15 +45,7 @@ class LassoRanker(LassoSolver):
         k: int = 21,
         exclude: Sequence[Sequence[int]] | None = None,
     ) -> Ranking:
-        """Ranks the pool for each main question.
-
-        Args:
-            vectors: (B, d) float32, of the main questions.
-            k: Length of the rankings.
-            exclude: For each main question the rows of the pool that it must not use.
-
-        Returns:
-            The k best rows of each main question, with scores and duality gaps.
+        """Ranks the pool for each main question; see `LassoSolver.rank`.
 
         Raises:
             ValueError: As for `LassoSolver.rank`.
@@ -83,4 +54,5 @@ class LassoRanker(LassoSolver):
         try:
             return super().rank(vectors, k, exclude)
         except UncertifiedError as error:
+            # Commands print a UserError as one line, without a traceback.
             raise UserError(str(error)) from error

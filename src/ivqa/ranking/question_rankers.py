@@ -167,6 +167,7 @@ class RandomRanker:
 def _vectors(encoder: SentenceEncoder, texts: Sequence[str]) -> NDArray[np.float32]:
     """The vectors (N, d) of the texts; raises UserError if one is not finite."""
     vectors = encoder.encode(texts)
+    # A row's sum is finite only if all its numbers are, and needs no (N, d) mask.
     finite = np.isfinite(vectors.sum(axis=1))
     if not finite.all():
         raise UserError(
@@ -182,6 +183,7 @@ def _encoded(
     encoder: SentenceEncoder, pool: tuple[str, ...], deduplicate: float | None
 ) -> tuple[SentenceEncoder, Distinct, NDArray[np.float32]]:
     """A copy of the encoder fitted on the pool, the distinct questions, and their vectors."""
+    # The encoder is a key of the cache, so it must not change.
     fitted = copy(encoder).fit(pool)
     vectors = _vectors(fitted, pool)
     distinct = Distinct.of(vectors, deduplicate)

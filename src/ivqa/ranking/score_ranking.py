@@ -70,6 +70,7 @@ def best_columns(values: NDArray[np.floating], k: int) -> NDArray[np.int64]:
         >>> best_columns(np.array([[1.0, 3.0, 2.0, 3.0, 2.0]]), 3)
         array([[1, 3, 2]])
     """
+    # A partition puts the k-th highest value of each row at `place`.
     place = values.shape[1] - k
     lowest = np.partition(values, place, axis=1)[:, place] if k else np.zeros(len(values))
     columns = np.empty((len(values), k), dtype=np.int64)

@@ -63,5 +63,6 @@ class NoiseAugmentation:
         """The questions, of `number`, that can be disturbed."""
         if self.num_questions is None or self.num_questions >= number:
             return list(range(number))
+        # A prefix of one random order: a larger number contains the questions of a smaller one.
         order = np.random.default_rng(self.seed).permutation(number)
         return order[: self.num_questions].tolist()

@@ -42,6 +42,7 @@ class BasicQuestionNoise:
     a_level: Count = 3
     cache: str | None = None
     exclude_duplicates: bool = True
+    # Results that this object keeps, not a setting.
     _rankings: dict[str, Ranking] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -59,6 +60,7 @@ class BasicQuestionNoise:
         Raises:
             UserError: The pool has fewer questions than the levels need.
         """
+        # All levels come from one ranking of levels * a_level basic questions.
         ranked, _ = self.ranked(questions, training)
         return partitions(questions, ranked, self.levels, self.a_level)
 
@@ -104,6 +106,7 @@ class BasicQuestionNoise:
         """
         ranking = self._ranking(list(dict.fromkeys(questions)), unique_questions(training))
         short = float((ranking.support < self.levels * self.a_level).mean())
+        # All gaps are 0 where the ranker solves no problem.
         if not ranking.gap.any():
             return {"short_rankings": short}
         uncertified = float(ranking.uncertified)

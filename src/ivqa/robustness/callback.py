@@ -83,9 +83,11 @@ class RobustnessCallback(pl.Callback):
             trainer: The trainer, with a `VQADataModule`.
             pl_module: The VQA model.
         """
+        # The sanity check runs a few batches through an untrained model.
         if trainer.sanity_checking:
             return
         if trainer.state.fn == "fit":
+            # current_epoch counts from 0.
             epoch = trainer.current_epoch + 1
             if not self.every_n_epochs or epoch % self.every_n_epochs:
                 return
@@ -121,6 +123,7 @@ class RobustnessCallback(pl.Callback):
         rows = self._rows(split)
         clean = [split.questions[row] for row in rows]
         pool = self._pool_of(dataset)
+        # Level 0 is the clean split: accuracies of all levels are over the same questions.
         levels = [clean, *self.noise.disturbed(clean, pool)]
         answers = [
             self._answers(answerer, datamodule, stage, split.image_ids[rows], questions, level)

@@ -46,10 +46,12 @@ def paired_differences(
     levels = len(first.accuracies)
     both = np.concatenate([first.accuracies, second.accuracies])  # (2 (L + 1), N)
     measured = both.mean(axis=1)[None]  # (1, 2 (L + 1))
+    # Rounding may leave a mean slightly outside [0, 1], which R_score refuses.
     drawn = np.clip(resampled_means(both, resamples, seed), 0, 1)  # (resamples, 2 (L + 1))
     figures = {"questions": float(len(first))}
     for level in range(levels):
         name = f"partition_{level}"
+        # Columns 0 ... L are the levels of the first model, L + 1 ... 2 L + 1 those of the second.
         figures |= _difference(
             f"{name}/accuracy_difference",
             *(means[:, levels + level] - means[:, level] for means in (measured, drawn)),

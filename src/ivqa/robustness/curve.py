@@ -61,6 +61,7 @@ class NoiseCurve:
         """
         figures: dict[str, float] = {}
         kinds = np.array(self.answer_types)
+        # Rounding may leave a mean slightly outside [0, 1], which R_score refuses.
         drawn = np.clip(resampled_means(self.accuracies, resamples, seed), 0, 1)  # (R, L + 1)
         lows, highs = interval(drawn)
         for level, accuracies in enumerate(self.accuracies):
@@ -75,6 +76,7 @@ class NoiseCurve:
         if len(means) == 1:
             return figures
         scores = self.r_score(means[0], means[1:])  # (L,)
+        # The papers report R_score for partition 1.
         figures["r_score"] = float(np.atleast_1d(scores)[0])
         for level, score in enumerate(np.atleast_1d(scores), start=1):
             figures[f"r_score_partition_{level}"] = float(score)

@@ -78,6 +78,7 @@ class GaussianNoise(ImageNoise):
         `ImageNoise.disturbed_image` describes the arguments.
         """
         pixels = np.asarray(image, dtype=np.float32)
+        # The noise is the same at all levels and only its factor grows, see the module's docstring.
         noise = _generator(self.seed, image_id).standard_normal(pixels.shape, dtype=np.float32)
         disturbed = pixels + 255 * self.step * level * noise
         return Image.fromarray(disturbed.round().clip(0, 255).astype(np.uint8))
@@ -150,6 +151,7 @@ class Occlusion(ImageNoise):
         The rectangle of a level contains that of the level below. `ImageNoise.disturbed_image`
         describes the arguments.
         """
+        # The share of each side is the root of the share of the area.
         share = min(self.step * level, 1.0) ** 0.5
         width, height = (round(side * share) for side in image.size)
         # The relative position, 0 at one edge and 1 at the other, is the same at all levels.
@@ -238,4 +240,5 @@ class JointNoise:
 
 
 def _generator(seed: int, image_id: int) -> np.random.Generator:
+    # Seeded by the image, so that its noise does not depend on the order of the calls.
     return np.random.default_rng([seed, image_id])

@@ -59,6 +59,7 @@ class NoiseRecords:
         Returns:
             The records.
         """
+        # (L + 1, N): the human answers to a question are the same at every level.
         accuracies = np.stack([vqa_accuracies(level, human_answers) for level in answers])
         return cls(question_ids, answer_types, answers, accuracies.astype(np.float64), questions)
 
@@ -85,6 +86,7 @@ class NoiseRecords:
         table = read_table(file).to_pandas()
         if fault := _fault(table):
             raise DataError(f"{file} does not hold answers under noise: {fault}; evaluate again")
+        # `_fault` has checked that all levels hold the same questions in the same order.
         levels = [rows for _, rows in table.groupby("level", sort=True)]
         has_questions = "question" in levels[0]  # the result files of other systems have none
         return cls(

@@ -137,17 +137,20 @@ def selection_figures(
         if defined.any():
             values = ratios[defined, column]
             figures |= {name: float(values.mean()), f"{name}_std": float(values.std())}
+        # The next ratio divides by the score of this column.
         defined &= ratios[:, column] > 0
     return figures
 
 
 def _ratios(scores: NDArray[np.floating]) -> NDArray[np.float64]:
     """score1, score2 / score1 and score3 / score2 of N questions, (N, 3); 0 / 0 is 0."""
+    # A ranking of fewer than three has score 0 for the absent ones.
     best = np.zeros((len(scores), 3))
     best[:, : min(3, scores.shape[1])] = scores[:, :3]
     if not np.isfinite(best).all():
         row = int(np.flatnonzero(~np.isfinite(best).all(axis=1))[0])
         raise UserError(f"the scores of main question {row} are not finite; rank it again")
     over = best[:, :-1]
+    # (N, 2): score2 / score1 and score3 / score2.
     ratios = np.divide(best[:, 1:], over, out=np.zeros_like(over), where=over > 0)
     return np.column_stack([best[:, 0], ratios])

@@ -51,6 +51,7 @@ class WordShuffling:
         ]
 
     def _shuffled(self, question: str, words: list[str], level: int, row: int) -> str:
+        # No order has distance 1, so level 1 has distance 2.
         distance = reachable_distance(words, level + 1)
         if distance == 0:
             return question
@@ -79,6 +80,7 @@ def reachable_distance(words: Sequence[str], wanted: int) -> int:
     """
     counts = Counter(words).values()
     for distance in range(min(wanted, len(words)), 1, -1):
+        # Each word can fill at most half of the positions.
         if sum(min(count, distance // 2) for count in counts) >= distance:
             return distance
     return 0

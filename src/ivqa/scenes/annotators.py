@@ -10,8 +10,9 @@ from ivqa.scenes.programs import SYNONYMS
 from ivqa.scenes.world import VALUES
 
 NUM_ANNOTATORS = 10
+# Probability that an annotator gives a right answer.
 _RIGHT_SHARE = {"yes/no": 0.93, "number": 0.86, "other": 0.9}
-_SYNONYM_SHARE = 0.12  # of right answers that have synonyms
+_SYNONYM_SHARE = 0.12  # of right answers with synonyms, replaced by one of these
 # The value that a wrong annotator usually gives for another one.
 _CONFUSED_WITH = {
     "orange": "red",

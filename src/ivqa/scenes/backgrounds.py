@@ -49,6 +49,7 @@ def background(scene: Scene, rng: random.Random) -> Image.Image:
     top, bottom = _SKY[scene.time]
     if scene.weather in ("rainy", "cloudy", "snowy"):  # a grey sky
         top, bottom = mix(top, (128, 132, 138), 0.45), mix(bottom, (150, 152, 156), 0.45)
+    # One column of the gradient, stretched to the whole width.
     column = Image.new("RGB", (1, WIDE))
     for row in range(WIDE):
         column.putpixel((0, row), mix(top, bottom, row / WIDE))
@@ -59,6 +60,7 @@ def background(scene: Scene, rng: random.Random) -> Image.Image:
     ground = mix(_DARK, _GROUND[scene.place], light)
     if scene.weather == "snowy":
         ground = mix(ground, (232, 236, 242), 0.6)
+    # From back to front: what is drawn later hides what was drawn before.
     _sky_marks(draw, scene, rng, horizon)
     if scene.place in _SKYLINES:
         _SKYLINES[scene.place](draw, rng, horizon, lambda color: mix(_DARK, color, light))
@@ -88,6 +90,7 @@ def _sky_marks(draw: ImageDraw.ImageDraw, scene: Scene, rng: random.Random, hori
             a, b = rng.randrange(WIDE), rng.randrange(horizon)
             draw.ellipse((a, b, a + 2, b + 2), fill=(220, 222, 236))
         draw.ellipse((x - 11, y - 11, x + 11, y + 11), fill=(228, 228, 214))
+        # A second disc in the colour of the sky leaves a crescent.
         draw.ellipse((x - 5, y - 14, x + 15, y + 6), fill=_SKY["night"][0])
     elif scene.time == "sunset":
         draw.ellipse((x - 22, horizon - 22, x + 22, horizon + 22), fill=(244, 176, 116))
@@ -101,6 +104,7 @@ def _mountains(draw: ImageDraw.ImageDraw, rng: random.Random, horizon: int, lit:
         x, wide, tall = rng.randrange(WIDE), rng.randrange(50, 100), rng.randrange(50, 95)
         peak = (x, horizon - tall)
         draw.polygon([(x - wide, horizon), peak, (x + wide, horizon)], fill=lit((124, 128, 138)))
+        # Share of the height that is white.
         part = 0.28
         left = (x - int(wide * part), horizon - int(tall * (1 - part)))
         right = (x + int(wide * part), horizon - int(tall * (1 - part)))

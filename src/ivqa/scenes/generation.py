@@ -121,6 +121,7 @@ def generate_scenes(
                 _write_split(draft, split, parts)
     write_json(draft / "manifest.json", {"settings": settings.digest(), **asdict(settings)})
     seal(draft / MANIFEST, [file for file in draft.rglob("*") if file.is_file()])
+    # The draft replaces the root only when it is complete.
     shutil.rmtree(root, ignore_errors=True)
     draft.rename(root)
     return root
@@ -173,6 +174,7 @@ def _generate_chunk(
         part["scenes"][image_id] = scene.to_json()
         part["captions"] += [(image_id, text) for text in describe(scene, rng)]
         for number, program in enumerate(programs):
+            # Question ids of different images differ for up to 100 questions an image.
             _add_question(part, rng, scene, program, image_id, image_id * 100 + number, settings)
         picture = render(scene, random.Random(f"{settings.seed}/{split}/{index}/picture"))
         picture.save(folder / f"scenes_{split}_{image_id:012d}.png", compress_level=1)

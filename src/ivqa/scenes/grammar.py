@@ -138,6 +138,7 @@ def _noun_phrase(things: Things, form: str, rng: random.Random) -> str:
         if word is not None
     ]
     if noun.size == "large" and rng.random() < 0.3:
+        # The size is the first word of the phrase.
         words[0] = "big"
     head = noun.shape or rng.choice(THING_NOUNS)
     words.append(plural(head) if form == "s" else head)
@@ -189,6 +190,7 @@ def _program(phrasing: Phrasing, slots: Slots) -> Program | None:
     subject = slots.get("S", slots.get("N"))
     other, relation = slots.get("M"), slots.get("R")
     if phrasing.folded:
+        # "What is left of the star?" has no noun, so its subject is any thing.
         noun = subject.noun if isinstance(subject, Things) else Noun()
         assert isinstance(other, Things)
         subject = Things(noun, str(relation), other.noun)
@@ -220,6 +222,7 @@ def _nouns(words: tuple[str, ...], start: int) -> Iterator[tuple[int, Noun]]:
         if word == "thing" or name == "shape":
             if name is not None:
                 said["shape"] = word
+            # Two readings: without and with a pattern behind the noun.
             yield at, Noun(**said)
             tail = words[at : at + 2]
             with_pattern = len(tail) == 2 and tail[0] == "with" and tail[1] in _NOUN_PATTERNS
@@ -241,6 +244,7 @@ def _subjects(words: tuple[str, ...], start: int) -> Iterator[tuple[int, Things]
     """A noun phrase, and after it perhaps a relation to another one: the slot {S}."""
     for end, things in _simple_phrases(words, start):
         yield end, things
+        # In the grammar, a phrase with an extreme has no relation.
         if things.extreme is not None:
             continue
         middle = end + 2 if words[end : end + 2] == ("that", "is") else end
@@ -273,6 +277,7 @@ _READERS: dict[str, Callable[[tuple[str, ...], int], Iterator[tuple[int, object]
     "{V}": _values,
 }
 _NOUN_PATTERNS = {noun: pattern for pattern, noun in PATTERN_NOUNS.items()}
+# Sorted, because the order of a set changes from run to run.
 _RELATION_WORDS = sorted(
     {(canonical(phrase), name) for name, phrases in RELATION_PHRASES.items() for phrase in phrases}
 )

@@ -32,6 +32,7 @@ def layout(program: Program) -> list[str]:
     assert program.other is not None
     second = _map_of(program.other)
     if program.kind == "relate":
+        # From `other` in the direction of the relation, then intersected with the subject.
         return [*second, "_Transform", *first, "_And", "_Exist"]
     last = {"more": "_MoreNum", "equal": "_EqualNum"}.get(program.kind, "_SameProperty")
     return [*first, *second, last]

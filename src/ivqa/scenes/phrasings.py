@@ -18,7 +18,7 @@ from ivqa.scenes.words import canonical
 # A "+" at the end of a phrasing stands for one of these endings.
 _PICTURE = ("", " in the picture", " in the image", " in the photo", " in this picture")
 
-# Phrasings by kind and attribute of the program; None: of any attribute.
+# Phrasings by kind and attribute of the program; None stands for any attribute.
 _PHRASINGS: dict[tuple[str, str | None], tuple[str, ...]] = {
     ("exist", None): (
         "is there {S:a}+",
@@ -259,6 +259,7 @@ def _all_phrasings() -> list[Phrasing]:
 def _pattern(text: str) -> tuple[str, ...]:
     parts: list[str] = []
     for word in text.split():
+        # "{S:the}" becomes "{S}", because the parser ignores articles and number.
         parts += [f"{word[:2]}}}"] if word[0] == "{" else canonical(word)
     return tuple(parts)
 

@@ -225,6 +225,7 @@ def evaluate(program: Program, scene: Scene) -> Outcome:
         assert program.relation is not None
         return _yes_no({any(holds(a, program.relation, b) for a, b in pairs)})
     if program.kind == "larger":
+        # With two sizes, "larger" means large against small.
         return _yes_no({a.size == "large" and b.size == "small" for a, b in pairs})
     assert program.kind == "same"
     assert program.attribute is not None

@@ -21,7 +21,7 @@ from ivqa.scenes.programs import (
 )
 from ivqa.scenes.world import SCENE_ATTRIBUTES, THING_ATTRIBUTES, VALUES, Scene, Thing, holds
 
-_YES_SHARE = 0.59  # of yes/no questions, as in VQA 1.0 (Antol et al. 2015)
+_YES_SHARE = 0.59  # of "yes" among yes/no questions, as in VQA 1.0 (Antol et al. 2015)
 # A count question is kept with a probability proportional to the weight of its answer.
 _COUNT_WEIGHTS = {"0": 0.3, "1": 0.5, "2": 3.0, "3": 1.2, "4": 1.0, "5": 1.0, "6": 1.0}
 # Attributes that the noun phrase of an existence or count question names, with weights.
@@ -34,7 +34,7 @@ _NAMED_ATTRIBUTES = {
     ("shape", "size"): 1,
 }
 _TRIES = 60  # draws of a program of one kind before another kind is drawn
-_REDUNDANT_SHARE = 0.1  # of noun phrases that name an attribute more than they need
+_REDUNDANT_SHARE = 0.1  # of noun phrases that name one attribute more than they need
 
 
 def sample_program(rng: random.Random, scene: Scene) -> Program:
@@ -48,6 +48,8 @@ def sample_program(rng: random.Random, scene: Scene) -> Program:
         A program with a true premise and exactly one right answer on the scene.
     """
     while True:
+        # Kind and answer are drawn first and kept while programs are rejected. Otherwise programs
+        # that are easy to find would be too frequent.
         kind = rng.choices(list(_KINDS), list(_WEIGHTS.values()))[0]
         wanted = "yes" if rng.random() < _YES_SHARE else "no"
         for _ in range(_TRIES):
@@ -101,6 +103,7 @@ def noun_for(
         The noun phrase; None where another thing has the same attributes.
     """
     names = [name for name in THING_ATTRIBUTES if name != hidden]
+    # The shortest phrases are tried first.
     for size in range(1, len(names) + 1):
         fitting = []
         for chosen in combinations(names, size):
@@ -172,6 +175,7 @@ def _count(rng: random.Random, scene: Scene) -> Program | None:
 
 
 def _query(rng: random.Random, scene: Scene) -> Program | None:
+    # Weights in the order of THING_ATTRIBUTES: people ask most about colours and shapes.
     attribute = rng.choices(THING_ATTRIBUTES, (3, 4, 1, 2))[0]
 
     def build() -> Program | None:
@@ -217,6 +221,7 @@ def _relate(rng: random.Random, scene: Scene) -> Program | None:
 
 def _compare_numbers(rng: random.Random, scene: Scene) -> Program | None:
     first, second = (Things(_some_noun(rng, scene)) for _ in range(2))
+    # There is nothing to compare.
     if first == second:
         return make("exist", subject=first)
     return make(rng.choice(("more", "more", "fewer", "equal")), subject=first, other=second)
@@ -260,6 +265,7 @@ _KINDS: dict[str, Callable[[random.Random, Scene], Program | None]] = {
     "query": _query,
     "scene_query": _scene_query,
 }
+# Percent: 41 yes/no, 11 number and 48 other, nearly as in VQA 1.0.
 _WEIGHTS = {
     "exist": 14,
     "check": 9,

@@ -55,6 +55,7 @@ def _falling(picture: Image.Image, scene: Scene, rng: random.Random) -> None:
 def _draw_thing(picture: Image.Image, thing: Thing) -> None:
     """Pastes a thing: an outline in a contrasting colour, with the pattern inside."""
     radius = _RADIUS[thing.size] * WIDE
+    # A few pixels more than the thing, so that its outline is not cut.
     side = int(radius * 2) + 6
     middle = side / 2
     paint = _PAINT[thing.color]
@@ -63,7 +64,9 @@ def _draw_thing(picture: Image.Image, thing: Thing) -> None:
     edge = mix(paint, (0, 0, 0), 0.55) if light else mix(paint, (255, 255, 255), 0.55)
     mark = mix(paint, (0, 0, 0), 0.62) if light else mix(paint, (255, 255, 255), 0.72)
     outline = _outline(thing.shape, middle, radius)
+    # The outline is 3.5 pixels wide before the picture is reduced.
     inner = _outline(thing.shape, middle, radius - 3.5)
+    # `mask` has the whole thing, `core` the part inside the outline, where the pattern is.
     mask = Image.new("L", (side, side))
     ImageDraw.Draw(mask).polygon(outline, fill=255)
     face = Image.new("RGB", (side, side), edge)

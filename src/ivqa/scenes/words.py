@@ -1,4 +1,4 @@
-"""The words of the grammar: what names a value, a relation or a thing, and which words mean one.
+"""The words of the grammar: phrases for values, relations and things, and their synonyms.
 
 `canonical` maps a question to the words by which it is parsed. The tables `VALUE_PHRASES`,
 `RELATION_PHRASES`, `THING_NOUNS` and `PATTERN_NOUNS` hold the words by which it is written.
@@ -31,7 +31,7 @@ RELATION_PHRASES: dict[str, tuple[str, ...]] = {
     "above": ("above", "over"),
     "below": ("below", "under"),
 }
-# The nouns for a thing whose shape is not said.
+# The nouns for a thing whose shape is not given.
 THING_NOUNS = ("thing", "object")
 # The noun of a pattern: "a star with stripes" is a striped star.
 PATTERN_NOUNS = {"striped": "stripes", "dotted": "dots", "checkered": "checks"}

@@ -112,6 +112,7 @@ def sample_scene(rng: random.Random) -> Scene:
         The scene.
     """
     place = rng.choice(PLACES)
+    # Weights of day, night and sunset.
     time = rng.choices(TIMES, (5, 3, 2))[0]
     weather = _usual_or_any(rng, _USUAL_WEATHER.get(place), WEATHERS)
     number = rng.choices((2, 3, 4, 5, 6), (1, 3, 4, 3, 2))[0]
@@ -154,6 +155,7 @@ def change_scene(rng: random.Random, scene: Scene) -> Scene:
             x, y = _position_in(rng, rng.choice(_free_cells(things)))
             things[index] = replace(things[index], x=x, y=y)
         elif len(things) > 2 and (len(things) == 6 or rng.random() < 0.5):
+            # With six things one must go; with two, none can.
             del things[index]
         else:
             x, y = _position_in(rng, rng.choice(_free_cells(things)))

@@ -42,6 +42,7 @@ def accuracy_of_matches(
         >>> accuracy_of_matches(np.array([2, 2, 1, 0]), np.array([10, 5, 1, 0])).round(3).tolist()
         [0.6000000238418579, 0.6669999957084656, 1.0, 0.0]
     """
+    # The official formula has 3; with fewer annotators their number replaces it.
     divisor = np.clip(annotators, 1, 3)
     shortcut = np.minimum(matches / divisor, 1.0).astype(np.float32)
     if not leave_one_out:
@@ -94,6 +95,7 @@ class SoftTargets:
         # sample: (nnz_B,) row of the batch; entries: (nnz_B,) position in the sparse arrays.
         starts, lengths = self.offsets[rows], self.offsets[rows + 1] - self.offsets[rows]
         sample = np.repeat(np.arange(len(rows)), lengths)
+        # 0 ... n - 1 for the n entries of each question.
         within = np.arange(len(sample)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         entries = np.repeat(starts, lengths) + within
         dense = np.zeros((len(rows), self.num_answers), dtype=np.float32)
@@ -193,6 +195,7 @@ class AnswerVocabulary:
         width = max(len(self), 1)
         cells, matches = np.unique(rows * width + indices, return_counts=True)
         row_of, index_of = np.divmod(cells, width)
+        # Running sums of the entries of each row, as in CSR.
         offsets = np.zeros(len(human_answers) + 1, dtype=np.int64)
         np.cumsum(np.bincount(row_of, minlength=len(human_answers)), out=offsets[1:])
         annotators = np.array([len(given) for given in human_answers], dtype=np.int64)
@@ -237,6 +240,7 @@ class AnswerMatching:
         texts = {text for text, _ in known}
         if len(texts) == 1:
             forms = self._as_they_are if self.revision == 2018 else self._normalised
+            # Every annotator matches the same answers.
             return forms.get(texts.pop(), []) * len(given)
         return [position for _, equal in known for position in equal]
 

@@ -148,6 +148,8 @@ def strip_punctuation(text: str) -> str:
     stripped = text
     for mark in _PUNCTUATION:
         if mark in stripped:
+            # As in the official code, spaces are looked up in the original text, before any
+            # deletion.
             delete = comma_in_number or f"{mark} " in text or f" {mark}" in text
             stripped = stripped.replace(mark, "" if delete else " ")
     return _FULL_STOP.sub("", stripped, count=_MOST_FULL_STOPS)

@@ -23,6 +23,7 @@ def tokenise(text: str) -> list[str]:
         >>> tokenise("What's on the T-shirt, left of the 2 dogs?")
         ["what's", 'on', 'the', 't-shirt', 'left', 'of', 'the', '2', 'dogs']
     """
+    # The typographic apostrophe counts as the plain one.
     return _WORD.findall(text.lower().replace("’", "'"))
 
 

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ivqa.text.tokens import detokenise, tokenise
 
+# Trained weights depend on this order: the index is the row of a word embedding.
 PAD, BOS, EOS, UNK = range(4)
 SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")
 
@@ -109,6 +110,7 @@ class Vocabulary:
             [self._index.get(word, UNK) for word in tokenise(text)][:max_length] for text in texts
         ]
         lengths = torch.tensor([len(row) for row in rows], dtype=torch.int64)
+        # At least one position, because recurrent layers refuse empty sequences.
         width = max(int(lengths.max()) if rows else 0, 1)
         ids = torch.full((len(rows), width), PAD, dtype=torch.int64)
         for row, indices in enumerate(rows):

@@ -49,12 +49,14 @@ class BleuScores:
     def __init__(self, pool: Sequence[Sequence[str]], order: int) -> None:
         self.lengths = np.array([len(words) for words in pool], dtype=np.int64)
         self.counts = [ClippedCounts(pool, n) for n in range(1, order + 1)]
+        # (slots, N) of 0 and 1 for each order.
         self.pool = [ones(own.slots(own.counts), np.int32).T.tocsr() for own in self.counts]
 
     def __call__(self, references: Sequence[Sequence[str]]) -> NDArray[np.float64]:
         """Scores (B, N) for B tokenised main questions as references."""
         product = np.ones((len(references), len(self.lengths)))
         for order, (own, pool) in enumerate(zip(self.counts, self.pool, strict=True), start=1):
+            # (B, slots) @ (slots, N) counts clipped matches; see `clipped_counts`.
             wanted = ones(own.slots(own.of(references)), np.int32)
             correct = (wanted @ pool).toarray()
             product *= (correct + TINY) / (np.maximum(self.lengths - order + 1, 0) + SMALL)

@@ -44,6 +44,7 @@ class CiderScores:
             _divided(ones(own.slots(own.counts)), _norms(own.counts, rarity))
             for own, rarity in zip(self.counts, self.rarity, strict=True)
         ]
+        # (slots of all orders, N): one product with it sums over the four orders.
         self.pool = hstack(blocks, format="csr").T.tocsr()
 
     def __call__(self, references: Sequence[Sequence[str]]) -> NDArray[np.float64]:
@@ -55,8 +56,10 @@ class CiderScores:
         blocks = []
         for own, rarity in zip(self.counts, self.rarity, strict=True):
             counts = own.of(references)
+            # N-grams that the pool lacks count as if one question had them: log(N / 1).
             unknown = np.full(counts.shape[1] - len(rarity), np.log(self.documents))
             norms = _norms(counts, np.concatenate([rarity, unknown]))
+            # This side has both factors w of the equation above.
             blocks.append(_divided(own.slots(counts) @ diags(rarity[own.gram] ** 2), norms))
         scores = (hstack(blocks, format="csr") @ self.pool).toarray()
         difference = self.lengths - _lengths(references)[:, None]
@@ -65,6 +68,7 @@ class CiderScores:
 
     def _rarity(self, counts: csr_matrix) -> NDArray[np.float64]:
         """Inverse document frequencies: log(N / questions that have the n-gram)."""
+        # Each n-gram has one entry a question, so this counts questions.
         frequency = np.bincount(counts.indices, minlength=counts.shape[1])
         return np.log(self.documents) - np.log(frequency)
 

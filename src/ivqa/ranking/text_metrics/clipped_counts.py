@@ -28,10 +28,12 @@ class ClippedCounts:
     def __init__(self, pool: Sequence[Sequence[str]], order: int) -> None:
         self.index = NGramIndex(order)
         self.counts = self.index.counts(pool)
+        # The most occurrences of each n-gram in one question.
         most = np.zeros(self.counts.shape[1], dtype=np.int64)
         np.maximum.at(most, self.counts.indices, self.counts.data.astype(np.int64))
         self.gram = np.repeat(np.arange(len(most)), most)
         first = np.cumsum(most) - most
+        # The slots of an n-gram follow each other, from level 1 on.
         self.level = np.arange(len(self.gram)) - first[self.gram] + 1
 
     def of(self, questions: Sequence[Sequence[str]]) -> csr_matrix:
@@ -54,6 +56,7 @@ class ClippedCounts:
         Returns:
             (B, slots) float64.
         """
+        # (B, slots): an n-gram's count, repeated in each of its slots.
         spread = counts[:, self.gram]
         spread.data[spread.data < self.level[spread.indices]] = 0
         spread.eliminate_zeros()

@@ -65,9 +65,11 @@ class MeteorScores:
         """Scores (N,) for one reference."""
         matched, chunks = self._alignment(reference)
         score = np.zeros(len(matched))
+        # Questions without a match keep score 0; the equation would divide by 0.
         some = np.flatnonzero(matched)
         matched, chunks = matched[some], chunks[some]
         precision, recall = matched / self.words.lengths[some], matched / max(len(reference), 1)
+        # The equation of `ivqa.metrics.meteor_nltk`.
         mean = precision * recall / (_ALPHA * precision + (1 - _ALPHA) * recall)
         score[some] = (1 - _GAMMA * (chunks / matched) ** _BETA) * mean
         return score
@@ -96,13 +98,16 @@ class MeteorScores:
                 partner[rows] = last
                 used[rows] |= last
         matched = bit_counts(used)
+        # Each joint merges two chunks.
         return matched, matched - self._joints(partners)
 
     def _joints(self, partners: Sequence[NDArray[Any]]) -> NDArray[np.int64]:
         """How many pairs of neighbours match neighbours in the reference, (N,)."""
         joints = np.zeros(len(self.words), dtype=np.int64)
+        # Columns run from the last word to the first: `after` holds the words that follow `before`.
         for after, before in pairwise(partners):
             follows = after[: len(before)]
+            # Bits run from the last word, too: the word behind bit t is bit t - 1.
             joints[: len(before)] += (follows != 0) & (follows == before >> 1)
         return joints
 

@@ -58,8 +58,12 @@ class RougeLScores:
         masks = self.words.masks(reference, self.same)
         every = (1 << len(reference)) - 1
         state = np.full(len(self.words), every, dtype=masks.dtype)
+        # Both texts are read from the end, which does not change the length of a subsequence.
         for column in self.words.columns:
+            # Questions are sorted by length: only the first ones have a word here.
             part = state[: len(column)]
             matched = part & masks[column]
+            # Hyyro's V' = (V + (V & M)) | (V & ~M); the subtraction gives the second term.
             part[:] = (part + matched) | (part - matched)
+        # Carries beyond the reference's bits do not count.
         return len(reference) - bit_counts(state & every)

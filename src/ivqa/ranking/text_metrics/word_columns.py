@@ -31,7 +31,9 @@ class WordColumns:
         lengths = np.array([len(words) for words in pool], dtype=np.int64)
         self.order = np.argsort(-lengths, kind="stable")
         self.lengths = lengths[self.order]
+        # Position of each question's last word in `flat`.
         last = np.cumsum(lengths)[self.order] - 1
+        # Sorted by length, the questions with more than `place` words come first.
         self.columns = [
             flat[last[: int((lengths > place).sum())] - place]
             for place in range(int(lengths.max(initial=0)))
