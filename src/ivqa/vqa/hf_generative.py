@@ -9,6 +9,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 from transformers import AutoModelForImageTextToText, DynamicCache
+from transformers.modeling_outputs import BaseModelOutput
 
 from ivqa.errors import UserError
 from ivqa.vqa.hf_answerer import HFWriter
@@ -112,17 +113,27 @@ class HFGenerative(HFWriter):
         device = self.model.device
         scores = torch.empty(len(prompts), len(answers), device=device)
         size = max(1, self.answer_batch_size // len(prompts))
+        states = self._encoder_states(prompts) if self.encodes else None
         for positions, tokens, lengths in answer_batches(answers, size, self.ends[0]):
             written = tokens.repeat(len(prompts), 1).to(device)
             pairs = prompts.repeat_interleave(len(positions))
             if self.encodes:
-                first = torch.full((len(written), 1), self._decoder_start, device=device)
-                decoded = torch.cat([first, written], dim=1)
-                logits = self._read(pairs.inputs(), decoder_input_ids=decoded)
+                start = torch.tensor(self._decoder_start, device=device)
+                decoded = torch.cat([start.expand(len(written), -1), written], dim=1)
+                inputs = pairs.inputs() if states is None else _repeated(states, len(positions))
+                logits = self._read(inputs, decoder_input_ids=decoded)[:, len(start) - 1 :]
             else:
                 logits = self._read(pairs.inputs(written), logits=tokens.shape[1] + 1)
             scores[:, positions] = self._likelihood(logits, written, lengths, len(prompts))
         return scores
+
+    def _encoder_states(self, prompts: Prompts) -> Tensor | None:
+        """Output of the text encoder, (n, T, d); None if the model does not take it as input."""
+        if "encoder_outputs" not in self._takes:
+            return None
+        start = torch.tensor([self._decoder_start], device=self.model.device)
+        read = self.model(**prompts.inputs(), decoder_input_ids=start.expand(len(prompts), -1))
+        return read.encoder_last_hidden_state
 
     def _likelihood(self, logits: Tensor, written: Tensor, lengths: Tensor, prompts: int) -> Tensor:
         lengths = lengths.repeat(prompts).to(logits.device)
@@ -143,9 +154,15 @@ class HFGenerative(HFWriter):
         return [one.name for one in named if one.kind is kind and one.default is Parameter.empty]
 
     @property
-    def _decoder_start(self) -> int:
+    def _decoder_start(self) -> list[int]:
+        """Tokens before an answer: the start token, and the one that the model is forced to write.
+
+        Florence-2 forces [BOS], as BART does; no probability is lost to it.
+        """
         text = getattr(self.model.config, "text_config", self.model.config)
-        return int(text.decoder_start_token_id)
+        forced = self.model.generation_config.forced_bos_token_id
+        start = int(text.decoder_start_token_id)
+        return [start] if forced is None else [start, int(forced)]
 
     def _written(
         self, pictures: list[Image.Image], index: Tensor, questions: list[str]
@@ -165,6 +182,13 @@ class HFGenerative(HFWriter):
             for row, text in zip(prompts.rows.tolist(), decoded, strict=True):
                 texts[row] = text.strip()
         return texts
+
+
+def _repeated(states: Tensor, repeats: int) -> dict[str, Any]:
+    """Inputs of a decoder whose prompts, (n, T, d), are encoded and each repeated."""
+    repeated = states.repeat_interleave(repeats, dim=0)
+    mask = torch.ones(repeated.shape[:2], dtype=torch.int64, device=repeated.device)
+    return {"encoder_outputs": BaseModelOutput(repeated), "attention_mask": mask}
 
 
 def _end_tokens(model: Any, processor: Any) -> list[int]:

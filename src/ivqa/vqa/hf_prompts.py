@@ -25,19 +25,18 @@ class Prompts:
         rows: The question of each prompt in its batch, (n,) int64.
         tokens: (n, T) int64.
         types: Kinds of the tokens, (n, T) each, by input name.
-        index: The picture of each prompt, (n,) int64.
-        encoded: The output of the model's image encoder for all pictures; None if the model needs
-            pixels in each call.
-        seen: Other inputs with one row for each picture.
+        written_types: Kind of a token that the model writes, by input name.
+        index: The view of each prompt, (n,) int64.
+        views: What the model sees; None if it needs pixels in each call.
         raw_inputs: Takes rows and returns the model's inputs with pixels.
     """
 
     rows: Tensor
     tokens: Tensor
     types: Mapping[str, Tensor]
+    written_types: Mapping[str, int]
     index: Tensor
-    encoded: Any
-    seen: Mapping[str, Tensor]
+    views: "Views | None"
     raw_inputs: Callable[[Tensor], Mapping[str, Tensor]]
 
     def __len__(self) -> int:
@@ -71,28 +70,54 @@ class Prompts:
 
         Returns:
             The inputs by name.
-
-        Raises:
-            UserError: The model marks written tokens in its own way.
         """
         tokens, types = self.tokens, dict(self.types)
         if written is not None:
-            if "token_type_ids" in types:  # with different meanings: PaliGemma's 1 is Gemma 3's 0
-                raise UserError(
-                    "this model tells prompt and answer apart by token_type_ids; set "
-                    "model.module.cache=true"
-                )
             tokens = torch.cat([tokens, written], dim=1)
             types = {
-                name: torch.cat([value, torch.zeros_like(written)], dim=1)
+                name: torch.cat([value, torch.full_like(written, self.written_types[name])], dim=1)
                 for name, value in types.items()
             }
         given = {"input_ids": tokens, "attention_mask": torch.ones_like(tokens), **types}
-        if self.encoded is None or raw:
+        if self.views is None or raw:
             return {**given, **self.raw_inputs(self.rows)}
-        index = self.index.to(tokens.device)
+        return {**given, **self.views.inputs(self.index.to(tokens.device))}
+
+
+@dataclass(frozen=True)
+class Views:
+    """What a model sees, encoded: one view a picture, or one a question if its encoder reads it.
+
+    Args:
+        encoded: The output of the model's image encoder for all V views.
+        sizes: Entries of the encoded output that belong to each view, such as its tiles.
+        seen: Other inputs with one row for each view.
+    """
+
+    encoded: Any
+    sizes: list[int]
+    seen: Mapping[str, Tensor]
+
+    def inputs(self, index: Tensor) -> dict[str, Any]:
+        """Returns the inputs of the model's `forward` that replace pixels.
+
+        Args:
+            index: The view of each prompt, (n,) int64, on the device of the model.
+
+        Returns:
+            The inputs by name.
+        """
+
+        def of(value: Any) -> Any:
+            parts = value.split(self.sizes) if isinstance(value, Tensor) else value
+            chosen = [parts[at] for at in index.tolist()]
+            return torch.cat(chosen) if isinstance(value, Tensor) else chosen
+
+        layers = getattr(self.encoded, "deepstack_features", None)  # of Qwen3-VL
+        more = {} if layers is None else {"deepstack_features": [of(layer) for layer in layers]}
+        chosen = type(self.encoded)(pooler_output=of(self.encoded.pooler_output), **more)
         seen = {name: value[index] for name, value in self.seen.items()}
-        return {**given, **seen, "mm_encoder_outputs": {"image": _chosen(self.encoded, index)}}
+        return {**seen, "mm_encoder_outputs": {"image": chosen}}
 
 
 class PromptReader:
@@ -127,7 +152,8 @@ class PromptReader:
     ) -> Iterator[Prompts]:
         """Builds the prompts of B questions.
 
-        Each picture is opened and encoded once. The processor resizes it for each question, because
+        Each picture is opened once, and encoded once for all questions about it, unless the
+        encoder reads the question too. The processor resizes a picture for each question, because
         it counts the picture's tokens when it builds a prompt.
 
         Args:
@@ -149,6 +175,7 @@ class PromptReader:
                 images=[[pictures[at]] for at in index[rows].tolist()],
                 padding=True,
                 return_tensors="pt",
+                **self._special_tokens(texts[0]),
             )
 
         def raw_inputs(rows: Tensor) -> dict[str, Tensor]:
@@ -161,12 +188,10 @@ class PromptReader:
         tokens, mask = everything["input_ids"], everything["attention_mask"].bool()
         if self.image_token is not None and not (tokens == self.image_token).any(dim=1).all():
             raise UserError(f"the prompt has no place for the image; {_REMEDY}")
-        # Pixels of each picture, from the first question about it.
-        first = torch.stack([(index == at).nonzero()[0, 0] for at in range(len(pictures))])
-        views = raw_inputs(first) if self._takes_encoded else {}
-        encoded = self._encoded(views, len(pictures))
-        seen = {k: v for k, v in views.items() if _describes_pictures(k, v, len(pictures))}
+        view = torch.arange(len(texts)) if self._encoder_reads_question else index
+        views = self._views(raw_inputs, tokens, view) if self._takes_encoded else None
         types = {name: everything[name] for name in _TOKEN_TYPES if name in everything}
+        written_types = {name: self._written_type(types[name], tokens) for name in types}
         lengths = mask.sum(dim=1)
         for length in lengths.unique().tolist():
             rows = (lengths == length).nonzero()[:, 0]
@@ -174,11 +199,25 @@ class PromptReader:
                 rows,
                 self._unpadded(tokens, mask, rows),
                 {name: self._unpadded(value, mask, rows) for name, value in types.items()},
-                index[rows],
-                encoded,
-                seen,
+                written_types,
+                view[rows],
+                views,
                 raw_inputs,
             )
+
+    def _special_tokens(self, text: str) -> dict[str, bool]:
+        """Keeps a tokeniser from writing a second token of beginning before the template's own."""
+        first = self.processor.tokenizer.bos_token
+        written = self.chat and first is not None and text.startswith(first)
+        return {"add_special_tokens": False} if written else {}
+
+    def _written_type(self, types: Tensor, tokens: Tensor) -> int:
+        """The kind of written tokens, given the kinds of the prompts' tokens, (B, T) both.
+
+        Where images have a kind of their own (Gemma 3, Qwen), written tokens are text, 0. Else the
+        whole prompt is 0, and what follows is 1 (PaliGemma).
+        """
+        return 0 if types[tokens == self.image_token].any() else 1
 
     def _without_text(self, inputs: Mapping[str, Any]) -> dict[str, Tensor]:
         """The inputs of the model that do not belong to tokens, on its device."""
@@ -212,27 +251,44 @@ class PromptReader:
         takes = "mm_encoder_outputs" in signature(self.model.forward).parameters
         return takes and hasattr(self.model.base_model, "get_image_features")
 
-    def _encoded(self, views: Mapping[str, Tensor], number: int) -> Any:
-        """Output of the image encoder; None unless it has one entry for each picture."""
-        if not views:
-            return None
+    @property
+    def _encoder_reads_question(self) -> bool:
+        """Whether the features of a picture depend on the question, as those of InstructBLIP."""
+        encode = getattr(self.model.base_model, "get_image_features", None)
+        return encode is not None and "qformer_input_ids" in signature(encode).parameters
+
+    def _views(
+        self, raw_inputs: Callable[[Tensor], dict[str, Tensor]], tokens: Tensor, view: Tensor
+    ) -> Views | None:
+        """Encodes each view once.
+
+        Args:
+            raw_inputs: See `Prompts`.
+            tokens: Prompts, (B, T).
+            view: The view of each prompt, (B,).
+
+        Returns:
+            The views; None if the encoded output does not show which entries belong to which.
+        """
+        number = int(view.max()) + 1
+        # Pixels of each view, from its first question.
+        first = torch.stack([(view == at).nonzero()[0, 0] for at in range(number)])
+        inputs = raw_inputs(first)
         encode = self.model.base_model.get_image_features
-        taken = {name: views[name] for name in signature(encode).parameters if name in views}
+        taken = {name: inputs[name] for name in signature(encode).parameters if name in inputs}
         encoded = encode(**taken, return_dict=True)
-        return encoded if len(encoded.pooler_output) == number else None
+        features, sizes = encoded.pooler_output, [1] * number
+        if len(features) != number:  # InternVL: tiles (N, t, d) of all views, one after the other
+            if not isinstance(features, Tensor) or features.ndim != 3:
+                return None
+            places = (tokens[first] == self.image_token).sum(dim=1)
+            sizes = (places // features.shape[1]).tolist()
+            if sum(sizes) != len(features):
+                return None
+        seen = {k: v for k, v in inputs.items() if _describes_views(k, v, number)}
+        return Views(encoded, sizes, seen)
 
 
-def _chosen(encoded: Any, index: Tensor) -> Any:
-    """Selects encoded pictures; each layer is a list or a tensor with one entry a picture."""
-
-    def of(value: Any) -> Any:
-        return value[index] if isinstance(value, Tensor) else [value[at] for at in index.tolist()]
-
-    layers = getattr(encoded, "deepstack_features", None)
-    more = {} if layers is None else {"deepstack_features": [of(layer) for layer in layers]}
-    return type(encoded)(pooler_output=of(encoded.pooler_output), **more)
-
-
-def _describes_pictures(name: str, value: Tensor, number: int) -> bool:
-    """Whether an input holds one row for each picture, and is not its pixels."""
+def _describes_views(name: str, value: Tensor, number: int) -> bool:
+    """Whether an input holds one row for each view, and is not its pixels."""
     return not name.startswith("pixel_values") and len(value) == number

@@ -1,0 +1,148 @@
+"""Every family of generative models in miniature, against transformers' own `generate`."""
+
+from inspect import signature
+from pathlib import Path
+
+import pytest
+import torch
+from PIL import Image
+from torch import Tensor
+
+from ivqa.data.batch import ImageBatch
+from ivqa.vqa.hf_generative import HFGenerative
+from tiny_transformers import ANSWERS, QUESTIONS
+from tiny_vlm import FAMILIES, QUICK, Photographs, without_num2words
+
+IMAGES = [7, 9, 8, 8, 7]
+_ROWS = [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in FAMILIES]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _num2words() -> object:
+    with pytest.MonkeyPatch.context() as patch:
+        yield without_num2words(patch)
+
+
+@pytest.fixture(scope="module", params=_ROWS)
+def name(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def folder(name: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return FAMILIES[name].build(tmp_path_factory.mktemp("family"))
+
+
+@pytest.fixture(scope="module")
+def model(name: str, folder: Path) -> HFGenerative:
+    return _load(name, folder)
+
+
+def _load(name: str, folder: Path, **further: object) -> HFGenerative:
+    return HFGenerative.load(str(folder), prompt=FAMILIES[name].prompt, max_new_tokens=4, **further)
+
+
+def _images(index: list[int] | None = None) -> ImageBatch:
+    at = torch.tensor([0, 2, 1, 1, 0] if index is None else index)
+    return ImageBatch(torch.tensor([7, 8, 9]), at, source=Photographs())
+
+
+def _inputs(model: HFGenerative, question: str, picture: Image.Image) -> dict[str, Tensor]:
+    """The inputs of one question, as the documentation of transformers prepares them."""
+    processor = model.processor
+    if processor.chat_template is None:
+        text = model.reader.prompt.replace("{question}", question)
+        inputs = processor(text=text, images=picture, return_tensors="pt")
+    else:
+        content = [{"type": "image", "image": picture}, {"type": "text", "text": question}]
+        inputs = processor.apply_chat_template(
+            [{"role": "user", "content": content}], add_generation_prompt=True, tokenize=True,
+            return_dict=True, return_tensors="pt",
+        )  # fmt: skip
+    return {key: value for key, value in inputs.items() if key != "labels"}
+
+
+def test_scores_are_the_probabilities_of_generate(model: HFGenerative) -> None:
+    """Generate writes two words; their probabilities and that of the end token are the score."""
+    tokenizer = model.processor.tokenizer
+    forced = model.model.generation_config.forced_bos_token_id
+    ids = range(len(tokenizer))
+    read = tokenizer([tokenizer.decode([at]) for at in ids], add_special_tokens=False)["input_ids"]
+    words = [at for at in ids if read[at] == [at] and at not in tokenizer.all_special_ids]
+    suppressed = [at for at in range(len(tokenizer) + 8) if at not in [*words, forced]]
+    for question, image_id in zip(QUESTIONS, IMAGES, strict=True):
+        picture = Photographs().open(image_id)
+        told = model.model.generate(
+            **_inputs(model, question, picture), max_new_tokens=3 + (forced is not None),
+            do_sample=False, output_logits=True, return_dict_in_generate=True,
+            suppress_tokens=suppressed,
+        )  # fmt: skip
+        logits = torch.cat(told.logits).log_softmax(dim=1)[-3:]
+        two = told.sequences[0, -3:-1]
+        expected = logits[[0, 1], two].sum() + logits[2, tokenizer.eos_token_id]
+        answer = tokenizer.decode(two)
+        image = ImageBatch(torch.tensor([image_id]), torch.tensor([0]), source=Photographs())
+        score = model.log_scores(image, [question], [answer])
+        torch.testing.assert_close(score[0, 0], expected, atol=1e-4, rtol=0)
+
+
+def test_written_answers_are_those_of_generate(model: HFGenerative) -> None:
+    written = model.answer(_images(), QUESTIONS)
+    for answer, question, image_id in zip(written, QUESTIONS, IMAGES, strict=True):
+        inputs = _inputs(model, question, Photographs().open(image_id))
+        tokens = model.model.generate(**inputs, max_new_tokens=4, do_sample=False)[0]
+        prompt = inputs["input_ids"].shape[1]
+        if torch.equal(tokens[:prompt], inputs["input_ids"][0]):
+            tokens = tokens[prompt:]
+        assert answer == model.processor.tokenizer.decode(tokens, skip_special_tokens=True).strip()
+
+
+def test_a_batch_equals_single_questions(name: str, folder: Path, model: HFGenerative) -> None:
+    single = _load(name, folder, batch_size=1, answer_batch_size=3)
+    scores = [one.log_scores(_images(), QUESTIONS, ANSWERS) for one in (model, single)]
+    torch.testing.assert_close(*scores, atol=1e-4, rtol=0)
+    assert model.answer(_images(), QUESTIONS) == single.answer(_images(), QUESTIONS)
+
+
+def test_kept_prompts_equal_prompts_that_are_read_again(
+    name: str, folder: Path, model: HFGenerative
+) -> None:
+    assert model.cache == FAMILIES[name].keeps
+    again = _load(name, folder, cache=False)
+    assert not again.cache
+    scores = [one.log_scores(_images(), QUESTIONS, ANSWERS) for one in (model, again)]
+    torch.testing.assert_close(*scores, atol=1e-4, rtol=0)
+
+
+def test_another_picture_changes_every_score(model: HFGenerative) -> None:
+    right = model.log_scores(_images(), QUESTIONS, ANSWERS)
+    wrong = model.log_scores(_images([1, 0, 2, 2, 1]), QUESTIONS, ANSWERS)
+    assert ((right - wrong).abs().amax(dim=1) > 1e-3).all()
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_the_side_of_the_padding_does_not_matter(
+    side: str, name: str, folder: Path, model: HFGenerative
+) -> None:
+    padded = _load(name, folder)
+    padded.processor.tokenizer.padding_side = side
+    scores = [one.log_scores(_images(), QUESTIONS, ANSWERS) for one in (model, padded)]
+    torch.testing.assert_close(*scores, atol=1e-4, rtol=0)
+    assert model.answer(_images(), QUESTIONS) == padded.answer(_images(), QUESTIONS)
+
+
+def test_a_picture_is_encoded_as_often_as_the_table_says(name: str, folder: Path) -> None:
+    model = _load(name, folder)
+    encode, calls = model.model.base_model.get_image_features, []
+
+    def counted(pixel_values: Tensor, **named: object) -> object:
+        calls.append(len(pixel_values))
+        return encode(pixel_values, **named)
+
+    counted.__signature__ = signature(encode)  # type: ignore[attr-defined]
+    model.model.base_model.get_image_features = counted
+    model.log_scores(_images(), QUESTIONS, ANSWERS)
+    if FAMILIES[name].encoded == "picture":
+        assert len(calls) == 1
+    else:
+        assert sum(calls) == len(QUESTIONS)
