@@ -6,15 +6,14 @@ from pathlib import Path
 import pytest
 import torch
 from PIL import Image
+from tiny_vlm import FAMILIES, Photographs, without_num2words
 from torch import Tensor
 
 from ivqa.data.batch import ImageBatch
 from ivqa.vqa.hf_generative import HFGenerative
 from tiny_transformers import ANSWERS, QUESTIONS
-from tiny_vlm import FAMILIES, QUICK, Photographs, without_num2words
 
 IMAGES = [7, 9, 8, 8, 7]
-_ROWS = [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in FAMILIES]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -23,7 +22,7 @@ def _num2words() -> object:
         yield without_num2words(patch)
 
 
-@pytest.fixture(scope="module", params=_ROWS)
+@pytest.fixture(scope="module", params=FAMILIES)
 def name(request: pytest.FixtureRequest) -> str:
     return request.param
 

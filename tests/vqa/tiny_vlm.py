@@ -98,9 +98,7 @@ class Photographs:
         return Image.fromarray(coarse).resize((width, height))
 
 
-def _tokenizer(
-    marks: list[str], *, begins: bool = False, **named: str
-) -> PreTrainedTokenizerFast:
+def _tokenizer(marks: list[str], *, begins: bool = False, **named: str) -> PreTrainedTokenizerFast:
     """A tokeniser with special `marks`; `begins`: it writes [CLS] before each text, as Llama's."""
     tokenizer = tiny_tokenizer(marks, extra_special_tokens=named)
     if begins:
@@ -454,12 +452,9 @@ FAMILIES = {
     "InstructBLIP": Family(_instructblip, keeps=False, encoded="question"),
     "Florence-2": Family(_florence2, keeps=False, encoded="question"),
 }
-QUICK = ("Qwen2.5-VL", "SmolVLM", "LLaVA-1.5")
 
 
 def without_num2words(patch: Any) -> None:
     """Lets SmolVLM's processor load without num2words, which writes numbers of video frames."""
     if processing_smolvlm.num2words is None:
         patch.setattr(processing_smolvlm, "num2words", str)
-
-

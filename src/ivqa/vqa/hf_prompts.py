@@ -217,7 +217,8 @@ class PromptReader:
         Where images have a kind of their own (Gemma 3, Qwen), written tokens are text, 0. Else the
         whole prompt is 0, and what follows is 1 (PaliGemma).
         """
-        return 0 if types[tokens == self.image_token].any() else 1
+        image = types[tokens == self.image_token] if self.image_token is not None else types
+        return 0 if image.any() else 1
 
     def _without_text(self, inputs: Mapping[str, Any]) -> dict[str, Tensor]:
         """The inputs of the model that do not belong to tokens, on its device."""
