@@ -43,7 +43,7 @@ def test_a_hub_id_without_a_network(adapter: type, monkeypatch: pytest.MonkeyPat
 def test_an_empty_folder(tmp_path: Path) -> None:
     with pytest.raises(
         ValueError,
-        match=r"cannot load the folder .*: it has no config.json; .* with save_pretrained",
+        match=r"cannot load the folder .*: it has no config.json; write model and",
     ):
         HFClassifier.load(str(tmp_path))
 
@@ -65,7 +65,7 @@ _PROCESSOR = ["chat_template.jinja", "processor_config.json", "tokenizer.json",
     [
         (
             ["model.safetensors"],
-            r"has no weights \(\*.safetensors or .* with model.save_pretrained",
+            r"has no weights \(\*.safetensors .* with model.save_pretrained",
         ),
         (_PROCESSOR, r"has no processor \(processor_config.json .* with processor.save_pretrained"),
         (_PROCESSOR[2:], r"tokenizer.* there with (processor.)?save_pretrained"),
@@ -114,7 +114,7 @@ def test_a_package_that_a_processor_needs(tmp_path: Path, monkeypatch: pytest.Mo
         without_num2words(patch)
         folder = FAMILIES["SmolVLM"].build(tmp_path)
     monkeypatch.setattr(processing_smolvlm, "num2words", None)
-    with pytest.raises(ValueError, match="`num2words` is required .*; install it in the environ"):
+    with pytest.raises(ValueError, match=r"`num2words` is required .*; install it in"):
         HFGenerative.load(str(folder))
 
 
