@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 from PIL import Image
-from tiny_vlm import FAMILIES, Photographs, without_num2words
+from tiny_vlm import FAMILIES, without_num2words
+from tiny_vlm_parts import Photographs
 from torch import Tensor
 
 from ivqa.data.batch import ImageBatch
@@ -59,6 +60,14 @@ def _inputs(model: HFGenerative, question: str, picture: Image.Image) -> dict[st
             return_dict=True, return_tensors="pt",
         )  # fmt: skip
     return {key: value for key, value in inputs.items() if key != "labels"}
+
+
+def _encoder(model: HFGenerative) -> tuple[object, str]:
+    """The owner and the name of the function that encodes pixels."""
+    base = model.model.base_model
+    if hasattr(base, "get_image_features"):
+        return base, "get_image_features"
+    return base.vision_model, "forward"  # Llama 3.2 Vision
 
 
 def test_scores_are_the_probabilities_of_generate(model: HFGenerative) -> None:
@@ -132,14 +141,15 @@ def test_the_side_of_the_padding_does_not_matter(
 
 def test_a_picture_is_encoded_as_often_as_the_table_says(name: str, folder: Path) -> None:
     model = _load(name, folder)
-    encode, calls = model.model.base_model.get_image_features, []
+    owner, name_of = _encoder(model)
+    encode, calls = getattr(owner, name_of), []
 
     def counted(pixel_values: Tensor, **named: object) -> object:
         calls.append(len(pixel_values))
         return encode(pixel_values, **named)
 
     counted.__signature__ = signature(encode)  # type: ignore[attr-defined]
-    model.model.base_model.get_image_features = counted
+    setattr(owner, name_of, counted)
     model.log_scores(_images(), QUESTIONS, ANSWERS)
     if FAMILIES[name].encoded == "picture":
         assert len(calls) == 1

@@ -145,6 +145,32 @@ def test_a_closed_set_restricts_the_answers(tmp_path: Path) -> None:
     assert model.answer(_images(Pictures()), QUESTIONS) == best
 
 
+def test_a_model_that_can_think_answers_at_once(tmp_path: Path) -> None:
+    model = HFGenerative.load(str(tiny_llava(tmp_path)))
+    template = model.processor.chat_template
+    model.processor.chat_template = (
+        template + "{% if enable_thinking is not defined or enable_thinking %} <think>{% endif %}"
+    )
+    assert model.reader.text("is it") == "<image> question : is it answer :"
+
+
+def test_an_input_of_each_token_that_cannot_grow_is_refused(tmp_path: Path) -> None:
+    model = HFGenerative.load(str(tiny_llava(tmp_path)))
+    processor = model.processor
+
+    class Marking:
+        tokenizer, chat_template = processor.tokenizer, processor.chat_template
+        apply_chat_template = processor.apply_chat_template
+
+        def __call__(self, **inputs: object) -> dict[str, Tensor]:
+            read = dict(processor(**inputs))
+            return {**read, "image_embeds_position_mask": torch.zeros_like(read["input_ids"])}
+
+    model.reader.processor = Marking()
+    with pytest.raises(ValueError, match="reads image_embeds_position_mask of each token"):
+        model.log_scores(_images(Pictures()), QUESTIONS, ["cat"])
+
+
 def test_bad_input_is_named(tmp_path: Path) -> None:
     folder = str(tiny_llava(tmp_path))
     model = HFGenerative.load(folder)

@@ -13,7 +13,8 @@ from transformers.modeling_outputs import BaseModelOutput
 
 from ivqa.errors import UserError
 from ivqa.vqa.hf_answerer import HFWriter
-from ivqa.vqa.hf_prompts import PromptReader, Prompts
+from ivqa.vqa.hf_prompt_reader import PromptReader
+from ivqa.vqa.hf_prompts import Prompts
 from ivqa.vqa.likelihood import answer_batches, answer_log_likelihood
 
 
@@ -97,13 +98,13 @@ class HFGenerative(HFWriter):
         for positions, tokens, lengths in answer_batches(answers, size, self.ends[0]):
             number = len(positions)
             written = tokens.repeat(len(prompts), 1).to(last.device)  # prompt by prompt
-            logits = last.repeat_interleave(number, dim=0)
+            prompt = torch.arange(len(prompts), device=last.device).repeat_interleave(number)
+            logits = last[prompt]
             if tokens.shape[1]:
                 further = copy.deepcopy(known)
-                further.batch_repeat_interleave(number)
-                decoded = self._read(
-                    {"input_ids": written}, past_key_values=further, use_cache=True
-                )
+                further.reorder_cache(prompt)  # layers of linear attention cannot be repeated
+                inputs = prompts.further_inputs(written, prompt)
+                decoded = self._read(inputs, past_key_values=further, use_cache=True)
                 logits = torch.cat([logits, decoded], dim=1)
             scores[:, positions] = self._likelihood(logits, written, lengths, len(prompts))
         return scores
