@@ -9,6 +9,7 @@ from PIL import Image
 from tiny_vlm import FAMILIES, without_num2words
 from tiny_vlm_parts import Photographs
 from torch import Tensor
+from transformers import PreTrainedTokenizerBase
 
 from ivqa.data.batch import ImageBatch
 from ivqa.vqa.hf_generative import HFGenerative
@@ -70,13 +71,20 @@ def _encoder(model: HFGenerative) -> tuple[object, str]:
     return base.vision_model, "forward"  # Llama 3.2 Vision
 
 
+def _words(tokenizer: PreTrainedTokenizerBase) -> list[int]:
+    """Tokens that are whole words: their text is read as them again, also beside another word."""
+    texts = [tokenizer.decode([at, at]) for at in range(len(tokenizer))]
+    read = tokenizer(texts, add_special_tokens=False)["input_ids"]
+    whole = [at for at in range(len(tokenizer)) if read[at] == [at, at]]
+    spaced = [at for at in whole if texts[at].startswith(" ")]  # byte pairs
+    return [at for at in spaced or whole if at not in tokenizer.all_special_ids]
+
+
 def test_scores_are_the_probabilities_of_generate(model: HFGenerative) -> None:
     """Generate writes two words; their probabilities and that of the end token are the score."""
     tokenizer = model.processor.tokenizer
     forced = model.model.generation_config.forced_bos_token_id
-    ids = range(len(tokenizer))
-    read = tokenizer([tokenizer.decode([at]) for at in ids], add_special_tokens=False)["input_ids"]
-    words = [at for at in ids if read[at] == [at] and at not in tokenizer.all_special_ids]
+    words = _words(tokenizer)
     suppressed = [at for at in range(len(tokenizer) + 8) if at not in [*words, forced]]
     for question, image_id in zip(QUESTIONS, IMAGES, strict=True):
         picture = Photographs().open(image_id)
@@ -89,6 +97,7 @@ def test_scores_are_the_probabilities_of_generate(model: HFGenerative) -> None:
         two = told.sequences[0, -3:-1]
         expected = logits[[0, 1], two].sum() + logits[2, tokenizer.eos_token_id]
         answer = tokenizer.decode(two)
+        assert tokenizer(answer, add_special_tokens=False)["input_ids"] == two.tolist()
         image = ImageBatch(torch.tensor([image_id]), torch.tensor([0]), source=Photographs())
         score = model.log_scores(image, [question], [answer])
         torch.testing.assert_close(score[0, 0], expected, atol=1e-4, rtol=0)

@@ -1,13 +1,14 @@
 """What the tiny models of several families share."""
 
+import json
+
 import numpy as np
 from PIL import Image
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from tokenizers import processors as post_processors
-from transformers import (
-    PreTrainedTokenizerFast,
-)
+from transformers import PreTrainedTokenizerFast, Qwen3_5Tokenizer
 
-from tiny_transformers import TEXT, VISION, tiny_tokenizer
+from tiny_transformers import ANSWERS, QUESTIONS, SPECIAL, TEXT, VISION, tiny_tokenizer
 
 _SIZES = {7: (32, 32), 8: (32, 96), 9: (80, 48)}
 
@@ -39,6 +40,24 @@ def marked_tokenizer(
         tokenizer._tokenizer.post_processor = post_processors.TemplateProcessing(
             single="[CLS] $A", special_tokens=[("[CLS]", 2)]
         )
+    return tokenizer
+
+
+def byte_pair_tokenizer(marks: list[str]) -> Qwen3_5Tokenizer:
+    """Qwen's tokeniser, whose words begin with their space, with special `marks`."""
+    learnt = Tokenizer(models.BPE())
+    learnt.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    trainer = trainers.BpeTrainer(
+        special_tokens=[*SPECIAL, *marks], vocab_size=500, min_frequency=1, show_progress=False,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+    )  # fmt: skip
+    learnt.train_from_iterator([f" {text}" for text in (*QUESTIONS, *ANSWERS)], trainer)
+    model = json.loads(learnt.to_str())["model"]
+    merges = [tuple(pair) for pair in model["merges"]]
+    tokenizer = Qwen3_5Tokenizer(
+        vocab=model["vocab"], merges=merges, unk_token="[UNK]", pad_token="[PAD]", eos_token="[SEP]"
+    )
+    tokenizer.add_special_tokens({"additional_special_tokens": marks})
     return tokenizer
 
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from tiny_vlm_parts import LLAMA, SIGLIP, chat_template_of, marked_tokenizer
+from tiny_vlm_parts import LLAMA, SIGLIP, byte_pair_tokenizer, chat_template_of, marked_tokenizer
 from transformers import (
     BlipImageProcessor,
     CLIPImageProcessor,
@@ -107,7 +107,7 @@ def tiny_qwen3(folder: Path) -> Path:
 
 def tiny_qwen35(folder: Path) -> Path:
     """Qwen3.5: every other layer keeps one state instead of keys and values."""
-    tokenizer = marked_tokenizer(_QWEN_MARKS)
+    tokenizer = byte_pair_tokenizer(_QWEN_MARKS)
     config = Qwen3_5Config(
         text_config=_qwen_text(
             tokenizer, head_dim=8, layer_types=["linear_attention", "full_attention"],

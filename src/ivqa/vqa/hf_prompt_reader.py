@@ -158,11 +158,13 @@ class PromptReader:
         if not self.chat:
             return asked
         content = [{"type": "image"}, {"type": "text", "text": asked}]
+        # Models that can think, such as Qwen3.5, answer at once.
+        thinks = "enable_thinking" in str(self.processor.chat_template)
         return self.processor.apply_chat_template(
             [{"role": "user", "content": content}],
             add_generation_prompt=True,
             tokenize=False,
-            enable_thinking=False,  # Qwen3.5 and Gemma 4: the answer comes first
+            **({"enable_thinking": False} if thinks else {}),
         )
 
     @property
