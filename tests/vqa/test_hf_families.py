@@ -124,7 +124,6 @@ def test_a_batch_equals_single_questions(name: str, folder: Path, model: HFGener
 def test_kept_prompts_equal_prompts_that_are_read_again(
     name: str, folder: Path, model: HFGenerative
 ) -> None:
-    assert model.cache == FAMILIES[name].keeps
     again = _load(name, folder, cache=False)
     assert not again.cache
     scores = [one.log_scores(_images(), QUESTIONS, ANSWERS) for one in (model, again)]
@@ -164,3 +163,28 @@ def test_a_picture_is_encoded_as_often_as_the_table_says(name: str, folder: Path
         assert len(calls) == 1
     else:
         assert sum(calls) == len(QUESTIONS)
+
+
+def test_a_prompt_is_read_as_often_as_the_table_says(name: str, folder: Path) -> None:
+    model = _load(name, folder, answer_batch_size=1)
+    assert model.reader.chat == FAMILIES[name].chat
+    reads = []
+
+    def hook(_: object, __: object, inputs: dict[str, object]) -> None:
+        seen = ("pixel_values", "mm_encoder_outputs")
+        reads.append(any(inputs.get(key) is not None for key in seen))
+
+    model.model.register_forward_pre_hook(hook, with_kwargs=True)
+    model.log_scores(_images([1]), QUESTIONS[:1], ANSWERS)
+    assert sum(reads) == (1 if FAMILIES[name].answers == "all answers" else len(ANSWERS))
+
+
+def test_the_table_of_the_documentation_has_these_families() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "vqa_models.md").read_text()
+    section = page.split("### Families of generative models")[1].split("\n\n")[1]
+    rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in section.splitlines()[2:]]
+    assert [row[0] for row in rows] == list(FAMILIES)
+    for name, _, encoded, answers, prompt in rows:
+        family = FAMILIES[name]
+        assert (encoded, answers) == (family.encoded, family.answers), name
+        assert (prompt == "chat template") == family.chat, name

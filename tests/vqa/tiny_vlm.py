@@ -15,7 +15,7 @@ import tiny_vlm_tiled as tiled
 import tiny_vlm_whole as whole
 from transformers.models.smolvlm import processing_smolvlm
 
-from tiny_transformers import tiny_blip2, tiny_llava, tiny_paligemma, tiny_qwen
+from tiny_transformers import tiny_blip2, tiny_llava, tiny_paligemma
 
 
 @dataclass(frozen=True)
@@ -24,24 +24,24 @@ class Family:
 
     Args:
         build: Saves a tiny model with its processor into a folder, and returns the folder.
-        prompt: What `model.prompt` must be.
-        keeps: Whether the keys and values of a prompt are kept for all answers.
+        prompt: What `model.prompt` is.
+        chat: Whether the processor has a chat template.
         encoded: For what an image is encoded: once a "picture" of a batch, or once a "question".
+        answers: For what a prompt is read: once for "all answers", or for "one answer".
     """
 
     build: Callable[[Path], Path]
     prompt: str = "{question}"
-    keeps: bool = True
+    chat: bool = True
     encoded: Literal["picture", "question"] = "picture"
+    answers: Literal["all answers", "one answer"] = "all answers"
 
 
 FAMILIES = {
     "LLaVA-1.5": Family(tiny_llava),
     "LLaVA-NeXT": Family(tiled.tiny_llava_next),
     "LLaVA-OneVision": Family(tiled.tiny_llava_onevision),
-    "Qwen2-VL": Family(
-        tiny_qwen, "<|vision_start|> <|image_pad|> <|vision_end|> {question} answer :"
-    ),
+    "Qwen2-VL": Family(whole.tiny_qwen2),
     "Qwen2.5-VL": Family(whole.tiny_qwen25),
     "Qwen3-VL": Family(whole.tiny_qwen3),
     "Qwen3.5": Family(whole.tiny_qwen35),
@@ -50,14 +50,18 @@ FAMILIES = {
     "InternVL": Family(tiled.tiny_internvl),
     "Gemma 3": Family(whole.tiny_gemma3),
     "Gemma 4": Family(whole.tiny_gemma4),
-    "PaliGemma": Family(tiny_paligemma, "<image>answer en {question}"),
-    "PaliGemma 2": Family(whole.tiny_paligemma2, "<image>answer en {question}"),
+    "PaliGemma": Family(tiny_paligemma, "<image>answer en {question}", chat=False),
+    "PaliGemma 2": Family(whole.tiny_paligemma2, "<image>answer en {question}", chat=False),
     "Mistral 3": Family(whole.tiny_mistral3),
     "Molmo 2": Family(tiled.tiny_molmo2),
     "Llama 3.2 Vision": Family(tiled.tiny_llama32, encoded="question"),
-    "BLIP-2": Family(tiny_blip2, "question : {question} answer :", keeps=False),
-    "InstructBLIP": Family(whole.tiny_instructblip, keeps=False, encoded="question"),
-    "Florence-2": Family(whole.tiny_florence2, keeps=False, encoded="question"),
+    "BLIP-2": Family(
+        tiny_blip2, "question : {question} answer :", chat=False, answers="one answer"
+    ),
+    "InstructBLIP": Family(
+        whole.tiny_instructblip, chat=False, encoded="question", answers="one answer"
+    ),
+    "Florence-2": Family(whole.tiny_florence2, chat=False, encoded="question"),
 }
 
 

@@ -45,7 +45,7 @@ from transformers import (
     SiglipImageProcessor,
 )
 
-from tiny_transformers import TEXT, VISION, save_tiny
+from tiny_transformers import TEXT, VISION, save_tiny, tiny_qwen
 
 _QWEN_MARKS = ["<|image_pad|>", "<|video_pad|>", "<|vision_start|>", "<|vision_end|>"]
 
@@ -65,6 +65,13 @@ def _qwen_text(tokenizer: PreTrainedTokenizerFast, **further: Any) -> dict[str, 
         **TEXT, "vocab_size": len(tokenizer), "num_key_value_heads": 2, "rope_parameters": rope,
         **further,
     }  # fmt: skip
+
+
+def tiny_qwen2(folder: Path) -> Path:
+    """Qwen2-VL with a chat template."""
+    tiny_qwen(folder)
+    (folder / "chat_template.jinja").write_text(_QWEN_CHAT)
+    return folder
 
 
 def tiny_qwen25(folder: Path) -> Path:

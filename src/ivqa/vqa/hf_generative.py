@@ -1,4 +1,4 @@
-"""Adapter of transformers models that write their answers: LLaVA, PaliGemma, Qwen-VL, BLIP-2."""
+"""Adapter of transformers models that write their answers: Qwen-VL, SmolVLM, LLaVA, Gemma, ..."""
 
 import copy
 from collections.abc import Sequence
@@ -33,8 +33,8 @@ class HFGenerative(HFWriter):
         answer_prefix: Text before each answer to be scored; " " for tokenisers whose words begin
             with their space.
         cache: Whether keys and values of the prompt are kept for all answers. False reads the
-            prompt again for each answer, for models whose cache cannot be kept; encoder-decoders
-            always do.
+            prompt again for each answer, for models whose cache cannot be kept. Encoder-decoders
+            keep the states of their encoder instead, if they take them as input.
         writing: answers, batch_size, answer_batch_size and max_new_tokens, see `HFWriter`.
 
     Raises:
