@@ -15,7 +15,9 @@ from ivqa.data.batch import ImageBatch
 from ivqa.vqa.hf_generative import HFGenerative
 from tiny_transformers import ANSWERS, QUESTIONS
 
-IMAGES = [7, 9, 8, 8, 7]
+# Two prompts about pictures of one shape are of equal length and are read together.
+ASKED = [*QUESTIONS, "is it blue"]
+IMAGES = [7, 9, 8, 8, 7, 10]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -44,8 +46,8 @@ def _load(name: str, folder: Path, **further: object) -> HFGenerative:
 
 
 def _images(index: list[int] | None = None) -> ImageBatch:
-    at = torch.tensor([0, 2, 1, 1, 0] if index is None else index)
-    return ImageBatch(torch.tensor([7, 8, 9]), at, source=Photographs())
+    at = torch.tensor([0, 2, 1, 1, 0, 3] if index is None else index)
+    return ImageBatch(torch.tensor([7, 8, 9, 10]), at, source=Photographs())
 
 
 def _inputs(model: HFGenerative, question: str, picture: Image.Image) -> dict[str, Tensor]:
@@ -86,7 +88,7 @@ def test_scores_are_the_probabilities_of_generate(model: HFGenerative) -> None:
     forced = model.model.generation_config.forced_bos_token_id
     words = _words(tokenizer)
     suppressed = [at for at in range(len(tokenizer) + 8) if at not in [*words, forced]]
-    for question, image_id in zip(QUESTIONS, IMAGES, strict=True):
+    for question, image_id in zip(ASKED, IMAGES, strict=True):
         picture = Photographs().open(image_id)
         told = model.model.generate(
             **_inputs(model, question, picture), max_new_tokens=3 + (forced is not None),
@@ -104,8 +106,8 @@ def test_scores_are_the_probabilities_of_generate(model: HFGenerative) -> None:
 
 
 def test_written_answers_are_those_of_generate(model: HFGenerative) -> None:
-    written = model.answer(_images(), QUESTIONS)
-    for answer, question, image_id in zip(written, QUESTIONS, IMAGES, strict=True):
+    written = model.answer(_images(), ASKED)
+    for answer, question, image_id in zip(written, ASKED, IMAGES, strict=True):
         inputs = _inputs(model, question, Photographs().open(image_id))
         tokens = model.model.generate(**inputs, max_new_tokens=4, do_sample=False)[0]
         prompt = inputs["input_ids"].shape[1]
@@ -116,9 +118,9 @@ def test_written_answers_are_those_of_generate(model: HFGenerative) -> None:
 
 def test_a_batch_equals_single_questions(name: str, folder: Path, model: HFGenerative) -> None:
     single = _load(name, folder, batch_size=1, answer_batch_size=3)
-    scores = [one.log_scores(_images(), QUESTIONS, ANSWERS) for one in (model, single)]
+    scores = [one.log_scores(_images(), ASKED, ANSWERS) for one in (model, single)]
     torch.testing.assert_close(*scores, atol=1e-4, rtol=0)
-    assert model.answer(_images(), QUESTIONS) == single.answer(_images(), QUESTIONS)
+    assert model.answer(_images(), ASKED) == single.answer(_images(), ASKED)
 
 
 def test_kept_prompts_equal_prompts_that_are_read_again(
@@ -126,13 +128,13 @@ def test_kept_prompts_equal_prompts_that_are_read_again(
 ) -> None:
     again = _load(name, folder, cache=False)
     assert not again.cache
-    scores = [one.log_scores(_images(), QUESTIONS, ANSWERS) for one in (model, again)]
+    scores = [one.log_scores(_images(), ASKED, ANSWERS) for one in (model, again)]
     torch.testing.assert_close(*scores, atol=1e-4, rtol=0)
 
 
 def test_another_picture_changes_every_score(model: HFGenerative) -> None:
-    right = model.log_scores(_images(), QUESTIONS, ANSWERS)
-    wrong = model.log_scores(_images([1, 0, 2, 2, 1]), QUESTIONS, ANSWERS)
+    right = model.log_scores(_images(), ASKED, ANSWERS)
+    wrong = model.log_scores(_images([1, 0, 2, 2, 1, 0]), ASKED, ANSWERS)
     assert ((right - wrong).abs().amax(dim=1) > 1e-3).all()
 
 
@@ -142,9 +144,9 @@ def test_the_side_of_the_padding_does_not_matter(
 ) -> None:
     padded = _load(name, folder)
     padded.processor.tokenizer.padding_side = side
-    scores = [one.log_scores(_images(), QUESTIONS, ANSWERS) for one in (model, padded)]
+    scores = [one.log_scores(_images(), ASKED, ANSWERS) for one in (model, padded)]
     torch.testing.assert_close(*scores, atol=1e-4, rtol=0)
-    assert model.answer(_images(), QUESTIONS) == padded.answer(_images(), QUESTIONS)
+    assert model.answer(_images(), ASKED) == padded.answer(_images(), ASKED)
 
 
 def test_a_picture_is_encoded_as_often_as_the_table_says(name: str, folder: Path) -> None:
@@ -158,11 +160,11 @@ def test_a_picture_is_encoded_as_often_as_the_table_says(name: str, folder: Path
 
     counted.__signature__ = signature(encode)  # type: ignore[attr-defined]
     setattr(owner, name_of, counted)
-    model.log_scores(_images(), QUESTIONS, ANSWERS)
+    model.log_scores(_images(), ASKED, ANSWERS)
     if FAMILIES[name].encoded == "picture":
         assert len(calls) == 1
     else:
-        assert sum(calls) == len(QUESTIONS)
+        assert sum(calls) == len(ASKED)
 
 
 def test_a_prompt_is_read_as_often_as_the_table_says(name: str, folder: Path) -> None:
@@ -175,7 +177,7 @@ def test_a_prompt_is_read_as_often_as_the_table_says(name: str, folder: Path) ->
         reads.append(any(inputs.get(key) is not None for key in seen))
 
     model.model.register_forward_pre_hook(hook, with_kwargs=True)
-    model.log_scores(_images([1]), QUESTIONS[:1], ANSWERS)
+    model.log_scores(_images([1]), ASKED[:1], ANSWERS)
     assert sum(reads) == (1 if FAMILIES[name].answers == "all answers" else len(ANSWERS))
 
 

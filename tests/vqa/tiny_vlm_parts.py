@@ -10,7 +10,7 @@ from transformers import PreTrainedTokenizerFast, Qwen3_5Tokenizer
 
 from tiny_transformers import ANSWERS, QUESTIONS, SPECIAL, TEXT, VISION, tiny_tokenizer
 
-_SIZES = {7: (32, 32), 8: (32, 96), 9: (80, 48)}
+_SIZES = {7: (32, 32), 8: (32, 96), 9: (80, 48), 10: (32, 32)}
 
 
 class Photographs:
