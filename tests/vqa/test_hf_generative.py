@@ -154,6 +154,24 @@ def test_a_model_that_can_think_answers_at_once(tmp_path: Path) -> None:
     assert model.reader.text("is it") == "<image> question : is it answer :"
 
 
+def test_a_picture_that_the_processor_refuses_is_described(tmp_path: Path) -> None:
+    """Qwen-VL refuses pictures that are 200 times longer than wide."""
+
+    class Strips(Pictures):
+        def open(self, image_id: int) -> Image.Image:
+            return Image.new("RGB", (3, 900)) if image_id == 8 else super().open(image_id)
+
+    folder = tiny_qwen(tmp_path)
+    (folder / "chat_template.jinja").write_text(
+        "{% for c in messages[0].content %}{% if c.type == 'image' %}"
+        "<|vision_start|><|image_pad|><|vision_end|>{% else %}{{ c.text }}{% endif %}{% endfor %}"
+    )
+    model = HFGenerative.load(str(folder))
+    message = r"'<\|vision.*how many.*' with a picture of 3 x 900 .* ratio .*; remove or pad such"
+    with pytest.raises(ValueError, match=message):
+        model.answer(_images(Strips()), QUESTIONS)
+
+
 def test_an_input_of_each_token_that_cannot_grow_is_refused(tmp_path: Path) -> None:
     model = HFGenerative.load(str(tiny_llava(tmp_path)))
     processor = model.processor
@@ -181,7 +199,7 @@ def test_bad_input_is_named(tmp_path: Path) -> None:
         model.log_scores(images, QUESTIONS, ["a <image>"])
     with pytest.raises(ValueError, match=r"must have \{question\} in it"):
         HFGenerative.load(folder, prompt="what?")
-    with pytest.raises(ValueError, match=r"refuses the prompt: .* write the image token"):
+    with pytest.raises(ValueError, match=r"refuses the prompt 'is .* write the image token"):
         HFGenerative.load(folder, chat=False).answer(images, QUESTIONS)
     with pytest.raises(ValueError, match="1 questions for 5 images"):
         model.answer(images, ["what"])

@@ -84,7 +84,7 @@ class PromptReader:
         try:
             everything = processed(torch.arange(len(texts)))
         except ValueError as error:
-            raise UserError(f"the processor refuses the prompt: {error}; {_REMEDY}") from error
+            raise self._refusal(error, processed, texts, pictures, index) from error
         tokens, mask = everything["input_ids"], everything["attention_mask"].bool()
         if self.image_token is not None and not (tokens == self.image_token).any(dim=1).all():
             raise UserError(f"the prompt has no place for the image; {_REMEDY}")
@@ -106,6 +106,29 @@ class PromptReader:
                 views,
                 raw_inputs,
             )
+
+    def _refusal(
+        self,
+        error: ValueError,
+        processed: Callable[[Tensor], Any],
+        texts: list[str],
+        pictures: list[Image.Image],
+        index: Tensor,
+    ) -> UserError:
+        """Describes the first prompt that the processor refuses by itself."""
+        refused = 0
+        for row in range(len(texts)):
+            try:
+                processed(torch.tensor([row]))
+            except ValueError:
+                refused = row
+                break
+        width, height = pictures[int(index[refused])].size
+        remedy = "remove or pad such pictures" if self.chat else _REMEDY
+        return UserError(
+            f"the processor refuses the prompt '{texts[refused][:80]}' with a picture of "
+            f"{width} x {height} pixels: {error}; {remedy}"
+        )
 
     def _check_inputs(self, inputs: Mapping[str, Any]) -> None:
         # An input with a row for each token would have to grow with each written token.
