@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 from tiny_vlm import without_num2words
 
 from ivqa.data import VQADataset
@@ -90,6 +91,7 @@ def test_beliefs_are_what_the_model_writes(
         "vqa=hf_generative",
         f"vqa.path={folder}",
         "vqa.prompt='{question}'",
+        'vqa.module.answer_forms=["{answer}","{Answer}."]',
         "data=vqa_json",
         f"data.root={tiny_root}",
         *PARTS,
@@ -112,8 +114,16 @@ def test_beliefs_are_what_the_model_writes(
             return_dict=True,
             return_tensors="pt",
         )
-        tokens = model.model.generate(**inputs, max_new_tokens=16, do_sample=False)
-        new = tokens[0, inputs["input_ids"].shape[1] :]
+        told = model.model.generate(
+            **inputs,
+            max_new_tokens=16,
+            do_sample=False,
+            output_logits=True,
+            return_dict_in_generate=True,
+        )
+        new = told.sequences[0, inputs["input_ids"].shape[1] :]
         written = model.processor.tokenizer.decode(new, skip_special_tokens=True)
         assert written != belief.answer
         assert _normalised(written) == belief.answer
+        probability = torch.cat(told.logits).softmax(dim=1)[torch.arange(len(new)), new].prod()
+        assert probability - 1e-4 <= belief.phi <= 1  # the rest is that of "yes"

@@ -138,6 +138,21 @@ def test_probabilities_of_all_end_tokens_are_added(tmp_path: Path) -> None:
     torch.testing.assert_close(either[0] + either[1], either[2])
 
 
+def test_probabilities_of_all_forms_of_an_answer_are_added(tmp_path: Path) -> None:
+    folder = str(tiny_llava(tmp_path))
+    forms = ["{answer}", "a {answer}", "{answer} is {Answer}", "{Answer}"]
+    summed = HFGenerative.load(folder, answer_forms=forms, answer_batch_size=3)
+    single = HFGenerative.load(folder)
+    scores = summed.log_scores(_images(Pictures()), QUESTIONS, ["cat", "2"])
+    cat = ["cat", "a cat", "cat is Cat", "Cat"]
+    two = ["2", "a 2", "2 is 2"]  # "2" in upper case is "2", and counts once
+    for column, texts in enumerate((cat, two)):
+        own = single.log_scores(_images(Pictures()), QUESTIONS, texts)
+        expected = own.double().exp().sum(dim=1).log()
+        torch.testing.assert_close(scores[:, column].double(), expected, atol=1e-4, rtol=0)
+    assert summed.log_scores(_images(Pictures()), QUESTIONS, []).shape == (5, 0)
+
+
 def test_a_closed_set_restricts_the_answers(tmp_path: Path) -> None:
     model = HFGenerative.load(str(tiny_llava(tmp_path)), answers=AnswerVocabulary(ANSWERS))
     scores = model.log_scores(_images(Pictures()), QUESTIONS)
@@ -201,6 +216,10 @@ def test_bad_input_is_named(tmp_path: Path) -> None:
         HFGenerative.load(folder, prompt="what?")
     with pytest.raises(ValueError, match=r"refuses the prompt 'is .* write the image token"):
         HFGenerative.load(folder, chat=False).answer(images, QUESTIONS)
+    with pytest.raises(ValueError, match=r"answer_forms: 'yes' must have \{answer\} or"):
+        HFGenerative.load(folder, answer_forms=["{answer}", "yes"])
+    with pytest.raises(ValueError, match="answer_forms is empty"):
+        HFGenerative.load(folder, answer_forms=[])
     with pytest.raises(ValueError, match="1 questions for 5 images"):
         model.answer(images, ["what"])
     model.model.generation_config.eos_token_id = None

@@ -223,7 +223,7 @@ class PromptReader:
         encoded = encode(**taken, return_dict=True)
         features, sizes = encoded.pooler_output, [1] * number
         if len(features) != number:  # InternVL: tiles (N, t, d) of all views, one after the other
-            if not isinstance(features, Tensor) or features.ndim != 3:
+            if self.image_token is None or not isinstance(features, Tensor) or features.ndim != 3:
                 return None
             places = (tokens[first] == self.image_token).sum(dim=1)
             sizes = (places // features.shape[1]).tolist()
