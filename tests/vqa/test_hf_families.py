@@ -13,6 +13,7 @@ from transformers import PreTrainedTokenizerBase
 
 from ivqa.data.batch import ImageBatch
 from ivqa.vqa.hf_generative import HFGenerative
+from ivqa.vqa.hf_prompt_reader import PromptReader
 from tiny_transformers import ANSWERS, QUESTIONS
 
 # Two prompts about pictures of one shape are of equal length and are read together.
@@ -144,6 +145,11 @@ def test_the_side_of_the_padding_does_not_matter(
 ) -> None:
     padded = _load(name, folder)
     padded.processor.tokenizer.padding_side = side
+    if hasattr(padded.processor, "qformer_tokenizer"):
+        padded.processor.qformer_tokenizer.padding_side = side
+        padded.reader = PromptReader(
+            padded.model, padded.processor, prompt=FAMILIES[name].prompt, chat=None
+        )
     scores = [one.log_scores(_images(), ASKED, ANSWERS) for one in (model, padded)]
     torch.testing.assert_close(*scores, atol=1e-4, rtol=0)
     assert model.answer(_images(), ASKED) == padded.answer(_images(), ASKED)

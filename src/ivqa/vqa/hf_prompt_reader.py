@@ -45,6 +45,9 @@ class PromptReader:
         self.image_token: int | None = getattr(model.config, "image_token_id", None)
         if processor.tokenizer.pad_token is None:
             processor.tokenizer.pad_token = processor.tokenizer.eos_token
+        if hasattr(processor, "qformer_tokenizer"):
+            # The encoder counts positions from the left, padding included.
+            processor.qformer_tokenizer.padding_side = "right"
 
     def read(
         self, pictures: list[Image.Image], index: Tensor, questions: list[str]
