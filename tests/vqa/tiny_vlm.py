@@ -45,6 +45,7 @@ FAMILIES = {
     "Qwen2.5-VL": Family(whole.tiny_qwen25),
     "Qwen3-VL": Family(whole.tiny_qwen3),
     "Qwen3.5": Family(whole.tiny_qwen35),
+    "GLM-4.1V": Family(whole.tiny_glm41),
     "SmolVLM": Family(tiled.tiny_smolvlm),
     "Idefics3": Family(tiled.tiny_idefics3),
     "InternVL": Family(tiled.tiny_internvl),
@@ -54,6 +55,7 @@ FAMILIES = {
     "PaliGemma 2": Family(whole.tiny_paligemma2, "<image>answer en {question}", chat=False),
     "Mistral 3": Family(whole.tiny_mistral3),
     "Molmo 2": Family(tiled.tiny_molmo2),
+    "LFM2-VL": Family(tiled.tiny_lfm2),
     "Llama 3.2 Vision": Family(tiled.tiny_llama32, encoded="question"),
     "BLIP-2": Family(
         tiny_blip2, "question : {question} answer :", chat=False, answers="one answer"

@@ -14,6 +14,10 @@ from transformers import (
     InternVLForConditionalGeneration,
     InternVLProcessor,
     InternVLVideoProcessor,
+    Lfm2VlConfig,
+    Lfm2VlForConditionalGeneration,
+    Lfm2VlImageProcessor,
+    Lfm2VlProcessor,
     LlavaNextConfig,
     LlavaNextForConditionalGeneration,
     LlavaNextImageProcessor,
@@ -216,3 +220,32 @@ def tiny_llama32(folder: Path) -> Path:
         chat_template=chat_template_of("<|image|>", before="[CLS]"),
     )  # fmt: skip
     return save_tiny(MllamaForConditionalGeneration(config), processor, folder)
+
+
+def tiny_lfm2(folder: Path) -> Path:
+    """LFM2-VL: convolutions instead of attention in one layer; tiles of several sizes."""
+    tiles = [f"<|img_row_{row}_col_{column}|>" for row in range(1, 5) for column in range(1, 5)]
+    marks = ["<image>", "<|image_start|>", "<|image_end|>", "<|img_thumbnail|>", *tiles]
+    tokenizer = marked_tokenizer(marks)
+    config = Lfm2VlConfig(
+        vision_config={
+            "model_type": "siglip2_vision_model", "hidden_size": 32, "intermediate_size": 37,
+            "num_hidden_layers": 2, "num_attention_heads": 4, "patch_size": 8, "num_patches": 16,
+            "vision_use_head": False,
+        },
+        text_config={
+            "model_type": "lfm2", **TEXT, "vocab_size": len(tokenizer), "num_key_value_heads": 2,
+            "layer_types": ["conv", "full_attention"], "block_multiple_of": 8,
+            "max_position_embeddings": 512,
+        },
+        image_token_id=tokenizer.convert_tokens_to_ids("<image>"),
+        projector_hidden_size=32,
+    )  # fmt: skip
+    image_processor = Lfm2VlImageProcessor(
+        size={"height": 32, "width": 32}, tile_size=32, encoder_patch_size=8, min_image_tokens=1,
+        max_image_tokens=4, max_tiles=4,
+    )  # fmt: skip
+    processor = Lfm2VlProcessor(
+        image_processor, tokenizer, chat_template=chat_template_of("<image>")
+    )
+    return save_tiny(Lfm2VlForConditionalGeneration(config), processor, folder)

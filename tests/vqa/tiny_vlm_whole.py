@@ -20,6 +20,11 @@ from transformers import (
     Gemma4ImageProcessor,
     Gemma4Processor,
     Gemma4VideoProcessor,
+    Glm4vConfig,
+    Glm4vForConditionalGeneration,
+    Glm4vImageProcessor,
+    Glm4vProcessor,
+    Glm4vVideoProcessor,
     InstructBlipConfig,
     InstructBlipForConditionalGeneration,
     InstructBlipProcessor,
@@ -134,6 +139,33 @@ def tiny_qwen35(folder: Path) -> Path:
         chat_template=_QWEN_CHAT,
     )  # fmt: skip
     return save_tiny(Qwen3_5ForConditionalGeneration(config), processor, folder)
+
+
+def tiny_glm41(folder: Path) -> Path:
+    """GLM-4.1V: as Qwen-VL, with another encoder."""
+    marks = [
+        "<|image|>", "<|video|>", "<|begin_of_image|>", "<|end_of_image|>", "<|begin_of_video|>",
+        "<|end_of_video|>",
+    ]  # fmt: skip
+    tokenizer = marked_tokenizer(marks, image_token="<|image|>", video_token="<|video|>")
+    ids = tokenizer.convert_tokens_to_ids(marks)
+    config = Glm4vConfig(
+        vision_config={
+            "depth": 2, "hidden_size": 16, "out_hidden_size": 32, "num_heads": 2,
+            "intermediate_size": 24, "image_size": 32, "patch_size": 8, "spatial_merge_size": 2,
+        },
+        text_config=_qwen_text(tokenizer),
+        image_token_id=ids[0], video_token_id=ids[1], image_start_token_id=ids[2],
+        image_end_token_id=ids[3], video_start_token_id=ids[4], video_end_token_id=ids[5],
+    )  # fmt: skip
+    sizes = {"patch_size": 8, "merge_size": 2}
+    processor = Glm4vProcessor(
+        Glm4vImageProcessor(**sizes, size={"shortest_edge": 256, "longest_edge": 8192}), tokenizer,
+        Glm4vVideoProcessor(**sizes),
+        chat_template=chat_template_of("<|begin_of_image|><|image|><|end_of_image|>"),
+    )  # fmt: skip
+    config.text_config.rope_parameters["partial_rotary_factor"] = 1.0
+    return save_tiny(Glm4vForConditionalGeneration(config), processor, folder)
 
 
 def tiny_paligemma2(folder: Path) -> Path:

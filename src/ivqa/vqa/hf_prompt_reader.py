@@ -224,16 +224,32 @@ class PromptReader:
         encode = self.model.base_model.get_image_features
         taken = {name: inputs[name] for name in signature(encode).parameters if name in inputs}
         encoded = encode(**taken, return_dict=True)
-        features, sizes = encoded.pooler_output, [1] * number
-        if len(features) != number:  # InternVL: tiles (N, t, d) of all views, one after the other
-            if self.image_token is None or not isinstance(features, Tensor) or features.ndim != 3:
-                return None
-            places = (tokens[first] == self.image_token).sum(dim=1)
-            sizes = (places // features.shape[1]).tolist()
-            if sum(sizes) != len(features):
-                return None
+        sizes: list[int] | None = [1] * number
+        if len(encoded.pooler_output) != number:  # tiles of all views, one after the other
+            sizes = self._tiles(encoded.pooler_output, tokens[first])
+        if sizes is None:
+            return None
         seen = {k: v for k, v in inputs.items() if _describes_views(k, v, number)}
         return Views(encoded, sizes, seen)
+
+    def _tiles(self, features: Any, tokens: Tensor) -> list[int] | None:
+        """How many tiles each view has, by the places (V, T) that its prompt has for the image.
+
+        Args:
+            features: N tiles of (t, d) each, where t may differ (LFM2-VL) or not (InternVL).
+            tokens: One prompt of each view, (V, T).
+
+        Returns:
+            V numbers; None if tiles do not end where views end.
+        """
+        if self.image_token is None:
+            return None
+        views = (tokens == self.image_token).sum(dim=1).cumsum(dim=0)
+        ends = torch.tensor([len(tile) for tile in features]).cumsum(dim=0)
+        last = torch.searchsorted(ends, views)
+        if last[-1] != len(ends) - 1 or not torch.equal(ends[last], views):
+            return None
+        return (last + 1).diff(prepend=torch.zeros(1, dtype=torch.int64)).tolist()
 
 
 def _describes_views(name: str, value: Tensor, number: int) -> bool:

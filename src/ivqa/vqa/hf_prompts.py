@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -120,11 +121,13 @@ class Views:
         Returns:
             The inputs by name.
         """
+        ends = list(accumulate(self.sizes))
+        entries = [
+            entry for at in index.tolist() for entry in range(ends[at] - self.sizes[at], ends[at])
+        ]
 
         def of(value: Any) -> Any:
-            parts = value.split(self.sizes) if isinstance(value, Tensor) else value
-            chosen = [parts[at] for at in index.tolist()]
-            return torch.cat(chosen) if isinstance(value, Tensor) else chosen
+            return value[entries] if isinstance(value, Tensor) else [value[at] for at in entries]
 
         layers = getattr(self.encoded, "deepstack_features", None)  # of Qwen3-VL
         more = {} if layers is None else {"deepstack_features": [of(layer) for layer in layers]}
