@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
+import tiny_vlm_pixels as pixels
 import tiny_vlm_tiled as tiled
 import tiny_vlm_whole as whole
 from transformers.models.smolvlm import processing_smolvlm
@@ -61,9 +62,9 @@ FAMILIES = {
         tiny_blip2, "question : {question} answer :", chat=False, answers="one answer"
     ),
     "InstructBLIP": Family(
-        whole.tiny_instructblip, chat=False, encoded="question", answers="one answer"
+        pixels.tiny_instructblip, chat=False, encoded="question", answers="one answer"
     ),
-    "Florence-2": Family(whole.tiny_florence2, chat=False, encoded="question"),
+    "Florence-2": Family(pixels.tiny_florence2, chat=False, encoded="question"),
 }
 
 
