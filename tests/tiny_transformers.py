@@ -74,18 +74,18 @@ def tiny_tokenizer(
     return fast
 
 
-_TEXT = {
+TEXT = {
     "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4,
     "intermediate_size": 37, "max_position_embeddings": 128, "pad_token_id": 0,
     "bos_token_id": 2, "eos_token_id": 3,
 }  # fmt: skip
-_VISION = {
+VISION = {
     "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4,
     "intermediate_size": 37, "image_size": 32, "patch_size": 16,
 }  # fmt: skip
 
 
-def _save(model: Any, processor: Any, folder: Path) -> Path:
+def save_tiny(model: Any, processor: Any, folder: Path) -> Path:
     torch.manual_seed(0)
     for name, parameter in model.named_parameters():
         if parameter.ndim > 1 or "norm" not in name.lower():
@@ -98,33 +98,33 @@ def _save(model: Any, processor: Any, folder: Path) -> Path:
 def tiny_vilt(folder: Path, answers: Sequence[str]) -> Path:
     tokenizer = tiny_tokenizer(bert=True, cls_token="[CLS]", sep_token="[SEP]")
     config = ViltConfig(
-        **{**_TEXT, **_VISION, "max_position_embeddings": 8}, vocab_size=len(tokenizer),
+        **{**TEXT, **VISION, "max_position_embeddings": 8}, vocab_size=len(tokenizer),
         id2label=dict(enumerate(answers)), label2id={a: at for at, a in enumerate(answers)},
     )  # fmt: skip
     processor = ViltProcessor(ViltImageProcessor(size={"shortest_edge": 32}), tokenizer)
-    return _save(ViltForQuestionAnswering(config), processor, folder)
+    return save_tiny(ViltForQuestionAnswering(config), processor, folder)
 
 
 def tiny_blip(folder: Path, *, positions: int = 12) -> Path:
     tokenizer = tiny_tokenizer(bert=True, cls_token="[CLS]", sep_token="[SEP]")
     config = BlipConfig(
         text_config={
-            **_TEXT, "vocab_size": len(tokenizer), "encoder_hidden_size": 32, "bos_token_id": 4,
+            **TEXT, "vocab_size": len(tokenizer), "encoder_hidden_size": 32, "bos_token_id": 4,
             "sep_token_id": 3, "max_position_embeddings": positions, "projection_dim": 16,
         },
-        vision_config={**_VISION, "projection_dim": 16},
+        vision_config={**VISION, "projection_dim": 16},
         projection_dim=16,
     )  # fmt: skip
     processor = BlipProcessor(BlipImageProcessor(size={"height": 32, "width": 32}), tokenizer)
-    return _save(BlipForQuestionAnswering(config), processor, folder)
+    return save_tiny(BlipForQuestionAnswering(config), processor, folder)
 
 
 def tiny_llava(folder: Path) -> Path:
     """LLaVA with a chat template: a CLIP encoder, and a Llama that reads 4 tokens per image."""
     tokenizer = tiny_tokenizer(["<image>"])
     config = LlavaConfig(
-        vision_config=CLIPVisionConfig(**_VISION),
-        text_config=LlamaConfig(**_TEXT, vocab_size=len(tokenizer)),
+        vision_config=CLIPVisionConfig(**VISION),
+        text_config=LlamaConfig(**TEXT, vocab_size=len(tokenizer)),
         image_token_index=tokenizer.convert_tokens_to_ids("<image>"),
         vision_feature_layer=-1,
     )
@@ -139,7 +139,7 @@ def tiny_llava(folder: Path) -> Path:
             "{% else %}question : {{ c.text }} {% endif %}{% endfor %}{% endfor %}answer :"
         ),
     )
-    return _save(LlavaForConditionalGeneration(config), processor, folder)
+    return save_tiny(LlavaForConditionalGeneration(config), processor, folder)
 
 
 def tiny_qwen(folder: Path) -> Path:
@@ -149,7 +149,7 @@ def tiny_qwen(folder: Path) -> Path:
     ids = tokenizer.convert_tokens_to_ids(marks)
     config = Qwen2VLConfig(
         text_config={
-            **_TEXT, "vocab_size": len(tokenizer), "num_key_value_heads": 2,
+            **TEXT, "vocab_size": len(tokenizer), "num_key_value_heads": 2,
             "rope_parameters": {
                 "rope_type": "default", "rope_theta": 10000.0, "mrope_section": [1, 1, 2]
             },
@@ -165,7 +165,7 @@ def tiny_qwen(folder: Path) -> Path:
     processor = Qwen2VLProcessor(
         Qwen2VLImageProcessor(**shape), tokenizer, Qwen2VLVideoProcessor(**shape)
     )
-    return _save(Qwen2VLForConditionalGeneration(config), processor, folder)
+    return save_tiny(Qwen2VLForConditionalGeneration(config), processor, folder)
 
 
 def tiny_paligemma(folder: Path) -> Path:
@@ -173,17 +173,17 @@ def tiny_paligemma(folder: Path) -> Path:
     image_processor = SiglipImageProcessor(size={"height": 32, "width": 32})
     image_processor.image_seq_length = 4
     processor = PaliGemmaProcessor(image_processor, tiny_tokenizer(["<image>"]))
-    vision = {"model_type": "siglip_vision_model", **_VISION, "projection_dim": 32}
+    vision = {"model_type": "siglip_vision_model", **VISION, "projection_dim": 32}
     config = PaliGemmaConfig(
         vision_config=vision,
         text_config={
-            "model_type": "gemma", **_TEXT, "vocab_size": len(processor.tokenizer),
+            "model_type": "gemma", **TEXT, "vocab_size": len(processor.tokenizer),
             "num_key_value_heads": 2, "head_dim": 8,
         },
         image_token_index=processor.tokenizer.convert_tokens_to_ids("<image>"),
         projection_dim=32,
     )  # fmt: skip
-    return _save(PaliGemmaForConditionalGeneration(config), processor, folder)
+    return save_tiny(PaliGemmaForConditionalGeneration(config), processor, folder)
 
 
 def tiny_blip2(folder: Path) -> Path:
@@ -191,7 +191,7 @@ def tiny_blip2(folder: Path) -> Path:
     tokenizer = tiny_tokenizer(["<image>"])
     image_token = tokenizer.convert_tokens_to_ids("<image>")
     config = Blip2Config(
-        vision_config=_VISION,
+        vision_config=VISION,
         qformer_config={
             "hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4,
             "intermediate_size": 37, "encoder_hidden_size": 32, "vocab_size": 10,
@@ -207,4 +207,4 @@ def tiny_blip2(folder: Path) -> Path:
     processor = Blip2Processor(
         BlipImageProcessor(size={"height": 32, "width": 32}), tokenizer, num_query_tokens=3
     )
-    return _save(Blip2ForConditionalGeneration(config), processor, folder)
+    return save_tiny(Blip2ForConditionalGeneration(config), processor, folder)

@@ -35,6 +35,18 @@ def test_batched_scores_equal_single_ones_and_images_are_opened_once(folder: Pat
     torch.testing.assert_close(some, scores[:, [2, 0]], atol=1e-5, rtol=0)
 
 
+def test_pictures_count_and_the_side_of_the_padding_does_not(folder: Path) -> None:
+    answerer = HFClassifier.load(str(folder))
+    right = answerer.log_scores(_images(Pictures()), QUESTIONS)
+    others = ImageBatch(torch.tensor([7, 8, 9]), torch.tensor([1, 0, 2, 2, 1]), source=Pictures())
+    wrong = answerer.log_scores(others, QUESTIONS)
+    assert ((right - wrong).abs().amax(dim=1) > 1e-3).all()
+    answerer.processor.tokenizer.padding_side = "left"
+    torch.testing.assert_close(
+        answerer.log_scores(_images(Pictures()), QUESTIONS), right, atol=1e-4, rtol=0
+    )
+
+
 def test_sigmoid_scores_are_the_marginals_of_training(folder: Path) -> None:
     softmax = HFClassifier.load(str(folder)).log_scores(_images(Pictures()), QUESTIONS)
     sigmoid = HFClassifier.load(str(folder), score="sigmoid", batch_size=2).log_scores(

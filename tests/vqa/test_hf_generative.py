@@ -138,11 +138,70 @@ def test_probabilities_of_all_end_tokens_are_added(tmp_path: Path) -> None:
     torch.testing.assert_close(either[0] + either[1], either[2])
 
 
+def test_probabilities_of_all_forms_of_an_answer_are_added(tmp_path: Path) -> None:
+    folder = str(tiny_llava(tmp_path))
+    forms = ["{answer}", "a {answer}", "{answer} is {Answer}", "{Answer}"]
+    summed = HFGenerative.load(folder, answer_forms=forms, answer_batch_size=3)
+    single = HFGenerative.load(folder)
+    scores = summed.log_scores(_images(Pictures()), QUESTIONS, ["cat", "2"])
+    cat = ["cat", "a cat", "cat is Cat", "Cat"]
+    two = ["2", "a 2", "2 is 2"]  # "2" in upper case is "2", and counts once
+    for column, texts in enumerate((cat, two)):
+        own = single.log_scores(_images(Pictures()), QUESTIONS, texts)
+        expected = own.double().exp().sum(dim=1).log()
+        torch.testing.assert_close(scores[:, column].double(), expected, atol=1e-4, rtol=0)
+    assert summed.log_scores(_images(Pictures()), QUESTIONS, []).shape == (5, 0)
+
+
 def test_a_closed_set_restricts_the_answers(tmp_path: Path) -> None:
     model = HFGenerative.load(str(tiny_llava(tmp_path)), answers=AnswerVocabulary(ANSWERS))
     scores = model.log_scores(_images(Pictures()), QUESTIONS)
     best = [ANSWERS[index] for index in scores.argmax(dim=1).tolist()]
     assert model.answer(_images(Pictures()), QUESTIONS) == best
+
+
+def test_a_model_that_can_think_answers_at_once(tmp_path: Path) -> None:
+    model = HFGenerative.load(str(tiny_llava(tmp_path)))
+    template = model.processor.chat_template
+    model.processor.chat_template = (
+        template + "{% if enable_thinking is not defined or enable_thinking %} <think>{% endif %}"
+    )
+    assert model.reader.text("is it") == "<image> question : is it answer :"
+
+
+def test_a_picture_that_the_processor_refuses_is_described(tmp_path: Path) -> None:
+    """Qwen-VL refuses pictures that are 200 times longer than wide."""
+
+    class Strips(Pictures):
+        def open(self, image_id: int) -> Image.Image:
+            return Image.new("RGB", (3, 900)) if image_id == 8 else super().open(image_id)
+
+    folder = tiny_qwen(tmp_path)
+    (folder / "chat_template.jinja").write_text(
+        "{% for c in messages[0].content %}{% if c.type == 'image' %}"
+        "<|vision_start|><|image_pad|><|vision_end|>{% else %}{{ c.text }}{% endif %}{% endfor %}"
+    )
+    model = HFGenerative.load(str(folder))
+    message = r"'<\|vision.*how many.*' with a picture of 3 x 900 .* ratio .*; remove or pad such"
+    with pytest.raises(ValueError, match=message):
+        model.answer(_images(Strips()), QUESTIONS)
+
+
+def test_an_input_of_each_token_that_cannot_grow_is_refused(tmp_path: Path) -> None:
+    model = HFGenerative.load(str(tiny_llava(tmp_path)))
+    processor = model.processor
+
+    class Marking:
+        tokenizer, chat_template = processor.tokenizer, processor.chat_template
+        apply_chat_template = processor.apply_chat_template
+
+        def __call__(self, **inputs: object) -> dict[str, Tensor]:
+            read = dict(processor(**inputs))
+            return {**read, "image_embeds_position_mask": torch.zeros_like(read["input_ids"])}
+
+    model.reader.processor = Marking()
+    with pytest.raises(ValueError, match="reads image_embeds_position_mask of each token"):
+        model.log_scores(_images(Pictures()), QUESTIONS, ["cat"])
 
 
 def test_bad_input_is_named(tmp_path: Path) -> None:
@@ -155,8 +214,12 @@ def test_bad_input_is_named(tmp_path: Path) -> None:
         model.log_scores(images, QUESTIONS, ["a <image>"])
     with pytest.raises(ValueError, match=r"must have \{question\} in it"):
         HFGenerative.load(folder, prompt="what?")
-    with pytest.raises(ValueError, match=r"refuses the prompt: .* write the image token"):
+    with pytest.raises(ValueError, match=r"refuses the prompt 'is .* write the image token"):
         HFGenerative.load(folder, chat=False).answer(images, QUESTIONS)
+    with pytest.raises(ValueError, match=r"answer_forms: 'yes' must have \{answer\} or"):
+        HFGenerative.load(folder, answer_forms=["{answer}", "yes"])
+    with pytest.raises(ValueError, match="answer_forms is empty"):
+        HFGenerative.load(folder, answer_forms=[])
     with pytest.raises(ValueError, match="1 questions for 5 images"):
         model.answer(images, ["what"])
     model.model.generation_config.eos_token_id = None

@@ -108,6 +108,7 @@ class HFClassifier(HFAnswerer):
         words = self.processor.tokenizer(
             questions,
             padding=True,
+            padding_side="right",  # positions are counted from the left
             truncation=True,
             max_length=self.max_question_tokens,
             return_tensors="pt",

@@ -5,12 +5,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import httpx
 import torch
 from huggingface_hub import HfApi
-from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+from huggingface_hub.errors import HfHubHTTPError
 from pydantic import AfterValidator
-from transformers import AutoConfig, AutoProcessor
+from safetensors import SafetensorError
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoModelForImageTextToText,
+    AutoProcessor,
+)
 from transformers.utils import logging
 
 from ivqa.errors import UserError
@@ -53,34 +58,36 @@ def load_pretrained(
 
     Raises:
         UserError: Neither folder nor hub has the model, it is of another kind, weights are missing
-            or of other sizes, or the processor is incomplete. It is raised within seconds, also
-            without a network.
+            or of other sizes, the processor is incomplete, or it needs Python code from its
+            repository. It is raised within seconds, also without a network.
     """
     local = Path(path).is_dir()
-    known = {"local_files_only": local or not _hub_answers(path)}
-    try:
-        with _errors_only():
-            config = AutoConfig.from_pretrained(path, **known)
-            _check_kind(path, config, model_class)
-            model, report = model_class.from_pretrained(
-                path,
-                config=config,
-                dtype=dtype,
-                output_loading_info=True,
-                ignore_mismatched_sizes=True,  # reported, and refused below
-                **known,
-            )
-            processor = AutoProcessor.from_pretrained(path, **known)
-    except _WrongKind:
-        raise
-    except Exception as error:  # transformers raises many kinds
-        reason = " ".join(str(error).split())[:300].rstrip(".")
-        where = f"folder '{path}'" if local else f"hub id '{path}'"
-        remedy = "write model and processor there with save_pretrained"
-        if not local:
-            where += " (is the network there?)" if known["local_files_only"] else ""
-            remedy = "download it where there is a network and pass model.path=FOLDER"
-        raise UserError(f"cannot load the {where}: {reason}; {remedy}") from error
+    known: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+    where, remedy = f"folder '{path}'", "write model and processor there with save_pretrained"
+    if not local:
+        _check_hub_id(path)
+        where, remedy = (
+            f"hub id '{path}'",
+            "download it where there is a network and pass model.path=FOLDER",
+        )
+        known["local_files_only"] = not _hub_answers(path)
+        where += " (is the network there?)" if known["local_files_only"] else ""
+    with _explained(where, remedy):
+        if local and not Path(path, "config.json").is_file():
+            raise FileNotFoundError("it has no config.json")
+        config = AutoConfig.from_pretrained(path, **known)
+        _check_kind(path, config, model_class)
+        if local:
+            _check_files(path)
+        model, report = model_class.from_pretrained(
+            path,
+            config=config,
+            dtype=dtype,
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,  # reported, and refused below
+            **known,
+        )
+        processor = AutoProcessor.from_pretrained(path, **known)
     _check_weights(path, config, type(model).__name__, report)
     _check_processor(path, processor)
     check_finite(model.state_dict(), path)
@@ -89,8 +96,46 @@ def load_pretrained(
     return model.to(device).eval(), processor
 
 
-class _WrongKind(UserError):
-    pass
+@contextmanager
+def _explained(where: str, remedy: str) -> Iterator[None]:
+    """Raises what transformers raises as one sentence, without its loading reports."""
+    try:
+        with _errors_only():
+            yield
+    except UserError:
+        raise
+    except Exception as error:  # transformers raises many kinds
+        reason = " ".join(str(error).split())[:300].rstrip(".")
+        if isinstance(error, SafetensorError):
+            reason = f"its weights are damaged, or not yet downloaded ({reason})"
+        elif isinstance(error, ImportError):
+            remedy = "install it in the environment of ivqa"
+        elif "trust_remote_code" in str(error):
+            reason = "it needs Python code from its repository, which is never run here"
+            remedy = "choose a version for transformers itself; their names often end with -hf"
+        raise UserError(f"cannot load the {where}: {reason}; {remedy}") from error
+
+
+def _check_hub_id(path: str) -> None:
+    if Path(path).exists() or path.startswith(("/", ".", "~")) or path.count("/") > 1:
+        raise UserError(
+            f"there is no folder '{path}'; write a model and its processor there with "
+            "save_pretrained, or pass a hub id such as llava-hf/llava-1.5-7b-hf"
+        )
+
+
+def _check_files(folder: str) -> None:
+    parts = {
+        "weights": ("*.safetensors", "pytorch_model*.bin"),
+        "processor": ("processor_config.json", "preprocessor_config.json"),
+    }
+    for part, patterns in parts.items():
+        if not any(any(Path(folder).glob(pattern)) for pattern in patterns):
+            writer = "model" if part == "weights" else "processor"
+            raise UserError(
+                f"folder '{folder}' has no {part} ({' or '.join(patterns)}); write them there with "
+                f"{writer}.save_pretrained"
+            )
 
 
 def _check_kind(path: str, config: Any, model_class: Any) -> None:
@@ -99,11 +144,22 @@ def _check_kind(path: str, config: Any, model_class: Any) -> None:
     fits = isinstance(config, model_class.config_class) if mapping is None else (
         type(config) in mapping
     )  # fmt: skip
-    if not fits:
-        raise _WrongKind(
-            f"'{path}' holds a model of type {config.model_type}, which {model_class.__name__} "
-            f"cannot load; {_ADAPTERS}"
+    if fits:
+        return
+    if _is_text_model(config):
+        raise UserError(
+            f"'{path}' holds a model of type {config.model_type}, which reads text only and sees "
+            f"no image; {_ADAPTERS}"
         )
+    raise UserError(
+        f"'{path}' holds a model of type {config.model_type}, which {model_class.__name__} "
+        f"cannot load; {_ADAPTERS}"
+    )
+
+
+def _is_text_model(config: Any) -> bool:
+    writes = type(config) in AutoModelForCausalLM._model_mapping
+    return writes and type(config) not in AutoModelForImageTextToText._model_mapping
 
 
 def _check_weights(path: str, config: Any, kind: str, report: dict[str, Any]) -> None:
@@ -130,11 +186,16 @@ def _check_processor(path: str, processor: Any) -> None:
                 f"'{path}' has no {part}; write one there with processor.save_pretrained"
             )
     # Without its files, transformers creates a tokeniser without words.
-    if len(processor.tokenizer) <= len(processor.tokenizer.all_special_tokens):
-        raise UserError(
-            f"'{path}': its tokenizer has no words; write its files there with "
-            "processor.save_pretrained"
-        )
+    for part in ("tokenizer", "qformer_tokenizer"):
+        tokenizer = getattr(processor, part, None)
+        if tokenizer is None:
+            continue
+        marks = {*tokenizer.get_added_vocab(), *tokenizer.all_special_tokens}
+        if not set(tokenizer.get_vocab()) - marks:
+            raise UserError(
+                f"'{path}': its {part} has no words; write its files there with "
+                "processor.save_pretrained"
+            )
 
 
 def _hub_answers(path: str) -> bool:
@@ -143,7 +204,7 @@ def _hub_answers(path: str) -> bool:
         HfApi().model_info(path, timeout=_PROBE_SECONDS)
     except HfHubHTTPError:
         return True  # the hub responds; loading reports its refusal better
-    except (httpx.HTTPError, OSError, HFValidationError):
+    except Exception:  # of whichever HTTP client this huggingface_hub uses, or an invalid id
         return False
     return True
 

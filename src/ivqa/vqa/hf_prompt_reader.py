@@ -1,0 +1,257 @@
+"""Reads questions about pictures as prompts, for transformers models that write."""
+
+from collections.abc import Callable, Iterator, Mapping
+from inspect import signature
+from typing import Any
+
+import torch
+from PIL import Image
+from torch import Tensor
+
+from ivqa.errors import UserError
+from ivqa.vqa.hf_prompts import Prompts, Views
+
+# Inputs of a model that describe each token: its kind, or which tiles it sees (Llama 3.2 Vision).
+_TYPES = ("token_type_ids", "mm_token_type_ids")
+_OF_TOKENS = (*_TYPES, "cross_attention_mask")
+_OF_ENCODER = ("qformer_input_ids", "qformer_attention_mask")  # of InstructBLIP's image encoder
+_REMEDY = "write the image token, such as <image>, once into model.prompt"
+_TEXT_INPUTS = ("input_ids", "attention_mask", "labels", *_OF_TOKENS)
+
+
+class PromptReader:
+    """Builds prompts and encodes their pictures.
+
+    Args:
+        model: A model of transformers.
+        processor: Its processor.
+        prompt: The prompt, with {question} in it.
+        chat: Whether to use the chat template; None: if there is one.
+
+    Raises:
+        UserError: The prompt has no {question}, or there is no chat template to use.
+    """
+
+    def __init__(self, model: Any, processor: Any, *, prompt: str, chat: bool | None) -> None:
+        if "{question}" not in prompt:
+            raise UserError(f"model.prompt must have {{question}} in it, not '{prompt}'")
+        has_template = getattr(processor, "chat_template", None) is not None
+        if chat and not has_template:
+            raise UserError("this processor has no chat template; set model.chat=null")
+        self.model = model
+        self.processor = processor
+        self.prompt = prompt
+        self.chat = has_template if chat is None else chat
+        self.image_token: int | None = getattr(model.config, "image_token_id", None)
+        if processor.tokenizer.pad_token is None:
+            processor.tokenizer.pad_token = processor.tokenizer.eos_token
+        if hasattr(processor, "qformer_tokenizer"):
+            # The encoder counts positions from the left, padding included.
+            processor.qformer_tokenizer.padding_side = "right"
+
+    def read(
+        self, pictures: list[Image.Image], index: Tensor, questions: list[str]
+    ) -> Iterator[Prompts]:
+        """Builds the prompts of B questions.
+
+        Each picture is opened once, and encoded once for all questions about it, unless the
+        encoder reads the question too. The processor resizes a picture for each question, because
+        it counts the picture's tokens when it builds a prompt.
+
+        Args:
+            pictures: All pictures.
+            index: The picture of each question, (B,) int64.
+            questions: B questions.
+
+        Yields:
+            Prompts, one batch for each prompt length.
+
+        Raises:
+            UserError: The prompt has no image token, the processor refuses it, or the model needs
+                an input for each token that is not built here.
+        """
+        texts = [self.text(question) for question in questions]
+
+        def processed(rows: Tensor) -> Mapping[str, Any]:
+            return self.processor(
+                text=[texts[row] for row in rows.tolist()],
+                images=[[pictures[at]] for at in index[rows].tolist()],
+                padding=True,
+                return_tensors="pt",
+                **self._special_tokens(texts[0]),
+            )
+
+        def raw_inputs(rows: Tensor) -> dict[str, Tensor]:
+            return self._without_text(processed(rows.cpu()))
+
+        try:
+            everything = processed(torch.arange(len(texts)))
+        except ValueError as error:
+            raise self._refusal(error, processed, texts, pictures, index) from error
+        tokens, mask = everything["input_ids"], everything["attention_mask"].bool()
+        if self.image_token is not None and not (tokens == self.image_token).any(dim=1).all():
+            raise UserError(f"the prompt has no place for the image; {_REMEDY}")
+        self._check_inputs(everything)
+        view = torch.arange(len(texts)) if self._encoder_reads_question else index
+        views = self._views(raw_inputs, tokens, view) if self._takes_encoded else None
+        of_tokens = {name: everything[name] for name in _OF_TOKENS if name in everything}
+        types = [name for name in _TYPES if name in of_tokens]
+        written_types = {name: self._written_type(of_tokens[name], tokens) for name in types}
+        lengths = mask.sum(dim=1)
+        for length in lengths.unique().tolist():
+            rows = (lengths == length).nonzero()[:, 0]
+            yield Prompts(
+                rows,
+                self._unpadded(tokens, mask, rows),
+                {name: self._unpadded(value, mask, rows) for name, value in of_tokens.items()},
+                written_types,
+                view[rows],
+                views,
+                raw_inputs,
+            )
+
+    def _refusal(
+        self,
+        error: ValueError,
+        processed: Callable[[Tensor], Any],
+        texts: list[str],
+        pictures: list[Image.Image],
+        index: Tensor,
+    ) -> UserError:
+        """Describes the first prompt that the processor refuses by itself."""
+        refused = 0
+        for row in range(len(texts)):
+            try:
+                processed(torch.tensor([row]))
+            except ValueError:
+                refused = row
+                break
+        width, height = pictures[int(index[refused])].size
+        remedy = "remove or pad such pictures" if self.chat else _REMEDY
+        return UserError(
+            f"the processor refuses the prompt '{texts[refused][:80]}' with a picture of "
+            f"{width} x {height} pixels: {error}; {remedy}"
+        )
+
+    def _check_inputs(self, inputs: Mapping[str, Any]) -> None:
+        # An input with a row for each token would have to grow with each written token.
+        shape = inputs["input_ids"].shape
+        for name, value in inputs.items():
+            known = name in (*_TEXT_INPUTS, *_OF_ENCODER) or not isinstance(value, Tensor)
+            if not known and value.shape[:2] == shape:
+                raise UserError(
+                    f"a {type(self.model).__name__} reads {name} of each token, which "
+                    "hf_generative cannot write for answers; choose a family of docs/vqa_models.md"
+                )
+
+    def _special_tokens(self, text: str) -> dict[str, bool]:
+        """Keeps a tokeniser from writing [BOS] a second time where the chat template has it."""
+        first = self.processor.tokenizer.bos_token
+        written = self.chat and first is not None and text.startswith(first)
+        return {"add_special_tokens": False} if written else {}
+
+    def _written_type(self, types: Tensor, tokens: Tensor) -> int:
+        """The kind of written tokens, given the kinds of the prompts' tokens, (B, T) both.
+
+        Where images have a kind of their own (Gemma 3, Qwen), written tokens are text, 0. Else the
+        whole prompt is 0, and what follows is 1 (PaliGemma).
+        """
+        if self.image_token is None:
+            return 0
+        return 0 if types[tokens == self.image_token].any() else 1
+
+    def _without_text(self, inputs: Mapping[str, Any]) -> dict[str, Tensor]:
+        """The inputs of the model that do not belong to tokens, on its device."""
+        kinds = {True: self.model.dtype, False: None}
+        return {
+            name: value.to(self.model.device, kinds[value.is_floating_point()])
+            for name, value in inputs.items()
+            if isinstance(value, Tensor) and name not in _TEXT_INPUTS
+        }
+
+    def _unpadded(self, values: Tensor, mask: Tensor, rows: Tensor) -> Tensor:
+        """Values (n, T, ...) of prompts `rows` of equal length T, on the device of the model."""
+        kept = values[rows][mask[rows]].view(len(rows), -1, *values.shape[2:])
+        return kept.to(self.model.device)
+
+    def text(self, question: str) -> str:
+        """Returns the whole prompt of a question, with the image token.
+
+        Args:
+            question: The question.
+        """
+        asked = self.prompt.replace("{question}", question)
+        if not self.chat:
+            return asked
+        content = [{"type": "image"}, {"type": "text", "text": asked}]
+        # Models that can think, such as Qwen3.5, answer at once.
+        thinks = "enable_thinking" in str(self.processor.chat_template)
+        return self.processor.apply_chat_template(
+            [{"role": "user", "content": content}],
+            add_generation_prompt=True,
+            tokenize=False,
+            **({"enable_thinking": False} if thinks else {}),
+        )
+
+    @property
+    def _takes_encoded(self) -> bool:
+        takes = "mm_encoder_outputs" in signature(self.model.forward).parameters
+        return takes and hasattr(self.model.base_model, "get_image_features")
+
+    @property
+    def _encoder_reads_question(self) -> bool:
+        """Whether the features of a picture depend on the question, as those of InstructBLIP."""
+        encode = getattr(self.model.base_model, "get_image_features", None)
+        return encode is not None and "qformer_input_ids" in signature(encode).parameters
+
+    def _views(
+        self, raw_inputs: Callable[[Tensor], dict[str, Tensor]], tokens: Tensor, view: Tensor
+    ) -> Views | None:
+        """Encodes each view once.
+
+        Args:
+            raw_inputs: See `Prompts`.
+            tokens: Prompts, (B, T).
+            view: The view of each prompt, (B,).
+
+        Returns:
+            The views; None if the encoded output does not show which entries belong to which.
+        """
+        number = int(view.max()) + 1
+        # Pixels of each view, from its first question.
+        first = torch.stack([(view == at).nonzero()[0, 0] for at in range(number)])
+        inputs = raw_inputs(first)
+        encode = self.model.base_model.get_image_features
+        taken = {name: inputs[name] for name in signature(encode).parameters if name in inputs}
+        encoded = encode(**taken, return_dict=True)
+        sizes: list[int] | None = [1] * number
+        if len(encoded.pooler_output) != number:  # tiles of all views, one after the other
+            sizes = self._tiles(encoded.pooler_output, tokens[first])
+        if sizes is None:
+            return None
+        seen = {k: v for k, v in inputs.items() if _describes_views(k, v, number)}
+        return Views(encoded, sizes, seen)
+
+    def _tiles(self, features: Any, tokens: Tensor) -> list[int] | None:
+        """How many tiles each view has, by the places (V, T) that its prompt has for the image.
+
+        Args:
+            features: N tiles of (t, d) each, where t may differ (LFM2-VL) or not (InternVL).
+            tokens: One prompt of each view, (V, T).
+
+        Returns:
+            V numbers; None if tiles do not end where views end.
+        """
+        if self.image_token is None:
+            return None
+        views = (tokens == self.image_token).sum(dim=1).cumsum(dim=0)
+        ends = torch.tensor([len(tile) for tile in features]).cumsum(dim=0)
+        last = torch.searchsorted(ends, views)
+        if last[-1] != len(ends) - 1 or not torch.equal(ends[last], views):
+            return None
+        return (last + 1).diff(prepend=torch.zeros(1, dtype=torch.int64)).tolist()
+
+
+def _describes_views(name: str, value: Tensor, number: int) -> bool:
+    """Whether an input holds one row for each view, and is not its pixels."""
+    return not name.startswith("pixel_values") and value.shape[:1] == (number,)
