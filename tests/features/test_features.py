@@ -206,10 +206,10 @@ def test_a_full_disk_is_reported_before_writing(
     dataset: VQADataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=100))
+    images = dataset.split("train").require_images()
     with pytest.raises(
         ValueError, match=r"pooled\.npy needs 0\.0 GB and its disk has 0\.0 GB left"
     ):
-        images = dataset.split("train").require_images()
         extract(small(six_pixels), images, tmp_path / "x", batch_size=10)
 
 
