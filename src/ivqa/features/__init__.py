@@ -10,6 +10,8 @@ from ivqa.features.concept_features import ConceptFeatures
 from ivqa.features.efficientnet_lite import EfficientNetLiteFeatures
 from ivqa.features.places import offered_places
 from ivqa.features.store import FeatureStore
+from ivqa.features.timm_models import TimmFeatures
+from ivqa.features.transformers_models import TransformersFeatures
 
 __all__ = [
     "BackboneFeatures",
@@ -17,6 +19,8 @@ __all__ = [
     "EfficientNetLiteFeatures",
     "FeatureStore",
     "ResNetFeatures",
+    "TimmFeatures",
+    "TransformersFeatures",
     "VGGFeatures",
     "offered_places",
 ]
