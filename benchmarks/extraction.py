@@ -31,7 +31,7 @@ from ivqa.features.pretrained import PretrainedFeatures
 from ivqa.scenes import ScenesDataset
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
-IMAGES, BATCH, REPEATS = 64, 16, 3
+IMAGES, BATCH, REPEATS = 32, 16, 3
 
 
 class _Pictures(Dataset):
@@ -73,7 +73,7 @@ def _timm(arch: str, images: ImageFiles) -> dict[str, Any]:
 def _transformers(folder: Path, images: ImageFiles) -> dict[str, Any]:
     sizes = {"hidden_size": 384, "intermediate_size": 1536, "num_attention_heads": 6}
     text = {**sizes, "num_hidden_layers": 1, "vocab_size": 100}
-    AutoModel.from_config(SiglipConfig(text, sizes)).save_pretrained(folder)
+    AutoModel.from_config(SiglipConfig(text_config=text, vision_config=sizes)).save_pretrained(folder)
     ViTImageProcessor(size={"height": 224, "width": 224}).save_pretrained(folder)
     model = AutoModel.from_pretrained(folder, dtype="float32").eval()
     processor = AutoImageProcessor.from_pretrained(folder)

@@ -103,7 +103,7 @@ class PretrainedFeatures(ABC):
             UserError: The weights cannot be found, downloaded or read.
         """
         module, prepare = self.load()
-        module = module.eval().to(device, memory_format=torch.channels_last)
+        module = module.eval().to(device).to(memory_format=torch.channels_last)
         dtype = precision(self.dtype, device)
 
         def compute(images: Tensor) -> Mapping[str, Tensor]:
