@@ -22,6 +22,7 @@ from ivqa.report.tables import markdown_table, print_table
 
 NAMES = (
     "input_pipeline",
+    "extraction",
     "decoding",
     "belief_search",
     "kernels",

@@ -1,7 +1,7 @@
 """Features: trained concepts, backbones from local files, and a store after a killed process."""
 
 import pickle
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,9 +18,19 @@ from ivqa.features.compact_cnn import CompactCNN
 from ivqa.features.concept_training import ConceptTraining, train_concepts
 from ivqa.features.concepts import ConceptVocabulary, described_images
 from ivqa.features.extraction import extract
+from ivqa.features.pictures import Network, Resize
 from ivqa.integrity import MANIFEST
 
 SMALL = ConceptFeatures(image_size=32, width=16, epochs=6, batch_size=8)
+
+
+def small(compute: Callable[[Tensor], Mapping[str, Tensor]]) -> Network:
+    """A network for pictures of 8 x 8 pixels."""
+    return Network(compute, Resize(8))
+
+
+def six_pixels(batch: Tensor) -> Mapping[str, Tensor]:
+    return {"pooled": batch.flatten(1)[:, :6].float()}
 
 
 def test_concepts_are_the_commonest_words_and_runs() -> None:
@@ -170,16 +180,14 @@ def test_extraction_continues_where_it_was_stopped(dataset: VQADataset, tmp_path
         seen.append(len(batch))
         if len(seen) == 4:
             raise KeyboardInterrupt
-        return {"pooled": batch.flatten(1)[:, :6]}
+        return six_pixels(batch)
 
-    settings = {"image_size": 8, "batch_size": 10}
+    settings = {"batch_size": 10}
     with pytest.raises(KeyboardInterrupt):
-        extract(network, images, tmp_path / "halted", **settings)
-    extract(network, images, tmp_path / "halted", **settings)
+        extract(small(network), images, tmp_path / "halted", **settings)
+    extract(small(network), images, tmp_path / "halted", **settings)
     assert sum(seen) == 60 + 10  # only the interrupted batch is computed twice
-    extract(
-        lambda batch: {"pooled": batch.flatten(1)[:, :6]}, images, tmp_path / "whole", **settings
-    )
+    extract(small(six_pixels), images, tmp_path / "whole", **settings)
     for name in ("pooled.npy", "ids.npy"):
         halted, whole = (np.load(tmp_path / kind / name) for kind in ("halted", "whole"))
         assert np.array_equal(halted, whole)
@@ -191,50 +199,33 @@ def test_half_written_features_that_were_lost_are_not_read_as_zeros(
     images = dataset.split("train").require_images()
     (tmp_path / "progress.json").write_text('{"images": 10}')
     with pytest.raises(ValueError, match=r"pooled\.npy is missing, although a part of it"):
-        extract(
-            lambda batch: {"pooled": batch.flatten(1)[:, :6]},
-            images,
-            tmp_path,
-            image_size=8,
-            batch_size=10,
-        )
+        extract(small(six_pixels), images, tmp_path, batch_size=10)
 
 
 def test_a_full_disk_is_reported_before_writing(
     dataset: VQADataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=100))
+    images = dataset.split("train").require_images()
     with pytest.raises(
         ValueError, match=r"pooled\.npy needs 0\.0 GB and its disk has 0\.0 GB left"
     ):
-        extract(
-            lambda batch: {"pooled": batch.flatten(1)[:, :6]},
-            dataset.split("train").require_images(),
-            tmp_path / "x",
-            image_size=8,
-            batch_size=10,
-        )
+        extract(small(six_pixels), images, tmp_path / "x", batch_size=10)
 
 
 def test_the_message_names_the_image_of_features_that_are_not_finite(
     dataset: VQADataset, tmp_path: Path
 ) -> None:
-    images = dataset.split("train").require_images()
+    images, seen = dataset.split("train").require_images(), []
+
+    def network(batch: Tensor) -> Mapping[str, Tensor]:
+        seen.append(len(batch))
+        values = torch.ones(len(batch), 1)
+        values[0] = torch.nan if len(seen) == 2 else 1
+        return {"pooled": values}
+
     with pytest.raises(ValueError, match=r"x_0+11\.png: its feature 'pooled' is not finite"):
-        extract(
-            lambda batch: (
-                {"pooled": torch.where(torch.arange(len(batch)) == 0, torch.nan, 1)[:, None]}
-                if len(batch) == 10 and seen.append(1) is None and len(seen) == 2
-                else {"pooled": torch.ones(len(batch), 1)}
-            ),
-            images,
-            tmp_path / "x",
-            image_size=8,
-            batch_size=10,
-        )
-
-
-seen: list[int] = []
+        extract(small(network), images, tmp_path / "x", batch_size=10)
 
 
 def test_backbones_load_local_weights(dataset: VQADataset, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
+from PIL import Image, ImageOps
 
 from ivqa.data.validation import DataError, Problems
 from ivqa.errors import UserError
@@ -146,7 +146,7 @@ def open_picture(path: Path, what: str = "picture") -> Image.Image:
         what: Describes the image in the error message.
 
     Returns:
-        The image in RGB.
+        The image in RGB, rotated as its EXIF data say; the first frame of an animation.
 
     Raises:
         FileError: The file cannot be read, is not an image, or is cut off.
@@ -167,7 +167,8 @@ def _decoded(content: bytes) -> Image.Image:
         with Image.open(io.BytesIO(content)) as image:
             image.verify()  # compares checksums, which decoding ignores
     with Image.open(io.BytesIO(content)) as image:
-        return image.convert("RGB")
+        # Cameras store a rotation beside the pixels; viewers and annotators see it applied.
+        return ImageOps.exif_transpose(image).convert("RGB")
 
 
 def _is_cut(content: bytes, picture: Image.Image) -> bool:

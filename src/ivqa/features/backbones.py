@@ -4,23 +4,22 @@ The layers are those of the VQA papers: res5c of ResNet at 448 px (Fukui et al.,
 Kim et al., MLB, ICLR 2017), and pool5 and fc7 of VGG (Lu et al., HieCoAtt, NeurIPS 2016).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import torch
 import torchvision
+from PIL import Image
 from rich.console import Console
 from torch import Tensor, nn
 
-from ivqa.code_digest import code_digest
-from ivqa.data.dataset import VQADataset
 from ivqa.errors import UserError
-from ivqa.features.extraction import Network, build_store
-from ivqa.features.store import FeatureStore
-from ivqa.files import content_digest, digest
-from ivqa.ranges import Count, CountOrZero, ImageSize, Seed, one_of
+from ivqa.features.pictures import Resize
+from ivqa.features.places import half_down, half_up, halved
+from ivqa.features.pretrained import Normalised, PretrainedFeatures
+from ivqa.ranges import ImageSize, Seed, one_of
 from ivqa.weights import check_finite, read_weights
 
 # ImageNet's mean and standard deviation by channel, with which torchvision's weights were trained.
@@ -84,7 +83,7 @@ class VGGFeatures(nn.Module):
 
 
 @dataclass(frozen=True, kw_only=True)
-class BackboneFeatures:
+class BackboneFeatures(PretrainedFeatures):
     """Grid and pooled features of a torchvision network.
 
     Args:
@@ -94,8 +93,6 @@ class BackboneFeatures:
         weights: A name of torchvision's weights, which are downloaded; or the path of a
             state_dict saved with torch.save; or "random" for an untrained network, for trials.
         image_size: Pixels of a side. 448 gives 14 x 14 positions.
-        batch_size: Images computed at once.
-        num_workers: Processes that read images; 0 reads them in threads of this process.
         seed: Seed of random weights.
     """
 
@@ -103,41 +100,32 @@ class BackboneFeatures:
     head: Callable[..., nn.Module] = ResNetFeatures
     weights: str = "IMAGENET1K_V1"
     image_size: ImageSize = 448
-    batch_size: Count = 16
-    num_workers: CountOrZero = 0
     seed: Seed = 0
 
-    def build(self, dataset: VQADataset, splits: Sequence[str], root: Path) -> FeatureStore:
-        """Computes the features of splits, unless they are stored already.
+    @property
+    def name(self) -> str:
+        """The first part of the name of the store's folder."""
+        return self.arch
 
-        Args:
-            dataset: The data.
-            splits: Stages ("train", "val", "test") or names of splits.
-            root: Folder of all feature stores.
+    def places(self) -> Mapping[str, int | None] | None:
+        """The number of positions of each feature, by name; None for one vector per image."""
+        if self.head not in (ResNetFeatures, VGGFeatures):
+            return None
+        # The grids of ResNet and VGG have stride 32 = 2^5.
+        half = half_up if self.head is ResNetFeatures else half_down
+        return {"grid": halved(self.image_size, 5, half) ** 2, "pooled": None}
+
+    def load(self) -> tuple[nn.Module, Callable[[Image.Image], Tensor]]:
+        """Loads the network.
 
         Returns:
-            The store of the features, in a folder of its own under `root`.
+            A module that takes uint8 pixels and returns features by name, and the function that
+            prepares an RGB picture.
 
         Raises:
-            UserError: The weights cannot be downloaded or read, a split has no images, or an
-                image cannot be read.
+            UserError: The weights cannot be downloaded, or the file does not hold them.
         """
-        key = self._key(dataset)
-        return build_store(
-            dataset,
-            splits,
-            root / f"{self.arch}-{key}",
-            key,
-            self._extractor,
-            image_size=self.image_size,
-            batch_size=self.batch_size,
-            num_workers=self.num_workers,
-        )
-
-    def _extractor(self, device: str) -> Network:
-        network = self.head(self.network()).eval().to(device)
-        mean, std = (torch.tensor(value, device=device).view(3, 1, 1) for value in (_MEAN, _STD))
-        return lambda images: network((images - mean) / std)
+        return Normalised(self.head(self.network()), _MEAN, _STD), Resize(self.image_size)
 
     def network(self) -> nn.Module:
         """Builds the torchvision network with its weights.
@@ -184,17 +172,3 @@ class BackboneFeatures:
                 "its state_dict on a machine with network and pass features.weights=FILE, or "
                 "choose features=concepts, which trains on the data itself"
             ) from error
-
-    def _key(self, dataset: VQADataset) -> str:
-        settings = {
-            "arch": self.arch,
-            "head": getattr(self.head, "__qualname__", repr(self.head)),
-            "weights": self.weights,
-            "image_size": self.image_size,
-            "seed": self.seed,
-            "data": dataset.fingerprint(),
-            "code": code_digest([type(self), self.head]),
-        }
-        if Path(self.weights).is_file():
-            settings["weights"] = content_digest(self.weights)
-        return digest(settings)

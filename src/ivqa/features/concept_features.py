@@ -21,7 +21,9 @@ from ivqa.features.compact_cnn import CompactCNN
 from ivqa.features.concept_training import Labelled, train_concepts
 from ivqa.features.concepts import ConceptVocabulary, described_images
 from ivqa.features.decoding import pixels
-from ivqa.features.extraction import Network, build_store
+from ivqa.features.extraction import build_store
+from ivqa.features.pictures import Network, Resize
+from ivqa.features.places import half_up, halved
 from ivqa.features.store import FeatureStore
 from ivqa.files import content_digest, digest, written
 from ivqa.integrity import damage, manifest_of, seal
@@ -92,9 +94,13 @@ class ConceptFeatures:
             folder,
             key,
             lambda device: self._extractor(dataset, folder, device),
-            image_size=self.image_size,
             batch_size=256,  # without gradients, so larger than in training
         )
+
+    def places(self) -> dict[str, int | None]:
+        """The number of positions of each feature, by name; None for one vector per image."""
+        # The grid of the compact CNN has stride 8 = 2^3.
+        return {"grid": halved(self.image_size, 3, half_up) ** 2, "pooled": None, "concepts": None}
 
     def identity(self, dataset: VQADataset) -> dict[str, Any]:
         """The data and settings that determine the weights of the CNN.
@@ -131,10 +137,11 @@ class ConceptFeatures:
         network = self._network(dataset, folder)[0].eval().to(device)
 
         def features(images: Tensor) -> Mapping[str, Tensor]:
-            grid, pooled, logits = network(images.contiguous(memory_format=torch.channels_last))
+            scaled = images.float() / 255
+            grid, pooled, logits = network(scaled.contiguous(memory_format=torch.channels_last))
             return {"grid": grid, "pooled": pooled, "concepts": logits.sigmoid()}
 
-        return features
+        return Network(features, Resize(self.image_size))
 
     def _network(self, dataset: VQADataset, folder: Path) -> tuple[CompactCNN, ConceptVocabulary]:
         if (released := self.released(dataset)) is not None:

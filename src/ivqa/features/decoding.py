@@ -2,18 +2,19 @@
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, get_worker_info
 
 from ivqa.data.images import ImageFiles
 from ivqa.errors import UserError
-from ivqa.features.pictures import resized
+from ivqa.features.pictures import Resize
 from ivqa.features.progress import tracked
 from ivqa.files import written
 from ivqa.integrity import is_whole, manifest_of, seal
@@ -23,20 +24,22 @@ _DECODERS = min(8, os.cpu_count() or 1)
 _CHUNK = 256  # images or rows that are held in memory at once
 
 
-class ResizedImages(Dataset[Tensor]):
-    """Images as uint8 tensors (3, size, size).
+class PreparedImages(Dataset[Tensor]):
+    """Images as the input of a network.
 
     Args:
         images: The images.
-        size: Pixels of a side.
+        prepare: Takes an RGB picture; returns a tensor, of the same shape for all pictures.
         start: Number of images that are left out at the beginning.
     """
 
-    def __init__(self, images: ImageFiles, size: int, start: int = 0) -> None:
-        self.images, self.size, self.start = images, size, start
+    def __init__(
+        self, images: ImageFiles, prepare: Callable[[Image.Image], Tensor], start: int = 0
+    ) -> None:
+        self.images, self.prepare, self.start = images, prepare, start
 
     def __getitem__(self, index: int) -> Tensor:
-        return resized(self.images.open(int(self.images.ids[self.start + index])), self.size)
+        return self.prepare(self.images.open(int(self.images.ids[self.start + index])))
 
     def __getitems__(self, indices: list[int]) -> list[Tensor]:
         """Decodes a batch: in threads, or one by one in a worker process of a DataLoader."""
@@ -110,6 +113,6 @@ def check_room(file: Path, wanted: int) -> None:
 
 
 def _decoded(images: ImageFiles, size: int) -> Iterator[tuple[int, NDArray[np.uint8]]]:
-    batches = DataLoader(ResizedImages(images, size), batch_size=_CHUNK)
+    batches = DataLoader(PreparedImages(images, Resize(size)), batch_size=_CHUNK)
     for number, batch in enumerate(tracked(batches, f"reading {len(images)} images")):
         yield number * _CHUNK, batch.numpy()

@@ -18,7 +18,7 @@ from torch.utils.data import DataLoader
 from ivqa.data.dataset import VQADataset
 from ivqa.data.images import ImageFiles
 from ivqa.data.vqa_json import VQASplit
-from ivqa.features.decoding import ResizedImages, check_room, subset
+from ivqa.features.decoding import PreparedImages, check_room, subset
 from ivqa.features.pictures import Network, PictureFeatures
 from ivqa.features.progress import tracked
 from ivqa.features.store import FeatureStore, read_meta
@@ -33,7 +33,6 @@ def build_store(
     key: str,
     make_network: Callable[[str], Network],
     *,
-    image_size: int,
     batch_size: int,
     num_workers: int = 0,
 ) -> FeatureStore:
@@ -49,7 +48,6 @@ def build_store(
         key: Digest of everything that determines the features.
         make_network: Builds the network for a device ("cpu" or "cuda"). It is called only if there
             are features to compute, after the images of all splits have been found.
-        image_size: Pixels of a side that the network takes.
         batch_size: Images computed at once.
         num_workers: Processes that read images; 0 reads them in threads of this process.
 
@@ -77,7 +75,6 @@ def build_store(
                         network,
                         images[name],
                         folder / name,
-                        image_size=image_size,
                         batch_size=batch_size,
                         num_workers=num_workers,
                         device=device,
@@ -85,7 +82,7 @@ def build_store(
             seconds = time.perf_counter() - started
             Console().print(f"image features: stored in {folder} ({seconds:.0f} s)", soft_wrap=True)
         _write_meta(folder, _sizes(folder / names[0]), key)
-    return FeatureStore(folder, PictureFeatures(make_network, image_size, batch_size))
+    return FeatureStore(folder, PictureFeatures(make_network, batch_size))
 
 
 def extract(
@@ -93,7 +90,6 @@ def extract(
     images: ImageFiles,
     folder: Path,
     *,
-    image_size: int,
     batch_size: int,
     num_workers: int = 0,
     device: torch.device | str = "cpu",
@@ -101,10 +97,9 @@ def extract(
     """Writes the features of all images of a split, or those that an earlier call did not write.
 
     Args:
-        network: Computes features by name from RGB images (B, 3, size, size) in [0, 1].
+        network: Prepares pictures and computes their features.
         images: The images, in the order of the rows.
         folder: Folder of the split; its name is the name of the split.
-        image_size: Pixels of a side.
         batch_size: Images computed at once.
         num_workers: Processes that read images; 0 reads them in threads of this process.
         device: Device of the network.
@@ -119,12 +114,14 @@ def extract(
     start = _images_done(folder, len(images))
     arrays: dict[str, NDArray[np.float16]] = {}
     batches = DataLoader(
-        ResizedImages(images, image_size, start), batch_size=batch_size, num_workers=num_workers
+        PreparedImages(images, network.prepare, start),
+        batch_size=batch_size,
+        num_workers=num_workers,
     )
     activity = f"computing {len(images)} images of {folder.name}"
     with torch.inference_mode():
         for batch in tracked(batches, activity):
-            features = network(batch.to(device).float() / 255)
+            features = network.compute(batch.to(device))
             end = start + len(batch)
             for name, value in features.items():
                 _check_finite(name, value, images, start)

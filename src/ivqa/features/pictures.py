@@ -1,6 +1,7 @@
 """Features of pictures outside the splits, such as disturbed images."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -8,23 +9,48 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-Network = Callable[[Tensor], Mapping[str, Tensor]]
-"""Takes RGB images (B, 3, H, W) in [0, 1]; returns features by name, each with B rows."""
 
+@dataclass(frozen=True)
+class Resize:
+    """Resizes pictures to a square that shows all of the picture, whatever its aspect ratio.
 
-def resized(picture: Image.Image, size: int) -> Tensor:
-    """Resizes a picture to a square, without keeping its aspect ratio.
+    A crop would keep the aspect ratio, but questions are also about what is at the border.
 
     Args:
-        picture: An RGB picture.
         size: Pixels of a side.
-
-    Returns:
-        Pixels (3, size, size), uint8.
+        resampling: Interpolation of Pillow.
     """
-    if picture.size != (size, size):
-        picture = picture.resize((size, size), Image.Resampling.BILINEAR)
-    return torch.from_numpy(np.array(picture)).permute(2, 0, 1)
+
+    size: int
+    resampling: Image.Resampling = Image.Resampling.BILINEAR
+
+    def __call__(self, picture: Image.Image) -> Tensor:
+        """Resizes an RGB picture.
+
+        Args:
+            picture: The picture.
+
+        Returns:
+            Pixels (3, size, size), uint8.
+        """
+        if picture.size != (self.size, self.size):
+            picture = picture.resize((self.size, self.size), self.resampling)
+        return torch.from_numpy(np.array(picture)).permute(2, 0, 1)
+
+
+@dataclass(frozen=True)
+class Network:
+    """A network on its device, and how pictures become its input.
+
+    Args:
+        compute: Takes a batch of prepared pictures on the device of the network; returns features
+            by name, each with B rows.
+        prepare: Takes an RGB picture; returns its row of the batch, all of one shape. It is called
+            in several threads or processes.
+    """
+
+    compute: Callable[[Tensor], Mapping[str, Tensor]]
+    prepare: Callable[[Image.Image], Tensor]
 
 
 class PictureFeatures:
@@ -33,15 +59,11 @@ class PictureFeatures:
     Args:
         make_network: Builds the network for a device ("cpu" or "cuda"). It is called with the
             first pictures.
-        image_size: Pixels of a side that the network takes.
         batch_size: Pictures computed at once.
     """
 
-    def __init__(
-        self, make_network: Callable[[str], Network], image_size: int, batch_size: int
-    ) -> None:
-        self.make_network, self.image_size = make_network, image_size
-        self.batch_size = batch_size
+    def __init__(self, make_network: Callable[[str], Network], batch_size: int) -> None:
+        self.make_network, self.batch_size = make_network, batch_size
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
 
     def extract(self, pictures: Sequence[Image.Image]) -> dict[str, Tensor]:
@@ -57,8 +79,8 @@ class PictureFeatures:
         with torch.inference_mode():
             for start in range(0, len(pictures), self.batch_size):
                 chosen = pictures[start : start + self.batch_size]
-                batch = torch.stack([resized(picture, self.image_size) for picture in chosen])
-                parts.append(self._network(batch.to(self.device).float() / 255))
+                batch = torch.stack([self._network.prepare(picture) for picture in chosen])
+                parts.append(self._network.compute(batch.to(self.device)))
         # Rounding to float16 makes an undisturbed image equal to its stored features.
         return {
             name: torch.cat([part[name] for part in parts]).half().float().cpu().clone()

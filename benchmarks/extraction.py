@@ -1,0 +1,129 @@
+"""Claim: extracting features is about as fast as a plain loop over the library (goal: 0.95 of it).
+
+The photographs of DAQUAR (IVQA_SHARED_DATA or ../shared/data; without it those of data=scenes),
+random weights, batches of 16, one thread. The plain loop is a DataLoader without workers around the
+library's own preparation of whole pictures, and its model in inference mode; it keeps the features
+in memory, while ours are checked and written into the store. Median of runs in turn, by processor
+time, which other programs on the machine do not count in.
+"""
+
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import timm
+import torch
+from PIL import Image
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+from transformers import AutoImageProcessor, AutoModel, SiglipConfig, ViTImageProcessor
+
+from benchmarks.timing import paired
+from ivqa.data import VQADataset
+from ivqa.data.images import ImageFiles
+from ivqa.features import TimmFeatures, TransformersFeatures
+from ivqa.features.decoding import subset
+from ivqa.features.extraction import extract
+from ivqa.features.pretrained import PretrainedFeatures
+from ivqa.scenes import ScenesDataset
+
+SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+IMAGES, BATCH, REPEATS = 32, 16, 3
+
+
+class _Pictures(Dataset):
+    """What a plain script writes: open, convert, prepare."""
+
+    def __init__(self, paths: list[Path], prepare: Callable[[Image.Image], Tensor]) -> None:
+        self.paths, self.prepare = paths, prepare
+
+    def __getitem__(self, row: int) -> Tensor:
+        return self.prepare(Image.open(self.paths[row]).convert("RGB"))
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+
+def run() -> list[dict[str, Any]]:
+    """One row a network: images a second of both, and their ratio."""
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as folder:
+        images = _images(Path(folder))
+        rows = [_timm(arch, images) for arch in ("resnet50", "vit_small_patch16_224")]
+        return [*rows, _transformers(Path(folder) / "siglip", images)]
+
+
+def _timm(arch: str, images: ImageFiles) -> dict[str, Any]:
+    network = timm.create_model(arch).eval()
+    config = timm.data.resolve_model_data_config(network)
+    transform = timm.data.create_transform(**config | {"crop_pct": 1, "crop_mode": "squash"})
+
+    def compute(batch: Tensor) -> tuple[Tensor, Tensor]:
+        features = network.forward_features(batch)
+        return features, network.forward_head(features, pre_logits=True)
+
+    return _row(
+        f"timm, {arch}", TimmFeatures(arch=arch, weights="random"), images, transform, compute
+    )
+
+
+def _transformers(folder: Path, images: ImageFiles) -> dict[str, Any]:
+    sizes = {"hidden_size": 384, "intermediate_size": 1536, "num_attention_heads": 6}
+    text = {**sizes, "num_hidden_layers": 1, "vocab_size": 100}
+    AutoModel.from_config(SiglipConfig(text_config=text, vision_config=sizes)).save_pretrained(
+        folder
+    )
+    ViTImageProcessor(size={"height": 224, "width": 224}).save_pretrained(folder)
+    model = AutoModel.from_pretrained(folder, dtype="float32").eval()
+    processor = AutoImageProcessor.from_pretrained(folder)
+
+    def prepare(picture: Image.Image) -> Tensor:
+        return processor(picture, return_tensors="pt")["pixel_values"][0]
+
+    def compute(batch: Tensor) -> tuple[Tensor, Tensor]:
+        output = model.get_image_features(pixel_values=batch)
+        return output.last_hidden_state, output.pooler_output
+
+    settings = TransformersFeatures(path=str(folder))
+    return _row("transformers, SigLIP of width 384", settings, images, prepare, compute)
+
+
+def _row(
+    name: str,
+    settings: PretrainedFeatures,
+    images: ImageFiles,
+    prepare: Callable[[Image.Image], Tensor],
+    compute: Callable[[Tensor], tuple[Tensor, Tensor]],
+) -> dict[str, Any]:
+    network = settings.on_device("cpu")
+
+    def ours() -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            extract(network, images, Path(folder), batch_size=BATCH)
+
+    def plain() -> None:
+        batches = DataLoader(_Pictures(images.paths, prepare), batch_size=BATCH)
+        with torch.inference_mode():
+            kept = [compute(batch) for batch in batches]
+        torch.cat([pooled for _, pooled in kept])
+
+    fast, slow = paired(ours, plain, REPEATS, time.process_time)
+    return {
+        "network": name,
+        "ivqa, images/s": round(len(images) / fast, 1),
+        "plain loop, images/s": round(len(images) / slow, 1),
+        "ratio": round(slow / fast, 2),
+    }
+
+
+def _images(folder: Path) -> ImageFiles:
+    root = Path(os.environ.get("IVQA_SHARED_DATA", SHARED)) / "daquar"
+    if not root.is_dir():
+        scenes = ScenesDataset(folder / "scenes", images={"train": IMAGES, "val": 2, "test": 2})
+        scenes.prepare()
+        return scenes.split("train").require_images()
+    found = VQADataset(root).split("val").require_images()
+    return subset(found, found.ids[:IMAGES].tolist())
