@@ -15,9 +15,9 @@ from rich.console import Console
 from torch import Tensor, nn
 
 from ivqa.errors import UserError
-from ivqa.features.hub import hub_answers
 from ivqa.features.pictures import Resize
 from ivqa.features.pretrained import Normalised, PretrainedFeatures, optional_package
+from ivqa.hub import hub_answers
 from ivqa.ranges import ImageSize, Seed
 from ivqa.weights import check_finite
 

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoImageProcessor, AutoModel
 
 from ivqa.errors import UserError
-from ivqa.features.hub import errors_only, hub_answers
 from ivqa.features.pictures import Resize
 from ivqa.features.pretrained import PretrainedFeatures
+from ivqa.hub import errors_only, hub_answers
 from ivqa.ranges import ImageSize
 from ivqa.weights import check_finite
 

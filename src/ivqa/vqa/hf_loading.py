@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import torch
-from huggingface_hub import HfApi
-from huggingface_hub.errors import HfHubHTTPError
 from pydantic import AfterValidator
 from safetensors import SafetensorError
 from transformers import (
@@ -16,12 +14,11 @@ from transformers import (
     AutoModelForImageTextToText,
     AutoProcessor,
 )
-from transformers.utils import logging
 
 from ivqa.errors import UserError
+from ivqa.hub import errors_only, hub_answers
 from ivqa.weights import check_finite
 
-_PROBE_SECONDS = 5.0
 _ADAPTERS = (
     "hf_classifier is for classifiers such as ViLT, hf_blip for BLIP's question answering, "
     "hf_generative for models that write (LLaVA, PaliGemma, Qwen-VL)"
@@ -70,7 +67,7 @@ def load_pretrained(
             f"hub id '{path}'",
             "download it where there is a network and pass model.path=FOLDER",
         )
-        known["local_files_only"] = not _hub_answers(path)
+        known["local_files_only"] = not hub_answers(path)
         where += " (is the network there?)" if known["local_files_only"] else ""
     with _explained(where, remedy):
         if local and not Path(path, "config.json").is_file():
@@ -100,7 +97,7 @@ def load_pretrained(
 def _explained(where: str, remedy: str) -> Iterator[None]:
     """Raises what transformers raises as one sentence, without its loading reports."""
     try:
-        with _errors_only():
+        with errors_only():
             yield
     except UserError:
         raise
@@ -196,25 +193,3 @@ def _check_processor(path: str, processor: Any) -> None:
                 f"'{path}': its {part} has no words; write its files there with "
                 "processor.save_pretrained"
             )
-
-
-def _hub_answers(path: str) -> bool:
-    """Whether the hub responds for `path`; loading itself would retry for half a minute."""
-    try:
-        HfApi().model_info(path, timeout=_PROBE_SECONDS)
-    except HfHubHTTPError:
-        return True  # the hub responds; loading reports its refusal better
-    except Exception:  # of whichever HTTP client this huggingface_hub uses, or an invalid id
-        return False
-    return True
-
-
-@contextmanager
-def _errors_only() -> Iterator[None]:
-    """Hides the loading reports of transformers; their faults are raised as errors instead."""
-    before = logging.get_verbosity()
-    logging.set_verbosity_error()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(before)
