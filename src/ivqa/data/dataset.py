@@ -11,7 +11,7 @@ from ivqa.data.json_files import read_bytes
 from ivqa.data.validation import DataError, check_root, listed
 from ivqa.data.vqa_json import VQASplit, read_split
 from ivqa.errors import UserError
-from ivqa.files import bytes_digest, digest
+from ivqa.files import FileError, bytes_digest, check_regular, digest, file_digest
 
 STAGES = ("train", "val", "test")
 
@@ -141,7 +141,7 @@ class VQADataset:
             content: list[Any] = []
             for name in self.names:
                 for kind, path in self._files(name).items():
-                    content.append([name, kind, bytes_digest(read_bytes(path) if path else b"")])
+                    content.append([name, kind, _text_digest(path)])
                 images = self._images(name)
                 paths = images.paths if images is not None else ()
                 content.append([[path.name, _size(path)] for path in paths])
@@ -151,11 +151,7 @@ class VQADataset:
     def _read(self, name: str) -> VQASplit:
         files = self._files(name)
         if files["questions"] is None:
-            tried = listed(self.files.candidates(name)["questions"])
-            raise DataError(
-                f"split '{name}' not found: none of {tried} exists in {self.root}; "
-                f"splits there: {listed(self.files.splits_in(self.root))}"
-            )
+            raise self._no_questions(name)
         split = read_split(
             name,
             files["questions"],
@@ -168,6 +164,13 @@ class VQADataset:
         if self.require_images:
             split.require_images()
         return split
+
+    def _no_questions(self, name: str) -> DataError:
+        tried = listed(self.files.candidates(name)["questions"])
+        return DataError(
+            f"split '{name}' not found: none of {tried} exists in {self.root}; "
+            f"splits there: {listed(self.files.splits_in(self.root))}"
+        )
 
     def _files(self, name: str) -> dict[str, Path | None]:
         """The JSON files of a split by kind; None where there is none."""
@@ -193,7 +196,23 @@ class VQADataset:
         if name in self._splits:
             return self._splits[name].images
         found = self._image_folder(name)
-        return None if found is None else ImageFiles.in_folder(*found)
+        return None if found is None else self._images_in(*found)
+
+    def _images_in(self, folder: Path, name_pattern: str) -> ImageFiles:
+        return ImageFiles.in_folder(folder, name_pattern)
+
+
+def _text_digest(path: Path | None) -> str:
+    """Digest of the unpacked JSON text in a file; of no text without a file."""
+    if path is None:
+        return bytes_digest(b"")
+    if path.suffix != ".json":
+        return bytes_digest(read_bytes(path))
+    try:
+        # In blocks: the questions of GQA take several GB.
+        return file_digest(check_regular(path))
+    except (OSError, FileError) as error:
+        raise DataError(str(error)) from None
 
 
 def _size(path: Path) -> int | None:
