@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ivqa.data.aokvqa import official_aokvqa
     from ivqa.data.batch_settings import BatchContents, BatchSettings
+    from ivqa.data.clevr import ClevrDataset
     from ivqa.data.datamodule import VQADataModule, build_vocabularies
     from ivqa.data.dataset import VQADataset, custom_vqa, official_vqa
     from ivqa.data.encoded_split import ImageFeatures
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BatchContents",
     "BatchSettings",
+    "ClevrDataset",
     "DataError",
     "FilePatterns",
     "ImageFeatures",
@@ -39,6 +41,7 @@ __all__ = [
 _HOME = {
     "BatchContents": "batch_settings",
     "BatchSettings": "batch_settings",
+    "ClevrDataset": "clevr",
     "DataError": "validation",
     "FilePatterns": "file_patterns",
     "ImageFeatures": "encoded_split",

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from ivqa.data.file_patterns import FilePatterns
 from ivqa.data.images import ImageFiles
 from ivqa.data.json_files import read_bytes
+from ivqa.data.oracles import Oracle
 from ivqa.data.validation import DataError, check_root, listed
 from ivqa.data.vqa_json import VQASplit, read_split
 from ivqa.errors import UserError
@@ -127,6 +128,17 @@ class VQADataset:
         self.prepare()
         files = self._files(self.name_of(stage_or_name))
         return files["questions"] is not None and files["annotations"] is None
+
+    def oracle(self, stage_or_name: str) -> Oracle | None:
+        """The oracle that judges questions about the images of a split.
+
+        Args:
+            stage_or_name: "train", "val", "test" or the name of a split.
+
+        Returns:
+            None; data sets with exact annotations override this.
+        """
+        return None
 
     def fingerprint(self) -> str:
         """Computes the digest of all splits in use; it is the same on every machine.
