@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from ivqa.data.dataset import VQADataset, custom_vqa, official_vqa
     from ivqa.data.encoded_split import ImageFeatures
     from ivqa.data.file_patterns import FilePatterns
+    from ivqa.data.gqa import GQADataset
     from ivqa.data.images import ImageFiles
     from ivqa.data.published import PublishedDataset
     from ivqa.data.validation import DataError
@@ -24,6 +25,7 @@ __all__ = [
     "ClevrDataset",
     "DataError",
     "FilePatterns",
+    "GQADataset",
     "ImageFeatures",
     "ImageFiles",
     "PublishedDataset",
@@ -44,6 +46,7 @@ _HOME = {
     "ClevrDataset": "clevr",
     "DataError": "validation",
     "FilePatterns": "file_patterns",
+    "GQADataset": "gqa",
     "ImageFeatures": "encoded_split",
     "ImageFiles": "images",
     "PublishedDataset": "published",

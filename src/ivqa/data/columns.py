@@ -62,6 +62,7 @@ class Columns:
 
     def __post_init__(self) -> None:
         self._seen: set[int] = set()
+        self._words: dict[str, str] = {}
         self._texts: dict[str, tuple[str, str]] = {}  # a question and its first two words
         self._answers: dict[tuple[str, ...], tuple[list[str], str, str]] = {}
         self._layouts: dict[tuple[str, ...], list[str]] = {}
@@ -97,7 +98,8 @@ class Columns:
         self.question_ids.append(entry.question_id)
         self.image_ids.append(entry.image_id)
         self.questions.append(known[0])
-        self.question_types.append(known[1] if entry.question_type is None else entry.question_type)
+        start = known[1] if entry.question_type is None else entry.question_type
+        self.question_types.append(self._words.setdefault(start, start))
         self.answers.append(answers)
         self.main_answers.append(main)
         self.answer_types.append(kind if entry.answer_type is None else entry.answer_type)
@@ -107,7 +109,8 @@ class Columns:
             key = tuple(entry.layout)
             self.layouts[entry.question_id] = self._layouts.setdefault(key, list(key))
         for name, value in entry.extras.items():
-            self.extras.setdefault(name, []).append(value)
+            shared = self._words.setdefault(value, value) if isinstance(value, str) else value
+            self.extras.setdefault(name, []).append(shared)
 
     def split(
         self, name: str, images: ImageFiles | None, images_tried: tuple[str, ...]
