@@ -7,7 +7,7 @@ from pathlib import Path
 from ivqa.data.columns import Entry
 from ivqa.data.file_patterns import FilePatterns
 from ivqa.data.published import PublishedDataset, Record, records, texts
-from ivqa.data.validation import Problems, check_id, check_text, is_id, shown
+from ivqa.data.validation import Problems, check_id, check_text, shown
 
 
 def official_aokvqa(
@@ -109,7 +109,7 @@ def _checked_extras(
     record: Record, num_choices: int, path: Path, where: str, problems: Problems
 ) -> Record:
     correct = record.get("correct_choice_idx")
-    if num_choices and not (is_id(correct) and 0 <= correct < num_choices):
+    if num_choices and (not isinstance(correct, int) or correct not in range(num_choices)):
         fault = f"must be 0 to {num_choices - 1}, not {shown(correct)}"
         problems.add(path, where, "correct_choice_idx", fault)
     difficult = record.get("difficult_direct_answer")

@@ -143,12 +143,11 @@ def _filled(program: Step, slots: Iterator[Slot]) -> Step:
 def _order(said: Sequence[Slot], slots: Sequence[Slot]) -> tuple[int, ...] | None:
     """The position in the text of each slot's phrase (-1: none); None if it is not certain."""
     positions = {phrase: at for at, phrase in enumerate(said)}
-    if len(positions) < len(said):
-        return None
     order = [positions.get(slot, -1) for slot in slots]
     filled = [at for at in order if at >= 0]
     rest = [slot for slot, at in zip(slots, order, strict=True) if at < 0]
-    # Each phrase fills one slot; slots without a phrase, as after "union", are empty.
+    # Each phrase fills one slot, which equal phrases do not; slots without a phrase, as after
+    # "union", are empty.
     return None if sorted(filled) != list(range(len(said))) or any(rest) else tuple(order)
 
 

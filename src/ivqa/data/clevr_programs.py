@@ -82,9 +82,8 @@ class ClevrScene:
                     raise ValueError(f"an object has no {name}")
         numbers = range(len(things))
         for name in RELATIONS:
-            sets = related.get(name)
-            good = isinstance(sets, list) and len(sets) == len(things)
-            if not good or any(i not in numbers for row in sets for i in row):
+            sets = related.get(name, ())
+            if len(sets) != len(things) or any(i not in numbers for row in sets for i in row):
                 raise ValueError(f"relationships.{name} does not fit {len(things)} objects")
         return cls(
             tuple({name: thing[name] for name in ATTRIBUTES} for thing in things),

@@ -125,7 +125,7 @@ class _Execution:
         if len(step.inputs) != 1 or step.operation == "common":
             raise _UndecidedError  # which is healthier, larger, ...: not in a scene graph
         if step.inputs[0].argument == "scene" and step.inputs[0].operation == "select":
-            return self._of_scene(step)
+            return set(self._of_scene(step))
         meant = self._objects(step.inputs[0], needed=True)
         if not meant.certain:
             raise _UndecidedError if meant.perhaps else _PremiseError
@@ -269,7 +269,7 @@ class _Execution:
             raise _UndecidedError
         return all(values == known[0] for values in known)
 
-    def _of_scene(self, step: Step) -> Collection[str] | set[str]:
+    def _of_scene(self, step: Step) -> Collection[str]:
         kind = step.argument if step.operation == "query" else step.detail
         value = self.graph.scene.get(_SCENE_KINDS.get(kind, kind))
         if value is None:
@@ -277,7 +277,7 @@ class _Execution:
         if step.operation == "query":
             return {value}
         if step.operation == "choose":
-            return set(_only([option for option in step.argument.split("|") if option == value]))
+            return _only([option for option in step.argument.split("|") if option == value])
         if step.operation == "verify" and step.argument == value:
             return {"yes"}
         raise _UndecidedError  # "kitchen" does not exclude "indoors"

@@ -62,6 +62,8 @@ def program_of(semantic: Sequence[Mapping[str, Any]]) -> Step:
             raise ValueError(f"step {number}: the operation {shown(step['operation'])} is unknown")
         if any(type(i) is not int or not 0 <= i < number for i in earlier):
             raise ValueError(f"step {number}: a dependency is not an earlier step")
+        if bool(earlier) == (operation == "select"):
+            raise ValueError(f"step {number}: {operation} has a wrong number of dependencies")
         nodes.append(Step(operation, detail, argument, tuple(nodes[i] for i in earlier)))
     if not nodes or nodes[-1].operation in ("select", "relate", "filter"):
         raise ValueError("the last step gives no answer")

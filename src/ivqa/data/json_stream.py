@@ -6,14 +6,13 @@ would take many times as much. Python's own decoder finds the end of each entry 
 
 import codecs
 import gzip
-import io
 import json
 import re
 import zipfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from ivqa import files
 from ivqa.data.json_files import ARCHIVE_ERRORS, only_member
@@ -166,14 +165,13 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
             file = stack.enter_context(files.check_regular(path).open("rb"))
             stream: IO[bytes] = file
             if path.suffix == ".gz":
-                stream = stack.enter_context(gzip.open(file))
+                stream = cast(IO[bytes], stack.enter_context(gzip.GzipFile(fileobj=file)))
             elif path.suffix == ".zip":
                 archive = stack.enter_context(zipfile.ZipFile(file))
                 stream = stack.enter_context(archive.open(only_member(archive, path)))
-            buffered = io.BufferedReader(stream) if isinstance(stream, io.RawIOBase) else stream
         except (files.FileError, DataError) as error:
             raise DataError(str(error)) from None
         except ARCHIVE_ERRORS as error:
             reason = " ".join(str(error).split()) or type(error).__name__
             raise DataError(f"{path}: cannot be read ({reason}); download it again") from None
-        yield buffered
+        yield stream
