@@ -260,6 +260,21 @@ def test_the_oracle_judges_questions_about_other_photographs(tmp_path: Path):
         oracle.judge(5, "Is there a dog?")
 
 
+@pytest.mark.parametrize(
+    ("steps", "message"),
+    [
+        (["exist | ? |"], "step 0: exist has a wrong number of dependencies"),
+        ([DOG, "select | cat (-) | 0", "exist | ? | 1"], "step 1: select has a wrong number"),
+        ([DOG, "exist | ? | 1"], "step 1: a dependency is not an earlier step"),
+        ([DOG, "guess | ? | 0"], "step 1: the operation 'guess' is unknown"),
+        ([DOG], "the last step gives no answer"),
+    ],
+)
+def test_wrong_programs_are_refused(steps: list[str], message: str):
+    with pytest.raises(ValueError, match=message):
+        program_of(question("Is it?", KITCHEN, "yes", *steps)["semantic"])
+
+
 def test_ids():
     assert question_number("0123") != question_number("123")
     with pytest.raises(DataError, match="not a text of 1 to 17 digits"):
