@@ -3,6 +3,7 @@
 import http.server
 import io
 import json
+import tarfile
 import threading
 import zipfile
 from collections.abc import Iterator
@@ -207,10 +208,111 @@ def test_the_command_line_downloads_the_official_archives(
     assert "404" in capsys.readouterr().err
 
 
+def packed(name: str, *members: str) -> bytes:
+    """An archive of files that hold their own names."""
+    buffer = io.BytesIO()
+    if name.endswith(".zip"):
+        with zipfile.ZipFile(buffer, "w") as archive:
+            for member in members:
+                archive.writestr(member, member)
+        return buffer.getvalue()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
+        for member in members:
+            info = tarfile.TarInfo(member)
+            info.size = len(member)
+            tar.addfile(info, io.BytesIO(member.encode()))
+        link = tarfile.TarInfo("link.json")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/hostname"
+        tar.addfile(link)
+    return buffer.getvalue()
+
+
+# The members of the official archives, and the paths under the root that the readers expect.
+LAYOUTS = {
+    "okvqa": (
+        {
+            f"{name}.json.zip": [f"{name}.json"]
+            for split in ("train2014", "val2014")
+            for name in (f"OpenEnded_mscoco_{split}_questions", f"mscoco_{split}_annotations")
+        },
+        ["OpenEnded_mscoco_val2014_questions.json", "mscoco_train2014_annotations.json"],
+    ),
+    "aokvqa": (
+        {"aokvqa_v1p0.tar.gz": [f"./aokvqa_v1p0_{split}.json" for split in ("train", "val")]},
+        ["aokvqa_v1p0_train.json", "aokvqa_v1p0_val.json"],
+    ),
+    "vizwiz": (
+        {
+            "Annotations.zip": ["Annotations/train.json", "Annotations/val.json"],
+            **{f"{s}.zip": [f"{s}/VizWiz_{s}_00000000.jpg"] for s in ("train", "val", "test")},
+        },
+        ["Annotations/val.json", "images/test/VizWiz_test_00000000.jpg"],
+    ),
+    "visual7w": (
+        {
+            "dataset_v7w_telling.zip": ["dataset_v7w_telling.json"],
+            "visual7w_images.zip": ["images/v7w_7.jpg"],
+        },
+        ["dataset_v7w_telling.json", "images/v7w_7.jpg"],
+    ),
+    "clevr": (
+        {"CLEVR_v1.0.zip": ["CLEVR_v1.0/images/train/CLEVR_train_000000.png"]},
+        ["CLEVR_v1.0/images/train/CLEVR_train_000000.png"],
+    ),
+    "gqa": (
+        {
+            "sceneGraphs.zip": ["train_sceneGraphs.json", "val_sceneGraphs.json"],
+            "questions1.2.zip": [
+                "train_balanced_questions.json",
+                "train_all_questions/train_all_questions_0.json",
+            ],
+            "images.zip": ["images/n7.jpg"],
+        },
+        [
+            "sceneGraphs/val_sceneGraphs.json",
+            "questions/train_balanced_questions.json",
+            "questions/train_all_questions/train_all_questions_0.json",
+            "images/n7.jpg",
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("data", list(LAYOUTS))
+def test_archives_are_unpacked_where_the_readers_expect_them(
+    server: FlakyServer, tmp_path: Path, data: str, capsys: pytest.CaptureFixture[str]
+):
+    held, expected = LAYOUTS[data]
+    server.files = {name: packed(name, *members) for name, members in held.items()}
+    wanted_names = {archive.name for archive in archives(data, images=True)}
+    for name in wanted_names - held.keys():  # the images of COCO
+        split = name.removesuffix(".zip")
+        server.files[name] = packed(name, f"{split}/000000000009.jpg")
+        expected = [*expected, f"images/{split}/000000000009.jpg"]
+    assert held.keys() <= wanted_names
+    arguments = [data, "--root", str(tmp_path), "--base-url", server.url, "--images"]
+    assert main(arguments) == 0, capsys.readouterr().err
+    for path in expected:
+        assert (tmp_path / path).read_text().endswith(Path(path).name)
+    assert not list(tmp_path.rglob("link.json"))
+    before = len(server.requests)
+    assert main(arguments) == 0
+    assert len(server.requests) == before
+    if data not in ("vqa_v1", "vqa_v2", "okvqa"):
+        assert main([*arguments, "--captions"]) == 1
+        assert f"{data} has no captions; leave out --captions" in capsys.readouterr().err
+
+
+def test_a_damaged_tar_archive_is_refused(server: FlakyServer, tmp_path: Path):
+    server.files["a.tar.gz"] = packed("a.tar.gz", "data.json" * 3)[:-60]
+    with pytest.raises(ValueError, match=r"a\.tar\.gz: is not an intact tar file"):
+        download(tmp_path, [Archive(f"{server.url}/a.tar.gz", ".", "data.json")], wait=0)
+
+
 def test_official_addresses():
     urls = [archive.url for archive in archives("vqa_v2", images=True)]
     assert urls[0].startswith("https://s3.amazonaws.com/cvmlp/vqa/mscoco/vqa/v2_Questions_Train")
     assert urls[-1] == "http://images.cocodataset.org/zips/test2015.zip"
     assert len(urls) == 8
-    with pytest.raises(ValueError, match="choose vqa_v1 or vqa_v2"):
+    with pytest.raises(ValueError, match="choose one of vqa_v1, vqa_v2, okvqa,"):
         archives("vqa_v3")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from toy_diagnosis import toy_scene
 
+from ivqa.data import ClevrDataset
 from ivqa.data.validation import DataError
 from ivqa.diagnosis import (
     Belief,
@@ -17,7 +18,8 @@ from ivqa.diagnosis import (
     typed_by_oracle,
 )
 from ivqa.errors import UserError
-from ivqa.scenes import Oracle, Scene
+from ivqa.files import write_json
+from ivqa.scenes import Scene, SceneOracle, oracle_of
 
 
 def _belief(question: str, answer: str) -> Belief:
@@ -47,13 +49,72 @@ def test_the_oracle_types_beliefs_exactly() -> None:
         _belief("What color is the cross?", "red"),  # there is none
         _belief("Red the is star?", "red"),
     ]
-    typed = typed_by_oracle(beliefs, Oracle({1: scene}), references)
+    typed = typed_by_oracle(beliefs, SceneOracle({1: scene}), references)
     kinds = ["rephrase", "complementary", "adversarial", "irrelevant", None]
     assert [belief.type for belief in typed] == kinds
     assert [belief.type_by for belief in typed] == ["oracle"] * 4 + [None]
     shares = shares_of_types(typed)
     assert shares["beliefs/correct"] == 0.5
     assert sum(shares[f"beliefs/{kind}"] for kind in kinds[:4]) == 1
+
+
+def test_the_oracle_of_another_data_set_types_beliefs_by_its_own_programs(tmp_path: Path) -> None:
+    """A CLEVR root with one red cube and two questions, opened like any data set."""
+
+    def steps(*names: str, **values: list[str]) -> list[dict[str, object]]:
+        return [
+            {
+                "function": name,
+                "inputs": [at - 1] if at else [],
+                "value_inputs": values.get(name, []),
+            }
+            for at, name in enumerate(names)
+        ]
+
+    cube = {"filter_shape": ["cube"]}
+    programs = {
+        "How many cubes are there?": (steps("scene", "filter_shape", "count", **cube), "1"),
+        "What number of cubes are there?": (steps("scene", "filter_shape", "count", **cube), "1"),
+        "What color is the cube?": (
+            steps("scene", "filter_shape", "unique", "query_color", **cube),
+            "red",
+        ),
+    }
+    questions = [
+        {
+            "question_index": at,
+            "image_index": 1,
+            "question": text,
+            "program": made,
+            "answer": answer,
+        }
+        for at, (text, (made, answer)) in enumerate(programs.items())
+    ]
+    thing = {"size": "small", "color": "red", "material": "metal", "shape": "cube"}
+    sides: dict[str, list[list[int]]] = {
+        name: [[]] for name in ("left", "right", "front", "behind")
+    }
+    scene = {"image_index": 1, "objects": [thing], "relationships": sides}
+    for name, content in (("questions", questions), ("scenes", [scene])):
+        write_json(tmp_path / name / f"CLEVR_val_{name}.json", {name: content})
+    oracle = oracle_of(ClevrDataset(tmp_path), "val")
+    assert oracle is not None
+    references = {(1, "1"): ["How many cubes are there?"]}
+    beliefs = [
+        _belief("What number of cubes are there?", "1"),  # the same program in different words
+        _belief("How many red things are there?", "1"),
+        _belief("How many balls are there?", "1"),
+        _belief("What color is the ball?", "1"),
+        _belief("Cubes how many?", "1"),
+    ]
+    typed = typed_by_oracle(beliefs, oracle, references)
+    assert [one.type for one in typed] == [
+        "rephrase",
+        "complementary",
+        "adversarial",
+        "irrelevant",
+        None,
+    ]
 
 
 def test_shares_are_of_typed_beliefs_and_intervals_resample_images() -> None:

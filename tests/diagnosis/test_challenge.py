@@ -11,7 +11,7 @@ from ivqa.data import VQADataset, VQASplit
 from ivqa.diagnosis import Belief
 from ivqa.diagnosis.challenge import write_challenge
 from ivqa.metrics import vqa_accuracies
-from ivqa.scenes import Oracle
+from ivqa.scenes import SceneOracle
 from ivqa.scenes.programs import SYNONYMS
 from ivqa.scenes.world import SHAPES, THING_ATTRIBUTES, VALUES, sample_scene
 from ivqa.text.normalisation import normalise_answer
@@ -30,13 +30,13 @@ POSSIBLE |= {word for synonyms in SYNONYMS.values() for word in synonyms}
 
 
 @pytest.fixture(scope="module")
-def oracle() -> Oracle:
+def oracle() -> SceneOracle:
     rng = random.Random(0)
-    return Oracle({image_id: sample_scene(rng) for image_id in range(40)})
+    return SceneOracle({image_id: sample_scene(rng) for image_id in range(40)})
 
 
 @pytest.fixture(scope="module")
-def challenge(oracle: Oracle, tmp_path_factory: pytest.TempPathFactory) -> VQASplit:
+def challenge(oracle: SceneOracle, tmp_path_factory: pytest.TempPathFactory) -> VQASplit:
     root = tmp_path_factory.mktemp("challenge")
     beliefs = [
         Belief(image_id, "nothing", question, 0.5, -1.0, 0.9, "rl", "adversarial", "oracle")
@@ -49,12 +49,12 @@ def challenge(oracle: Oracle, tmp_path_factory: pytest.TempPathFactory) -> VQASp
     return VQADataset(root, train=None, val=None, test="challenge").split("test")
 
 
-def _accepted(oracle: Oracle, challenge: VQASplit) -> list[frozenset[str]]:
+def _accepted(oracle: SceneOracle, challenge: VQASplit) -> list[frozenset[str]]:
     questions = zip(challenge.image_ids.tolist(), challenge.questions, strict=True)
     return [oracle.judge(image_id, question).acceptable for image_id, question in questions]
 
 
-def test_every_accepted_answer_scores_one(oracle: Oracle, challenge: VQASplit) -> None:
+def test_every_accepted_answer_scores_one(oracle: SceneOracle, challenge: VQASplit) -> None:
     accepted = _accepted(oracle, challenge)
     assert {1, 2, 3} <= {len(answers) for answers in accepted}
     assert max(len(answers) for answers in accepted) > 5  # two patterns and their synonyms
@@ -67,7 +67,7 @@ def test_every_accepted_answer_scores_one(oracle: Oracle, challenge: VQASplit) -
         assert main in answers
 
 
-def test_every_other_answer_scores_zero(oracle: Oracle, challenge: VQASplit) -> None:
+def test_every_other_answer_scores_zero(oracle: SceneOracle, challenge: VQASplit) -> None:
     cases = [
         (row, answer)
         for row, answers in enumerate(_accepted(oracle, challenge))
@@ -82,7 +82,7 @@ def test_every_other_answer_scores_zero(oracle: Oracle, challenge: VQASplit) -> 
     assert not scores.any()
 
 
-def test_the_official_program_agrees(oracle: Oracle, challenge: VQASplit) -> None:
+def test_the_official_program_agrees(oracle: SceneOracle, challenge: VQASplit) -> None:
     """It leaves every annotator out in turn, whatever their number."""
     for given, accepted in zip(challenge.answers, _accepted(oracle, challenge), strict=True):
         for answer in accepted:
@@ -91,7 +91,7 @@ def test_the_official_program_agrees(oracle: Oracle, challenge: VQASplit) -> Non
                 assert others.count(answer) >= 3
 
 
-def test_what_has_no_right_answer_is_kept_apart(oracle: Oracle, tmp_path: Path) -> None:
+def test_what_has_no_right_answer_is_kept_apart(oracle: SceneOracle, tmp_path: Path) -> None:
     def belief(question: str, kind: str) -> Belief:
         return Belief(3, "nothing", question, 0.5, -1.0, 0.9, "rl", kind, "oracle")
 

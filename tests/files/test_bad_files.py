@@ -48,7 +48,7 @@ from ivqa.ranking import read_bqd, write_parquet
 from ivqa.robustness import NoiseRecords
 from ivqa.runs.checkpoints import load_checkpoint
 from ivqa.runs.run_directory import read_metrics
-from ivqa.scenes import Oracle
+from ivqa.scenes import SceneOracle
 from ivqa.scenes.world import Scene
 from ivqa.tasks.compare import compare
 from ivqa.tasks.human_study import human_study
@@ -124,7 +124,7 @@ def _json_files() -> dict[str, tuple[Any, Reader]]:
         scenes = file.with_name("scenes_val.json")
         if scenes != file:
             os.symlink(file, scenes)
-        return Oracle.load(file.parent, "val").scenes
+        return SceneOracle.load(file.parent, "val").scenes
 
     def human(file: Path) -> Any:
         for number, name in enumerate("abc"):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ivqa.data import VQADataset
 from ivqa.errors import UserError
-from ivqa.scenes import Oracle, Scene, parse
+from ivqa.scenes import Scene, SceneOracle, parse
 from ivqa.scenes.grammar import fill, realise
 from ivqa.scenes.phrasings import fitting
 from ivqa.scenes.programs import Noun, Program, Things, evaluate, make
@@ -29,13 +29,13 @@ SCENE = Scene(
         Thing("circle", "blue", "small", "dotted", 0.6, 0.6),
     ),
 )
-ORACLE = Oracle({7: SCENE})
+ORACLE = SceneOracle({7: SCENE})
 
 
 @pytest.mark.parametrize("root_name", ["scenes_root", "balanced_root"])
 def test_agrees_with_every_generated_answer(root_name: str, request: pytest.FixtureRequest) -> None:
     root = request.getfixturevalue(root_name)
-    split, oracle = VQADataset(root).split("train"), Oracle.load(root, "train")
+    split, oracle = VQADataset(root).split("train"), SceneOracle.load(root, "train")
     judgements = oracle.judge_many(split.image_ids.tolist(), split.questions)
     assert [judgement.answer for judgement in judgements] == split.main_answers
     for judgement, answer in zip(judgements, split.main_answers, strict=True):
@@ -179,7 +179,7 @@ def test_the_message_names_an_unknown_image() -> None:
 
 def test_other_data_have_no_oracle(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="only generated scenes"):
-        Oracle.load(tmp_path, "train")
+        SceneOracle.load(tmp_path, "train")
 
 
 def test_scenes_are_the_same_after_json() -> None:

@@ -26,7 +26,7 @@ from ivqa.vqa import N2NMN
 from ivqa.vqa.layouts import ANSWER_MODULES, MAP_MODULES
 
 STEPS = 5
-QUESTIONS = [[4, 5, 6, 4], [8], [5, 9, 4], [6, 6], [9, 8, 7, 5], [4, 9]]
+QUESTIONS = [[4, 5, 6, 4], [8], [5, 9, 4], [6, 6], [9, 8, 7, 5], [4, 9], [7, 4]]
 LAYOUTS = [
     ["_Find", "_Describe"],
     ["_Scene"],
@@ -34,6 +34,7 @@ LAYOUTS = [
     ["_Find", "_Find", "_MoreNum"],
     ["_Find", "_Find", "_And", "_Count"],
     ["_Find", "_Find", "_SameProperty"],
+    ["_Find", "_Find", "_Or", "_Count"],
 ]
 MODULES = [*MAP_MODULES, *ANSWER_MODULES]
 
@@ -52,10 +53,10 @@ def network_of(num_layers: int, word_keys: bool, **arguments: Any) -> N2NMN:
 def batch_of(network: N2NMN, layouts: list[list[str]] | None) -> VQABatch:
     torch.manual_seed(3)
     grid = torch.randn(3, 4, 3, dtype=torch.float64)
-    images = ImageBatch(torch.arange(3), torch.tensor([0, 2, 1, 1, 0, 2]), grid=grid)
-    question, target = tokens(QUESTIONS), torch.tensor([0, 1, 2, 3, 0, 1])
+    images = ImageBatch(torch.arange(3), torch.tensor([0, 2, 1, 1, 0, 2, 1]), grid=grid)
+    question, target = tokens(QUESTIONS), torch.tensor([0, 1, 2, 3, 0, 1, 2])
     layout = None if layouts is None else network.encode_layouts(layouts)
-    return VQABatch(torch.arange(6), images, question, question, target, target, None, layout)
+    return VQABatch(torch.arange(7), images, question, question, target, target, None, layout)
 
 
 def is_valid(layout: tuple[str, ...]) -> bool:
@@ -155,6 +156,8 @@ def run(network: Any, grid: Tensor, layout: list[str], texts: list[Tensor], summ
             stack.append([linear(modules.transform, norm(one))[0] for one in joint])
         elif name == "_And":
             stack.append([torch.minimum(one, other) for one, other in zip(*maps, strict=True)])
+        elif name == "_Or":
+            stack.append([torch.maximum(one, other) for one, other in zip(*maps, strict=True)])
         elif name in ("_Exist", "_Count", "_Answer"):
             scores = scores + linear(modules.counting[name], summed(maps[0]))
         elif name in ("_MoreNum", "_EqualNum"):

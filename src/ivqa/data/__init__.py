@@ -4,42 +4,60 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ivqa.data.aokvqa import official_aokvqa
     from ivqa.data.batch_settings import BatchContents, BatchSettings
+    from ivqa.data.clevr import ClevrDataset
     from ivqa.data.datamodule import VQADataModule, build_vocabularies
     from ivqa.data.dataset import VQADataset, custom_vqa, official_vqa
     from ivqa.data.encoded_split import ImageFeatures
     from ivqa.data.file_patterns import FilePatterns
+    from ivqa.data.gqa import GQADataset
     from ivqa.data.images import ImageFiles
+    from ivqa.data.published import PublishedDataset
     from ivqa.data.validation import DataError
+    from ivqa.data.visual7w import official_visual7w
+    from ivqa.data.vizwiz import official_vizwiz
     from ivqa.data.vqa_json import VQASplit
 
 __all__ = [
     "BatchContents",
     "BatchSettings",
+    "ClevrDataset",
     "DataError",
     "FilePatterns",
+    "GQADataset",
     "ImageFeatures",
     "ImageFiles",
+    "PublishedDataset",
     "VQADataModule",
     "VQADataset",
     "VQASplit",
     "build_vocabularies",
     "custom_vqa",
+    "official_aokvqa",
+    "official_visual7w",
+    "official_vizwiz",
     "official_vqa",
 ]
 
 _HOME = {
     "BatchContents": "batch_settings",
     "BatchSettings": "batch_settings",
+    "ClevrDataset": "clevr",
     "DataError": "validation",
     "FilePatterns": "file_patterns",
+    "GQADataset": "gqa",
     "ImageFeatures": "encoded_split",
     "ImageFiles": "images",
+    "PublishedDataset": "published",
     "VQADataModule": "datamodule",
     "VQADataset": "dataset",
     "VQASplit": "vqa_json",
     "build_vocabularies": "datamodule",
     "custom_vqa": "dataset",
+    "official_aokvqa": "aokvqa",
+    "official_visual7w": "visual7w",
+    "official_vizwiz": "vizwiz",
     "official_vqa": "dataset",
 }
 

@@ -8,10 +8,11 @@ from typing import Any, Literal
 from ivqa.data.file_patterns import FilePatterns
 from ivqa.data.images import ImageFiles
 from ivqa.data.json_files import read_bytes
+from ivqa.data.oracles import Oracle
 from ivqa.data.validation import DataError, check_root, listed
 from ivqa.data.vqa_json import VQASplit, read_split
 from ivqa.errors import UserError
-from ivqa.files import bytes_digest, digest
+from ivqa.files import FileError, bytes_digest, check_regular, digest, file_digest
 
 STAGES = ("train", "val", "test")
 
@@ -128,6 +129,17 @@ class VQADataset:
         files = self._files(self.name_of(stage_or_name))
         return files["questions"] is not None and files["annotations"] is None
 
+    def oracle(self, stage_or_name: str) -> Oracle | None:
+        """The oracle that judges questions about the images of a split.
+
+        Args:
+            stage_or_name: "train", "val", "test" or the name of a split.
+
+        Returns:
+            None; data sets with exact annotations override this.
+        """
+        return None
+
     def fingerprint(self) -> str:
         """Computes the digest of all splits in use; it is the same on every machine.
 
@@ -141,7 +153,7 @@ class VQADataset:
             content: list[Any] = []
             for name in self.names:
                 for kind, path in self._files(name).items():
-                    content.append([name, kind, bytes_digest(read_bytes(path) if path else b"")])
+                    content.append([name, kind, _text_digest(path)])
                 images = self._images(name)
                 paths = images.paths if images is not None else ()
                 content.append([[path.name, _size(path)] for path in paths])
@@ -151,11 +163,7 @@ class VQADataset:
     def _read(self, name: str) -> VQASplit:
         files = self._files(name)
         if files["questions"] is None:
-            tried = listed(self.files.candidates(name)["questions"])
-            raise DataError(
-                f"split '{name}' not found: none of {tried} exists in {self.root}; "
-                f"splits there: {listed(self.files.splits_in(self.root))}"
-            )
+            raise self._no_questions(name)
         split = read_split(
             name,
             files["questions"],
@@ -168,6 +176,13 @@ class VQADataset:
         if self.require_images:
             split.require_images()
         return split
+
+    def _no_questions(self, name: str) -> DataError:
+        tried = listed(self.files.candidates(name)["questions"])
+        return DataError(
+            f"split '{name}' not found: none of {tried} exists in {self.root}; "
+            f"splits there: {listed(self.files.splits_in(self.root))}"
+        )
 
     def _files(self, name: str) -> dict[str, Path | None]:
         """The JSON files of a split by kind; None where there is none."""
@@ -193,7 +208,23 @@ class VQADataset:
         if name in self._splits:
             return self._splits[name].images
         found = self._image_folder(name)
-        return None if found is None else ImageFiles.in_folder(*found)
+        return None if found is None else self._images_in(*found)
+
+    def _images_in(self, folder: Path, name_pattern: str) -> ImageFiles:
+        return ImageFiles.in_folder(folder, name_pattern)
+
+
+def _text_digest(path: Path | None) -> str:
+    """Digest of the unpacked JSON text in a file; of no text without a file."""
+    if path is None:
+        return bytes_digest(b"")
+    if path.suffix != ".json":
+        return bytes_digest(read_bytes(path))
+    try:
+        # In blocks: the questions of GQA take several GB.
+        return file_digest(check_regular(path))
+    except (OSError, FileError) as error:
+        raise DataError(str(error)) from None
 
 
 def _size(path: Path) -> int | None:

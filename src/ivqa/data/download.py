@@ -1,4 +1,4 @@
-"""Downloads the official VQA archives: `python -m ivqa.data.download vqa_v2 --root data/vqa_v2`.
+"""Downloads the official archives: `python -m ivqa.data.download vqa_v2 --root data/vqa_v2`.
 
 An interrupted download continues where it stopped (HTTP Range), within a run and across runs. Every
 archive is checked by its length, and by its SHA-256 checksum once ROOT/checksums.json records it.
@@ -8,13 +8,17 @@ import argparse
 import http.client
 import shutil
 import sys
+import tarfile
 import time
 import urllib.error
 import urllib.request
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from email.message import Message
+from functools import partial
 from pathlib import Path
+from typing import IO
 
 from rich.progress import (
     BarColumn,
@@ -27,7 +31,7 @@ from rich.progress import (
 )
 
 from ivqa.data.json_files import ARCHIVE_ERRORS
-from ivqa.data.official_archives import Archive, archives
+from ivqa.data.official_archives import DATA_SETS, Archive, archives
 from ivqa.errors import UserError
 from ivqa.files import FileError, read_json, sha256_checksum, write_json, write_text, written
 
@@ -77,7 +81,7 @@ def download(
             )
         record[archive.name] = {"sha256": checksum, "bytes": path.stat().st_size, "unpacked": False}
         _write_record(root, record)
-        _unpack(path, root / archive.into)
+        _unpack(path, root / archive.into, archive.flat)
         if not (root / archive.holds).exists():
             raise UserError(f"{path}: does not hold {archive.holds}; check {archive.url}")
         record[archive.name]["unpacked"] = True
@@ -96,18 +100,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit status: 0, or 1 after an error, which is printed.
     """
     parser = argparse.ArgumentParser(prog="python -m ivqa.data.download", description=__doc__)
-    parser.add_argument("data", choices=("vqa_v1", "vqa_v2"))
+    parser.add_argument("data", choices=tuple(DATA_SETS))
     parser.add_argument("--root", type=Path, required=True, help="folder to put the data in")
-    parser.add_argument("--images", action="store_true", help="COCO images too (about 25 GB)")
+    parser.add_argument("--images", action="store_true", help="the images too (1 to 40 GB)")
     parser.add_argument("--captions", action="store_true", help="COCO captions too, for concepts")
     parser.add_argument("--base-url", help="mirror that holds all archives")
     parser.add_argument("--keep-archives", action="store_true", help="keep the zip files")
     parser.add_argument("--retries", type=int, default=8, help="consecutive broken connections")
     options = parser.parse_args(arguments)
     base_url = options.base_url.rstrip("/") if options.base_url else None
-    wanted = archives(options.data, options.images, options.captions, base_url)
     columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
     try:
+        wanted = archives(options.data, options.images, options.captions, base_url)
         with Progress(TextColumn("{task.description}"), *columns) as progress:
             download(
                 options.root,
@@ -116,7 +120,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 keep_archives=options.keep_archives,
                 progress=progress,
             )
-    except (UserError, OSError) as error:
+    except (ValueError, OSError) as error:
         print(error, file=sys.stderr)
         return 1
     print(f"{options.data} is complete in {options.root}: data={options.data} data.root=...")
@@ -205,30 +209,55 @@ def _range_total(headers: Message) -> int | None:
     return int(total) if total.isdigit() else None
 
 
-def _unpack(path: Path, folder: Path) -> None:
+def _unpack(path: Path, folder: Path, flat: bool) -> None:
     """Writes every member atomically; existing files of the same size are not written again."""
     try:
-        with zipfile.ZipFile(path) as archive:
-            for member in archive.infolist():
-                target = (folder / member.filename).resolve()
+        with _members(path) as members:
+            for name, size, opened in members:
+                target = (folder / (Path(name).name if flat else name)).resolve()
                 if not target.is_relative_to(folder.resolve()):
-                    raise UserError(f"its member {member.filename} points outside the folder")
-                if member.is_dir() or (
-                    target.is_file() and target.stat().st_size == member.file_size
-                ):
+                    raise UserError(f"its member {name} points outside the folder")
+                if target.is_file() and target.stat().st_size == size:
                     continue
-                with (
-                    archive.open(member) as source,
-                    written(target) as draft,
-                    draft.open("wb") as file,
-                ):
+                with opened() as source, written(target) as draft, draft.open("wb") as file:
                     shutil.copyfileobj(source, file, _BLOCK)
+    except tarfile.TarError as error:
+        raise _damaged(path, error) from None
     except OSError:
         raise  # from the disk, not the archive
     except ARCHIVE_ERRORS as error:
-        raise FileError(
-            f"{path}: is not an intact zip file ({error}); delete it and retry"
-        ) from None
+        raise _damaged(path, error) from None
+
+
+def _damaged(path: Path, error: Exception) -> FileError:
+    kind = "zip" if path.suffix == ".zip" else "tar"
+    return FileError(f"{path}: is not an intact {kind} file ({error}); delete it and retry")
+
+
+@contextmanager
+def _members(path: Path) -> Iterator[Iterator[tuple[str, int, Callable[[], IO[bytes]]]]]:
+    """Name, size and opener of the files in an archive, in its order."""
+    if path.suffix == ".zip":
+        with zipfile.ZipFile(path) as archive:
+            yield (
+                (member.filename, member.file_size, partial(archive.open, member))
+                for member in archive.infolist()
+                if not member.is_dir()
+            )
+    else:
+        with tarfile.open(path) as tar:
+            # Links and devices are left out: only plain files are data.
+            yield (
+                (member.name, member.size, partial(_file_of, tar, member))
+                for member in tar
+                if member.isfile()
+            )
+
+
+def _file_of(tar: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
+    file = tar.extractfile(member)
+    assert file is not None  # members that are plain files have one
+    return file
 
 
 def _read_record(root: Path) -> dict[str, dict[str, object]]:

@@ -50,7 +50,7 @@ def read_bytes(path: Path) -> bytes:
             return gzip.decompress(content)
         if path.suffix == ".zip":
             with zipfile.ZipFile(io.BytesIO(content)) as archive:
-                return archive.read(_only_member(archive, path))
+                return archive.read(only_member(archive, path))
     except DataError:
         raise
     except ARCHIVE_ERRORS as error:
@@ -78,7 +78,16 @@ def open_json(path: Path) -> Any:
         raise DataError(str(error)) from None
 
 
-def _only_member(archive: zipfile.ZipFile, path: Path) -> str:
+def only_member(archive: zipfile.ZipFile, path: Path) -> str:
+    """Returns the name of the only JSON file in an archive.
+
+    Args:
+        archive: The open archive.
+        path: Its file, for the message.
+
+    Raises:
+        DataError: The archive holds no or several JSON files.
+    """
     members = [name for name in archive.namelist() if name.endswith(".json")]
     if len(members) != 1:
         raise DataError(

@@ -49,20 +49,7 @@ def annotation_records(path: Path, problems: Problems) -> dict[int, Record]:
     records = _by_question_id(path, "annotations", problems)
     for question_id, record in records.items():
         where = f"question {question_id}"
-        answers = record.get("answers")
-        if not isinstance(answers, list):
-            fault = f"must be a list, not {shown(answers)}" if "answers" in record else "is missing"
-            problems.add(path, where, "answers", fault)
-        elif not answers:
-            problems.add(
-                path, where, "answers", "has no answers; remove the question or add one at least"
-            )
-        else:
-            for position, answer in enumerate(answers):
-                if not isinstance(answer, dict) or type(answer.get("answer")) is not str:
-                    value = answer.get("answer") if isinstance(answer, dict) else answer
-                    field = f"answers[{position}].answer"
-                    problems.add(path, where, field, f"must be text, not {shown(value)}")
+        answer_texts(record, path, where, problems)
         for field in ("multiple_choice_answer", "question_type", "answer_type"):
             if field in record and not isinstance(record[field], str):
                 problems.add(path, where, field, f"must be text, not {shown(record[field])}")
@@ -71,6 +58,39 @@ def annotation_records(path: Path, problems: Problems) -> dict[int, Record]:
             fault = f"must be one of {', '.join(ANSWER_TYPES)}, not {kind!r}; or leave it out"
             problems.add(path, where, "answer_type", fault)
     return records
+
+
+def answer_texts(record: Record, path: Path, where: str, problems: Problems) -> list[str] | None:
+    """Reads the answers of a record: a list of {"answer": text, ...}.
+
+    Args:
+        record: The record.
+        path: Its file, for the messages.
+        where: Names the record by its id, for the messages.
+        problems: Collects the faults.
+
+    Returns:
+        The answers as written, one at least, or None after a fault.
+    """
+    answers = record.get("answers")
+    if not isinstance(answers, list):
+        fault = f"must be a list, not {shown(answers)}" if "answers" in record else "is missing"
+        problems.add(path, where, "answers", fault)
+        return None
+    if not answers:
+        problems.add(
+            path, where, "answers", "has no answers; remove the question or add one at least"
+        )
+        return None
+    texts = []
+    for position, answer in enumerate(answers):
+        value = answer.get("answer") if isinstance(answer, dict) else answer
+        if isinstance(answer, dict) and type(value) is str:
+            texts.append(value)
+        else:
+            field = f"answers[{position}].answer"
+            problems.add(path, where, field, f"must be text, not {shown(value)}")
+    return texts if len(texts) == len(answers) else None
 
 
 def check_join(

@@ -2,9 +2,10 @@
 
 import re
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +47,8 @@ class VQASplit:
         images_tried: The paths that were searched for images, for error messages.
         captions: Captions by image id, or None.
         layouts: Expert layouts by question id, or None.
+        extras: Further columns as published, by their official names, such as "rationales"; each
+            has N values.
     """
 
     name: str
@@ -62,6 +65,7 @@ class VQASplit:
     images_tried: tuple[str, ...] = ()
     captions: dict[int, list[str]] | None = None
     layouts: dict[int, list[str]] | None = None
+    extras: Mapping[str, list[Any]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.questions)
@@ -135,9 +139,7 @@ def read_split(
     if images is not None:
         wanted = [record.get("image_id") for record in questions.values()]
         image_ids = np.array([image_id for image_id in wanted if is_id(image_id)], dtype=np.int64)
-        for image_id in images.missing(image_ids):
-            problems.add(questions_path, f"image {image_id}", "image_id", _missing_image(images))
-        images.check_headers(image_ids, problems)
+        check_images(images, image_ids, questions_path, problems)
     problems.raise_if_any()
     return _columns(
         name,
@@ -148,6 +150,27 @@ def read_split(
         captions=captions,
         layouts=layouts,
     )
+
+
+def check_images(
+    images: ImageFiles, image_ids: NDArray[np.int64], questions_path: Path, problems: Problems
+) -> None:
+    """Reports images of questions that have no file, and files that are not images.
+
+    Args:
+        images: The image files.
+        image_ids: Ids of the questions' images, any shape, int64.
+        questions_path: File of the questions, for the messages.
+        problems: Collects the faults.
+    """
+    for image_id in images.missing(image_ids):
+        problems.add(questions_path, f"image {image_id}", "image_id", _missing_image(images))
+    images.check_headers(image_ids, problems)
+
+
+def main_answer_of(answers: Sequence[str]) -> str:
+    """Returns the most frequent answer; the earliest of several, and "" without answers."""
+    return Counter(answers).most_common(1)[0][0] if answers else ""
 
 
 def answer_type_of(answer: str) -> str:
@@ -186,7 +209,7 @@ def _columns(
     joined = [{} if annotations is None else annotations[key] for key in questions]
     answers = [[item["answer"] for item in record.get("answers", ())] for record in joined]
     main_answers = [
-        record.get("multiple_choice_answer", _mode(given))
+        record.get("multiple_choice_answer", main_answer_of(given))
         for record, given in zip(joined, answers, strict=True)
     ]
     answer_types = [
@@ -214,7 +237,3 @@ def _columns(
         captions=captions,
         layouts=layouts,
     )
-
-
-def _mode(answers: list[str]) -> str:
-    return Counter(answers).most_common(1)[0][0] if answers else ""

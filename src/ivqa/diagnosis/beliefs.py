@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ivqa.data.validation import DataError, shown
 from ivqa.diagnosis.contradictions import contradicting
 from ivqa.files import parse_json, read_text
-from ivqa.scenes import Oracle, parse
+from ivqa.scenes import Oracle
 
 BeliefType = Literal["rephrase", "complementary", "adversarial", "irrelevant"]
 TYPES: tuple[BeliefType, ...] = ("rephrase", "complementary", "adversarial", "irrelevant")
@@ -117,28 +117,28 @@ def typed_by_oracle(
     oracle: Oracle,
     references: Mapping[tuple[int, str], Sequence[str]],
 ) -> list[Belief]:
-    """Assigns exact types to beliefs about scenes.
+    """Assigns exact types to beliefs about images with an oracle.
 
-    Two questions state the same visual fact if they parse to the same program, as "is there a
-    star" and "do you see any stars" do.
+    Two questions state the same visual fact if they have the same program, as "is there a star" and
+    "do you see any stars" do.
 
     Args:
         beliefs: The beliefs.
-        oracle: Judges questions about the scenes.
+        oracle: Judges questions about the images.
         references: The data set's own questions of each (image, answer).
 
     Returns:
         The beliefs in the same order. One that the oracle does not understand has no type.
     """
-    # parse() gives None outside the grammar, which no understood belief equals.
-    facts = {key: {parse(text) for text in texts} for key, texts in references.items()}
+    # fact() gives None for what the oracle does not understand, which no understood belief equals.
+    facts = {key: {oracle.fact(text) for text in texts} for key, texts in references.items()}
     typed = []
     for belief in beliefs:
         judged = oracle.judge(belief.image_id, belief.question)
         if not judged.understood:
             typed.append(replace(belief, type=None, type_by=None))
             continue
-        same = parse(belief.question) in facts.get((belief.image_id, belief.answer), ())
+        same = oracle.fact(belief.question) in facts.get((belief.image_id, belief.answer), ())
         kind = type_of(
             relevant=bool(judged.premise),
             same_fact=same,

@@ -12,7 +12,7 @@ from ivqa.data import VQADataModule
 from ivqa.diagnosis.legality import LegalityModule
 from ivqa.diagnosis.perturbation import KINDS, perturb
 from ivqa.ranges import Count, Seed
-from ivqa.scenes import oracle_of, parse
+from ivqa.scenes import SceneOracle, oracle_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,8 +77,9 @@ class LegalityBenchmark:
         metrics["legality/threshold"] = module.limit
         metrics["legality/kept"] = float((real > module.limit).float().mean())
         metrics["legality/refused"] = float((fake <= module.limit).float().mean())
-        if oracle_of(datamodule.dataset, stage) is not None:
-            legal = torch.tensor([parse(text) is not None for text in texts])
+        oracle = oracle_of(datamodule.dataset, stage)
+        if isinstance(oracle, SceneOracle):  # others understand a part of the legal questions
+            legal = torch.tensor([oracle.fact(text) is not None for text in texts])
             all_scores = torch.cat(scores)
             metrics["legality/auroc_grammar"] = _area(all_scores[legal], all_scores[~legal])
         return metrics

@@ -32,16 +32,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ivqa.data.oracles import Judgement, Oracle
     from ivqa.scenes.dataset import ScenesDataset
     from ivqa.scenes.generation import generate_scenes
     from ivqa.scenes.grammar import parse
-    from ivqa.scenes.oracle import Judgement, Oracle, oracle_of
+    from ivqa.scenes.oracle import SceneOracle, oracle_of
     from ivqa.scenes.world import Scene
 
 __all__ = [
     "Judgement",
     "Oracle",
     "Scene",
+    "SceneOracle",
     "ScenesDataset",
     "generate_scenes",
     "oracle_of",
@@ -52,6 +54,7 @@ _MODULE_OF = {
     "Judgement": "oracle",
     "Oracle": "oracle",
     "Scene": "world",
+    "SceneOracle": "oracle",
     "ScenesDataset": "dataset",
     "generate_scenes": "generation",
     "oracle_of": "oracle",

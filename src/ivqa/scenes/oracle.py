@@ -5,13 +5,13 @@ allows.
 """
 
 import os
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Mapping
 from pathlib import Path
 from typing import Self
 
 from ivqa.data.dataset import VQADataset
 from ivqa.data.json_files import open_json
+from ivqa.data.oracles import FALSE_PREMISE, NOT_UNDERSTOOD, Judgement, Oracle, judge_all
 from ivqa.data.validation import DataError
 from ivqa.errors import UserError
 from ivqa.scenes.grammar import parse
@@ -19,28 +19,7 @@ from ivqa.scenes.programs import acceptable, evaluate
 from ivqa.scenes.world import Scene
 
 
-@dataclass(frozen=True)
-class Judgement:
-    """The judgement of the oracle about a question on an image.
-
-    Args:
-        understood: Whether the grammar can produce the question.
-        premise: Whether everything exists that the question presupposes; None where the question
-            is not understood.
-        answer: One right answer; None for a false premise.
-        acceptable: All right answers and their synonyms.
-    """
-
-    understood: bool
-    premise: bool | None = None
-    answer: str | None = None
-    acceptable: frozenset[str] = frozenset()
-
-
-_NOT_UNDERSTOOD = Judgement(False)
-
-
-class Oracle:
+class SceneOracle:
     """Judges questions about scenes.
 
     Args:
@@ -49,7 +28,7 @@ class Oracle:
     Example:
         >>> from ivqa.scenes.world import Thing
         >>> star = Thing("star", "red", "large", "plain", x=0.5, y=0.5)
-        >>> oracle = Oracle({7: Scene("beach", "day", "clear", (star,))})
+        >>> oracle = SceneOracle({7: Scene("beach", "day", "clear", (star,))})
         >>> oracle.judge(7, "What color is the star?").answer
         'red'
         >>> oracle.judge(7, "What color is the heart?").premise
@@ -106,11 +85,11 @@ class Oracle:
             raise KeyError(f"the oracle does not know image {image_id}; load the split it is in")
         program = parse(question)
         if program is None:
-            return _NOT_UNDERSTOOD
+            return NOT_UNDERSTOOD
         # A phrase that fits several things is no false premise: the answers of all are acceptable.
         outcome = evaluate(program, scene)
         if not outcome.premise:
-            return Judgement(True, False)
+            return FALSE_PREMISE
         return Judgement(True, True, outcome.answer, acceptable(outcome.answers))
 
     def judge_many(self, image_ids: Iterable[int], questions: Iterable[str]) -> list[Judgement]:
@@ -126,10 +105,11 @@ class Oracle:
         Raises:
             KeyError: The oracle does not have the scene of an image.
         """
-        return [
-            self.judge(image_id, question)
-            for image_id, question in zip(image_ids, questions, strict=True)
-        ]
+        return judge_all(self, image_ids, questions)
+
+    def fact(self, question: str) -> Hashable | None:
+        """The visual fact that a question states: its program in normal form, see `Oracle.fact`."""
+        return parse(question)
 
 
 def oracle_of(dataset: VQADataset, stage_or_name: str) -> Oracle | None:
@@ -140,14 +120,18 @@ def oracle_of(dataset: VQADataset, stage_or_name: str) -> Oracle | None:
         stage_or_name: "train", "val", "test" or the name of a split.
 
     Returns:
-        The oracle where the root has scenes_SPLIT.json, as generated scenes and data derived from
-        them have; else None.
+        The oracle of the data set itself, such as CLEVR's and GQA's. Else that of the scenes, where
+        the root has scenes_SPLIT.json, as generated scenes and data derived from them have; else
+        None.
 
     Raises:
-        DataError: The root or the stage does not exist, or scenes_SPLIT.json is damaged.
+        DataError: The root or the stage does not exist, or the oracle's files are damaged.
     """
     dataset.prepare()
+    own = dataset.oracle(stage_or_name)
+    if own is not None:
+        return own
     name = dataset.name_of(stage_or_name)
     if not os.path.lexists(dataset.root / f"scenes_{name}.json"):
         return None
-    return Oracle.load(dataset.root, name)
+    return SceneOracle.load(dataset.root, name)

@@ -12,7 +12,7 @@ EOS = "<eos>"
 _UNREACHABLE = 10**6  # more steps than any layout has
 
 # Number of attention maps that each module takes from the stack.
-MAP_MODULES = {"_Find": 0, "_Transform": 1, "_And": 2}
+MAP_MODULES = {"_Find": 0, "_Transform": 1, "_And": 2, "_Or": 2}
 ANSWER_MODULES = {
     "_Scene": 0,
     "_Exist": 1,
@@ -50,7 +50,9 @@ class LayoutGrammar:
         self.arity = torch.tensor([arities[name] for name in self.tokens])
         self.answers = torch.tensor([name in ANSWER_MODULES for name in self.tokens])
         taken = {ANSWER_MODULES[name] for name in modules if name in ANSWER_MODULES}
-        self._finish = _steps_to_finish(taken, "_And" in modules, "_Find" in modules)
+        self._finish = _steps_to_finish(
+            taken, "_And" in modules or "_Or" in modules, "_Find" in modules
+        )
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -182,8 +184,8 @@ def check_layouts(grammar: LayoutGrammar, split: VQASplit, length: int) -> None:
 def _steps_to_finish(taken: set[int], joins: bool, finds: bool, most: int = 64) -> Tensor:
     """Fewest steps, <eos> included, from n maps on the stack to a valid layout, (most,) int64.
 
-    taken: numbers of maps that answer modules take. joins: whether there is _And. finds: whether
-    there is _Find. most: largest number of maps, exclusive.
+    taken: numbers of maps that answer modules take. joins: whether there is _And or _Or. finds:
+    whether there is _Find. most: largest number of maps, exclusive.
     """
     steps = [_UNREACHABLE] * most
     for maps in range(most):

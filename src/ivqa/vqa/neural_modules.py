@@ -6,6 +6,7 @@ map: unnormalised scores of the positions.
 _Find           w^T norm(W x * U x_txt)                          -> a
 _Transform(a)   w^T norm(W x * U x_txt * V sum softmax(a) x)     -> a
 _And(a, b)      min(a, b)                                        -> a
+_Or(a, b)       max(a, b)                                        -> a
 _Describe(a)    W norm(U x_txt * V sum softmax(a) x)             -> answer scores
 _Scene          W norm(U x_txt * V mean x)
 _SameProperty   W norm(U x_txt * V sum softmax(a) x * V sum softmax(b) x)
@@ -98,7 +99,7 @@ class NeuralModules(KernelModule):
         return self.kernels.normalised_scores(guides, self.find_image, self.find, x, index)
 
     def map_of(self, name: str, x: Tensor, text: Tensor, maps: list[Tensor]) -> Tensor:
-        """Computes _And or _Transform.
+        """Computes _And, _Or or _Transform.
 
         Args:
             name: Name of the module.
@@ -111,6 +112,8 @@ class NeuralModules(KernelModule):
         """
         if name == "_And":
             return torch.minimum(*maps)
+        if name == "_Or":
+            return torch.maximum(*maps)
         guide = self.transform_text(text) * self.transform_seen(_attended(maps[0], x))  # (n, d)
         scores = self.kernels.normalised_scores(
             guide[:, None], self.transform_image, self.transform, x, None

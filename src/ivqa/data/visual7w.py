@@ -1,0 +1,99 @@
+"""Visual7W, telling questions: what, where, when, who, why and how (Zhu et al., CVPR 2016)."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from ivqa.data.columns import Entry
+from ivqa.data.file_patterns import FilePatterns
+from ivqa.data.published import PublishedDataset, Record, records, texts
+from ivqa.data.validation import Problems, check_id, check_text, shown
+
+
+def official_visual7w(
+    root: str | Path,
+    *,
+    train: str | None = "train",
+    val: str | None = "val",
+    test: str | None = "test",
+) -> PublishedDataset:
+    """Opens Visual7W under its official file names.
+
+    dataset_v7w_telling.json holds all splits, images/ all images. The answers are sentences as
+    published, such as "At a park."; the normalisation of answers removes their full stops.
+    `multiple_choices` has the answer and the three wrong choices in alphabetical order.
+
+    Args:
+        root: The folder.
+        train: Name of the training split, or None.
+        val: Name of the validation split, or None.
+        test: Name of the test split, or None.
+
+    Returns:
+        The data set; nothing is read yet.
+    """
+    return PublishedDataset(
+        root,
+        reader=read_visual7w,
+        train=train,
+        val=val,
+        test=test,
+        files=FilePatterns(
+            question_file="dataset_v7w_telling",
+            image_pattern=("images/v7w_{image_id}.*", "visual7w_images/v7w_{image_id}.*"),
+        ),
+    )
+
+
+def read_visual7w(path: Path, split: str, problems: Problems) -> Iterator[Entry]:
+    """Reads one split of {"images": [{"split", "image_id", "qa_pairs": [...]}, ...]}.
+
+    Args:
+        path: The file.
+        split: Name of the split.
+        problems: Collects the faults.
+
+    Yields:
+        The questions.
+
+    Raises:
+        DataError: The file cannot be read.
+    """
+    for position, image in records(path, "images", problems):
+        if image.get("split") != split:
+            continue
+        where = f"image {image.get('image_id', position)}"
+        image_id = check_id(image, "image_id", path, where, problems)
+        pairs = image.get("qa_pairs")
+        if not isinstance(pairs, list):
+            problems.add(path, where, "qa_pairs", f"must be a list, not {shown(pairs)}")
+            continue
+        for pair in pairs:
+            if not isinstance(pair, dict):
+                problems.add(path, where, "qa_pairs", f"must hold objects, not {shown(pair)}")
+            elif image_id is not None:
+                entry = _entry(pair, image_id, path, where, problems)
+                if entry is not None:
+                    yield entry
+
+
+def _entry(pair: Record, image_id: int, path: Path, where: str, problems: Problems) -> Entry | None:
+    number = check_id(pair, "qa_id", path, where, problems)
+    if number is None:
+        return None
+    where = f"question {number}"
+    question = check_text(pair, "question", path, where, problems)
+    answer = check_text(pair, "answer", path, where, problems)
+    kind = check_text(pair, "type", path, where, problems)
+    wrong = texts(pair, "multiple_choices", path, where, problems)
+    if question is None or answer is None or kind is None or wrong is None:
+        return None
+    return Entry(
+        name=str(number),
+        question_id=number,
+        image_id=image_id,
+        question=question,
+        answers=[answer],
+        question_type=kind,
+        # Sorted: the position of the right answer must not give it away.
+        multiple_choices=sorted({answer, *wrong}),
+    )
