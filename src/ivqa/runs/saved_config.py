@@ -39,10 +39,12 @@ def configured(source: str | Path, overrides: Mapping[str, Any]) -> Iterator[Dic
         UserError: The source is none of these, or the configuration is invalid.
     """
     folder, name, ckpt = _place(source)
-    aliases = ALIASES if name == "evaluate" else {}
-    arguments = [_override(aliases.get(key, key), value) for key, value in overrides.items()]
-    if name == "evaluate":
-        arguments = [f"model={source}", "output_dir=.", *arguments]
+    ckpt = overrides.get("ckpt", ckpt)
+    arguments = [] if name == "config" else [f"model={source}", "output_dir=."]
+    aliases = {} if name == "config" else ALIASES  # a stored configuration has no groups
+    for key, value in overrides.items():
+        if key != "ckpt":  # the configuration of a training has no such key
+            arguments.append(f"{aliases.get(key, key)}={_written(value)}")
     previous = HydraConfig.instance().cfg
     try:
         with initialize_config_dir(str(folder.absolute()), version_base="1.3"):
@@ -54,9 +56,10 @@ def configured(source: str | Path, overrides: Mapping[str, Any]) -> Iterator[Dic
             HydraConfig.instance().set_config(cfg)  # a training notes its overrides
             with open_dict(cfg):
                 del cfg["hydra"]
-                cfg.ckpt = overrides.get("ckpt", ckpt or cfg.get("ckpt", "auto"))
             check_config(cfg)
-            if str(cfg.ckpt) == "auto":
+            with open_dict(cfg):
+                cfg.ckpt = str(ckpt or cfg.get("ckpt", "auto"))
+            if cfg.ckpt == "auto":
                 set_precision(cfg.trainer)
         yield cfg
     finally:
@@ -90,12 +93,8 @@ def _run(run: Path, checkpoint: Path) -> tuple[Path, str, str | None]:
     return run, "config", os.fspath(checkpoint) if checkpoint.is_file() else None
 
 
-def _override(key: str, value: Any) -> str:
-    """An override in Hydra's grammar; texts are quoted if Hydra would read something else."""
-    return f"{key}={_written(value)}"
-
-
 def _written(value: Any) -> str:
+    """A value in Hydra's grammar; texts are quoted if Hydra would read something else."""
     if value is None or isinstance(value, bool):
         return "null" if value is None else str(value).lower()
     if isinstance(value, Mapping):
