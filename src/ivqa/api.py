@@ -1,11 +1,12 @@
 """Trained models in Python: `ivqa.load` asks about a picture, `ivqa.load_vqa` answers.
 
-    import ivqa
-
-    model = ivqa.load("outputs/train/ivqa_vae/...")
-    for asked in model.ask("photo.jpg", "yes", n=5):
-        print(f"{asked.probability:.3f}  {asked.question}")
-    ivqa.load_vqa("mlb").answer("photo.jpg", ["What color is the cat?"])
+Example:
+    >>> import ivqa
+    >>> model = ivqa.load("ivqa_vae")  # doctest: +SKIP
+    >>> for asked in model.ask("photo.jpg", "yes", n=5):  # doctest: +SKIP
+    ...     print(f"{asked.probability:.3f}  {asked.question}")
+    >>> ivqa.load_vqa("mlb").answer("photo.jpg", ["Is it raining?"])  # doctest: +SKIP
+    ['yes']
 """
 
 from collections.abc import Sequence
@@ -48,6 +49,7 @@ class LoadedGenerator:
         n: int = 10,
         *,
         num_latents: int = 100,
+        likelihood_samples: int = 512,
         seed: int = 0,
     ) -> list[AskedQuestion]:
         """Finds the most probable questions about a picture that have this answer.
@@ -57,6 +59,7 @@ class LoadedGenerator:
             answer: The answer.
             n: Number of questions, >= 1.
             num_latents: Number of z that are decoded; see `likely_questions`.
+            likelihood_samples: Number of z that estimate a probability.
             seed: Of the random numbers.
 
         Returns:
@@ -66,13 +69,23 @@ class LoadedGenerator:
             UserError: The picture cannot be read, or the generator does not know a word of the
                 answer.
         """
-        if n < 1 or num_latents < 1:
-            raise UserError(f"n={n} and num_latents={num_latents} must be at least 1")
+        counts = {"n": n, "num_latents": num_latents, "likelihood_samples": likelihood_samples}
+        for name, value in counts.items():
+            if value < 1:
+                raise UserError(f"{name}={value} must be at least 1")
         questioner = self.model.questioner
         known = self.model.bench.dataset.split("train").main_answers
         check_answer(answer, questioner.answer_words, known)
         batch = self.model.read(read_picture(image))
-        return likely_questions(questioner, batch, answer, n=n, num_latents=num_latents, seed=seed)
+        return likely_questions(
+            questioner,
+            batch,
+            answer,
+            n=n,
+            num_latents=num_latents,
+            likelihood_samples=likelihood_samples,
+            seed=seed,
+        )
 
 
 class LoadedAnswerer:
@@ -151,12 +164,6 @@ def load(source: str | Path, **overrides: Any) -> LoadedGenerator:
 
     Raises:
         UserError: The source holds no question generator that reads images, or a value is invalid.
-
-    Example:
-        >>> import ivqa
-        >>> model = ivqa.load("ivqa_vae")  # doctest: +SKIP
-        >>> model.ask("photo.jpg", "yes", n=1)  # doctest: +SKIP
-        [AskedQuestion(question='Is it raining?', probability=0.041)]
     """
     with configured(source, overrides) as cfg:
         if not asks_questions(cfg.model):
@@ -186,7 +193,8 @@ def load_vqa(source: str | Path, **overrides: Any) -> LoadedAnswerer:
         model, ckpt = cfg.model, str(cfg.ckpt)
         if not answers_questions(model) and cfg.get("vqa"):
             model = cfg.vqa
-            ckpt = str((cfg.model.get("part_ckpt") or {}).get("answerer", "auto"))
+            parts = cfg.model.get("part_ckpt") or {}
+            ckpt = str(parts.get("answerer", cfg.get("vqa_ckpt", "auto")))
         if not answers_questions(model):
             hint = "; load it with ivqa.load" if asks_questions(model) else ""
             raise UserError(f"{source}: model={model.name} answers no questions{hint}")

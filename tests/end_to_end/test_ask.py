@@ -9,15 +9,19 @@ import numpy as np
 import pytest
 import torch
 from hydra.core.hydra_config import HydraConfig
+from omegaconf import OmegaConf
 from PIL import Image
 
 import ivqa
 from ivqa.data.batch import ImageBatch
+from ivqa.data.given_pictures import GivenPictures
 from ivqa.errors import UserError
 from ivqa.generators import QuestionGenerationModule, VariationalGenerator
 from ivqa.text.vocabulary import Vocabulary
+from ivqa.vqa.hf_generative import HFGenerative
+from tiny_transformers import QUESTIONS, tiny_llava
 
-from .conftest import TINY, TINY_FEATURES, Run, metrics_of
+from .conftest import PROJECT, TINY, TINY_FEATURES, Run, metrics_of
 
 
 @pytest.fixture(scope="module")
@@ -150,7 +154,8 @@ def test_python_gives_what_the_command_gives(
     with pytest.raises(UserError, match=r"must be a list of texts; write \['Is it\?'\]"):
         model.answer(picture, "Is it?")
     # The run of a diagnosis or of asking knows its VQA model too.
-    with pytest.raises(UserError, match="load it with ivqa.load_vqa"):
+    assert ivqa.load_vqa(tmp_path / "asked").answer(picture, texts) == answers
+    with pytest.raises(UserError, match=r"load it with ivqa\.load_vqa"):
         ivqa.load("language_only", data="vqa_json", **overrides)
     with pytest.raises(UserError, match="neither a run directory nor a checkpoint nor a model"):
         ivqa.load("ivqa_vea")
@@ -158,7 +163,7 @@ def test_python_gives_what_the_command_gives(
         ivqa.load(tmp_path / "none")
     with pytest.raises(UserError, match=r"has no config\.yaml"):
         ivqa.load(tmp_path)
-    with pytest.raises(UserError, match="there is no configuration key 'modle.epochs'"):
+    with pytest.raises(UserError, match=r"there is no configuration key 'modle\.epochs'"):
         ivqa.load(trained, **{"modle.epochs": 3})
 
 
@@ -235,3 +240,35 @@ def test_bad_input_is_one_sentence_before_anything_is_trained(
     assert len([line for line in printed.splitlines() if line.strip()]) == 1
     assert not list(store.glob("models/*"))
     assert not list(store.rglob("cnn.pt"))
+
+
+def test_a_model_that_reads_pixels_gets_the_picture(
+    run: Run, trained: Path, picture: Path, tiny_root: Path, tmp_path: Path
+) -> None:
+    folder = tiny_llava(tmp_path / "llava")
+    settings = {"model.path": str(folder), "model.module.device": "cpu"}
+    model = ivqa.load_vqa("hf_generative", data="vqa_json", **{"data.root": tiny_root, **settings})
+    assert model.answers is None
+    prompt = OmegaConf.load(PROJECT / "conf" / "model" / "hf_generative.yaml").prompt
+    direct = HFGenerative.load(str(folder), prompt=prompt, device="cpu")
+    index = torch.zeros(3, dtype=torch.int64)
+    pixels = Image.open(picture).convert("RGB")
+    images = ImageBatch(index[:1], index, source=GivenPictures([pixels]))
+    texts = QUESTIONS[:3]
+    wanted = direct.log_scores(images, texts, ["yes", "no"])
+    torch.testing.assert_close(model.log_scores(picture, texts, ["yes", "no"]), wanted)
+    turned = model.log_scores(pixels.rotate(180), texts, ["yes", "no"])
+    assert not torch.allclose(turned, wanted)
+    assert model.answer(picture, texts) == direct.answer(images, texts)
+
+    best = f"ckpt={trained / 'checkpoints' / 'best.ckpt'}"
+    command = [f"image={picture}", *_data(tiny_root), *TINY, best, "num_questions=2"]
+    vqa = ["vqa=hf_generative", f"vqa.path={folder}", "vqa.module.device=cpu", "answer=[no,yes]"]
+    status, printed = run("evaluate", *command, *vqa, f"output_dir={tmp_path / 'asked'}")
+    assert status == 0, printed
+    for record in _records(tmp_path / "asked"):
+        asked = [one["question"] for one in record["questions"]]
+        assert [one["vqa_answer"] for one in record["questions"]] == model.answer(picture, asked)
+        for one in record["questions"]:
+            score = model.log_scores(picture, [one["question"]], [one["vqa_answer"]])
+            assert one["vqa_probability"] == pytest.approx(float(score.exp()), rel=1e-3)

@@ -11,10 +11,13 @@ from ivqa.data.batch import ImageBatch
 from ivqa.diagnosis.search import pooled
 from ivqa.errors import UserError
 from ivqa.generators import Beam, Questioner, Sampling
+from ivqa.generators.likelihood import marginal_log_likelihood
+from ivqa.generators.questioner import NetworkQuestioner
 from ivqa.text.tokens import tokenise
 from ivqa.text.vocabulary import Vocabulary
 from ivqa.vqa import Answerer
 
+_SHORTLIST = 3  # candidates with a final estimate, for each question that is returned
 _QUESTIONS_PER_PASS = 256  # answered together: attention over a grid needs 150 kB for each
 
 
@@ -45,28 +48,32 @@ class GivenAnswer:
 
 
 def likely_questions(
-    questioner: Questioner,
+    questioner: NetworkQuestioner,
     image: ImageBatch,
     answer: str,
     *,
     n: int,
     num_latents: int = 100,
+    likelihood_samples: int = 512,
     seed: int = 0,
 ) -> list[AskedQuestion]:
     """Finds the most probable questions of one (image, answer) pair.
 
     The candidates are, for each of `num_latents` values of z, one sampled question and the best
     question of a beam of 3. A question of probability p is missing with a probability of at most
-    (1 - p)^num_latents. Each candidate is scored by `log_likelihood`: p(q | I, a) of the whole
-    question with its end. It is exact for a generator without latent variable, and otherwise an
-    importance-weighted estimate.
+    (1 - p)^num_latents. Each candidate is scored by p(q | I, a), the probability of the whole
+    question with its end. It is exact for a generator without latent variable. Otherwise it is an
+    importance-weighted estimate: a first one selects 3 n candidates, a second one with
+    `likelihood_samples` values of z decides. The first alone would be misleading: of many noisy
+    estimates the largest are too large.
 
     Args:
-        questioner: The generator.
+        questioner: The generator, in evaluation mode.
         image: One image.
         answer: The answer.
         n: Number of questions, >= 1.
-        num_latents: Number of z, >= 1.
+        num_latents: Number of z that are decoded, >= 1.
+        likelihood_samples: Number of z of the final estimate, >= 1.
         seed: Of the random numbers; equal arguments give equal questions.
 
     Returns:
@@ -82,6 +89,14 @@ def likely_questions(
         return []
     images = image.repeat_interleave(len(texts))
     scores = questioner.log_likelihood(images, [answer] * len(texts), texts).cpu()
+    noise = questioner.network.prior(likelihood_samples, generator)
+    if noise is not None:
+        rough = scores.argsort(descending=True, stable=True)[: _SHORTLIST * n].tolist()
+        texts = [texts[row] for row in rough]
+        conditions, _ = questioner.encode_pairs(image, [answer])
+        tokens = questioner.question_vocabulary.encode(texts).to(questioner.device)
+        pair = torch.zeros(len(texts), dtype=torch.int64, device=questioner.device)
+        scores = marginal_log_likelihood(questioner.network, tokens, conditions, pair, noise).cpu()
     best = scores.argsort(descending=True, stable=True)[:n].tolist()
     return [AskedQuestion(texts[row], float(scores[row].exp())) for row in best]
 

@@ -1,4 +1,4 @@
-"""Configurations for Python: composed by Hydra from a run directory, or from the name of a model."""
+"""Configurations for Python, composed by Hydra from a run directory or the name of a model."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence

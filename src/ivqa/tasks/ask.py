@@ -166,9 +166,7 @@ def _ask_about(
         frequent = {answer: count / len(main) for answer, count in Counter(main).most_common()}
         shares = {a: p for a, p in frequent.items() if _is_known(a, generator)}
         if answerer is not None:
-            shares = answer_marginal(
-                questioner, answerer.module, image, shares, seed=int(cfg.seed)
-            )
+            shares = answer_marginal(questioner, answerer.module, image, shares, seed=int(cfg.seed))
         answers = [a for a in shares if _is_known(a, generator)][: cfg.num_top_answers]
     thumbnail = picture.copy()
     thumbnail.thumbnail(_THUMBNAIL)
@@ -179,6 +177,7 @@ def _ask_about(
             answer,
             n=cfg.num_questions or cfg.num_latents,
             num_latents=cfg.num_latents,
+            likelihood_samples=cfg.likelihood_samples,
             seed=cfg.seed,
         )
         texts = [asked.question for asked in questions]
