@@ -55,7 +55,7 @@ def likely_questions(
     n: int,
     num_latents: int = 100,
     likelihood_samples: int = 512,
-    seed: int = 0,
+    seed: int = 1,
 ) -> list[AskedQuestion]:
     """Finds the most probable questions of one (image, answer) pair.
 
@@ -145,7 +145,7 @@ def answer_marginal(
     prior: Mapping[str, float],
     *,
     num_questions: int = 400,
-    seed: int = 0,
+    seed: int = 1,
 ) -> dict[str, float]:
     """Estimates which answers a VQA model gives about an image, over the generator's questions.
 
