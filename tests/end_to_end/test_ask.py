@@ -21,7 +21,7 @@ from ivqa.text.vocabulary import Vocabulary
 from ivqa.vqa.hf_generative import HFGenerative
 from tiny_transformers import QUESTIONS, tiny_llava
 
-from .conftest import PROJECT, TINY, TINY_FEATURES, Run, metrics_of
+from .conftest import PROJECT, TINY, TINY_DIAGNOSIS, TINY_FEATURES, Run, metrics_of
 
 
 @pytest.fixture(scope="module")
@@ -166,6 +166,22 @@ def test_python_gives_what_the_command_gives(
         ivqa.load(tmp_path)
     with pytest.raises(UserError, match=r"there is no configuration key 'modle\.epochs'"):
         ivqa.load(trained, **{"modle.epochs": 3})
+
+
+def test_a_policy_asks_and_its_run_knows_the_vqa_model(
+    run: Run, picture: Path, tiny_root: Path, tmp_path: Path
+) -> None:
+    small = [item for item in TINY_DIAGNOSIS if "num_" not in item and "legality=" not in item]
+    command = ["model=ivqa_rl", "vqa=prior", *_data(tiny_root), *small]
+    status, printed = run("train", *command, f"output_dir={tmp_path / 'policy'}")
+    assert status == 0, printed
+    model = ivqa.load(tmp_path / "policy")
+    asked = model.ask(picture, "yes", n=3)
+    assert len(asked) == 3
+    module = model.model.module
+    assert model.model.questioner is module.questioner
+    assert not module.questioner.training
+    assert ivqa.load_vqa(tmp_path / "policy").answers == module.answerer.answers.answers
 
 
 def test_without_an_answer_the_vqa_model_chooses_and_a_folder_gives_a_page(

@@ -92,7 +92,8 @@ def picture_files(place: str) -> list[Path]:
 
 
 def _of_array(pixels: object) -> Image.Image:
-    shape, kind = getattr(pixels, "shape", ()), getattr(pixels, "dtype", None)
+    shape: tuple[int, ...] = getattr(pixels, "shape", ())
+    kind = getattr(pixels, "dtype", None)
     is_picture = len(shape) == 2 or (len(shape) == 3 and shape[2] in (3, 4))
     if not isinstance(pixels, np.ndarray) or kind != np.uint8 or not is_picture or 0 in shape:
         found = f"{kind} of shape {tuple(shape)}" if shape else type(pixels).__name__
