@@ -155,7 +155,7 @@ def test_answers_come_with_their_own_probabilities(image: ImageBatch, closed: bo
 def test_the_marginal_of_the_answers_is_the_sum_over_all_questions(
     exact: QuestionGenerationModule, image: ImageBatch, closed: bool
 ) -> None:
-    answerer, prior = Answerer(closed=closed), {"yes": 8.0, "no": 1.0, "red": 1.0}
+    answerer, prior = Answerer(closed=closed), {"yes": 1.0, "no": 1.0, "red": 8.0}
     wanted = dict.fromkeys(ANSWERS, 0.0)
     for answer, weight in prior.items():
         questions = {text: float(p) for text, p in _enumerated(exact, image, answer).items()}
@@ -184,7 +184,7 @@ def test_the_marginal_of_the_answers_is_the_sum_over_all_questions(
     assert sum(found.values()) == pytest.approx(1)
     assert list(found.values()) == sorted(found.values(), reverse=True)
     for name, share in wanted.items():
-        assert found.get(name, 0) == pytest.approx(share, abs=0.015)
+        assert found.get(name, 0) == pytest.approx(share, abs=0.01)
 
 
 def test_an_unknown_answer_is_refused_with_the_nearest_ones() -> None:
