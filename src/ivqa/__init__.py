@@ -1,5 +1,7 @@
 """Diagnosis of visual question answering (VQA) models: their beliefs and their robustness.
 
+`load` and `load_vqa` give trained models that ask and answer questions about a picture (`api`).
+
 The modules directly in this package are what every other part builds on:
 
 - `errors`: the base class of errors that the user can fix.
@@ -12,4 +14,17 @@ The modules directly in this package are what every other part builds on:
 - `trained`: the base class of trained modules.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ivqa.api import load, load_vqa
+
+__all__ = ["__version__", "load", "load_vqa"]
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    if name not in ("load", "load_vqa"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module("ivqa.api"), name)  # PyTorch is imported on first use

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from PIL import Image
 from rich.console import Console
 from torch import Tensor
 from torch.utils.data import DataLoader
@@ -43,7 +44,8 @@ def build_store(
 
     Args:
         dataset: The data.
-        splits: Stages ("train", "val", "test") or names of splits.
+        splits: Stages ("train", "val", "test") or names of splits; none for a store that only
+            computes the features of given pictures (`FeatureStore.extract`).
         folder: Folder of the store.
         key: Digest of everything that determines the features.
         make_network: Builds the network for a device ("cpu" or "cuda"). It is called only if there
@@ -81,8 +83,14 @@ def build_store(
                     )
             seconds = time.perf_counter() - started
             Console().print(f"image features: stored in {folder} ({seconds:.0f} s)", soft_wrap=True)
-        _write_meta(folder, _sizes(folder / names[0]), key)
-    return FeatureStore(folder, PictureFeatures(make_network, batch_size))
+        pictures = PictureFeatures(make_network, batch_size)
+        if names:
+            _write_meta(folder, _sizes(folder / names[0]), key)
+        elif not (folder / "meta.json").is_file():
+            blank = pictures.extract([Image.new("RGB", (224, 224))])
+            sizes = {name: value.shape[-1] for name, value in sorted(blank.items())}
+            _write_meta(folder, sizes, key)
+    return FeatureStore(folder, pictures)
 
 
 def extract(

@@ -76,11 +76,12 @@ class PictureFeatures:
             float32 features by name, each with M rows, rounded to float16 as in the store.
         """
         parts: list[Mapping[str, Tensor]] = []
+        network = self._network  # built outside of inference mode: it may be trained first
         with torch.inference_mode():
             for start in range(0, len(pictures), self.batch_size):
                 chosen = pictures[start : start + self.batch_size]
-                batch = torch.stack([self._network.prepare(picture) for picture in chosen])
-                parts.append(self._network.compute(batch.to(self.device)))
+                batch = torch.stack([network.prepare(picture) for picture in chosen])
+                parts.append(network.compute(batch.to(self.device)))
         # Rounding to float16 makes an undisturbed image equal to its stored features.
         return {
             name: torch.cat([part[name] for part in parts]).half().float().cpu().clone()

@@ -4,6 +4,7 @@ import base64
 import io
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from ivqa.data.images import open_picture
 from ivqa.files import write_bytes
-from ivqa.generators.benchmark import AskedPair
+from ivqa.generators.benchmark import AskedPair, GeneratedQuestion
 
 _THUMBNAIL = 256  # pixels, of the longer side
 _CELL, _TEXT_LINES = 240, 5  # pixels of an image in the PNG, and lines of text below it
@@ -22,6 +23,17 @@ _VERDICT_COLORS = {
     "false premise": (178, 34, 82),
     "not understood": (110, 110, 118),
 }
+
+
+@dataclass(frozen=True)
+class NotedQuestion(GeneratedQuestion):
+    """A generated question with a remark that the contact sheet shows beside it.
+
+    Args:
+        note: The remark, such as the probability of the question.
+    """
+
+    note: str = ""
 
 
 def write_contact_sheet(
@@ -35,7 +47,8 @@ def write_contact_sheet(
 
     Args:
         path: The file to write.
-        items: Image-answer pairs with their questions.
+        items: Image-answer pairs with their questions, which may be `NotedQuestion`s. An empty
+            answer type or reference is left out.
         title: The title of the page.
         subtitle: The line below the title.
         summary: Figures at the top of the page, by name.
@@ -48,7 +61,7 @@ def write_contact_sheet(
         subtitle=subtitle,
         summary={name: _figure(value) for name, value in summary.items()},
         items=[_view(item) for item in items],
-        answer_types=sorted({item.answer_type for item in items}),
+        answer_types=sorted({item.answer_type for item in items if item.answer_type}),
         verdicts=[name for name in _VERDICT_COLORS if any(i.best.verdict == name for i in items)],
     )
     write_bytes(path, page.encode())
@@ -96,7 +109,11 @@ def _view(item: AskedPair) -> dict[str, Any]:
         "answer_type": item.answer_type,
         "reference": item.reference,
         "best": item.best,
-        "samples": [(first[text], count) for text, count in counts.most_common()],
+        "note": getattr(item.best, "note", ""),
+        "samples": [
+            (first[text], getattr(first[text], "note", "") or (count if count > 1 else ""))
+            for text, count in counts.most_common()
+        ],
     }
 
 

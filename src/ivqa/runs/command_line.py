@@ -32,7 +32,7 @@ _LISTS = {"predictions"}
 _PATHS = _LISTS | {
     *("resume", "ckpt", "output_dir", "data.root", "data.cache_dir", "artifacts", "questions"),
     *("human", "annotations", "shards", "features.weights", "model.candidates", "vqa.candidates"),
-    "hydra.sweep.dir",
+    *("image", "vqa_ckpt", "hydra.sweep.dir"),
 }
 
 

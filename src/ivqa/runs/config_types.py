@@ -75,6 +75,9 @@ class RunSettings(TypedDict, total=False):
     questions: ExistingFolder | None
     questions_split: Text
     ckpt: Checkpoint
+    # evaluate.py task=ask
+    vqa_ckpt: Checkpoint
+    likelihood_samples: Count
     # evaluate.py task=rank and task=merge
     num_questions: Count | None
     k: Count

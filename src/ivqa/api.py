@@ -1,0 +1,210 @@
+"""Trained models in Python: `ivqa.load` asks about a picture, `ivqa.load_vqa` answers.
+
+Example:
+    >>> import ivqa
+    >>> model = ivqa.load("ivqa_vae")  # doctest: +SKIP
+    >>> for asked in model.ask("photo.jpg", "yes", n=5):  # doctest: +SKIP
+    ...     print(f"{asked.probability:.3f}  {asked.question}")
+    >>> ivqa.load_vqa("mlb").answer("photo.jpg", ["Is it raining?"])  # doctest: +SKIP
+    ['yes']
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from ivqa.data.batch import ImageBatch
+from ivqa.data.given_pictures import Picture, read_picture
+from ivqa.diagnosis.asking import AskedQuestion, check_answer, likely_questions
+from ivqa.errors import UserError
+from ivqa.runs.picture_model import (
+    PictureModel,
+    answers_questions,
+    asks_questions,
+    check_reads_images,
+    obtain_picture_model,
+    training_splits,
+)
+from ivqa.runs.preparation import open_workbench
+from ivqa.runs.saved_config import configured
+from ivqa.text.answers import AnswerVocabulary
+
+
+class LoadedGenerator:
+    """A trained question generator; `ivqa.load` returns it.
+
+    Args:
+        model: The generator with its features.
+    """
+
+    def __init__(self, model: PictureModel) -> None:
+        self.model = model
+
+    def ask(
+        self,
+        image: Picture,
+        answer: str,
+        n: int = 10,
+        *,
+        num_latents: int = 100,
+        likelihood_samples: int = 512,
+        seed: int = 1,
+    ) -> list[AskedQuestion]:
+        """Finds the most probable questions about a picture that have this answer.
+
+        Args:
+            image: A path, a PIL image, or a uint8 array (height, width, 3).
+            answer: The answer.
+            n: Number of questions, >= 1.
+            num_latents: Number of z that are decoded; see `likely_questions`.
+            likelihood_samples: Number of z that estimate a probability.
+            seed: Of the random numbers; 1 as on the command line.
+
+        Returns:
+            At most n questions with p(q | I, a), by falling probability.
+
+        Raises:
+            UserError: The picture cannot be read, or the generator does not know a word of the
+                answer.
+        """
+        counts = {"n": n, "num_latents": num_latents, "likelihood_samples": likelihood_samples}
+        for name, value in counts.items():
+            if value < 1:
+                raise UserError(f"{name}={value} must be at least 1")
+        questioner = self.model.questioner
+        known = self.model.bench.dataset.split("train").main_answers
+        check_answer(answer, questioner.answer_words, known)
+        batch = self.model.read(read_picture(image))
+        return likely_questions(
+            questioner,
+            batch,
+            answer,
+            n=n,
+            num_latents=num_latents,
+            likelihood_samples=likelihood_samples,
+            seed=seed,
+        )
+
+
+class LoadedAnswerer:
+    """A VQA model; `ivqa.load_vqa` returns it.
+
+    Args:
+        model: The VQA model with its features.
+    """
+
+    def __init__(self, model: PictureModel) -> None:
+        self.model = model
+
+    @property
+    def answers(self) -> list[str] | None:
+        """The closed set of answers; None for a model that writes its answers."""
+        known: AnswerVocabulary | None = self.model.module.answers
+        return None if known is None else list(known.answers)
+
+    def answer(self, image: Picture, questions: Sequence[str]) -> list[str]:
+        """Answers questions about one picture.
+
+        Args:
+            image: A path, a PIL image, or a uint8 array (height, width, 3).
+            questions: N questions.
+
+        Returns:
+            N answers.
+
+        Raises:
+            UserError: The picture cannot be read.
+        """
+        texts = _texts(questions)
+        return self.model.module.answer(self._batch(image, len(texts)), texts) if texts else []
+
+    def log_scores(
+        self, image: Picture, questions: Sequence[str], answers: Sequence[str] | None = None
+    ) -> Tensor:
+        """Computes log phi(a | I, q) of questions about one picture.
+
+        Args:
+            image: A path, a PIL image, or a uint8 array (height, width, 3).
+            questions: N >= 1 questions.
+            answers: The answers to score; None for the closed set `answers`.
+
+        Returns:
+            Scores, (N, number of answers), float32, on the CPU.
+
+        Raises:
+            UserError: The picture cannot be read, or an answer cannot be scored.
+        """
+        texts, chosen = _texts(questions), None if answers is None else list(answers)
+        batch = self._batch(image, len(texts))
+        scores: Tensor = self.model.module.log_scores(batch, texts, chosen)
+        return scores.cpu()
+
+    def _batch(self, image: Picture, number: int) -> ImageBatch:
+        return self.model.read(read_picture(image)).repeat_interleave(number)
+
+
+def load(source: str | Path, **overrides: Any) -> LoadedGenerator:
+    """Loads a question generator.
+
+    The configuration is composed by Hydra from the config.yaml of the run. The data of the run
+    must still be there: features and vocabularies belong to them. The model is trained first if
+    the source has no checkpoint and the artifact store has none.
+
+    Args:
+        source: A run directory of train.py, evaluate.py or diagnose.py; a checkpoint; or the name
+            of a generator in conf/model, such as "ivqa_vae", for which the released weights are
+            used where they fit.
+        **overrides: Values by key, as on the command line: artifacts="store", or
+            **{"data.root": "folder"}.
+
+    Returns:
+        The generator.
+
+    Raises:
+        UserError: The source holds no question generator that reads images, or a value is invalid.
+    """
+    with configured(source, overrides) as cfg:
+        if not asks_questions(cfg.model):
+            hint = "; load it with ivqa.load_vqa" if answers_questions(cfg.model) else ""
+            raise UserError(f"{source}: model={cfg.model.name} generates no questions{hint}")
+        bench = open_workbench(cfg, training_splits(cfg.model))
+        check_reads_images(bench)
+        return LoadedGenerator(obtain_picture_model(bench))
+
+
+def load_vqa(source: str | Path, **overrides: Any) -> LoadedAnswerer:
+    """Loads a VQA model.
+
+    Args:
+        source: A run directory, a checkpoint, or the name of a VQA model in conf/model, such as
+            "mlb"; a run of diagnose.py gives the model that was diagnosed.
+        **overrides: Values by key, as for `load`: **{"model.path": "folder"} for a model of
+            transformers.
+
+    Returns:
+        The VQA model.
+
+    Raises:
+        UserError: The source holds no VQA model, or a value is invalid.
+    """
+    with configured(source, overrides) as cfg:
+        model, ckpt = cfg.model, str(cfg.ckpt)
+        if not answers_questions(model) and cfg.get("vqa"):
+            model = cfg.vqa
+            parts = cfg.model.get("part_ckpt") or {}
+            ckpt = str(parts.get("answerer", cfg.get("vqa_ckpt", "auto")))
+        if not answers_questions(model):
+            hint = "; load it with ivqa.load" if asks_questions(model) else ""
+            raise UserError(f"{source}: model={model.name} answers no questions{hint}")
+        bench = open_workbench(cfg, training_splits(model))
+        if model is not cfg.model:
+            bench = bench.for_model(model, ckpt)
+        return LoadedAnswerer(obtain_picture_model(bench))
+
+
+def _texts(questions: Sequence[str]) -> list[str]:
+    if isinstance(questions, str):
+        raise UserError(f"questions must be a list of texts; write [{questions!r}]")
+    return list(questions)

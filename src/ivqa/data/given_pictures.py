@@ -1,0 +1,104 @@
+"""Pictures outside any data set: a file, a folder, a pattern, a PIL image or an array of pixels."""
+
+import glob
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, ImageOps
+
+from ivqa.data.images import IMAGE_SUFFIXES, open_picture
+from ivqa.errors import UserError
+from ivqa.files import FileError, check_regular
+
+Picture = str | Path | Image.Image | np.ndarray
+"""A picture as a caller gives it."""
+
+
+@dataclass(frozen=True)
+class GivenPictures:
+    """A `PixelSource` of pictures in memory.
+
+    Args:
+        pictures: RGB pictures; their ids are their positions.
+    """
+
+    pictures: Sequence[Image.Image]
+
+    def open(self, image_id: int) -> Image.Image:
+        """Returns the picture at the position `image_id`."""
+        return self.pictures[image_id]
+
+
+def read_picture(picture: Picture) -> Image.Image:
+    """Reads one picture.
+
+    A rotation in its EXIF data is applied, as every viewer does. An animation gives its first
+    frame.
+
+    Args:
+        picture: The path of an image file; or an image; or an array (H, W), (H, W, 3) or (H, W, 4)
+            of dtype uint8: grey, RGB, or RGB and opacity, which is ignored.
+
+    Returns:
+        The picture in RGB.
+
+    Raises:
+        FileError: The file is missing or is not an image.
+        UserError: The array is not a picture.
+    """
+    if isinstance(picture, str | Path):
+        with warnings.catch_warnings():
+            # Pillow warns above 89 megapixels and refuses above 179.
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+            opened = open_picture(check_regular(picture))
+    elif isinstance(picture, Image.Image):
+        opened = picture.convert("RGB")
+    else:
+        opened = _of_array(picture)
+    return ImageOps.exif_transpose(opened)
+
+
+def picture_files(place: str) -> list[Path]:
+    """Finds the image files that a text names.
+
+    Args:
+        place: A file, a folder of images, or a pattern with `*` or `?`, such as "photos/*.jpg".
+
+    Returns:
+        The files, sorted by name; hidden files are left out.
+
+    Raises:
+        UserError: There is no such file, or the folder or the pattern has no image.
+    """
+    path = Path(place).expanduser()
+    if path.is_dir():
+        found = [file for file in path.iterdir() if not file.name.startswith(".")]
+        found = [file for file in found if file.suffix.lower() in IMAGE_SUFFIXES]
+        if not found:
+            kinds = ", ".join(sorted(IMAGE_SUFFIXES))
+            raise UserError(f"image={place}: this folder has no image files ({kinds})")
+    elif path.exists() or not glob.has_magic(place):
+        if not path.exists():
+            raise FileError(f"image={place}: there is no such file; give a file, folder or pattern")
+        found = [path]
+    else:
+        found = [Path(file) for file in glob.glob(str(path)) if not Path(file).is_dir()]
+        if not found:
+            raise UserError(f"image={place}: no file has a name like this; check the pattern")
+    return sorted(found)
+
+
+def _of_array(pixels: object) -> Image.Image:
+    shape: tuple[int, ...] = getattr(pixels, "shape", ())
+    kind = getattr(pixels, "dtype", None)
+    is_picture = len(shape) == 2 or (len(shape) == 3 and shape[2] in (3, 4))
+    if not isinstance(pixels, np.ndarray) or kind != np.uint8 or not is_picture or 0 in shape:
+        found = f"{kind} of shape {tuple(shape)}" if shape else type(pixels).__name__
+        raise UserError(
+            "a picture must be a path, a PIL image, or a uint8 array (height, width, 3) with "
+            f"values from 0 to 255, not {found}"
+        )
+    return Image.fromarray(pixels).convert("RGB")

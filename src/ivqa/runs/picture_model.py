@@ -1,0 +1,139 @@
+"""Trained models that read pictures outside their data set."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from hydra.utils import get_object
+from omegaconf import DictConfig
+from PIL import Image
+
+from ivqa.data.batch import ImageBatch
+from ivqa.data.given_pictures import GivenPictures
+from ivqa.errors import UserError
+from ivqa.generators.questioner import NetworkQuestioner
+from ivqa.runs.preparation import with_features
+from ivqa.runs.trained_models import obtain_module
+from ivqa.runs.workbench import Workbench
+
+
+@dataclass(frozen=True)
+class PictureModel:
+    """A trained model, and the features that it reads.
+
+    Attributes:
+        bench: The workbench of the model.
+        module: The model in evaluation mode.
+        checkpoint: The file of its weights.
+    """
+
+    bench: Workbench
+    module: Any
+    checkpoint: Path
+
+    @property
+    def questioner(self) -> NetworkQuestioner:
+        """The question generator: the module itself, or the policy that it trains."""
+        return getattr(self.module, "questioner", self.module)
+
+    def read(self, picture: Image.Image) -> ImageBatch:
+        """Computes the features of a picture; see `image_batch`."""
+        return image_batch([self], picture)
+
+
+def obtain_picture_model(bench: Workbench) -> PictureModel:
+    """Loads the model of a workbench, or trains it if there is none.
+
+    The released weights are used as for the parts of a policy. The features of the training
+    splits are computed only if something must be trained.
+
+    Args:
+        bench: The workbench, without features.
+
+    Returns:
+        The model, able to read any picture.
+
+    Raises:
+        UserError: The checkpoint or the features do not fit the configuration.
+    """
+    bench = with_features(replace(bench, is_part=True), [])
+    if not all(map(_is_trained, bench.models())):
+        bench = with_features(bench, ["train", "val"])
+    module, _, checkpoint = obtain_module(bench)
+    return PictureModel(bench, module, checkpoint)
+
+
+def image_batch(models: Sequence[PictureModel], picture: Image.Image) -> ImageBatch:
+    """Computes the features that some models of one configuration read, and keeps the pixels.
+
+    Args:
+        models: Models with the same features=, such as a generator and a VQA model.
+        picture: An RGB picture.
+
+    Returns:
+        A batch of one image.
+    """
+    benches = [model.bench for model in models if model.bench.features is not None]
+    names = list(dict.fromkeys(name for bench in benches for name in bench.wanted_features))
+    features: dict[str, Any] = {}
+    if benches and benches[0].features is not None:
+        features = benches[0].features.extract([picture], names)
+    first = torch.zeros(1, dtype=torch.int64)
+    return ImageBatch(ids=first, index=first, source=GivenPictures([picture]), **features)
+
+
+def asks_questions(model: DictConfig) -> bool:
+    """Whether a model is a question generator.
+
+    Args:
+        model: Its configuration.
+    """
+    return _has(model, "sample") and _has(model, "log_likelihood")
+
+
+def answers_questions(model: DictConfig) -> bool:
+    """Whether a model is a VQA model.
+
+    Args:
+        model: Its configuration.
+    """
+    return _has(model, "log_scores")
+
+
+def check_reads_images(bench: Workbench) -> None:
+    """Checks that a question generator reads images.
+
+    Args:
+        bench: The workbench of the generator.
+
+    Raises:
+        UserError: It reads none, so its questions would be the same for every picture.
+    """
+    if not bench.wanted_features:
+        raise UserError(
+            f"model={bench.cfg.model.name} reads no images, so it asks the same about every "
+            "picture; choose a generator with images, such as model=ivqa_vae"
+        )
+
+
+def training_splits(model: DictConfig) -> list[str]:
+    """The splits that a model needs: none for one of another library, which is not trained here.
+
+    Args:
+        model: Its configuration.
+    """
+    return [] if model.get("pretrained") else ["train", "val"]
+
+
+def _has(model: DictConfig, method: str) -> bool:
+    target = get_object(model.module._target_)
+    return hasattr(getattr(target, "__self__", target), method)  # HFGenerative.load -> its class
+
+
+def _is_trained(bench: Workbench) -> bool:
+    cfg = bench.cfg
+    if cfg.model.get("pretrained") or str(cfg.ckpt) != "auto" or bench.released is not None:
+        return True
+    return bench.store.fault(bench.store_folder) is None

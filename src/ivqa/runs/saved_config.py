@@ -1,0 +1,111 @@
+"""Configurations for Python, composed by Hydra from a run directory or the name of a model."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from hydra import compose, initialize_config_dir
+from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Quote, QuotedString
+from hydra.errors import HydraException
+from omegaconf import DictConfig, open_dict
+from omegaconf.errors import OmegaConfBaseException
+
+from ivqa.errors import UserError
+from ivqa.runs.config_checks import check_config
+from ivqa.runs.console import conf_dir
+from ivqa.runs.error_messages import describe
+from ivqa.runs.precision import set_precision
+from ivqa.runs.run_directory import best_checkpoint
+from ivqa.runs.short_forms import ALIASES
+
+
+@contextmanager
+def configured(source: str | Path, overrides: Mapping[str, Any]) -> Iterator[DictConfig]:
+    """Composes and checks a configuration; inside the block a model can be trained with it.
+
+    Args:
+        source: A run directory, a checkpoint in a run directory or in the artifact store, or the
+            name of a model in conf/model.
+        overrides: Values by dotted key, as on the command line.
+
+    Yields:
+        The configuration. `ckpt` is the best checkpoint of the run, or "auto".
+
+    Raises:
+        UserError: The source is none of these, or the configuration is invalid.
+    """
+    folder, name, ckpt = _place(source)
+    ckpt = overrides.get("ckpt", ckpt)
+    arguments = [] if name == "config" else [f"model={source}", "output_dir=."]
+    aliases = {} if name == "config" else ALIASES  # a stored configuration has no groups
+    for key, value in overrides.items():
+        if key != "ckpt":  # the configuration of a training has no such key
+            arguments.append(f"{aliases.get(key, key)}={_written(value)}")
+    previous = HydraConfig.instance().cfg
+    try:
+        with initialize_config_dir(str(folder.absolute()), version_base="1.3"):
+            try:
+                cfg = compose(name, arguments, return_hydra_config=True)
+            except (HydraException, OmegaConfBaseException) as error:
+                described = describe(error, arguments, conf_dir=folder, config_name=name)
+                raise UserError(f"{source}: {described}") from error
+            HydraConfig.instance().set_config(cfg)  # a training notes its overrides
+            with open_dict(cfg):
+                del cfg["hydra"]
+            check_config(cfg)
+            with open_dict(cfg):
+                cfg.ckpt = str(ckpt or cfg.get("ckpt", "auto"))
+            if cfg.ckpt == "auto":
+                set_precision(cfg.trainer)
+        yield cfg
+    finally:
+        HydraConfig.instance().cfg = previous
+
+
+def _place(source: str | Path) -> tuple[Path, str, str | None]:
+    """The folder and the name of the configuration, and the checkpoint of a run."""
+    path = Path(source).expanduser()
+    if path.is_dir():
+        return _run(path, best_checkpoint(path))
+    if path.is_file():
+        # RUN/checkpoints/best.ckpt, or model.ckpt beside the run in the artifact store
+        runs: Sequence[Path] = (path.parent / "run", path.parent.parent)
+        run = next((run for run in runs if (run / "config.yaml").is_file()), path.parent)
+        return _run(run, path)
+    if len(path.parts) > 1 or path.suffix:
+        raise UserError(f"{source}: there is no such run directory or checkpoint")
+    known = sorted(file.stem for file in (conf_dir() / "model").glob("*.yaml"))
+    if str(source) not in known:
+        raise UserError(
+            f"{source} is neither a run directory nor a checkpoint nor a model of conf/model "
+            f"({', '.join(known)})"
+        )
+    return conf_dir(), "evaluate", None
+
+
+def _run(run: Path, checkpoint: Path) -> tuple[Path, str, str | None]:
+    if not (run / "config.yaml").is_file():
+        raise UserError(f"{run} is no run directory of ivqa: it has no config.yaml")
+    return run, "config", os.fspath(checkpoint) if checkpoint.is_file() else None
+
+
+def _written(value: Any) -> str:
+    """A value in Hydra's grammar; texts are quoted if Hydra would read something else."""
+    if value is None or isinstance(value, bool):
+        return "null" if value is None else str(value).lower()
+    if isinstance(value, Mapping):
+        return "{" + ",".join(f"{key}:{_written(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ",".join(map(_written, value)) + "]"
+    if isinstance(value, int | float):
+        return repr(value)
+    text = str(value)
+    try:
+        is_plain = OverridesParser.create().parse_override(f"key={text}").value() == text
+    except HydraException:
+        is_plain = False
+    return text if is_plain else QuotedString(text=text, quote=Quote.single).with_quotes()

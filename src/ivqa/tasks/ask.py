@@ -1,0 +1,276 @@
+"""Asking: the likely questions about given pictures, and what a VQA model answers to them."""
+
+import json
+import math
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+from PIL import Image
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from ivqa.data.given_pictures import picture_files, read_picture
+from ivqa.diagnosis.asking import (
+    AskedQuestion,
+    GivenAnswer,
+    answer_marginal,
+    check_answer,
+    given_answers,
+    likely_questions,
+)
+from ivqa.errors import UserError
+from ivqa.files import write_json, write_text
+from ivqa.generators.benchmark import AskedPair
+from ivqa.report.contact_sheet import NotedQuestion, write_contact_sheet
+from ivqa.runs.data_checks import check_data
+from ivqa.runs.loggers import log_results
+from ivqa.runs.picture_model import (
+    PictureModel,
+    answers_questions,
+    asks_questions,
+    check_reads_images,
+    image_batch,
+    obtain_picture_model,
+    training_splits,
+)
+from ivqa.runs.preparation import open_workbench
+from ivqa.runs.run_directory import begin_run
+from ivqa.runs.workbench import Workbench
+from ivqa.text.tokens import tokenise
+
+_THUMBNAIL = (512, 512)  # pixels; the pictures of a folder are kept at this size for the page
+
+
+@dataclass(frozen=True)
+class AskedAnswer:
+    """The questions about one picture for one answer.
+
+    Attributes:
+        file: The picture.
+        thumbnail: A small copy of it.
+        answer: The answer.
+        share: p(a | I), or the frequency of the answer without a VQA model; None if it was given.
+        questions: By falling probability.
+        given: What the VQA model answers to each question; empty without one.
+    """
+
+    file: Path
+    thumbnail: Image.Image
+    answer: str
+    share: float | None
+    questions: Sequence[AskedQuestion]
+    given: Sequence[GivenAnswer]
+
+
+def ask(cfg: DictConfig) -> float:
+    """Asks about the pictures that cfg.image names (task=ask).
+
+    Writes config.yaml, questions.jsonl, metrics.json and, for several pictures, questions.html
+    into the run directory. Pictures and answers are checked before anything is trained.
+
+    Args:
+        cfg: The configuration of evaluate.py.
+
+    Returns:
+        The mean probability of the most probable question.
+
+    Raises:
+        UserError: A picture cannot be read, the generator does not know an answer, or the models
+            do not fit.
+    """
+    # 1. The pictures, the data and the checks of both.
+    if cfg.resume is not None:
+        raise UserError("resume= continues training; start asking again without resume=")
+    _check_models(cfg)
+    files = picture_files(str(cfg.image))
+    for file in track(files, "reading pictures", transient=True, disable=len(files) == 1):
+        read_picture(file)
+    bench = open_workbench(cfg, training_splits(cfg.model))
+    check_reads_images(bench)
+    answers = _wanted_answers(cfg, bench)
+    vqa_bench = None if cfg.get("vqa") is None else bench.for_model(cfg.vqa, cfg.vqa_ckpt)
+    if vqa_bench is not None:
+        check_data(vqa_bench, training_splits(cfg.vqa))
+    # 2. The trained models.
+    run_dir, console = Path(cfg.output_dir), bench.console
+    begin_run(cfg, run_dir, resume=False)
+    generator = obtain_picture_model(bench)
+    answerer = None if vqa_bench is None else obtain_picture_model(vqa_bench)
+    known = bench.dataset.split("train").main_answers
+    for answer in answers or ():
+        check_answer(answer, generator.questioner.answer_words, known)
+    # 3. Questions and answers, picture by picture.
+    started = time.perf_counter()
+    asked: list[AskedAnswer] = []
+    shown = track(files, "asking", console=console, transient=True, disable=len(files) == 1)
+    for file in shown:
+        asked += _ask_about(cfg, file, answers, generator, answerer)
+    metrics = _metrics(asked, len(files), time.perf_counter() - started)
+    # 4. The files, the terminal and the loggers.
+    _write(run_dir, asked)
+    write_json(run_dir / "metrics.json", metrics)
+    _show(cfg, asked, len(files), run_dir, console)
+    media = {"questions": run_dir / "questions.html"} if len(files) > 1 else None
+    log_results(cfg, metrics, media)
+    console.print(f"checkpoint: {generator.checkpoint}\nrun: {run_dir}", soft_wrap=True)
+    return metrics["ask/best_probability"]
+
+
+def _check_models(cfg: DictConfig) -> None:
+    if not asks_questions(cfg.model):
+        raise UserError(
+            f"model={cfg.model.name} generates no questions; choose a generator, such as "
+            "model=ivqa_vae, and name a VQA model in vqa="
+        )
+    if cfg.get("vqa") is not None and not answers_questions(cfg.vqa):
+        raise UserError(f"vqa={cfg.vqa.name} answers no questions; choose a VQA model: vqa=mlb")
+
+
+def _wanted_answers(cfg: DictConfig, bench: Workbench) -> list[str] | None:
+    """The answers of answer=, checked as far as the data can tell; None to find them."""
+    given = OmegaConf.to_container(cfg.answer) if OmegaConf.is_list(cfg.answer) else cfg.answer
+    if given is None:
+        return None
+    answers = [str(item) for item in (given if isinstance(given, list) else [given])]
+    if not answers:
+        raise UserError("answer=[] names no answer; give one, or answer=null for the likeliest")
+    if str(cfg.ckpt) == "auto":  # a checkpoint brings its own words
+        known = bench.dataset.split("train").main_answers
+        for answer in answers:
+            check_answer(answer, bench.vocabularies.answer_words, known)
+    return answers
+
+
+def _ask_about(
+    cfg: DictConfig,
+    file: Path,
+    answers: Sequence[str] | None,
+    generator: PictureModel,
+    answerer: PictureModel | None,
+) -> Iterator[AskedAnswer]:
+    """The questions about one picture, answer by answer."""
+    picture = read_picture(file)
+    models = [generator] if answerer is None else [generator, answerer]
+    image, questioner = image_batch(models, picture), generator.questioner
+    shares: dict[str, float] = {}
+    if answers is None:
+        # The generator reads only answers whose words it knows.
+        main = generator.bench.dataset.split("train").main_answers
+        frequent = {answer: count / len(main) for answer, count in Counter(main).most_common()}
+        shares = {a: p for a, p in frequent.items() if _is_known(a, generator)}
+        if answerer is not None:
+            shares = answer_marginal(questioner, answerer.module, image, shares, seed=int(cfg.seed))
+        answers = [a for a in shares if _is_known(a, generator)][: cfg.num_top_answers]
+    thumbnail = picture.copy()
+    thumbnail.thumbnail(_THUMBNAIL)
+    for answer in answers:
+        questions = likely_questions(
+            questioner,
+            image,
+            answer,
+            n=cfg.num_questions or cfg.num_latents,
+            num_latents=cfg.num_latents,
+            likelihood_samples=cfg.likelihood_samples,
+            seed=cfg.seed,
+        )
+        texts = [asked.question for asked in questions]
+        given = [] if answerer is None else given_answers(answerer.module, image, texts)
+        yield AskedAnswer(file, thumbnail, answer, shares.get(answer), questions, given)
+
+
+def _is_known(answer: str, generator: PictureModel) -> bool:
+    words = tokenise(answer)
+    return bool(words) and all(word in generator.questioner.answer_words for word in words)
+
+
+def _metrics(asked: Sequence[AskedAnswer], pictures: int, seconds: float) -> dict[str, float]:
+    best = [item.questions[0].probability for item in asked if item.questions]
+    return {
+        "ask/pictures": float(pictures),
+        "ask/questions": float(sum(len(item.questions) for item in asked)),
+        "ask/best_probability": sum(best) / max(len(best), 1),
+        "ask/seconds": seconds,
+    }
+
+
+def _write(run_dir: Path, asked: Sequence[AskedAnswer]) -> None:
+    """Writes questions.jsonl: one line for each picture and answer."""
+    lines = []
+    for item in asked:
+        questions: list[dict[str, Any]] = [dict(vars(question)) for question in item.questions]
+        for record, given in zip(questions, item.given, strict=False):
+            record |= {"vqa_answer": given.answer, "vqa_probability": given.probability}
+        record = {"image": str(item.file), "answer": item.answer, "answer_share": item.share}
+        lines.append(json.dumps({**record, "questions": questions}, ensure_ascii=False))
+    write_text(run_dir / "questions.jsonl", "\n".join(lines) + "\n")
+
+
+def _show(
+    cfg: DictConfig, asked: Sequence[AskedAnswer], pictures: int, run_dir: Path, console: Console
+) -> None:
+    """Prints the table of one picture, or writes the contact sheet of several."""
+    title = f"questions of {cfg.model.name}"
+    if cfg.get("vqa") is not None:
+        title += f" and answers of {cfg.vqa.name}"
+    if pictures == 1:
+        console.print(_table(cfg, asked, f"{asked[0].file.name}: {title}"))
+    else:
+        page = run_dir / "questions.html"
+        summary: dict[str, float | str] = {"pictures": str(pictures), "cards": str(len(asked))}
+        items = [_card(cfg, item) for item in asked if item.questions]
+        write_contact_sheet(page, items, "Questions about pictures", title, summary)
+        console.print(f"contact sheet: {page}", soft_wrap=True)
+    if cfg.answer is None:
+        console.print(_order(cfg), soft_wrap=True)
+
+
+def _order(cfg: DictConfig) -> str:
+    """How the answers were chosen, in one sentence."""
+    if cfg.get("vqa") is None:
+        return (
+            "answers: the most frequent of the training split, because a generator p(q | I, a) "
+            "does not say which answers fit a picture; vqa=NAME orders them for the picture"
+        )
+    return (
+        f"answers: those that {cfg.vqa.name} gives most often to questions of the generator about "
+        "the picture, p(a | I)"
+    )
+
+
+def _table(cfg: DictConfig, asked: Sequence[AskedAnswer], title: str) -> Table:
+    table = Table(title=title)
+    for name in ("answer", "question"):
+        table.add_column(name, overflow="fold")
+    table.add_column("p(q | I, a)", justify="right")
+    if cfg.get("vqa") is not None:
+        table.add_column(f"{cfg.vqa.name} answers", overflow="fold")
+        table.add_column("probability", justify="right")
+    for item in asked:
+        share = "" if item.share is None else f" ({item.share:.3f})"
+        for row, question in enumerate(item.questions):
+            cells = [question.question, f"{question.probability:.4f}"]
+            if item.given:
+                cells += [item.given[row].answer, f"{item.given[row].probability:.3f}"]
+            table.add_row(f"{item.answer}{share}" if row == 0 else "", *cells)
+        table.add_section()
+    return table
+
+
+def _card(cfg: DictConfig, item: AskedAnswer) -> AskedPair:
+    """A picture and an answer on the contact sheet."""
+    noted = []
+    for row, question in enumerate(item.questions):
+        note = f"p {question.probability:.3f}"
+        if item.given:
+            given = item.given[row]
+            note += f", {cfg.vqa.name}: {given.answer} ({given.probability:.2f})"
+        log_likelihood = math.log(max(question.probability, sys.float_info.min))
+        noted.append(NotedQuestion(question.question, log_likelihood, note=note))
+    return AskedPair(item.thumbnail, item.answer, "", "", noted[0], noted)
