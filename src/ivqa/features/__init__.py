@@ -2,19 +2,27 @@
 
 `ConceptFeatures` trains a compact CNN on the data set itself; `BackboneFeatures` runs a pretrained
 network of torchvision. Both have `build`, which shows one line of progress and returns a
-`FeatureStore` of memory-mapped files.
+`FeatureStore` of memory-mapped files. `TrainableFeatures` stores pixels alone; the models compute
+and train the features themselves.
 """
 
 from ivqa.features.backbones import BackboneFeatures, ResNetFeatures, VGGFeatures
 from ivqa.features.concept_features import ConceptFeatures
+from ivqa.features.image_networks import CompactNetwork, TimmNetwork
+from ivqa.features.pixel_store import PixelStore
 from ivqa.features.places import offered_places
 from ivqa.features.store import FeatureStore
+from ivqa.features.trainable import TrainableFeatures
 
 __all__ = [
     "BackboneFeatures",
+    "CompactNetwork",
     "ConceptFeatures",
     "FeatureStore",
+    "PixelStore",
     "ResNetFeatures",
+    "TimmNetwork",
+    "TrainableFeatures",
     "VGGFeatures",
     "offered_places",
 ]

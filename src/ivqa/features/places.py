@@ -10,7 +10,8 @@ def offered_places(component: object) -> Mapping[str, int | None] | None:
     """The features that a component computes, with their number of positions.
 
     Args:
-        component: The component that features= configures.
+        component: The component that features= configures. One that has a method `places` returns
+            this itself.
 
     Returns:
         The number L of positions of each feature, by name; None for a feature of one vector per
@@ -20,6 +21,8 @@ def offered_places(component: object) -> Mapping[str, int | None] | None:
         >>> offered_places(ConceptFeatures(image_size=96))
         {'grid': 144, 'pooled': None, 'concepts': None}
     """
+    if (places := getattr(component, "places", None)) is not None:
+        return places()
     # The grid of the compact CNN has stride 8 = 2^3; those of ResNet and VGG have stride 32 = 2^5.
     if isinstance(component, ConceptFeatures):
         side = _halved(component.image_size, 3, _half_up)
