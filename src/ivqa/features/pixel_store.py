@@ -148,7 +148,8 @@ def store_pixels(
         UserError: A split has no images, an image cannot be read, or the disk has no room.
     """
     ids = {}
-    with locked(directory):
+    # The caller's random numbers must not depend on whether the pixels were stored.
+    with locked(directory), torch.random.fork_rng(devices=[]):
         for name in dict.fromkeys(dataset.name_of(split) for split in splits):
             split = dataset.split(name)
             images = subset(split.require_images(), np.unique(split.image_ids))
