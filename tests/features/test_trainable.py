@@ -192,7 +192,9 @@ def test_places_are_known_before_anything_is_stored() -> None:
     assert offered_places(vit) == {"grid": 16, "pooled": None, "concepts": None}
 
 
-def test_building_leaves_the_random_numbers_of_the_caller(dataset: VQADataset, tmp_path: Path) -> None:
+def test_building_leaves_the_random_numbers_of_the_caller(
+    dataset: VQADataset, tmp_path: Path
+) -> None:
     before = torch.get_rng_state()
     TrainableFeatures(network=SMALL, image_size=32).build(dataset, ["val"], tmp_path)
     assert torch.equal(before, torch.get_rng_state())

@@ -1,4 +1,4 @@
-"""Pictures of one coloured shape each, with questions about it, and modules that read pixels."""
+"""Pictures of one coloured square each, with questions about it, and modules that read pixels."""
 
 import json
 from collections.abc import Callable
@@ -15,27 +15,24 @@ from ivqa.text.answers import AnswerVocabulary
 from ivqa.vqa import VQAModule
 
 COLORS = {"red": (220, 40, 40), "green": (40, 190, 60), "blue": (50, 60, 220)}
-SHAPES = ("square", "ring")
+SIDES = {"small": (7, 10), "large": (15, 19)}  # pixels of a side: from, below
 SIZE = 32
 FEATURES = TrainableFeatures(
     network=partial(CompactNetwork, width=16, num_concepts=12), image_size=SIZE
 )
 
 
-def _picture(rng: np.random.Generator, color: str, shape: str) -> Image.Image:
-    """A shape of about a third of the picture, anywhere on a noisy grey ground."""
+def _picture(rng: np.random.Generator, color: str, size: str) -> Image.Image:
+    """A square, anywhere on a noisy grey ground."""
     pixels = rng.normal(128, 25, (SIZE, SIZE, 3))
-    side = int(rng.integers(10, 14))
+    side = int(rng.integers(*SIDES[size]))
     top, left = rng.integers(0, SIZE - side, 2)
-    inside = np.ones((side, side), dtype=bool)
-    if shape == "ring":
-        inside[3:-3, 3:-3] = False
-    pixels[top : top + side, left : left + side][inside] = COLORS[color]
+    pixels[top : top + side, left : left + side] = COLORS[color]
     return Image.fromarray(pixels.clip(0, 255).astype(np.uint8))
 
 
 def write_pictures(root: Path, sizes: dict[str, int]) -> VQADataset:
-    """Two questions about every picture: its color, its shape."""
+    """Two questions about every picture: the color and the size of its square."""
     rng = np.random.default_rng(0)
     for split, number in sizes.items():
         folder = root / "images" / split
@@ -43,9 +40,9 @@ def write_pictures(root: Path, sizes: dict[str, int]) -> VQADataset:
         questions: list[dict[str, Any]] = []
         annotations: list[dict[str, Any]] = []
         for image_id in range(1, number + 1):
-            color, shape = str(rng.choice(list(COLORS))), str(rng.choice(SHAPES))
-            _picture(rng, color, shape).save(folder / f"p_{image_id:012d}.png")
-            for text, answer in (("What color is it?", color), ("What shape is it?", shape)):
+            color, size = (str(rng.choice(list(names))) for names in (COLORS, SIDES))
+            _picture(rng, color, size).save(folder / f"p_{image_id:012d}.png")
+            for text, answer in (("What color is it?", color), ("What size is it?", size)):
                 ids = {"question_id": len(questions) + 1, "image_id": image_id}
                 questions.append({**ids, "question": text})
                 given = {"answer": answer, "answer_confidence": "yes", "answer_id": 1}
