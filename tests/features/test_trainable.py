@@ -210,7 +210,6 @@ def test_building_leaves_the_random_numbers_of_the_caller(
 def test_what_timm_cannot_do_is_reported(settings: dict[str, str], message: str) -> None:
     features = TrainableFeatures(network=partial(TimmNetwork, **settings), image_size=32)
     with pytest.raises(UserError, match=message):
-        features.places()
         features.encoder(["grid"])
 
 

@@ -1,7 +1,7 @@
 """Networks that `TrainableFeatures` trains: a compact CNN, or a model of timm."""
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,8 @@ from ivqa.errors import UserError
 from ivqa.features.compact_cnn import CompactCNN
 from ivqa.ranges import Count
 from ivqa.weights import check_finite
+
+_NAMED_WEIGHTS = ("random", "pretrained")
 
 
 class CompactNetwork(nn.Module):
@@ -73,6 +75,9 @@ class TimmNetwork(nn.Module):
             gives no grid.
     """
 
+    mean: Tensor
+    std: Tensor
+
     def __init__(
         self,
         *,
@@ -84,6 +89,7 @@ class TimmNetwork(nn.Module):
     ) -> None:
         super().__init__()
         self.names = tuple(names)
+        self.check_arguments({"arch": arch, "weights": weights})
         timm = _timm()
         self.network = _created(timm, arch, image_size, weights)
         config = timm.data.resolve_model_data_config(self.network)
@@ -93,6 +99,25 @@ class TimmNetwork(nn.Module):
         self.local = None
         if "concepts" in names:
             self.local = nn.Linear(self.network.num_features, num_concepts)
+
+    @staticmethod
+    def check_arguments(arguments: Mapping[str, Any]) -> None:
+        """Checks model and weights; every command calls this before it starts.
+
+        Args:
+            arguments: The constructor's arguments by name.
+
+        Raises:
+            UserError: timm is not installed or has no such model, or there is no file of weights.
+        """
+        arch, weights = str(arguments["arch"]), str(arguments["weights"])
+        if not _timm().is_model(arch):
+            raise UserError(f"arch={arch} is not a model of timm; timm.list_models() has them all")
+        if weights not in _NAMED_WEIGHTS and not Path(weights).is_file():
+            raise UserError(
+                f"weights={weights} is not a file; give a state_dict of {arch}, "
+                "random or pretrained"
+            )
 
     def forward(self, images: Tensor) -> dict[str, Tensor]:
         """Computes the features of images.
@@ -140,21 +165,11 @@ def _timm() -> Any:
 
 
 def _created(timm: Any, arch: str, image_size: int, weights: str) -> Any:
-    if not timm.is_model(arch):
-        raise UserError(
-            f"features.network.arch={arch} is not a model of timm; timm.list_models() has them all"
-        )
     config = timm.get_pretrained_cfg(arch)
     # Only models with a position for each patch take the size when they are built.
     fixed = {"img_size": image_size} if config and config.fixed_input_size else {}
-    known = weights in ("random", "pretrained")
-    if not known and not Path(weights).is_file():
-        raise UserError(
-            f"features.network.weights={weights} is not a file; give a state_dict of {arch}, "
-            "random or pretrained"
-        )
     try:
-        if known:
+        if weights in _NAMED_WEIGHTS:
             given: dict[str, Any] = {"pretrained": weights == "pretrained"}
         else:
             given = {"pretrained": True, "pretrained_cfg_overlay": {"file": weights}}
