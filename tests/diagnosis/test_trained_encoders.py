@@ -128,11 +128,14 @@ def test_log_probabilities_do_not_depend_on_the_other_images_of_a_batch() -> Non
     module, images = _generator().train(), _images()
     objective = PolicyObjective(num_samples=2, latent="prior")
     questions: Questions = module.sample(images, ASKED, 2)
+    assert module.image_encoder is not None
+    statistics: Any = module.image_encoder.network.get_buffer("cnn.convolutions.1.running_mean")
+    before = statistics.clone()
     together = objective.log_probs(module, images, ASKED, questions)
+    assert torch.equal(statistics, before)
     assert images.pixels is not None
     alone = ImageBatch(images.ids[:1], torch.zeros(1, dtype=torch.int64), pixels=images.pixels[:1])
     rows = torch.tensor([0, 1])
     single = objective.log_probs(module, alone, ASKED[:1], questions.select(rows))
     torch.testing.assert_close(single, together[:2], atol=1e-4, rtol=1e-4)
-    assert module.image_encoder is not None
     assert module.image_encoder.training
