@@ -1,13 +1,15 @@
-"""Base class of all trained modules: optimiser, scheduler and checkpoint metadata."""
+"""Base class of all trained modules: optimiser, image encoder and checkpoint metadata."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from inspect import signature
 from typing import Any
 
 import pytorch_lightning as pl
-from torch import nn
+import torch
+from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
@@ -18,6 +20,43 @@ SchedulerFactory = Callable[..., LRScheduler]
 
 # Parts of `component` that must agree between a checkpoint and the module that loads it.
 _INPUTS = {"question_words", "answer_words", "answers", "feature_sizes"}
+_IMAGES_PER_PASS = 64  # in evaluation mode; bounds the memory of the first feature maps
+
+
+class ImageEncoder(nn.Module):
+    """Computes image features from pixels; the module that owns it trains it.
+
+    Args:
+        network: Takes RGB images (M, 3, H, W) in [0, 1]; returns features by name, each with M
+            rows.
+        settings: Describes the network in plain containers; a checkpoint stores it.
+        learning_rate_scale: Learning rate of the network, as a multiple of the module's.
+    """
+
+    def __init__(
+        self, network: nn.Module, settings: Mapping[str, Any], learning_rate_scale: float = 1.0
+    ) -> None:
+        super().__init__()
+        self.network = network
+        self.settings = dict(settings)
+        self.learning_rate_scale = learning_rate_scale
+
+    def forward(self, pixels: Tensor) -> dict[str, Tensor]:
+        """Computes the features of images.
+
+        Args:
+            pixels: RGB images (M, 3, H, W), uint8.
+
+        Returns:
+            Features by name, float32, each with M rows.
+        """
+        # In training, normalisation over a batch needs all of its images at once.
+        parts = [pixels] if self.training else pixels.split(_IMAGES_PER_PASS)
+        found = []
+        for part in parts:
+            images = part.contiguous(memory_format=torch.channels_last).float() / 255
+            found.append(self.network(images))
+        return {name: torch.cat([each[name] for each in found]).float() for name in found[0]}
 
 
 class TrainedModule(pl.LightningModule):
@@ -27,14 +66,20 @@ class TrainedModule(pl.LightningModule):
         optimizer: Called with the parameters to train; None for inference.
         scheduler: Called with the optimiser, and with num_training_steps if it has an argument of
             that name; stepped after each optimiser step. None keeps the learning rate constant.
+        image_encoder: Computes the image features of a batch from its pixels, and is trained and
+            stored with the module. None for features that batches carry.
     """
 
     def __init__(
-        self, optimizer: OptimizerFactory | None = None, scheduler: SchedulerFactory | None = None
+        self,
+        optimizer: OptimizerFactory | None = None,
+        scheduler: SchedulerFactory | None = None,
+        image_encoder: ImageEncoder | None = None,
     ) -> None:
         super().__init__()
         self.optimizer = optimizer
         self.scheduler = scheduler
+        self.image_encoder = image_encoder
 
     @abstractmethod
     def component(self) -> dict[str, Any]:
@@ -55,7 +100,7 @@ class TrainedModule(pl.LightningModule):
         """
         if self.optimizer is None:
             raise ValueError("this module was built without an optimizer; pass one to train it")
-        optimizer = self.optimizer(self.trained_parameters())
+        optimizer = self.optimizer(self._parameter_groups())
         if self.scheduler is None:
             return optimizer
         horizon = {}
@@ -65,8 +110,10 @@ class TrainedModule(pl.LightningModule):
         return {"optimizer": optimizer, "lr_scheduler": scheduler}
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Stores `component` in the checkpoint."""
+        """Stores `component` in the checkpoint, and the settings of the image encoder."""
         checkpoint["component"] = self.component()
+        if self.image_encoder is not None:
+            checkpoint["component"]["image_encoder"] = self.image_encoder.settings
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Rejects a checkpoint of other inputs.
@@ -74,7 +121,42 @@ class TrainedModule(pl.LightningModule):
         Raises:
             UserError: The checkpoint has other words, answers or features than this module.
         """
-        check_same_inputs(checkpoint.get("component"), self.component())
+        stored = checkpoint.get("component")
+        check_same_inputs(stored, self.component())
+        check_same_encoder(stored or {}, self.image_encoder, "the checkpoint")
+
+    def _parameter_groups(self) -> Iterable[Any]:
+        """The parameters to train; those of an encoder with a learning rate of its own apart."""
+        parameters = list(self.trained_parameters())
+        encoder = self.image_encoder
+        if encoder is None or encoder.learning_rate_scale == 1 or self.optimizer is None:
+            return parameters
+        own = {id(value) for value in encoder.parameters()}
+        groups = [
+            {"params": [value for value in parameters if (id(value) in own) == within]}
+            for within in (False, True)
+        ]
+        # The factory alone knows the learning rate.
+        rate = self.optimizer([nn.Parameter(torch.zeros(1))]).param_groups[0]["lr"]
+        return [groups[0], {**groups[1], "lr": rate * encoder.learning_rate_scale}]
+
+
+@contextmanager
+def evaluation_mode(*networks: nn.Module | None) -> Iterator[None]:
+    """Switches networks to evaluation mode, without dropout, and restores their modes afterwards.
+
+    Args:
+        *networks: The networks; None is left out.
+    """
+    present = [network for network in networks if network is not None]
+    modes = [network.training for network in present]
+    for network in present:
+        network.eval()
+    try:
+        yield
+    finally:
+        for network, mode in zip(present, modes, strict=True):
+            network.train(mode)
 
 
 def network_settings(network: Callable[..., Any]) -> dict[str, Any]:
@@ -119,6 +201,34 @@ def check_same_inputs(stored: Mapping[str, Any] | None, own: Mapping[str, Any]) 
                 f"the checkpoint was trained with other {key}: "
                 f"{_difference(stored.get(key, ()), own[key])}; use its data and features"
             )
+
+
+def check_same_encoder(
+    component: Mapping[str, Any], encoder: ImageEncoder | None, source: str
+) -> None:
+    """Checks that a checkpoint was trained with the image encoder of a module.
+
+    Args:
+        component: The description of the trained module in the checkpoint.
+        encoder: The encoder of the module that loads it; None without one.
+        source: Names the checkpoint in messages.
+
+    Raises:
+        UserError: One of the two has no encoder, or their settings differ.
+    """
+    stored, own = component.get("image_encoder"), None if encoder is None else encoder.settings
+    if stored == own:
+        return
+    if stored is None:
+        raise UserError(
+            f"{source} was trained on stored image features, but this features= trains an image "
+            "encoder; pass the features= it was trained with"
+        )
+    here = "stored image features" if own is None else f"the image encoder {own}"
+    raise UserError(
+        f"{source} was trained with the image encoder {stored}, but this run has {here}; pass the "
+        "features= it was trained with"
+    )
 
 
 def check_same_network(stored: Mapping[str, Any], given: Mapping[str, Any], source: str) -> None:

@@ -226,3 +226,24 @@ def test_evaluation_reads_every_row_once_with_the_same_number_of_batches(
     lengths = {len(share) for share in shares}
     assert lengths == {len(OrderedBatches(num_rows, batch_size, replicas, 0))}
     assert all(batch for share in shares for batch in share)
+
+
+def test_questions_of_an_image_follow_each_other_in_a_random_order_of_the_images():
+    rows = np.random.default_rng(0).permutation(np.arange(10, 70))
+    groups = np.arange(80) % 12  # rows of an image are not neighbours in the split
+
+    def epoch(number: int, start: int = 0) -> list[np.ndarray]:
+        batches = ShuffledBatches(rows, 7, seed=1, groups=groups)
+        batches.resume(number, start)
+        return list(batches)
+
+    orders = []
+    for number in range(3):
+        order = np.concatenate(epoch(number))
+        assert sorted(order) == sorted(rows)
+        images = groups[order]
+        assert (images[1:] != images[:-1]).sum() == 11  # 12 images, each in one piece
+        orders.append(images.tolist())
+        resumed = [batch.tolist() for batch in epoch(number, start=3)]
+        assert resumed == [batch.tolist() for batch in epoch(number)[3:]]
+    assert orders[0] != orders[1] != orders[2]

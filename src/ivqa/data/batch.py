@@ -1,6 +1,6 @@
 """Typed batches of images, questions and answers: the interface between data and models."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -26,6 +26,9 @@ class PixelSource(Protocol):
 
 Disturb = Callable[[Image.Image, int], Image.Image]
 """A function that changes an RGB image, given the image and its id in the data set."""
+
+PixelEncoder = Callable[[Tensor], Mapping[str, Tensor]]
+"""Takes pixels (M, 3, H, W) uint8; returns features by name, each with M rows."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,8 @@ class ImageBatch:
         grid: Spatial features, (M, L, d_grid) float32.
         pooled: Global features, (M, d_pooled) float32.
         concepts: Concept probabilities in [0, 1], (M, C) float32.
-        source: Opens the pixels of the images.
+        source: Opens the image files.
+        pixels: The images in one size, (M, 3, H, W) uint8, for modules that compute the features.
     """
 
     ids: Tensor
@@ -66,6 +70,7 @@ class ImageBatch:
     pooled: Tensor | None = None
     concepts: Tensor | None = None
     source: PixelSource | None = None
+    pixels: Tensor | None = None
 
     def feature(self, name: str) -> Tensor:
         """Returns a feature of the M images.
@@ -77,7 +82,7 @@ class ImageBatch:
             UserError: The batch does not contain the feature.
         """
         value = getattr(self, name, None)
-        if not isinstance(value, Tensor) or name in ("ids", "index"):
+        if not isinstance(value, Tensor) or name in ("ids", "index", "pixels"):
             raise UserError(
                 f"this batch carries no image feature '{name}'; "
                 "choose features= that provide it and name it in model.image_features"
@@ -91,6 +96,32 @@ class ImageBatch:
     def repeat_interleave(self, repeats: int) -> "ImageBatch":
         """Repeats every sample `repeats` times in a row; the M images stay the same."""
         return replace(self, index=self.index.repeat_interleave(repeats, 0))
+
+    def encoded(self, encoder: PixelEncoder | None) -> "ImageBatch":
+        """Computes features from the pixels, once for each image that a sample refers to.
+
+        Args:
+            encoder: Computes the features; None for a model that reads stored features.
+
+        Returns:
+            The same samples with these features, without the images that no sample refers to;
+            without an encoder the batch itself.
+
+        Raises:
+            UserError: There is an encoder, and the batch has no pixels.
+        """
+        if encoder is None:
+            return self
+        if self.pixels is None:
+            raise UserError(
+                "this model computes image features from pixels, which this batch does not carry; "
+                "choose the features= that the model was trained with, such as trainable"
+            )
+        used, index = self.index.unique(return_inverse=True)  # (M',) ascending, (B,)
+        every = len(used) == len(self.pixels)
+        pixels = self.pixels if every else self.pixels[used]  # (M', 3, H, W)
+        features: dict[str, Any] = dict(encoder(pixels))
+        return ImageBatch(self.ids[used], index, source=self.source, pixels=pixels, **features)
 
     def to(self, device: Any, **kwargs: Any) -> "ImageBatch":
         """Returns the batch on another device; the arguments are those of `Tensor.to`."""
@@ -132,6 +163,10 @@ class VQABatch:
     soft_targets: Tensor | None = None
     layout: Tensor | None = None
     answer_counts: Tensor | None = None
+
+    def encoded(self, encoder: PixelEncoder | None) -> "VQABatch":
+        """Returns the batch with image features from pixels; see `ImageBatch.encoded`."""
+        return replace(self, images=self.images.encoded(encoder))
 
     def to(self, device: Any, **kwargs: Any) -> "VQABatch":
         """Returns the batch on another device; the arguments are those of `Tensor.to`."""

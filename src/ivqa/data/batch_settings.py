@@ -39,6 +39,7 @@ class BatchSettings:
         drop_unknown_answers: Whether to train only on questions whose main answer is in the answer
             vocabulary.
         seed: Seed of the training order, which depends on the seed and the epoch only.
+        group_by_image: Whether the questions of an image follow each other in the training order.
         num_workers: Processes that assemble batches; 0 is fast enough for memory-mapped features.
 
     Raises:
@@ -51,6 +52,7 @@ class BatchSettings:
     max_question_length: int = 26
     drop_unknown_answers: bool = False
     seed: int = 0
+    group_by_image: bool = False
     num_workers: int = 0
 
     def __post_init__(self) -> None:

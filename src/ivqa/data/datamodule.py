@@ -214,18 +214,20 @@ class VQADataModule(pl.LightningDataModule):
         encoded = self.encoded("train")
         batching = self.batching
         order = self.training_rows(), batching.batch_size, batching.seed, *_replicas()
-        lengths: dict[str, Any] = {
+        arrangement: dict[str, Any] = {
             "lengths": encoded.question.lengths.numpy(),
             "window": batching.length_window,
         }
+        if batching.group_by_image:
+            arrangement["groups"] = np.unique(encoded.split.image_ids, return_inverse=True)[1]
         if self.augmentation is None:
-            return self._loader(encoded, ShuffledBatches(*order, **lengths))
+            return self._loader(encoded, ShuffledBatches(*order, **arrangement))
         if self._augmented is None:
             self._augmented = AugmentedSplit.build(
                 encoded, self.augmentation, self.question_vocabulary, batching.max_question_length
             )
         return self._loader(
-            encoded, AugmentedBatches(self._augmented, *order, **lengths), self._augmented
+            encoded, AugmentedBatches(self._augmented, *order, **arrangement), self._augmented
         )
 
     def val_dataloader(self) -> BatchLoader:

@@ -39,10 +39,13 @@ class ImageFeatures(Protocol):
     def gather(
         self, split: str, rows: NDArray[np.int64], names: Sequence[str]
     ) -> dict[str, Tensor]:
-        """Returns the features `names` of the rows (M,): float32 tensors (M, ...) by name."""
+        """Returns the features `names` of the rows (M,): float32 tensors (M, ...) by name.
+
+        Features that the model itself computes are not returned, but "pixels" (M, 3, H, W) uint8.
+        """
 
     def extract(self, pictures: Sequence[Image.Image], names: Sequence[str]) -> dict[str, Tensor]:
-        """Computes features of M RGB images that are in no split: float32 (M, ...) by name."""
+        """Computes features of M RGB images that are in no split; returns what `gather` does."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -271,7 +271,7 @@ class PolicyGradientModule(TrainedModule):
 
     def _supervised_term(self, batch: VQABatch) -> Tensor:
         """supervised_weight times the negative ELBO of the batch's own questions, per word."""
-        output = self.questioner.network(batch)
+        output = self.questioner.network(batch.encoded(self.questioner.image_encoder))
         elbo = negative_elbo(
             output.log_likelihood,
             output.kl,

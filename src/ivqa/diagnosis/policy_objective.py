@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ivqa.data.batch import ImageBatch
 from ivqa.errors import UserError
@@ -14,6 +14,7 @@ from ivqa.generators import Greedy, QuestionGenerationModule, Questions
 from ivqa.generators.likelihood import draw_questions
 from ivqa.generators.network import Conditions
 from ivqa.ranges import Count, NonNegative, Positive
+from ivqa.trained import evaluation_mode
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +95,7 @@ class PolicyObjective:
             (N,) float32, in nats, with gradients, without dropout.
         """
         network = policy.network
-        with evaluating(network):
+        with evaluating(policy):
             given = _conditions(policy, images, answers, questions)
             z = questions.z
             if z is not None and self.latent == "posterior":
@@ -129,8 +130,8 @@ class PolicyObjective:
         """
         if self.latent == "posterior" and questions.z is not None:
             # The penalty compares pi and p at the sampled z, not at the recomputed one.
-            given = _conditions(policy, images, answers, questions)
-            with evaluating(policy.network):
+            with evaluating(policy):
+                given = _conditions(policy, images, answers, questions)
                 log_probs = question_log_probs(
                     policy, questions, questions.z, given, self.temperature
                 )
@@ -197,7 +198,7 @@ def greedy_questions(
     Returns:
         N questions with the pairs and z of `questions`.
     """
-    with evaluating(policy.network):
+    with evaluating(policy):
         conditions, row = policy.encode_pairs(images, answers)
         tokens, log_likelihood = draw_questions(
             policy.network,
@@ -251,21 +252,19 @@ def drawn_words(questions: Questions, max_length: int) -> Tensor:
 
 
 @contextmanager
-def evaluating(network: nn.Module) -> Iterator[None]:
+def evaluating(policy: QuestionGenerationModule) -> Iterator[None]:
     """Disables dropout but keeps gradients.
 
     cuDNN's recurrent layers have no backward pass in evaluation mode, so cuDNN is off inside.
 
     Args:
-        network: The network; it returns to its mode afterwards.
+        policy: The generator; its networks return to their modes afterwards.
     """
-    training = network.training
-    network.eval()
-    try:
-        with torch.backends.cudnn.flags(enabled=False):
-            yield
-    finally:
-        network.train(training)
+    with (
+        evaluation_mode(policy.network, policy.image_encoder),
+        torch.backends.cudnn.flags(enabled=False),
+    ):
+        yield
 
 
 def _conditions(

@@ -1,25 +1,32 @@
 """Image features, a stage of its own: computed once, stored, and read by every model.
 
-`ConceptFeatures` trains a compact CNN on the data set itself; the others run a pretrained network.
+`ConceptFeatures` trains a compact CNN on the data set itself; most others run a pretrained network.
 All have `build`, which shows one line of progress and returns a `FeatureStore` of memory-mapped
-files.
+files. `TrainableFeatures` stores pixels alone; models compute and train the features themselves.
 """
 
 from ivqa.features.backbones import BackboneFeatures, ResNetFeatures, VGGFeatures
 from ivqa.features.concept_features import ConceptFeatures
 from ivqa.features.efficientnet_lite import EfficientNetLiteFeatures
+from ivqa.features.image_networks import CompactNetwork, TimmNetwork
+from ivqa.features.pixel_store import PixelStore
 from ivqa.features.places import offered_places
 from ivqa.features.store import FeatureStore
 from ivqa.features.timm_models import TimmFeatures
+from ivqa.features.trainable import TrainableFeatures
 from ivqa.features.transformers_models import TransformersFeatures
 
 __all__ = [
     "BackboneFeatures",
+    "CompactNetwork",
     "ConceptFeatures",
     "EfficientNetLiteFeatures",
     "FeatureStore",
+    "PixelStore",
     "ResNetFeatures",
     "TimmFeatures",
+    "TimmNetwork",
+    "TrainableFeatures",
     "TransformersFeatures",
     "VGGFeatures",
     "offered_places",

@@ -32,7 +32,7 @@ class QuestionGenerationModule(NetworkQuestioner):
         free_nats_per_dimension: Whether they are free in every latent dimension.
         free_nats_pull: Whether a KL below free_nats is raised to it.
         **options: Arguments of `NetworkQuestioner` (max_length, strategy, likelihood_samples) and
-            of `TrainedModule` (optimizer, scheduler).
+            of `TrainedModule` (optimizer, scheduler, image_encoder).
     """
 
     def __init__(
@@ -74,6 +74,7 @@ class QuestionGenerationModule(NetworkQuestioner):
         Raises:
             UserError: The loss is not finite; the message names the rows of the batch.
         """
+        batch = batch.encoded(self.image_encoder)
         output: GeneratorOutput = self.network(batch)
         weight = self.kl_schedule(self.global_step)
         loss = negative_elbo(
@@ -98,7 +99,7 @@ class QuestionGenerationModule(NetworkQuestioner):
 
     def validation_step(self, batch: VQABatch, batch_idx: int) -> None:
         """Adds a batch to the validation terms."""
-        self.terms.update(self.network(batch))
+        self.terms.update(self.network(batch.encoded(self.image_encoder)))
 
     @staticmethod
     def validation_metrics(arguments: Mapping[str, Any]) -> set[str]:

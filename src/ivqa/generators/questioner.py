@@ -1,14 +1,13 @@
 """A generator network with its vocabularies as a `Questioner`: strings in, questions out."""
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ivqa.data.batch import ImageBatch
 from ivqa.errors import UserError
@@ -18,7 +17,13 @@ from ivqa.generators.network import Conditions, QuestionGenerator
 from ivqa.generators.protocol import Questions
 from ivqa.ranges import Count
 from ivqa.text.vocabulary import Vocabulary
-from ivqa.trained import TrainedModule, check_same_network, network_settings
+from ivqa.trained import (
+    TrainedModule,
+    check_same_encoder,
+    check_same_network,
+    evaluation_mode,
+    network_settings,
+)
 from ivqa.weights import load_into, read_weights, state_dict_of
 
 
@@ -101,7 +106,7 @@ class NetworkQuestioner(TrainedModule):
         latent = self.network.latent_size > 0
         # Without z and random numbers, all questions of a pair are equal: one is decoded.
         repeats = num_samples if strategy.deterministic and not latent else 1
-        with _evaluation_mode(self.network):
+        with evaluation_mode(self.network, self.image_encoder):
             conditions, row = self.encode_pairs(images, answers)
             row = row.repeat_interleave(num_samples // repeats)  # (N / repeats,)
             z = self.network.prior(len(row), generator)
@@ -141,7 +146,7 @@ class NetworkQuestioner(TrainedModule):
                 f"{len(questions)} questions for {len(answers)} answers; give one answer for each "
                 "question"
             )
-        with _evaluation_mode(self.network):
+        with evaluation_mode(self.network, self.image_encoder):
             conditions, row = self.encode_pairs(images, answers)
             # The same noise for every question and call.
             fixed = torch.Generator().manual_seed(0)
@@ -166,7 +171,7 @@ class NetworkQuestioner(TrainedModule):
             raise ValueError(
                 f"{len(answers)} answers for {len(images)} images; give one answer for each image"
             )
-        images = images.to(self.device)
+        images = images.to(self.device).encoded(self.image_encoder)
         distinct = {answer: code for code, answer in enumerate(dict.fromkeys(answers))}
         codes = torch.tensor([distinct[answer] for answer in answers], dtype=torch.int64)
         # One integer for each pair: image index * number of answers + answer code.
@@ -222,16 +227,6 @@ class NetworkQuestioner(TrainedModule):
             # The caller may override the stored length.
             **{"max_length": component["max_length"], **arguments},
         )
+        check_same_encoder(component, module.image_encoder, str(path))
         load_into(module, state_dict_of(checkpoint, path), path, stored["name"])
         return module.eval()
-
-
-@contextmanager
-def _evaluation_mode(network: nn.Module) -> Iterator[None]:
-    """Switches dropout off; restores the mode of the network afterwards."""
-    training = network.training
-    network.eval()
-    try:
-        yield
-    finally:
-        network.train(training)

@@ -1,13 +1,14 @@
 """Trained models: loaded from the artifact store, released weights or a checkpoint, or trained."""
 
 from collections.abc import Mapping
-from inspect import signature
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any
 
 import pytorch_lightning as pl
 import wandb
 from hydra.utils import get_object, instantiate
+from omegaconf import DictConfig
 
 from ivqa.errors import UserError
 from ivqa.released import Released
@@ -17,6 +18,7 @@ from ivqa.runs.run_directory import best_checkpoint, can_continue
 from ivqa.runs.vocabularies import Vocabularies
 from ivqa.runs.workbench import Workbench
 from ivqa.text.vocabulary import Vocabulary
+from ivqa.trained import check_same_encoder
 from ivqa.weights import load_into
 
 
@@ -29,7 +31,11 @@ def build_module(bench: Workbench, vocabularies: Vocabularies) -> Any:
 
     Returns:
         The module. It receives only the inputs that its constructor declares, among the
-        vocabularies, feature_sizes, and the parts in model.parts by name.
+        vocabularies, feature_sizes, and the parts in model.parts by name. A `TrainedModule`
+        receives an image encoder too if features= leaves its features to it.
+
+    Raises:
+        UserError: There is an image encoder, and the module takes none.
     """
     cfg = bench.cfg.model
     given = {**vars(vocabularies), "feature_sizes": bench.feature_sizes}
@@ -39,7 +45,11 @@ def build_module(bench: Workbench, vocabularies: Vocabularies) -> Any:
     # _partial_ leaves the vocabularies and parts, which are no configuration, for the call below.
     taken = signature(get_object(cfg.module._target_)).parameters
     build = instantiate(cfg.module, _partial_=True)
-    return build(**{name: value for name, value in given.items() if name in taken})
+    arguments = {name: value for name, value in given.items() if name in taken}
+    if (encoder := bench.image_encoder()) is not None:
+        _check_takes_encoder(cfg, taken)
+        arguments["image_encoder"] = encoder
+    return build(**arguments)
 
 
 def train_model(bench: Workbench, run_dir: Path, *, resume: bool) -> dict[str, float]:
@@ -111,8 +121,19 @@ def obtain_module(bench: Workbench) -> tuple[Any, Vocabularies, Path]:
         )
     vocabularies = bench.vocabularies.restored(component)
     module = build_module(bench, vocabularies)
+    check_same_encoder(component, getattr(module, "image_encoder", None), str(path))
     load_into(module, weights, path, f"model={bench.cfg.model.name}")
     return module.eval(), vocabularies, path
+
+
+def _check_takes_encoder(model: DictConfig, taken: Mapping[str, Parameter]) -> None:
+    # A subclass of TrainedModule may pass the encoder on with its other keyword arguments.
+    if "image_encoder" in taken or any(p.kind is p.VAR_KEYWORD for p in taken.values()):
+        return
+    raise UserError(
+        f"model={model.name}: {model.module._target_} takes no image_encoder, so it cannot compute "
+        "its image features from pixels; choose other features=, such as features=concepts"
+    )
 
 
 def _announce(bench: Workbench, released: Released) -> None:

@@ -18,7 +18,7 @@ from ivqa.data import (
     VQADataset,
     build_vocabularies,
 )
-from ivqa.features import FeatureStore
+from ivqa.features import FeatureStore, PixelStore
 from ivqa.files import content_digest
 from ivqa.identity import code_of, decisive, plain
 from ivqa.released import Released, catalogue, find
@@ -27,6 +27,7 @@ from ivqa.runs.artifact_store import ArtifactStore
 from ivqa.runs.loggers import loggers_of_part
 from ivqa.runs.vocabularies import Vocabularies
 from ivqa.text.answers import AnswerVocabulary
+from ivqa.trained import ImageEncoder
 
 # Arguments of a Trainer that are left out of the identity if they have Lightning's default.
 _TRAINER_DEFAULTS = {"limit_train_batches": 1.0, "limit_val_batches": 1.0}
@@ -78,7 +79,7 @@ class Workbench:
 
     cfg: DictConfig
     dataset: VQADataset
-    features: FeatureStore | None
+    features: FeatureStore | PixelStore | None
     console: Console
     is_part: bool = False
     announced: set[str] = field(default_factory=set, compare=False)
@@ -105,6 +106,15 @@ class Workbench:
         """Size of the last dimension of each image feature that the model reads, by name."""
         sizes = self.features.sizes if self.features is not None else {}
         return {name: sizes[name] for name in self.cfg.model.image_features}
+
+    def image_encoder(self) -> ImageEncoder | None:
+        """A new encoder for a module that computes its image features from pixels; else None."""
+        names = self.cfg.model.image_features
+        return (
+            self.features.encoder(names)
+            if isinstance(self.features, PixelStore) and names
+            else None
+        )
 
     def for_model(self, model: DictConfig, ckpt: str) -> "Workbench":
         """The same data and features for another model, such as a part of this one.
@@ -246,6 +256,8 @@ class Workbench:
                 max_question_length=cfg.max_question_length,
                 drop_unknown_answers=closed,
                 seed=cfg.seed,
+                # An encoder then computes each image once per epoch, not once per question.
+                group_by_image=getattr(module, "image_encoder", None) is not None,
                 num_workers=cfg.num_workers,
             ),
             augmentation=instantiate(cfg.model.augment) if cfg.model.get("augment") else None,

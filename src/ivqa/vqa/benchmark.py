@@ -226,9 +226,9 @@ def expert_metrics(module: VQAModule, datamodule: VQADataModule, stage: str) -> 
     split = datamodule.dataset.split(stage)
     assert split.layouts is not None
     answers, layouts = list[str](), list[list[str]]()
-    network = module.network.eval()
+    network = module.eval().network
     for batch in datamodule.batches(stage):
-        moved = batch.to(module.device)
+        moved = batch.to(module.device).encoded(module.image_encoder)
         best = network.follow(moved).argmax(dim=1)
         answers += [module.answers.answers[index] for index in best.tolist()]
         layouts += network.plan(moved.question)

@@ -14,7 +14,7 @@ from ivqa.ranges import Count
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.text.tokens import tokenise
 from ivqa.text.vocabulary import Vocabulary
-from ivqa.trained import TrainedModule, network_settings
+from ivqa.trained import TrainedModule, evaluation_mode, network_settings
 from ivqa.vqa.kernels import KERNELS, KernelChoice, use_kernels
 from ivqa.vqa.network import VQANetwork
 from ivqa.vqa.question_encoder import QuestionEncoder
@@ -36,7 +36,7 @@ class VQAModule(TrainedModule):
             each answer.
         max_question_length: Number of words of a question that are read; the rest is cut.
         kernels: "fast", or "reference" for the plain versions of `ivqa.vqa.kernels`.
-        optimisation: optimizer and scheduler, see `TrainedModule`.
+        optimisation: optimizer, scheduler and image_encoder, see `TrainedModule`.
 
     Raises:
         UserError: `targets` or `kernels` is unknown.
@@ -103,14 +103,11 @@ class VQAModule(TrainedModule):
                 f"{len(questions)} questions for {len(images)} images; give one question an image"
             )
         chosen = None if answers is None else self._columns(answers)
-        training = self.network.training
-        self.network.eval()
-        try:
+        with evaluation_mode(self.network, self.image_encoder):
             tokens = self.question_vocabulary.encode(questions, self.max_question_length)
-            logits = self.network(images.to(self.device), tokens.to(self.device))
+            seen = images.to(self.device).encoded(self.image_encoder)
+            logits = self.network(seen, tokens.to(self.device))
             scores = logits.float().log_softmax(dim=1)
-        finally:
-            self.network.train(training)
         return scores if chosen is None else scores[:, chosen]
 
     def answer(self, images: ImageBatch, questions: list[str]) -> list[str]:
@@ -170,7 +167,7 @@ class VQAModule(TrainedModule):
         Raises:
             UserError: The loss is not finite; the message has the rows of the training split.
         """
-        output = self.network.train_forward(batch)
+        output = self.network.train_forward(batch.encoded(self.image_encoder))
         logits = output.logits.float()
         losses = answer_losses(logits, batch, self.targets)
         terms = {"answer": losses.mean(), **output.further(losses)}
@@ -196,7 +193,8 @@ class VQAModule(TrainedModule):
             batch_idx: Number of the batch.
         """
         assert batch.soft_targets is not None
-        best = self.network(batch.images, batch.question).argmax(dim=1, keepdim=True)
+        images = batch.images.encoded(self.image_encoder)
+        best = self.network(images, batch.question).argmax(dim=1, keepdim=True)
         self.accuracy.update(batch.soft_targets.gather(1, best)[:, 0], batch.answer_type)
 
     @staticmethod

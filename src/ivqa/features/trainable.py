@@ -1,0 +1,138 @@
+"""features=trainable: an image network that each model trains end to end, from pixels."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ivqa.code_digest import code_digest
+from ivqa.data.dataset import VQADataset
+from ivqa.errors import UserError
+from ivqa.features.decoding import pixels
+from ivqa.features.image_networks import CompactNetwork
+from ivqa.features.pixel_store import PixelStore, store_pixels
+from ivqa.files import digest
+from ivqa.identity import decisive
+from ivqa.ranges import ImageSize, Positive
+from ivqa.trained import ImageEncoder, network_settings
+
+_NAMES = ("grid", "pooled", "concepts")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainableFeatures:
+    """Features of a network that is trained with the model that reads them.
+
+    Images are decoded once and stored as pixels. Every model, and every part of a policy, owns and
+    trains a network of its own; its weights are in the checkpoint of the model.
+
+    Args:
+        network: Called with `names`, the features that a model reads, and with image_size; returns
+            a module that takes RGB images (M, 3, image_size, image_size) in [0, 1] and returns
+            these features by name.
+        image_size: Pixels of a side.
+        learning_rate_scale: Learning rate of the network as a multiple of the model's; below 1 to
+            change pretrained weights slowly.
+    """
+
+    network: Callable[..., nn.Module] = CompactNetwork
+    image_size: ImageSize = 96
+    learning_rate_scale: Positive = 1.0
+
+    def build(self, dataset: VQADataset, splits: Sequence[str], root: Path) -> PixelStore:
+        """Stores the pixels of splits, unless they are stored already.
+
+        Args:
+            dataset: The data.
+            splits: Stages ("train", "val", "test") or names of splits.
+            root: Folder of all feature stores.
+
+        Returns:
+            The store, in a folder of its own under `root`, which all networks of this image size
+            share.
+
+        Raises:
+            UserError: A split has no images, an image cannot be read, the disk has no room, or the
+                network cannot be built.
+        """
+        shapes = self._shapes()
+        stored = {
+            "image_size": self.image_size,
+            "data": dataset.fingerprint(),
+            "code": code_digest([pixels]),
+        }
+        directory = root / f"pixels-{digest(stored)}"
+        return PixelStore(
+            directory,
+            store_pixels(dataset, splits, directory, self.image_size),
+            image_size=self.image_size,
+            sizes={name: shape[-1] for name, shape in shapes.items()},
+            make_encoder=self.encoder,
+            key=digest(self.identity(dataset)),
+        )
+
+    def encoder(self, names: Sequence[str]) -> ImageEncoder:
+        """Builds an encoder for one module to own.
+
+        Args:
+            names: The features that the module reads.
+
+        Returns:
+            The encoder, with its initial weights.
+
+        Raises:
+            UserError: The network cannot be built.
+        """
+        network = self.network(names=tuple(names), image_size=self.image_size)
+        return ImageEncoder(network, self._described(), self.learning_rate_scale)
+
+    def places(self) -> Mapping[str, int | None]:
+        """The number of positions of each feature, by name; None for one vector per image."""
+        return {
+            name: shape[1] if len(shape) == 3 else None for name, shape in self._shapes().items()
+        }
+
+    def identity(self, dataset: VQADataset) -> dict[str, Any]:
+        """The data, settings and code that determine pixels and encoder.
+
+        Args:
+            dataset: The data.
+
+        Returns:
+            JSON values.
+        """
+        return {
+            "network": decisive(network_settings(self.network)),
+            "image_size": self.image_size,
+            "learning_rate_scale": self.learning_rate_scale,
+            "data": dataset.fingerprint(),
+            "code": code_digest([type(self), self.network, ImageEncoder]),
+        }
+
+    def _described(self) -> dict[str, Any]:
+        """What a checkpoint stores: the network without the weights that it started from."""
+        settings = network_settings(self.network)
+        settings["arguments"].pop("weights", None)
+        return {**settings, "image_size": self.image_size}
+
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of all features of one image, by name."""
+        build: Any = self.network
+        if "weights" in network_settings(build)["arguments"]:
+            build = partial(build, weights="random")  # nothing is downloaded for the shapes
+        features: Mapping[str, Tensor]
+        with torch.random.fork_rng(devices=[]), torch.inference_mode():
+            network = build(names=_NAMES, image_size=self.image_size).eval()
+            try:
+                features = network(torch.zeros(1, 3, self.image_size, self.image_size))
+            except RuntimeError as error:
+                reason = " ".join(str(error).split())[:200]
+                raise UserError(
+                    f"features.network takes no images of {self.image_size} x {self.image_size} "
+                    f"pixels ({reason}); choose another features.image_size"
+                ) from error
+        return {name: tuple(value.shape) for name, value in features.items()}
