@@ -15,6 +15,7 @@ from ivqa.data import VQADataset
 from ivqa.encoders.encoder import stored_rows
 from ivqa.features import FeatureStore
 from ivqa.features.extraction import build_store, extract
+from ivqa.features.pictures import Network, Resize
 from ivqa.files import FileError, write_text, written
 from ivqa.integrity import MANIFEST, damage, is_whole, manifest_of, seal
 from ivqa.ranking import QuestionRanker, RandomRanker, Ranking
@@ -129,16 +130,18 @@ class Means:
 
     def __init__(self) -> None:
         self.images = 0
+        self.network = Network(self.compute, Resize(8))
 
-    def __call__(self, images: Tensor) -> dict[str, Tensor]:
+    def compute(self, images: Tensor) -> dict[str, Tensor]:
         self.images += len(images)
+        images = images.float() / 255
         grid = images.flatten(2).transpose(1, 2)[:, :4]
         return {"grid": grid, "pooled": images.mean(dim=(2, 3))}
 
 
 def _store(dataset: VQADataset, folder: Path, network: Means) -> FeatureStore:
     return build_store(
-        dataset, ["val"], folder, "key", lambda device: network, image_size=8, batch_size=5
+        dataset, ["val"], folder, "key", lambda device: network.network, batch_size=5
     )
 
 
@@ -199,7 +202,7 @@ def test_features_are_computed_again_if_their_progress_is_unreadable(
 ) -> None:
     write_text(tmp_path / "progress.json", text)
     network, images = Means(), dataset.split("val").require_images()
-    extract(network, images, tmp_path, image_size=8, batch_size=5)
+    extract(network.network, images, tmp_path, batch_size=5)
     assert network.images == 6
     assert np.load(tmp_path / "ids.npy").tolist() == images.ids.tolist()
 

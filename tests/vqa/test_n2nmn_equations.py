@@ -213,19 +213,19 @@ def test_search_is_reinforce_with_a_moving_baseline_and_entropy(num_layers: int)
     layouts = named(network, network.policy(batch.question, STEPS, sample=True).layout)
     torch.manual_seed(4)
     output = network.train_forward(batch)
-    losses = torch.tensor([0.2, 1.5, 0.9, 3.0, 0.1, 0.6], dtype=torch.float64).requires_grad_()
+    losses = torch.tensor([0.2, 1.5, 0.9, 3.0, 0.1, 0.6, 0.8], dtype=torch.float64).requires_grad_()
     found = output.further(losses)
     decoded = [
         decode(network.policy, words, layout, keep, limited=True)
         for words, layout in zip(QUESTIONS, layouts, strict=True)
     ]
     log_probs, entropies = (torch.stack([one[part] for one in decoded]) for part in (0, 1))
-    policy = ((losses.detach() - 0.7) * log_probs).sum() / 6
-    entropy = -0.3 * entropies.sum() / 6
+    policy = ((losses.detach() - 0.7) * log_probs).sum() / 7
+    entropy = -0.3 * entropies.sum() / 7
     assert found.keys() == {"policy", "entropy"}
     close(found["policy"].double(), policy)
     close(found["entropy"].double(), entropy)
-    close(network.baseline.double(), torch.tensor(0.9 * 0.7 + 0.1 * 6.3 / 6).double())
+    close(network.baseline.double(), torch.tensor(0.9 * 0.7 + 0.1 * 7.1 / 7).double())
     for row, (layout, one) in enumerate(zip(layouts, decoded, strict=True)):
         assert tuple(layout) in VALID
         grid = batch.images.grid[batch.images.index[row]]  # type: ignore[index]
@@ -272,7 +272,7 @@ def test_other_layouts_are_executed_too(name: str) -> None:
     network = network_of(1, True)
     maps = ANSWER_MODULES[name]
     layout = [*["_Find", "_Transform", "_Find"][: 3 if maps == 2 else 2 * maps], name]
-    batch = batch_of(network, [layout] * 6)
+    batch = batch_of(network, [layout] * len(QUESTIONS))
     output = network.follow(batch)
     for row, words in enumerate(QUESTIONS):
         full = [*layout, *["<eos>"] * (STEPS - len(layout))]
