@@ -33,7 +33,7 @@ def test_every_job_composes(file: Path) -> None:
     command = re.search(rf"python (\w+)\.py (-m )?experiment={file.stem}\b", file.read_text())
     assert command is not None
     chosen = [f"experiment={file.stem}"]
-    if "data.root=DIR" in file.read_text():
+    if f"{chosen[0]} data.root=DIR" in file.read_text():
         chosen.append("data.root=.")
     own = {
         key: value
