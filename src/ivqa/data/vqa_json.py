@@ -46,6 +46,8 @@ class VQASplit:
         images_tried: The paths that were searched for images, for error messages.
         captions: Captions by image id, or None.
         layouts: Expert layouts by question id, or None.
+        kinds: The kind of belief of each question (key "kind" of the questions file), "" where it
+            is unknown; None in files without kinds.
     """
 
     name: str
@@ -62,6 +64,7 @@ class VQASplit:
     images_tried: tuple[str, ...] = ()
     captions: dict[int, list[str]] | None = None
     layouts: dict[int, list[str]] | None = None
+    kinds: list[str] | None = None
 
     def __len__(self) -> int:
         return len(self.questions)
@@ -198,6 +201,7 @@ def _columns(
         for record, text in zip(joined, texts, strict=True)
     ]
     choices = [record.get("multiple_choices") for record in questions.values()]
+    kinds = [record.get("kind", "") for record in questions.values()]
     return VQASplit(
         name=name,
         question_ids=np.array(list(questions), dtype=np.int64),
@@ -213,6 +217,7 @@ def _columns(
         images_tried=images_tried,
         captions=captions,
         layouts=layouts,
+        kinds=kinds if any(kinds) else None,
     )
 
 
