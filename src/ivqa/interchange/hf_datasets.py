@@ -90,7 +90,7 @@ def _card(
         "| level | the level of noise |\n\n"
         "`answer_key/` holds questions and answers in VQA format, to score predictions with\n"
         "`evaluate.py predictions=FILE data=vqa_json data.root=answer_key "
-        f"split={levels.split.name}`.\n"
+        f"data.test={levels.split.name}`.\n"
     )
 
 

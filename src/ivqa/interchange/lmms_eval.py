@@ -58,7 +58,7 @@ class LmmsEvalTasks:
             f"run it: lmms-eval --include_path {folder} --tasks {name} --log_samples "
             "--output_path LOGS --model MODEL --model_args ...\n"
             f"score it: python evaluate.py predictions=[{logs}] data=vqa_json "
-            f"data.root={folder / 'answer_key'} split={levels.split.name}"
+            f"data.root={folder / 'answer_key'} data.test={levels.split.name}"
         )
 
     def _task(self, task: str, level: int, *, has_answers: bool) -> dict[str, Any]:

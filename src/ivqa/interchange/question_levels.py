@@ -178,7 +178,7 @@ def drawn(split: VQASplit, number: int | None, seed: int) -> VQASplit:
 def write_answer_key(levels: QuestionLevels, folder: Path) -> None:
     """Writes the clean questions and their answers in VQA format, without images.
 
-    The files score what a tool logs: predictions=LOG data=vqa_json data.root=FOLDER split=NAME.
+    The files score what a tool logs: predictions=LOG data=vqa_json data.root=FOLDER data.test=NAME.
 
     Args:
         levels: The questions.

@@ -59,7 +59,7 @@ class VLMEvalKitTables:
             f"run it: LMUData={folder} python run.py --data {' '.join(tables)} --model MODEL "
             "--mode infer\n"
             f"score it: python evaluate.py predictions=[{results}] data=vqa_json "
-            f"data.root={folder / 'answer_key'} split={levels.split.name}"
+            f"data.root={folder / 'answer_key'} data.test={levels.split.name}"
         )
 
     def _write_table(self, path: Path, levels: QuestionLevels, level: int) -> None:
