@@ -46,7 +46,8 @@ def test_a_log_of_lmms_eval(tmp_path: Path) -> None:
 
 def test_lines_of_the_official_records(tmp_path: Path) -> None:
     records = [
-        {"question_id": key, "answer": answer} for key, answer in zip((11, 12, 13), WANTED, strict=True)
+        {"question_id": key, "answer": answer}
+        for key, answer in zip((11, 12, 13), WANTED, strict=True)
     ]
     assert read_results(_lines(tmp_path / "a.jsonl", *records), SPLIT) == WANTED
     (tmp_path / "a.json").write_text(json.dumps(records))
@@ -83,7 +84,9 @@ def test_a_workbook_without_its_reader(tmp_path: Path, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(pd, "read_excel", absent)
     (tmp_path / "a.xlsx").write_bytes(b"PK")
-    with pytest.raises(DataError, match=r"a\.xlsx: reading .xlsx files needs openpyxl; pip install"):
+    with pytest.raises(
+        DataError, match=r"a\.xlsx: reading .xlsx files needs openpyxl; pip install"
+    ):
         read_results(tmp_path / "a.xlsx", SPLIT)
 
 
@@ -97,7 +100,10 @@ def test_a_workbook_without_its_reader(tmp_path: Path, monkeypatch: pytest.Monke
             "line 1: the request failed",
         ),
         (_sample(0, None, doc={"question_id": 11}), "question 11: answer: must be text, not None"),
-        (_sample(0, "a", doc={"question_id": 9}), "question 9: question_id: is not in split 'test'"),
+        (
+            _sample(0, "a", doc={"question_id": 9}),
+            "question 9: question_id: is not in split 'test'",
+        ),
         ([1], "line 1: must be an object"),
         ({"question_id": "x", "answer": "a"}, "line 1: question_id: must be an integer, not 'x'"),
     ],
@@ -114,9 +120,13 @@ def test_bad_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"cut\.jsonl, line 2: invalid JSON"):
         read_results(tmp_path / "cut.jsonl", SPLIT)
     (tmp_path / "a.tsv").write_text("index\tquestion\n11\tIs it?\n")
-    with pytest.raises(DataError, match="must have the columns question_id .*it has index, question"):
+    with pytest.raises(
+        DataError, match=r"must have the columns question_id .*it has index, question"
+    ):
         read_results(tmp_path / "a.tsv", SPLIT)
-    (tmp_path / "b.tsv").write_text("index\tprediction\n1x\tyes\n11\tFailed to obtain answer via API.\n")
+    (tmp_path / "b.tsv").write_text(
+        "index\tprediction\n1x\tyes\n11\tFailed to obtain answer via API.\n"
+    )
     with pytest.raises(DataError) as caught:
         read_results(tmp_path / "b.tsv", SPLIT)
     assert "line 2: question_id: must be an integer, not '1x'" in str(caught.value)

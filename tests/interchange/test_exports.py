@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from toy_questions import ANSWERS, KINDS, QUESTIONS, levels_of
 from PIL import Image
+from toy_questions import ANSWERS, KINDS, QUESTIONS, levels_of
 
 from ivqa.data import DataError, VQADataset
 from ivqa.interchange import HuggingFaceDataset, LmmsEvalTasks, QuestionLevels, VLMEvalKitTables
@@ -108,9 +108,7 @@ def test_the_accuracy_of_the_exported_task_is_ours() -> None:
 def test_noise_on_images_reaches_the_files(root: Path) -> None:
     noise = GaussianNoise(levels=1, seed=3)
     clean = levels_of(root, QUESTIONS)
-    noisy = QuestionLevels(
-        clean.dataset, clean.split, clean.questions, noise, clean.console
-    )
+    noisy = QuestionLevels(clean.dataset, clean.split, clean.questions, noise, clean.console)
     for (record, _, content), (_, _, before) in zip(
         noisy.with_images(1), noisy.with_images(0), strict=True
     ):

@@ -95,7 +95,9 @@ def test_lmms_eval_computes_our_accuracy(tmp_path: Path, endpoint: str, lmms_pyt
     # The folder is moved first: its files must not name their place.
     moved = exported.rename(tmp_path / "moved")
     environment = {
-        name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "WANDB_MODE")
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("PYTHONPATH", "WANDB_MODE")
     }
     environment |= {
         "HF_HUB_OFFLINE": "1",

@@ -143,7 +143,10 @@ def _logged_sample(
     ids = [one["question_id"] for one in holders if isinstance(one, dict) and "question_id" in one]
     if not ids:
         problems.add(
-            path, where, "question_id", "is missing; run a task that task=export wrote, which logs it"
+            path,
+            where,
+            "question_id",
+            "is missing; run a task that task=export wrote, which logs it",
         )
         return None
     return {"question_id": ids[0], "answer": answer}

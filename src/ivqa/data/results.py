@@ -1,4 +1,4 @@
-"""Result files of VQA systems: the official format [{"question_id", "answer"}, ...], and tools' logs.
+"""Result files: the official format [{"question_id", "answer"}, ...], and the logs of tools.
 
 `result_formats` lists the formats of the tools.
 """

@@ -77,7 +77,7 @@ def _card(
     return (
         f"---\n{yaml.safe_dump(metadata, sort_keys=False)}---\n\n# {name}\n\n"
         f"{len(levels)} questions of the split '{levels.split.name}', exported by ivqa "
-        f"(`task=export export=datasets`). `level_0` has the questions without noise, `level_K` the "
+        "(`task=export export=datasets`). `level_0` has the questions without noise, `level_K` the "
         f"same questions at noise level K.\n{told}\n"
         "| column | content |\n|---|---|\n"
         "| image | the image |\n"

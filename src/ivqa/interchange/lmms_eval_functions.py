@@ -14,8 +14,10 @@ def doc_to_visual(doc: dict[str, Any]) -> list[Any]:
     return [doc["image"].convert("RGB")]
 
 
-def doc_to_text(doc: dict[str, Any], lmms_eval_specific_kwargs: dict[str, str] | None = None) -> str:
-    """The prompt of a question: with the text before and after it that the task's YAML file sets."""
+def doc_to_text(
+    doc: dict[str, Any], lmms_eval_specific_kwargs: dict[str, str] | None = None
+) -> str:
+    """The prompt of a question: between the texts that the task's YAML file sets."""
     prompts = lmms_eval_specific_kwargs or {}
     return prompts.get("pre_prompt", "") + doc["question"] + prompts.get("post_prompt", "")
 
