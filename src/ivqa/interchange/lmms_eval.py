@@ -115,7 +115,9 @@ _TaskDumper.add_representer(
 
 def _with_functions(config: dict[str, Any]) -> str:
     """The text of a task's YAML file."""
-    named = {key: _Function(key) if key in _FUNCTIONS else value for key, value in config.items()}
+    named: dict[str, Any] = {
+        key: _Function(key) if key in _FUNCTIONS else value for key, value in config.items()
+    }
     for metric in named["metric_list"]:
         if metric["aggregation"] == "count":
             metric["aggregation"] = _Function("count")

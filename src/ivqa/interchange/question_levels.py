@@ -157,7 +157,7 @@ def drawn(split: VQASplit, number: int | None, seed: int) -> VQASplit:
     if number is None or number >= len(split):
         return split
     rows = np.sort(np.random.default_rng(seed).permutation(len(split))[:number])
-    lists = {
+    lists: dict[str, Any] = {
         name: [values[row] for row in rows.tolist()]
         for name in (
             "questions",
