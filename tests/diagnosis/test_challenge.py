@@ -110,3 +110,29 @@ def test_what_has_no_right_answer_is_kept_apart(oracle: SceneOracle, tmp_path: P
     assert write_challenge(tmp_path / "unknown", asked, split, None) == 0
     unknown = VQADataset(tmp_path / "unknown", train="irrelevant", val="challenge")
     assert len(unknown.split("irrelevant")) == 3
+
+
+def test_beliefs_of_all_kinds_keep_their_kind(oracle: SceneOracle, tmp_path: Path) -> None:
+    def belief(question: str, kind: str, answer: str) -> Belief:
+        return Belief(3, answer, question, 0.5, -1.0, 0.9, "rl", kind, "oracle")
+
+    weather = oracle.judge(3, "How is the weather?")
+    asked = [
+        belief("How is the weather?", "adversarial", "nothing"),
+        belief("Where is this?", "complementary", "here"),
+        belief("Is there a moon?", "irrelevant", "yes"),
+    ]
+    none = np.zeros(0, dtype=np.int64)
+    split = VQASplit("test", none, none, [], [], [], [], [])
+    write_challenge(tmp_path / "known", asked, split, oracle)
+    known = VQADataset(tmp_path / "known", train=None, val=None, test="beliefs")
+    assert known.split("test").kinds == ["adversarial", "complementary"]
+    assert known.split("test").main_answers[0] == weather.answer
+    assert known.split("test").main_answers[1] == oracle.judge(3, "Where is this?").answer
+    assert known.split("irrelevant").kinds == ["irrelevant"]
+    assert known.split("challenge").kinds == ["adversarial"]
+    # Without an oracle, only the answer of a correct belief is known: its own.
+    write_challenge(tmp_path / "unknown", asked, split, None)
+    unknown = VQADataset(tmp_path / "unknown", train=None, val=None, test="beliefs").split("test")
+    assert unknown.questions == ["Where is this?"]
+    assert unknown.answers == [["here"] * 4]

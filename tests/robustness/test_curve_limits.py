@@ -20,3 +20,15 @@ def test_two_noisy_levels_have_a_trend() -> None:
     assert _metrics([1.0, 1.0], [1.0, 0.5], [0.5, 0.5])["trend"] == pytest.approx(-1)
     assert _metrics([1.0, 1.0], [0.5, 0.5], [1.0, 0.5])["trend"] == pytest.approx(1)
     assert "trend" not in _metrics([1.0, 1.0], [0.5, 0.5], [1.0, 0.0])  # a tie
+
+
+def test_changed_answers_and_the_difference_of_accuracies() -> None:
+    accuracies = np.array([[1.0, 0.0], [0.3, 0.0], [1.0, 1.0]])
+    answers = [["Two", "red"], ["2", "blue"], ["3", "blue"]]
+    metrics = NoiseCurve(accuracies, ["other", "other"], answers=answers).metrics(resamples=20)
+    # "Two" and "2" are one answer; wrong answers that change count as well.
+    assert metrics["partition_1/flips"] == 0.5
+    assert metrics["partition_2/flips"] == 1
+    assert metrics["acc_diff"] == metrics["partition_1/acc_diff"] == pytest.approx(0.35)
+    assert metrics["partition_2/acc_diff"] == pytest.approx(0.5)  # the accuracy rises
+    assert not any("flips" in name for name in _metrics([1.0, 0.0], [0.0, 0.0]))

@@ -33,6 +33,8 @@ def question_records(path: Path, problems: Problems) -> dict[int, Record]:
         choices = record.get("multiple_choices")
         if choices is not None and not _is_texts(choices):
             problems.add(path, where, "multiple_choices", f"must be texts, not {shown(choices)}")
+        if "kind" in record and not isinstance(record["kind"], str):
+            problems.add(path, where, "kind", f"must be text, not {shown(record['kind'])}")
     return records
 
 

@@ -1,12 +1,15 @@
-"""Result files of VQA systems in the official format: [{"question_id", "answer"}, ...]."""
+"""Result files: the official format [{"question_id", "answer"}, ...], and the logs of tools.
+
+`result_formats` lists the formats of the tools.
+"""
 
 import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ivqa.data.json_files import open_json
-from ivqa.data.validation import DataError, Problems, check_id, check_text
+from ivqa.data.result_formats import result_records
+from ivqa.data.validation import Problems, check_id, check_text
 from ivqa.data.vqa_json import VQASplit
 
 
@@ -36,7 +39,7 @@ def read_results(path: Path, split: VQASplit) -> list[str]:
     """Reads a result file.
 
     Args:
-        path: The file.
+        path: The file, in a format of `result_formats`.
         split: The split of N questions that the file must answer.
 
     Returns:
@@ -46,14 +49,11 @@ def read_results(path: Path, split: VQASplit) -> list[str]:
         DataError: Question ids are missing, unknown or repeated, or a record is malformed; the
             message lists all problems.
     """
-    records = open_json(path)
-    if not isinstance(records, list):
-        raise DataError(f'{path}: must hold a list of {{"question_id", "answer"}}')
     problems = Problems()
     found: dict[int, str] = {}
     known = set(split.question_ids.tolist())
-    for number, record in enumerate(records):
-        _read(record, number, path, split.name, known, found, problems)
+    for where, record in result_records(path, problems):
+        _read(record, where, path, split.name, known, found, problems)
     for question_id in split.question_ids.tolist():
         if question_id not in found:
             problems.add(path, f"question {question_id}", "", f"of '{split.name}' has no answer")
@@ -63,7 +63,7 @@ def read_results(path: Path, split: VQASplit) -> list[str]:
 
 def _read(
     record: Any,
-    number: int,
+    place: str,
     path: Path,
     split: str,
     known: set[int],
@@ -71,12 +71,12 @@ def _read(
     problems: Problems,
 ) -> None:
     if not isinstance(record, dict):
-        problems.add(path, f"record {number}", "", "must be an object")
+        problems.add(path, place, "", "must be an object")
         return
-    question_id = check_id(record, "question_id", path, f"record {number}", problems)
+    question_id = check_id(record, "question_id", path, place, problems)
     if question_id is None:
         return
-    where = f"question {question_id}"
+    where = f"{place}, question {question_id}"
     answer = check_text(record, "answer", path, where, problems)
     if question_id in found:
         problems.add(path, where, "question_id", "occurs twice")

@@ -49,6 +49,8 @@ class VQASplit:
         layouts: Expert layouts by question id, or None.
         extras: Further columns as published, by their official names, such as "rationales"; each
             has N values.
+        kinds: The kind of belief of each question (key "kind" of the questions file), "" where it
+            is unknown; None in files without kinds.
     """
 
     name: str
@@ -66,6 +68,7 @@ class VQASplit:
     captions: dict[int, list[str]] | None = None
     layouts: dict[int, list[str]] | None = None
     extras: Mapping[str, list[Any]] = field(default_factory=dict)
+    kinds: list[str] | None = None
 
     def __len__(self) -> int:
         return len(self.questions)
@@ -221,6 +224,7 @@ def _columns(
         for record, text in zip(joined, texts, strict=True)
     ]
     choices = [record.get("multiple_choices") for record in questions.values()]
+    kinds = [record.get("kind", "") for record in questions.values()]
     return VQASplit(
         name=name,
         question_ids=np.array(list(questions), dtype=np.int64),
@@ -236,4 +240,5 @@ def _columns(
         images_tried=images_tried,
         captions=captions,
         layouts=layouts,
+        kinds=kinds if any(kinds) else None,
     )

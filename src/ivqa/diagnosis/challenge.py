@@ -1,4 +1,8 @@
-"""The challenging test set: wrong beliefs with the right answers [iVQA 6, Table 5]."""
+"""The challenging test set: wrong beliefs with the right answers [iVQA 6, Table 5].
+
+Beside it: all beliefs whose right answer is known, so that the accuracy of any model is known for
+each kind of belief.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,13 +23,16 @@ _VOTES = 4
 def write_challenge(
     root: Path, beliefs: Sequence[Belief], split: VQASplit, oracle: Oracle | None
 ) -> int:
-    """Writes the wrong beliefs as a data set in VQA format.
+    """Writes the beliefs as a data set in VQA format.
 
     Split "challenge": adversarial beliefs with right answers. Four annotators give each answer
     that the oracle accepts, so that each of them scores 1; the oracle's own answer is the main
     answer. Split "irrelevant": beliefs without a right answer, that is, beliefs with a false
-    premise and adversarial beliefs whose right answer is unknown. Identical questions about an
-    image occur once. The images are copied, so that the data set can be moved.
+    premise and adversarial beliefs whose right answer is unknown. Split "beliefs": those of
+    "challenge", and the correct beliefs (rephrase, complementary); without an oracle, the right
+    answer of a correct belief is its own. The key "kind" of a question is the type of the belief.
+    Identical questions about an image occur once. The images are copied, so that the data set can
+    be moved.
 
     Args:
         root: Folder to write.
@@ -36,40 +43,58 @@ def write_challenge(
     Returns:
         Number of questions in the split "challenge".
     """
-    wrong = {
-        (belief.image_id, belief.question): belief
-        for belief in beliefs
-        if belief.type in ("adversarial", "irrelevant")
+    splits: dict[str, list[tuple[Belief, Judgement | None]]] = {
+        "challenge": [],
+        "irrelevant": [],
+        "beliefs": [],
     }
-    questions: dict[str, list[dict[str, Any]]] = {"challenge": [], "irrelevant": []}
-    annotations: list[dict[str, Any]] = []
-    for number, belief in enumerate(wrong.values(), start=1):
-        record = {
+    distinct = {(belief.image_id, belief.question): belief for belief in beliefs if belief.type}
+    for belief in distinct.values():
+        right = _right_answers(belief, oracle)
+        if belief.type in ("adversarial", "irrelevant"):
+            splits["challenge" if right else "irrelevant"].append((belief, right))
+        if right is not None:
+            splits["beliefs"].append((belief, right))
+    for name, asked in splits.items():
+        if asked:
+            _write_split(root, name, asked, split)
+    return len(splits["challenge"])
+
+
+def _write_split(
+    root: Path, name: str, asked: list[tuple[Belief, Judgement | None]], split: VQASplit
+) -> None:
+    """Writes the questions of a split, with their right answers where they are known."""
+    numbered = list(enumerate(asked, start=1))
+    questions = [
+        {
             "question_id": number,
             "image_id": belief.image_id,
             "question": belief.question,
             "believed": belief.answer,
+            "kind": belief.type,
         }
-        right = _right_answers(belief, oracle)
-        questions["challenge" if right else "irrelevant"].append(record)
-        if right is not None:
-            annotations.append(_annotation(number, belief, right))
-    for name, records in questions.items():
-        if not records:
-            continue
-        write_json(root / f"questions_{name}.json", {"questions": records})
-        _copy_images(root, name, {record["image_id"] for record in records}, split)
+        for number, (belief, _) in numbered
+    ]
+    write_json(root / f"questions_{name}.json", {"questions": questions})
+    annotations = [
+        _annotation(number, belief, right) for number, (belief, right) in numbered if right
+    ]
     if annotations:
-        write_json(root / "annotations_challenge.json", {"annotations": annotations})
-    return len(annotations)
+        write_json(root / f"annotations_{name}.json", {"annotations": annotations})
+    _copy_images(root, name, {belief.image_id for belief, _ in asked}, split)
 
 
 def _right_answers(belief: Belief, oracle: Oracle | None) -> Judgement | None:
-    """The oracle's judgement of an adversarial belief, None where the answer is unknown."""
-    if belief.type != "adversarial" or oracle is None:
+    """The right answers of a belief, None where there is none or it is unknown."""
+    if belief.type == "irrelevant":
         return None
-    judged = oracle.judge(belief.image_id, belief.question)
-    return judged if judged.premise else None
+    if oracle is not None:
+        judged = oracle.judge(belief.image_id, belief.question)
+        return judged if judged.premise else None
+    if belief.type == "adversarial":
+        return None
+    return Judgement(True, True, belief.answer, frozenset({belief.answer}))
 
 
 def _annotation(number: int, belief: Belief, right: Judgement) -> dict[str, Any]:

@@ -57,7 +57,9 @@ def print_noise_curve(metrics: Mapping[str, float], *, console: Console) -> None
         console: The terminal.
     """
     rows = noise_rows(metrics)
-    kinds = [name for name in columns_of(rows)[1:-1] if not name.startswith("accuracy")]
+    # Answer types, and the share of flips; Acc_diff follows from the accuracies.
+    own = ("level", "R_score", "acc_diff")
+    kinds = [name for name in columns_of(rows) if not name.startswith(("accuracy", *own))]
     table = Table(title="accuracy under noise")
     for name in ("level", "accuracy", "95 percent", *kinds, "R_score"):
         table.add_column(name, justify="right")

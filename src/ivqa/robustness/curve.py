@@ -9,6 +9,7 @@ from scipy.stats import spearmanr
 
 from ivqa.data.batch import ANSWER_TYPES
 from ivqa.metrics import PUBLISHED_R_SCORE, RScore, interval, resampled_means
+from ivqa.text.normalisation import normalise_answer
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,7 @@ class NoiseCurve:
         accuracies: (L + 1, N) in [0, 1]; level 0 is without noise.
         answer_types: Answer types of the N questions.
         r_score: R_score with its tolerance and limit [ROB eq. 3].
+        answers: L + 1 lists of the N answers; None where they are unknown.
 
     Example:
         >>> curve = NoiseCurve(np.array([[1.0, 1.0], [1.0, 0.5]]), ["other", "other"])
@@ -31,6 +33,7 @@ class NoiseCurve:
     accuracies: NDArray[np.float64]
     answer_types: Sequence[str]
     r_score: RScore = PUBLISHED_R_SCORE
+    answers: Sequence[Sequence[str]] | None = None
 
     @property
     def means(self) -> NDArray[np.float64]:
@@ -52,6 +55,9 @@ class NoiseCurve:
             - partition_K/accuracy, partition_K/accuracy_low, partition_K/accuracy_high, and the
               accuracy by answer type, such as partition_K/yes_no;
             - r_score (of level 1), r_score_low, r_score_high, and r_score_partition_K;
+            - acc_diff (of level 1) and partition_K/acc_diff: Acc_diff of [ROB eq. 3], the absolute
+              difference from the accuracy without noise;
+            - partition_K/flips: the share of changed answers of `flips`, where answers are known;
             - area: the mean accuracy over the noisy levels, divided by the one without noise;
               absent where that is 0;
             - trend: Spearman's rank correlation of level and accuracy; -1 where the accuracy falls
@@ -80,6 +86,11 @@ class NoiseCurve:
         figures["r_score"] = float(np.atleast_1d(scores)[0])
         for level, score in enumerate(np.atleast_1d(scores), start=1):
             figures[f"r_score_partition_{level}"] = float(score)
+            figures[f"partition_{level}/acc_diff"] = float(abs(means[0] - means[level]))
+        figures["acc_diff"] = figures["partition_1/acc_diff"]
+        if self.answers is not None:
+            for level, share in enumerate(flips(self.answers), start=1):
+                figures[f"partition_{level}/flips"] = float(share)
         low, high = interval(np.asarray(self.r_score(drawn[:, 0], drawn[:, 1])))
         figures["r_score_low"], figures["r_score_high"] = float(low), float(high)
         if means[0] > 0:
@@ -89,3 +100,22 @@ class NoiseCurve:
             trend = spearmanr(np.arange(1, len(means)), means[1:]).statistic
             figures["trend"] = float(trend)
         return figures
+
+
+def flips(answers: Sequence[Sequence[str]]) -> NDArray[np.float64]:
+    """Computes the share of questions whose answer changes under noise, right or wrong.
+
+    Args:
+        answers: L + 1 lists of N answers; level 0 is without noise.
+
+    Returns:
+        (L,) float64: for each noisy level, the share of questions whose answer, normalised as the
+        official evaluation does, differs from the one at level 0.
+
+    Example:
+        >>> flips([["Yes.", "2"], ["yes", "two"], ["no", "2"]]).tolist()
+        [0.0, 0.5]
+    """
+    known = {text: normalise_answer(text) for level in answers for text in set(level)}
+    table = np.array([[known[text] for text in level] for level in answers])  # (L + 1, N)
+    return (table[1:] != table[0]).mean(axis=1)

@@ -153,7 +153,7 @@ class NoiseRecords:
         Returns:
             The curve, which computes the figures.
         """
-        return NoiseCurve(self.accuracies, self.answer_types, r_score)
+        return NoiseCurve(self.accuracies, self.answer_types, r_score, self.answers)
 
     def __len__(self) -> int:
         return len(self.question_ids)

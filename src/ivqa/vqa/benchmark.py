@@ -21,6 +21,7 @@ from ivqa.data.batch import ANSWER_TYPES
 from ivqa.data.results import results_text
 from ivqa.errors import UserError
 from ivqa.files import write_text
+from ivqa.metrics.polling import polling_metrics
 from ivqa.metrics.vqa_accuracy import VQAAccuracy, vqa_accuracies
 from ivqa.metrics.wups import require_wordnet, wups
 from ivqa.ranges import Count, Share
@@ -299,8 +300,9 @@ def score_answers(split: VQASplit, answers: Sequence[str]) -> dict[str, float]:
         Fractions in [0, 1]: vqa/accuracy, and vqa/yes_no, vqa/number and vqa/other by answer type;
         vqa/accuracy_shortcut, min(matches / 3, 1) without leave-one-out; vqa/accuracy_2015, of the
         evaluation code before 2018; vqa/question_type/... of the most frequent question types;
-        vqa/kind/... by expert layout, if the data have layouts. Types without questions are left
-        out.
+        vqa/kind/... by expert layout, if the data have layouts; vqa/belief/... by kind of belief,
+        if the questions are beliefs; polling/... of `polling_metrics`, if every right answer is
+        yes or no. Types without questions are left out.
 
     Raises:
         UserError: The split has no annotations.
@@ -322,6 +324,12 @@ def score_answers(split: VQASplit, answers: Sequence[str]) -> dict[str, float]:
     if split.layouts is not None:
         layouts = [split.layouts.get(number, ()) for number in split.question_ids.tolist()]
         metrics |= _means("vqa/kind", [kind_of_layout(layout) for layout in layouts], accuracies)
+    if split.kinds is not None:
+        kinds_of_belief = [kind or "unknown" for kind in split.kinds]
+        metrics |= _means("vqa/belief", kinds_of_belief, accuracies)
+    if set(split.main_answers) == {"yes", "no"}:
+        figures = polling_metrics(answers, [answer == "yes" for answer in split.main_answers])
+        metrics |= {f"polling/{name}": value for name, value in figures.items()}
     return metrics | _means("vqa/question_type", split.question_types, accuracies)
 
 

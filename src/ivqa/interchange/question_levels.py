@@ -1,0 +1,205 @@
+"""What is exported: the questions of a split at every level of noise, with their images."""
+
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from PIL import Image
+from rich.console import Console
+from rich.progress import track
+
+from ivqa.data import VQADataset, VQASplit
+from ivqa.data.images import open_picture
+from ivqa.files import read_bytes, write_json
+from ivqa.robustness import DisturbsImages
+
+# Formats that every tool decodes; other images are written as PNG.
+_KNOWN_FORMATS = ("JPEG", "PNG")
+
+
+@dataclass(frozen=True, eq=False)
+class QuestionLevels:
+    """N questions at levels 0 (without noise), 1, ..., L, with images and right answers.
+
+    Args:
+        dataset: The data set of the split.
+        split: The N questions without noise.
+        questions: L + 1 lists of the N questions.
+        image_noise: Disturbs the images at levels 1, ..., L; None leaves them unchanged.
+        console: Where progress is shown.
+    """
+
+    dataset: VQADataset
+    split: VQASplit
+    questions: Sequence[Sequence[str]]
+    image_noise: DisturbsImages | None
+    console: Console
+
+    def __len__(self) -> int:
+        return len(self.split)
+
+    @property
+    def num_levels(self) -> int:
+        """L + 1, the number of levels with the one without noise."""
+        return len(self.questions)
+
+    def records(self, level: int) -> list[dict[str, Any]]:
+        """The questions of a level as records without images.
+
+        Args:
+            level: The level, from 0 to L.
+
+        Returns:
+            N records: question_id and image_id (int), question, answer (the main answer; "" where
+            there is none), answers (those of all annotators), answer_type, question_type, kind (of
+            the belief; "" where the question is not a belief) and level (int).
+        """
+        split = self.split
+        kinds = split.kinds or [""] * len(split)
+        columns = zip(
+            split.question_ids.tolist(),
+            split.image_ids.tolist(),
+            self.questions[level],
+            split.main_answers,
+            split.answers,
+            split.answer_types,
+            split.question_types,
+            kinds,
+            strict=True,
+        )
+        names = (
+            "question_id",
+            "image_id",
+            "question",
+            "answer",
+            "answers",
+            "answer_type",
+            "question_type",
+            "kind",
+        )
+        return [{**dict(zip(names, row, strict=True)), "level": level} for row in columns]
+
+    def with_images(self, level: int) -> Iterator[tuple[dict[str, Any], str, bytes]]:
+        """The questions of a level with their images; shows progress.
+
+        Args:
+            level: The level, from 0 to L.
+
+        Yields:
+            The record, the name of the image file, and its bytes: those of the file if it is a
+            JPEG or PNG and the level does not disturb images, else a PNG.
+
+        Raises:
+            UserError: The split has no images, or one cannot be read.
+        """
+        self.split.require_images()
+        known: tuple[int, str, bytes] | None = None
+        progress = track(
+            self.records(level),
+            description=f"writing level {level}",
+            console=self.console,
+            transient=True,
+        )
+        for record in progress:
+            image_id = record["image_id"]
+            # The questions of an image often follow each other: its file is read once.
+            if known is None or known[0] != image_id:
+                known = (image_id, *self._image(image_id, level))
+            yield record, known[1], known[2]
+
+    def _image(self, image_id: int, level: int) -> tuple[str, bytes]:
+        path = self.split.require_images().path(image_id)
+        if level == 0 or self.image_noise is None:
+            picture = open_picture(path, f"image {image_id}")  # refuses damaged files
+            content = read_bytes(path)
+            with Image.open(io.BytesIO(content)) as opened:
+                if opened.format in _KNOWN_FORMATS:
+                    return path.name, content
+        else:
+            clean = open_picture(path, f"image {image_id}")
+            picture = self.image_noise.disturbed_image(clean, image_id, level)
+        encoded = io.BytesIO()
+        picture.save(encoded, format="PNG")
+        return f"{path.stem}.png", encoded.getvalue()
+
+
+class Exporter(Protocol):
+    """Writes questions in the format of a tool; one class and one file in conf/export."""
+
+    def write(self, levels: QuestionLevels, folder: Path, name: str) -> str:
+        """Writes the files of the tool.
+
+        Args:
+            levels: The questions.
+            folder: The folder to write.
+            name: Name of the data in the tool: letters, digits and underscores.
+
+        Returns:
+            What to run next, for the terminal.
+        """
+
+
+def drawn(split: VQASplit, number: int | None, seed: int) -> VQASplit:
+    """Draws questions of a split at random.
+
+    Args:
+        split: The split.
+        number: Number of questions to draw; None, or a number that the split does not exceed, keeps
+            all.
+        seed: Seed of the draw.
+
+    Returns:
+        The split of these questions, in the order of `split`.
+    """
+    if number is None or number >= len(split):
+        return split
+    rows = np.sort(np.random.default_rng(seed).permutation(len(split))[:number])
+    lists: dict[str, Any] = {
+        name: [values[row] for row in rows.tolist()]
+        for name in (
+            "questions",
+            "answers",
+            "main_answers",
+            "answer_types",
+            "question_types",
+            "multiple_choices",
+            "kinds",
+        )
+        if (values := getattr(split, name)) is not None
+    }
+    return replace(
+        split, question_ids=split.question_ids[rows], image_ids=split.image_ids[rows], **lists
+    )
+
+
+def write_answer_key(levels: QuestionLevels, folder: Path) -> None:
+    """Writes the clean questions and their answers in VQA format, without images.
+
+    The files score what a tool logs: predictions=LOG data=vqa_json data.root=FOLDER data.test=NAME.
+
+    Args:
+        levels: The questions.
+        folder: The folder; questions_NAME.json and annotations_NAME.json are written, where NAME
+            is the name of the split.
+    """
+    records, name = levels.records(0), levels.split.name
+    questions = [
+        {key: record[key] for key in ("question_id", "image_id", "question", "kind")}
+        for record in records
+    ]
+    write_json(folder / f"questions_{name}.json", {"questions": questions})
+    if levels.split.has_answers:
+        annotations = [_annotation(record) for record in records]
+        write_json(folder / f"annotations_{name}.json", {"annotations": annotations})
+
+
+def _annotation(record: dict[str, Any]) -> dict[str, Any]:
+    answers = [
+        {"answer": answer, "answer_confidence": "yes", "answer_id": annotator}
+        for annotator, answer in enumerate(record["answers"], start=1)
+    ]
+    kept = {key: record[key] for key in ("question_id", "image_id", "question_type", "answer_type")}
+    return {**kept, "multiple_choice_answer": record["answer"], "answers": answers}

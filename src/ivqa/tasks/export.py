@@ -1,0 +1,51 @@
+"""Export of questions to the tools that people already run."""
+
+import re
+from pathlib import Path
+
+from hydra.utils import instantiate
+from omegaconf import DictConfig, OmegaConf
+from rich.console import Console
+
+from ivqa.files import write_text
+from ivqa.interchange import Exporter, QuestionLevels
+from ivqa.interchange.question_levels import drawn
+from ivqa.robustness import DisturbsImages
+
+
+def export(cfg: DictConfig) -> float:
+    """Writes the questions of cfg.split, at every level of cfg.noise, for a tool (task=export).
+
+    Writes the files of cfg.export into the run directory, and answer_key/, which scores what the
+    tool logs.
+
+    Args:
+        cfg: The configuration of evaluate.py.
+
+    Returns:
+        The number of questions of each level.
+
+    Raises:
+        UserError: The split has no images, or an image cannot be read.
+    """
+    run_dir, console = Path(cfg.output_dir), Console()
+    dataset = instantiate(cfg.data)
+    whole = dataset.split(cfg.split)
+    whole.require_images()
+    exporter: Exporter = instantiate(cfg.export)
+    split = drawn(whole, cfg.num_questions, cfg.seed)
+    questions, image_noise = [split.questions], None
+    if cfg.noise:
+        noise = instantiate(cfg.noise)
+        questions += noise.disturbed(split.questions, instantiate(cfg.bqd)(dataset))
+        image_noise = noise if isinstance(noise, DisturbsImages) else None
+    levels = QuestionLevels(dataset, split, questions, image_noise, console)
+    name = re.sub(r"\W+", "_", f"ivqa_{cfg.name}_{split.name}")
+    run_dir.mkdir(parents=True, exist_ok=True)
+    write_text(run_dir / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
+    folder = run_dir / "export"  # apart from config.yaml, which a tool would take for a task
+    told = exporter.write(levels, folder, name)
+    console.print(f"{len(split)} questions at {levels.num_levels} levels")
+    console.print(told, soft_wrap=True, markup=False, highlight=False)
+    console.print(f"run: {run_dir}", soft_wrap=True)
+    return float(len(split))
