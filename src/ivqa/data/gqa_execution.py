@@ -3,6 +3,8 @@
 A scene graph lists what annotators saw. An object that it does not list counts as absent, as in
 GQA's own questions. An attribute or a relation that it does not list may hold all the same; then
 the answer is undecided, unless the graph has another value of the same kind, such as a colour.
+
+The file is a little over 300 lines: it has one function for each function of the programs.
 """
 
 import re

@@ -73,23 +73,15 @@ def build_store(
             with torch.random.fork_rng(range(torch.cuda.device_count())):
                 network = make_network(device)
                 for name in todo:
-                    extract(
-                        network,
-                        images[name],
-                        folder / name,
-                        batch_size=batch_size,
-                        num_workers=num_workers,
-                        device=device,
-                    )
+                    options = {"batch_size": batch_size, "num_workers": num_workers}
+                    extract(network, images[name], folder / name, device=device, **options)
             seconds = time.perf_counter() - started
             Console().print(f"image features: stored in {folder} ({seconds:.0f} s)", soft_wrap=True)
         pictures = PictureFeatures(make_network, batch_size)
         if names:
             _write_meta(folder, _sizes(folder / names[0]), key)
         elif not (folder / "meta.json").is_file():
-            blank = pictures.extract([Image.new("RGB", (224, 224))])
-            sizes = {name: value.shape[-1] for name, value in sorted(blank.items())}
-            _write_meta(folder, sizes, key)
+            _write_meta(folder, _sizes_of_blank(pictures), key)
     return FeatureStore(folder, pictures)
 
 
@@ -179,6 +171,12 @@ def _sizes(folder: Path) -> dict[str, int]:
     """Last dimension of every feature of a finished split."""
     files = [file for file in _arrays(folder) if file.stem != "ids"]
     return {file.stem: int(np.load(file, mmap_mode="r").shape[-1]) for file in files}
+
+
+def _sizes_of_blank(pictures: PictureFeatures) -> dict[str, int]:
+    """Last dimension of every feature of any picture."""
+    features = pictures.extract([Image.new("RGB", (224, 224))])
+    return {name: value.shape[-1] for name, value in sorted(features.items())}
 
 
 def _arrays(folder: Path) -> list[Path]:
