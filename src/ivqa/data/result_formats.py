@@ -83,8 +83,8 @@ def _workbook(path: Path) -> Iterator[tuple[str, Any]]:
         table = pd.read_excel(check_regular(path), dtype=str, keep_default_na=False)
     except ImportError:
         raise DataError(
-            f"{path}: reading .xlsx files needs openpyxl; pip install openpyxl, or save the table "
-            "as .tsv"
+            f"{path}: reading .xlsx files needs openpyxl; pip install 'ivqa[excel]', or save "
+            "the table as .tsv"
         ) from None
     except FileError as error:
         raise DataError(str(error)) from None

@@ -61,15 +61,16 @@ def print_noise_curve(metrics: Mapping[str, float], *, console: Console) -> None
     own = ("level", "R_score", "acc_diff")
     kinds = [name for name in columns_of(rows) if not name.startswith(("accuracy", *own))]
     table = Table(title="accuracy under noise")
+    # Three decimals: with four, the table is wider than a terminal of 80 characters.
     for name in ("level", "accuracy", "95 percent", *kinds, "R_score"):
         table.add_column(name, justify="right")
     for row in rows:
         table.add_row(
-            str(row["level"]) if row["level"] else "0, clean",
-            cell(row["accuracy"]),
-            f"{cell(row['accuracy_low'])} to {cell(row['accuracy_high'])}",
-            *(cell(row.get(kind, "")) for kind in kinds),
-            cell(row["R_score"]) if row["level"] else "",
+            str(row["level"]) if row["level"] else "clean",
+            f"{row['accuracy']:.3f}",
+            f"{row['accuracy_low']:.3f}-{row['accuracy_high']:.3f}",
+            *(f"{row[kind]:.3f}" if kind in row else "" for kind in kinds),
+            f"{row['R_score']:.3f}" if row["level"] else "",
         )
     console.print(table)
 
