@@ -166,3 +166,9 @@ def test_the_identity_is_plain_json() -> None:
     identity = _identity(*POLICY)
     assert json.loads(json.dumps(identity)) == identity
     assert OmegaConf.create(identity)
+
+
+@pytest.mark.parametrize("features", ["efficientnet_lite", "resnet152"])
+def test_released_weights_are_not_for_pretrained_features(features: str) -> None:
+    part = _bench(*POLICY, f"features={features}").parts["questioner"]
+    assert part.released is None

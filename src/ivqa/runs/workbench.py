@@ -196,6 +196,8 @@ class Workbench:
             return None
         if cfg.model.name not in catalogue():
             return None
+        if self.wanted_features and not hasattr(instantiate(cfg.features), "identity"):
+            return None  # the released weights belong to features that are trained here
         if self.store.fault(self.store_folder) is None:
             return None
         return find(cfg.model.name, self.release_identity(), self.code())

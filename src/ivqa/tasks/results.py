@@ -125,7 +125,7 @@ def obtain(project: Project, experiment: Experiment) -> bool:
     if stamp.is_file() and read_json(stamp) == made_by:
         console.print(f"{experiment.name}: done before, by the same code")
         return True
-    console.print(f"{experiment.name}: python {experiment.command}", soft_wrap=True)
+    console.print(f"{experiment.name}: python {experiment.command}", soft_wrap=True, markup=False)
     stamp.unlink(missing_ok=True)
     (directory / "results.json").unlink(missing_ok=True)
     start = time.monotonic()
