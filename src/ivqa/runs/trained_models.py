@@ -11,6 +11,7 @@ from hydra.utils import get_object, instantiate
 from omegaconf import DictConfig
 
 from ivqa.errors import UserError
+from ivqa.features import PixelStore
 from ivqa.released import Released
 from ivqa.runs.checkpoints import load_checkpoint
 from ivqa.runs.fitting import fit
@@ -46,9 +47,9 @@ def build_module(bench: Workbench, vocabularies: Vocabularies) -> Any:
     taken = signature(get_object(cfg.module._target_)).parameters
     build = instantiate(cfg.module, _partial_=True)
     arguments = {name: value for name, value in given.items() if name in taken}
-    if (encoder := bench.image_encoder()) is not None:
+    if isinstance(bench.features, PixelStore) and cfg.image_features:
         _check_takes_encoder(cfg, taken)
-        arguments["image_encoder"] = encoder
+        arguments["image_encoder"] = bench.features.encoder(cfg.image_features)
     return build(**arguments)
 
 

@@ -27,7 +27,6 @@ from ivqa.runs.artifact_store import ArtifactStore
 from ivqa.runs.loggers import loggers_of_part
 from ivqa.runs.vocabularies import Vocabularies
 from ivqa.text.answers import AnswerVocabulary
-from ivqa.trained import ImageEncoder
 
 # Arguments of a Trainer that are left out of the identity if they have Lightning's default.
 _TRAINER_DEFAULTS = {"limit_train_batches": 1.0, "limit_val_batches": 1.0}
@@ -106,15 +105,6 @@ class Workbench:
         """Size of the last dimension of each image feature that the model reads, by name."""
         sizes = self.features.sizes if self.features is not None else {}
         return {name: sizes[name] for name in self.cfg.model.image_features}
-
-    def image_encoder(self) -> ImageEncoder | None:
-        """A new encoder for a module that computes its image features from pixels; else None."""
-        names = self.cfg.model.image_features
-        return (
-            self.features.encoder(names)
-            if isinstance(self.features, PixelStore) and names
-            else None
-        )
 
     def for_model(self, model: DictConfig, ckpt: str) -> "Workbench":
         """The same data and features for another model, such as a part of this one.
