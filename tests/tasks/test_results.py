@@ -14,7 +14,7 @@ from ivqa.tasks import results
 COMMAND = """
 import json, pathlib, sys
 out = pathlib.Path(sys.argv[-1].removeprefix("output_dir="))
-runs = out / "runs.txt"
+runs = pathlib.Path(f"runs_{out.name}.txt")
 runs.write_text(runs.read_text() + "x" if runs.exists() else "x")
 if pathlib.Path("fail").exists():
     sys.exit(1)
@@ -51,7 +51,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def runs_of(root: Path, name: str = "models") -> int:
-    return len((root / "outputs" / "results" / name / "runs.txt").read_text())
+    return len((root / f"runs_{name}.txt").read_text())
 
 
 def write_multirun(directory: Path, jobs: list[dict[str, Any]]) -> Path:
@@ -127,8 +127,12 @@ def test_a_finished_experiment_is_skipped_and_changed_code_runs_it_again(root: P
     results.main([], root=root)
     assert runs_of(root) == 1
     source.write_text("x = 2\n")
+    stale = root / "outputs" / "results" / "models" / "9" / "metrics.json"
+    stale.parent.mkdir()
+    stale.touch()
     results.main([], root=root)
     assert runs_of(root) == 2
+    assert not stale.exists()  # a job of an earlier command is no job of this one
 
 
 def test_a_failed_experiment_keeps_the_page_and_runs_again(root: Path) -> None:
@@ -170,7 +174,7 @@ def test_an_imported_multirun_keeps_its_commit_and_the_page_needs_no_run(
 def test_a_single_run_is_imported_by_its_metrics(root: Path, tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "metrics.json").write_text('{"acc": 0.5}')
-    (tmp_path / "run" / "overrides.yaml").write_text("- model=mlb\n")
+    (tmp_path / "run" / "overrides.yaml").write_text("- model=mlb\n- data.root=/a/b\n")
     results.main([f"--import=models={tmp_path / 'run'}", "--commit=abc1234"], root=root)
     assert "| mlb | 50.0 |" in (root / "docs" / "results.md").read_text()
 

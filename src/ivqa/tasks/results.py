@@ -15,6 +15,7 @@ import argparse
 import ast
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -126,8 +127,8 @@ def obtain(project: Project, experiment: Experiment) -> bool:
         console.print(f"{experiment.name}: done before, by the same code")
         return True
     console.print(f"{experiment.name}: python {experiment.command}", soft_wrap=True, markup=False)
-    stamp.unlink(missing_ok=True)
-    (directory / "results.json").unlink(missing_ok=True)
+    # Jobs of an earlier command would count as jobs of this one; trained models are in the store.
+    shutil.rmtree(directory, ignore_errors=True)
     start = time.monotonic()
     if experiment.first is not None and not _run(project, experiment.first, directory / "first"):
         return False
@@ -167,6 +168,8 @@ def settings_of(
         UserError: No job has one of the metrics.
     """
     overrides = [[str(item) for item in job["overrides"]] for job in jobs]
+    if len(jobs) == 1:  # no other job to tell it from: its model alone
+        overrides = [[item for item in overrides[0] if _group(item) in _KNOWN_GROUPS]]
     names = distinguishing([[item for item in one if item[:5] != "seed="] for one in overrides])
     wanted = {spec[0] for spec in experiment.metrics.values()}
     for prefixes in experiment.shared_rows.values():
@@ -230,6 +233,11 @@ def this_machine() -> str:
     return f"{os.cpu_count()} cores with {able}, {precision}"
 
 
+def _group(override: str) -> str:
+    """The group that an override such as model@vqa=mlb chooses from."""
+    return override.partition("=")[0].partition("@")[0]
+
+
 def _label(setting: str) -> str:
     """A setting as the table calls it.
 
@@ -239,10 +247,7 @@ def _label(setting: str) -> str:
     items = [item.partition("=") for item in setting.split()]
     # What chooses the experiment or data says nothing where there is one job.
     shown = [item for item in items if item[0] not in ("experiment", "output_dir")]
-    texts = [
-        value if key.partition("@")[0] in _KNOWN_GROUPS else f"{key}={value}"
-        for key, _, value in shown
-    ]
+    texts = [value if _group(key) in _KNOWN_GROUPS else f"{key}={value}" for key, _, value in shown]
     return " ".join(texts) or "default"
 
 
