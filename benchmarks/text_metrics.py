@@ -28,12 +28,11 @@ from ivqa.ranking import (
     CiderRanker,
     MeteorRanker,
     RougeLRanker,
-    unique_questions,
 )
 from ivqa.ranking.text_metrics import TextMetricRanker
 from ivqa.ranking.text_metrics.ranker import pool_scores
 from ivqa.scenes import ScenesDataset
-from ivqa.text.duplicates import duplicates_of
+from ivqa.text.duplicates import duplicates_of, unique_questions
 from ivqa.text.tokens import tokenise
 
 MAIN, BASIC, PEER_PAIRS = 500, 40_000, 1000

@@ -1,5 +1,7 @@
 """Sections of benchmarks/RESULTS.md carry a note if their code has changed."""
 
+import ast
+import importlib
 from pathlib import Path
 
 import pytest
@@ -47,3 +49,17 @@ def test_checking_rewrites_only_the_notes(tmp_path: Path, monkeypatch: pytest.Mo
     runner.main(["--check"])
     assert "**Older code.**" in file.read_text()
     assert staleness._NOTE.sub("", file.read_text()) == "# Benchmarks\n\n" + TEXT.format("")
+
+
+@pytest.mark.parametrize(
+    "file",
+    sorted((Path(__file__).parents[2] / "benchmarks").glob("*.py")),
+    ids=lambda file: file.stem,
+)
+def test_names_that_a_benchmark_imports_exist(file: Path) -> None:
+    """Benchmarks run rarely, so a renamed function is found here."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("ivqa"):
+            module = importlib.import_module(str(node.module))
+            absent = [name.name for name in node.names if not hasattr(module, name.name)]
+            assert not absent, f"{node.module} has no {absent}"
