@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.hydra_config import HydraConfig
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -31,3 +33,10 @@ def shared_data() -> Path:
 @pytest.fixture(autouse=True)
 def _seeded() -> None:
     torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True)
+def _without_hydra() -> None:
+    """Forgets the configuration of an earlier test: the checks of a configuration read it."""
+    GlobalHydra.instance().clear()
+    HydraConfig.instance().cfg = None
