@@ -5,6 +5,7 @@ features, tokenised questions), against the same training on one batch already i
 same sizes): 1.0 would be no cost at all, 0.9 is the bound.
 """
 
+import json
 import tempfile
 from functools import partial
 from itertools import cycle, islice
@@ -18,6 +19,7 @@ from benchmarks.timing import paired
 from ivqa.data import BatchContents, BatchSettings, VQADataModule, build_vocabularies
 from ivqa.features.store import FeatureStore
 from ivqa.generators import QuestionGenerationModule, VariationalGenerator
+from ivqa.integrity import MANIFEST, seal
 from ivqa.scenes import ScenesDataset
 
 STEPS = 20
@@ -81,8 +83,6 @@ def _store(dataset: ScenesDataset, root: Path) -> FeatureStore:
     for name, size in SIZES.items():
         shape = (len(ids), 144, size) if name == "grid" else (len(ids), size)
         np.save(folder / f"{name}.npy", rng.random(shape, dtype=np.float32).astype(np.float16))
-    (folder / "done").touch()
-    (root / "meta.json").write_text(
-        f'{{"sizes": {str(SIZES).replace(chr(39), chr(34))}, "key": "x"}}'
-    )
+    seal(folder / MANIFEST, sorted(folder.glob("*.npy")))
+    (root / "meta.json").write_text(json.dumps({"sizes": SIZES, "key": "x"}))
     return FeatureStore(root)
