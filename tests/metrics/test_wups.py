@@ -1,8 +1,10 @@
-"""WUPS over a WordNet of six nouns, whose similarities are computed by hand.
+"""WUPS over a WordNet of six synsets, whose similarities are computed by hand.
 
     thing (depth 1)
-      furniture (2): chair, stool (3; one synset), table (3)
-      animal (2): dog (3)
+      furniture (2): chair, stool, seat (3; one synset), table (3)
+      animal, seat (2; one synset): dog (3)
+
+"seat" has two senses.
 
 Wu and Palmer: 2 * depth of the deepest common ancestor / (depth of one + depth of the other).
 """
@@ -23,8 +25,8 @@ from ivqa.metrics.wups import require_wordnet
 SYNSETS = {  # words of a synset: (parent, children)
     ("thing",): (None, ["furniture", "animal"]),
     ("furniture",): ("thing", ["chair", "table"]),
-    ("animal",): ("thing", ["dog"]),
-    ("chair", "stool"): ("furniture", []),
+    ("animal", "seat"): ("thing", ["dog"]),
+    ("chair", "stool", "seat"): ("furniture", []),
     ("table", "side_table"): ("furniture", []),
     ("dog",): ("animal", []),
 }
@@ -35,7 +37,9 @@ def _write_wordnet(folder: Path) -> None:
     """Writes the files of WordNet 3.0; a synset is named by the offset of its line."""
     folder.mkdir(parents=True)
     header = "  1 WordNet 3.0 Copyright\n"
-    offsets, at = {}, len(header)
+    offsets: dict[str, int] = {}  # by the first word of a synset
+    senses: dict[str, list[int]] = {}  # by word
+    at = len(header)
 
     def line(words: tuple[str, ...], place: dict[str, int]) -> str:
         parent, children = SYNSETS[words]
@@ -47,10 +51,15 @@ def _write_wordnet(folder: Path) -> None:
         return f"{own:08d} 00 n {len(words):02x} {names} {len(links):03d} {pointers}| a thing\n"
 
     for words in SYNSETS:
-        offsets |= dict.fromkeys(words, at)
+        offsets[words[0]] = at
+        for word in words:
+            senses.setdefault(word, []).append(at)
         at += len(line(words, {}))
     (folder / "data.noun").write_text(header + "".join(line(words, offsets) for words in SYNSETS))
-    index = "".join(f"{word} n 1 0 1 0 {at:08d}\n" for word, at in sorted(offsets.items()))
+    index = "".join(
+        f"{word} n {len(found)} 0 {len(found)} 0 {' '.join(f'{at:08d}' for at in found)}\n"
+        for word, found in sorted(senses.items())
+    )
     (folder / "index.noun").write_text(index)
     (folder / "data.adj").write_text(header)
     for name in ("data.verb", "data.adv", "index.verb", "index.adj", "index.adv", "index.sense"):
@@ -79,6 +88,8 @@ def _wordnet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("chair", "side table", CHAIR_TABLE),
         ("chair", "dog", CHAIR_DOG),
         ("furniture", "chair", CHAIR_FURNITURE),
+        ("seat", "table", CHAIR_TABLE),  # by the sense that is closer
+        ("dog", "seat", 4 / 5),
         ("unknown", "unknown", 1.0),
         ("unknown", "chair", 0.0),
     ],
