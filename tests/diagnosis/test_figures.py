@@ -1,14 +1,18 @@
 """Metrics of a search, compared with values computed by hand on a few questions."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from toy_diagnosis import ANSWERS, LongIsLegal, WordAnswerer, toy_images
 
-from ivqa.diagnosis import Candidates, SearchFigures, search_metrics
+from ivqa.data.batch import ImageBatch
+from ivqa.diagnosis import Candidates, ListedBeliefs, SearchFigures, search_metrics
+from ivqa.diagnosis.recall import estimated_total
 from ivqa.diagnosis.search import Found
 from ivqa.generators import Questions
 from ivqa.metrics import CiderStatistics, bleu, cider_scores
@@ -41,6 +45,12 @@ class _Grammar:
         return [
             SimpleNamespace(understood=known[key]) for key in zip(images, questions, strict=True)
         ]
+
+    def fact(self, question: str) -> str | None:
+        """ "Is" and "Star" questions about a star mean the same; colours are one meaning."""
+        return {"Is there a star?": "star", "Star?": "star", "What color is it?": None}.get(
+            question, question.split()[-1]
+        )
 
 
 def _found(rows: Sequence[int] = range(len(ROWS))) -> Found:
@@ -113,6 +123,70 @@ def test_shares_and_means_are_over_the_samples_of_a_generator(metrics: dict[str,
     assert metrics["rl/unique_per_pair"] == pytest.approx(5 / 3)
     assert metrics["beliefs/mean_score"] == metrics["rl/mean_score"]
     assert metrics["beliefs/unique_per_pair"] == metrics["rl/unique_per_pair"]
+
+
+def test_meanings_and_unseen_beliefs_by_hand(metrics: dict[str, float]) -> None:
+    # Beliefs of supervised: row 0 once, row 3 three times; of rl: row 0 three times, row 3 once,
+    # row 4 twice. Row 3 states no fact.
+    assert metrics["supervised/meanings_per_pair"] == pytest.approx(1 / 3)
+    assert metrics["rl/meanings_per_pair"] == pytest.approx(2 / 3)
+    assert metrics["supervised/next_is_new"] == pytest.approx(1 / 4)
+    assert metrics["rl/next_is_new"] == pytest.approx(1 / 6)
+    # Chao per pair. supervised: 1 + 0 and 1 + 0; rl: 1 + 0 and 2 + 1 * 0 / 4.
+    assert metrics["supervised/found"] == metrics["rl/found"] == 1
+    assert not {"supervised/recall", "beliefs/found"} & set(metrics)
+
+
+def test_recall_compares_with_all_facts_that_the_model_believes() -> None:
+    class Asked:
+        """Answers yes to questions with "star" and red to those with "color"; counts images."""
+
+        def __init__(self) -> None:
+            self.images: set[int] = set()
+
+        def answer(self, images: ImageBatch, questions: list[str]) -> list[str]:
+            self.images |= set(images.index.tolist())
+            return [
+                "yes" if "star" in text else "red" if "color" in text else "maybe"
+                for text in questions
+            ]
+
+    asked = Asked()
+    found = _found()
+    found = replace(found, candidates=replace(found.candidates, answerer=asked))  # type: ignore[arg-type]
+    # Precomputed, because the toy model above has no scores.
+    vars(found.candidates)["_scores"] = _found().candidates._scores
+    listed = ListedBeliefs(
+        {"star": "a star?", "heart": "a heart?", "star?": "color?", "dog": "star"}
+    )
+    figures = SearchFigures(REFERENCES, STATISTICS, _Grammar(), listed)  # type: ignore[arg-type]
+    metrics = search_metrics([figures.sums(found, PAIRS)])
+    assert asked.images == {0, 1, 2}
+    # Believed: (7, yes): star and dog; (8, red): "star?"; (9, no): nothing, so it does not count.
+    # supervised found star of pair 7 and no fact of pair 8; rl found star, and "star?" by row 4.
+    assert metrics["supervised/recall"] == pytest.approx((1 / 2 + 0) / 2)
+    assert metrics["rl/recall"] == pytest.approx((1 / 2 + 1) / 2)
+
+
+@pytest.mark.parametrize(
+    ("counts", "total"),
+    [([1, 1, 1, 2, 5], 5 + 3 * 2 / 4), ([1, 1], 2 + 2 * 1 / 2), ([3, 4], 2), ([2, 2, 1], 3)],
+)
+def test_estimated_total_after_chao(counts: list[int], total: float) -> None:
+    assert estimated_total(np.array(counts)) == total
+
+
+def test_the_estimate_approaches_the_number_of_things() -> None:
+    rng = np.random.default_rng(0)
+    # 200 things of unequal probability; half of the draws that find all of them.
+    weights = rng.dirichlet(np.full(200, 2.0))
+    estimates, seen = [], []
+    for _ in range(50):
+        counts = np.bincount(rng.choice(200, 300, p=weights), minlength=200)
+        seen.append((counts > 0).sum())
+        estimates.append(estimated_total(counts[counts > 0]))
+    assert np.mean(seen) < 150
+    assert np.mean(seen) + 20 < np.mean(estimates) < 205
 
 
 def test_beliefs_are_counted_once_for_all_generators(metrics: dict[str, float]) -> None:

@@ -22,6 +22,7 @@ from ivqa.diagnosis.perturbation import KINDS, perturb
 from ivqa.diagnosis.policy import PolicyGradientModule
 from ivqa.diagnosis.policy_objective import PolicyObjective
 from ivqa.diagnosis.proxy import agreement, typed_by_proxy
+from ivqa.diagnosis.recall import Enumerable, ListedBeliefs
 from ivqa.diagnosis.rewards import DiversityReward, GoalReward, LegalityReward, Reward
 from ivqa.diagnosis.search import BeliefSearch, Found
 
@@ -33,11 +34,13 @@ __all__ = [
     "BeliefSearch",
     "Candidates",
     "DiversityReward",
+    "Enumerable",
     "Found",
     "GoalReward",
     "LegalityCNN",
     "LegalityModule",
     "LegalityReward",
+    "ListedBeliefs",
     "Pairs",
     "PolicyGradientModule",
     "PolicyObjective",

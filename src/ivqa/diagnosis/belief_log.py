@@ -20,7 +20,7 @@ from ivqa.files import (
 )
 
 # Version of progress.json; increase it when the meaning of the sums in the file changes.
-LAYOUT = 2
+LAYOUT = 3
 
 
 class BeliefLog:

@@ -1,14 +1,16 @@
 """Metrics of a belief search, computed from sums over chunks of pairs."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from ivqa.diagnosis.recall import ListedBeliefs, estimated_total, found_once
 from ivqa.diagnosis.search import Found
 from ivqa.metrics import CiderStatistics, Matches
 from ivqa.scenes import Oracle
@@ -25,11 +27,13 @@ class SearchFigures:
         references: The data set's own questions of each (image, answer).
         statistics: Document frequencies of CIDEr, from the data set's questions.
         oracle: Tells which questions the grammar of the scenes understands; None without one.
+        listed: All simple questions, to compute the recall of the search; None computes none.
     """
 
     references: Mapping[tuple[int, str], Sequence[str]]
     statistics: CiderStatistics
     oracle: Oracle | None = None
+    listed: ListedBeliefs | None = None
 
     def sums(self, found: Found, pairs: Sequence[tuple[int, str]]) -> dict[str, Sums]:
         """Computes the sums of one chunk of P pairs.
@@ -47,6 +51,10 @@ class SearchFigures:
         own = [self.references.get(pair, ()) for pair in pairs]
         matches = Matches.of(texts, groups, own, self.statistics)
         understood = self._understood([pairs[pair][0] for pair in candidates.pairs], texts)
+        facts = None if self.oracle is None else [self.oracle.fact(text) for text in texts]
+        true = None
+        if self.listed is not None and facts is not None:
+            true = self.listed.of(candidates.answerer, candidates.images, pairs)
         belief = torch.zeros(total, dtype=torch.bool)
         belief[found.kept] = True
         figures = {}
@@ -68,6 +76,13 @@ class SearchFigures:
             if understood is not None:
                 sums["understood"] = int(understood[samples].sum())
                 sums["understood_beliefs"] = int((belief & understood)[rows].sum())
+            if facts is not None:
+                meanings = _by_pair(rows[belief[rows]].tolist(), candidates.pairs, facts)
+                sums["meanings"] = sum(map(len, meanings.values()))
+                if true is not None:
+                    sums |= _recall(meanings, true)
+            if name != "beliefs":
+                sums |= _unseen(samples[belief[samples]].numpy(), groups)
             figures[name] = sums
         return figures
 
@@ -77,6 +92,36 @@ class SearchFigures:
             return None
         judged = self.oracle.judge_many(images, texts)
         return torch.tensor([one.understood for one in judged], dtype=torch.bool)
+
+
+def _by_pair(
+    rows: Sequence[int], pairs: Sequence[int], facts: Sequence[Hashable | None]
+) -> dict[int, set[Hashable]]:
+    """The distinct facts that questions state, by pair."""
+    found: dict[int, set[Hashable]] = {}
+    for row in rows:
+        if facts[row] is not None:
+            found.setdefault(pairs[row], set()).add(facts[row])
+    return found
+
+
+def _recall(meanings: Mapping[int, set[Hashable]], true: Sequence[set[Hashable]]) -> Sums:
+    """The sum of the recalls of all pairs with a listed belief, and their number."""
+    shares = [
+        len(own & meanings.get(pair, set())) / len(own) for pair, own in enumerate(true) if own
+    ]
+    return {"recall": sum(shares), "recalled_pairs": len(shares)}
+
+
+def _unseen(samples: NDArray[np.int64], groups: NDArray[np.int64]) -> Sums:
+    """What the samples that are beliefs, copies included, say about beliefs not yet sampled."""
+    rows, counts = np.unique(samples, return_counts=True)
+    own = groups[rows]
+    return {
+        "believed": len(samples),
+        "once": found_once(counts),
+        "estimated": sum(estimated_total(counts[own == pair]) for pair in np.unique(own)),
+    }
 
 
 def search_metrics(chunks: Sequence[Mapping[str, Sums]]) -> dict[str, float]:
@@ -94,6 +139,13 @@ def search_metrics(chunks: Sequence[Mapping[str, Sums]]) -> dict[str, float]:
         - understood_per_pair: Mean number of these that the oracle understands.
         - unique_per_pair: Mean number of distinct samples of a pair, U# of the papers.
         - mean_score: Mean of phi(a | I, q) over all samples, copies included, m-S of the papers.
+        - meanings_per_pair: Mean number of distinct facts (`Oracle.fact`) that the beliefs of a
+          pair state.
+        - recall: Share of the listed facts that the model believes which the search found in any
+          phrasing; mean over the pairs with such a fact.
+        - found: Distinct beliefs as a share of those that this generator can find, of which Chao's
+          estimate is a lower bound; so this share is an upper bound.
+        - next_is_new: Estimated probability that the next belief sampled is a new one (Good 1953).
         - legal: Share of the samples that are legal.
         - understood: Share of the samples that the oracle understands.
         - oracle_cider, oracle_bleu4: O-C and O-B4 of the papers. The score of a question of the
@@ -120,6 +172,12 @@ def _means(name: str, sums: Mapping[str, Any]) -> dict[str, float]:
     found = {"per_pair": sums["beliefs"] / sums["pairs"]}
     if "understood" in sums:
         found["understood_per_pair"] = sums["understood_beliefs"] / sums["pairs"]
+        found["meanings_per_pair"] = sums["meanings"] / sums["pairs"]
+    if sums.get("recalled_pairs"):
+        found["recall"] = sums["recall"] / sums["recalled_pairs"]
+    if sums.get("believed"):
+        found["found"] = sums["beliefs"] / sums["estimated"]
+        found["next_is_new"] = sums["once"] / sums["believed"]
     if name == "beliefs":
         found["count"] = float(sums["beliefs"])
     else:

@@ -14,6 +14,7 @@ from ivqa.data.json_files import open_json
 from ivqa.data.oracles import FALSE_PREMISE, NOT_UNDERSTOOD, Judgement, Oracle, judge_all
 from ivqa.data.validation import DataError
 from ivqa.errors import UserError
+from ivqa.scenes.enumeration import simple_questions
 from ivqa.scenes.grammar import parse
 from ivqa.scenes.programs import acceptable, evaluate
 from ivqa.scenes.world import Scene
@@ -110,6 +111,10 @@ class SceneOracle:
     def fact(self, question: str) -> Hashable | None:
         """The visual fact that a question states: its program in normal form, see `Oracle.fact`."""
         return parse(question)
+
+    def simple_questions(self) -> Mapping[Hashable, str]:
+        """One question for each simple meaning, see `ivqa.scenes.enumeration`."""
+        return simple_questions()
 
 
 def oracle_of(dataset: VQADataset, stage_or_name: str) -> Oracle | None:

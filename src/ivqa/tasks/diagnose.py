@@ -17,6 +17,8 @@ from ivqa.diagnosis import (
     Belief,
     BeliefLog,
     BeliefSearch,
+    Enumerable,
+    ListedBeliefs,
     Pairs,
     PolicyGradientModule,
     SearchFigures,
@@ -83,6 +85,7 @@ def diagnose(cfg: DictConfig) -> float:
     run_dir, console = Path(cfg.output_dir), bench.console
     split = bench.dataset.split(cfg.split).require_answers()
     oracle = oracle_of(bench.dataset, cfg.split)
+    listed = _listed_beliefs(cfg, oracle)
     begin_run(cfg, run_dir, resume=cfg.resume is not None)
     module, vocabularies, checkpoint = obtain_module(bench)
     datamodule = bench.datamodule(vocabularies, module)
@@ -94,7 +97,8 @@ def diagnose(cfg: DictConfig) -> float:
     metrics |= noise_metrics(cfg, answerer, datamodule, cfg.split, run_dir)
     # 3. Algorithm 1 over the pairs.
     log = BeliefLog(run_dir / "beliefs.jsonl")
-    search_beliefs(cfg, module, datamodule, pairs, _figures(split, pairs, oracle), log, console)
+    figures = _figures(split, pairs, oracle, listed)
+    search_beliefs(cfg, module, datamodule, pairs, figures, log, console)
     metrics |= search_metrics(log.figures)
     metrics |= answerer.usage() if isinstance(answerer, Metered) else {}
     # 4. Types of the beliefs, and the challenging set.
@@ -219,9 +223,22 @@ def _chosen_pairs(
     )
 
 
-def _figures(split: VQASplit, pairs: Pairs, oracle: Oracle | None) -> SearchFigures:
+def _listed_beliefs(cfg: DictConfig, oracle: Oracle | None) -> ListedBeliefs | None:
+    if not cfg.recall:
+        return None
+    if not isinstance(oracle, Enumerable):
+        raise UserError(
+            "recall=true needs data whose questions can all be listed, such as data=scenes; set "
+            "recall=false"
+        )
+    return ListedBeliefs(oracle.simple_questions())
+
+
+def _figures(
+    split: VQASplit, pairs: Pairs, oracle: Oracle | None, listed: ListedBeliefs | None
+) -> SearchFigures:
     statistics = CiderStatistics.of([[text] for text in split.questions])
-    return SearchFigures(pairs.references, statistics, oracle)
+    return SearchFigures(pairs.references, statistics, oracle, listed)
 
 
 def _write_pages(
