@@ -47,7 +47,7 @@ class _Grammar:
         ]
 
     def fact(self, question: str) -> str | None:
-        """ "Is" and "Star" questions about a star mean the same; colours are one meaning."""
+        """The meaning is the last word, but for three questions."""
         return {"Is there a star?": "star", "Star?": "star", "What color is it?": None}.get(
             question, question.split()[-1]
         )

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 import random
 import re
 from collections.abc import Mapping, Sequence
@@ -11,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from ivqa.data import VQASplit
@@ -19,6 +17,7 @@ from ivqa.diagnosis import TYPES, Belief
 from ivqa.files import write_bytes
 from ivqa.report.contact_sheet import data_uri
 from ivqa.report.noise_curve import accuracies
+from ivqa.report.pages import render, script_json
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
@@ -113,18 +112,15 @@ def write_belief_page(
         }
         for (image_id, answer), by_model in shown
     ]
-    page = (
-        _environment()
-        .get_template("beliefs.html.j2")
-        .render(
-            title=title,
-            subtitle=f"{len(shown)} of {len(pairs)} image-answer pairs with beliefs",
-            models=[_summary(model) for model in models],
-            types=TYPES,
-            colors=_TYPE_COLORS,
-            plots=[Markup(svg) for svg in _plots(models, curves)],
-            data=_script_json({"images": images, "items": items, "perPair": _SHOWN_PER_PAIR}),
-        )
+    page = render(
+        "beliefs.html.j2",
+        title=title,
+        subtitle=f"{len(shown)} of {len(pairs)} image-answer pairs with beliefs",
+        models=[_summary(model) for model in models],
+        types=TYPES,
+        colors=_TYPE_COLORS,
+        plots=[Markup(svg) for svg in _plots(models, curves)],
+        data=script_json({"images": images, "items": items, "perPair": _SHOWN_PER_PAIR}),
     )
     write_bytes(path, page.encode())
 
@@ -173,8 +169,8 @@ def write_annotation_page(
         for item in chosen
     ]
     images = {item.image_id: _picture(split, item.image_id) for item in chosen}
-    template = _environment().get_template("annotate.html.j2")
-    page = template.render(title=title, data=_script_json({"images": images, "items": items}))
+    data = script_json({"images": images, "items": items})
+    page = render("annotate.html.j2", title=title, data=data)
     write_bytes(path, page.encode())
 
 
@@ -278,15 +274,3 @@ def _svg(figure: Any) -> str:
 def _picture(split: VQASplit, image_id: int) -> str:
     """A thumbnail as data URI; "" for data without images."""
     return "" if split.images is None else data_uri(split.images.path(image_id))
-
-
-def _environment() -> Environment:
-    return Environment(
-        loader=PackageLoader("ivqa.report"), autoescape=True, undefined=StrictUndefined
-    )
-
-
-def _script_json(value: Any) -> Markup:
-    """JSON that is safe inside <script>: text of the data set cannot close the element."""
-    text = json.dumps(value, ensure_ascii=False)
-    return Markup(text.replace("<", "\\u003c").replace("\u2028", "\\u2028"))

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from PIL import Image, ImageDraw, ImageFont
 
 from ivqa.data.images import open_picture
 from ivqa.files import write_bytes
 from ivqa.generators.benchmark import AskedPair, GeneratedQuestion
+from ivqa.report.pages import render
 
 _THUMBNAIL = 256  # pixels, of the longer side
 _CELL, _TEXT_LINES = 240, 5  # pixels of an image in the PNG, and lines of text below it
@@ -53,10 +53,8 @@ def write_contact_sheet(
         subtitle: The line below the title.
         summary: Figures at the top of the page, by name.
     """
-    environment = Environment(
-        loader=PackageLoader("ivqa.report"), autoescape=True, undefined=StrictUndefined
-    )
-    page = environment.get_template("contact_sheet.html.j2").render(
+    page = render(
+        "contact_sheet.html.j2",
         title=title,
         subtitle=subtitle,
         summary={name: _figure(value) for name, value in summary.items()},

@@ -25,6 +25,7 @@ from ivqa.runs.error_messages import describe, is_user_error
 from ivqa.runs.memory import keep_freed_memory
 from ivqa.runs.precision import set_precision
 from ivqa.runs.short_forms import expanded, key_of
+from ivqa.runs.trust import check_targets, without_trust
 
 # Keys whose value is a path, beside keys that end in `.path` or contain `.part_ckpt.`; the value
 # of a key in _LISTS may also be a list of paths in brackets.
@@ -60,7 +61,7 @@ def entry_point(conf_dir: Path, config_name: str) -> None:
 
     def job(cfg: DictConfig) -> float | None:
         try:
-            return run_task(cfg)
+            return run_task(cfg, conf_dir)
         except Exception as error:
             if HydraConfig.get().mode is RunMode.MULTIRUN:
                 raise  # Hydra reports it and runs the other jobs of the sweep
@@ -82,11 +83,12 @@ def entry_point(conf_dir: Path, config_name: str) -> None:
         fail(error)
 
 
-def run_task(cfg: DictConfig) -> float:
+def run_task(cfg: DictConfig, conf_dir: Path) -> float:
     """Checks and completes the configuration and runs its task.
 
     Args:
         cfg: The composed configuration.
+        conf_dir: The folder of configuration files.
 
     Returns:
         The headline metric of the task, for sweepers.
@@ -94,6 +96,8 @@ def run_task(cfg: DictConfig) -> float:
     Raises:
         UserError: The configuration is invalid; lists all faults before any work starts.
     """
+    if cfg.get("resume") is not None:  # the run may come from elsewhere
+        check_targets(cfg, f"resume={cfg.resume}", conf_dir, cfg.trust)
     check_config(cfg)
     if cfg.get("trainer"):
         set_precision(cfg.trainer)
@@ -129,10 +133,9 @@ def command_line(arguments: list[str]) -> list[str]:
                 f"resume={run_dir}: nothing to resume, the run stopped before its first "
                 "checkpoint; start it again without resume="
             )
-        stored = read_yaml(run_dir / "overrides.yaml", list)
-        earlier = [
-            str(item) for item in stored if key_of(str(item)) not in ("resume", "output_dir")
-        ]
+        file = run_dir / "overrides.yaml"
+        stored = without_trust(map(str, read_yaml(file, list)), file)
+        earlier = [item for item in stored if key_of(item) not in ("resume", "output_dir")]
         # Later overrides win, so the user may change the length of the training.
         arguments = [*earlier, *arguments, f"output_dir={run_dir}"]
     elif multirun and (output_dir := _path(arguments, "output_dir")):

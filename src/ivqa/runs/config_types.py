@@ -65,6 +65,7 @@ class RunSettings(TypedDict, total=False):
     artifacts: Text
     pretrained: bool
     resume: ExistingFolder | None
+    trust: Sequence[Text]
     r_score: Component
     # evaluate.py
     split: Text
@@ -91,6 +92,7 @@ class RunSettings(TypedDict, total=False):
     pool: Literal["ground_truth", "top", "all"]
     num_top_answers: Count
     num_latents: Count
+    recall: bool
     legality: Share | None
     annotations: ExistingFile | None
     num_noisy_questions: Count | None

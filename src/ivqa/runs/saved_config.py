@@ -15,12 +15,14 @@ from omegaconf import DictConfig, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from ivqa.errors import UserError
+from ivqa.files import read_yaml
 from ivqa.runs.config_checks import check_config
 from ivqa.runs.console import conf_dir
 from ivqa.runs.error_messages import describe
 from ivqa.runs.precision import set_precision
 from ivqa.runs.run_directory import best_checkpoint
 from ivqa.runs.short_forms import ALIASES
+from ivqa.runs.trust import check_targets
 
 
 @contextmanager
@@ -39,11 +41,11 @@ def configured(source: str | Path, overrides: Mapping[str, Any]) -> Iterator[Dic
         UserError: The source is none of these, or the configuration is invalid.
     """
     folder, name, ckpt = _place(source)
-    ckpt = overrides.get("ckpt", ckpt)
+    ckpt, trust = overrides.get("ckpt", ckpt), overrides.get("trust", ())
     arguments = [] if name == "config" else [f"model={source}", "output_dir=."]
     aliases = {} if name == "config" else ALIASES  # a stored configuration has no groups
     for key, value in overrides.items():
-        if key != "ckpt":  # the configuration of a training has no such key
+        if key not in ("ckpt", "trust"):  # an earlier configuration may lack these keys
             arguments.append(f"{aliases.get(key, key)}={_written(value)}")
     previous = HydraConfig.instance().cfg
     try:
@@ -56,6 +58,9 @@ def configured(source: str | Path, overrides: Mapping[str, Any]) -> Iterator[Dic
             HydraConfig.instance().set_config(cfg)  # a training notes its overrides
             with open_dict(cfg):
                 del cfg["hydra"]
+                cfg.trust = list(trust)
+            if name == "config":  # a run may come from elsewhere
+                check_targets(cfg, str(source), conf_dir(), trust)
             check_config(cfg)
             with open_dict(cfg):
                 cfg.ckpt = str(ckpt or cfg.get("ckpt", "auto"))
@@ -88,8 +93,15 @@ def _place(source: str | Path) -> tuple[Path, str, str | None]:
 
 
 def _run(run: Path, checkpoint: Path) -> tuple[Path, str, str | None]:
-    if not (run / "config.yaml").is_file():
+    file = run / "config.yaml"
+    if not file.is_file():
         raise UserError(f"{run} is no run directory of ivqa: it has no config.yaml")
+    # Hydra would read other files for these keys, and import packages for hydra.searchpath.
+    if foreign := {"defaults", "hydra"} & set(read_yaml(file, dict)):
+        raise UserError(
+            f"{file} has the key '{min(foreign)}', which no run of ivqa writes; remove it if you "
+            "trust the rest of the run"
+        )
     return run, "config", os.fspath(checkpoint) if checkpoint.is_file() else None
 
 

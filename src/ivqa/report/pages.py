@@ -1,0 +1,72 @@
+"""Self-contained HTML pages: everything is escaped, and only the page's own script can run."""
+
+import base64
+import hashlib
+import json
+import re
+from functools import cache
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+# Scripts without attributes; <script type="application/json"> holds data and does not run.
+_SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
+
+
+def render(template: str, **values: Any) -> str:
+    """Renders a page.
+
+    Its content security policy allows no network and no script except those of the template, which
+    it names by their SHA-256. So a question that escaping missed could still not run.
+
+    Args:
+        template: Name of a file in `templates/` whose scripts use no values.
+        **values: Values by name. Texts are escaped.
+
+    Returns:
+        The page.
+    """
+    environment = _environment()
+    page = environment.get_template(template).render(**values)
+    charset = '<meta charset="utf-8">'
+    policy = f'<meta http-equiv="Content-Security-Policy" content="{_policy(template)}">'
+    marked = page.replace(charset, f"{charset}\n{policy}", 1)
+    assert marked != page, f"{template} has no <meta charset>"
+    return marked
+
+
+def script_json(value: Any) -> Markup:
+    """Writes JSON that is safe inside <script>: text of the data set cannot close the element.
+
+    Args:
+        value: A JSON value.
+
+    Returns:
+        The text, which is not escaped again.
+    """
+    text = json.dumps(value, ensure_ascii=False)
+    return Markup(text.replace("<", "\\u003c").replace("\u2028", "\\u2028"))
+
+
+@cache
+def _environment() -> Environment:
+    return Environment(
+        loader=PackageLoader("ivqa.report"), autoescape=True, undefined=StrictUndefined
+    )
+
+
+@cache
+def _policy(template: str) -> str:
+    loader = _environment().loader
+    assert loader is not None
+    source = loader.get_source(_environment(), template)[0]
+    hashes = [
+        base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+        for script in _SCRIPT.findall(source)
+    ]
+    scripts = " ".join(f"'sha256-{value}'" for value in hashes) or "'none'"
+    return (
+        f"default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
