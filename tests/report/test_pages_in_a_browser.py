@@ -55,6 +55,46 @@ def _loaded(page: Path) -> str:
     ).stdout
 
 
+class _Meanings:
+    """An oracle to which all questions with the same last word mean the same."""
+
+    def fact(self, question: str) -> str:
+        return question.split()[-1]
+
+    def mistake(self, image_id: int, question: str, answer: str) -> tuple[str, str]:
+        return "is wrong about", "all"
+
+
+def test_wordings_are_folded_and_wrong_beliefs_come_first(tmp_path: Path) -> None:
+    beliefs = [
+        _belief("Is it red?", "yes", "rephrase", 0.9),
+        _belief("Is this red?", "yes", "rephrase", 0.8),
+        _belief("Does it look red?", "yes", "rephrase", 0.7),
+        _belief(HOSTILE, "yes", "adversarial", 0.6),
+    ]
+    page = tmp_path / "report.html"
+    models = [BeliefPageModel("one", beliefs, {})]
+    write_belief_page(page, "Beliefs", models, SPLIT, {}, {}, _Meanings())  # type: ignore[arg-type]
+    seen = _after(
+        page,
+        """
+        const rows = () => [...document.querySelectorAll("main li")]
+          .filter(li => !li.closest("[hidden]")).map(li => li.querySelector("span").textContent);
+        const folded = rows(), fold = document.querySelector(".fold"), label = fold.textContent;
+        fold.click(); const open = rows(); fold.click();
+        return { folded, label, open, again: rows().length,
+                 wrong: document.querySelector(".kind p").textContent,
+                 example: document.querySelector("figcaption").textContent };
+        """,
+    )
+    assert seen["folded"] == ["Is it red?", HOSTILE]
+    assert seen["label"] == "+2"
+    assert seen["open"] == ["Is it red?", "Is this red?", "Does it look red?", HOSTILE]
+    assert seen["again"] == 2
+    assert seen["wrong"] == "100% It is wrong about (most often all)."
+    assert seen["example"] == f"{HOSTILE} yes 0.60"
+
+
 def test_only_the_script_of_the_page_runs(tmp_path: Path) -> None:
     """A question that escaping missed: its script is in the page, and does not run."""
     page = tmp_path / "report.html"

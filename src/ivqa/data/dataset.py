@@ -73,6 +73,11 @@ class VQADataset:
         check_root(self.root)
 
     @property
+    def title(self) -> str:
+        """What people call the data, for titles of pages and tables."""
+        return self.root.name
+
+    @property
     def names(self) -> list[str]:
         """The distinct names of the splits in use, in the order train, val, test."""
         return list(dict.fromkeys(name for name in self.stages.values() if name))

@@ -17,6 +17,7 @@ from ivqa.diagnosis.contradictions import contradicting
 from ivqa.diagnosis.figures import SearchFigures, search_metrics
 from ivqa.diagnosis.legality import LegalityModule
 from ivqa.diagnosis.legality_cnn import LegalityCNN
+from ivqa.diagnosis.mistakes import Mistake, commonest_mistakes, sharpest_contradictions
 from ivqa.diagnosis.pairs import Pairs, choose_pairs
 from ivqa.diagnosis.perturbation import KINDS, perturb
 from ivqa.diagnosis.policy import PolicyGradientModule
@@ -41,6 +42,7 @@ __all__ = [
     "LegalityModule",
     "LegalityReward",
     "ListedBeliefs",
+    "Mistake",
     "Pairs",
     "PolicyGradientModule",
     "PolicyObjective",
@@ -49,12 +51,14 @@ __all__ = [
     "agreement",
     "apply_annotations",
     "choose_pairs",
+    "commonest_mistakes",
     "contradicting",
     "perturb",
     "read_beliefs",
     "search_metrics",
     "share_of_contradictions",
     "shares_of_types",
+    "sharpest_contradictions",
     "type_of",
     "typed_by_oracle",
     "typed_by_proxy",

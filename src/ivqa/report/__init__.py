@@ -7,6 +7,7 @@ from ivqa.report.belief_page import (
     write_annotation_page,
     write_belief_page,
 )
+from ivqa.report.belief_words import print_summary, summary
 from ivqa.report.contact_sheet import (
     write_contact_sheet,
     write_contact_sheet_png,
@@ -29,8 +30,10 @@ __all__ = [
     "noise_rows",
     "print_metrics",
     "print_noise_curve",
+    "print_summary",
     "print_table",
     "read_curves",
+    "summary",
     "write_annotation_page",
     "write_belief_page",
     "write_contact_sheet",

@@ -4,8 +4,8 @@ import csv
 import io
 import random
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +13,20 @@ import matplotlib
 from markupsafe import Markup
 
 from ivqa.data import VQASplit
-from ivqa.diagnosis import TYPES, Belief
+from ivqa.diagnosis import TYPES, Belief, commonest_mistakes, sharpest_contradictions
 from ivqa.files import write_bytes
+from ivqa.report.belief_words import sentence
 from ivqa.report.contact_sheet import data_uri
 from ivqa.report.noise_curve import accuracies
 from ivqa.report.pages import render, script_json
+from ivqa.scenes import Oracle
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 
 _SHOWN_PER_PAIR = 15  # beliefs, as in the paper's figures; a button shows the others
 _SHOWN_PAIRS = 300  # keeps the page at a few megabytes
+_SHOWN_MISTAKES = 6  # kinds of wrong beliefs
 _TO_ANNOTATE = 500  # annotated beliefs per model [iVQA 6]
 _TYPE_COLORS = {
     "rephrase": "#2f6fd6",
@@ -66,7 +69,7 @@ def read_curves(file: Path) -> dict[str, list[tuple[int, float]]]:
                 point = _point(row.get("step"), value)
                 if name and name.startswith("val/") and point:
                     curves.setdefault(name.removeprefix("val/"), []).append(point)
-    shown = ("reward", "goal", "legality", "diversity", "unique")
+    shown = ("reward", "goal", "legality", "diversity")
     return {name: curves[name] for name in shown if len(curves.get(name, ())) > 1}
 
 
@@ -85,10 +88,12 @@ def write_belief_page(
     split: VQASplit,
     references: Mapping[tuple[int, str], Sequence[str]],
     curves: Mapping[str, Sequence[tuple[int, float]]],
+    oracle: Oracle | None = None,
 ) -> None:
-    """Writes report.html: the beliefs of every pair by confidence, models side by side.
+    """Writes report.html: what the model believes wrongly, then the beliefs of every pair.
 
-    The page is one file without links to others.
+    The beliefs of a pair are ordered by confidence, those of one meaning are folded, and models
+    stand side by side. The page is one file without links to others.
 
     Args:
         path: The file to write.
@@ -97,8 +102,9 @@ def write_belief_page(
         split: The split of the images.
         references: The questions of the data set by image id and answer.
         curves: Points (step, value) of the policy's rewards by name; may be empty.
+        oracle: The oracle of the images, which knows the meanings of questions; None without one.
     """
-    pairs = _by_pair(models)
+    pairs = _by_pair(models, oracle)
     # Evenly spread over all pairs, so that the page shows all kinds of images and answers.
     step = max(1, len(pairs) // _SHOWN_PAIRS)
     shown = list(pairs.items())[::step][:_SHOWN_PAIRS]
@@ -120,6 +126,7 @@ def write_belief_page(
         types=TYPES,
         colors=_TYPE_COLORS,
         plots=[Markup(svg) for svg in _plots(models, curves)],
+        wrong=_wrong_beliefs(models[0], split, oracle),
         data=script_json({"images": images, "items": items, "perPair": _SHOWN_PER_PAIR}),
     )
     write_bytes(path, page.encode())
@@ -174,9 +181,38 @@ def write_annotation_page(
     write_bytes(path, page.encode())
 
 
-def _by_pair(models: Sequence[BeliefPageModel]) -> dict[tuple[int, str], dict[str, Any]]:
+def _wrong_beliefs(
+    model: BeliefPageModel, split: VQASplit, oracle: Oracle | None
+) -> dict[str, Any] | None:
+    """What the top of the page shows of a model's wrong beliefs; None if none is known."""
+    mistakes = commonest_mistakes(model.beliefs, oracle)[:_SHOWN_MISTAKES]
+    if not mistakes:
+        return None
+    # Contradictions are found by the grammar of the scenes.
+    clashes = sharpest_contradictions(model.beliefs) if oracle is not None else []
+
+    def view(belief: Belief) -> dict[str, Any]:
+        return {"picture": _picture(split, belief.image_id), **asdict(belief)}
+
+    return {
+        "mistakes": [
+            {
+                "sentence": sentence(mistake),
+                "share": mistake.share,
+                "examples": [view(belief) for belief in mistake.examples],
+            }
+            for mistake in mistakes
+        ],
+        "contradictions": [[view(belief) for belief in pair] for pair in clashes],
+    }
+
+
+def _by_pair(
+    models: Sequence[BeliefPageModel], oracle: Oracle | None
+) -> dict[tuple[int, str], dict[str, Any]]:
     """Beliefs by image id and answer, then by model, in decreasing confidence."""
     pairs: dict[tuple[int, str], dict[str, Any]] = {}
+    meanings: dict[Hashable, int] = {}
     for model in models:
         for belief in model.beliefs:
             of_pair = pairs.setdefault((belief.image_id, belief.answer), {})
@@ -186,12 +222,19 @@ def _by_pair(models: Sequence[BeliefPageModel]) -> dict[tuple[int, str], dict[st
                     "phi": round(belief.phi, 3),
                     "type": belief.type or "untyped",
                     "source": belief.source,
+                    "m": _number(belief.question, oracle, meanings),
                 }
             )
     for by_model in pairs.values():
         for beliefs in by_model.values():
             beliefs.sort(key=lambda belief: -belief["phi"])
     return pairs
+
+
+def _number(question: str, oracle: Oracle | None, meanings: dict[Hashable, int]) -> int | None:
+    """The number of a question's meaning, None where it is unknown; new meanings are added."""
+    fact = None if oracle is None else oracle.fact(question)
+    return None if fact is None else meanings.setdefault(fact, len(meanings))
 
 
 def _summary(model: BeliefPageModel) -> dict[str, Any]:
@@ -231,7 +274,7 @@ def _plots(
             "axes.spines.right": False,
         }
     ):
-        figure, axes = plt.subplots(figsize=(4.6, 2.8))
+        figure, axes = plt.subplots(figsize=(4.2, 2.7))
         axes.hist(
             [[belief.phi for belief in model.beliefs] for model in models],
             bins=20,
@@ -243,16 +286,18 @@ def _plots(
             axes.legend(frameon=False)
         plots.append(_svg(figure))
         if curves:
-            figure, axes = plt.subplots(figsize=(4.6, 2.8))
+            figure, axes = plt.subplots(figsize=(4.2, 2.7))
             for name, points in curves.items():
                 axes.plot(*zip(*points, strict=True), marker="o", markersize=3, label=name)
             axes.set(xlabel="policy gradient step", ylabel="mean over samples", ylim=(0, 1.02))
             # The curves fill the whole height, so the legend does not fit inside.
-            axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
+            axes.legend(
+                frameon=False, fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1), ncols=4
+            )
             plots.append(_svg(figure))
         noisy = {model.name: accuracies(model.metrics) for model in models}
         if any(noisy.values()):
-            figure, axes = plt.subplots(figsize=(4.6, 2.8))
+            figure, axes = plt.subplots(figsize=(4.2, 2.7))
             for name, means in noisy.items():
                 axes.plot(range(len(means)), means, marker="o", markersize=3, label=name)
             axes.set(xlabel="level of noise", ylabel="accuracy", ylim=(0, 1))

@@ -54,6 +54,11 @@ class ScenesDataset(VQADataset):
         )
         self._generated = False
 
+    @property
+    def title(self) -> str:
+        """What people call the data, for titles of pages and tables."""
+        return "balanced scenes" if self.balanced else "scenes"
+
     def fingerprint(self) -> str:
         """A hash (16 hex digits) of the settings and the version of the generator.
 

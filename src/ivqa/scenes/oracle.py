@@ -16,6 +16,7 @@ from ivqa.data.validation import DataError
 from ivqa.errors import UserError
 from ivqa.scenes.enumeration import simple_questions
 from ivqa.scenes.grammar import parse
+from ivqa.scenes.mistakes import describe_mistake
 from ivqa.scenes.programs import acceptable, evaluate
 from ivqa.scenes.world import Scene
 
@@ -114,7 +115,20 @@ class SceneOracle:
 
     def simple_questions(self) -> Mapping[Hashable, str]:
         """One question for each simple meaning, see `ivqa.scenes.enumeration`."""
-        return simple_questions()
+        return {**simple_questions()}
+
+    def mistake(self, image_id: int, question: str, answer: str) -> tuple[str, str] | None:
+        """What a wrong answer gets wrong, see `describe_mistake`.
+
+        Args:
+            image_id: The image.
+            question: Any text.
+            answer: A wrong answer.
+
+        Returns:
+            A description; None where the question is not understood.
+        """
+        return describe_mistake(question, answer, self.scenes[int(image_id)])
 
 
 def oracle_of(dataset: VQADataset, stage_or_name: str) -> Oracle | None:

@@ -39,9 +39,9 @@ from ivqa.metrics import CiderStatistics
 from ivqa.report import (
     BeliefPageModel,
     ToAnnotate,
-    print_metrics,
-    print_noise_curve,
+    print_summary,
     read_curves,
+    summary,
     write_annotation_page,
     write_belief_page,
 )
@@ -110,17 +110,19 @@ def diagnose(cfg: DictConfig) -> float:
     challenge = write_challenge(run_dir / "challenge", beliefs, split, oracle)
     metrics["challenge/questions"] = float(challenge)
     # 5. The report, the metrics, the terminal and the loggers.
-    title = f"Beliefs of {cfg.vqa.name} about {bench.dataset.root.name}"
+    title = f"Beliefs of {cfg.vqa.name} about {bench.dataset.title}"
     shown = [BeliefPageModel(str(cfg.vqa.name), beliefs, metrics), *earlier]
     curves = read_curves(training_log(checkpoint))
-    _write_pages(run_dir, title, shown, split, pairs, curves)
+    _write_pages(run_dir, title, shown, split, pairs, curves, oracle)
     write_json(run_dir / "metrics.json", metrics)  # last: a run with it is finished
-    print_metrics(metrics, title=title, console=console)
-    if "robustness/r_score" in metrics:
-        print_noise_curve(metrics, console=console)
+    lines = summary(str(cfg.vqa.name), metrics, beliefs, oracle)
+    print_summary(lines, title=title, console=console)
     table = pd.DataFrame([asdict(belief) for belief in beliefs[:_LOGGED_BELIEFS]])
     log_results(cfg, metrics, {"report": run_dir / "report.html", "beliefs_table": table})
-    console.print(f"report: {run_dir / 'report.html'}\nrun: {run_dir}", soft_wrap=True)
+    console.print(
+        f"report: {run_dir / 'report.html'}\nall figures: {run_dir / 'metrics.json'}",
+        soft_wrap=True,
+    )
     return metrics.get("beliefs/understood_per_pair", metrics["beliefs/per_pair"])
 
 
@@ -248,9 +250,11 @@ def _write_pages(
     split: VQASplit,
     pairs: Pairs,
     curves: Mapping[str, Any],
+    oracle: Oracle | None,
 ) -> None:
     """Writes report.html, and annotate.html for the beliefs of the first model."""
-    write_belief_page(run_dir / "report.html", title, shown, split, pairs.references, curves)
+    page = run_dir / "report.html"
+    write_belief_page(page, title, shown, split, pairs.references, curves, oracle)
     asked = [
         ToAnnotate(
             belief.image_id,

@@ -97,8 +97,8 @@ def packages() -> Iterator[Finding]:
         One finding for Python and ivqa, one for each unfit package, one for each absent extra.
     """
     here = f"{sys.version_info.major}.{sys.version_info.minor}.{sys.version_info.micro}"
-    names = ("ivqa", "pytorch-lightning", "hydra-core", "transformers", "wandb", "numpy")
-    main_ones = ", ".join(f"{name} {version(name)}" for name in names)
+    shown = ("ivqa", "pytorch-lightning", "hydra-core", "transformers", "wandb", "numpy")
+    main_ones = ", ".join(f"{name} {version(name)}" for name in shown)
     yield Finding("versions", f"Python {here}, {main_ones}")
     absent: dict[str, list[str]] = {}
     for line in requires("ivqa") or ():

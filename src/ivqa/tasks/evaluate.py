@@ -53,7 +53,7 @@ def evaluate(cfg: DictConfig) -> float:
     write_text(run_dir / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
     # 3. Its benchmark, or its answers to other questions.
     if other is None:
-        title = f"{cfg.name} on {bench.dataset.root.name}, split {bench.dataset.name_of(cfg.split)}"
+        title = f"{cfg.name} on {bench.dataset.title}, split {bench.dataset.name_of(cfg.split)}"
         metrics = own_metrics(bench, module, datamodule, run_dir)
         metrics |= training_seconds(checkpoint)
         metrics |= benchmark.run(module, datamodule, cfg.split, run_dir, title, bench.console)

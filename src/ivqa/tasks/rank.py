@@ -65,7 +65,7 @@ def rank(cfg: DictConfig) -> float:
     file = run_dir / ("bqd.parquet" if whole else f"shard_{job.shard}_of_{job.num_shards}.parquet")
     write_parquet(file, table, job.origin)
     metrics = {**bqd_figures(table), "bqd/pool": float(len(job.pool)), **speed}
-    title = f"basic questions of {dataset.root.name}, split {dataset.name_of(cfg.split)}"
+    title = f"basic questions of {dataset.title}, split {dataset.name_of(cfg.split)}"
     return finish_bqd(run_dir, file, table, metrics, title, console, records=whole)
 
 

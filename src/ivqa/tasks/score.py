@@ -49,7 +49,7 @@ def score(cfg: DictConfig) -> float:
     write_text(run_dir / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
     write_json(run_dir / "metrics.json", metrics)
     console = Console()
-    title = f"{files[0].name} on {dataset.root.name}, split {split.name}"
+    title = f"{files[0].name} on {dataset.title}, split {split.name}"
     print_metrics(metrics, title=title, console=console)
     log_results(cfg, metrics, show_noise_curve(metrics, files[0].stem, run_dir, console))
     console.print(f"run: {run_dir}", soft_wrap=True)

@@ -41,7 +41,7 @@ def train(cfg: DictConfig) -> float:
     # A fast dev run writes no checkpoint.
     if not cfg.trainer.get("fast_dev_run"):
         publish(bench, run_dir, metrics)
-    print_metrics(metrics, title=f"{cfg.name} on {bench.dataset.root.name}", console=bench.console)
+    print_metrics(metrics, title=f"{cfg.name} on {bench.dataset.title}", console=bench.console)
     bench.console.print(f"run: {run_dir}", soft_wrap=True)
     return metrics.get(cfg.model.monitor, float("nan"))
 

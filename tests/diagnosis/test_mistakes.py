@@ -1,0 +1,73 @@
+"""The commonest mistakes and the sharpest contradictions of a handful of beliefs."""
+
+from dataclasses import replace
+
+import pytest
+
+from ivqa.diagnosis import Belief, commonest_mistakes, sharpest_contradictions
+
+BASE = Belief(1, "yes", "Is it?", 0.5, -3.0, 0.9, "rl", "adversarial", "oracle")
+
+
+def _belief(
+    image: int, question: str, answer: str, phi: float, kind: str = "adversarial"
+) -> Belief:
+    return replace(BASE, image_id=image, question=question, answer=answer, phi=phi, type=kind)  # type: ignore[arg-type]
+
+
+WRONG = [
+    _belief(1, "How many stars are there?", "2", 0.5),
+    _belief(1, "How many hearts are there?", "2", 0.9),
+    _belief(2, "How many stars are there?", "3", 0.8, "irrelevant"),
+    _belief(3, "How many stars are there?", "2", 0.6),
+    _belief(2, "Is there a star?", "yes", 0.7),
+]
+OTHERS = [
+    _belief(1, "How many crosses are there?", "1", 1.0, "complementary"),
+    _belief(1, "How many circles are there?", "1", 1.0, "rephrase"),
+    replace(BASE, type=None, type_by=None),
+]
+
+
+class _Names:
+    """Says that images 1 and 2 are about stars; knows nothing of image 3."""
+
+    def mistake(self, image_id: int, question: str, answer: str) -> tuple[str, str] | None:
+        return None if image_id == 3 else ("is wrong", "stars" if image_id == 1 else "")
+
+
+def test_mistakes_are_grouped_by_the_first_words_without_an_oracle() -> None:
+    first, second = commonest_mistakes(WRONG + OTHERS, None)
+    assert first.description == "answers “how many …” wrongly"
+    assert first.things == [("“2”", 3), ("“3”", 1)]
+    assert (first.count, first.share) == (4, 4 / 5)
+    assert first.confidence == pytest.approx((0.5 + 0.9 + 0.8 + 0.6) / 4)
+    # The most confident belief of each image, by falling confidence.
+    assert list(first.examples) == [WRONG[1], WRONG[2], WRONG[3]]
+    assert (second.description, second.count) == ("answers “is there …” wrongly", 1)
+
+
+def test_an_oracle_names_the_kinds_that_it_understands() -> None:
+    first, second = commonest_mistakes(WRONG + OTHERS, _Names(), num_examples=1)
+    assert (first.description, first.things, first.count) == ("is wrong", [("stars", 2)], 4)
+    assert list(first.examples) == [WRONG[1]]
+    assert second.description == "answers “how many …” wrongly"
+    assert commonest_mistakes(OTHERS, _Names()) == []
+
+
+def test_contradictions_are_ordered_by_their_less_confident_belief() -> None:
+    beliefs = [
+        _belief(1, "Is there a star?", "no", 0.9),
+        _belief(1, "What color is the star?", "red", 0.6),
+        _belief(1, "How many stars are there?", "2", 0.8),
+        _belief(2, "Is it raining?", "yes", 0.95),
+        _belief(2, "What is the weather like?", "clear", 0.85),
+        _belief(3, "Is there a star?", "yes", 1.0),
+        _belief(3, "Is there a heart?", "no", 1.0),
+        # The other half of this contradiction is about another image.
+        _belief(4, "Is there a heart?", "yes", 1.0),
+    ]
+    first, second = sharpest_contradictions(beliefs)
+    assert first == (beliefs[3], beliefs[4])
+    assert second == (beliefs[0], beliefs[2])
+    assert sharpest_contradictions(beliefs, number=1) == [first]
