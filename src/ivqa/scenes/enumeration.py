@@ -1,7 +1,7 @@
 """Lists all simple questions of the grammar, so that a search can be compared with everything."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from functools import cache
 from itertools import product
 
@@ -13,7 +13,7 @@ from ivqa.text.tokens import detokenise
 
 
 @cache
-def simple_questions() -> dict[Program, str]:
+def simple_questions() -> dict[Hashable, str]:
     """Lists every meaning that one noun phrase without relation, or the scene alone, can have.
 
     These are "exist", "count", "query" and "check" about every noun phrase, and all questions about

@@ -115,7 +115,7 @@ class SceneOracle:
 
     def simple_questions(self) -> Mapping[Hashable, str]:
         """One question for each simple meaning, see `ivqa.scenes.enumeration`."""
-        return {**simple_questions()}
+        return simple_questions()
 
     def mistake(self, image_id: int, question: str, answer: str) -> tuple[str, str] | None:
         """What a wrong answer gets wrong, see `describe_mistake`.
