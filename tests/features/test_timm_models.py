@@ -102,9 +102,9 @@ def test_other_weights_are_other_features(dataset: VQADataset, tmp_path: Path) -
     keys = set()
     for seed_like in ("test_resnet", "test_vit"):
         _saved(seed_like, tmp_path / "w.pt")
-        keys.add(settings._key(dataset))
-    keys.add(TimmFeatures(**{**vars(settings), "dtype": "bfloat16"})._key(dataset))
-    same = TimmFeatures(**{**vars(settings), "batch_size": 3})._key(dataset)
+        keys.add(settings.key(dataset))
+    keys.add(TimmFeatures(**{**vars(settings), "dtype": "bfloat16"}).key(dataset))
+    same = TimmFeatures(**{**vars(settings), "batch_size": 3}).key(dataset)
     assert len(keys) == 3
     assert same in keys
 

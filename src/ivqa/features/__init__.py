@@ -11,6 +11,7 @@ from ivqa.features.efficientnet_lite import EfficientNetLiteFeatures
 from ivqa.features.image_networks import CompactNetwork, TimmNetwork
 from ivqa.features.pixel_store import PixelStore
 from ivqa.features.places import offered_places
+from ivqa.features.pretrained_concepts import PretrainedConcepts
 from ivqa.features.store import FeatureStore
 from ivqa.features.timm_models import TimmFeatures
 from ivqa.features.trainable import TrainableFeatures
@@ -23,6 +24,7 @@ __all__ = [
     "EfficientNetLiteFeatures",
     "FeatureStore",
     "PixelStore",
+    "PretrainedConcepts",
     "ResNetFeatures",
     "TimmFeatures",
     "TimmNetwork",

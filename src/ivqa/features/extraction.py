@@ -3,9 +3,10 @@
 An interrupted extraction continues with the first batch that is not in the files.
 """
 
+import os
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,7 @@ from ivqa.features.decoding import PreparedImages, check_room, subset
 from ivqa.features.pictures import Network, PictureFeatures
 from ivqa.features.progress import tracked
 from ivqa.features.store import FeatureStore, read_meta
-from ivqa.files import FileError, locked, read_json, write_json
+from ivqa.files import FileError, copy_file, locked, read_json, write_json
 from ivqa.integrity import MANIFEST, damage, seal
 
 
@@ -83,6 +84,54 @@ def build_store(
         elif not (folder / "meta.json").is_file():
             _write_meta(folder, _sizes_of_blank(pictures), key)
     return FeatureStore(folder, pictures)
+
+
+def extend_store(
+    base: FeatureStore,
+    folder: Path,
+    key: str,
+    splits: Sequence[str],
+    added: Callable[[str], Mapping[str, NDArray[np.float16]]],
+    pictures: PictureFeatures,
+) -> FeatureStore:
+    """Makes a store with the features of another one and further features of the same images.
+
+    The arrays of the other store are linked, not copied, where the file system can.
+
+    Args:
+        base: The other store; it has the features of all splits.
+        folder: Folder of the new store. The caller holds its lock.
+        key: Digest of everything that determines the features.
+        splits: Names of splits.
+        added: Computes the further features of a split: arrays by name, with the rows of `base`.
+        pictures: Computes all features of other pictures.
+
+    Returns:
+        The new store.
+    """
+    for name in splits:
+        _remove_if_damaged(folder / name)
+        if (folder / name / MANIFEST).is_file():
+            continue
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        for file in _arrays(base.directory / name):
+            _link(file, folder / name / file.name)
+        for feature, array in added(name).items():
+            file = folder / name / f"{feature}.npy"
+            check_room(file, array.nbytes)
+            np.save(file, array)
+        seal(folder / name / MANIFEST, _arrays(folder / name))
+    sizes = _sizes(folder / splits[0]) if splits else _sizes_of_blank(pictures)
+    _write_meta(folder, sizes, key)
+    return FeatureStore(folder, pictures)
+
+
+def _link(source: Path, target: Path) -> None:
+    target.unlink(missing_ok=True)
+    try:
+        os.link(source, target)
+    except OSError:  # another file system, or one without links
+        copy_file(source, target)
 
 
 def extract(

@@ -79,7 +79,7 @@ class PretrainedFeatures(ABC):
             UserError: The weights cannot be downloaded or read, a split has no images, or an
                 image cannot be read.
         """
-        key = self._key(dataset)
+        key = self.key(dataset)
         return build_store(
             dataset,
             splits,
@@ -114,7 +114,12 @@ class PretrainedFeatures(ABC):
 
         return Network(compute, prepare)
 
-    def _key(self, dataset: VQADataset) -> str:
+    def key(self, dataset: VQADataset) -> str:
+        """Digest of everything that determines the features.
+
+        Args:
+            dataset: The data.
+        """
         settings: dict[str, Any] = {
             field.name: getattr(self, field.name)
             for field in fields(self)
