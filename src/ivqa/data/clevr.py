@@ -158,6 +158,12 @@ class ClevrOracle:
         program = self.language.parse(question)
         return None if program is None else fact_of(program)
 
+    def objects(self) -> dict[int, set[str]]:
+        """The shapes in each scene, by image id."""
+        return {
+            image: {one["shape"] for one in scene.things} for image, scene in self.scenes.items()
+        }
+
 
 def read_clevr(path: Path, split: str, problems: Problems) -> Iterator[Entry]:
     """Reads a file of questions: {"questions": [{"question_index", "question", "program", ...}]}.

@@ -178,6 +178,13 @@ class GQAOracle:
         """The visual fact that a question states, see `Oracle.fact`."""
         return self._programs.get(_key(question))
 
+    def objects(self) -> dict[int, set[str]]:
+        """The names of the objects in each photograph, by image id."""
+        return {
+            image: {one.name for one in graph.objects.values()}
+            for image, graph in self.graphs.items()
+        }
+
 
 def image_number(image_id: str) -> int:
     """Converts an image id of GQA to an integer.

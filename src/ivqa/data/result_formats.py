@@ -3,7 +3,8 @@
 | file | format |
 |---|---|
 | .json, .json.gz, .zip | a list of {"question_id", "answer"}; VLMEvalKit's list of rows |
-| .jsonl | lmms-eval's --log_samples, or {"question_id", "answer"} in each line |
+| .jsonl | lmms-eval's --log_samples, or {"question_id", "answer"} in each line; for POPE also
+          {"question", "answer"}, where the number of the line is the id |
 | .tsv, .xlsx | VLMEvalKit's table with the columns question_id (or index) and prediction |
 """
 
@@ -58,7 +59,10 @@ def _lines(path: Path) -> Iterator[tuple[str, Any]]:
     try:
         for number, line in enumerate(read_text(path).split("\n"), start=1):
             if line.strip():
-                yield f"line {number}", parse_json(line.encode(), f"{path}, line {number}")
+                record = parse_json(line.encode(), f"{path}, line {number}")
+                if isinstance(record, dict) and record.keys() == {"question", "answer"}:
+                    record["question_id"] = number  # POPE's evaluation compares line by line
+                yield f"line {number}", record
     except FileError as error:
         raise DataError(str(error)) from None
 

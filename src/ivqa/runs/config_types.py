@@ -79,6 +79,9 @@ class RunSettings(TypedDict, total=False):
     # evaluate.py task=ask
     vqa_ckpt: Checkpoint
     likelihood_samples: Count
+    # evaluate.py task=polls
+    instances: ExistingFile | None
+    num_objects: Count
     # evaluate.py task=rank and task=merge
     num_questions: Count | None
     k: Count

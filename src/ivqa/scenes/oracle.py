@@ -117,6 +117,12 @@ class SceneOracle:
         """One question for each simple meaning, see `ivqa.scenes.enumeration`."""
         return simple_questions()
 
+    def objects(self) -> dict[int, set[str]]:
+        """The shapes in each scene, by image id."""
+        return {
+            image: {thing.shape for thing in scene.things} for image, scene in self.scenes.items()
+        }
+
     def mistake(self, image_id: int, question: str, answer: str) -> tuple[str, str] | None:
         """What a wrong answer gets wrong, see `describe_mistake`.
 
