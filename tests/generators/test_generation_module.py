@@ -115,7 +115,7 @@ def test_without_z_a_deterministic_strategy_repeats_itself(build_module: Build) 
     module = build_module(partial(AnswerOnlyGenerator, hidden_size=9))
     steps: list[int] = []
     stepper = module.network.decoder.stepper
-    module.network.decoder.stepper = lambda rows: steps.append(rows) or stepper(rows)
+    module.network.decoder.stepper = lambda rows, look=None: steps.append(rows) or stepper(rows)
     questions = module.sample(random_images(2), ["red", "yes"], 40, Greedy())
     assert len(set(questions.text[:40])) == 1
     assert len(questions.tokens) == len(questions.pair) == len(questions.log_likelihood) == 80

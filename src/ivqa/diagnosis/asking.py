@@ -96,7 +96,8 @@ def likely_questions(
         conditions, _ = questioner.encode_pairs(image, [answer])
         tokens = questioner.question_vocabulary.encode(texts).to(questioner.device)
         pair = torch.zeros(len(texts), dtype=torch.int64, device=questioner.device)
-        scores = marginal_log_likelihood(questioner.network, tokens, conditions, pair, noise).cpu()
+        found = marginal_log_likelihood(questioner.network, tokens, conditions, pair, noise)
+        scores = found.value.cpu()
     best = scores.argsort(descending=True, stable=True)[:n].tolist()
     return [AskedQuestion(texts[row], float(scores[row].exp())) for row in best]
 

@@ -143,7 +143,7 @@ class PretrainedConcepts:
             for at in range(self.folds + 1):  # the last one sees all images
                 rows = torch.from_numpy(np.flatnonzero(fold != at))
                 self._fit(heads, at, pooled[rows], targets[rows])
-        report = {"concepts": len(concepts), "images": len(ids)}
+        report: dict[str, float] = {"concepts": len(concepts), "images": len(ids)}
         found = heads.cross_fitted(pooled, ids, heads(pooled))
         report |= _scores("train, cross-fitted", found, targets)
         if dataset.stages["val"] is not None:

@@ -1,8 +1,11 @@
 """Question generators p(q | z, I, a): the variational model, its baselines, decoding."""
 
 from ivqa.generators.answer_only import AnswerOnlyGenerator
+from ivqa.generators.attend_and_tell import AttendAndTellGenerator
+from ivqa.generators.attentive import AttentiveGenerator
 from ivqa.generators.beam import Beam
 from ivqa.generators.decoding import Decoded, Greedy, Sampling, Strategy
+from ivqa.generators.image_answer_type import ImageAnswerTypeGenerator
 from ivqa.generators.image_only import ImageOnlyGenerator
 from ivqa.generators.inference import ask, most_probable
 from ivqa.generators.module import QuestionGenerationModule
@@ -13,12 +16,15 @@ from ivqa.generators.variational import VariationalGenerator
 
 __all__ = [
     "AnswerOnlyGenerator",
+    "AttendAndTellGenerator",
+    "AttentiveGenerator",
     "Beam",
     "Conditions",
     "ConstantWeight",
     "Decoded",
     "GeneratorOutput",
     "Greedy",
+    "ImageAnswerTypeGenerator",
     "ImageOnlyGenerator",
     "LinearAnnealing",
     "Posterior",

@@ -18,6 +18,7 @@ from ivqa.generators.beam import Beam
 from ivqa.generators.decoding import Sampling
 from ivqa.generators.inference import ask
 from ivqa.generators.module import QuestionGenerationModule
+from ivqa.generators.pool_ranking import PoolRanking
 from ivqa.generators.protocol import Questions
 from ivqa.metrics import caption_metrics, oracle_consistency, question_diversity, verdict
 from ivqa.ranges import Count, Seed
@@ -94,6 +95,7 @@ class QuestionBenchmark:
         seed: Of all sampling.
         headline: Name of the metric that summarises the benchmark.
         pages: Writes HTML pages if the data have images; None writes none.
+        pools: Ranks pools of questions; None ranks none.
     """
 
     needs_answers: ClassVar[frozenset[str]] = frozenset({"validation", "scores"})
@@ -105,6 +107,7 @@ class QuestionBenchmark:
     seed: Seed = 0
     headline: str = "cider"
     pages: WritesPages | None = None
+    pools: PoolRanking | None = None
 
     def run(
         self,
@@ -133,7 +136,7 @@ class QuestionBenchmark:
             set; unique_of_20 (for 20 samples), unique_of_100, novel, distinct_1 and distinct_2 of
             the samples; and, for data with an oracle, the shares of the best (best/...) and of the
             sampled questions (samples/...) that the oracle understands, whose premise is true and
-            whose answer is the given one (consistent).
+            whose answer is the given one (consistent); and the metrics of `PoolRanking`.
         """
         split = datamodule.dataset.split(stage).require_answers()
         best, samples = self._ask(module, datamodule, stage, console)
@@ -151,6 +154,8 @@ class QuestionBenchmark:
                 judged[name] = _verdicts(oracle, split, questions)
                 shares = oracle_consistency(judged[name])
                 metrics |= {f"{name}/{term}": share for term, share in shares.items()}
+        if self.pools is not None:
+            metrics |= self.pools.run(module, datamodule, stage, run_dir, console)
         items = list(self._items(split, best, samples, judged))
         _write_questions(run_dir / "questions.jsonl", split, items)
         if self.pages is not None and split.images is not None:

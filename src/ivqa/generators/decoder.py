@@ -15,6 +15,9 @@ State = tuple[Tensor, ...]
 Step = Callable[[State, Tensor], tuple[Tensor, State]]
 """(state, tokens (N,)) -> (log-probabilities of the next token (N, V), state)."""
 
+Look = Callable[[Tensor, Tensor], Tensor]
+"""(hidden states (N, T, d_h), image of each row (N,)) -> input of the output layer, (N, T, d_h)."""
+
 # A table of the input gates of all V words costs V matrix-vector products. Decoding a question
 # without the table costs about 8, one for each word.
 _WORDS_A_QUESTION = 8
@@ -71,7 +74,14 @@ class QuestionDecoder(nn.Module):
         self.register_buffer("_never", never, persistent=False)
         self.register_buffer("_unknown", torch.tensor([UNK]), persistent=False)
 
-    def forward(self, hidden: Tensor, question: Tokens, temperature: float | None = None) -> Tensor:
+    def forward(
+        self,
+        hidden: Tensor,
+        question: Tokens,
+        temperature: float | None = None,
+        look: Look | None = None,
+        image: Tensor | None = None,
+    ) -> Tensor:
         """Computes log p(w_t | w_<t, h_0) of every word and of <eos> by teacher forcing.
 
         Args:
@@ -79,22 +89,50 @@ class QuestionDecoder(nn.Module):
             question: (B, T) words of the questions.
             temperature: None scores p itself. A number > 0 scores the distribution that
                 `Sampling(temperature)` draws from: p^(1 / temperature), without <unk>.
+            look: Lets the words look at their images, see `QuestionGenerator.look`.
+            image: (B,) int64, the images of the questions; only with `look`.
 
         Returns:
             (B, T + 1) float32, in nats; 0 after <eos>.
         """
-        inputs = F.pad(question.ids, (1, 0), value=BOS)  # (B, T + 1)
-        # The words, then <eos>, then <pad>, which the loss ignores.
-        targets = F.pad(question.ids, (0, 1), value=PAD)
-        targets = targets.scatter(1, question.lengths[:, None], EOS)
-        if self.training and self.word_dropout > 0:
-            hide = torch.rand(inputs.shape, device=inputs.device) < self.word_dropout
-            inputs = inputs.masked_fill(hide & (inputs != BOS), UNK)
-        embedded = self.dropout(self.embedding(inputs))  # (B, T + 1, d_e)
+        embedded = self.inputs(question)  # (B, T + 1, d_e)
         if self.feed is not None:
             embedded = embedded + self.feed(hidden)[:, None]
         initial = hidden.unsqueeze(0)  # (1, B, d_h)
         outputs, _ = self.lstm(embedded, (initial, torch.zeros_like(initial)))  # (B, T + 1, d_h)
+        if look is not None and image is not None:
+            outputs = look(outputs, image)
+        return self.scores(outputs, question, temperature)
+
+    def inputs(self, question: Tokens) -> Tensor:
+        """Embeds <bos> and the words, with dropout and word dropout in training.
+
+        Args:
+            question: (B, T) words of the questions.
+
+        Returns:
+            (B, T + 1, d_e).
+        """
+        inputs = F.pad(question.ids, (1, 0), value=BOS)  # (B, T + 1)
+        if self.training and self.word_dropout > 0:
+            hide = torch.rand(inputs.shape, device=inputs.device) < self.word_dropout
+            inputs = inputs.masked_fill(hide & (inputs != BOS), UNK)
+        return self.dropout(self.embedding(inputs))
+
+    def scores(self, outputs: Tensor, question: Tokens, temperature: float | None = None) -> Tensor:
+        """Scores the words and <eos> by what the output layer reads before each of them.
+
+        Args:
+            outputs: (B, T + 1, d_h).
+            question: (B, T) words of the questions.
+            temperature: See `forward`.
+
+        Returns:
+            (B, T + 1) float32, in nats; 0 after <eos>.
+        """
+        # The words, then <eos>, then <pad>, which the loss ignores.
+        targets = F.pad(question.ids, (0, 1), value=PAD)
+        targets = targets.scatter(1, question.lengths[:, None], EOS)
         logits = self._logits(self.dropout(outputs))  # (B, T + 1, V)
         if temperature is not None:
             logits = (logits / temperature).index_fill(2, self._unknown, float("-inf"))
@@ -107,22 +145,35 @@ class QuestionDecoder(nn.Module):
         )
         return -losses.view_as(targets)
 
-    def start(self, hidden: Tensor) -> State:
+    def next_log_probs(self, output: Tensor) -> Tensor:
+        """Log-probabilities of the next word.
+
+        Args:
+            output: What the output layer reads, (N, d_h).
+
+        Returns:
+            (N, V) float32.
+        """
+        return self._logits(output).log_softmax(dim=1)
+
+    def start(self, hidden: Tensor, image: Tensor | None = None) -> State:
         """Returns the state before <bos> is read.
 
         Args:
             hidden: h_0, (N, d_h).
+            image: (N,) int64, the images of the rows, for a decoder that looks at them.
 
         Returns:
             (h_0, c_0 = 0); with feed_condition also the contribution of h_0 to the input gates of
-            every word, (N, 4 d_h).
+            every word, (N, 4 d_h); with `image` also the images.
         """
-        state = hidden, torch.zeros_like(hidden)
-        if self.feed is None:
-            return state
-        return *state, F.linear(self.feed(hidden), self.lstm.all_weights[0][0])  # (N, 4 d_h)
+        state: State = (hidden, torch.zeros_like(hidden))
+        if self.feed is not None:
+            fed = F.linear(self.feed(hidden), self.lstm.all_weights[0][0])  # (N, 4 d_h)
+            state = (*state, fed)
+        return state if image is None else (*state, image)
 
-    def stepper(self, rows: int) -> Step:
+    def stepper(self, rows: int, look: Look | None = None) -> Step:
         """Builds the function that decodes one word, without dropout.
 
         The equations are those of `forward`. The products of the input weights with all V
@@ -130,6 +181,7 @@ class QuestionDecoder(nn.Module):
 
         Args:
             rows: Number of questions that will be decoded, approximately.
+            look: Lets the words look at their images, see `QuestionGenerator.look`.
 
         Returns:
             The step function.
@@ -141,19 +193,20 @@ class QuestionDecoder(nn.Module):
             table = F.linear(self.embedding.weight, weight_input, bias)  # (V, 4 d_h)
 
         def step(state: State, tokens: Tensor) -> tuple[Tensor, State]:
-            hidden, cell, *fed = state  # (N, d_h) each; fed: (N, 4 d_h)
+            hidden, cell, *more = state  # (N, d_h) each; more: (N, 4 d_h), images (N,)
             if table is None:
                 inputs = F.linear(self.embedding(tokens), weight_input, bias)
             else:
                 inputs = table.index_select(0, tokens)
-            if fed:
-                inputs = inputs + fed[0]
+            if self.feed is not None:
+                inputs = inputs + more[0]
             gates = torch.addmm(inputs, hidden, weight_hidden.t())  # (N, 4 d_h)
             # PyTorch's order of the gates: i, f, g, o.
             enter, keep, new, leave = gates.chunk(4, dim=1)
             cell = keep.sigmoid() * cell + enter.sigmoid() * new.tanh()
             hidden = leave.sigmoid() * cell.tanh()
-            return self._logits(hidden).log_softmax(dim=1), (hidden, cell, *fed)
+            output = hidden if look is None else look(hidden[:, None], more[-1])[:, 0]
+            return self.next_log_probs(output), (hidden, cell, *more)
 
         return step
 

@@ -1,11 +1,13 @@
 """Questions of a network on tensors: drawing them and scoring given ones, in chunks."""
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
 from ivqa.generators.decoding import Strategy, concatenate_tokens, trim_tokens
 from ivqa.generators.network import Conditions, Posterior, QuestionGenerator
-from ivqa.generators.objective import importance_weighted_bound
+from ivqa.generators.objective import importance_weighted_bound, importance_weighted_error
 from ivqa.text.vocabulary import Tokens
 
 # Rows decoded together: their gates stay near the cache, and memory does not grow with N.
@@ -50,6 +52,19 @@ def draw_questions(
     return tokens, torch.cat([part.log_likelihood for part in parts])
 
 
+@dataclass(frozen=True)
+class Likelihood:
+    """log p(q | I, a) of N questions.
+
+    Attributes:
+        value: (N,) float32, in nats: exact, or a lower bound in expectation.
+        standard_error: (N,) float32, in nats; None where the value is exact.
+    """
+
+    value: Tensor
+    standard_error: Tensor | None = None
+
+
 @torch.no_grad()
 def marginal_log_likelihood(
     network: QuestionGenerator,
@@ -57,7 +72,7 @@ def marginal_log_likelihood(
     conditions: Conditions,
     pair: Tensor,
     noise: Tensor | None,
-) -> Tensor:
+) -> Likelihood:
     """Scores log p(q | I, a): exact without a latent variable, else a lower bound of it.
 
     The first half of the noise gives samples mu + sigma noise_k of q(z | I, q); the second half
@@ -72,14 +87,14 @@ def marginal_log_likelihood(
             its own question, image and answer. None without a latent variable.
 
     Returns:
-        (N,) float32, in nats.
+        The scores, with standard errors where there is a latent variable.
     """
     samples = 1 if noise is None else len(noise)
     # The larger half where K is odd; K = 1 then gives the ELBO.
     num_posterior = (samples + 1) // 2
     logits_a_row = samples * (question.ids.shape[1] + 1) * network.decoder.num_words
     order = question.lengths.argsort()  # questions of similar length together need little padding
-    scores = []
+    scores, errors = [], []
     for rows in order.split(max(_SCORED_LOGITS // logits_a_row, 1)):
         some, given = trim_tokens(question.select(rows)), conditions.select(pair[rows])
         posterior = network.posterior(some, given)
@@ -97,5 +112,7 @@ def marginal_log_likelihood(
         log_likelihood = log_probs.sum(dim=1).view(-1, samples)  # (n, K)
         log_ratio = spread.log_density_ratio(z)  # (n, K)
         scores.append(importance_weighted_bound(log_likelihood, log_ratio, num_posterior))
-    # Back to the order of the questions.
-    return torch.cat(scores)[order.argsort()]
+        errors.append(importance_weighted_error(log_likelihood, log_ratio, num_posterior))
+    back = order.argsort()  # to the order of the questions
+    error = torch.cat(errors)[back] if errors else None
+    return Likelihood(torch.cat(scores)[back], error)

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from ivqa.data.batch import ImageBatch, VQABatch
-from ivqa.generators.decoder import QuestionDecoder, State, Step
+from ivqa.generators.attention import Grids
+from ivqa.generators.decoder import Look, QuestionDecoder, State, Step
 from ivqa.generators.objective import kl_to_standard_normal
 from ivqa.ranges import Count, ShareBelowOne
 from ivqa.text.vocabulary import Tokens
@@ -20,10 +21,12 @@ class Conditions:
     Args:
         decoder: (P, d_h), the part of the decoder's h_0 that does not depend on z.
         encoder: (P, d_h), h_0 of the question encoder; None without a latent variable.
+        grids: The grids that the words of the P pairs attend to; None without attention.
     """
 
     decoder: Tensor
     encoder: Tensor | None = None
+    grids: Grids | None = None
 
     def select(self, rows: Tensor) -> "Conditions":
         """Selects pairs.
@@ -35,7 +38,8 @@ class Conditions:
             The conditions of these N rows, in that order.
         """
         encoder = None if self.encoder is None else self.encoder[rows]
-        return Conditions(self.decoder[rows], encoder)
+        grids = None if self.grids is None else self.grids.select(rows)
+        return Conditions(self.decoder[rows], encoder, grids)
 
     def __len__(self) -> int:
         return self.decoder.shape[0]
@@ -166,6 +170,18 @@ class QuestionGenerator(nn.Module, ABC):
         """
         return conditions.decoder
 
+    def look(self, conditions: Conditions) -> Look | None:
+        """The function by which words look at their images while they are decoded.
+
+        Args:
+            conditions: Of N rows.
+
+        Returns:
+            A function of (N', T, d_h) hidden states and their images (N',) to (N', T, d_h); None
+            for a generator that sees the images in h_0 alone.
+        """
+        return None
+
     def posterior(self, question: Tokens, conditions: Conditions) -> Posterior | None:
         """Computes q(z | I, q).
 
@@ -196,7 +212,9 @@ class QuestionGenerator(nn.Module, ABC):
         Returns:
             (N, T + 1) float32, in nats; 0 after <eos>.
         """
-        return self.decoder(self.initial_hidden(conditions, z), question, temperature)
+        hidden = self.initial_hidden(conditions, z)
+        image = None if conditions.grids is None else conditions.grids.image
+        return self.decoder(hidden, question, temperature, self.look(conditions), image)
 
     def forward(self, batch: VQABatch) -> GeneratorOutput:
         """Computes the terms of the objective, with one z from the posterior of each question.
@@ -247,4 +265,6 @@ class QuestionGenerator(nn.Module, ABC):
             The step function and the initial state of the N rows.
         """
         hidden = self.initial_hidden(conditions, z)
-        return self.decoder.stepper(len(hidden)), self.decoder.start(hidden)
+        image = None if conditions.grids is None else conditions.grids.image
+        step = self.decoder.stepper(len(hidden), self.look(conditions))
+        return step, self.decoder.start(hidden, image)

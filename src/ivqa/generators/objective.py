@@ -112,12 +112,45 @@ def importance_weighted_bound(
     Returns:
         (B,), in nats.
     """
+    log_weight = _log_weights(log_likelihood, log_ratio, num_posterior)
+    return log_weight.logsumexp(dim=1) - math.log(log_likelihood.shape[1])
+
+
+def importance_weighted_error(
+    log_likelihood: Tensor, log_ratio: Tensor, num_posterior: int
+) -> Tensor:
+    """Estimates the standard error of `importance_weighted_bound`.
+
+    The bound is the logarithm of the mean of K weights, in two strata: those drawn from the
+    posterior and those from the prior. The variance of the mean is the sum of K_s var_s / K^2 over
+    the strata, and by the delta method the error of the logarithm is the error of the mean divided
+    by the mean. A stratum of one draw says nothing about its variance and counts as 0.
+
+    Args:
+        log_likelihood: See `importance_weighted_bound`, (B, K).
+        log_ratio: See there, (B, K).
+        num_posterior: See there.
+
+    Returns:
+        (B,), in nats; 0 for K = 1.
+    """
+    log_weight = _log_weights(log_likelihood, log_ratio, num_posterior)
+    # Relative to the largest weight, so that none underflows for a long question.
+    weight = (log_weight - log_weight.amax(dim=1, keepdim=True)).exp().double()
+    variance = weight.new_zeros(len(weight))
+    for stratum in (weight[:, :num_posterior], weight[:, num_posterior:]):
+        if stratum.shape[1] > 1:
+            variance = variance + stratum.shape[1] * stratum.var(dim=1)
+    return (variance.sqrt() / weight.sum(dim=1)).to(log_likelihood.dtype)
+
+
+def _log_weights(log_likelihood: Tensor, log_ratio: Tensor, num_posterior: int) -> Tensor:
+    """Log of p(q | z_k, I, a) p(z_k) / m(z_k), (B, K)."""
     samples = log_likelihood.shape[1]
     share = torch.tensor([num_posterior / samples, 1 - num_posterior / samples])
     # log(p / m) = -log(share q / p + 1 - share), in logarithms for stability.
     from_posterior, from_prior = share.log().to(log_ratio).unbind()
-    log_weight = -torch.logaddexp(log_ratio + from_posterior, from_prior)
-    return (log_likelihood + log_weight).logsumexp(dim=1) - math.log(samples)
+    return log_likelihood - torch.logaddexp(log_ratio + from_posterior, from_prior)
 
 
 @dataclass(frozen=True)

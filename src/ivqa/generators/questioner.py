@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from inspect import signature
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,7 +13,7 @@ from torch import Tensor
 from ivqa.data.batch import ImageBatch
 from ivqa.errors import UserError
 from ivqa.generators.decoding import Sampling, Strategy
-from ivqa.generators.likelihood import draw_questions, marginal_log_likelihood
+from ivqa.generators.likelihood import Likelihood, draw_questions, marginal_log_likelihood
 from ivqa.generators.network import Conditions, QuestionGenerator
 from ivqa.generators.protocol import Questions
 from ivqa.ranges import Count
@@ -31,8 +32,8 @@ class NetworkQuestioner(TrainedModule):
     """The `Questioner` of a network; `QuestionGenerationModule` adds the training.
 
     Args:
-        network: Called with num_words, num_answer_words and feature_sizes; a class of this package
-            or a partial of it.
+        network: Called with num_words, num_answer_words and feature_sizes, and with the vocabulary
+            answer_words if it declares it; a class of this package or a partial of it.
         question_vocabulary: Words of the questions.
         answer_words: Words of the answers.
         feature_sizes: Last dimension of each image feature that the network reads.
@@ -65,11 +66,14 @@ class NetworkQuestioner(TrainedModule):
         self.question_vocabulary = question_vocabulary
         self.answer_words = answer_words
         self.feature_sizes = {str(name): int(size) for name, size in feature_sizes.items()}
-        self.network = network(
-            num_words=len(question_vocabulary),
-            num_answer_words=len(answer_words),
-            feature_sizes=self.feature_sizes,
-        )
+        given: dict[str, Any] = {
+            "num_words": len(question_vocabulary),
+            "num_answer_words": len(answer_words),
+            "feature_sizes": self.feature_sizes,
+        }
+        if "answer_words" in signature(network).parameters:
+            given["answer_words"] = answer_words
+        self.network = network(**given)
         self.max_length = max_length
         self.strategy = Sampling() if strategy is None else strategy
         self.likelihood_samples = likelihood_samples
@@ -141,6 +145,30 @@ class NetworkQuestioner(TrainedModule):
         Raises:
             ValueError: Images, answers and questions differ in number.
         """
+        return self.likelihood(images, answers, questions).value
+
+    @torch.no_grad()
+    def likelihood(
+        self,
+        images: ImageBatch,
+        answers: list[str],
+        questions: list[str],
+        samples: int | None = None,
+    ) -> Likelihood:
+        """Scores given questions as `log_likelihood` does, with the error of the estimate.
+
+        Args:
+            images: Image features of B pairs.
+            answers: The B answers.
+            questions: One question for each pair.
+            samples: Values of z; None takes `likelihood_samples`.
+
+        Returns:
+            log p(q | I, a) of the B questions.
+
+        Raises:
+            ValueError: Images, answers and questions differ in number.
+        """
         if len(questions) != len(answers):
             raise ValueError(
                 f"{len(questions)} questions for {len(answers)} answers; give one answer for each "
@@ -150,7 +178,7 @@ class NetworkQuestioner(TrainedModule):
             conditions, row = self.encode_pairs(images, answers)
             # The same noise for every question and call.
             fixed = torch.Generator().manual_seed(0)
-            noise = self.network.prior(self.likelihood_samples, fixed)
+            noise = self.network.prior(samples or self.likelihood_samples, fixed)
             tokens = self.question_vocabulary.encode(questions).to(self.device)
             return marginal_log_likelihood(self.network, tokens, conditions, row, noise)
 

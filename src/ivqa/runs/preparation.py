@@ -74,6 +74,31 @@ def with_features(bench: Workbench, splits: list[str]) -> Workbench:
     return replace(bench, features=features)
 
 
+def with_compared_images(bench: Workbench, split: str) -> Workbench:
+    """Adds features for a benchmark that compares images, where the model itself reads none.
+
+    Question pools need similar images, and must be the same for every model.
+
+    Args:
+        bench: The workbench.
+        split: Stage or name of the split.
+
+    Returns:
+        The workbench with features; unchanged if it has some, or the benchmark or the data need
+        none.
+    """
+    cfg = bench.cfg
+    compares = (cfg.model.get("benchmark") or {}).get("pools") is not None
+    if bench.features is not None or not compares or not cfg.features:
+        return bench
+    if not bench.dataset.has_images:
+        return bench
+    features = instantiate(cfg.features).build(
+        bench.dataset, [split], bench.store.root / "features"
+    )
+    return replace(bench, features=features)
+
+
 def _quieten() -> None:
     """Silences informational messages of Lightning; progress, tables and errors stay."""
     for name in ("pytorch_lightning", "lightning.pytorch", "lightning_fabric"):

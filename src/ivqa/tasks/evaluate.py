@@ -14,7 +14,7 @@ from ivqa.report import print_metrics
 from ivqa.runs.artifact_store import training_seconds
 from ivqa.runs.fitting import noise_metrics, validate
 from ivqa.runs.loggers import log_results
-from ivqa.runs.preparation import open_workbench, with_features
+from ivqa.runs.preparation import open_workbench, with_compared_images, with_features
 from ivqa.runs.trained_models import obtain_module
 from ivqa.runs.workbench import Workbench
 from ivqa.tasks.noise_curve import show_noise_curve
@@ -81,7 +81,8 @@ def _open(cfg: DictConfig, other: VQASplit | None) -> Workbench:
     splits = list(dict.fromkeys([*training, cfg.split]))
     unscored = [] if other is None else [cfg.split]
     bench = open_workbench(cfg, splits, unscored)
-    return with_features(bench, splits)
+    bench = with_features(bench, splits)
+    return bench if other is not None else with_compared_images(bench, cfg.split)
 
 
 def _show(bench: Workbench, metrics: dict[str, float], title: str, run_dir: Path) -> None:

@@ -1,0 +1,157 @@
+"""Attention of the words of questions over the grids of their images.
+
+Vaswani et al., "Attention is all you need", NeurIPS 2017. The grid of an image is projected once,
+and all questions about the image attend to it together; it is never copied for a question.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class Grids:
+    """The grids of M images and the image of each of N rows.
+
+    Args:
+        cells: The cells with their places, (M, L, d).
+        image: (N,) int64 in [0, M).
+    """
+
+    cells: Tensor
+    image: Tensor
+
+    def select(self, rows: Tensor) -> "Grids":
+        """Selects rows; the cells stay as they are.
+
+        Args:
+            rows: (N',) int64.
+
+        Returns:
+            The grids of these N' rows. Grids of no row are left out if they are the most.
+        """
+        image = self.image[rows]
+        used, own = image.unique(return_inverse=True)
+        if 2 * len(used) > len(self.cells):
+            return Grids(self.cells, image)
+        return Grids(self.cells[used], own)
+
+
+class PlacedGrid(nn.Module):
+    """Projects the cells of a grid, and adds where each cell is.
+
+    Args:
+        grid_size: Last dimension of the grid.
+        size: d, dimensions of the result.
+        frequencies: Number of frequencies of the place in each direction.
+    """
+
+    def __init__(self, *, grid_size: int, size: int, frequencies: int = 4) -> None:
+        super().__init__()
+        self.frequencies = frequencies
+        self.cells = nn.Linear(grid_size, size)
+        self.places = nn.Linear(4 * frequencies, size, bias=False)
+        self.norm = nn.LayerNorm(size)
+
+    def forward(self, grid: Tensor) -> Tensor:
+        """Computes norm(W g + W_p p) of every cell.
+
+        Args:
+            grid: (M, L, grid_size).
+
+        Returns:
+            (M, L, d).
+        """
+        places = place_features(grid.shape[1], self.frequencies).to(grid)
+        return self.norm(self.cells(grid) + self.places(places))
+
+
+class GridAttention(nn.Module):
+    """x + W_o [head_1; ...; head_H], then x + MLP(norm(x)), as in a transformer.
+
+    head_h = Attention(W_h norm(x), g, g): keys and values are the cells themselves. Multi-head
+    attention with keys W_k g and values W_v g is the same function, because W_k can be multiplied
+    into W_h, and W_v into W_o; here no cell is projected, and there are far more cells than words.
+
+    Args:
+        size: Dimensions of x.
+        grid_size: Dimensions of a cell.
+        heads: Number of heads.
+        dropout: Dropout of the two terms in training.
+    """
+
+    def __init__(self, *, size: int, grid_size: int, heads: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.heads = heads
+        self.norm, self.query = nn.LayerNorm(size), nn.Linear(size, heads * grid_size)
+        self.output = nn.Linear(heads * grid_size, size)
+        self.mlp = nn.Sequential(
+            nn.LayerNorm(size), nn.Linear(size, 2 * size), nn.GELU(), nn.Linear(2 * size, size)
+        )
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, words: Tensor, grids: Grids) -> Tensor:
+        """Adds what the words find in the images.
+
+        Args:
+            words: (N, T, size).
+            grids: The grids of the N rows.
+
+        Returns:
+            (N, T, size).
+        """
+        query = self.query(self.norm(words)).unflatten(2, (self.heads, -1))  # (N, T, H, d)
+        found = attend(query.flatten(1, 2), grids).unflatten(1, (-1, self.heads))
+        words = words + self.dropout(self.output(found.flatten(2)))
+        return words + self.dropout(self.mlp(words))
+
+
+def attend(query: Tensor, grids: Grids) -> Tensor:
+    """Attention of N rows, each over the grid of its own image: softmax(q g / sqrt(d)) g.
+
+    The rows of an image attend together, so that its grid is read once.
+
+    Args:
+        query: (N, Q, d), Q queries of each row.
+        grids: The grids of the N rows, of L cells each.
+
+    Returns:
+        (N, Q, d).
+    """
+    used, own = grids.image.unique(return_inverse=True)
+    cells = grids.cells if len(used) == len(grids.cells) else grids.cells[used]  # (M, L, d)
+    counts = own.bincount(minlength=len(used))
+    # The place of each row among the rows of its image.
+    order = own.argsort(stable=True)
+    place = torch.empty_like(own)
+    place[order] = (
+        torch.arange(len(own), device=own.device) - (counts.cumsum(0) - counts)[own[order]]
+    )
+    padded = query.new_zeros(len(used), int(counts.max()), *query.shape[1:])
+    padded[own, place] = query
+    # Two products: the fused kernel's backward pass on a CPU takes three times as long.
+    scores = padded.flatten(1, 2) @ cells.transpose(1, 2) / cells.shape[2] ** 0.5  # (M, X, L)
+    found = scores.softmax(dim=2).to(cells.dtype) @ cells
+    return found.view(padded.shape)[own, place]
+
+
+def place_features(positions: int, frequencies: int) -> Tensor:
+    """Sines and cosines of the places of the cells of a square grid.
+
+    Args:
+        positions: L, the number of cells; a square number, or else the cells count as one row.
+        frequencies: Number of frequencies in each direction.
+
+    Returns:
+        (L, 4 * frequencies) float32.
+    """
+    side = math.isqrt(positions)
+    rows, columns = (side, side) if side * side == positions else (1, positions)
+    across, down = (torch.arange(n, dtype=torch.float32) / max(n - 1, 1) for n in (columns, rows))
+    place = torch.stack(
+        [down.repeat_interleave(columns), across.repeat(rows)], dim=1
+    )  # (L, 2) in [0, 1]
+    angles = place[:, :, None] * math.pi * 2.0 ** torch.arange(frequencies)
+    return torch.cat([angles.sin(), angles.cos()], dim=2).flatten(1)

@@ -1,0 +1,83 @@
+"""The variational generator with attention over the image grid.
+
+Encoder  as in `variational`: q(z | I, q) from the question and the global image features
+Decoder  h_0 = W_z z + W_I f_I + W_a a + joint term;  h_1, ..., h_T by an LSTM, as in `variational`
+         x_t = h_t, then for each layer x_t = x_t + Attention(x_t, grid), x_t = x_t + MLP(x_t)
+         p(w_t | w_<t; z, I, a) = softmax(W x_t)
+
+The attention comes after the LSTM, so that all words of a question attend at once in training.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from torch import Tensor, nn
+
+from ivqa.data.batch import ImageBatch
+from ivqa.errors import UserError
+from ivqa.generators.attention import GridAttention, Grids, PlacedGrid
+from ivqa.generators.decoder import Look
+from ivqa.generators.network import Conditions
+from ivqa.generators.variational import VariationalGenerator
+from ivqa.ranges import Count
+from ivqa.text.vocabulary import Tokens
+
+
+class AttentiveGenerator(VariationalGenerator):
+    """p(q | z, I, a) whose words attend to the cells of the image grid.
+
+    Args:
+        feature_sizes: Last dimension of each image feature. "grid" is attended to; f_I is formed
+            by all of them, the grid by its mean.
+        grid_size: Dimensions of a projected cell.
+        layers: Number of attention layers.
+        heads: Heads of each layer.
+        **variational: Arguments of `VariationalGenerator`.
+
+    Raises:
+        UserError: There is no feature "grid".
+    """
+
+    def __init__(
+        self,
+        *,
+        feature_sizes: Mapping[str, int],
+        grid_size: Count = 128,
+        layers: Count = 2,
+        heads: Count = 4,
+        **variational: Any,
+    ) -> None:
+        super().__init__(feature_sizes=feature_sizes, **variational)
+        if "grid" not in feature_sizes:
+            raise UserError(
+                "this generator attends to the grid of the image; add grid to model.image_features"
+            )
+        size = self.decoder.hidden_size
+        self.placed = PlacedGrid(grid_size=feature_sizes["grid"], size=grid_size)
+        self.layers = nn.ModuleList(
+            GridAttention(
+                size=size,
+                grid_size=grid_size,
+                heads=heads,
+                dropout=self.decoder.dropout.probability,
+            )
+            for _ in range(layers)
+        )
+
+    def conditions(self, images: ImageBatch, answer: Tokens) -> Conditions:
+        """Computes the conditions of `VariationalGenerator`, and the cells of the grids."""
+        grids = Grids(self.placed(images.feature("grid")), images.index)
+        return replace(super().conditions(images, answer), grids=grids)
+
+    def look(self, conditions: Conditions) -> Look:
+        """Returns the attention over the grids; see `QuestionGenerator.look`."""
+        assert conditions.grids is not None  # set by conditions() above
+        cells = conditions.grids.cells
+
+        def attend(words: Tensor, image: Tensor) -> Tensor:
+            for layer in self.layers:
+                words = layer(words, Grids(cells, image))
+            return words
+
+        return attend
