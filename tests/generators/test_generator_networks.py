@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from inspect import signature
 
 import pytest
 import torch
@@ -21,16 +22,18 @@ from ivqa.data.batch import ImageBatch
 from ivqa.generators import ImageOnlyGenerator, QuestionGenerator, VariationalGenerator
 from ivqa.generators.answer_encoder import AnswerEncoder, last_hidden
 from ivqa.generators.image_encoder import ImageEncoder
-from ivqa.text.vocabulary import Tokens
+from ivqa.text.vocabulary import Tokens, Vocabulary
 
 Factory = Callable[..., QuestionGenerator]
 
 
 def build(factory: Factory) -> QuestionGenerator:
+    given = {"answer_words": Vocabulary(ANSWER_WORDS)}
     network = factory(
         num_words=len(QUESTION_WORDS) + 4,
         num_answer_words=len(ANSWER_WORDS) + 4,
         feature_sizes=FEATURE_SIZES,
+        **(given if "answer_words" in signature(factory).parameters else {}),
     )
     enlarge(network)
     return network.eval()
@@ -86,7 +89,13 @@ def test_the_terms_stay_in_float32_under_autocast(network_factory: Factory) -> N
 
 @pytest.mark.parametrize(
     ("kind", "image_matters", "answer_matters"),
-    [("variational", True, True), ("answer_only", False, True), ("image_only", True, False)],
+    [
+        ("variational", True, True),
+        ("answer_only", False, True),
+        ("image_only", True, False),
+        ("attend_and_tell", True, True),
+        ("attentive", True, True),
+    ],
 )
 def test_inputs_that_change_the_conditions_of_each_generator(
     kind: str, image_matters: bool, answer_matters: bool
@@ -104,8 +113,8 @@ def test_the_decoder_starts_from_the_sum_of_three_projections(variational_factor
     assert isinstance(network, VariationalGenerator)
     z = torch.randn(len(batch), 4)
     images = batch.images
-    distinct = torch.cat([images.feature("concepts"), images.feature("pooled")], dim=1)
-    features = distinct[images.index]
+    parts = [images.feature("concepts"), images.feature("pooled"), images.feature("grid").mean(1)]
+    features = torch.cat(parts, dim=1)[images.index]
     image = network.decoder_image.projection
     expected = (
         z @ network.decoder_latent.weight.T
@@ -190,9 +199,8 @@ def test_each_image_is_projected_once_for_all_its_samples() -> None:
     images = random_images(500, distinct=3)
     rows: list[int] = []
     encoder.projection.register_forward_hook(lambda m, inputs, out: rows.append(len(inputs[0])))
-    expected = encoder.projection(
-        torch.cat([images.feature("concepts"), images.feature("pooled")], dim=1)[images.index]
-    )
+    parts = [images.feature("concepts"), images.feature("pooled"), images.feature("grid").mean(1)]
+    expected = encoder.projection(torch.cat(parts, dim=1)[images.index])
     torch.testing.assert_close(encoder(images), expected)
     assert rows == [500, 3]
 

@@ -5,10 +5,17 @@ from functools import partial
 import torch
 
 from ivqa.data.batch import ImageBatch, VQABatch
-from ivqa.generators import AnswerOnlyGenerator, ImageOnlyGenerator, VariationalGenerator
+from ivqa.generators import (
+    AnswerOnlyGenerator,
+    AttendAndTellGenerator,
+    AttentiveGenerator,
+    ImageAnswerTypeGenerator,
+    ImageOnlyGenerator,
+    VariationalGenerator,
+)
 from ivqa.text.vocabulary import Tokens
 
-FEATURE_SIZES = {"concepts": 5, "pooled": 3}
+FEATURE_SIZES = {"concepts": 5, "pooled": 3, "grid": 4}
 QUESTION_WORDS = ["what", "is", "the", "colour", "of", "this", "how", "many", "are", "there", "a"]
 ANSWER_WORDS = ["yes", "no", "red", "2", "a", "dog"]
 
@@ -16,6 +23,11 @@ NETWORKS = {
     "variational": partial(VariationalGenerator, answer_size=6, latent_size=4),
     "answer_only": partial(AnswerOnlyGenerator, answer_size=6),
     "image_only": partial(ImageOnlyGenerator),
+    "image_answer_type": partial(ImageAnswerTypeGenerator),
+    "attend_and_tell": partial(AttendAndTellGenerator, answer_size=6, attention_size=5),
+    "attentive": partial(
+        AttentiveGenerator, answer_size=6, latent_size=4, grid_size=6, layers=2, heads=2
+    ),
 }
 
 
@@ -41,6 +53,7 @@ def random_images(num: int, distinct: int = 3) -> ImageBatch:
         index=torch.randint(distinct, (num,)),
         concepts=torch.rand(distinct, FEATURE_SIZES["concepts"]),
         pooled=torch.randn(distinct, FEATURE_SIZES["pooled"]),
+        grid=torch.randn(distinct, 9, FEATURE_SIZES["grid"]),
     )
 
 
