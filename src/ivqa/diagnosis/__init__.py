@@ -24,6 +24,7 @@ from ivqa.diagnosis.policy import PolicyGradientModule
 from ivqa.diagnosis.policy_objective import PolicyObjective
 from ivqa.diagnosis.proxy import agreement, typed_by_proxy
 from ivqa.diagnosis.recall import Enumerable, ListedBeliefs
+from ivqa.diagnosis.reranking import RerankedQuestioner
 from ivqa.diagnosis.rewards import DiversityReward, GoalReward, LegalityReward, Reward
 from ivqa.diagnosis.search import BeliefSearch, Found
 
@@ -46,6 +47,7 @@ __all__ = [
     "Pairs",
     "PolicyGradientModule",
     "PolicyObjective",
+    "RerankedQuestioner",
     "Reward",
     "SearchFigures",
     "agreement",

@@ -9,8 +9,10 @@ from ivqa.generators.image_answer_type import ImageAnswerTypeGenerator
 from ivqa.generators.image_only import ImageOnlyGenerator
 from ivqa.generators.inference import ask, most_probable
 from ivqa.generators.module import QuestionGenerationModule
+from ivqa.generators.nearest_neighbour import NearestNeighbourQuestioner
 from ivqa.generators.network import Conditions, GeneratorOutput, Posterior, QuestionGenerator
 from ivqa.generators.objective import ConstantWeight, LinearAnnealing
+from ivqa.generators.prior import PriorGenerator
 from ivqa.generators.protocol import Questioner, Questions
 from ivqa.generators.variational import VariationalGenerator
 
@@ -27,7 +29,9 @@ __all__ = [
     "ImageAnswerTypeGenerator",
     "ImageOnlyGenerator",
     "LinearAnnealing",
+    "NearestNeighbourQuestioner",
     "Posterior",
+    "PriorGenerator",
     "QuestionGenerationModule",
     "QuestionGenerator",
     "Questioner",

@@ -43,15 +43,30 @@ class ImageEncoder(nn.Module):
         Raises:
             UserError: A feature is absent or has another size than this network was built for.
         """
-        parts = [self._global(images, name, width) for name, width in self.feature_sizes.items()]
-        return self.projection(torch.cat(parts, dim=1))[images.index]  # (M, size) -> (B, size)
+        vectors = concatenated(images, self.feature_sizes)
+        return self.projection(vectors)[images.index]  # (M, size) -> (B, size)
 
-    def _global(self, images: ImageBatch, name: str, width: int) -> Tensor:
-        """The feature as one vector for each image, (M, width)."""
+
+def concatenated(images: ImageBatch, feature_sizes: Mapping[str, int]) -> Tensor:
+    """The concatenation f_I of the named image features, a grid averaged over its positions.
+
+    Args:
+        images: Features of M images.
+        feature_sizes: Last dimension of each feature by name.
+
+    Returns:
+        (M, sum of the sizes).
+
+    Raises:
+        UserError: A feature is absent or has another size.
+    """
+    parts = []
+    for name, width in feature_sizes.items():
         feature = images.feature(name)
         if feature.shape[-1] != width:
             raise UserError(
                 f"image feature '{name}' has {feature.shape[-1]} dimensions, but this generator "
                 f"was built for {width}; use the features= it was trained with"
             )
-        return feature.mean(dim=1) if feature.dim() == 3 else feature  # grids: (M, L, width)
+        parts.append(feature.mean(dim=1) if feature.dim() == 3 else feature)  # grids: (M, L, d)
+    return torch.cat(parts, dim=1)

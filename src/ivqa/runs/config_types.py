@@ -138,6 +138,22 @@ class PretrainedSettings(TypedDict, total=False):
     benchmark: Component
 
 
+class UntrainedSettings(TypedDict, total=False):
+    """Keys of a question generator that is not trained."""
+
+    name: Text
+    image_features: Sequence[Text]
+    untrained: Literal[True]
+    num_answers: Count | None
+    batch_size: Count
+    epochs: None
+    gradient_clip: None
+    monitor: None
+    part_ckpt: Mapping[str, Checkpoint]
+    module: Component
+    benchmark: Component
+
+
 _Batches = Count | PositiveShare | None  # a number of batches, or a share of all batches
 _Momentum = ShareBelowOne
 
@@ -231,5 +247,7 @@ def settings_of(node: DictConfig, path: str) -> Mapping[str, Any]:
         return _keys(RunSettings)
     is_part = path.split(".")[-2:-1] == ["parts"] and "module" in node
     if path in ("model", "vqa") or is_part:
+        if node.get("untrained"):
+            return _keys(UntrainedSettings)
         return _keys(PretrainedSettings if node.get("pretrained") else ModelSettings)
     return {}

@@ -29,6 +29,8 @@ def train(cfg: DictConfig) -> float:
     """
     if cfg.model.get("pretrained"):
         raise UserError(f"model={cfg.model.name} is already trained; use it with evaluate.py")
+    if cfg.model.get("untrained"):
+        raise UserError(f"model={cfg.model.name} is not trained; use it with evaluate.py")
     splits = ["train", "val"]
     bench = open_workbench(cfg, splits)
     bench = with_features(bench, splits)

@@ -1,0 +1,37 @@
+"""The prior of the bias table: questions without image and answer (iVQA, table 2)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ivqa.data.batch import ImageBatch
+from ivqa.generators.network import Conditions, QuestionGenerator
+from ivqa.text.vocabulary import Tokens
+
+
+class PriorGenerator(QuestionGenerator):
+    """p(q): a language model of the questions, with a learned h_0 for all pairs.
+
+    Args:
+        num_answer_words: Ignored; accepted because every generator is built with it.
+        feature_sizes: Ignored, likewise.
+        **decoder: Arguments of `QuestionGenerator`.
+    """
+
+    start: Tensor
+
+    def __init__(
+        self,
+        *,
+        num_answer_words: int | None = None,
+        feature_sizes: Mapping[str, int] | None = None,
+        **decoder: Any,
+    ) -> None:
+        super().__init__(**decoder)
+        self.start = nn.Parameter(torch.zeros(self.decoder.hidden_size))
+
+    def conditions(self, images: ImageBatch, answer: Tokens) -> Conditions:
+        """Returns h_0 for each of P pairs; see `QuestionGenerator.conditions`."""
+        return Conditions(self.start.expand(len(answer), -1))
