@@ -126,7 +126,7 @@ def _message(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> str:
-    def fails(cfg: object) -> float:
+    def fails(cfg: object, conf_dir: Path) -> float:
         raise error
 
     monkeypatch.setattr("ivqa.runs.command_line.run_task", fails)

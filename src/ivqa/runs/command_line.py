@@ -5,7 +5,7 @@ import sys
 import traceback
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import hydra
 import wandb
@@ -71,7 +71,8 @@ def entry_point(conf_dir: Path, config_name: str) -> None:
                 wandb.finish()  # jobs of a multirun share a process: one W&B run each
 
     try:
-        sys.argv[1:] = expanded(command_line(sys.argv[1:]), conf_dir, config_name)
+        arguments = command_line(with_multirun(sys.argv[1:], conf_dir))
+        sys.argv[1:] = expanded(arguments, conf_dir, config_name)
         hydra.main(version_base="1.3", config_path=str(conf_dir), config_name=config_name)(job)()
     except KeyboardInterrupt:
         _stop(
@@ -104,6 +105,26 @@ def run_task(cfg: DictConfig, conf_dir: Path) -> float:
     # The directory that Hydra chose: in a multirun it numbers the directories of the jobs.
     cfg.output_dir = HydraConfig.get().runtime.output_dir
     return instantiate(cfg.command)(cfg)
+
+
+def with_multirun(arguments: list[str], conf_dir: Path) -> list[str]:
+    """Adds -m for an experiment that is a sweep.
+
+    Args:
+        arguments: Arguments of the command line.
+        conf_dir: The folder of configuration files.
+
+    Returns:
+        The arguments, with -m if conf/experiment/NAME.yaml has parameters of a sweep.
+    """
+    name = _path(arguments, "experiment")
+    file = conf_dir / "experiment" / f"{name}.yaml"
+    if name is None or not file.is_file() or any(item.startswith("-") for item in arguments):
+        return arguments
+    node: Any = read_yaml(file, dict)
+    for key in ("hydra", "sweeper", "params"):
+        node = (node or {}).get(key)
+    return ["-m", *arguments] if node else arguments
 
 
 def command_line(arguments: list[str]) -> list[str]:

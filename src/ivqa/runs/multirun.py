@@ -9,15 +9,17 @@ from hydra.experimental.callback import Callback
 from omegaconf import DictConfig
 from rich.console import Console
 
-from ivqa.files import read_yaml, write_json, write_text
+from ivqa.files import read_yaml, write_json
 from ivqa.report.noise_curve import write_noise_curve
-from ivqa.report.tables import markdown_table, print_table
+from ivqa.report.shares import write_shares
+from ivqa.report.table_files import write_table
+from ivqa.report.tables import print_table
 from ivqa.runs.run_directory import read_metrics
 from ivqa.runs.short_forms import shortened
 
 
 class MultirunTable(Callback):
-    """Writes metrics.json of all jobs to results.json and a table to table.md.
+    """Writes metrics.json of all jobs to results.json, and table.md, .csv, .tex and .html.
 
     Args:
         columns: The metric of each column, by heading, in the order of the paper's table. None
@@ -25,15 +27,22 @@ class MultirunTable(Callback):
         shared_rows: Rows for values that all jobs of a seed have in common, such as the
             supervised generator's: {name of the row: {prefix: other prefix}}. Such a row has the
             metrics of the first job whose names start with the other prefix.
+        joined_rows: Names of rows that hold the metrics of several settings, such as a generator
+            and a VQA model: {name of the row: [settings]}. Other settings are left out.
+        title: Title of the table.
     """
 
     def __init__(
         self,
         columns: Mapping[str, str] | None = None,
         shared_rows: Mapping[str, Mapping[str, str]] | None = None,
+        joined_rows: Mapping[str, Sequence[str]] | None = None,
+        title: str | None = None,
     ) -> None:
         self.columns = dict(columns or {})
         self.shared_rows = {name: dict(row) for name, row in (shared_rows or {}).items()}
+        self.joined_rows = {name: list(of) for name, of in (joined_rows or {}).items()}
+        self.title = title
 
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
         """Writes and prints the table, and lists jobs without metrics.
@@ -47,23 +56,60 @@ class MultirunTable(Callback):
         finished = [job for job in jobs if job["metrics"]]
         if not finished:
             return
-        averages = average_over_seeds(finished)
+        averages = joined(average_over_seeds(finished), self.joined_rows)
         rows = [
             {**arranged(averages[0], replaced(self.columns, prefixes)), "setting": name}
             for name, prefixes in self.shared_rows.items()
         ]
         rows += [arranged(row, self.columns) for row in averages]
         write_json(sweep_dir / "results.json", jobs)
-        write_text(sweep_dir / "table.md", markdown_table(rows))
+        counted = f"{len(finished)} of {len(jobs)} runs"
+        title = counted if self.title is None else f"{self.title} ({counted})"
+        write_table(sweep_dir, rows, title)
         console = Console()
-        print_table(rows, title=f"{len(finished)} of {len(jobs)} runs", console=console)
+        print_table(rows, title=title, console=console)
         for job in jobs:
             if not job["metrics"]:
                 console.print(
                     f"no metrics: {job['directory']} ({', '.join(job['overrides'])})",
                     soft_wrap=True,
                 )
-        console.print(f"table: {sweep_dir / 'table.md'}", soft_wrap=True)
+        console.print(f"table: {sweep_dir / 'table.html'} (and .md, .csv, .tex)", soft_wrap=True)
+
+
+class MultirunShares(Callback):
+    """Draws stacked bars, one for each job, to shares.png.
+
+    Args:
+        columns: The metric of each part of a bar, by name.
+    """
+
+    def __init__(self, columns: Mapping[str, str]) -> None:
+        self.columns = dict(columns)
+
+    def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
+        """Draws the bars, means over seeds.
+
+        Args:
+            config: Hydra's configuration of the multirun.
+            **kwargs: Unused; part of Hydra's interface.
+        """
+        sweep_dir = Path(str(config.hydra.sweep.dir))
+        jobs = [
+            job
+            for job in _jobs(sweep_dir)
+            if all(metric in job["metrics"] for metric in self.columns.values())
+        ]
+        if not jobs:
+            return
+        names = distinguishing(
+            [[item for item in job["overrides"] if item[:5] != "seed="] for job in jobs]
+        )
+        frame = pd.DataFrame([job["metrics"] for job in jobs], index=names)
+        means = frame.groupby(level=0, sort=False).mean()[list(self.columns.values())]
+        means.columns = pd.Index(list(self.columns))
+        write_shares(sweep_dir / "shares.png", means)
+        Console().print(f"bars: {sweep_dir / 'shares.png'}", soft_wrap=True)
 
 
 class MultirunCurves(Callback):
@@ -101,6 +147,33 @@ def distinguishing(overrides: Sequence[Sequence[str]]) -> list[str]:
     """
     common = set.intersection(*(set(items) for items in overrides)) if len(overrides) > 1 else set()
     return [" ".join(item for item in items if item not in common) for items in overrides]
+
+
+def joined(
+    rows: Sequence[Mapping[str, Any]], names: Mapping[str, Sequence[str]]
+) -> list[dict[str, Any]]:
+    """Joins rows of several settings.
+
+    Args:
+        rows: Metrics by name, with "setting".
+        names: The settings of each new row, by its name; empty: the rows stay as they are.
+
+    Returns:
+        The new rows; of a metric that several settings have, the first one counts.
+
+    >>> rows = [{"setting": "model=a", "x": 1}, {"setting": "model=b", "y": 2}]
+    >>> joined(rows, {"ab": ["model=a", "model=b"]})
+    [{'setting': 'ab', 'x': 1, 'y': 2}]
+    """
+    if not names:
+        return [dict(row) for row in rows]
+    found = []
+    for name, settings in names.items():
+        row: dict[str, Any] = {}
+        for setting in reversed(settings):
+            row |= next((dict(own) for own in rows if own["setting"] == setting), {})
+        found.append({"setting": name, **{k: v for k, v in row.items() if k != "setting"}})
+    return found
 
 
 def arranged(row: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, Any]:

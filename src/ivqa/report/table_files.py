@@ -1,0 +1,65 @@
+"""One table in four formats: Markdown, CSV, LaTeX and HTML."""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from ivqa.files import write_text
+from ivqa.report.pages import render
+from ivqa.report.tables import cell, columns_of, markdown_table
+
+_LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+_LATEX |= {character: "\\" + character for character in "&%$#_{}"}
+
+
+def write_table(folder: Path, rows: Sequence[Mapping[str, Any]], title: str) -> None:
+    """Writes table.md, table.csv, table.tex and table.html.
+
+    Args:
+        folder: The folder.
+        rows: Values by column; the first column names the row. Missing values are empty cells.
+        title: The title of the HTML page.
+    """
+    names = columns_of(rows)
+    write_text(folder / "table.md", markdown_table(rows))
+    frame = pd.DataFrame([{name: row.get(name, "") for name in names} for row in rows])
+    write_text(folder / "table.csv", frame.to_csv(index=False))
+    write_text(folder / "table.tex", latex_table(rows))
+    cells = [[cell(row.get(name, "")) for name in names] for row in rows]
+    write_text(folder / "table.html", render("table.html.j2", title=title, names=names, rows=cells))
+
+
+def latex_table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Formats rows as a LaTeX table of the package booktabs.
+
+    Args:
+        rows: Values by column; the first column is left-aligned.
+
+    Returns:
+        A tabular environment.
+
+    >>> print(latex_table([{"model": "a_b", "share": "0.500 ± 0.010"}]), end="")
+    \\begin{tabular}{lr}
+    \\toprule
+    model & share \\\\
+    \\midrule
+    a\\_b & 0.500 $\\pm$ 0.010 \\\\
+    \\bottomrule
+    \\end{tabular}
+    """
+    names = columns_of(rows)
+    lines = [[_latex(cell(row.get(name, ""))) for name in names] for row in rows]
+    written = "\n".join(" & ".join(line) + r" \\" for line in lines)
+    header = " & ".join(map(_latex, names)) + r" \\"
+    return (
+        f"\\begin{{tabular}}{{l{'r' * (len(names) - 1)}}}\n\\toprule\n{header}\n\\midrule\n"
+        f"{written}\n\\bottomrule\n\\end{{tabular}}\n"
+    )
+
+
+def _latex(text: str) -> str:
+    escaped = re.sub(r"[\\~^&%$#_{}]", lambda found: _LATEX[found[0]], text)
+    return escaped.replace("±", r"$\pm$")
