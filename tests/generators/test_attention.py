@@ -47,8 +47,8 @@ def test_it_is_multi_head_attention_with_projected_keys_and_values() -> None:
             )
         layer.query.bias.zero_()
         layer.output.bias.zero_()
-        layer.mlp[-1].weight.zero_()
-        layer.mlp[-1].bias.zero_()
+        layer.outer.weight.zero_()
+        layer.outer.bias.zero_()
     words, cells = torch.randn(3, 4, 8), torch.randn(3, 5, 6)
     expected = words + plain(layer.norm(words), cells, cells)[0]
     found = layer(words, Grids(cells, torch.arange(3)))

@@ -74,3 +74,13 @@ def test_tolerance_and_limit_are_t_and_m_of_the_equation() -> None:
 def test_a_tolerance_that_is_not_below_the_limit_is_refused(tolerance: float, limit: float) -> None:
     with pytest.raises(UserError, match=rf"^tolerance={tolerance} and limit={limit} must satisfy"):
         RScore(tolerance=tolerance, limit=limit)
+
+
+def test_losses_only_ignores_gains() -> None:
+    """clean 0.6; a gain of 0.05 costs nothing, a loss of 0.05 costs what it always does."""
+    losses, both = RScore(losses_only=True), RScore()
+    assert losses(0.6, 0.65) == 1.0
+    assert both(0.6, 0.65) == pytest.approx(both(0.6, 0.55))
+    assert both(0.6, 0.55) < 1
+    assert losses(0.6, 0.55) == both(0.6, 0.55)
+    np.testing.assert_allclose(losses(0.6, [0.65, 0.55]), [1.0, both(0.6, 0.55)])

@@ -13,12 +13,15 @@ from ivqa.robustness import (
     ImageNoise,
     JointNoise,
     JPEGCompression,
+    MotionBlur,
     Occlusion,
+    SaltAndPepper,
     WordShuffling,
 )
+from ivqa.robustness.image_noise import motion_kernel
 from ivqa.robustness.noise import DisturbsImages
 
-NOISES = [GaussianNoise(), Blur(), JPEGCompression(), Occlusion()]
+NOISES = [GaussianNoise(), Blur(), MotionBlur(), JPEGCompression(), Occlusion(), SaltAndPepper()]
 
 
 @pytest.fixture(scope="module")
@@ -90,3 +93,49 @@ def test_joint_noise_has_the_certificate_of_its_question_noise() -> None:
             return {"gap": 1e-9}
 
     assert JointNoise(Known(None), Blur()).figures([], []) == {"gap": 1e-9}  # type: ignore[arg-type]
+
+
+def test_the_kernel_of_a_motion_blur_lies_on_its_line() -> None:
+    # Horizontal, length 4: the ends share half a pixel with their neighbours outside.
+    across = motion_kernel(4.0, 0.0)
+    assert across.shape == (5, 5)
+    assert across.sum() == pytest.approx(1)
+    assert across[[0, 1, 3, 4]].sum() == pytest.approx(0, abs=1e-12)
+    np.testing.assert_allclose(across[2], [0.125, 0.25, 0.25, 0.25, 0.125], atol=0.01)
+    np.testing.assert_allclose(motion_kernel(4.0, np.pi / 2), across.T, atol=1e-9)
+    falling = motion_kernel(6.0, np.pi / 4)  # upwards to the right
+    assert np.trace(falling[:, ::-1]) > 0.6
+    np.testing.assert_allclose(falling, falling[::-1, ::-1], atol=1e-9)
+    np.testing.assert_allclose(motion_kernel(0.0, 1.0), [[1.0]])
+
+
+def test_a_motion_blur_is_a_mean_along_its_line() -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (40, 50, 3)).astype(np.uint8)
+    noise = MotionBlur(step=0.05)
+    found = np.asarray(noise.disturbed_image(Image.fromarray(pixels), 7, 3), dtype=float)
+    angle = np.pi * np.random.default_rng([0, 7]).random()
+    kernel = motion_kernel(0.05 * 3 * 40, angle)
+    radius = len(kernel) // 2
+    for row, column in ((20, 25), (0, 0), (39, 12)):
+        rows = np.clip(np.arange(row - radius, row + radius + 1), 0, 39)
+        columns = np.clip(np.arange(column - radius, column + radius + 1), 0, 49)
+        patch = pixels[np.ix_(rows, columns)].astype(float)
+        # Symmetric, so convolution and correlation are the same.
+        expected = (patch * kernel[:, :, None]).sum(axis=(0, 1))
+        np.testing.assert_allclose(found[row, column], expected, atol=0.51)
+
+
+def test_salt_and_pepper_hits_the_stated_share_of_the_pixels() -> None:
+    grey = Image.new("RGB", (200, 200), (100, 150, 200))
+    noise = SaltAndPepper(step=0.05)
+    earlier = np.zeros((200, 200), dtype=bool)
+    for level in (1, 3, 7):
+        pixels = np.asarray(noise.disturbed_image(grey, 1, level))
+        white, black = (pixels == 255).all(axis=2), (pixels == 0).all(axis=2)
+        hit = white | black
+        # The standard deviation of a share of 40,000 pixels is 0.0025 at most.
+        assert hit.mean() == pytest.approx(0.05 * level, abs=0.01)
+        assert white.mean() == pytest.approx(0.025 * level, abs=0.01)
+        assert (pixels[~hit] == (100, 150, 200)).all()
+        assert (hit | ~earlier).all()  # contains the pixels of the level below
+        earlier = hit

@@ -13,15 +13,17 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True)
 class Grids:
-    """The grids of M images and the image of each of N rows.
+    """The grids of M images, and for each of N rows its image and how its answer reads it.
 
     Args:
         cells: The cells with their places, (M, L, d).
         image: (N,) int64 in [0, M).
+        gates: (N, K, 3 * size), the gates of K layers, see `GridAttention`; None without gates.
     """
 
     cells: Tensor
     image: Tensor
+    gates: Tensor | None = None
 
     def select(self, rows: Tensor) -> "Grids":
         """Selects rows; the cells stay as they are.
@@ -33,10 +35,11 @@ class Grids:
             The grids of these N' rows. Grids of no row are left out if they are the most.
         """
         image = self.image[rows]
+        gates = None if self.gates is None else self.gates[rows]
         used, own = image.unique(return_inverse=True)
         if 2 * len(used) > len(self.cells):
-            return Grids(self.cells, image)
-        return Grids(self.cells[used], own)
+            return Grids(self.cells, image, gates)
+        return Grids(self.cells[used], own, gates)
 
 
 class PlacedGrid(nn.Module):
@@ -69,7 +72,10 @@ class PlacedGrid(nn.Module):
 
 
 class GridAttention(nn.Module):
-    """x + W_o [head_1; ...; head_H], then x + MLP(norm(x)), as in a transformer.
+    """x + g_1 * W_o [head_1; ...; head_H], then x + W (g_2 * gelu(V norm(x))), as in a transformer.
+
+    The gates g_1 and g_2 come from the answer. What a word sees counts the other way round for
+    "no" than for "yes", and a sum of image and answer cannot express that.
 
     head_h = Attention(W_h norm(x), g, g): keys and values are the cells themselves. Multi-head
     attention with keys W_k g and values W_v g is the same function, because W_k can be multiplied
@@ -87,25 +93,31 @@ class GridAttention(nn.Module):
         self.heads = heads
         self.norm, self.query = nn.LayerNorm(size), nn.Linear(size, heads * grid_size)
         self.output = nn.Linear(heads * grid_size, size)
-        self.mlp = nn.Sequential(
-            nn.LayerNorm(size), nn.Linear(size, 2 * size), nn.GELU(), nn.Linear(2 * size, size)
-        )
+        self.inner = nn.Sequential(nn.LayerNorm(size), nn.Linear(size, 2 * size), nn.GELU())
+        self.outer = nn.Linear(2 * size, size)
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, words: Tensor, grids: Grids) -> Tensor:
+    def forward(self, words: Tensor, grids: Grids, gates: Tensor | None = None) -> Tensor:
         """Adds what the words find in the images.
 
         Args:
             words: (N, T, size).
             grids: The grids of the N rows.
+            gates: g_1 and g_2 of the N rows, (N, 3 * size); None for gates of 1.
 
         Returns:
             (N, T, size).
         """
         query = self.query(self.norm(words)).unflatten(2, (self.heads, -1))  # (N, T, H, d)
         found = attend(query.flatten(1, 2), grids).unflatten(1, (-1, self.heads))
-        words = words + self.dropout(self.output(found.flatten(2)))
-        return words + self.dropout(self.mlp(words))
+        found, size = self.output(found.flatten(2)), words.shape[2]
+        if gates is not None:
+            found = found * gates[:, None, :size]
+        words = words + self.dropout(found)
+        inner = self.inner(words)
+        if gates is not None:
+            inner = inner * gates[:, None, size:]
+        return words + self.dropout(self.outer(inner))
 
 
 def attend(query: Tensor, grids: Grids) -> Tensor:

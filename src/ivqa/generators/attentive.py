@@ -2,7 +2,7 @@
 
 Encoder  as in `variational`: q(z | I, q) from the question and the global image features
 Decoder  h_0 = W_z z + W_I f_I + W_a a + joint term;  h_1, ..., h_T by an LSTM, as in `variational`
-         x_t = h_t, then for each layer x_t = x_t + Attention(x_t, grid), x_t = x_t + MLP(x_t)
+         x_t = h_t, then for each layer x_t = GridAttention(x_t, grid, gates of a)
          p(w_t | w_<t; z, I, a) = softmax(W x_t)
 
 The attention comes after the LSTM, so that all words of a question attend at once in training.
@@ -64,20 +64,24 @@ class AttentiveGenerator(VariationalGenerator):
             )
             for _ in range(layers)
         )
+        self.gates = nn.Linear(self.answer_encoder.size, layers * 3 * size)
 
     def conditions(self, images: ImageBatch, answer: Tokens) -> Conditions:
         """Computes the conditions of `VariationalGenerator`, and the cells of the grids."""
-        grids = Grids(self.placed(images.feature("grid")), images.index)
+        gates = 1 + self.gates(self.answer_encoder(answer)).unflatten(1, (len(self.layers), -1))
+        grids = Grids(self.placed(images.feature("grid")), images.index, gates)
         return replace(super().conditions(images, answer), grids=grids)
 
     def look(self, conditions: Conditions) -> Look:
         """Returns the attention over the grids; see `QuestionGenerator.look`."""
         assert conditions.grids is not None  # set by conditions() above
-        cells = conditions.grids.cells
+        grids = conditions.grids
 
-        def attend(words: Tensor, image: Tensor) -> Tensor:
-            for layer in self.layers:
-                words = layer(words, Grids(cells, image))
+        def attend(words: Tensor, row: Tensor) -> Tensor:
+            own = Grids(grids.cells, grids.image[row])
+            assert grids.gates is not None
+            for layer, gates in zip(self.layers, grids.gates[row].unbind(dim=1), strict=True):
+                words = layer(words, own, gates)
             return words
 
         return attend

@@ -16,7 +16,7 @@ Step = Callable[[State, Tensor], tuple[Tensor, State]]
 """(state, tokens (N,)) -> (log-probabilities of the next token (N, V), state)."""
 
 Look = Callable[[Tensor, Tensor], Tensor]
-"""(hidden states (N, T, d_h), image of each row (N,)) -> input of the output layer, (N, T, d_h)."""
+"""(hidden states (N, T, d_h), their rows (N,)) -> input of the output layer, (N, T, d_h)."""
 
 # A table of the input gates of all V words costs V matrix-vector products. Decoding a question
 # without the table costs about 8, one for each word.
@@ -80,7 +80,6 @@ class QuestionDecoder(nn.Module):
         question: Tokens,
         temperature: float | None = None,
         look: Look | None = None,
-        image: Tensor | None = None,
     ) -> Tensor:
         """Computes log p(w_t | w_<t, h_0) of every word and of <eos> by teacher forcing.
 
@@ -90,7 +89,6 @@ class QuestionDecoder(nn.Module):
             temperature: None scores p itself. A number > 0 scores the distribution that
                 `Sampling(temperature)` draws from: p^(1 / temperature), without <unk>.
             look: Lets the words look at their images, see `QuestionGenerator.look`.
-            image: (B,) int64, the images of the questions; only with `look`.
 
         Returns:
             (B, T + 1) float32, in nats; 0 after <eos>.
@@ -100,8 +98,8 @@ class QuestionDecoder(nn.Module):
             embedded = embedded + self.feed(hidden)[:, None]
         initial = hidden.unsqueeze(0)  # (1, B, d_h)
         outputs, _ = self.lstm(embedded, (initial, torch.zeros_like(initial)))  # (B, T + 1, d_h)
-        if look is not None and image is not None:
-            outputs = look(outputs, image)
+        if look is not None:
+            outputs = look(outputs, torch.arange(len(outputs), device=outputs.device))
         return self.scores(outputs, question, temperature)
 
     def inputs(self, question: Tokens) -> Tensor:
@@ -156,22 +154,22 @@ class QuestionDecoder(nn.Module):
         """
         return self._logits(output).log_softmax(dim=1)
 
-    def start(self, hidden: Tensor, image: Tensor | None = None) -> State:
+    def start(self, hidden: Tensor, looks: bool = False) -> State:
         """Returns the state before <bos> is read.
 
         Args:
             hidden: h_0, (N, d_h).
-            image: (N,) int64, the images of the rows, for a decoder that looks at them.
+            looks: Whether the words look at images; the state then has the row of each question.
 
         Returns:
             (h_0, c_0 = 0); with feed_condition also the contribution of h_0 to the input gates of
-            every word, (N, 4 d_h); with `image` also the images.
+            every word, (N, 4 d_h); with `looks` also the rows 0, 1, ..., N - 1.
         """
         state: State = (hidden, torch.zeros_like(hidden))
         if self.feed is not None:
             fed = F.linear(self.feed(hidden), self.lstm.all_weights[0][0])  # (N, 4 d_h)
             state = (*state, fed)
-        return state if image is None else (*state, image)
+        return (*state, torch.arange(len(hidden), device=hidden.device)) if looks else state
 
     def stepper(self, rows: int, look: Look | None = None) -> Step:
         """Builds the function that decodes one word, without dropout.
@@ -193,7 +191,7 @@ class QuestionDecoder(nn.Module):
             table = F.linear(self.embedding.weight, weight_input, bias)  # (V, 4 d_h)
 
         def step(state: State, tokens: Tensor) -> tuple[Tensor, State]:
-            hidden, cell, *more = state  # (N, d_h) each; more: (N, 4 d_h), images (N,)
+            hidden, cell, *more = state  # (N, d_h) each; more: (N, 4 d_h), rows (N,)
             if table is None:
                 inputs = F.linear(self.embedding(tokens), weight_input, bias)
             else:

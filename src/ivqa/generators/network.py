@@ -177,8 +177,8 @@ class QuestionGenerator(nn.Module, ABC):
             conditions: Of N rows.
 
         Returns:
-            A function of (N', T, d_h) hidden states and their images (N',) to (N', T, d_h); None
-            for a generator that sees the images in h_0 alone.
+            A function of (N', T, d_h) hidden states and their rows (N',) of `conditions` to
+            (N', T, d_h); None for a generator that sees the images in h_0 alone.
         """
         return None
 
@@ -213,8 +213,7 @@ class QuestionGenerator(nn.Module, ABC):
             (N, T + 1) float32, in nats; 0 after <eos>.
         """
         hidden = self.initial_hidden(conditions, z)
-        image = None if conditions.grids is None else conditions.grids.image
-        return self.decoder(hidden, question, temperature, self.look(conditions), image)
+        return self.decoder(hidden, question, temperature, self.look(conditions))
 
     def forward(self, batch: VQABatch) -> GeneratorOutput:
         """Computes the terms of the objective, with one z from the posterior of each question.
@@ -265,6 +264,5 @@ class QuestionGenerator(nn.Module, ABC):
             The step function and the initial state of the N rows.
         """
         hidden = self.initial_hidden(conditions, z)
-        image = None if conditions.grids is None else conditions.grids.image
-        step = self.decoder.stepper(len(hidden), self.look(conditions))
-        return step, self.decoder.start(hidden, image)
+        look = self.look(conditions)
+        return self.decoder.stepper(len(hidden), look), self.decoder.start(hidden, look is not None)

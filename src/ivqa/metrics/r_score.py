@@ -18,6 +18,8 @@ class RScore:
     Args:
         tolerance: t of the paper: up to this change of accuracy the score is 1.
         limit: m of the paper: from this change of accuracy on the score is 0.
+        losses_only: Whether noise that raises the accuracy costs nothing: the change is
+            max(clean - noisy, 0) instead of |clean - noisy|.
 
     Raises:
         UserError: 0 <= tolerance < limit <= 1 does not hold.
@@ -29,6 +31,7 @@ class RScore:
 
     tolerance: Share = 5e-4
     limit: PositiveShare = 0.2
+    losses_only: bool = False
 
     def __post_init__(self) -> None:
         self.check_arguments(vars(self))
@@ -66,7 +69,9 @@ class RScore:
         Raises:
             ValueError: An accuracy is NaN or outside [0, 1].
         """
-        return r_score(clean, noisy, self.tolerance, self.limit)
+        # With losses alone, a gain counts as no change.
+        after = np.minimum(clean, noisy) if self.losses_only else noisy
+        return r_score(clean, after, self.tolerance, self.limit)
 
 
 PUBLISHED_R_SCORE = RScore()

@@ -16,10 +16,11 @@ _MAX_BANDS = 3  # with more curves their bands overlap
 
 
 def write_noise_curve(path: Path, models: Mapping[str, Mapping[str, float]]) -> None:
-    """Plots robustness/partition_K/accuracy of each model against the level K.
+    """Plots robustness/partition_K/accuracy of each model against the level K, and what it loses.
 
-    Bands show the 95 percent intervals, accuracy_low to accuracy_high. More than three curves are
-    drawn without bands, and the axis shows the range of the data instead of 0 to 1.
+    The second plot shows the accuracy without noise minus that of the level. Bands show the 95
+    percent intervals, accuracy_low to accuracy_high. More than three curves are drawn without
+    bands, and the axis shows the range of the data instead of 0 to 1.
 
     Args:
         path: The PNG file to write.
@@ -32,19 +33,23 @@ def write_noise_curve(path: Path, models: Mapping[str, Mapping[str, float]]) -> 
         "font.size": 11,
     }
     with plt.rc_context(settings):
-        figure, axes = plt.subplots(figsize=(6.4, 4.0))
+        figure, (axes, losses) = plt.subplots(1, 2, figsize=(11, 4.0), layout="constrained")
         for name, metrics in models.items():
             means = accuracies(metrics)
             score = metrics.get("robustness/r_score")
             label = name if score is None else f"{name}, R_score {score:.2f}"
             (line,) = axes.plot(range(len(means)), means, marker="o", label=label)
             low, high = (accuracies(metrics, f"accuracy_{end}") for end in ("low", "high"))
+            lost = [means[0] - mean for mean in means]
+            losses.plot(range(len(lost)), lost, marker="o", color=line.get_color())
             if low and not many:
                 axes.fill_between(range(len(low)), low, high, color=line.get_color(), alpha=0.15)
         axes.set(xlabel="level of noise", ylabel="accuracy", title="Accuracy under noise")
-        axes.grid(axis="y", alpha=0.3)
+        losses.set(xlabel="level of noise", ylabel="clean - noisy", title="Accuracy lost")
+        for plot in (axes, losses):
+            plot.grid(axis="y", alpha=0.3)
         if many:
-            axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
+            figure.legend(frameon=False, loc="outside right upper")
         else:
             axes.set_ylim(0, 1)
             axes.legend(frameon=False)

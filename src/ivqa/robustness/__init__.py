@@ -19,7 +19,9 @@ from ivqa.robustness.image_noise import (
     ImageNoise,
     JointNoise,
     JPEGCompression,
+    MotionBlur,
     Occlusion,
+    SaltAndPepper,
 )
 from ivqa.robustness.noise import DisturbsImages, Noise
 from ivqa.robustness.records import NoiseRecords
@@ -36,12 +38,14 @@ __all__ = [
     "ImageNoise",
     "JPEGCompression",
     "JointNoise",
+    "MotionBlur",
     "Noise",
     "NoiseAugmentation",
     "NoiseCurve",
     "NoiseRecords",
     "Occlusion",
     "RobustnessCallback",
+    "SaltAndPepper",
     "WordShuffling",
     "helpful_counts",
     "paired_differences",

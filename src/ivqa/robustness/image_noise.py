@@ -13,7 +13,9 @@ from typing import Annotated
 
 import numpy as np
 from annotated_types import Interval
+from numpy.typing import NDArray
 from PIL import Image, ImageFilter
+from scipy.signal import oaconvolve
 
 from ivqa.errors import UserError
 from ivqa.ranges import AtLeastOne, Count, Positive, Seed
@@ -103,6 +105,95 @@ class Blur(ImageNoise):
         `ImageNoise.disturbed_image` describes the arguments.
         """
         return image.filter(ImageFilter.GaussianBlur(self.step * level * min(image.size)))
+
+
+@dataclass(frozen=True)
+class MotionBlur(ImageNoise):
+    """Blurs the image along a line, as a moving camera does.
+
+    The direction is random, and the same at all levels.
+
+    Args:
+        levels: Number of levels.
+        step: Length of the line at level 1, as a share of the shorter side; it is proportional to
+            the level.
+        seed: Seed of the direction.
+    """
+
+    levels: Count = 7
+    step: Positive = 0.02
+    seed: Seed = 0
+
+    def disturbed_image(self, image: Image.Image, image_id: int, level: int) -> Image.Image:
+        """The image after a mean over a line of step * level * min(width, height) pixels.
+
+        `ImageNoise.disturbed_image` describes the arguments.
+        """
+        length = self.step * level * min(image.size)
+        angle = np.pi * _generator(self.seed, image_id).random()
+        kernel = motion_kernel(length, angle)
+        radius = len(kernel) // 2
+        # Pixels beyond the border repeat those at the border.
+        around = ((radius, radius), (radius, radius), (0, 0))
+        padded = np.pad(np.asarray(image, dtype=np.float64), around, mode="edge")
+        blurred = oaconvolve(padded, kernel[:, :, None], mode="valid", axes=(0, 1))
+        return Image.fromarray(blurred.round().clip(0, 255).astype(np.uint8))
+
+
+def motion_kernel(length: float, angle: float) -> NDArray[np.float64]:
+    """The kernel of a motion blur: equal weights along a line through its centre.
+
+    Args:
+        length: Length of the line in pixels, >= 0.
+        angle: Angle to the horizontal axis, in radians.
+
+    Returns:
+        (2 r + 1, 2 r + 1), where r is half the length, rounded up; its sum is 1.
+    """
+    radius = int(np.ceil(length / 2))
+    kernel = np.zeros((2 * radius + 1, 2 * radius + 1))
+    # Many points of the line, each shared among the four pixels around it.
+    along = np.linspace(-length / 2, length / 2, 8 * (2 * radius + 1) + 1)
+    rows, columns = radius - along * np.sin(angle), radius + along * np.cos(angle)
+    for row, column in zip(rows, columns, strict=True):
+        top, left = int(np.floor(row)), int(np.floor(column))
+        down, right = row - top, column - left
+        for y, x, weight in (
+            (top, left, (1 - down) * (1 - right)),
+            (top, left + 1, (1 - down) * right),
+            (top + 1, left, down * (1 - right)),
+            (top + 1, left + 1, down * right),
+        ):
+            if weight > 0:
+                kernel[y, x] += weight
+    return kernel / kernel.sum()
+
+
+@dataclass(frozen=True)
+class SaltAndPepper(ImageNoise):
+    """Turns random pixels white or black, half of them each.
+
+    Args:
+        levels: Number of levels.
+        step: Share of the pixels at level 1; it is proportional to the level, up to 1.
+        seed: Seed of the pixels.
+    """
+
+    levels: Count = 7
+    step: Positive = 0.02
+    seed: Seed = 0
+
+    def disturbed_image(self, image: Image.Image, image_id: int, level: int) -> Image.Image:
+        """The image with step * level of its pixels white or black.
+
+        The pixels of a level contain those of the level below. `ImageNoise.disturbed_image`
+        describes the arguments.
+        """
+        chosen, white = _generator(self.seed, image_id).random((2, image.height, image.width))
+        pixels = np.array(image)
+        hit = chosen < self.step * level
+        pixels[hit] = np.where(white[hit] < 0.5, 0, 255)[:, None]
+        return Image.fromarray(pixels)
 
 
 @dataclass(frozen=True)
