@@ -1,5 +1,7 @@
 """Types of beliefs by the proxy, and the agreement of two typings."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -44,6 +46,32 @@ def test_types_follow_captions_and_annotations(
     (typed,) = typed_by_proxy([_belief(question, answer)], _split(), REFERENCES)
     assert typed.type == kind
     assert typed.type_by == (None if kind is None else "proxy")
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "kind"),
+    [
+        # The same content words and first words as an annotated question.
+        ("What color is a star in the picture?", "red", "rephrase"),
+        ("What color do the stars have?", "blue", "adversarial"),
+        ("Which color is the star?", "red", None),  # other first words
+        ("Is the heart in this picture small?", "no", "complementary"),  # 4 of 10 say so
+        ("Is the heart in this picture small?", "maybe", "adversarial"),
+    ],
+)
+def test_answers_to_other_wordings_count(question: str, answer: str, kind: str | None) -> None:
+    (typed,) = typed_by_proxy([_belief(question, answer)], _split(), REFERENCES)
+    assert typed.type == kind
+
+
+def test_without_captions_nothing_is_known_to_be_absent() -> None:
+    belief = _belief("Is the bus green?", "yes")
+    (typed,) = typed_by_proxy([belief], _split(), REFERENCES)
+    (unknown,) = typed_by_proxy([belief], replace(_split(), captions=None), REFERENCES)
+    elsewhere = replace(_split(), captions={8: ["A bus"]})
+    (other,) = typed_by_proxy([belief], elsewhere, REFERENCES)
+    assert (typed.type, unknown.type, other.type) == ("irrelevant", None, None)
+    assert unknown.type_by is None
 
 
 def test_agreement_counts_beliefs_with_both_types() -> None:

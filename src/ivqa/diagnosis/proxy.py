@@ -1,9 +1,12 @@
 """Types of beliefs on images without an oracle, estimated from captions and annotations.
 
 A belief is relevant where its content words occur in the captions of the image or in the questions
-about it. It states the same fact as a question of the data set where their content words agree. It
-is correct where the annotators of the same question gave its answer. Such a type is an estimate:
-`Belief.type_by` is "proxy".
+about it. It is irrelevant where they do not occur although there are captions, which describe the
+whole image; without captions nothing says what an image lacks. It states the same fact as a
+question of the data set where their content words agree. It is correct where annotators gave its
+answer to the same question, or to one with the same content words and the same first words. Such a
+type is an estimate: `Belief.type_by` is "proxy". A belief that the data say too little about has no
+type.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,6 +25,7 @@ _FUNCTION_WORDS = frozenset(
     "you we they see find show shown shows seen picture image photo kind type with from for by "
     "than as not more same all each other thing things object objects".split()
 )
+_FIRST_WORDS = 2  # "what color", "how many", "is there"
 _VALUE_OF_SYNONYM = {synonym: value for value, synonyms in SYNONYMS.items() for synonym in synonyms}
 
 
@@ -45,16 +49,18 @@ def typed_by_proxy(
             state the same fact, in [0, 1].
 
     Returns:
-        The beliefs in the same order. A relevant belief whose question nobody annotated has no
-        type.
+        The beliefs in the same order. A belief has no type if it is relevant and nobody answered a
+        question like it, or if its words are unknown and the image has no captions.
     """
     known: dict[int, set[str]] = {}
     annotated: dict[tuple[int, tuple[str, ...]], list[str]] = {}
+    captioned = {image_id for image_id, texts in (split.captions or {}).items() if texts}
     for row, (image_id, question) in enumerate(
         zip(split.image_ids.tolist(), split.questions, strict=True)
     ):
         known.setdefault(image_id, set()).update(content_words(question))
-        annotated.setdefault((image_id, tuple(tokenise(question))), []).extend(split.answers[row])
+        for key in _keys(image_id, question):
+            annotated.setdefault(key, []).extend(split.answers[row])
     for image_id, captions in (split.captions or {}).items():
         for caption in captions:
             known.setdefault(image_id, set()).update(content_words(caption))
@@ -65,7 +71,8 @@ def typed_by_proxy(
         # A question of function words only presupposes nothing.
         relevant = not words or len(words & seen) / len(words) >= relevance
         correct = _is_correct(belief, annotated)
-        if relevant and correct is None:
+        unknown = correct is None if relevant else belief.image_id not in captioned
+        if unknown:
             typed.append(replace(belief, type=None, type_by=None))
             continue
         own = [content_words(text) for text in references.get((belief.image_id, belief.answer), ())]
@@ -133,12 +140,20 @@ def content_words(text: str) -> set[str]:
     return words
 
 
+def _keys(image_id: int, question: str) -> list[tuple[int, tuple[str, ...]]]:
+    """What equal questions have in common: all words; then first words and content words."""
+    words = tokenise(question)
+    meaning = (*words[:_FIRST_WORDS], "|", *sorted(content_words(question)))
+    return [(image_id, tuple(words)), (image_id, meaning)]
+
+
 def _is_correct(
     belief: Belief, annotated: Mapping[tuple[int, tuple[str, ...]], Sequence[str]]
 ) -> bool | None:
     """Whether the answer's official accuracy is at least 0.5; None without annotations."""
-    given = annotated.get((belief.image_id, tuple(tokenise(belief.question))))
-    if not given:
+    keys = _keys(belief.image_id, belief.question)
+    given = next((annotated[key] for key in keys if annotated.get(key)), None)
+    if given is None:
         return None
     # One answer and one question: the only entry is the accuracy of the answer.
     soft = AnswerVocabulary([belief.answer]).soft_targets([given])
