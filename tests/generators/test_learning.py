@@ -16,6 +16,7 @@ from toy_generators import loader
 from ivqa.data.batch import ImageBatch, VQABatch
 from ivqa.generators import (
     AnswerOnlyGenerator,
+    AttentiveGenerator,
     Greedy,
     LinearAnnealing,
     QuestionGenerationModule,
@@ -123,6 +124,55 @@ def test_z_encodes_the_frame_that_image_and_answer_do_not_determine(
     swapped = ["no" if answer == "yes" else "yes" for answer in answers]
     assert (truth > module.log_likelihood(last.images, swapped, texts)).float().mean() > 0.95
     assert terms["val/elbo"] < truth.mean() < -open_nats + 0.1
+
+
+@pytest.mark.processor
+def test_the_answer_decides_which_cell_the_words_look_at(
+    tmp_path: Path, learning_seed: int
+) -> None:
+    """Each image has all four colours, one in each cell, so that their mean is always the same."""
+    torch.manual_seed(learning_seed)
+    texts = [f"is the {colour} thing round" for colour in COLOURS]
+    places = ["first", "second", "third", "last"]
+    module = QuestionGenerationModule(
+        network=partial(
+            AttentiveGenerator,
+            answer_size=16,
+            latent_size=2,
+            grid_size=16,
+            heads=2,
+            embedding_size=32,
+            hidden_size=32,
+            dropout=0.0,
+        ),
+        question_vocabulary=Vocabulary.build(texts),
+        answer_words=Vocabulary(places),
+        feature_sizes={"grid": 8},
+        optimizer=partial(torch.optim.Adam, lr=4e-3),
+    )
+    batches = []
+    here = torch.eye(4).expand(64, 4, 4)  # features of a CNN tell the place, too
+    for _ in range(510):
+        colours = torch.rand(64, 4).argsort(dim=1)  # the colour in each cell
+        place = torch.randint(4, (64,))
+        asked = colours.gather(1, place[:, None])[:, 0].tolist()
+        batches.append(
+            VQABatch(
+                rows=torch.arange(64),
+                images=ImageBatch(
+                    torch.arange(64),
+                    torch.arange(64),
+                    grid=torch.cat([torch.nn.functional.one_hot(colours, 4), here], dim=2),
+                ),
+                question=module.question_vocabulary.encode([texts[at] for at in asked]),
+                answer=module.answer_words.encode([places[at] for at in place.tolist()]),
+                answer_type=torch.zeros(64, dtype=torch.int64),
+                target=torch.zeros(64, dtype=torch.int64),
+            )
+        )
+    terms = fit(module, batches, tmp_path)
+    # Without attention the colour is open: log 4 = 1.39 nats.
+    assert terms["val/elbo"] > -0.35
 
 
 @pytest.mark.processor
