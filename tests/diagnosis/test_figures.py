@@ -12,10 +12,12 @@ from toy_diagnosis import ANSWERS, LongIsLegal, WordAnswerer, toy_images
 
 from ivqa.data.batch import ImageBatch
 from ivqa.diagnosis import Candidates, ListedBeliefs, SearchFigures, search_metrics
-from ivqa.diagnosis.recall import estimated_total
+from ivqa.diagnosis.recall import estimated_total, listed_beliefs
 from ivqa.diagnosis.search import Found
+from ivqa.errors import UserError
 from ivqa.generators import Questions
 from ivqa.metrics import CiderStatistics, bleu, cider_scores
+from ivqa.scenes import SceneOracle
 from ivqa.text.vocabulary import Vocabulary
 
 PAIRS = [(7, "yes"), (8, "red"), (9, "no")]
@@ -218,3 +220,10 @@ def test_chunks_add_up_to_the_whole(metrics: dict[str, float]) -> None:
     assert not [name for name in search_metrics([plain]) if "understood" in name]
     nothing = search_metrics([SearchFigures({}, STATISTICS).sums(_found(), PAIRS)])
     assert not [name for name in nothing if "oracle" in name]
+
+
+def test_recall_needs_an_oracle_that_lists_its_questions() -> None:
+    assert len(listed_beliefs(SceneOracle({})).questions) == 7306
+    for oracle in (None, _Grammar()):
+        with pytest.raises(UserError, match="recall=true needs data"):
+            listed_beliefs(oracle)

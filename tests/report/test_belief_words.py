@@ -1,7 +1,7 @@
 """The summary of a diagnosis in sentences."""
 
 from ivqa.diagnosis import Belief, Mistake
-from ivqa.report import summary
+from ivqa.report import BeliefPageModel, summary
 from ivqa.report.belief_words import sentence
 
 METRICS = {
@@ -24,7 +24,7 @@ WRONG = Belief(1, "2", "How many stars are there?", 0.5, -3.0, 0.9, "rl", "adver
 
 
 def test_the_summary_says_what_the_metrics_say() -> None:
-    assert summary("mlb", METRICS, [WRONG], None) == [
+    assert summary(BeliefPageModel("mlb", [WRONG], METRICS), None) == [
         "mlb answers 81% of the questions correctly.",
         "With basic questions appended, 59% (noise level 1; R_score 0.04).",
         "12,345 beliefs, 66.2 for each image and answer: the policy found 39.5, the generator "
@@ -41,7 +41,7 @@ def test_what_was_not_measured_is_not_said() -> None:
     absent = ("robustness/", "beliefs/contradictions", "beliefs/correct")
     metrics = {name: value for name, value in METRICS.items() if not name.startswith(absent)}
     untyped = Belief(1, "2", "How many?", 0.5, -3.0, 0.9, "rl")
-    assert len(summary("mlb", metrics, [untyped], None)) == 2
+    assert len(summary(BeliefPageModel("mlb", [untyped], metrics), None)) == 2
 
 
 def test_a_sentence_names_three_things_at_most() -> None:

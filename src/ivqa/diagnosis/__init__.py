@@ -23,7 +23,7 @@ from ivqa.diagnosis.perturbation import KINDS, perturb
 from ivqa.diagnosis.policy import PolicyGradientModule
 from ivqa.diagnosis.policy_objective import PolicyObjective
 from ivqa.diagnosis.proxy import agreement, typed_by_proxy
-from ivqa.diagnosis.recall import Enumerable, ListedBeliefs
+from ivqa.diagnosis.recall import ListedBeliefs, listed_beliefs
 from ivqa.diagnosis.reranking import RerankedQuestioner
 from ivqa.diagnosis.rewards import DiversityReward, GoalReward, LegalityReward, Reward
 from ivqa.diagnosis.search import BeliefSearch, Found
@@ -36,7 +36,6 @@ __all__ = [
     "BeliefSearch",
     "Candidates",
     "DiversityReward",
-    "Enumerable",
     "Found",
     "GoalReward",
     "LegalityCNN",
@@ -55,6 +54,7 @@ __all__ = [
     "choose_pairs",
     "commonest_mistakes",
     "contradicting",
+    "listed_beliefs",
     "perturb",
     "read_beliefs",
     "search_metrics",

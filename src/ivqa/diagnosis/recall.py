@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from ivqa.data.batch import ImageBatch
+from ivqa.errors import UserError
 from ivqa.vqa import Answerer
 
 _QUESTIONS_PER_PASS = 1024
@@ -70,6 +71,26 @@ class ListedBeliefs:
             same = torch.full((len(some),), row, device=images.index.device)
             answers += answerer.answer(images.select(same), some)
         return answers
+
+
+def listed_beliefs(oracle: object | None) -> ListedBeliefs:
+    """Lists the simple questions of an oracle.
+
+    Args:
+        oracle: The oracle of the images; None without one.
+
+    Returns:
+        The facts and their questions.
+
+    Raises:
+        UserError: The oracle cannot list them.
+    """
+    if not isinstance(oracle, Enumerable):
+        raise UserError(
+            "recall=true needs data whose questions can all be listed, such as data=scenes; set "
+            "recall=false"
+        )
+    return ListedBeliefs(oracle.simple_questions())
 
 
 def estimated_total(counts: NDArray[np.int64]) -> float:

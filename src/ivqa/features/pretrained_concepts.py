@@ -164,7 +164,6 @@ class PretrainedConcepts:
         """Trains one head in place: AdamW, learning rate falling to 0 along a cosine."""
         generator = torch.Generator().manual_seed(self.seed)
         weight = heads.weight[at].detach().requires_grad_()
-        bias = heads.bias[at].detach()
         # Starts at the frequency of each concept.
         frequency = targets.mean(dim=0).clamp(1e-4, 1 - 1e-4)
         bias = (frequency / (1 - frequency)).log().requires_grad_()

@@ -4,6 +4,7 @@ from ivqa.generators.answer_only import AnswerOnlyGenerator
 from ivqa.generators.attend_and_tell import AttendAndTellGenerator
 from ivqa.generators.attentive import AttentiveGenerator
 from ivqa.generators.beam import Beam
+from ivqa.generators.contrastive import ContrastiveGenerationModule
 from ivqa.generators.decoding import Decoded, Greedy, Sampling, Strategy
 from ivqa.generators.image_answer_type import ImageAnswerTypeGenerator
 from ivqa.generators.image_only import ImageOnlyGenerator
@@ -13,7 +14,7 @@ from ivqa.generators.nearest_neighbour import NearestNeighbourQuestioner
 from ivqa.generators.network import Conditions, GeneratorOutput, Posterior, QuestionGenerator
 from ivqa.generators.objective import ConstantWeight, LinearAnnealing
 from ivqa.generators.prior import PriorGenerator
-from ivqa.generators.protocol import Questioner, Questions
+from ivqa.generators.protocol import Questioner, Questions, RemembersTraining
 from ivqa.generators.variational import VariationalGenerator
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "Beam",
     "Conditions",
     "ConstantWeight",
+    "ContrastiveGenerationModule",
     "Decoded",
     "GeneratorOutput",
     "Greedy",
@@ -36,6 +38,7 @@ __all__ = [
     "QuestionGenerator",
     "Questioner",
     "Questions",
+    "RemembersTraining",
     "Sampling",
     "Strategy",
     "VariationalGenerator",

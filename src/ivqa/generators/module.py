@@ -10,12 +10,7 @@ from ivqa.data.batch import VQABatch
 from ivqa.errors import UserError
 from ivqa.generators.elbo_terms import ElboTerms
 from ivqa.generators.network import GeneratorOutput, QuestionGenerator
-from ivqa.generators.objective import (
-    ConstantWeight,
-    answer_contrast,
-    negative_elbo,
-    other_answers,
-)
+from ivqa.generators.objective import ConstantWeight, negative_elbo
 from ivqa.generators.questioner import NetworkQuestioner
 from ivqa.ranges import NonNegative
 from ivqa.text.vocabulary import Vocabulary
@@ -36,8 +31,6 @@ class QuestionGenerationModule(NetworkQuestioner):
         free_nats: Nats of the KL that are free, >= 0; see `objective.free_bits`.
         free_nats_per_dimension: Whether they are free in every latent dimension.
         free_nats_pull: Whether a KL below free_nats is raised to it.
-        contrast_weight: Weight of a term that asks that a question is more probable with its own
-            answer than with another one of the same type; see `objective.answer_contrast`.
         **options: Arguments of `NetworkQuestioner` (max_length, strategy, likelihood_samples) and
             of `TrainedModule` (optimizer, scheduler, image_encoder).
     """
@@ -53,7 +46,6 @@ class QuestionGenerationModule(NetworkQuestioner):
         free_nats: NonNegative = 0.0,
         free_nats_per_dimension: bool = False,
         free_nats_pull: bool = False,
-        contrast_weight: NonNegative = 0.0,
         **options: Any,
     ) -> None:
         super().__init__(
@@ -67,7 +59,6 @@ class QuestionGenerationModule(NetworkQuestioner):
         self.free_nats = free_nats
         self.free_nats_per_dimension = free_nats_per_dimension
         self.free_nats_pull = free_nats_pull
-        self.contrast_weight = contrast_weight
         self.terms = ElboTerms(self.network.latent_size)
 
     def training_step(self, batch: VQABatch, batch_idx: int) -> Tensor:
@@ -94,9 +85,7 @@ class QuestionGenerationModule(NetworkQuestioner):
             per_dimension=self.free_nats_per_dimension,
             pull=self.free_nats_pull,
         )
-        if self.contrast_weight:
-            contrast = self._contrast(batch, output)
-            loss = loss + self.contrast_weight * contrast
+        loss = loss + self.additional_loss(batch, output)
         if not torch.isfinite(loss):
             raise UserError(self._cause_of_infinite_loss(batch, output))
         terms = {
@@ -109,13 +98,17 @@ class QuestionGenerationModule(NetworkQuestioner):
         self.log_dict(terms, batch_size=len(batch))
         return loss
 
-    def _contrast(self, batch: VQABatch, output: GeneratorOutput) -> Tensor:
-        """The contrast of each question's answer with that of another question of the batch."""
-        other = other_answers(batch.answer_type, batch.answer.ids)
-        given = self.network.conditions(batch.images, batch.answer.select(other))
-        wrong = self.network.token_log_probs(batch.question, output.z, given).sum(dim=1)
-        differs = (batch.answer.ids[other] != batch.answer.ids).any(dim=1)
-        return answer_contrast(output.log_likelihood, wrong, differs)
+    def additional_loss(self, batch: VQABatch, output: GeneratorOutput) -> Tensor | float:
+        """A term that a subclass adds to the negative ELBO.
+
+        Args:
+            batch: B questions with their images and answers.
+            output: The terms of the B questions.
+
+        Returns:
+            A scalar in nats; 0 here.
+        """
+        return 0.0
 
     def validation_step(self, batch: VQABatch, batch_idx: int) -> None:
         """Adds a batch to the validation terms."""

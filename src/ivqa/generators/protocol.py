@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
+from ivqa.data import VQADataModule
 from ivqa.data.batch import ImageBatch
 from ivqa.generators.decoding import Strategy, concatenate_tokens
 from ivqa.text.vocabulary import Tokens
@@ -79,6 +80,14 @@ class Questions:
 
     def __len__(self) -> int:
         return len(self.text)
+
+
+@runtime_checkable
+class RemembersTraining(Protocol):
+    """A generator that stores training questions instead of being trained."""
+
+    def remember(self, datamodule: VQADataModule) -> None:
+        """Stores what it needs of the training split."""
 
 
 class Questioner(Protocol):

@@ -1,13 +1,8 @@
 """Reports for people: tables, plots, and pages of images and questions."""
 
-from ivqa.report.belief_page import (
-    BeliefPageModel,
-    ToAnnotate,
-    read_curves,
-    write_annotation_page,
-    write_belief_page,
-)
-from ivqa.report.belief_words import print_summary, summary
+from ivqa.report.annotation_page import ToAnnotate, write_annotation_page
+from ivqa.report.belief_page import read_curves, write_belief_page
+from ivqa.report.belief_words import BeliefPageModel, print_summary, summary
 from ivqa.report.contact_sheet import (
     write_contact_sheet,
     write_contact_sheet_png,

@@ -1,11 +1,10 @@
-"""Pages about belief sets: a report with images, and a questionnaire for annotators."""
+"""The report about belief sets: what a model believes wrongly, and all beliefs with images."""
 
 import csv
 import io
-import random
 import re
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,8 @@ from markupsafe import Markup
 from ivqa.data import VQASplit
 from ivqa.diagnosis import TYPES, Belief, commonest_mistakes, sharpest_contradictions
 from ivqa.files import write_bytes
-from ivqa.report.belief_words import sentence
-from ivqa.report.contact_sheet import data_uri
+from ivqa.report.annotation_page import picture
+from ivqa.report.belief_words import BeliefPageModel, sentence
 from ivqa.report.noise_curve import accuracies
 from ivqa.report.pages import render, script_json
 from ivqa.scenes import Oracle
@@ -27,28 +26,12 @@ from matplotlib import pyplot as plt
 _SHOWN_PER_PAIR = 15  # beliefs, as in the paper's figures; a button shows the others
 _SHOWN_PAIRS = 300  # keeps the page at a few megabytes
 _SHOWN_MISTAKES = 6  # kinds of wrong beliefs
-_TO_ANNOTATE = 500  # annotated beliefs per model [iVQA 6]
 _TYPE_COLORS = {
     "rephrase": "#2f6fd6",
     "complementary": "#17794a",
     "adversarial": "#b4560b",
     "irrelevant": "#b0265a",
 }
-
-
-@dataclass(frozen=True)
-class BeliefPageModel:
-    """The belief set of a model and the metrics of its diagnosis.
-
-    Attributes:
-        name: The name of the model.
-        beliefs: Its beliefs.
-        metrics: The metrics of the diagnosis by name.
-    """
-
-    name: str
-    beliefs: Sequence[Belief]
-    metrics: Mapping[str, float]
 
 
 def read_curves(file: Path) -> dict[str, list[tuple[int, float]]]:
@@ -108,7 +91,7 @@ def write_belief_page(
     # Evenly spread over all pairs, so that the page shows all kinds of images and answers.
     step = max(1, len(pairs) // _SHOWN_PAIRS)
     shown = list(pairs.items())[::step][:_SHOWN_PAIRS]
-    images = {key[0]: _picture(split, key[0]) for key, _ in shown}
+    images = {key[0]: picture(split, key[0]) for key, _ in shown}
     items = [
         {
             "image": image_id,
@@ -132,55 +115,6 @@ def write_belief_page(
     write_bytes(path, page.encode())
 
 
-@dataclass(frozen=True)
-class ToAnnotate:
-    """A question for annotators.
-
-    Attributes:
-        image_id: The image.
-        answer: The answer of the model.
-        question: The question to judge.
-        reference: A question of the data set for this image and answer; "" if there is none.
-    """
-
-    image_id: int
-    answer: str
-    question: str
-    reference: str = ""
-
-
-def write_annotation_page(
-    path: Path, title: str, asked: Sequence[ToAnnotate], split: VQASplit, seed: int = 0
-) -> None:
-    """Writes annotate.html, a questionnaire about up to 500 questions drawn at random.
-
-    It asks whether a question is relevant, asks for the same fact as the reference, and is answered
-    correctly, and for a score from 0 to 4. The browser keeps the answers until they are exported as
-    JSON. Incomplete answers are exported too, so an annotator may give scores alone.
-
-    Args:
-        path: The file to write.
-        title: The title of the page.
-        asked: The questions to choose from.
-        split: The split of the images.
-        seed: The seed of the choice.
-    """
-    chosen = random.Random(seed).sample(list(asked), min(len(asked), _TO_ANNOTATE))
-    items = [
-        {
-            "image": item.image_id,
-            "answer": item.answer,
-            "question": item.question,
-            "reference": item.reference,
-        }
-        for item in chosen
-    ]
-    images = {item.image_id: _picture(split, item.image_id) for item in chosen}
-    data = script_json({"images": images, "items": items})
-    page = render("annotate.html.j2", title=title, data=data)
-    write_bytes(path, page.encode())
-
-
 def _wrong_beliefs(
     model: BeliefPageModel, split: VQASplit, oracle: Oracle | None
 ) -> dict[str, Any] | None:
@@ -192,7 +126,7 @@ def _wrong_beliefs(
     clashes = sharpest_contradictions(model.beliefs) if oracle is not None else []
 
     def view(belief: Belief) -> dict[str, Any]:
-        return {"picture": _picture(split, belief.image_id), **asdict(belief)}
+        return {"picture": picture(split, belief.image_id), **asdict(belief)}
 
     return {
         "mistakes": [
@@ -314,8 +248,3 @@ def _svg(figure: Any) -> str:
     drawing = text.getvalue()[text.getvalue().index("<svg") :]
     # The metadata contain the date, which would make equal reports differ.
     return re.sub(r"<metadata>.*?</metadata>", "", drawing, flags=re.DOTALL)
-
-
-def _picture(split: VQASplit, image_id: int) -> str:
-    """A thumbnail as data URI; "" for data without images."""
-    return "" if split.images is None else data_uri(split.images.path(image_id))

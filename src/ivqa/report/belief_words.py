@@ -1,6 +1,7 @@
 """A diagnosis in a few sentences, for the terminal and the top of the report."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from rich.console import Console
 
@@ -8,6 +9,21 @@ from ivqa.diagnosis import Belief, Mistake, commonest_mistakes
 
 _THINGS = 3  # things that a sentence names
 _KINDS = 5  # kinds of wrong beliefs in the terminal
+
+
+@dataclass(frozen=True)
+class BeliefPageModel:
+    """The belief set of a model and the metrics of its diagnosis.
+
+    Attributes:
+        name: The name of the model.
+        beliefs: Its beliefs.
+        metrics: The metrics of the diagnosis by name.
+    """
+
+    name: str
+    beliefs: Sequence[Belief]
+    metrics: Mapping[str, float]
 
 
 def sentence(mistake: Mistake) -> str:
@@ -29,20 +45,17 @@ def sentence(mistake: Mistake) -> str:
     return f"{mistake.description} (most often {', '.join(things)})"
 
 
-def summary(
-    name: str, metrics: Mapping[str, float], beliefs: Sequence[Belief], oracle: object | None
-) -> list[str]:
+def summary(model: BeliefPageModel, oracle: object | None) -> list[str]:
     """Summarises a diagnosis in about ten lines.
 
     Args:
-        name: Name of the VQA model.
-        metrics: The metrics of the diagnosis.
-        beliefs: Its typed beliefs.
+        model: The VQA model with its typed beliefs and the metrics of the diagnosis.
         oracle: The oracle of the images; None without one.
 
     Returns:
         The lines.
     """
+    name, metrics, beliefs = model.name, model.metrics, model.beliefs
     lines = [f"{name} answers {metrics['vqa/accuracy']:.0%} of the questions correctly."]
     if "robustness/partition_1/accuracy" in metrics:
         lines.append(

@@ -7,7 +7,7 @@ from pathlib import Path
 from ivqa.data import VQASplit
 from ivqa.generators.benchmark import AskedPair
 from ivqa.ranges import CountOrZero
-from ivqa.report.belief_page import ToAnnotate, write_annotation_page
+from ivqa.report.annotation_page import ToAnnotate, write_annotation_page
 from ivqa.report.contact_sheet import write_contact_sheet, write_contact_sheet_png
 
 _PICTURED = 12  # pairs in questions.png

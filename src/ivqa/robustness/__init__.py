@@ -17,12 +17,12 @@ from ivqa.robustness.image_noise import (
     Blur,
     GaussianNoise,
     ImageNoise,
-    JointNoise,
     JPEGCompression,
     MotionBlur,
     Occlusion,
     SaltAndPepper,
 )
+from ivqa.robustness.joint_noise import JointNoise
 from ivqa.robustness.noise import DisturbsImages, Noise
 from ivqa.robustness.records import NoiseRecords
 from ivqa.robustness.vqabq import VQABQ, helpful_counts, selection_figures

@@ -1,8 +1,7 @@
-"""Noise on images, and on questions and images together; see `ivqa.robustness.noise`.
+"""Noise on images; see `ivqa.robustness.noise`.
 
 The level is the strength of the noise only: an image has the same noise at all levels, stronger at
-higher ones, and independent of the other images. [ROB] names image noise and joint noise as future
-work.
+higher ones, and independent of the other images. [ROB] names image noise as future work.
 """
 
 import io
@@ -17,9 +16,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageFilter
 from scipy.signal import oaconvolve
 
-from ivqa.errors import UserError
 from ivqa.ranges import AtLeastOne, Count, Positive, Seed
-from ivqa.robustness.noise import Certified, Checkable, DisturbsImages, Noise
 
 Quality = Annotated[int, Interval(ge=1, le=95)]  # Pillow's range for JPEG
 
@@ -252,82 +249,6 @@ class Occlusion(ImageNoise):
         hidden = image.copy()
         hidden.paste((128, 128, 128), (left, top, left + width, top + height))
         return hidden
-
-
-@dataclass(frozen=True)
-class JointNoise:
-    """Disturbs the question and the image at once, both at the same level.
-
-    Args:
-        question: Noise on questions.
-        image: Noise on images, with the same number of levels.
-
-    Raises:
-        UserError: The two have different numbers of levels, or `image` does not disturb images.
-    """
-
-    question: Noise
-    image: Noise
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.image, DisturbsImages):
-            raise UserError(
-                f"{type(self.image).__name__} does not disturb images; choose another noise.image="
-            )
-        if self.question.levels != self.image.levels:
-            raise UserError(
-                f"joint noise needs equally many levels, not {self.question.levels} on the "
-                f"question and {self.image.levels} on the image"
-            )
-
-    @property
-    def levels(self) -> int:
-        """The number of levels of both."""
-        return self.question.levels
-
-    def check(self, questions: Sequence[str], training: Sequence[str]) -> None:
-        """Checks that the noise on the question can disturb every question.
-
-        Args:
-            questions: N questions.
-            training: Questions that the noise may use.
-
-        Raises:
-            UserError: It cannot disturb a question.
-        """
-        if isinstance(self.question, Checkable):
-            self.question.check(questions, training)
-
-    def disturbed(self, questions: Sequence[str], training: Sequence[str]) -> list[list[str]]:
-        """Disturbs questions with the noise on the question.
-
-        Args:
-            questions: N questions.
-            training: Questions that the noise may use.
-
-        Returns:
-            The N disturbed questions at each level 1..levels.
-        """
-        return self.question.disturbed(questions, training)
-
-    def disturbed_image(self, image: Image.Image, image_id: int, level: int) -> Image.Image:
-        """Disturbs an image with the noise on the image; see `ImageNoise.disturbed_image`."""
-        assert isinstance(self.image, DisturbsImages)
-        return self.image.disturbed_image(image, image_id, level)
-
-    def figures(self, questions: Sequence[str], training: Sequence[str]) -> dict[str, float]:
-        """The figures of the noise on the question.
-
-        Args:
-            questions: N questions.
-            training: Questions that the noise may use.
-
-        Returns:
-            Figures by name; none where that noise has none.
-        """
-        if isinstance(self.question, Certified):
-            return self.question.figures(questions, training)
-        return {}
 
 
 def _generator(seed: int, image_id: int) -> np.random.Generator:

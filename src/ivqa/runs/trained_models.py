@@ -3,14 +3,13 @@
 from collections.abc import Mapping
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import pytorch_lightning as pl
 import wandb
 from hydra.utils import get_object, instantiate
 from omegaconf import DictConfig
 
-from ivqa.data import VQADataModule
 from ivqa.errors import UserError
 from ivqa.features import PixelStore
 from ivqa.released import Released
@@ -22,17 +21,6 @@ from ivqa.runs.workbench import Workbench
 from ivqa.text.vocabulary import Vocabulary
 from ivqa.trained import check_same_encoder
 from ivqa.weights import load_into
-
-
-@runtime_checkable
-class RemembersTraining(Protocol):
-    """A model that stores training data instead of being trained."""
-
-    def remember(self, datamodule: VQADataModule) -> None:
-        """Stores what it needs of the training split."""
-
-    def eval(self) -> Any:
-        """Returns the model in evaluation mode."""
 
 
 def build_module(bench: Workbench, vocabularies: Vocabularies) -> Any:
@@ -121,11 +109,7 @@ def obtain_module(bench: Workbench) -> tuple[Any, Vocabularies, Path]:
         none = Vocabularies(Vocabulary([]), Vocabulary([]), chosen)
         return build_module(bench, none), none, Path(bench.cfg.model.path)
     if bench.cfg.model.get("untrained"):
-        built = build_module(bench, bench.vocabularies)
-        datamodule = bench.datamodule(bench.vocabularies, built)
-        if isinstance(built, RemembersTraining):
-            built.remember(datamodule)
-        return built.eval(), bench.vocabularies, bench.store.root
+        return build_module(bench, bench.vocabularies).eval(), bench.vocabularies, bench.store.root
     ckpt = str(bench.cfg.ckpt)
     if (released := bench.released) is not None:
         path, component, weights = released.file, released.component(), released.weights()

@@ -17,7 +17,6 @@ from ivqa.diagnosis import (
     Belief,
     BeliefLog,
     BeliefSearch,
-    Enumerable,
     ListedBeliefs,
     Pairs,
     PolicyGradientModule,
@@ -25,6 +24,7 @@ from ivqa.diagnosis import (
     agreement,
     apply_annotations,
     choose_pairs,
+    listed_beliefs,
     read_beliefs,
     search_metrics,
     share_of_contradictions,
@@ -85,7 +85,7 @@ def diagnose(cfg: DictConfig) -> float:
     run_dir, console = Path(cfg.output_dir), bench.console
     split = bench.dataset.split(cfg.split).require_answers()
     oracle = oracle_of(bench.dataset, cfg.split)
-    listed = _listed_beliefs(cfg, oracle)
+    listed = listed_beliefs(oracle) if cfg.recall else None
     begin_run(cfg, run_dir, resume=cfg.resume is not None)
     module, vocabularies, checkpoint = obtain_module(bench)
     datamodule = bench.datamodule(vocabularies, module)
@@ -115,14 +115,10 @@ def diagnose(cfg: DictConfig) -> float:
     curves = read_curves(training_log(checkpoint))
     _write_pages(run_dir, title, shown, split, pairs, curves, oracle)
     write_json(run_dir / "metrics.json", metrics)  # last: a run with it is finished
-    lines = summary(str(cfg.vqa.name), metrics, beliefs, oracle)
-    print_summary(lines, title=title, console=console)
+    print_summary(summary(shown[0], oracle), title=title, console=console)
     table = pd.DataFrame([asdict(belief) for belief in beliefs[:_LOGGED_BELIEFS]])
     log_results(cfg, metrics, {"report": run_dir / "report.html", "beliefs_table": table})
-    console.print(
-        f"report: {run_dir / 'report.html'}\nall figures: {run_dir / 'metrics.json'}",
-        soft_wrap=True,
-    )
+    console.print(f"report: {run_dir / 'report.html'}\nrun: {run_dir}", soft_wrap=True)
     return metrics.get("beliefs/understood_per_pair", metrics["beliefs/per_pair"])
 
 
@@ -223,17 +219,6 @@ def _chosen_pairs(
         num_top_answers=cfg.num_top_answers,
         seed=cfg.seed,
     )
-
-
-def _listed_beliefs(cfg: DictConfig, oracle: Oracle | None) -> ListedBeliefs | None:
-    if not cfg.recall:
-        return None
-    if not isinstance(oracle, Enumerable):
-        raise UserError(
-            "recall=true needs data whose questions can all be listed, such as data=scenes; set "
-            "recall=false"
-        )
-    return ListedBeliefs(oracle.simple_questions())
 
 
 def _figures(

@@ -10,6 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 from ivqa.data import VQADataModule, VQADataset, VQASplit
 from ivqa.errors import UserError
 from ivqa.files import write_json, write_text
+from ivqa.generators import RemembersTraining
 from ivqa.report import print_metrics
 from ivqa.runs.artifact_store import training_seconds
 from ivqa.runs.fitting import noise_metrics, validate
@@ -48,6 +49,8 @@ def evaluate(cfg: DictConfig) -> float:
     # 2. The trained model.
     module, vocabularies, checkpoint = obtain_module(bench)
     datamodule = bench.datamodule(vocabularies, module)
+    if isinstance(module, RemembersTraining):
+        module.remember(datamodule)
     run_dir = Path(cfg.output_dir)
     run_dir.mkdir(parents=True, exist_ok=True)
     write_text(run_dir / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
