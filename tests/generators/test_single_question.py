@@ -1,10 +1,18 @@
 """The most probable question of each pair, and concatenated questions."""
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 import torch
-from toy_generators import random_images
+from toy_generators import (
+    ANSWER_WORDS,
+    FEATURE_SIZES,
+    NETWORKS,
+    QUESTION_WORDS,
+    enlarge,
+    random_images,
+)
 
 from ivqa.generators import (
     Beam,
@@ -12,10 +20,12 @@ from ivqa.generators import (
     QuestionGenerationModule,
     QuestionGenerator,
     Questions,
+    Sampling,
     ask,
     most_probable,
 )
-from ivqa.text.vocabulary import Tokens
+from ivqa.generators.inference import answer_posterior
+from ivqa.text.vocabulary import Tokens, Vocabulary
 
 
 def questions_of(rows: list[tuple[int, str, float]]) -> Questions:
@@ -98,3 +108,43 @@ def test_concatenated_questions_have_consecutive_pairs() -> None:
     assert joined.z.shape == (5, 1)
     with pytest.raises(ValueError, match="no questions to concatenate"):
         Questions.concatenate([])
+
+
+def test_the_question_that_fits_its_answer_best_is_chosen() -> None:
+    """The posterior of the answer by a loop over all candidates, and the choice by it."""
+    torch.manual_seed(0)
+    module = QuestionGenerationModule(
+        network=partial(NETWORKS["variational"], embedding_size=7, hidden_size=9, dropout=0.0),
+        question_vocabulary=Vocabulary(QUESTION_WORDS),
+        answer_words=Vocabulary(ANSWER_WORDS),
+        feature_sizes=FEATURE_SIZES,
+        max_length=6,
+    )
+    enlarge(module.network)
+    images, answers = random_images(3), ["yes", "red", "2"]
+    others = [["no", "yes"], ["a dog", "2", "no"], []]
+    generator = torch.Generator().manual_seed(1)
+    questions = module.sample(images, answers, 5, Sampling(), generator)
+    found = answer_posterior(module, images, answers, questions, others)
+    for row in range(15):
+        pair = int(questions.pair[row])
+        candidates = [answers[pair], *[one for one in others[pair] if one != answers[pair]]]
+        scores = []
+        for answer in candidates:
+            some = images.select(torch.tensor([pair]))
+            given = module.network.conditions(some, module.answer_words.encode([answer]))
+            assert questions.z is not None
+            log_probs = module.network.eval().token_log_probs(
+                questions.tokens.select(torch.tensor([row])), questions.z[row : row + 1], given
+            )
+            scores.append(log_probs.sum())
+        expected = torch.stack(scores).log_softmax(0)[0]
+        torch.testing.assert_close(found[row], expected, atol=1e-4, rtol=1e-4)
+    assert (found[10:] == 0).all()  # no other answer
+    generator = torch.Generator().manual_seed(1)
+    options = {"num_latents": 5, "strategy": Sampling(), "generator": generator}
+    chosen = ask(module, images, answers, alternatives=others, answer_weight=50.0, **options)
+    for pair in range(3):
+        own = (questions.pair == pair).nonzero()[:, 0]
+        score = questions.log_likelihood[own] + 50 * found[own]
+        assert chosen.text[pair] == questions.text[int(own[score.argmax()])]

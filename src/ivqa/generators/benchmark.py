@@ -1,6 +1,7 @@
 """The iVQA benchmark of a question generator: quality, diversity and consistency of questions."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from rich.console import Console
 from rich.progress import track
 
 from ivqa.data import VQADataModule, VQASplit
+from ivqa.data.batch import ANSWER_TYPES
 from ivqa.files import write_text
 from ivqa.generators.beam import Beam
 from ivqa.generators.decoding import Sampling
@@ -21,7 +23,7 @@ from ivqa.generators.module import QuestionGenerationModule
 from ivqa.generators.pool_ranking import PoolRanking
 from ivqa.generators.protocol import Questions
 from ivqa.metrics import caption_metrics, oracle_consistency, question_diversity, verdict
-from ivqa.ranges import Count, Seed
+from ivqa.ranges import Count, CountOrZero, NonNegative, Seed
 from ivqa.scenes import Oracle, oracle_of
 
 T = TypeVar("T")
@@ -89,6 +91,9 @@ class QuestionBenchmark:
         num_latents: Number of z that are decoded for the best question of a pair, each by a beam;
             the most probable question is kept [iVQA 3.2].
         beam_size: Size of each beam.
+        num_alternatives: Other answers of the same type, the most frequent ones, with which a
+            question should be less probable; 0 chooses the most probable question [iVQA 3.2].
+        answer_weight: Weight of this choice, see `inference.ask`.
         num_samples: Questions that are sampled for every pair, for diversity and the oracle.
         num_pairs_of_100: Pairs for which 100 questions are sampled, for unique_of_100.
         batch_size: Pairs that are processed together.
@@ -101,6 +106,8 @@ class QuestionBenchmark:
     needs_answers: ClassVar[frozenset[str]] = frozenset({"validation", "scores"})
     num_latents: Count = 10
     beam_size: Count = 3
+    num_alternatives: CountOrZero = 0
+    answer_weight: NonNegative = 1.0
     num_samples: Count = 20
     num_pairs_of_100: Count = 100
     batch_size: Count = 250
@@ -172,6 +179,8 @@ class QuestionBenchmark:
     ) -> tuple[Questions, Questions]:
         """The best question of each of P pairs, and their P * num_samples samples."""
         split = datamodule.dataset.split(stage)
+        kinds = split.answer_types
+        frequent = self._frequent_answers(datamodule.dataset.split("train"))
         generator = torch.Generator().manual_seed(self.seed)
         beam = Beam(size=self.beam_size)
         best: list[Questions] = []
@@ -188,10 +197,24 @@ class QuestionBenchmark:
                 num_latents=self.num_latents,
                 strategy=beam,
                 generator=generator,
+                alternatives=None if frequent is None else [frequent[kinds[row]] for row in rows],
+                answer_weight=self.answer_weight,
             )
             best.append(found)
             samples.append(module.sample(images, answers, self.num_samples, Sampling(), generator))
         return Questions.concatenate(best), Questions.concatenate(samples)
+
+    def _frequent_answers(self, train: VQASplit) -> dict[str, list[str]] | None:
+        """The most frequent training answers of each type; None if no alternatives are wanted."""
+        if not self.num_alternatives:
+            return None
+        counts: dict[str, Counter[str]] = {kind: Counter() for kind in ANSWER_TYPES}
+        for answer, kind in zip(train.main_answers, train.answer_types, strict=True):
+            counts.setdefault(kind, Counter())[answer] += 1
+        return {
+            kind: [answer for answer, _ in own.most_common(self.num_alternatives)]
+            for kind, own in counts.items()
+        }
 
     def _unique_of_100(
         self, module: QuestionGenerationModule, datamodule: VQADataModule, stage: str

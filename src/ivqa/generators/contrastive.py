@@ -1,14 +1,16 @@
 """Training by the evidence lower bound and a contrast of answers."""
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from torch import Tensor
 
 from ivqa.data.batch import VQABatch
 from ivqa.generators.module import QuestionGenerationModule
-from ivqa.generators.network import GeneratorOutput
+from ivqa.generators.network import GeneratorOutput, QuestionGenerator
 from ivqa.generators.objective import answer_contrast, other_answers
 from ivqa.ranges import NonNegative
+from ivqa.text.vocabulary import Vocabulary
 
 
 class ContrastiveGenerationModule(QuestionGenerationModule):
@@ -17,12 +19,31 @@ class ContrastiveGenerationModule(QuestionGenerationModule):
     The other answer is that of another question of the batch, of the same type.
 
     Args:
+        network: See `NetworkQuestioner`, as the next three.
+        question_vocabulary: Words of the questions.
+        answer_words: Words of the answers.
+        feature_sizes: Last dimension of each image feature that the network reads.
         contrast_weight: Weight of the term.
-        **module: Arguments of `QuestionGenerationModule`.
+        **module: Other arguments of `QuestionGenerationModule`.
     """
 
-    def __init__(self, *, contrast_weight: NonNegative = 1.0, **module: Any) -> None:
-        super().__init__(**module)
+    def __init__(
+        self,
+        *,
+        network: Callable[..., QuestionGenerator],
+        question_vocabulary: Vocabulary,
+        answer_words: Vocabulary,
+        feature_sizes: Mapping[str, int],
+        contrast_weight: NonNegative = 1.0,
+        **module: Any,
+    ) -> None:
+        super().__init__(
+            network=network,
+            question_vocabulary=question_vocabulary,
+            answer_words=answer_words,
+            feature_sizes=feature_sizes,
+            **module,
+        )
         self.contrast_weight = contrast_weight
 
     def additional_loss(self, batch: VQABatch, output: GeneratorOutput) -> Tensor:
