@@ -159,7 +159,7 @@ def joined(
         names: The settings of each new row, by its name; empty: the rows stay as they are.
 
     Returns:
-        The new rows; of a metric that several settings have, the first one counts.
+        The new rows; of a metric that several settings have, that of the first row counts.
 
     >>> rows = [{"setting": "model=a", "x": 1}, {"setting": "model=b", "y": 2}]
     >>> joined(rows, {"ab": ["model=a", "model=b"]})
@@ -169,10 +169,11 @@ def joined(
         return [dict(row) for row in rows]
     found = []
     for name, settings in names.items():
-        row: dict[str, Any] = {}
-        for setting in reversed(settings):
-            row |= next((dict(own) for own in rows if own["setting"] == setting), {})
-        found.append({"setting": name, **{k: v for k, v in row.items() if k != "setting"}})
+        row: dict[str, Any] = {"setting": name}
+        for own in rows:
+            if own["setting"] in settings:
+                row |= {metric: value for metric, value in own.items() if metric not in row}
+        found.append(row)
     return found
 
 
