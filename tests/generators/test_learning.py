@@ -17,7 +17,6 @@ from ivqa.data.batch import ImageBatch, VQABatch
 from ivqa.generators import (
     AnswerOnlyGenerator,
     AttentiveGenerator,
-    ContrastiveGenerationModule,
     Greedy,
     LinearAnnealing,
     QuestionGenerationModule,
@@ -240,29 +239,3 @@ def test_answers_make_real_questions_more_predictable(shared_data: Path, tmp_pat
         )
         losses.append(fit(module, batches, tmp_path)["val/perplexity"])
     assert losses[1] < losses[0] - 1.5
-
-
-def test_the_contrast_is_part_of_the_loss(tmp_path: Path) -> None:
-    """The loss of a batch is the negative ELBO plus the weighted contrast with other answers."""
-    torch.manual_seed(0)
-    texts = [frame.format(colour) for frame in FRAMES for colour in COLOURS]
-    settings: dict[str, Any] = {
-        "network": partial(AnswerOnlyGenerator, answer_size=8, embedding_size=8, hidden_size=8),
-        "question_vocabulary": Vocabulary.build(texts),
-        "answer_words": Vocabulary(["yes", "no"]),
-        "feature_sizes": {},
-    }
-    module = ContrastiveGenerationModule(contrast_weight=2.0, **settings).eval()
-    (batch,) = toy_batches(1, module.question_vocabulary, module.answer_words)
-    output = module.network(batch)
-    with torch.no_grad():
-        # Of two answers, the other one is the only one of the same type that differs.
-        yes = module.answer_words.encode(["yes"]).ids[0, 0]
-        texts = ["no" if ids[0] == yes else "yes" for ids in batch.answer.ids]
-        given = module.network.conditions(batch.images, module.answer_words.encode(texts))
-        wrong = module.network.token_log_probs(batch.question, None, given).sum(dim=1)
-        right = output.log_likelihood
-        expected = 2 * -(right - torch.logaddexp(right, wrong)).mean()
-        module.log = lambda *_, **__: None  # type: ignore[method-assign]
-        torch.testing.assert_close(module.additional_loss(batch, output), expected)
-    assert QuestionGenerationModule(**settings).additional_loss(batch, output) == 0

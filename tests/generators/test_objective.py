@@ -1,7 +1,5 @@
 """The terms of the objective against torch.distributions and closed forms."""
 
-import math
-
 import pytest
 import torch
 
@@ -9,12 +7,10 @@ from ivqa.generators import ConstantWeight, LinearAnnealing, Posterior
 from ivqa.generators.elbo_terms import ElboTerms
 from ivqa.generators.network import GeneratorOutput
 from ivqa.generators.objective import (
-    answer_contrast,
     free_bits,
     importance_weighted_bound,
     kl_to_standard_normal,
     negative_elbo,
-    other_answers,
 )
 
 
@@ -137,23 +133,3 @@ def test_a_generator_without_z_has_no_kl_and_no_active_units() -> None:
     values = {name: value.item() for name, value in terms.compute().items()}
     assert values.keys() == {"loss", "elbo", "nll_per_word", "perplexity"}
     assert values["perplexity"] == pytest.approx(2.718281828, rel=1e-6)
-
-
-def test_the_contrast_is_the_cross_entropy_of_two_answers() -> None:
-    right, wrong = torch.tensor([-2.0, -3.0, -1.0]), torch.tensor([-4.0, -1.0, -1.0])
-    # -log p(a) with p(a) = e^r / (e^r + e^w); the third row has no other answer.
-    expected = [math.log(1 + math.exp(-2)), math.log(1 + math.exp(2))]
-    found = answer_contrast(right, wrong, torch.tensor([True, True, False]))
-    assert found.item() == pytest.approx(sum(expected) / 2)
-    assert answer_contrast(right, wrong, torch.zeros(3, dtype=torch.bool)).item() == 0
-
-
-def test_other_answers_have_the_same_type_and_differ() -> None:
-    answer = torch.tensor([[4, 0], [5, 0], [4, 0], [6, 7], [6, 0], [8, 0]])
-    kind = torch.tensor([0, 0, 0, 2, 2, 1])
-    fitting = {0: {1}, 1: {0, 2}, 2: {1}, 3: {4}, 4: {3}, 5: {5}}
-    seen: dict[int, set[int]] = {row: set() for row in fitting}
-    for _ in range(60):
-        for row, other in enumerate(other_answers(kind, answer).tolist()):
-            seen[row].add(other)
-    assert seen == fitting

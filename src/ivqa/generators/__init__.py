@@ -4,7 +4,6 @@ from ivqa.generators.answer_only import AnswerOnlyGenerator
 from ivqa.generators.attend_and_tell import AttendAndTellGenerator
 from ivqa.generators.attentive import AttentiveGenerator
 from ivqa.generators.beam import Beam
-from ivqa.generators.contrastive import ContrastiveGenerationModule
 from ivqa.generators.decoding import Decoded, Greedy, Sampling, Strategy
 from ivqa.generators.image_answer_type import ImageAnswerTypeGenerator
 from ivqa.generators.image_only import ImageOnlyGenerator
@@ -24,7 +23,6 @@ __all__ = [
     "Beam",
     "Conditions",
     "ConstantWeight",
-    "ContrastiveGenerationModule",
     "Decoded",
     "GeneratorOutput",
     "Greedy",

@@ -85,7 +85,6 @@ class QuestionGenerationModule(NetworkQuestioner):
             per_dimension=self.free_nats_per_dimension,
             pull=self.free_nats_pull,
         )
-        loss = loss + self.additional_loss(batch, output)
         if not torch.isfinite(loss):
             raise UserError(self._cause_of_infinite_loss(batch, output))
         terms = {
@@ -97,18 +96,6 @@ class QuestionGenerationModule(NetworkQuestioner):
             terms["train/kl_weight"] = loss.new_tensor(weight)
         self.log_dict(terms, batch_size=len(batch))
         return loss
-
-    def additional_loss(self, batch: VQABatch, output: GeneratorOutput) -> Tensor | float:
-        """A term that a subclass adds to the negative ELBO.
-
-        Args:
-            batch: B questions with their images and answers.
-            output: The terms of the B questions.
-
-        Returns:
-            A scalar in nats; 0 here.
-        """
-        return 0.0
 
     def validation_step(self, batch: VQABatch, batch_idx: int) -> None:
         """Adds a batch to the validation terms."""

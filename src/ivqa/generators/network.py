@@ -95,14 +95,12 @@ class GeneratorOutput:
         num_tokens: Number of words, <eos> included, (B,) int64.
         kl: KL of every latent dimension, (B, d_z); None without a latent variable.
         mean: Mean of the posterior, (B, d_z); None without a latent variable.
-        z: The z of the likelihood, (B, d_z); None without a latent variable.
     """
 
     log_likelihood: Tensor
     num_tokens: Tensor
     kl: Tensor | None = None
     mean: Tensor | None = None
-    z: Tensor | None = None
 
     @property
     def elbo(self) -> Tensor:
@@ -236,7 +234,6 @@ class QuestionGenerator(nn.Module, ABC):
             num_tokens=batch.question.lengths + 1,  # <eos> counts
             kl=None if posterior is None else posterior.kl(),
             mean=None if posterior is None else posterior.mean,
-            z=z,
         )
 
     def prior(self, num: int, generator: torch.Generator | None = None) -> Tensor | None:

@@ -91,48 +91,6 @@ def negative_elbo(
     return loss + kl_weight * free_bits(kl, free_nats, per_dimension=per_dimension, pull=pull)
 
 
-def other_answers(answer_type: Tensor, answer: Tensor) -> Tensor:
-    """Draws for each question of a batch another one whose answer has the same type but differs.
-
-    Args:
-        answer_type: (B,) int64.
-        answer: (B, T) int64, words of the answers.
-
-    Returns:
-        (B,) int64, rows of the batch; a question without such a row gets its own.
-    """
-    same = (answer[:, None] == answer[None]).all(dim=2)
-    fits = (answer_type[:, None] == answer_type[None]) & ~same  # (B, B)
-    # Its own row only where nothing else fits.
-    weight = fits + 1e-9 * torch.eye(len(answer), device=answer.device)
-    return torch.multinomial(weight, 1)[:, 0]
-
-
-def answer_contrast(right: Tensor, wrong: Tensor, differs: Tensor) -> Tensor:
-    """-log p(a | q, I) of the question's own answer a against one other answer.
-
-    With equal priors, p(a | q, I) = p(q | z, I, a) / (p(q | z, I, a) + p(q | z, I, a')).
-    The likelihood alone hardly rewards that a question fits its answer: one word of ten depends on
-    it. This term does, as in training by maximum mutual information (Li et al. 2016,
-    arXiv:1510.03055, for decoding).
-
-    Args:
-        right: log p(q | z, I, a), (B,).
-        wrong: log p(q | z, I, a'), (B,).
-        differs: (B,) bool, whether a' is another answer; other rows do not count.
-
-    Returns:
-        A scalar, in nats; 0 if no row counts.
-
-    Example:
-        >>> right, wrong = torch.tensor([-1.0, -1.0]), torch.tensor([-1.0, -9.0])
-        >>> answer_contrast(right, wrong, torch.tensor([True, False]))
-        tensor(0.6931)
-    """
-    losses = torch.nn.functional.softplus(wrong - right) * differs
-    return losses.sum() / differs.sum().clamp_min(1)
-
-
 def importance_weighted_bound(
     log_likelihood: Tensor, log_ratio: Tensor, num_posterior: int
 ) -> Tensor:
