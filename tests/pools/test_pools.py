@@ -17,12 +17,12 @@ from ivqa.pools import (
     GrammarReplacement,
     Pools,
     PoolSettings,
+    Sources,
     TaggedReplacement,
     build_pools,
     read_pools,
     write_pools,
 )
-from ivqa.pools.building import Sources
 from ivqa.scenes import SceneOracle, generate_scenes, parse
 from ivqa.text.tokens import tokenise
 

@@ -1,5 +1,7 @@
 """Baseline VQG + VQA: proposals of one generator, ranked by a VQA model (iVQA, section 4)."""
 
+import math
+
 import torch
 from torch import Tensor, nn
 
@@ -9,7 +11,7 @@ from ivqa.ranges import Count
 from ivqa.vqa import Answerer
 
 _QUESTIONS_PER_PASS = 1024
-_LEAST = 1e-12  # phi of an answer that the VQA model does not know
+_LEAST = math.log(1e-12)  # log phi of an answer that the VQA model does not know
 
 
 class RerankedQuestioner(nn.Module):
@@ -85,10 +87,10 @@ class RerankedQuestioner(nn.Module):
     def _log_phi(
         self, images: ImageBatch, answers: list[str], pair: Tensor, questions: list[str]
     ) -> Tensor:
-        """Log phi of the answer of each question's pair, (N,)."""
+        """The logarithm of phi of the answer of each question's pair, (N,)."""
         answerer = self._answerer[0]
         wanted = [answers[row] for row in pair.tolist()]
-        result = torch.full((len(questions),), _LEAST).log()
+        result = torch.full((len(questions),), _LEAST)
         for rows in torch.arange(len(questions)).split(_QUESTIONS_PER_PASS):
             some = images.select(rows.to(images.index.device))
             texts = [questions[row] for row in rows.tolist()]
@@ -103,4 +105,4 @@ class RerankedQuestioner(nn.Module):
             scores = answerer.log_scores(some, texts).cpu()
             known = columns >= 0
             result[rows[known]] = scores[known, columns[known]]
-        return result.clamp_min(torch.tensor(_LEAST).log().item())
+        return result.clamp_min(_LEAST)

@@ -193,8 +193,7 @@ class PretrainedConcepts:
     ) -> tuple[Tensor, Tensor, NDArray[np.int64], ConceptVocabulary]:
         """Pooled features, targets and ids of the described images of a split."""
         images, texts = described_images(split)
-        known = ConceptVocabulary.build(texts, self.num_concepts, self.longest)
-        known = known if concepts is None else concepts
+        known = concepts or ConceptVocabulary.build(texts, self.num_concepts, self.longest)
         pooled, ids = _pooled(base, split.name)
         row_of = {image: row for row, image in enumerate(ids.tolist())}
         kept = [at for at, image in enumerate(images.ids.tolist()) if image in row_of]

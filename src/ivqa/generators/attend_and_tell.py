@@ -86,31 +86,32 @@ class AttendAndTellGenerator(QuestionGenerator):
     ) -> Tensor:
         """Scores words and <eos>; see `QuestionGenerator.token_log_probs`."""
         hidden, cell = conditions.decoder.chunk(2, dim=1)
-        attended = self._attended(conditions)
+        cells, keys, image = self._attended(conditions)
+        cells, keys = cells[image], keys[image]
         outputs = []
         for embedded in self.decoder.inputs(question).unbind(dim=1):
-            hidden, cell = self._advance(embedded, hidden, cell, *attended)
+            hidden, cell = self._advance(embedded, hidden, cell, cells, keys)
             outputs.append(hidden)
         return self.decoder.scores(torch.stack(outputs, dim=1), question, temperature)
 
     def decoding(self, conditions: Conditions, z: Tensor | None) -> tuple[Step, State]:
-        """Prepares decoding; see `QuestionGenerator.decoding`. The state is (h, c, row)."""
-        cells, keys = self._attended(conditions)
+        """Prepares decoding; see `QuestionGenerator.decoding`. The state is (h, c, image)."""
+        cells, keys, images = self._attended(conditions)
 
         def step(state: State, tokens: Tensor) -> tuple[Tensor, State]:
-            hidden, cell, row = state
+            hidden, cell, image = state
             embedded = self.decoder.embedding(tokens)
-            hidden, cell = self._advance(embedded, hidden, cell, cells[row], keys[row])
-            return self.decoder.next_log_probs(hidden), (hidden, cell, row)
+            hidden, cell = self._advance(embedded, hidden, cell, cells[image], keys[image])
+            return self.decoder.next_log_probs(hidden), (hidden, cell, image)
 
         hidden, cell = conditions.decoder.chunk(2, dim=1)
-        return step, (hidden, cell, torch.arange(len(hidden), device=hidden.device))
+        return step, (hidden, cell, images)
 
-    def _attended(self, conditions: Conditions) -> tuple[Tensor, Tensor]:
-        """G and W_g g of the image of each row, (N, L, d) and (N, L, attention_size)."""
+    def _attended(self, conditions: Conditions) -> tuple[Tensor, Tensor, Tensor]:
+        """The cells g (M, L, d), W_g g (M, L, attention_size), and the image of each row, (N,)."""
         assert conditions.grids is not None  # set by conditions() above
-        cells, image = conditions.grids.cells, conditions.grids.image
-        return cells[image], self.of_cell(cells)[image]
+        cells = conditions.grids.cells
+        return cells, self.of_cell(cells), conditions.grids.image
 
     def _advance(
         self, embedded: Tensor, hidden: Tensor, cell: Tensor, cells: Tensor, keys: Tensor

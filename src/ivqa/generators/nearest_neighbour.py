@@ -30,6 +30,7 @@ from ivqa.text.vocabulary import Vocabulary
 # A question that shares no n-gram with the neighbours; its logarithm is finite.
 _LEAST = 1e-6
 _IMAGES_AT_ONCE = 2048
+_PAIRS_AT_ONCE = 128  # each is compared with all training pairs
 
 
 class NearestNeighbourQuestioner(nn.Module):
@@ -151,11 +152,12 @@ class NearestNeighbourQuestioner(nn.Module):
         distinct, code = np.unique(np.array(answers), return_inverse=True)
         of_answer = self._answers.transform(distinct.tolist()) @ self.answer_vectors.T
         of_answer = torch.from_numpy(of_answer.toarray()[:, self.answer])  # (A, pairs)
-        found = np.empty((len(answers), number), dtype=np.int64)
-        for row, (image, answer) in enumerate(zip(images.index.tolist(), code, strict=True)):
-            similarity = (of_image[image][self.image] + of_answer[answer]) / 2
-            found[row] = self.question[similarity.topk(number).indices.numpy()]
-        return found
+        found = []
+        for rows in torch.arange(len(answers)).split(_PAIRS_AT_ONCE):
+            images_of_rows = of_image[images.index[rows]][:, self.image]  # (rows, pairs)
+            similarity = (images_of_rows + of_answer[torch.from_numpy(code)[rows]]) / 2
+            found.append(self.question[similarity.topk(number).indices.numpy()])
+        return np.concatenate(found)
 
 
 def _consensus(own: Any, near: Any, group: NDArray[np.int64], number: int) -> NDArray[np.float32]:

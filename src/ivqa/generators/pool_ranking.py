@@ -19,12 +19,12 @@ from ivqa.pools import (
     GrammarReplacement,
     Pools,
     PoolSettings,
+    Sources,
     TaggedReplacement,
     build_pools,
     read_pools,
     write_pools,
 )
-from ivqa.pools.building import Sources
 from ivqa.ranges import Count, Seed
 from ivqa.scenes import SceneOracle, oracle_of
 

@@ -4,7 +4,7 @@
 model ranks the same questions, and a `WordReplacement` makes the plausible distractors.
 """
 
-from ivqa.pools.building import KINDS, Pools, PoolSettings, build_pools
+from ivqa.pools.building import KINDS, Pools, PoolSettings, Sources, build_pools
 from ivqa.pools.files import read_pools, write_pools
 from ivqa.pools.replacement import GrammarReplacement, TaggedReplacement, WordReplacement
 
@@ -13,6 +13,7 @@ __all__ = [
     "GrammarReplacement",
     "PoolSettings",
     "Pools",
+    "Sources",
     "TaggedReplacement",
     "WordReplacement",
     "build_pools",

@@ -102,10 +102,7 @@ class MultirunShares(Callback):
         ]
         if not jobs:
             return
-        names = distinguishing(
-            [[item for item in job["overrides"] if item[:5] != "seed="] for job in jobs]
-        )
-        frame = pd.DataFrame([job["metrics"] for job in jobs], index=names)
+        frame = pd.DataFrame([job["metrics"] for job in jobs], index=settings_of(jobs))
         means = frame.groupby(level=0, sort=False).mean()[list(self.columns.values())]
         means.columns = pd.Index(list(self.columns))
         write_shares(sweep_dir / "shares.png", means)
@@ -147,6 +144,20 @@ def distinguishing(overrides: Sequence[Sequence[str]]) -> list[str]:
     """
     common = set.intersection(*(set(items) for items in overrides)) if len(overrides) > 1 else set()
     return [" ".join(item for item in items if item not in common) for items in overrides]
+
+
+def settings_of(jobs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Names the setting of each job, which is the same for all its seeds.
+
+    Args:
+        jobs: {"overrides": ["model=x", "seed=1"]} of each job.
+
+    Returns:
+        One text for each job.
+    """
+    return distinguishing(
+        [[item for item in job["overrides"] if item[:5] != "seed="] for job in jobs]
+    )
 
 
 def joined(
@@ -231,9 +242,7 @@ def average_over_seeds(jobs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]
         seeds every value is a text "mean ± standard deviation" (n - 1 in the denominator).
     """
     frame = pd.DataFrame([job["metrics"] for job in jobs])
-    settings = distinguishing(
-        [[item for item in job["overrides"] if item[:5] != "seed="] for job in jobs]
-    )
+    settings = settings_of(jobs)
     rows = []
     for setting in dict.fromkeys(settings):
         chosen = frame[[name == setting for name in settings]].dropna(axis=1, how="all")
