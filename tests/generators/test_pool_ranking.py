@@ -6,9 +6,13 @@ import numpy as np
 import pytest
 import torch
 
+from ivqa.data.batch import ImageBatch
+from ivqa.generators import VariationalGenerator
+from ivqa.generators.likelihood import marginal_log_likelihood
 from ivqa.generators.objective import importance_weighted_bound, importance_weighted_error
 from ivqa.generators.pool_ranking import ranking_metrics
 from ivqa.pools import KINDS
+from ivqa.text.vocabulary import Tokens
 
 
 def test_ranks_by_hand() -> None:
@@ -80,3 +84,18 @@ def test_the_standard_error_by_hand() -> None:
     # A long question: the weights underflow unless they are scaled.
     low = importance_weighted_error(likelihood - 500, torch.zeros(1, 4), 2)
     torch.testing.assert_close(low, found)
+
+
+@pytest.mark.parametrize("samples", [2, 3, 4])
+def test_too_few_z_give_no_standard_error(samples: int) -> None:
+    torch.manual_seed(0)
+    network = VariationalGenerator(
+        num_words=9, num_answer_words=4, feature_sizes={"concepts": 5}, latent_size=3,
+        answer_size=4, embedding_size=4, hidden_size=4,
+    )  # fmt: skip
+    images = ImageBatch(torch.arange(2), torch.arange(2), concepts=torch.rand(2, 5))
+    conditions = network.conditions(images, Tokens(torch.tensor([[1], [2]]), torch.ones(2).long()))
+    question = Tokens(torch.tensor([[4, 5], [6, 7]]), torch.tensor([2, 2]))
+    noise = torch.randn(samples, 3)
+    found = marginal_log_likelihood(network.eval(), question, conditions, torch.arange(2), noise)
+    assert (found.standard_error is None) == (samples < 4)

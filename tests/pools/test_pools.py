@@ -7,14 +7,15 @@ from pathlib import Path
 import nltk
 import numpy as np
 import pytest
+from nltk.tag.perceptron import PerceptronTagger
 from rich.console import Console
 
 from ivqa.data import VQADataset, VQASplit
-from ivqa.errors import UserError
 from ivqa.files import FileError
 from ivqa.pools import (
     KINDS,
     GrammarReplacement,
+    NoTaggerError,
     Pools,
     PoolSettings,
     Sources,
@@ -23,6 +24,7 @@ from ivqa.pools import (
     read_pools,
     write_pools,
 )
+from ivqa.pools.building import _neighbours, accepted
 from ivqa.scenes import SceneOracle, generate_scenes, parse
 from ivqa.text.tokens import tokenise
 
@@ -233,17 +235,59 @@ def test_words_are_replaced_within_the_grammar(question: str, expected: list[str
 
 
 def test_words_are_replaced_by_words_of_the_same_tag(monkeypatch: pytest.MonkeyPatch) -> None:
-    tags = {"dog": "NN", "cat": "NN", "red": "JJ", "old": "JJ", "is": "VBZ", "runs": "VBZ"}
-    monkeypatch.setattr(nltk, "pos_tag", lambda words: [(w, tags.get(w, "DT")) for w in words])
-    monkeypatch.setattr(
-        nltk, "pos_tag_sents", lambda sents: [[(w, tags.get(w, "DT")) for w in s] for s in sents]
-    )
-    replacement = TaggedReplacement(["Is the dog old?", "Is the cat red?", "The cat runs?"])
+    tags = {"dog": "NN", "cat": "NN", "owl": "NN", "red": "JJ", "old": "JJ", "is": "VBZ"}
+    sentences = ["Is the dog old?", "Is the cat red?", "Is an owl red?"]
+    tagged = [[(word, tags.get(word, "DT")) for word in tokenise(text)] for text in sentences]
+    trained = PerceptronTagger(load=False)
+    trained.train(tagged * 20)
+    monkeypatch.setattr("ivqa.pools.replacement.PerceptronTagger", lambda: trained)
+    replacement = TaggedReplacement(sentences)
+    # Nouns for the noun, adjectives for the adjective, and the article before a vowel changes.
     found = set(replacement.variants("Is the cat old?", random.Random(0)))
-    assert found == {"Is the dog old?", "Is the cat red?"}
+    assert found == {"Is the dog old?", "Is the owl old?", "Is the cat red?"}
+    found = set(replacement.variants("Is an owl old?", random.Random(0)))
+    assert found == {"Is a dog old?", "Is a cat old?", "Is an owl red?"}
 
 
 def test_an_absent_tagger_names_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nltk.data, "path", [])
-    with pytest.raises(UserError, match="averaged_perceptron_tagger_eng"):
+    with pytest.raises(NoTaggerError, match="averaged_perceptron_tagger_eng"):
         TaggedReplacement(["Is it red?"])
+
+
+def test_accepted_answers_by_hand() -> None:
+    given = ["orange"] * 5 + ["red"] * 3 + ["Blue", "blue."]
+    assert accepted("orange", given) == {"orange", "red"}  # two annotators say blue
+    assert accepted("teal", ["Two", "two", "2"]) == {"teal", "2"}  # normalised before the count
+
+
+def test_an_answer_of_three_annotators_is_correct() -> None:
+    """A question whose second answer is the wanted one is no distractor."""
+    split = _split([(1, "What color is the cat?", "red"), (1, "What color is the hat?", "orange")])
+
+    class Swap:
+        def variants(self, question: str, rng: random.Random):  # type: ignore[no-untyped-def]
+            yield question.replace("cat", "hat")
+
+    def kinds(minority: int) -> dict[str, list[str]]:
+        split.answers[1] = ["orange"] * (10 - minority) + ["red"] * minority
+        sources = Sources(split, split, np.eye(1, dtype=np.float32), np.array([1]), None, Swap())
+        return _by_pair(build_pools(sources, PoolSettings(), Console()))[0]
+
+    assert [text for kind in KINDS[1:] for text in kinds(3)[kind]] == []
+    assert kinds(2)["ct"] == ["What color is the hat?"]
+
+
+def test_the_neighbours_are_those_of_a_full_sort() -> None:
+    rng = np.random.default_rng(0)
+    ids = rng.permutation(50) * 3
+    features = rng.integers(0, 2, (50, 4)).astype(np.float32)  # with many ties
+    found = _neighbours(features, ids, ids.tolist(), 7)
+    unit = features / np.maximum(np.linalg.norm(features, axis=1, keepdims=True), 1e-12)
+    for row, image in enumerate(ids.tolist()):
+        similarity = unit @ unit[row]
+        others = [at for at in range(50) if at != row]
+        nearest = sorted(others, key=lambda at: -round(float(similarity[at]), 5))[:7]
+        # The order of a tie at the last place depends on rounding; the similarities do not.
+        values = [round(float(similarity[ids.tolist().index(one)]), 4) for one in found[image]]
+        assert values == [round(float(similarity[at]), 4) for at in nearest]

@@ -12,6 +12,8 @@ from ivqa.text.vocabulary import Tokens
 
 # Rows decoded together: their gates stay near the cache, and memory does not grow with N.
 _DECODED_ROWS = 2048
+# Two draws from each of encoder and prior; one says nothing about their variance.
+_LEAST_FOR_ERROR = 4
 # Logits scored together: 8 MiB of float32 (measured: half the time of 256 MiB with 300 words).
 _SCORED_LOGITS = 1 << 21
 
@@ -58,7 +60,7 @@ class Likelihood:
 
     Attributes:
         value: (N,) float32, in nats: exact, or a lower bound in expectation.
-        standard_error: (N,) float32, in nats; None where the value is exact.
+        standard_error: (N,) float32, in nats; None where the value is exact, or of too few z.
     """
 
     value: Tensor
@@ -112,7 +114,8 @@ def marginal_log_likelihood(
         log_likelihood = log_probs.sum(dim=1).view(-1, samples)  # (n, K)
         log_ratio = spread.log_density_ratio(z)  # (n, K)
         scores.append(importance_weighted_bound(log_likelihood, log_ratio, num_posterior))
-        errors.append(importance_weighted_error(log_likelihood, log_ratio, num_posterior))
+        if samples >= _LEAST_FOR_ERROR:
+            errors.append(importance_weighted_error(log_likelihood, log_ratio, num_posterior))
     back = order.argsort()  # to the order of the questions
     error = torch.cat(errors)[back] if errors else None
     return Likelihood(torch.cat(scores)[back], error)

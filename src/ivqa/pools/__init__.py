@@ -6,11 +6,17 @@ model ranks the same questions, and a `WordReplacement` makes the plausible dist
 
 from ivqa.pools.building import KINDS, Pools, PoolSettings, Sources, build_pools
 from ivqa.pools.files import read_pools, write_pools
-from ivqa.pools.replacement import GrammarReplacement, TaggedReplacement, WordReplacement
+from ivqa.pools.replacement import (
+    GrammarReplacement,
+    NoTaggerError,
+    TaggedReplacement,
+    WordReplacement,
+)
 
 __all__ = [
     "KINDS",
     "GrammarReplacement",
+    "NoTaggerError",
     "PoolSettings",
     "Pools",
     "Sources",

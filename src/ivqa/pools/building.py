@@ -8,9 +8,9 @@ A pool has 24 questions for an image and an answer:
 - PS, 6: a GT question with one key word replaced.
 - RN, 6: random questions about other images with the same answer.
 
-A distractor that is also correct is left out: by the oracle where there is one, else if the same
-question about the image has this answer in the data. Where a kind has too few questions, RN fills
-the pool, then CT.
+A distractor that is also correct is left out: by the oracle where there is one, else if the answer
+is the main one to the same question about the image, or if three annotators gave it. Where a kind
+has too few questions, RN fills the pool, then CT.
 """
 
 import random
@@ -35,6 +35,7 @@ KINDS = ("gt", "ct", "pp", "ps", "rn")
 """Ground truth, contrastive, popular, plausible and answer-related questions."""
 
 _MOST_TRUE = 3
+_ACCEPTING = 3  # annotators who make an answer right: its official accuracy is 1
 _CHUNK = 1024  # images compared at once
 
 
@@ -149,12 +150,12 @@ class _Drawer:
     def __init__(self, sources: Sources, settings: PoolSettings, images: Sequence[int]) -> None:
         self.sources, self.settings = sources, settings
         split, train = sources.split, sources.train
-        self.of_image: dict[int, list[tuple[str, str]]] = defaultdict(list)
+        # The questions about each image, with the main answer and all right answers.
+        self.of_image: dict[int, list[tuple[str, str, frozenset[str]]]] = defaultdict(list)
         self.of_answer: dict[str, list[tuple[int | None, str]]] = defaultdict(list)
-        for image, question, answer in zip(
-            split.image_ids.tolist(), split.questions, split.main_answers, strict=True
-        ):
-            self.of_image[image].append((question, answer))
+        columns = (split.image_ids.tolist(), split.questions, split.main_answers, split.answers)
+        for image, question, answer, given in zip(*columns, strict=True):
+            self.of_image[image].append((question, answer, accepted(answer, given)))
             self.of_answer[answer].append((image, question))
         for question, answer in zip(train.questions, train.main_answers, strict=True):
             self.of_answer[answer].append((None, question))  # of an image outside the split
@@ -173,7 +174,7 @@ class _Drawer:
     def pool(self, image: int, answer: str, rng: random.Random) -> list[tuple[str, int]]:
         """The candidates of a pair with their kinds."""
         size, each = self.settings.size, self.settings.each
-        own = list(dict.fromkeys(q for q, given in self.of_image[image] if given == answer))
+        own = list(dict.fromkeys(q for q, main, _ in self.of_image[image] if main == answer))
         true = rng.sample(own, min(len(own), _MOST_TRUE))
         pool = [(question, 0) for question in true]
         # A further correct question of the image is no distractor.
@@ -203,13 +204,14 @@ class _Drawer:
                 return wanted not in map(normalise_answer, judged.acceptable)
 
             return wrong
-        known = {_key(question) for question, given in self.of_image[image] if given == answer}
-        return lambda question: _key(question) not in known
+        wanted = normalise_answer(answer)
+        right = {_key(question) for question, _, given in self.of_image[image] if wanted in given}
+        return lambda question: _key(question) not in right
 
     def _contrastive(self, image: int, answer: str, rng: random.Random) -> Iterator[str]:
         """Questions with other answers, of the image itself and then of ever less similar ones."""
         for near in (image, *self.neighbours[image]):
-            others = [q for q, given in self.of_image[near] if given != answer]
+            others = [q for q, main, _ in self.of_image[near] if main != answer]
             yield from rng.sample(others, len(others))
 
     def _plausible(self, true: Sequence[str], rng: random.Random) -> Iterator[str]:
@@ -258,7 +260,29 @@ def _neighbours(
         some = rows[start : start + _CHUNK]
         similarity = unit[some] @ unit.T
         similarity[np.arange(len(some)), some] = -np.inf
-        order = np.argsort(-similarity, axis=1, kind="stable")[:, :number]
-        for row, nearest in zip(some, order, strict=True):
+        most = min(number, len(ids) - 1)
+        near = np.sort(np.argpartition(-similarity, most - 1, axis=1)[:, :most], axis=1)
+        # Sorted by place first, so that equally similar images stay in the order of the split.
+        order = np.argsort(-np.take_along_axis(similarity, near, axis=1), axis=1, kind="stable")
+        for row, nearest in zip(some, np.take_along_axis(near, order, axis=1), strict=True):
             found[int(ids[row])] = ids[nearest].tolist()
     return found
+
+
+def accepted(main: str, given: Sequence[str]) -> frozenset[str]:
+    """The right answers to a question.
+
+    Args:
+        main: The main answer.
+        given: The answers of the annotators.
+
+    Returns:
+        The normalised main answer, and those that at least three annotators gave.
+
+    Example:
+        >>> sorted(accepted("orange", ["orange"] * 6 + ["Red."] * 3 + ["blue"]))
+        ['orange', 'red']
+    """
+    counts = Counter(map(normalise_answer, given))
+    often = (answer for answer, count in counts.items() if count >= _ACCEPTING)
+    return frozenset([normalise_answer(main), *often])

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any, Protocol
 
+from nltk.tag.perceptron import PerceptronTagger
+
 from ivqa.errors import UserError
 from ivqa.scenes.grammar import parse
 from ivqa.scenes.words import ATTRIBUTE_OF, canonical, plural
@@ -65,11 +67,11 @@ class TaggedReplacement:
         most: The most frequent words of a tag that are candidates.
 
     Raises:
-        UserError: The model of the tagger is not installed.
+        NoTaggerError: The model of the tagger is not installed.
     """
 
     def __init__(self, questions: Sequence[str], most: int = 500) -> None:
-        require_tagger()
+        self._tagger = _load_tagger()  # once: it takes a tenth of a second
         counts: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
         for words in self._tagged(sorted(set(questions))):
             for word, tag in words:
@@ -93,31 +95,25 @@ class TaggedReplacement:
         for turn in range(max(map(len, known.values()), default=0)):
             for at in rng.sample(places, len(places)):
                 if turn < len(known[at]) and known[at][turn] != words[at]:
-                    yield detokenise([*words[:at], known[at][turn], *words[at + 1 :]])
+                    changed = [*words[:at], known[at][turn], *words[at + 1 :]]
+                    yield detokenise(_agreeing(changed, at))
 
-    @staticmethod
-    def _tagged(questions: Sequence[str]) -> list[list[tuple[str, str]]]:
-        import nltk
-
-        tagged: list[list[tuple[str, str]]] = nltk.pos_tag_sents([tokenise(q) for q in questions])
-        return tagged
+    def _tagged(self, questions: Sequence[str]) -> list[list[tuple[str, str]]]:
+        return [self._tagger.tag(tokenise(question)) for question in questions]
 
 
-def require_tagger() -> None:
-    """Checks that NLTK's part-of-speech tagger is installed.
+class NoTaggerError(UserError):
+    """NLTK's part-of-speech tagger is not installed."""
 
-    Raises:
-        UserError: It is not; the message says how to install it.
-    """
-    import nltk
 
+def _load_tagger() -> PerceptronTagger:
     try:
-        nltk.pos_tag(["a", "word"])
+        return PerceptronTagger()
     except LookupError:
-        raise UserError(
+        raise NoTaggerError(
             "question pools need NLTK's part-of-speech tagger, which is not installed; run python "
             "-m nltk.downloader averaged_perceptron_tagger_eng where there is a network and set "
-            "NLTK_DATA to its folder, or set model.benchmark.pools=null"
+            "NLTK_DATA to its folder"
         ) from None
 
 
