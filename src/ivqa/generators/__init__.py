@@ -10,10 +10,18 @@ from ivqa.generators.image_only import ImageOnlyGenerator
 from ivqa.generators.inference import ask, most_probable
 from ivqa.generators.module import QuestionGenerationModule
 from ivqa.generators.nearest_neighbour import NearestNeighbourQuestioner
-from ivqa.generators.network import Conditions, GeneratorOutput, Posterior, QuestionGenerator
+from ivqa.generators.network import (
+    Conditions,
+    GeneratorOutput,
+    Posterior,
+    QuestionGenerator,
+    QuestionNetwork,
+)
 from ivqa.generators.objective import ConstantWeight, LinearAnnealing
 from ivqa.generators.prior import PriorGenerator
 from ivqa.generators.protocol import Questioner, Questions, RemembersTraining
+from ivqa.generators.transformer import TransformerGenerator
+from ivqa.generators.transformer_module import TransformerModule
 from ivqa.generators.variational import VariationalGenerator
 
 __all__ = [
@@ -34,11 +42,14 @@ __all__ = [
     "PriorGenerator",
     "QuestionGenerationModule",
     "QuestionGenerator",
+    "QuestionNetwork",
     "Questioner",
     "Questions",
     "RemembersTraining",
     "Sampling",
     "Strategy",
+    "TransformerGenerator",
+    "TransformerModule",
     "VariationalGenerator",
     "ask",
     "most_probable",

@@ -1,10 +1,9 @@
 """What a model of transformers predicts after prompts: the logits of given continuations."""
 
 import copy
-from collections.abc import Callable
 from functools import partial
 from inspect import Parameter, signature
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import torch
 from torch import Tensor
@@ -14,8 +13,21 @@ from transformers.modeling_outputs import BaseModelOutput
 from ivqa.errors import UserError
 from ivqa.vlm.prompts import Prompts
 
-Continued = Callable[[Tensor, Tensor], Tensor]
-"""(prompt (m,), written (m, T)) -> logits (m, T + 1, V); position t predicts token t."""
+
+class Continued(Protocol):
+    """Prompts that were read, to be continued."""
+
+    def __call__(self, prompt: Tensor, written: Tensor, *, last: bool = False) -> Tensor:
+        """Computes the logits of what follows prompts.
+
+        Args:
+            prompt: The prompt of each continuation, (m,) int64.
+            written: The continuations, (m, T) int64.
+            last: Whether only the logits after all T tokens are wanted.
+
+        Returns:
+            (m, T + 1, V), where position t predicts token t; with `last` (m, 1, V).
+        """
 
 
 class Writer:
@@ -58,7 +70,7 @@ class Writer:
             prompts: n prompts.
 
         Returns:
-            Computes the logits after prompts; a prompt may have several continuations.
+            The prompts, each of which may have several continuations.
         """
         if self.encodes:
             states = None if torch.is_grad_enabled() else self._encoder_states(prompts)
@@ -66,32 +78,50 @@ class Writer:
         if not self.cache or torch.is_grad_enabled():
             return partial(self._whole, prompts)
         known = DynamicCache(config=self.model.config)
-        last = self._logits(prompts.inputs(), past_key_values=known, use_cache=True, kept=1)
-        return partial(self._cached, prompts, known, last)
+        first = self._logits(prompts.inputs(), past_key_values=known, use_cache=True, kept=1)
+        return partial(self._cached, prompts, known, first)
 
     def _cached(
-        self, prompts: Prompts, known: Any, last: Tensor, prompt: Tensor, written: Tensor
+        self,
+        prompts: Prompts,
+        known: Any,
+        first: Tensor,
+        prompt: Tensor,
+        written: Tensor,
+        *,
+        last: bool = False,
     ) -> Tensor:
-        logits = last[prompt]
+        logits = first[prompt]
         if not written.shape[1]:
             return logits
         further = copy.deepcopy(known)
         # Layers of linear attention cannot be repeated, but reordered.
         further.reorder_cache(cast(torch.LongTensor, prompt))
         inputs = prompts.further_inputs(written, prompt)
-        decoded = self._logits(inputs, past_key_values=further, use_cache=True)
-        return torch.cat([logits, decoded], dim=1)
+        kept = 1 if last else 0
+        decoded = self._logits(inputs, past_key_values=further, use_cache=True, kept=kept)
+        return decoded if last else torch.cat([logits, decoded], dim=1)
 
-    def _whole(self, prompts: Prompts, prompt: Tensor, written: Tensor) -> Tensor:
-        return self._logits(prompts.select(prompt).inputs(written), kept=written.shape[1] + 1)
+    def _whole(
+        self, prompts: Prompts, prompt: Tensor, written: Tensor, *, last: bool = False
+    ) -> Tensor:
+        kept = 1 if last else written.shape[1] + 1
+        return self._logits(prompts.select(prompt).inputs(written), kept=kept)
 
     def _decoded(
-        self, prompts: Prompts, states: Tensor | None, prompt: Tensor, written: Tensor
+        self,
+        prompts: Prompts,
+        states: Tensor | None,
+        prompt: Tensor,
+        written: Tensor,
+        *,
+        last: bool = False,
     ) -> Tensor:
         start = torch.tensor(self._decoder_start, device=written.device)
         decoded = torch.cat([start.expand(len(written), -1), written], dim=1)
         inputs = prompts.select(prompt).inputs() if states is None else _encoded(states[prompt])
-        return self._logits(inputs, decoder_input_ids=decoded)[:, len(start) - 1 :]
+        logits = self._logits(inputs, decoder_input_ids=decoded)
+        return logits[:, -1:] if last else logits[:, len(start) - 1 :]
 
     def _encoder_states(self, prompts: Prompts) -> Tensor | None:
         """Output of the text encoder, (n, T, d); None if the model does not take it as input."""
