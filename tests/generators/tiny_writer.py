@@ -18,7 +18,8 @@ from transformers import (
 )
 
 from ivqa.data.batch import ImageBatch, VQABatch
-from ivqa.generators import TransformerGenerator, TransformerModule
+from ivqa.generators.transformer import TransformerGenerator
+from ivqa.generators.transformer_module import TransformerModule
 from ivqa.text.vocabulary import Vocabulary
 from tiny_transformers import SPECIAL, TEXT, VISION, Pictures, save_tiny
 

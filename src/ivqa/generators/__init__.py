@@ -20,8 +20,6 @@ from ivqa.generators.network import (
 from ivqa.generators.objective import ConstantWeight, LinearAnnealing
 from ivqa.generators.prior import PriorGenerator
 from ivqa.generators.protocol import Questioner, Questions, RemembersTraining
-from ivqa.generators.transformer import TransformerGenerator
-from ivqa.generators.transformer_module import TransformerModule
 from ivqa.generators.variational import VariationalGenerator
 
 __all__ = [
@@ -48,8 +46,6 @@ __all__ = [
     "RemembersTraining",
     "Sampling",
     "Strategy",
-    "TransformerGenerator",
-    "TransformerModule",
     "VariationalGenerator",
     "ask",
     "most_probable",

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, TypeAdapter, ValidationError
+from pydantic import AfterValidator, ConfigDict, TypeAdapter, ValidationError
 from torch import nn
 
 from ivqa.errors import UserError
@@ -25,6 +25,8 @@ class LowRank:
             are in the model; or one regular expression for whole names; or "all-linear".
         dropout: On the input of the adapters.
     """
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
 
     rank: Count = 8
     alpha: Positive = 16.0

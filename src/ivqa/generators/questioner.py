@@ -75,7 +75,10 @@ class NetworkQuestioner(TrainedModule):
         taken = signature(network).parameters
         if not any(one.kind is one.VAR_KEYWORD for one in taken.values()):
             given = {name: value for name, value in given.items() if name in taken}
-        for name, words in (("question_words", question_vocabulary), ("answer_words", answer_words)):
+        for name, words in (
+            ("question_words", question_vocabulary),
+            ("answer_words", answer_words),
+        ):
             if name in taken:
                 given[name] = words
         self.network = network(**given)

@@ -110,7 +110,8 @@ class SubwordVocabulary(Vocabulary):
             [at - FIRST for at in row[:length] if at >= FIRST]
             for row, length in zip(ids, lengths, strict=True)
         ]
-        texts = self.tokenizer.batch_decode(rows, skip_special_tokens=True)
+        # Of no text, batch_decode makes an empty one.
+        texts = self.tokenizer.batch_decode(rows, skip_special_tokens=True) if rows else []
         return [self.write(tokenise(text)) for text in texts]
 
     def of_model(self, ids: Tensor) -> Tensor:

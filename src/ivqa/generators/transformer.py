@@ -4,11 +4,11 @@ The model reads the image and a prompt that names the answer, and writes the que
 
     log p(q | I, a) = sum_t log p(w_t | I, prompt(a), w_<t) + log p(end | I, prompt(a), w)
 
-The w_t are the model's own tokens, not the words of the training questions. So the model starts with
-what it knows of language, can write and score words that training never showed, and likelihood,
-sampling and policy gradient are exact: the log-probability of a sample is that of the very tokens
-that were drawn. A vocabulary of words would need a new output layer, which is the first thing that
-fine-tuning on few questions forgets. `log_likelihood` takes a question as text and scores the
+The w_t are the model's own tokens, not the words of the training questions. So the model starts
+with what it knows of language, it can write and score words that training never showed, and
+likelihood, sampling and policy gradient are exact: the log-probability of a sample is that of the
+very tokens that were drawn. A vocabulary of words would need a new output layer, which a few
+thousand questions cannot train well. `log_likelihood` takes a question as text and scores the
 tokeniser's own spelling of it; a sample that spells the same text by other tokens has another
 probability.
 """
@@ -109,9 +109,7 @@ class TransformerGenerator(QuestionNetwork):
         silent[self.questions.marks] = True
         marks = [token for token in self.questions.marks if token not in ends]
         self.register_buffer("_ends", torch.tensor(ends), persistent=False)
-        self.register_buffer(
-            "_marks", torch.tensor(marks, dtype=torch.int64), persistent=False
-        )
+        self.register_buffer("_marks", torch.tensor(marks, dtype=torch.int64), persistent=False)
         self.register_buffer("_silent", silent, persistent=False)
         state = self.state_dict(keep_vars=True)
         self.frozen = [n for n, value in state.items() if n != "_base" and not value.requires_grad]
@@ -185,7 +183,8 @@ class TransformerGenerator(QuestionNetwork):
 
         Questions about one image and answer are scored together, so that their prompt is read once.
         """
-        assert conditions.images is not None and conditions.answer is not None
+        assert conditions.images is not None  # set by conditions() above
+        assert conditions.answer is not None
         num, width = question.ids.shape
         scores = torch.zeros(num, width + 1, device=question.ids.device)
         # Rows of one image follow each other, and among them rows of one answer.
@@ -255,14 +254,17 @@ class TransformerGenerator(QuestionNetwork):
             Prompts of equal length, and the rows of `given` that they belong to: the prompt of each
             row among them, and the row, (n,) int64 both.
         """
-        assert given.images is not None and given.answer is not None
-        images, source = given.images, given.images.source
-        assert source is not None  # checked by conditions() above
-        pairs = list(zip(images.index.tolist(), self.answers.decode(given.answer), strict=True))
+        images, answer = given.images, given.answer
+        assert images is not None  # set by conditions() above
+        assert images.source is not None
+        assert answer is not None
+        pairs = list(zip(images.index.tolist(), self.answers.decode(answer), strict=True))
+        if not pairs:
+            return
         distinct = {pair: at for at, pair in enumerate(dict.fromkeys(pairs))}
         seen = {image: at for at, image in enumerate(dict.fromkeys(i for i, _ in distinct))}
         ids = images.ids.tolist()
-        pictures = [source.open(ids[image]) for image in seen]
+        pictures = [images.source.open(ids[image]) for image in seen]
         index = torch.tensor([seen[image] for image, _ in distinct])
         of_row = torch.tensor([distinct[pair] for pair in pairs])
         for prompts in self.reader.read(pictures, index, [answer for _, answer in distinct]):
