@@ -10,6 +10,7 @@ import pytest
 import pytorch_lightning as pl
 import torch
 from peft.tuners.tuners_utils import BaseTunerLayer
+from tiny_vlm_whole import tiny_qwen35
 from tiny_writer import (
     ANSWER_WORDS,
     ANSWERS,
@@ -147,11 +148,45 @@ def test_other_families_equal_a_plain_pass(build: Any, tmp_path: Path) -> None:
         expected = plain_score(model, inputs, [*own[row], 3])
         torch.testing.assert_close(scores[row], expected, atol=1e-4, rtol=0)
         torch.testing.assert_close(with_gradient[row].detach(), expected, atol=1e-4, rtol=0)
-    step, state = network.decoding(conditions, None)
+    # Three questions of each pair; some end before others, but of PaliGemma's 1,200 tokens one is
+    # hardly ever the end.
+    given = conditions.select(torch.arange(4).repeat_interleave(3))
     with torch.no_grad():
-        decoded = Greedy()(step, state, 4)
+        step, state = network.decoding(given, None)
+        decoded = Sampling()(step, state, 5, torch.Generator().manual_seed(3))
+        again = network.token_log_probs(decoded.tokens, None, given).sum(dim=1)
+    assert build is tiny_paligemma or decoded.tokens.lengths.unique().numel() > 1
+    torch.testing.assert_close(decoded.log_likelihood, again, atol=1e-4, rtol=0)
+
+
+def test_a_question_is_spelled_as_the_tokeniser_spells_it(tmp_path: Path) -> None:
+    """With byte pairs, in which a text of capitals and digits has several spellings."""
+    network = TransformerGenerator(
+        question_words=QUESTION_WORDS, answer_words=ANSWER_WORDS, path=str(tiny_qwen35(tmp_path))
+    ).eval()
+    texts = ["What's on the T-shirt?", "How many dogs, are there?", "is it 2.5", "What color?"]
+    written = ["What's on the t-shirt?", "How many dogs are there?", "Is it 2.5?", "What color?"]
+    tokens = network.questions.encode(texts)
+    own = network.processor.tokenizer(written, add_special_tokens=False)["input_ids"]
+    assert [(row - 4).tolist() for row in _rows(tokens)] == own
+    assert network.questions.decode(tokens) == written
+    answers = network.answers.encode(ANSWERS)
+    assert network.answers.decode(answers) == ANSWERS
+    with torch.no_grad():
+        conditions = network.conditions(images(), answers)
+        scores = network.token_log_probs(tokens, None, conditions).sum(dim=1)
+        step, state = network.decoding(conditions, None)
+        decoded = Greedy()(step, state, 5)
         again = network.token_log_probs(decoded.tokens, None, conditions).sum(dim=1)
     torch.testing.assert_close(decoded.log_likelihood, again, atol=1e-4, rtol=0)
+    content = [{"type": "image"}, {"type": "text", "text": "Answer: dark red. Ask the question."}]
+    prompt = network.processor.apply_chat_template(
+        [{"role": "user", "content": content}], add_generation_prompt=True, enable_thinking=False
+    )
+    inputs = network.processor(text=prompt, images=Pictures().open(9), return_tensors="pt")
+    end = network.processor.tokenizer.eos_token_id
+    expected = plain_score(network.model, inputs, [*own[1], end])
+    torch.testing.assert_close(scores[1], expected, atol=1e-4, rtol=0)
 
 
 @torch.no_grad()

@@ -35,7 +35,7 @@ from ivqa.generators.subwords import SubwordVocabulary
 from ivqa.ranges import Count
 from ivqa.text.tokens import detokenise
 from ivqa.text.vocabulary import BOS, EOS, PAD, UNK, Tokens, Vocabulary
-from ivqa.vlm.continuation import Writer, end_tokens
+from ivqa.vlm.continuation import Continued, Writer, end_tokens
 from ivqa.vlm.loading import Dtype, load_pretrained
 from ivqa.vlm.prompt_reader import PromptReader
 from ivqa.vlm.prompts import Prompts
@@ -70,6 +70,7 @@ class TransformerGenerator(QuestionNetwork):
             no {answer}.
     """
 
+    rows_at_once: int
     _ends: Tensor  # tokens that end a question, int64
     _marks: Tensor  # other tokens that are no text, int64
     _silent: Tensor  # (V - 4,) bool, true for both
@@ -210,7 +211,7 @@ class TransformerGenerator(QuestionNetwork):
         num = len(conditions)
         group = torch.zeros(num, dtype=torch.int64, device=device)
         place = torch.zeros(num, dtype=torch.int64, device=device)  # among the prompts of the group
-        groups = []
+        groups: list[Continued] = []
         for prompts, prompt, own in self._read(conditions):
             group[own], place[own] = len(groups), prompt
             groups.append(self.writer.read(prompts))
@@ -317,7 +318,7 @@ def _checksum(model: nn.Module) -> int:
     total = 0
     for value in model.parameters():
         data = value.detach().contiguous().flatten().view(torch.uint8)
-        total = zlib.crc32(data.numpy(), total)
+        total = zlib.crc32(data.numpy().tobytes(), total)
     return total
 
 

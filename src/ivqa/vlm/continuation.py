@@ -79,12 +79,14 @@ class Writer:
             return partial(self._whole, prompts)
         known = DynamicCache(config=self.model.config)
         first = self._logits(prompts.inputs(), past_key_values=known, use_cache=True, kept=1)
-        return partial(self._cached, prompts, known, first)
+        # Qwen-VL and others keep positions of the last prompts in the model itself.
+        shifts = getattr(self.model.base_model, "rope_deltas", None)
+        return partial(self._cached, prompts, (known, shifts), first)
 
     def _cached(
         self,
         prompts: Prompts,
-        known: Any,
+        kept: tuple[Any, Tensor | None],
         first: Tensor,
         prompt: Tensor,
         written: Tensor,
@@ -94,12 +96,16 @@ class Writer:
         logits = first[prompt]
         if not written.shape[1]:
             return logits
+        known, shifts = kept
+        if shifts is not None:
+            self.model.base_model.rope_deltas = shifts[prompt.to(shifts.device)]
         further = copy.deepcopy(known)
         # Layers of linear attention cannot be repeated, but reordered.
         further.reorder_cache(cast(torch.LongTensor, prompt))
         inputs = prompts.further_inputs(written, prompt)
-        kept = 1 if last else 0
-        decoded = self._logits(inputs, past_key_values=further, use_cache=True, kept=kept)
+        decoded = self._logits(
+            inputs, past_key_values=further, use_cache=True, kept=1 if last else 0
+        )
         return decoded if last else torch.cat([logits, decoded], dim=1)
 
     def _whole(
