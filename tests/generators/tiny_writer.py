@@ -65,7 +65,9 @@ def tiny_writer(folder: Path, more_words: Sequence[str] = ()) -> Path:
     return save_tiny(LlavaForConditionalGeneration(config), processor, folder)
 
 
-def module_of(folder: Path, *, max_length: int = 6, lr: float = 0.01, **network: Any) -> Any:
+def module_of(
+    folder: Path, *, max_length: int = 6, lr: float = 0.01, device: str = "cpu", **network: Any
+) -> Any:
     torch.manual_seed(3)
     return TransformerModule(
         network=partial(TransformerGenerator, path=str(folder), prompt=PROMPT, **network),
@@ -73,6 +75,7 @@ def module_of(folder: Path, *, max_length: int = 6, lr: float = 0.01, **network:
         answer_words=ANSWER_WORDS,
         feature_sizes={},
         max_length=max_length,
+        device=device,
         optimizer=partial(torch.optim.Adam, lr=lr),
     )
 

@@ -115,21 +115,16 @@ class GeneratorOutput:
 
 
 class QuestionNetwork(nn.Module, ABC):
-    """A network p(q | z, I, a): its conditions, its likelihood and its decoding.
+    """A network p(q | z, I, a); most are a `QuestionGenerator`, whose decoder is an LSTM."""
 
-    Most networks are a `QuestionGenerator`, whose decoder is an LSTM.
-    """
+    num_words: int
+    """V, size of the question vocabulary with its special tokens."""
 
     latent_size: int = 0
     """d_z; 0 without a latent variable."""
 
     rows_at_once: int | None = None
     """Questions that a large network reads together; None: `likelihood` puts them together."""
-
-    @property
-    @abstractmethod
-    def num_words(self) -> int:
-        """V, size of the vocabulary with its special tokens."""
 
     @abstractmethod
     def conditions(self, images: ImageBatch, answer: Tokens) -> Conditions:
@@ -252,6 +247,7 @@ class QuestionGenerator(QuestionNetwork):
         feed_condition: bool = False,
     ) -> None:
         super().__init__()
+        self.num_words = num_words
         self.decoder = QuestionDecoder(
             num_words=num_words,
             embedding_size=embedding_size,
@@ -260,11 +256,6 @@ class QuestionGenerator(QuestionNetwork):
             dropout=dropout,
             feed_condition=feed_condition,
         )
-
-    @property
-    def num_words(self) -> int:
-        """V, size of the question vocabulary with its special tokens."""
-        return self.decoder.num_words
 
     def initial_hidden(self, conditions: Conditions, z: Tensor | None) -> Tensor:
         """Computes h_0 of the decoder.

@@ -4,10 +4,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional as F
 
 from ivqa.text.tokens import tokenise
-from ivqa.text.vocabulary import PAD, SPECIALS, UNK, Tokens, Vocabulary
+from ivqa.text.vocabulary import EOS, PAD, SPECIALS, UNK, Tokens, Vocabulary
 
 FIRST = len(SPECIALS)
 """Index of the model's token 0; <pad>, <bos>, <eos> and <unk> come before it."""
@@ -138,6 +139,71 @@ class SubwordVocabulary(Vocabulary):
                 row += [UNK if at in self._silent else at + FIRST for at in next(read)]
             rows.append(row)
         return rows
+
+
+class SubwordScores(nn.Module):
+    """Log-probabilities of the tokens of a `SubwordVocabulary`, from the logits of a model.
+
+    All tokens that end a text are <eos>, and all other marks are <unk>: their probabilities are
+    added, so that the model's own distribution is kept.
+
+    Args:
+        vocabulary: The vocabulary.
+        ends: Tokens of the model that end a text, among the marks of the vocabulary.
+    """
+
+    _ends: Tensor  # int64
+    _marks: Tensor  # tokens that are no text, without ends, int64
+    _silent: Tensor  # (V - 4,) bool, true for both
+
+    def __init__(self, vocabulary: SubwordVocabulary, ends: Sequence[int]) -> None:
+        super().__init__()
+        silent = torch.zeros(vocabulary.size, dtype=torch.bool)
+        silent[vocabulary.marks] = True
+        marks = [token for token in vocabulary.marks if token not in ends]
+        self.register_buffer("_ends", torch.tensor(ends), persistent=False)
+        self.register_buffer("_marks", torch.tensor(marks, dtype=torch.int64), persistent=False)
+        self.register_buffer("_silent", silent, persistent=False)
+
+    def forward(self, logits: Tensor) -> Tensor:
+        """Converts logits.
+
+        Args:
+            logits: Of the model, (..., V - 4).
+
+        Returns:
+            (..., V) float32, logits of this vocabulary; <pad> and <bos> have probability zero.
+        """
+        logits = logits.float()
+        ends = logits[..., self._ends].logsumexp(dim=-1, keepdim=True)
+        never = torch.full_like(ends, float("-inf"))
+        marks = never
+        if len(self._marks):
+            marks = logits[..., self._marks].logsumexp(dim=-1, keepdim=True)
+        # In the order of <pad>, <bos>, <eos>, <unk>.
+        text = logits.masked_fill(self._silent, float("-inf"))
+        return torch.cat([never, never, ends, marks, text], dim=-1)
+
+    def of(self, logits: Tensor, question: Tokens, temperature: float | None = None) -> Tensor:
+        """Scores the tokens and the end of questions.
+
+        Args:
+            logits: (N, T + 1, V - 4); position t predicts token t.
+            question: (N, T).
+            temperature: See `QuestionDecoder.forward`.
+
+        Returns:
+            (N, T + 1) float32, in nats; 0 after the end.
+        """
+        targets = F.pad(question.ids, (0, 1), value=PAD)
+        targets = targets.scatter(1, question.lengths[:, None], EOS)
+        own = self(logits)
+        if temperature is not None:
+            own = (own / temperature).index_fill(2, targets.new_tensor([UNK]), float("-inf"))
+        losses = F.cross_entropy(
+            own.flatten(0, 1), targets.flatten(), ignore_index=PAD, reduction="none"
+        )
+        return -losses.view_as(targets)
 
 
 def _padded(rows: Sequence[Sequence[int]]) -> Tokens:

@@ -14,27 +14,25 @@ probability.
 """
 
 import copy
-import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from operator import attrgetter
 from typing import Any, Self
 
 import torch
-from torch import Tensor, nn
-from torch.nn import functional as F
+from torch import Tensor
 from transformers import AutoModelForImageTextToText
 
 from ivqa.data.batch import ImageBatch, VQABatch
 from ivqa.errors import UserError
 from ivqa.generators.decoder import State, Step
 from ivqa.generators.decoding import trim_tokens
+from ivqa.generators.frozen import checksum, leave_out_frozen
 from ivqa.generators.lora import LowRankSettings, add_adapters, low_rank, require_peft
 from ivqa.generators.network import Conditions, GeneratorOutput, QuestionNetwork
-from ivqa.generators.subwords import SubwordVocabulary
+from ivqa.generators.subwords import SubwordScores, SubwordVocabulary
 from ivqa.ranges import Count
 from ivqa.text.tokens import detokenise
-from ivqa.text.vocabulary import BOS, EOS, PAD, UNK, Tokens, Vocabulary
+from ivqa.text.vocabulary import BOS, Tokens, Vocabulary
 from ivqa.vlm.continuation import Continued, Writer, end_tokens
 from ivqa.vlm.loading import Dtype, load_pretrained
 from ivqa.vlm.prompt_reader import PromptReader
@@ -63,7 +61,6 @@ class TransformerGenerator(QuestionNetwork):
     Attributes:
         questions: The vocabulary of the questions that the network writes and scores.
         answers: The vocabulary of the answers that `conditions` takes.
-        frozen: Names of the weights that are not trained.
 
     Raises:
         UserError: The model cannot be loaded, lora does not fit it or lacks peft, or the prompt has
@@ -71,9 +68,6 @@ class TransformerGenerator(QuestionNetwork):
     """
 
     rows_at_once: int
-    _ends: Tensor  # tokens that end a question, int64
-    _marks: Tensor  # other tokens that are no text, int64
-    _silent: Tensor  # (V - 4,) bool, true for both
     _base: Tensor  # checksum of the frozen weights, int64; 0 without LoRA
 
     def __init__(
@@ -98,7 +92,7 @@ class TransformerGenerator(QuestionNetwork):
         self.rows_at_once = rows_at_once
         self.register_buffer("_base", torch.zeros((), dtype=torch.int64))
         if lora is not None:
-            self._base += _checksum(model)
+            self._base += checksum(model)
             add_adapters(model, low_rank(lora))
         self.model: Any = model.train()
         self.processor = processor
@@ -106,17 +100,10 @@ class TransformerGenerator(QuestionNetwork):
         self.writer = Writer(model)
         ends = end_tokens(model, processor, "a question")
         self.questions, self.answers = self._vocabularies(question_prefix, ends)
-        silent = torch.zeros(self.questions.size, dtype=torch.bool)
-        silent[self.questions.marks] = True
-        marks = [token for token in self.questions.marks if token not in ends]
-        self.register_buffer("_ends", torch.tensor(ends), persistent=False)
-        self.register_buffer("_marks", torch.tensor(marks, dtype=torch.int64), persistent=False)
-        self.register_buffer("_silent", silent, persistent=False)
-        state = self.state_dict(keep_vars=True)
-        self.frozen = [n for n, value in state.items() if n != "_base" and not value.requires_grad]
+        self.num_words = len(self.questions)
+        self.scores = SubwordScores(self.questions, ends)
         if lora is not None:
-            self.register_state_dict_post_hook(_keep_trained)
-            self.register_load_state_dict_pre_hook(_add_frozen)
+            leave_out_frozen(self, "_base")
 
     @staticmethod
     def check_arguments(arguments: Mapping[str, Any]) -> None:
@@ -132,11 +119,6 @@ class TransformerGenerator(QuestionNetwork):
             require_peft()
         if "{answer}" not in arguments["prompt"]:
             raise UserError(f"the prompt must have {{answer}} in it, not '{arguments['prompt']}'")
-
-    @property
-    def num_words(self) -> int:
-        """V, number of the model's tokens, and the four special ones."""
-        return len(self.questions)
 
     def conditions(self, images: ImageBatch, answer: Tokens) -> Conditions:
         """Keeps images and answers: they are read together, when a question is scored or decoded.
@@ -186,6 +168,7 @@ class TransformerGenerator(QuestionNetwork):
         """
         assert conditions.images is not None  # set by conditions() above
         assert conditions.answer is not None
+        question = question.to(conditions.decoder.device)
         num, width = question.ids.shape
         scores = torch.zeros(num, width + 1, device=question.ids.device)
         # Rows of one image follow each other, and among them rows of one answer.
@@ -197,7 +180,7 @@ class TransformerGenerator(QuestionNetwork):
             for prompts, prompt, own in self._read(conditions.select(rows)):
                 asked = some.select(own)
                 logits = self.writer.read(prompts)(prompt, self.questions.of_model(asked.ids))
-                scores[rows[own], : logits.shape[1]] = self._scores(logits, asked, temperature)
+                scores[rows[own], : logits.shape[1]] = self.scores.of(logits, asked, temperature)
         return scores
 
     def decoding(self, conditions: Conditions, z: Tensor | None) -> tuple[Step, State]:
@@ -226,7 +209,7 @@ class TransformerGenerator(QuestionNetwork):
                 own = (group[rows] == number).nonzero()[:, 0]
                 if len(own):
                     logits = after(place[rows[own]], written[own], last=True)
-                    log_probs[own] = self._merged(logits[:, -1]).log_softmax(dim=1)
+                    log_probs[own] = self.scores(logits[:, -1]).log_softmax(dim=1)
             return log_probs, (rows, words)
 
         rows = torch.arange(num, device=device)
@@ -275,33 +258,6 @@ class TransformerGenerator(QuestionNetwork):
             device = given.decoder.device
             yield prompts, place[of_row[own]].to(device), own.to(device)
 
-    def _scores(self, logits: Tensor, question: Tokens, temperature: float | None) -> Tensor:
-        """Log-probabilities (n, T + 1) of tokens and end, 0 after it; logits: (n, T + 1, V - 4)."""
-        targets = F.pad(question.ids, (0, 1), value=PAD)
-        targets = targets.scatter(1, question.lengths[:, None], EOS)
-        merged = self._merged(logits)
-        if temperature is not None:
-            # What `Sampling(temperature)` draws from: without <unk>.
-            merged = merged.log_softmax(dim=2) / temperature
-            merged = merged.index_fill(2, targets.new_tensor([UNK]), float("-inf"))
-        losses = F.cross_entropy(
-            merged.flatten(0, 1), targets.flatten(), ignore_index=PAD, reduction="none"
-        )
-        return -losses.view_as(targets)
-
-    def _merged(self, logits: Tensor) -> Tensor:
-        """Logits (..., V) of this vocabulary: all ends are <eos>, all other marks <unk>."""
-        logits = logits.float()
-        ends = logits[..., self._ends].logsumexp(dim=-1, keepdim=True)
-        never = torch.full_like(ends, float("-inf"))
-        marks = never
-        if len(self._marks):
-            marks = logits[..., self._marks].logsumexp(dim=-1, keepdim=True)
-        # In the order of <pad>, <bos>, <eos>, <unk>.
-        return torch.cat(
-            [never, never, ends, marks, logits.masked_fill(self._silent, float("-inf"))], dim=-1
-        )
-
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         # What never changes is shared: a model is large.
         frozen = [value for value in self.parameters() if not value.requires_grad]
@@ -311,40 +267,3 @@ class TransformerGenerator(QuestionNetwork):
         memo[id(self)] = other
         other.__dict__.update(copy.deepcopy(self.__dict__, memo))
         return other
-
-
-def _checksum(model: nn.Module) -> int:
-    """A checksum of all weights of a model on the CPU."""
-    total = 0
-    for value in model.parameters():
-        data = value.detach().contiguous().flatten().view(torch.uint8)
-        total = zlib.crc32(data.numpy().tobytes(), total)
-    return total
-
-
-def _keep_trained(
-    network: nn.Module, state: dict[str, Any], prefix: str, metadata: dict[str, Any]
-) -> None:
-    """Removes the frozen weights from a state that is to be stored."""
-    assert isinstance(network, TransformerGenerator)
-    for name in network.frozen:
-        state.pop(f"{prefix}{name}", None)
-
-
-def _add_frozen(
-    network: nn.Module,
-    state: dict[str, Any],
-    prefix: str,
-    metadata: dict[str, Any],
-    strict: bool,
-    missing: list[str],
-    unexpected: list[str],
-    errors: list[str],
-) -> None:
-    """Adds the frozen weights, which a stored state lacks: those of the network itself."""
-    assert isinstance(network, TransformerGenerator)
-    stored = state.get(f"{prefix}_base")
-    if stored is not None and int(stored) != int(network.get_buffer("_base")):
-        errors.append("its adapters were trained with other weights than those of model.path")
-    for name in network.frozen:
-        state.setdefault(f"{prefix}{name}", attrgetter(name)(network))
