@@ -12,8 +12,8 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from ivqa.data.batch import ImageBatch
+from ivqa.vlm.prompt_reader import PromptReader
 from ivqa.vqa.hf_generative import HFGenerative
-from ivqa.vqa.hf_prompt_reader import PromptReader
 from tiny_transformers import ANSWERS, QUESTIONS
 
 # Two prompts about pictures of one shape are of equal length and are read together.
@@ -128,7 +128,7 @@ def test_kept_prompts_equal_prompts_that_are_read_again(
     name: str, folder: Path, model: HFGenerative
 ) -> None:
     again = _load(name, folder, cache=False)
-    assert not again.cache
+    assert not again.writer.cache
     scores = [one.log_scores(_images(), ASKED, ANSWERS) for one in (model, again)]
     torch.testing.assert_close(*scores, atol=1e-4, rtol=0)
 

@@ -53,7 +53,7 @@ def _naive(model: HFGenerative, text: str, image: Image.Image, answer: str) -> T
     inputs.pop("labels", None)
     own = model.processor.tokenizer(answer, add_special_tokens=False)["input_ids"]
     tokens = torch.tensor([[*own, 3]])  # [SEP] ends an answer
-    if model.encodes:
+    if model.writer.encodes:
         decoded = torch.cat([torch.zeros(1, 1, dtype=torch.int64), tokens[:, :-1]], dim=1)
         logits = model.model(**inputs, decoder_input_ids=decoded).logits
     else:
@@ -116,7 +116,7 @@ def test_written_answers_are_the_model_s_greedy_ones(kind: str, folder: Path) ->
     inputs.pop("labels", None)
     tokens = model.model.generate(**inputs, max_new_tokens=5, do_sample=False)[0]
     prompt = inputs["input_ids"].shape[1]
-    tokens = tokens if model.encodes else tokens[prompt:]
+    tokens = tokens if model.writer.encodes else tokens[prompt:]
     assert written[1] == model.processor.tokenizer.decode(tokens, skip_special_tokens=True).strip()
 
 

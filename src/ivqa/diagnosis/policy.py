@@ -258,8 +258,8 @@ class PolicyGradientModule(TrainedModule):
         )
 
     def trained_parameters(self) -> Iterable[nn.Parameter]:
-        """The parameters of the policy; all other models are frozen."""
-        return self.questioner.parameters()
+        """The parameters of the policy that its generator trains; all other models are frozen."""
+        return self.questioner.trained_parameters()
 
     def component(self) -> dict[str, Any]:
         """Describes the module in a checkpoint, in plain containers.

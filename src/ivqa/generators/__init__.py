@@ -10,7 +10,13 @@ from ivqa.generators.image_only import ImageOnlyGenerator
 from ivqa.generators.inference import ask, most_probable
 from ivqa.generators.module import QuestionGenerationModule
 from ivqa.generators.nearest_neighbour import NearestNeighbourQuestioner
-from ivqa.generators.network import Conditions, GeneratorOutput, Posterior, QuestionGenerator
+from ivqa.generators.network import (
+    Conditions,
+    GeneratorOutput,
+    Posterior,
+    QuestionGenerator,
+    QuestionNetwork,
+)
 from ivqa.generators.objective import ConstantWeight, LinearAnnealing
 from ivqa.generators.prior import PriorGenerator
 from ivqa.generators.protocol import Questioner, Questions, RemembersTraining
@@ -34,6 +40,7 @@ __all__ = [
     "PriorGenerator",
     "QuestionGenerationModule",
     "QuestionGenerator",
+    "QuestionNetwork",
     "Questioner",
     "Questions",
     "RemembersTraining",

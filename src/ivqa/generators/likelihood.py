@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ivqa.generators.decoding import Strategy, concatenate_tokens, trim_tokens
-from ivqa.generators.network import Conditions, Posterior, QuestionGenerator
+from ivqa.generators.network import Conditions, Posterior, QuestionNetwork
 from ivqa.generators.objective import importance_weighted_bound, importance_weighted_error
 from ivqa.text.vocabulary import Tokens
 
@@ -20,7 +20,7 @@ _SCORED_LOGITS = 1 << 21
 
 @torch.no_grad()
 def draw_questions(
-    network: QuestionGenerator,
+    network: QuestionNetwork,
     conditions: Conditions,
     pair: Tensor,
     z: Tensor | None,
@@ -43,8 +43,9 @@ def draw_questions(
         The questions (N, T), and log p(q | z, I, a), (N,) float32, in nats.
     """
     parts = []
+    at_once = network.rows_at_once or _DECODED_ROWS
     for rows in torch.arange(len(pair), device=pair.device).split(
-        max(_DECODED_ROWS // strategy.width, 1)
+        max(at_once // strategy.width, 1)
     ):
         step, state = network.decoding(
             conditions.select(pair[rows]), None if z is None else z[rows]
@@ -69,7 +70,7 @@ class Likelihood:
 
 @torch.no_grad()
 def marginal_log_likelihood(
-    network: QuestionGenerator,
+    network: QuestionNetwork,
     question: Tokens,
     conditions: Conditions,
     pair: Tensor,
@@ -91,10 +92,14 @@ def marginal_log_likelihood(
     Returns:
         The scores, with standard errors where there is a latent variable.
     """
+    if noise is None and network.rows_at_once is not None:
+        # It puts rows together itself: those of one pair, which it then reads once.
+        log_probs = network.token_log_probs(question, None, conditions.select(pair))
+        return Likelihood(log_probs.sum(dim=1))
     samples = 1 if noise is None else len(noise)
     # The larger half where K is odd; K = 1 then gives the ELBO.
     num_posterior = (samples + 1) // 2
-    logits_a_row = samples * (question.ids.shape[1] + 1) * network.decoder.num_words
+    logits_a_row = samples * (question.ids.shape[1] + 1) * network.num_words
     order = question.lengths.argsort()  # questions of similar length together need little padding
     scores, errors = [], []
     for rows in order.split(max(_SCORED_LOGITS // logits_a_row, 1)):

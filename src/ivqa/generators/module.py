@@ -9,7 +9,7 @@ from torch import Tensor
 from ivqa.data.batch import VQABatch
 from ivqa.errors import UserError
 from ivqa.generators.elbo_terms import ElboTerms
-from ivqa.generators.network import GeneratorOutput, QuestionGenerator
+from ivqa.generators.network import GeneratorOutput, QuestionNetwork
 from ivqa.generators.objective import ConstantWeight, negative_elbo
 from ivqa.generators.questioner import NetworkQuestioner
 from ivqa.ranges import NonNegative
@@ -38,7 +38,7 @@ class QuestionGenerationModule(NetworkQuestioner):
     def __init__(
         self,
         *,
-        network: Callable[..., QuestionGenerator],
+        network: Callable[..., QuestionNetwork],
         question_vocabulary: Vocabulary,
         answer_words: Vocabulary,
         feature_sizes: Mapping[str, int],

@@ -22,11 +22,15 @@ class Conditions:
         decoder: (P, d_h), the part of the decoder's h_0 that does not depend on z.
         encoder: (P, d_h), h_0 of the question encoder; None without a latent variable.
         grids: The grids that the words of the P pairs attend to; None without attention.
+        images: The images themselves, for a network that reads pixels.
+        answer: The answers of the P pairs, for a network that reads them word by word.
     """
 
     decoder: Tensor
     encoder: Tensor | None = None
     grids: Grids | None = None
+    images: ImageBatch | None = None
+    answer: Tokens | None = None
 
     def select(self, rows: Tensor) -> "Conditions":
         """Selects pairs.
@@ -39,7 +43,9 @@ class Conditions:
         """
         encoder = None if self.encoder is None else self.encoder[rows]
         grids = None if self.grids is None else self.grids.select(rows)
-        return Conditions(self.decoder[rows], encoder, grids)
+        images = None if self.images is None else self.images.select(rows)
+        answer = None if self.answer is None else self.answer.select(rows)
+        return Conditions(self.decoder[rows], encoder, grids, images, answer)
 
     def __len__(self) -> int:
         return self.decoder.shape[0]
@@ -108,43 +114,17 @@ class GeneratorOutput:
         return self.log_likelihood if self.kl is None else self.log_likelihood - self.kl.sum(dim=1)
 
 
-class QuestionGenerator(nn.Module, ABC):
-    """A network p(q | z, I, a) around a `QuestionDecoder`.
+class QuestionNetwork(nn.Module, ABC):
+    """A network p(q | z, I, a); most are a `QuestionGenerator`, whose decoder is an LSTM."""
 
-    A subclass implements `conditions`. One with a latent variable also sets `latent_size` and
-    implements `initial_hidden` and `posterior`. A subclass passes the arguments below on.
-
-    Args:
-        num_words: V, size of the question vocabulary with its special tokens.
-        embedding_size: d_e, dimensions of a word embedding.
-        hidden_size: d_h, dimensions of the decoder's LSTM.
-        word_dropout: See `QuestionDecoder`.
-        dropout: See `QuestionDecoder`; the published code has 0.5.
-        feed_condition: See `QuestionDecoder`; false is the paper's decoder.
-    """
+    num_words: int
+    """V, size of the question vocabulary with its special tokens."""
 
     latent_size: int = 0
     """d_z; 0 without a latent variable."""
 
-    def __init__(
-        self,
-        *,
-        num_words: int,
-        embedding_size: Count = 512,
-        hidden_size: Count = 512,
-        word_dropout: ShareBelowOne = 0.0,
-        dropout: ShareBelowOne = 0.5,
-        feed_condition: bool = False,
-    ) -> None:
-        super().__init__()
-        self.decoder = QuestionDecoder(
-            num_words=num_words,
-            embedding_size=embedding_size,
-            hidden_size=hidden_size,
-            word_dropout=word_dropout,
-            dropout=dropout,
-            feed_condition=feed_condition,
-        )
+    rows_at_once: int | None = None
+    """Questions that a large network reads together; None: `likelihood` puts them together."""
 
     @abstractmethod
     def conditions(self, images: ImageBatch, answer: Tokens) -> Conditions:
@@ -158,30 +138,6 @@ class QuestionGenerator(nn.Module, ABC):
             Conditions of the P pairs.
         """
 
-    def initial_hidden(self, conditions: Conditions, z: Tensor | None) -> Tensor:
-        """Computes h_0 of the decoder.
-
-        Args:
-            conditions: Of N rows.
-            z: (N, d_z); None without a latent variable.
-
-        Returns:
-            h_0, (N, d_h).
-        """
-        return conditions.decoder
-
-    def look(self, conditions: Conditions) -> Look | None:
-        """The function by which words look at their images while they are decoded.
-
-        Args:
-            conditions: Of N rows.
-
-        Returns:
-            A function of (N', T, d_h) hidden states and their rows (N',) of `conditions` to
-            (N', T, d_h); None for a generator that sees the images in h_0 alone.
-        """
-        return None
-
     def posterior(self, question: Tokens, conditions: Conditions) -> Posterior | None:
         """Computes q(z | I, q).
 
@@ -194,6 +150,7 @@ class QuestionGenerator(nn.Module, ABC):
         """
         return None
 
+    @abstractmethod
     def token_log_probs(
         self,
         question: Tokens,
@@ -212,8 +169,6 @@ class QuestionGenerator(nn.Module, ABC):
         Returns:
             (N, T + 1) float32, in nats; 0 after <eos>.
         """
-        hidden = self.initial_hidden(conditions, z)
-        return self.decoder(hidden, question, temperature, self.look(conditions))
 
     def forward(self, batch: VQABatch) -> GeneratorOutput:
         """Computes the terms of the objective, with one z from the posterior of each question.
@@ -244,15 +199,16 @@ class QuestionGenerator(nn.Module, ABC):
             generator: Source of the random numbers; None is torch's global one.
 
         Returns:
-            (num, d_z) on the decoder's device; None without a latent variable.
+            (num, d_z) on the network's device; None without a latent variable.
         """
         if not self.latent_size:
             return None
-        device = self.decoder.output.weight.device
+        device = next(self.parameters()).device
         # Drawn where the generator is, so that a CPU generator gives the same z on every device.
         source = device if generator is None else generator.device
         return torch.randn(num, self.latent_size, generator=generator, device=source).to(device)
 
+    @abstractmethod
     def decoding(self, conditions: Conditions, z: Tensor | None) -> tuple[Step, State]:
         """Prepares the decoding of questions by a `Strategy`.
 
@@ -263,6 +219,81 @@ class QuestionGenerator(nn.Module, ABC):
         Returns:
             The step function and the initial state of the N rows.
         """
+
+
+class QuestionGenerator(QuestionNetwork):
+    """A network p(q | z, I, a) around a `QuestionDecoder`.
+
+    A subclass implements `conditions`. One with a latent variable also sets `latent_size` and
+    implements `initial_hidden` and `posterior`. A subclass passes the arguments below on.
+
+    Args:
+        num_words: V, size of the question vocabulary with its special tokens.
+        embedding_size: d_e, dimensions of a word embedding.
+        hidden_size: d_h, dimensions of the decoder's LSTM.
+        word_dropout: See `QuestionDecoder`.
+        dropout: See `QuestionDecoder`; the published code has 0.5.
+        feed_condition: See `QuestionDecoder`; false is the paper's decoder.
+    """
+
+    def __init__(
+        self,
+        *,
+        num_words: int,
+        embedding_size: Count = 512,
+        hidden_size: Count = 512,
+        word_dropout: ShareBelowOne = 0.0,
+        dropout: ShareBelowOne = 0.5,
+        feed_condition: bool = False,
+    ) -> None:
+        super().__init__()
+        self.num_words = num_words
+        self.decoder = QuestionDecoder(
+            num_words=num_words,
+            embedding_size=embedding_size,
+            hidden_size=hidden_size,
+            word_dropout=word_dropout,
+            dropout=dropout,
+            feed_condition=feed_condition,
+        )
+
+    def initial_hidden(self, conditions: Conditions, z: Tensor | None) -> Tensor:
+        """Computes h_0 of the decoder.
+
+        Args:
+            conditions: Of N rows.
+            z: (N, d_z); None without a latent variable.
+
+        Returns:
+            h_0, (N, d_h).
+        """
+        return conditions.decoder
+
+    def look(self, conditions: Conditions) -> Look | None:
+        """The function by which words look at their images while they are decoded.
+
+        Args:
+            conditions: Of N rows.
+
+        Returns:
+            A function of (N', T, d_h) hidden states and their rows (N',) of `conditions` to
+            (N', T, d_h); None for a generator that sees the images in h_0 alone.
+        """
+        return None
+
+    def token_log_probs(
+        self,
+        question: Tokens,
+        z: Tensor | None,
+        conditions: Conditions,
+        temperature: float | None = None,
+    ) -> Tensor:
+        """Scores words and <eos>; see `QuestionNetwork.token_log_probs`."""
+        hidden = self.initial_hidden(conditions, z)
+        return self.decoder(hidden, question, temperature, self.look(conditions))
+
+    def decoding(self, conditions: Conditions, z: Tensor | None) -> tuple[Step, State]:
+        """Prepares decoding; see `QuestionNetwork.decoding`."""
         hidden = self.initial_hidden(conditions, z)
         look = self.look(conditions)
         return self.decoder.stepper(len(hidden), look), self.decoder.start(hidden, look is not None)

@@ -14,7 +14,7 @@ from ivqa.data.batch import ImageBatch
 from ivqa.errors import UserError
 from ivqa.generators.decoding import Sampling, Strategy
 from ivqa.generators.likelihood import Likelihood, draw_questions, marginal_log_likelihood
-from ivqa.generators.network import Conditions, QuestionGenerator
+from ivqa.generators.network import Conditions, QuestionNetwork
 from ivqa.generators.protocol import Questions
 from ivqa.ranges import Count
 from ivqa.text.vocabulary import Vocabulary
@@ -32,8 +32,9 @@ class NetworkQuestioner(TrainedModule):
     """The `Questioner` of a network; `QuestionGenerationModule` adds the training.
 
     Args:
-        network: Called with num_words, num_answer_words and feature_sizes, and with the vocabulary
-            answer_words if it declares it; a class of this package or a partial of it.
+        network: Called with those of num_words, num_answer_words and feature_sizes that it takes,
+            and with the vocabularies question_words and answer_words if it declares them; a class
+            of this package or a partial of it.
         question_vocabulary: Words of the questions.
         answer_words: Words of the answers.
         feature_sizes: Last dimension of each image feature that the network reads.
@@ -50,7 +51,7 @@ class NetworkQuestioner(TrainedModule):
     def __init__(
         self,
         *,
-        network: Callable[..., QuestionGenerator],
+        network: Callable[..., QuestionNetwork],
         question_vocabulary: Vocabulary,
         answer_words: Vocabulary,
         feature_sizes: Mapping[str, int],
@@ -71,8 +72,15 @@ class NetworkQuestioner(TrainedModule):
             "num_answer_words": len(answer_words),
             "feature_sizes": self.feature_sizes,
         }
-        if "answer_words" in signature(network).parameters:
-            given["answer_words"] = answer_words
+        taken = signature(network).parameters
+        if not any(one.kind is one.VAR_KEYWORD for one in taken.values()):
+            given = {name: value for name, value in given.items() if name in taken}
+        for name, words in (
+            ("question_words", question_vocabulary),
+            ("answer_words", answer_words),
+        ):
+            if name in taken:
+                given[name] = words
         self.network = network(**given)
         self.max_length = max_length
         self.strategy = Sampling() if strategy is None else strategy
@@ -223,7 +231,7 @@ class NetworkQuestioner(TrainedModule):
 
     @classmethod
     def from_checkpoint(
-        cls, path: str | Path, network: Callable[..., QuestionGenerator], **arguments: Any
+        cls, path: str | Path, network: Callable[..., QuestionNetwork], **arguments: Any
     ) -> Self:
         """Loads a trained generator.
 

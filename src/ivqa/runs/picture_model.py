@@ -111,7 +111,9 @@ def check_reads_images(bench: Workbench) -> None:
     Raises:
         UserError: It reads none, so its questions would be the same for every picture.
     """
-    if not bench.wanted_features:
+    modules = [get_object(part.cfg.model.module._target_) for part in bench.models()]
+    reads_pixels = any(getattr(module, "reads_pixels", False) for module in modules)
+    if not bench.wanted_features and not reads_pixels:
         raise UserError(
             f"model={bench.cfg.model.name} reads no images, so it asks the same about every "
             "picture; choose a generator with images, such as model=ivqa_vae"

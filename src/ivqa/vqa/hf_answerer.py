@@ -14,7 +14,7 @@ from ivqa.errors import UserError
 from ivqa.files import FileError, read_json, read_text
 from ivqa.ranges import Count, ExistingFile
 from ivqa.text.answers import AnswerVocabulary
-from ivqa.vqa.hf_loading import Device, Dtype, load_pretrained
+from ivqa.vlm.loading import Device, Dtype, load_pretrained
 
 
 class HFAnswerer(nn.Module, ABC):

@@ -11,8 +11,8 @@ from transformers import AutoModelForVisualQuestionAnswering
 from ivqa.errors import UserError
 from ivqa.ranges import Count
 from ivqa.text.answers import AnswerVocabulary
+from ivqa.vlm.loading import Device, Dtype, load_pretrained
 from ivqa.vqa.hf_answerer import HFAnswerer, longer_than
-from ivqa.vqa.hf_loading import Device, Dtype, load_pretrained
 
 
 class HFClassifier(HFAnswerer):

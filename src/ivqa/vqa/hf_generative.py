@@ -1,21 +1,20 @@
 """Adapter of transformers models that write their answers: Qwen-VL, SmolVLM, LLaVA, Gemma, ..."""
 
-import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
-from inspect import Parameter, signature
-from typing import Any, cast
+from inspect import signature
+from typing import Any
 
 import torch
 from PIL import Image
 from torch import Tensor
-from transformers import AutoModelForImageTextToText, DynamicCache
-from transformers.modeling_outputs import BaseModelOutput
+from transformers import AutoModelForImageTextToText
 
 from ivqa.errors import UserError
+from ivqa.vlm.continuation import Writer, end_tokens
+from ivqa.vlm.prompt_reader import PromptReader
+from ivqa.vlm.prompts import Prompts
 from ivqa.vqa.hf_answerer import HFWriter
-from ivqa.vqa.hf_prompt_reader import PromptReader
-from ivqa.vqa.hf_prompts import Prompts
 from ivqa.vqa.likelihood import answer_batches, answer_log_likelihood
 
 
@@ -35,9 +34,7 @@ class HFGenerative(HFWriter):
             with their space.
         answer_forms: How an answer may be written, with {answer} or {Answer} (the first letter in
             upper case) in each. The probabilities of all forms are added.
-        cache: Whether keys and values of the prompt are kept for all answers. False reads the
-            prompt again for each answer, for models whose cache cannot be kept. Encoder-decoders
-            keep the states of their encoder instead, if they take them as input.
+        cache: Whether keys and values of the prompt are kept for all answers; see `Writer`.
         writing: answers, batch_size, answer_batch_size and max_new_tokens, see `HFWriter`.
 
     Raises:
@@ -63,12 +60,8 @@ class HFGenerative(HFWriter):
         self.reader = PromptReader(model, processor, prompt=prompt, chat=chat)
         self.answer_prefix = answer_prefix
         self.answer_forms = _checked_forms(answer_forms)
-        text = getattr(model.config, "text_config", model.config)
-        self.encodes = bool(model.config.is_encoder_decoder or text.is_encoder_decoder)
-        self._takes = signature(model.forward).parameters
-        # A model that requires pixels in each call cannot read an answer alone.
-        self.cache = cache and not self.encodes and not self._required
-        self.ends = _end_tokens(model, processor)
+        self.writer = Writer(model, cache=cache)
+        self.ends = end_tokens(model, processor, "an answer")
 
     def _prepared(self, answers: Sequence[str]) -> "_Forms":
         texts = [_written_as(self.answer_forms, answer) for answer in answers]
@@ -96,86 +89,25 @@ class HFGenerative(HFWriter):
         # The last column is the probability 0 of a form that an answer does not have.
         scores = torch.full((len(questions), number + 1), -torch.inf, device=self.model.device)
         for prompts in self.reader.read(pictures, index, questions):
-            read = self._cached if self.cache else self._uncached
-            scores[prompts.rows, :number] = read(prompts, answers.tokens)
+            scores[prompts.rows, :number] = self._of_prompts(prompts, answers.tokens)
         return scores[:, answers.places.to(scores.device)].logsumexp(dim=2)
 
-    def _cached(self, prompts: Prompts, answers: list[list[int]]) -> Tensor:
-        """Scores (n, |A|); the prompts are read once."""
-        known = DynamicCache(config=self.model.config)
-        last = self._read(prompts.inputs(), past_key_values=known, use_cache=True, logits=1)
-        scores = last.new_empty(len(prompts), len(answers), dtype=torch.float32)
-        size = max(1, self.answer_batch_size // len(prompts))
-        for positions, tokens, lengths in answer_batches(answers, size, self.ends[0]):
-            number = len(positions)
-            written = tokens.repeat(len(prompts), 1).to(last.device)  # prompt by prompt
-            prompt = torch.arange(len(prompts), device=last.device).repeat_interleave(number)
-            logits = last[prompt]
-            if tokens.shape[1]:
-                further = copy.deepcopy(known)
-                # Layers of linear attention cannot be repeated, but reordered.
-                further.reorder_cache(cast(torch.LongTensor, prompt))
-                inputs = prompts.further_inputs(written, prompt)
-                decoded = self._read(inputs, past_key_values=further, use_cache=True)
-                logits = torch.cat([logits, decoded], dim=1)
-            scores[:, positions] = self._likelihood(logits, written, lengths, len(prompts))
-        return scores
-
-    def _uncached(self, prompts: Prompts, answers: list[list[int]]) -> Tensor:
-        """Scores (n, |A|); the prompts are read for each answer."""
+    def _of_prompts(self, prompts: Prompts, answers: list[list[int]]) -> Tensor:
+        """Scores (n, |A|) of all answers to n prompts."""
         device = self.model.device
         scores = torch.empty(len(prompts), len(answers), device=device)
+        logits_after = self.writer.read(prompts)
         size = max(1, self.answer_batch_size // len(prompts))
-        states = self._encoder_states(prompts) if self.encodes else None
         for positions, tokens, lengths in answer_batches(answers, size, self.ends[0]):
-            written = tokens.repeat(len(prompts), 1).to(device)
-            pairs = prompts.repeat_interleave(len(positions))
-            if self.encodes:
-                start = torch.tensor(self._decoder_start, device=device)
-                decoded = torch.cat([start.expand(len(written), -1), written], dim=1)
-                inputs = pairs.inputs() if states is None else _repeated(states, len(positions))
-                logits = self._read(inputs, decoder_input_ids=decoded)[:, len(start) - 1 :]
-            else:
-                logits = self._read(pairs.inputs(written), logits=tokens.shape[1] + 1)
+            written = tokens.repeat(len(prompts), 1).to(device)  # prompt by prompt
+            prompt = torch.arange(len(prompts), device=device).repeat_interleave(len(positions))
+            logits = logits_after(prompt, written)
             scores[:, positions] = self._likelihood(logits, written, lengths, len(prompts))
         return scores
-
-    def _encoder_states(self, prompts: Prompts) -> Tensor | None:
-        """Output of the text encoder, (n, T, d); None if the model does not take it as input."""
-        if "encoder_outputs" not in self._takes:
-            return None
-        start = torch.tensor([self._decoder_start], device=self.model.device)
-        read = self.model(**prompts.inputs(), decoder_input_ids=start.expand(len(prompts), -1))
-        return read.encoder_last_hidden_state
 
     def _likelihood(self, logits: Tensor, written: Tensor, lengths: Tensor, prompts: int) -> Tensor:
         lengths = lengths.repeat(prompts).to(logits.device)
         return answer_log_likelihood(logits, written, lengths, self.ends).view(prompts, -1)
-
-    def _read(self, inputs: dict[str, Any], *, logits: int = 0, **further: Any) -> Tensor:
-        """Logits (n, T, V) of the last `logits` positions; 0: of all positions."""
-        absent = {name: None for name in self._required if name not in inputs}
-        if logits and "logits_to_keep" in self._takes:
-            further["logits_to_keep"] = logits
-        return self.model(**absent, **inputs, **further).logits[:, -logits:]
-
-    @property
-    def _required(self) -> list[str]:
-        """Arguments of the model without a default, such as pixels where pictures are encoded."""
-        named = [self._takes[name] for name in self._takes if name != "input_ids"]
-        kind = Parameter.POSITIONAL_OR_KEYWORD
-        return [one.name for one in named if one.kind is kind and one.default is Parameter.empty]
-
-    @property
-    def _decoder_start(self) -> list[int]:
-        """Tokens before an answer: the start token, and the one that the model is forced to write.
-
-        Florence-2 forces [BOS], as BART does; no probability is lost to it.
-        """
-        text = getattr(self.model.config, "text_config", self.model.config)
-        forced = self.model.generation_config.forced_bos_token_id
-        start = int(text.decoder_start_token_id)
-        return [start] if forced is None else [start, int(forced)]
 
     def _written(
         self, pictures: list[Image.Image], index: Tensor, questions: list[str]
@@ -219,26 +151,3 @@ def _checked_forms(forms: Sequence[str]) -> list[str]:
 def _written_as(forms: Sequence[str], answer: str) -> list[str]:
     capital = answer[:1].upper() + answer[1:]
     return [form.replace("{answer}", answer).replace("{Answer}", capital) for form in forms]
-
-
-def _repeated(states: Tensor, repeats: int) -> dict[str, Any]:
-    """Inputs of a decoder whose prompts, (n, T, d), are encoded and each repeated."""
-    repeated = states.repeat_interleave(repeats, dim=0)
-    mask = torch.ones(repeated.shape[:2], dtype=torch.int64, device=repeated.device)
-    return {"encoder_outputs": BaseModelOutput(repeated), "attention_mask": mask}
-
-
-def _end_tokens(model: Any, processor: Any) -> list[int]:
-    """The tokens at which the model stops writing.
-
-    Raises:
-        UserError: There are none.
-    """
-    configured = model.generation_config.eos_token_id
-    ends = configured if configured is not None else processor.tokenizer.eos_token_id
-    if ends is None:
-        raise UserError(
-            "this model has no end token, without which an answer has no probability; set "
-            "eos_token_id in its generation_config.json"
-        )
-    return [int(end) for end in ends] if isinstance(ends, list | tuple) else [int(ends)]

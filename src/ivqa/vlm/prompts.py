@@ -34,24 +34,22 @@ class Prompts:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def repeat_interleave(self, repeats: int) -> "Prompts":
-        """Repeats each prompt.
+    def select(self, rows: Tensor) -> "Prompts":
+        """Selects prompts.
 
         Args:
-            repeats: How often each prompt follows itself.
+            rows: (m,) int64, prompts on the device of the model; a prompt may occur several times.
 
         Returns:
-            n * repeats prompts.
+            These m prompts.
         """
+        here = rows.to(self.rows.device)
         return replace(
             self,
-            rows=self.rows.repeat_interleave(repeats),
-            tokens=self.tokens.repeat_interleave(repeats, dim=0),
-            of_tokens={
-                name: value.repeat_interleave(repeats, dim=0)
-                for name, value in self.of_tokens.items()
-            },
-            index=self.index.repeat_interleave(repeats),
+            rows=self.rows[here],
+            tokens=self.tokens[rows],
+            of_tokens={name: value[rows] for name, value in self.of_tokens.items()},
+            index=self.index[here],
         )
 
     def inputs(self, written: Tensor | None = None, *, raw: bool = False) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Reads questions about pictures as prompts, for transformers models that write."""
+"""Reads questions (or answers) about pictures as prompts, for transformers models that write."""
 
 from collections.abc import Callable, Iterator, Mapping
 from inspect import signature
@@ -9,7 +9,7 @@ from PIL import Image
 from torch import Tensor
 
 from ivqa.errors import UserError
-from ivqa.vqa.hf_prompts import Prompts, Views
+from ivqa.vlm.prompts import Prompts, Views
 
 # Inputs of a model that describe each token: its kind, or which tiles it sees (Llama 3.2 Vision).
 _TYPES = ("token_type_ids", "mm_token_type_ids")
@@ -25,16 +25,20 @@ class PromptReader:
     Args:
         model: A model of transformers.
         processor: Its processor.
-        prompt: The prompt, with {question} in it.
+        prompt: The prompt, with {question} in it, or another `field`.
         chat: Whether to use the chat template; None: if there is one.
+        field: Name of what differs between prompts: "question", or "answer" of a generator.
 
     Raises:
-        UserError: The prompt has no {question}, or there is no chat template to use.
+        UserError: The prompt has no such field, or there is no chat template to use.
     """
 
-    def __init__(self, model: Any, processor: Any, *, prompt: str, chat: bool | None) -> None:
-        if "{question}" not in prompt:
-            raise UserError(f"model.prompt must have {{question}} in it, not '{prompt}'")
+    def __init__(
+        self, model: Any, processor: Any, *, prompt: str, chat: bool | None, field: str = "question"
+    ) -> None:
+        if f"{{{field}}}" not in prompt:
+            raise UserError(f"model.prompt must have {{{field}}} in it, not '{prompt}'")
+        self.field = field
         has_template = getattr(processor, "chat_template", None) is not None
         if chat and not has_template:
             raise UserError("this processor has no chat template; set model.chat=null")
@@ -141,7 +145,7 @@ class PromptReader:
             if not known and value.shape[:2] == shape:
                 raise UserError(
                     f"a {type(self.model).__name__} reads {name} of each token, which "
-                    "hf_generative cannot write for answers; choose a family of docs/vqa_models.md"
+                    "cannot be written here; choose a family of docs/vqa_models.md"
                 )
 
     def _special_tokens(self, text: str) -> dict[str, bool]:
@@ -180,7 +184,7 @@ class PromptReader:
         Args:
             question: The question.
         """
-        asked = self.prompt.replace("{question}", question)
+        asked = self.prompt.replace(f"{{{self.field}}}", question)
         if not self.chat:
             return asked
         content = [{"type": "image"}, {"type": "text", "text": asked}]
