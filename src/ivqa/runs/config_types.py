@@ -72,7 +72,13 @@ class RunSettings(TypedDict, total=False):
     predictions: ExistingFile | Annotated[Sequence[ExistingFile], AtLeastOne] | None
     compare: Sequence[ExistingFolder] | None
     write_noisy_questions: bool
-    human: ExistingFile | None
+    # evaluate.py task=human_study and task=correlate
+    runs: Annotated[Sequence[ExistingFolder], AtLeastOne] | None
+    human: ExistingFile | Annotated[Sequence[ExistingFile], AtLeastOne] | None
+    study: ExistingFolder | None
+    metrics: Mapping[str, Text]
+    targets: Annotated[Sequence[Text], AtLeastOne]
+    resamples: Count
     questions: ExistingFolder | None
     questions_split: Text
     ckpt: Checkpoint
