@@ -15,7 +15,7 @@ from ivqa.report import print_table
 from ivqa.report.table_files import write_table
 from ivqa.report.tables import with_interval
 from ivqa.runs.loggers import log_results
-from ivqa.runs.run_directory import read_metrics
+from ivqa.runs.run_directory import read_metrics, run_directories
 
 _FEWEST_RUNS = 3  # a line through two points fits always
 
@@ -34,14 +34,12 @@ def correlate(cfg: DictConfig) -> float:
 
     Raises:
         UserError: There are fewer than three runs, or two are the same, or a run lacks a target.
-        FileError: A run has no metrics.json, or it is damaged.
+        FileError: A metrics.json is damaged.
     """
-    runs = [Path(run) for run in cfg.runs]
-    distinct = {run.resolve() for run in runs}
-    if len(distinct) < _FEWEST_RUNS or len(distinct) < len(runs):
+    runs = run_directories([Path(run) for run in cfg.runs])
+    if len(runs) < _FEWEST_RUNS:
         raise UserError(
-            f"runs= needs at least {_FEWEST_RUNS} different run directories, and names "
-            f"{len(distinct)} in {len(runs)} entries"
+            f"runs= names {len(runs)} finished runs; a correlation needs at least {_FEWEST_RUNS}"
         )
     columns = [read_metrics(run / "metrics.json") for run in runs]
     for run, column in zip(runs, columns, strict=True):

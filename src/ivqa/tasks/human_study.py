@@ -27,6 +27,7 @@ from ivqa.report.study_page import HIGHEST_SCORE, write_study_page
 from ivqa.report.table_files import write_table
 from ivqa.report.tables import with_interval
 from ivqa.runs.loggers import log_results
+from ivqa.runs.run_directory import run_directories
 from ivqa.tasks.compare import names_of_runs
 from ivqa.tasks.study_items import Study, draw_study
 from ivqa.tasks.study_ratings import read_ratings
@@ -63,7 +64,7 @@ def human_study(cfg: DictConfig) -> float:
 def _write_study(cfg: DictConfig) -> float:
     """Writes annotate.html and key.json."""
     run_dir, console = Path(cfg.output_dir), Console()
-    folders = [Path(run) for run in cfg.runs]
+    folders = run_directories([Path(run) for run in cfg.runs])
     split = instantiate(cfg.data).split(cfg.split).require_answers()
     split.require_images()
     runs = dict(zip(names_of_runs(folders), folders, strict=True))

@@ -26,6 +26,7 @@ class StudyItem:
         image_id: The image.
         answer: The answer that the question was generated for.
         question: The question, written as every other one.
+        reference: The question of the data set, which people do not see.
         models: The models that asked it.
         values: Automatic metrics of this question, by the name that they have in metrics.json.
     """
@@ -34,6 +35,7 @@ class StudyItem:
     image_id: int
     answer: str
     question: str
+    reference: str
     models: list[str]
     values: dict[str, float]
 
@@ -163,11 +165,12 @@ def _items(
     asked: Mapping[str, Sequence[_Asked]], statistics: CiderStatistics, seed: int
 ) -> list[StudyItem]:
     """The different questions, in an order that does not depend on the models."""
-    models: dict[tuple[int, str, str], list[str]] = {}
-    sources: dict[tuple[int, str, str], _Asked] = {}
+    models: dict[tuple[int, str, str, str], list[str]] = {}
+    sources: dict[tuple[int, str, str, str], _Asked] = {}
     for name, own in asked.items():
         for one in own:
-            key = one.image_id, one.answer, detokenise(tokenise(one.question))
+            # All pairs are of different images, so the reference separates nothing.
+            key = one.image_id, one.answer, detokenise(tokenise(one.question)), one.reference
             models.setdefault(key, []).append(name)
             sources.setdefault(key, one)
     keys = sorted(models)
