@@ -129,8 +129,8 @@ class QuestionBenchmark:
     ) -> dict[str, float]:
         """Runs the benchmark.
 
-        Writes questions.jsonl and, if the data have images, a contact sheet and annotate.html, in
-        which people score the best questions.
+        Writes questions.jsonl, which task=human_study reads, and, if the data have images, a
+        contact sheet.
 
         Args:
             module: The trained generator.
