@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from browser import EXPORT, after, loaded, needs_chromium, title
 
+from browser import EXPORT, after, loaded, needs_chromium, title
 from ivqa.data import VQASplit
 from ivqa.diagnosis import Belief, apply_annotations
 from ivqa.report import BeliefPageModel, ToAnnotate, write_annotation_page, write_belief_page

@@ -2,17 +2,21 @@
 
 import csv
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.stats
+from hydra import compose, initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf
 
 from ivqa.errors import UserError
 from ivqa.tasks.correlate import correlate
 
+CONF = Path(__file__).parents[2] / "conf"
 METRICS = {"CIDEr": "cider", "MRR": "pools/mean_reciprocal_rank", "novel": "novel", "same": "same"}
 TARGETS = ["best/consistent", "samples/consistent"]
 
@@ -34,15 +38,23 @@ def _sweep(folder: Path, number: int, **changes: Any) -> np.ndarray:
     return values
 
 
+@cache
+def _composed() -> Any:
+    GlobalHydra.instance().clear()
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        return compose("evaluate", ["task=correlate", "runs=[x]"])
+
+
 def _cfg(runs: list[Path], output: Path, **values: Any) -> Any:
-    settings = {"metrics": METRICS, "targets": TARGETS, "resamples": 300, "logger": None}
+    settings = {"metrics": METRICS, "resamples": 300, "logger": None}
     settings |= {"runs": [str(run) for run in runs], "output_dir": str(output)}
-    return OmegaConf.create({**settings, **values})
+    cfg = _composed().copy()
+    for key, value in {**settings, **values}.items():
+        OmegaConf.update(cfg, key, value, merge=False)
+    return cfg
 
 
-def test_all_coefficients_of_a_multirun(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_all_coefficients_of_a_multirun(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     values = _sweep(tmp_path / "sweep", 12)
     best = correlate(_cfg([tmp_path / "sweep"], tmp_path / "out"))
     metrics = json.loads((tmp_path / "out" / "metrics.json").read_text())
@@ -62,7 +74,9 @@ def test_all_coefficients_of_a_multirun(
     # novel is 1 - target: by hand, and all resamples agree.
     for name in functions:
         key = f"best/consistent/{name}/novel"
-        assert [metrics[key], metrics[f"{key}_low"], metrics[f"{key}_high"]] == pytest.approx([-1] * 3)
+        assert [metrics[key], metrics[f"{key}_low"], metrics[f"{key}_high"]] == pytest.approx(
+            [-1] * 3
+        )
     assert not any("same" in key for key in metrics)  # does not vary
     assert best == pytest.approx(scipy.stats.pearsonr(values[:, 0], values[:, 2]).statistic)
 

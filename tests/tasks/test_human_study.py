@@ -3,12 +3,15 @@
 import csv
 import json
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.stats
+from hydra import compose, initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf
 
 from ivqa.data.validation import DataError
@@ -18,6 +21,8 @@ from ivqa.metrics import bleu_scores, cider_scores, krippendorff_alpha, meteor_s
 from ivqa.scenes import ScenesDataset
 from ivqa.tasks.human_study import human_study
 
+CONF = Path(__file__).parents[2] / "conf"
+IMAGES = {"train": 4, "val": 2, "test": 12}
 METRICS = {"CIDEr": "cider", "MRR": "pools/mean_reciprocal_rank", "oracle": "best/consistent"}
 # Questions of each model by the number of the pair, in the spelling of the model.
 MODELS = {
@@ -32,7 +37,7 @@ QUALITY = {"secret_alpha": 0.9, "secret_beta": 0.2, "secret_gamma": 0.5}
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory: pytest.TempPathFactory) -> ScenesDataset:
     folder = tmp_path_factory.mktemp("scenes")
-    return ScenesDataset(str(folder), images={"train": 4, "val": 2, "test": 12})
+    return ScenesDataset(str(folder), images=IMAGES)
 
 
 @pytest.fixture(scope="module")
@@ -65,25 +70,21 @@ def runs(dataset: ScenesDataset, tmp_path_factory: pytest.TempPathFactory) -> li
     return [folder / name for name in MODELS]
 
 
+@cache
+def _composed() -> Any:
+    GlobalHydra.instance().clear()
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        return compose("evaluate", ["task=human_study"])
+
+
 def _cfg(dataset: ScenesDataset, output: Path, **values: Any) -> Any:
-    settings = {
-        "runs": None,
-        "human": None,
-        "study": None,
-        "num_images": None,
-        "seed": 3,
-        "split": "test",
-        "resamples": 200,
-        "metrics": METRICS,
-        "logger": None,
-        "output_dir": str(output),
-        "data": {
-            "_target_": "ivqa.scenes.ScenesDataset",
-            "cache_dir": str(dataset.root.parent),
-            "images": {"train": 4, "val": 2, "test": 12},
-        },
-    }
-    return OmegaConf.create({**settings, **values})
+    settings = {"num_images": None, "seed": 3, "split": "test", "resamples": 200, "logger": None}
+    settings |= {"metrics": METRICS, "output_dir": str(output)}
+    settings |= {"data.cache_dir": str(dataset.root.parent), "data.images": IMAGES}
+    cfg = _composed().copy()
+    for key, value in {**settings, **values}.items():
+        OmegaConf.update(cfg, key, value, merge=False)
+    return cfg
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +124,7 @@ def test_every_question_is_in_the_page_once(study: Path, dataset: ScenesDataset)
     images = {item["image_id"] for item in items}
     assert images == set(split.image_ids.tolist())
     by_row = {}
-    for row, question in enumerate(split.questions):
+    for row, _question in enumerate(split.questions):
         by_row.setdefault((int(split.image_ids[row]), split.main_answers[row]), []).append(row)
     for image in images:
         own = [item for item in items if item["image_id"] == image]
@@ -175,7 +176,8 @@ def test_the_order_depends_on_the_seed_and_not_on_the_models(
     items = _key(study)["items"]
     assert [item["image_id"] for item in items] != sorted(item["image_id"] for item in items)
     first = [item["models"][0] for item in items]
-    assert first != sorted(first) and first != sorted(first, reverse=True)
+    assert first != sorted(first)
+    assert first != sorted(first, reverse=True)
 
 
 def test_values_of_questions_are_those_of_the_metrics(study: Path, dataset: ScenesDataset) -> None:
@@ -208,9 +210,7 @@ def test_scores_agreement_and_correlations(
     best = human_study(_cfg(dataset, output, human=human, study=str(study)))
     metrics = json.loads((output / "metrics.json").read_text())
 
-    table = np.array(
-        [[given.get(item["id"], np.nan) for item in items] for given in (anna, ben)]
-    )
+    table = np.array([[given.get(item["id"], np.nan) for item in items] for given in (anna, ben)])
     mean = np.nanmean(table, axis=0)
     means = {}
     for name in MODELS:
@@ -263,11 +263,15 @@ def test_two_models_and_one_person(
     # The key is looked for beside the ratings.
     best = human_study(_cfg(dataset, output, human=file))
     said = " ".join(capsys.readouterr().out.split())
-    assert "The correlation over models is left out: it needs 3 models, and the study has 2." in said
+    assert (
+        "The correlation over models is left out: it needs 3 models, and the study has 2." in said
+    )
     assert "The agreement is left out: it needs questions that two people scored" in said
     metrics = json.loads((output / "metrics.json").read_text())
     assert not any(name.startswith(("models/", "agreement/alpha")) for name in metrics)
-    assert best == max(metrics["questions/pearson/cider"], metrics["questions/pearson/best/consistent"])
+    assert best == max(
+        metrics["questions/pearson/cider"], metrics["questions/pearson/best/consistent"]
+    )
 
 
 def test_bad_ratings_are_refused_in_one_sentence(
@@ -289,11 +293,14 @@ def test_bad_ratings_are_refused_in_one_sentence(
     message = refusal(good, _rate(study, bad, "B", {item: 1}, "other"))
     assert "bad.json belongs to another study ('other', not" in message
     message = refusal(good, _rate(study, bad, " ANNA ", {item: 1}))
-    assert "bad.json and" in message and "are both ratings of 'ANNA'" in message
+    assert "bad.json and" in message
+    assert "are both ratings of 'ANNA'" in message
     assert "bad.json has no ratings" in refusal(_rate(study, bad, "B", {}))
     for content in ("[]", "{}", '{"study": "x", "person": "", "ratings": {}}'):
         bad.write_text(content)
-        assert "bad.json: not a file that the annotate.html of task=human_study" in refusal(str(bad))
+        assert "bad.json: not a file that the annotate.html of task=human_study" in refusal(
+            str(bad)
+        )
     # One question has one model at least; here two models have no score.
     assert "no question of" in refusal(good)
 
@@ -316,7 +323,9 @@ def test_bad_runs_are_refused_in_one_sentence(
     assert "other has no questions.jsonl" in refusal(runs=[str(other)])
     lines = (runs[0] / "questions.jsonl").read_text().splitlines()
     (other / "questions.jsonl").write_text(lines[0] + "\n" + '{"best": 1}\n')
-    assert "questions.jsonl, line 2: not a line that evaluate.py writes" in refusal(runs=[str(other)])
+    assert "questions.jsonl, line 2: not a line that evaluate.py writes" in refusal(
+        runs=[str(other)]
+    )
     (other / "questions.jsonl").write_text(lines[0].replace('"reference": "', '"reference": "x'))
     assert "line 1: question" in refusal(runs=[str(other)])
     (other / "questions.jsonl").write_text(lines[0])

@@ -78,9 +78,11 @@ def _unit_sums(ratings: ArrayLike) -> NDArray[np.float64]:
 
 
 def _alpha(sums: NDArray[np.float64]) -> NDArray[np.float64]:
-    """alpha from (..., 4) sums over units."""
+    """Alpha from (..., 4) sums over units."""
     number, total, squares, within = np.moveaxis(sums, -1, 0)
     between = 2 * (number * squares - total**2)
     varied = between > _ROUNDING * number * squares
-    share = np.divide((number - 1) * within, between, out=np.full_like(between, np.nan), where=varied)
+    share = np.divide(
+        (number - 1) * within, between, out=np.full_like(between, np.nan), where=varied
+    )
     return 1 - share

@@ -126,7 +126,7 @@ def _kendall(x: Floats, y: Floats, weights: Floats) -> Floats:
 
 
 def _ratio(numerator: Floats, square: Floats, valid: NDArray[np.bool_]) -> Floats:
-    """numerator / sqrt(square), in [-1, 1] in spite of rounding; NaN where not valid."""
+    """Numerator / sqrt(square), in [-1, 1] in spite of rounding; NaN where not valid."""
     found = np.full_like(numerator, np.nan)
     np.divide(numerator, np.sqrt(np.where(valid, square, 1.0)), out=found, where=valid)
     return np.clip(found, -1.0, 1.0)
@@ -148,5 +148,7 @@ def _function(coefficient: str) -> Callable[[Floats, Floats, Floats], Floats]:
 def _pair(x: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
     first, second = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     if first.shape != second.shape or first.ndim != 1 or not len(first):
-        raise ValueError(f"two lists of the same length are needed, not {first.shape}, {second.shape}")
+        raise ValueError(
+            f"two lists of the same length are needed, not {first.shape}, {second.shape}"
+        )
     return first, second

@@ -104,7 +104,10 @@ def _evaluate_ratings(cfg: DictConfig) -> float:
     agreement = _agreement(ratings, clusters, cfg.resamples)
     found, correlations = _correlations(study, scores, metrics, cfg)
     metrics |= agreement | found
-    metrics |= {"agreement/people": len(people), "agreement/ratings": int((~np.isnan(ratings)).sum())}
+    metrics |= {
+        "agreement/people": len(people),
+        "agreement/ratings": int((~np.isnan(ratings)).sum()),
+    }
 
     run_dir.mkdir(parents=True, exist_ok=True)
     write_text(run_dir / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
@@ -173,7 +176,7 @@ def _model_scores(
 def _agreement(
     ratings: NDArray[np.float64], clusters: NDArray[np.int64], resamples: int
 ) -> dict[str, float]:
-    """alpha with its interval over images; empty where it is not defined."""
+    """Alpha with its interval over images; empty where it is not defined."""
     alpha = krippendorff_alpha(ratings)
     if np.isnan(alpha):
         return {}

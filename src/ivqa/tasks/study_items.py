@@ -135,8 +135,8 @@ def draw_study(
         DataError: A run asked about other data, or the runs have no image-answer pair in common.
     """
     asked = {name: _read_questions(run, split) for name, run in runs.items()}
-    first, *others = asked.values()
-    common = {one.pair for one in first}.intersection(*({one.pair for one in own} for own in others))
+    first = next(iter(asked.values()))
+    common = set.intersection(*({one.pair for one in own} for own in asked.values()))
     if not common:
         raise DataError(
             f"{', '.join(map(str, runs.values()))} have no image-answer pair in common; evaluate "
@@ -150,8 +150,9 @@ def draw_study(
     if num_images is not None and num_images < len(images):
         images = rng.sample(images, num_images)
     chosen = {rng.choice(by_image[image]) for image in images}
-    items = _items({name: [one for one in own if one.pair in chosen] for name, own in asked.items()},
-                   CiderStatistics.of([[one.reference] for one in first]), seed)  # fmt: skip
+    statistics = CiderStatistics.of([[one.reference] for one in first])
+    drawn = {name: [one for one in own if one.pair in chosen] for name, own in asked.items()}
+    items = _items(drawn, statistics, seed)
     rng.shuffle(items)
     return Study(
         id=digest([item.id for item in items]),
