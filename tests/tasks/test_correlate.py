@@ -88,7 +88,7 @@ def test_all_coefficients_of_a_multirun(tmp_path: Path, capsys: pytest.CaptureFi
     with (tmp_path / "out" / "table.csv").open() as stream:
         rows = list(csv.DictReader(stream))
     assert [(row["metric"], row["with"]) for row in rows][2] == ("novel", "best/consistent")
-    assert rows[2]["kendall"] == "-1.00 (-1.00, -1.00)"
+    assert rows[2]["Kendall"] == "-1.00 (-1.00, -1.00)"
     assert len(rows) == 6
 
 

@@ -242,7 +242,7 @@ def test_scores_agreement_and_correlations(
     said = capsys.readouterr().out
     assert max(map(len, said.split("run: ")[0].splitlines())) <= 80
     assert "Krippendorff's alpha (interval)" in said
-    for table_name in ("scores", "correlations"):
+    for table_name in ("scores", "over_models", "over_questions"):
         for ending in ("md", "csv", "tex", "html"):
             assert (output / f"{table_name}.{ending}").is_file()
     with (output / "scores.csv").open() as stream:

@@ -162,7 +162,7 @@ def with_interval(value: float, low: float, high: float) -> str:
     Returns:
         The text, with two decimals.
 
-    >>> with_interval(0.912, -0.5, 1)
-    '0.91 (-0.50, 1.00)'
+    >>> with_interval(0.912, -0.001, 1)
+    '0.91 (0.00, 1.00)'
     """
-    return f"{value:.2f} ({low:.2f}, {high:.2f})"
+    return f"{value:z.2f} ({low:z.2f}, {high:z.2f})"

@@ -74,12 +74,8 @@ def correlate(cfg: DictConfig) -> float:
         write_table(run_dir, table, title)
     log_results(cfg, metrics, {"correlations": pd.DataFrame(table)})
     console.print(f"run: {run_dir}", soft_wrap=True)
-    first = [
-        value
-        for name, value in metrics.items()
-        if name.startswith(f"{cfg.targets[0]}/pearson/") and not name.endswith(("_low", "_high"))
-    ]
-    return max(first, default=float("nan"))
+    names = [f"{cfg.targets[0]}/pearson/{metric}" for metric in cfg.metrics.values()]
+    return max((metrics[name] for name in names if name in metrics), default=float("nan"))
 
 
 def _against(
@@ -100,7 +96,7 @@ def _against(
             low, high = correlation_interval(coefficient, x, y, resamples=cfg.resamples)
             name = f"{target}/{coefficient}/{metric}"
             metrics |= {name: value, f"{name}_low": float(low), f"{name}_high": float(high)}
-            row[coefficient] = with_interval(value, low, high)
+            row[coefficient.title()] = with_interval(value, low, high)
         if len(row) > 1:
             rows.append((metrics[f"{target}/pearson/{metric}"], row))
     return metrics, [row for _, row in sorted(rows, key=lambda pair: -pair[0])]

@@ -1,6 +1,6 @@
 """Human study: people score the questions of several models, which they do not know [iVQA 4]."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ from ivqa.report.tables import with_interval
 from ivqa.runs.loggers import log_results
 from ivqa.runs.run_directory import run_directories
 from ivqa.tasks.compare import names_of_runs
-from ivqa.tasks.study_items import Study, draw_study
+from ivqa.tasks.study_items import Study, StudyItem, draw_study
 from ivqa.tasks.study_ratings import read_ratings
 
 _FEWEST_MODELS = 3  # a line through two points fits always
@@ -41,7 +41,7 @@ def human_study(cfg: DictConfig) -> float:
 
     With cfg.runs: annotate.html, which mixes the questions of these runs, and key.json, which tells
     the model of each question. With cfg.human, the exported files of the people: metrics.json, and
-    the tables scores.* and correlations.* in four formats.
+    the tables scores.*, over_models.* and over_questions.* in four formats.
 
     Args:
         cfg: The configuration of evaluate.py.
@@ -95,58 +95,58 @@ def _evaluate_ratings(cfg: DictConfig) -> float:
     files = [Path(file) for file in ([cfg.human] if isinstance(cfg.human, str) else cfg.human)]
     study = Study.read(files[0].parent if cfg.study is None else Path(cfg.study))
     people, ratings = read_ratings(files, study)
-    clusters = np.array([item.image_id for item in study.items])
+    images = np.array([item.image_id for item in study.items])
     scored = ~np.isnan(ratings).all(axis=0)
     scores = np.full(len(study.items), np.nan)
     scores[scored] = np.nanmean(ratings[:, scored], axis=0)
 
-    metrics, rows = _model_scores(study, scores, clusters, cfg.resamples)
-    agreement = _agreement(ratings, clusters, cfg.resamples)
-    found, correlations = _correlations(study, scores, metrics, cfg)
-    metrics |= agreement | found
-    metrics |= {
-        "agreement/people": len(people),
-        "agreement/ratings": int((~np.isnan(ratings)).sum()),
-    }
+    tables: dict[str, tuple[str, list[dict[str, Any]]]] = {}
+    metrics, rows = _model_scores(study, scores, images, cfg.resamples)
+    title = f"human scores from 0 to {HIGHEST_SCORE}, {len(people)} people, 95 percent intervals"
+    tables["scores"] = title, rows
+    agreement = _agreement(ratings, images, cfg.resamples)
+    metrics |= agreement | {"agreement/people": len(people)}
+    metrics["agreement/ratings"] = int((~np.isnan(ratings)).sum())
+    if len(study.runs) >= _FEWEST_MODELS:
+        found, rows = _over_models(study, metrics, cfg.metrics)
+        metrics |= found
+        title = f"correlation with human scores over {len(study.runs)} models"
+        tables["over_models"] = title, rows
+    items = [study.items[number] for number in np.flatnonzero(scored)]
+    found, rows = _over_questions(items, scores[scored], cfg.metrics, cfg.resamples)
+    metrics |= found
+    title = f"correlation with human scores over {len(items)} questions, 95 percent intervals"
+    tables["over_questions"] = title, rows
 
     run_dir.mkdir(parents=True, exist_ok=True)
     write_text(run_dir / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
     write_json(run_dir / "metrics.json", metrics)
-    title = f"human scores from 0 to {HIGHEST_SCORE}, {len(people)} people, 95 percent intervals"
-    print_table(rows, title=title, console=console)
-    write_table(run_dir, rows, title, "scores")
+    tables = {name: table for name, table in tables.items() if table[1]}
+    for name, (title, rows) in tables.items():
+        print_table(rows, title=title, console=console)
+        write_table(run_dir, rows, title, name)
     console.print(_agreement_sentence(agreement), soft_wrap=True)
-    if correlations:
-        title = f"correlation with human scores, {len(study.runs)} models, {scored.sum()} questions"
-        print_table(correlations, title=title, console=console)
-        write_table(run_dir, correlations, title, "correlations")
     if len(study.runs) < _FEWEST_MODELS:
         console.print(
             f"The correlation over models is left out: it needs {_FEWEST_MODELS} models, and the "
             f"study has {len(study.runs)}.",
             soft_wrap=True,
         )
-    media = {"human_scores": pd.DataFrame(rows), "correlations": pd.DataFrame(correlations)}
-    log_results(cfg, metrics, media)
+    log_results(cfg, metrics, {name: pd.DataFrame(rows) for name, (_, rows) in tables.items()})
     console.print(f"run: {run_dir}", soft_wrap=True)
     level = "models" if len(study.runs) >= _FEWEST_MODELS else "questions"
-    prefix = f"{level}/pearson/"
-    values = [
-        value
-        for name, value in metrics.items()
-        if name.startswith(prefix) and not name.endswith(("_low", "_high"))
-    ]
-    return max(values, default=float("nan"))
+    names = [f"{level}/pearson/{metric}" for metric in cfg.metrics.values()]
+    return max((metrics[name] for name in names if name in metrics), default=float("nan"))
 
 
 def _model_scores(
-    study: Study, scores: NDArray[np.float64], clusters: NDArray[np.int64], resamples: int
+    study: Study, scores: NDArray[np.float64], image_ids: NDArray[np.int64], resamples: int
 ) -> tuple[dict[str, float], list[dict[str, Any]]]:
     """Mean score of each model, with intervals over images: metrics and rows of the table.
 
     A question of several models counts for each of them.
     """
-    images, column = np.unique(clusters, return_inverse=True)
+    images, column = np.unique(image_ids, return_inverse=True)
     metrics: dict[str, float] = {}
     rows = []
     for name in study.runs:
@@ -161,7 +161,11 @@ def _model_scores(
         drawn = means[means[:, 1] > 0]
         low, high = interval(drawn[:, 0] / drawn[:, 1])
         mean = float(scores[own].mean())
-        metrics |= {f"human/{name}": mean, f"human/{name}_low": low, f"human/{name}_high": high}
+        metrics |= {
+            f"human/{name}": mean,
+            f"human/{name}_low": float(low),
+            f"human/{name}_high": float(high),
+        }
         rows.append(
             {
                 "model": name,
@@ -174,13 +178,13 @@ def _model_scores(
 
 
 def _agreement(
-    ratings: NDArray[np.float64], clusters: NDArray[np.int64], resamples: int
+    ratings: NDArray[np.float64], image_ids: NDArray[np.int64], resamples: int
 ) -> dict[str, float]:
     """Alpha with its interval over images; empty where it is not defined."""
     alpha = krippendorff_alpha(ratings)
     if np.isnan(alpha):
         return {}
-    low, high = krippendorff_interval(ratings, clusters, resamples=resamples)
+    low, high = krippendorff_interval(ratings, image_ids, resamples=resamples)
     return {
         "agreement/alpha": alpha,
         "agreement/alpha_low": float(low),
@@ -198,37 +202,59 @@ def _agreement_sentence(agreement: Mapping[str, float]) -> str:
     return f"Krippendorff's alpha (interval): {with_interval(*(agreement[one] for one in names))}"
 
 
-def _correlations(
-    study: Study, scores: NDArray[np.float64], human: Mapping[str, float], cfg: DictConfig
+def _over_models(
+    study: Study, human: Mapping[str, float], headings: Mapping[str, str]
 ) -> tuple[dict[str, float], list[dict[str, Any]]]:
-    """Correlation of each metric with the human score: metrics and rows of the table."""
+    """Correlation of metrics with the mean human score over models: metrics, rows of the table.
+
+    Metrics that a model lacks, or that are the same for all models, are left out.
+    """
     metrics: dict[str, float] = {}
     rows = []
-    scored = np.flatnonzero(~np.isnan(scores))
-    items = [study.items[number] for number in scored]
+    means = [human[f"human/{name}"] for name in study.runs]
+    for heading, metric in headings.items():
+        values = [own[metric] for own in study.metrics.values() if metric in own]
+        if len(values) < len(means):
+            continue
+        row = {}
+        for coefficient in _COEFFICIENTS:
+            value = correlation(coefficient, values, means)
+            if not np.isnan(value):
+                metrics[f"models/{coefficient}/{metric}"] = value
+                row[coefficient.title()] = f"{value:.2f}"
+        if row:
+            rows.append({"metric": heading, **row})
+    return metrics, rows
+
+
+def _over_questions(
+    items: Sequence[StudyItem],
+    scores: NDArray[np.float64],
+    headings: Mapping[str, str],
+    resamples: int,
+) -> tuple[dict[str, float], list[dict[str, Any]]]:
+    """Correlation of metrics of questions with their human scores: metrics, rows of the table.
+
+    The intervals are over images.
+    """
+    metrics: dict[str, float] = {}
+    rows = []
     images = [item.image_id for item in items]
-    for heading, metric in cfg.metrics.items():
-        row: dict[str, Any] = {}
-        if len(study.runs) >= _FEWEST_MODELS and all(metric in m for m in study.metrics.values()):
-            means = [human[f"human/{name}"] for name in study.runs]
-            values = [study.metrics[name][metric] for name in study.runs]
-            for coefficient in _COEFFICIENTS:
-                value = correlation(coefficient, values, means)
-                if not np.isnan(value):
-                    metrics[f"models/{coefficient}/{metric}"] = value
-                    row[f"models {coefficient}"] = f"{value:.2f}"
-        if all(metric in item.values for item in items):
-            values = [item.values[metric] for item in items]
-            for coefficient in _COEFFICIENTS:
-                value = correlation(coefficient, values, scores[scored])
-                if np.isnan(value):
-                    continue
-                low, high = correlation_interval(
-                    coefficient, values, scores[scored], images, resamples=cfg.resamples
-                )
-                name = f"questions/{coefficient}/{metric}"
-                metrics |= {name: value, f"{name}_low": float(low), f"{name}_high": float(high)}
-                row[f"questions {coefficient}"] = with_interval(value, low, high)
+    for heading, metric in headings.items():
+        values = [item.values[metric] for item in items if metric in item.values]
+        if len(values) < len(items):
+            continue
+        row = {}
+        for coefficient in _COEFFICIENTS:
+            value = correlation(coefficient, values, scores)
+            if np.isnan(value):
+                continue
+            low, high = correlation_interval(
+                coefficient, values, scores, images, resamples=resamples
+            )
+            name = f"questions/{coefficient}/{metric}"
+            metrics |= {name: value, f"{name}_low": float(low), f"{name}_high": float(high)}
+            row[coefficient.title()] = with_interval(value, low, high)
         if row:
             rows.append({"metric": heading, **row})
     return metrics, rows
