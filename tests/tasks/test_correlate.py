@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -90,6 +91,25 @@ def test_all_coefficients_of_a_multirun(tmp_path: Path, capsys: pytest.CaptureFi
     assert [(row["metric"], row["with"]) for row in rows][2] == ("novel", "best/consistent")
     assert rows[2]["Kendall"] == "-1.00 (-1.00, -1.00)"
     assert len(rows) == 6
+
+
+def test_runs_of_one_model_and_seed_are_drawn_together(tmp_path: Path) -> None:
+    """Temperatures: each of 12 runs is copied three times, and the intervals stay as they were."""
+    _sweep(tmp_path / "sweep", 12)
+    _sweep(tmp_path / "copies", 12)
+    for job in range(12):
+        folder = tmp_path / "copies" / str(job)
+        (folder / "config.yaml").write_text(f"name: {'ab'[job % 2]}\nseed: {job // 2}\n")
+        for copy in (1, 2):
+            shutil.copytree(folder, tmp_path / "copies" / f"{job}_{copy}")
+    found = []
+    for name in ("sweep", "copies"):
+        correlate(_cfg([tmp_path / name], tmp_path / "out"))
+        metrics = json.loads((tmp_path / "out" / "metrics.json").read_text())
+        high, low = (metrics[f"best/consistent/pearson/cider_{end}"] for end in ("high", "low"))
+        found.append((metrics["best/consistent/pearson/cider"], high - low))
+    assert found[1][0] == pytest.approx(found[0][0])
+    assert found[1][1] == pytest.approx(found[0][1], rel=0.15)
 
 
 def test_a_metric_that_some_runs_lack_is_named(

@@ -1,5 +1,6 @@
 """Correlation of automatic metrics with oracle consistency over runs [iVQA 4]."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
 from ivqa.errors import UserError
-from ivqa.files import write_json, write_text
+from ivqa.files import read_yaml, write_json, write_text
 from ivqa.metrics import COEFFICIENTS, correlation, correlation_interval
 from ivqa.report import print_table
 from ivqa.report.table_files import write_table
@@ -23,8 +24,8 @@ _FEWEST_RUNS = 3  # a line through two points fits always
 def correlate(cfg: DictConfig) -> float:
     """Correlates metrics with the targets, such as best/consistent, over runs (task=correlate).
 
-    Reads the metrics.json of each run: of several models, seeds or temperatures. Writes
-    metrics.json and table.* in four formats.
+    Reads the metrics.json of each run: of several models, seeds or temperatures. The bootstrap
+    draws the runs of one model and seed together. Writes metrics.json and table.* in four formats.
 
     Args:
         cfg: The configuration of evaluate.py.
@@ -50,13 +51,15 @@ def correlate(cfg: DictConfig) -> float:
                     "leave the run out, or choose other targets="
                 )
     frame = pd.DataFrame(columns)
+    clusters = _clusters(runs)
+    counted = f"{len(runs)} runs of {len(set(clusters))} models and seeds, 95 percent intervals"
     console, run_dir = Console(), Path(cfg.output_dir)
     metrics: dict[str, float] = {}
     table = []
     for target in cfg.targets:
-        found, rows = _against(target, frame, cfg)
+        found, rows = _against(target, frame, clusters, cfg)
         metrics |= found
-        title = f"correlation with {target}, {len(runs)} runs, 95 percent intervals"
+        title = f"correlation with {target}, {counted}"
         if rows:
             print_table(rows, title=title, console=console)
         else:
@@ -70,7 +73,7 @@ def correlate(cfg: DictConfig) -> float:
     write_text(run_dir / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
     write_json(run_dir / "metrics.json", metrics)
     if table:
-        title = f"correlation of metrics over {len(runs)} runs, 95 percent intervals"
+        title = f"correlation of metrics, {counted}"
         write_table(run_dir, table, title)
     log_results(cfg, metrics, {"correlations": pd.DataFrame(table)})
     console.print(f"run: {run_dir}", soft_wrap=True)
@@ -78,8 +81,24 @@ def correlate(cfg: DictConfig) -> float:
     return max((metrics[name] for name in names if name in metrics), default=float("nan"))
 
 
+def _clusters(runs: Sequence[Path]) -> list[int]:
+    """The number of the model of each run; runs without a configuration are alone.
+
+    Runs of one model and seed that differ in the temperature ask the same best questions. Counted
+    as independent, they would narrow the intervals.
+    """
+    models = []
+    for number, run in enumerate(runs):
+        file = run / "config.yaml"
+        stored = read_yaml(file, dict) if file.is_file() else {}
+        known = {"name", "seed"} <= stored.keys()
+        models.append(f"{stored['name']}, seed {stored['seed']}" if known else str(number))
+    places = {model: place for place, model in enumerate(dict.fromkeys(models))}
+    return [places[model] for model in models]
+
+
 def _against(
-    target: str, frame: pd.DataFrame, cfg: DictConfig
+    target: str, frame: pd.DataFrame, clusters: Sequence[int], cfg: DictConfig
 ) -> tuple[dict[str, float], list[dict[str, Any]]]:
     """Correlations of all metrics with a target: metrics, and rows by falling Pearson's r."""
     metrics: dict[str, float] = {}
@@ -93,7 +112,7 @@ def _against(
             value = correlation(coefficient, x, y)
             if np.isnan(value):  # all runs have the same value
                 continue
-            low, high = correlation_interval(coefficient, x, y, resamples=cfg.resamples)
+            low, high = correlation_interval(coefficient, x, y, clusters, resamples=cfg.resamples)
             name = f"{target}/{coefficient}/{metric}"
             metrics |= {name: value, f"{name}_low": float(low), f"{name}_high": float(high)}
             row[coefficient.title()] = with_interval(value, low, high)
