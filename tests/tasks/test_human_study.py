@@ -26,6 +26,7 @@ from ivqa.metrics import (
     rouge_l,
 )
 from ivqa.scenes import ScenesDataset
+from ivqa.tasks.compare import names_of_runs
 from ivqa.tasks.human_study import human_study
 
 CONF = Path(__file__).parents[2] / "conf"
@@ -350,3 +351,14 @@ def test_bad_runs_are_refused_in_one_sentence(
     assert "have no image-answer pair in common" in message
     (tmp_path / "anna.json").write_text("{}")
     assert f"{tmp_path} has no key.json" in refusal(human=str(tmp_path / "anna.json"))
+
+
+def test_runs_are_named_by_what_distinguishes_them(tmp_path: Path) -> None:
+    folders = [tmp_path / name for name in ("first", "second", "deep/first")]
+    for folder, seed in zip(folders, (1, 2, 2), strict=True):
+        folder.mkdir(parents=True)
+        (folder / "config.yaml").write_text(f"name: vae\nseed: {seed}\n")
+    assert names_of_runs(folders[:1]) == ["vae"]
+    assert names_of_runs(folders[:2]) == ["vae, seed 1", "vae, seed 2"]
+    assert names_of_runs(folders[1:]) == ["second", "first"]
+    assert names_of_runs(folders) == [str(folder) for folder in folders]

@@ -66,23 +66,26 @@ def compare(cfg: DictConfig) -> float:
 
 
 def names_of_runs(runs: Sequence[Path]) -> list[str]:
-    """The names in the configurations of the runs; if these are equal, the names of the folders.
+    """Distinct names of runs.
 
     Args:
-        runs: Run directories.
+        runs: Different run directories.
 
     Returns:
-        Distinct names, one for each run; its path if the folders have equal names too.
+        The names in their configurations; if these are equal, with the seeds; then the names of the
+        folders; then their paths.
     """
-    names = []
+    names, seeds = [], []
     for run in runs:
         file = run / "config.yaml"
         stored = read_yaml(file, dict) if file.is_file() else {}
-        names.append(str(stored.get("name") or run.name))
-    if len(set(names)) == len(names):
-        return names
-    folders = [run.name for run in runs]
-    return folders if len(set(folders)) == len(folders) else [str(run) for run in runs]
+        name = str(stored.get("name") or run.name)
+        names.append(name)
+        seeds.append(f"{name}, seed {stored['seed']}" if "seed" in stored else name)
+    for found in (names, seeds, [run.name for run in runs]):
+        if len(set(found)) == len(found):
+            return found
+    return [str(run) for run in runs]
 
 
 def _rows(metrics: dict[str, float], names: list[str], levels: int) -> list[dict[str, Any]]:
