@@ -30,7 +30,7 @@ def krippendorff_alpha(ratings: ArrayLike) -> float:
         >>> krippendorff_alpha([[0, 1, 4, 3], [0, 1, 4, 3]])
         1.0
         >>> round(krippendorff_alpha([[0, 1, 4, 3], [1, 1, 4, np.nan]]), 3)
-        0.934
+        0.944
     """
     return float(_alpha(_unit_sums(ratings).sum(axis=0)))
 
