@@ -111,7 +111,7 @@ BAD: dict[str, dict[str, str]] = {
         "runs": "x [] [/no/such/a]",
         "study": "/no/such/folder 5",
         "num_images": "-1 0 a 1.5",
-        "resamples": COUNT,
+        "resamples": f"{COUNT} 99",
         "metrics": "5 a",
     },
     "evaluate task=correlate": {"runs": "x [] [/no/such/a]", "targets": "[] a 5"},
