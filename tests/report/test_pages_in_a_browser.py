@@ -1,22 +1,18 @@
 """The pages about beliefs, opened and used in headless Chromium."""
 
-import html
 import json
 import re
-import shutil
-import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from browser import EXPORT, after, loaded, needs_chromium, title
 from ivqa.data import VQASplit
 from ivqa.diagnosis import Belief, apply_annotations
 from ivqa.report import BeliefPageModel, ToAnnotate, write_annotation_page, write_belief_page
-from ivqa.tasks.human_study import mean_score
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
+pytestmark = needs_chromium
 
 SPLIT = VQASplit("val", np.array([1]), np.array([7]), ["Is it red?"], [["yes"]], ["yes"],
                  ["yes/no"], ["is it"])  # fmt: skip
@@ -25,34 +21,6 @@ HOSTILE = "Is </script><script>document.title=1</script> there?"
 
 def _belief(question: str, answer: str, kind: str, phi: float) -> Belief:
     return Belief(7, answer, question, phi, -3.0, 0.9, "rl", kind, "oracle")  # type: ignore[arg-type]
-
-
-def _after(page: Path, script: str) -> dict[str, object]:
-    """The value that `script` returns when it runs inside the loaded page."""
-    # The content security policy of the page would refuse this script.
-    text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page.read_text())
-    assert text != page.read_text()
-    own = f"<script>document.title = JSON.stringify((() => {{{script}}})())</script></html>"
-    page.write_text(text.replace("</html>", own))
-    return json.loads(_title(_loaded(page)))
-
-
-def _title(dom: str) -> str:
-    found = re.search(r"<title>(.*?)</title>", dom, re.DOTALL)
-    assert found is not None
-    return html.unescape(found[1])
-
-
-def _loaded(page: Path) -> str:
-    """The page as it is after its scripts."""
-    command = [str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"]
-    return subprocess.run(
-        [*command, "--virtual-time-budget=2000", page.as_uri()],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    ).stdout
 
 
 class _Meanings:
@@ -75,7 +43,7 @@ def test_wordings_are_folded_and_wrong_beliefs_come_first(tmp_path: Path) -> Non
     page = tmp_path / "report.html"
     models = [BeliefPageModel("one", beliefs, {})]
     write_belief_page(page, "Beliefs", models, SPLIT, {}, {}, _Meanings())  # type: ignore[arg-type]
-    seen = _after(
+    seen = after(
         page,
         """
         const rows = () => [...document.querySelectorAll("main li")]
@@ -103,13 +71,13 @@ def test_only_the_script_of_the_page_runs(tmp_path: Path) -> None:
     hostile = "<script>document.title='run'</script><img src=x onerror=\"document.title='run'\">"
     whole = page.read_text()
     page.write_text(whole.replace("</html>", hostile + "</html>"))
-    dom = _loaded(page)
-    assert _title(dom) == "Beliefs"
+    dom = loaded(page)
+    assert title(dom) == "Beliefs"
     assert "1 belief about 1 pair" in dom  # written by the page's own script
     page.write_text(
         re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page.read_text())
     )
-    assert _title(_loaded(page)) == "run"
+    assert title(loaded(page)) == "run"
 
 
 def test_the_gallery_shows_filters_and_searches(tmp_path: Path) -> None:
@@ -122,7 +90,7 @@ def test_the_gallery_shows_filters_and_searches(tmp_path: Path) -> None:
               BeliefPageModel("two", beliefs[:1], {"beliefs/count": 1.0})]  # fmt: skip
     page = tmp_path / "report.html"
     write_belief_page(page, "Beliefs", models, SPLIT, {(7, "yes"): ["Is it red?"]}, {})
-    seen = _after(
+    seen = after(
         page,
         """
         const shown = () => document.getElementById("shown").textContent;
@@ -154,11 +122,11 @@ def test_annotators_answer_by_keyboard(tmp_path: Path) -> None:
     page = tmp_path / "annotate.html"
     asked = [ToAnnotate(7, "yes", f"Is it {color}?", "Is it red?") for color in ("red", "blue")]
     write_annotation_page(page, "Judge", asked, SPLIT)
-    seen = _after(
+    seen = after(
         page,
         """
         const press = key => dispatchEvent(new KeyboardEvent("keydown", { key }));
-        for (const key of ["4", "a", "f", "g"]) press(key);
+        for (const key of ["a", "f", "g"]) press(key);
         press("ArrowRight"); press("s");
         const stored = JSON.parse(localStorage.getItem(store));
         const disabled = document.querySelectorAll("fieldset[disabled]").length;
@@ -166,21 +134,11 @@ def test_annotators_answer_by_keyboard(tmp_path: Path) -> None:
         """,
     )
     assert seen["stored"] == {
-        "0": {"score": 4, "relevant": 1, "same_fact": 0, "correct": 1},
+        "0": {"relevant": 1, "same_fact": 0, "correct": 1},
         "1": {"relevant": 0},
     }
     assert seen["disabled"] == 2
     assert seen["count"] == "2 of 2, 2 judged"
-
-
-EXPORT = """
-    const made = [], Plain = Blob;
-    window.Blob = class extends Plain {
-      constructor(parts, options) { super(parts, options); made.push(parts.join("")); }
-    };
-    document.getElementById("export").click();
-    return { exported: made.map(text => JSON.parse(text)), shown: SHOWN };
-""".replace("SHOWN", 'document.getElementById("count").textContent')
 
 
 def _exported(page: Path, keys: list[str]) -> tuple[Path, str]:
@@ -188,7 +146,7 @@ def _exported(page: Path, keys: list[str]) -> tuple[Path, str]:
     asked = [ToAnnotate(7, "yes", f"Is it {color}?", "Is it red?") for color in COLORS]
     write_annotation_page(page, "Judge", asked, SPLIT)
     script = f"for (const key of {json.dumps(keys)}) dispatchEvent(KEYDOWN); {EXPORT}"
-    seen = _after(page, script.replace("KEYDOWN", 'new KeyboardEvent("keydown", { key })'))
+    seen = after(page, script.replace("KEYDOWN", 'new KeyboardEvent("keydown", { key })'))
     (records,) = seen["exported"]  # type: ignore[misc]
     file = page.with_name("annotations.json")
     file.write_text(json.dumps(records))
@@ -198,23 +156,9 @@ def _exported(page: Path, keys: list[str]) -> tuple[Path, str]:
 COLORS = ("red", "blue", "green", "black", "white")
 
 
-def test_scores_alone_are_exported_and_read(tmp_path: Path) -> None:
-    keys = ["4", "ArrowRight", "0", "ArrowRight", "ArrowRight", "3"]
-    file, counted = _exported(tmp_path / "annotate.html", keys)
-    records = json.loads(file.read_text())
-    assert sorted(record["score"] for record in records) == [0, 3, 4]
-    for record in records:
-        assert record.keys() == {"image_id", "answer", "question", "score"}
-    assert counted == "4 of 5, 3 judged"
-    assert mean_score(records, tmp_path) == pytest.approx(7 / 3)
-    beliefs = [_belief(f"Is it {color}?", "yes", "rephrase", 0.5) for color in COLORS]
-    with pytest.warns(UserWarning, match=r"3 of 3 records .* \(3 have a score only\)"):
-        assert apply_annotations(beliefs, file) == beliefs
-
-
 def test_incomplete_answers_are_exported(tmp_path: Path) -> None:
-    """In turn: all answers and a score; not relevant; a score; one answer of three; nothing."""
-    keys = ["a", "f", "g", "2", "ArrowRight", "s", "ArrowRight", "1", "ArrowRight", "a"]
+    """In turn: all answers; not relevant; nothing; one answer of three; nothing."""
+    keys = ["a", "f", "g", "ArrowRight", "s", "ArrowRight", "ArrowRight", "a"]
     file, counted = _exported(tmp_path / "annotate.html", keys)
     records = json.loads(file.read_text())
     given = [
@@ -223,13 +167,12 @@ def test_incomplete_answers_are_exported(tmp_path: Path) -> None:
     ]
     no, yes = dict.fromkeys(("relevant", "same_fact", "correct"), False), {"answer": "yes"}
     assert given == [
-        {**yes, "relevant": True, "same_fact": False, "correct": True, "score": 2},
+        {**yes, "relevant": True, "same_fact": False, "correct": True},
         {**yes, **no},
-        {**yes, "score": 1},
         {**yes, "relevant": True},
     ]
-    assert counted == "4 of 5, 3 judged"
+    assert counted == "4 of 5, 2 judged"
     beliefs = [_belief(record["question"], "yes", "rephrase", 0.5) for record in records]
-    with pytest.warns(UserWarning, match="2 of 4 records"):
+    with pytest.warns(UserWarning, match="1 of 3 records"):
         typed = apply_annotations(beliefs, file)
-    assert [belief.type for belief in typed] == ["complementary", "irrelevant", None, None]
+    assert [belief.type for belief in typed] == ["complementary", "irrelevant", None]

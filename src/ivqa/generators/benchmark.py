@@ -23,7 +23,7 @@ from ivqa.generators.module import QuestionGenerationModule
 from ivqa.generators.pool_ranking import PoolRanking
 from ivqa.generators.protocol import Questions
 from ivqa.metrics import caption_metrics, oracle_consistency, question_diversity, verdict
-from ivqa.ranges import Count, CountOrZero, NonNegative, Seed
+from ivqa.ranges import Count, CountOrZero, NonNegative, Positive, Seed
 from ivqa.scenes import Oracle, oracle_of
 
 T = TypeVar("T")
@@ -95,6 +95,7 @@ class QuestionBenchmark:
             question should be less probable; 0 chooses the most probable question [iVQA 3.2].
         answer_weight: Weight of this choice, see `inference.ask`.
         num_samples: Questions that are sampled for every pair, for diversity and the oracle.
+        temperature: Of the sampling; below 1 the samples are more probable and less diverse.
         num_pairs_of_100: Pairs for which 100 questions are sampled, for unique_of_100.
         batch_size: Pairs that are processed together.
         seed: Of all sampling.
@@ -109,6 +110,7 @@ class QuestionBenchmark:
     num_alternatives: CountOrZero = 0
     answer_weight: NonNegative = 1.0
     num_samples: Count = 20
+    temperature: Positive = 1.0
     num_pairs_of_100: Count = 100
     batch_size: Count = 250
     seed: Seed = 0
@@ -127,8 +129,8 @@ class QuestionBenchmark:
     ) -> dict[str, float]:
         """Runs the benchmark.
 
-        Writes questions.jsonl and, if the data have images, a contact sheet and annotate.html, in
-        which people score the best questions.
+        Writes questions.jsonl, which task=human_study reads, and, if the data have images, a
+        contact sheet.
 
         Args:
             module: The trained generator.
@@ -182,7 +184,7 @@ class QuestionBenchmark:
         kinds = split.answer_types
         frequent = self._frequent_answers(datamodule.dataset.split("train"))
         generator = torch.Generator().manual_seed(self.seed)
-        beam = Beam(size=self.beam_size)
+        beam, sampling = Beam(size=self.beam_size), Sampling(temperature=self.temperature)
         best: list[Questions] = []
         samples: list[Questions] = []
         starts = range(0, len(split), self.batch_size)
@@ -201,7 +203,7 @@ class QuestionBenchmark:
                 answer_weight=self.answer_weight,
             )
             best.append(found)
-            samples.append(module.sample(images, answers, self.num_samples, Sampling(), generator))
+            samples.append(module.sample(images, answers, self.num_samples, sampling, generator))
         return Questions.concatenate(best), Questions.concatenate(samples)
 
     def _frequent_answers(self, train: VQASplit) -> dict[str, list[str]] | None:
@@ -227,7 +229,7 @@ class QuestionBenchmark:
             datamodule.batch_of(stage, rows).images,
             [split.main_answers[row] for row in rows],
             100,
-            Sampling(),
+            Sampling(temperature=self.temperature),
             torch.Generator().manual_seed(self.seed),
         )
         return question_diversity(_grouped(samples.text, 100))["unique_of_n"]

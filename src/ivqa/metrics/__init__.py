@@ -1,13 +1,15 @@
 """Metrics: VQA accuracy, caption metrics, diversity, oracle consistency and R_score."""
 
+from ivqa.metrics.agreement import krippendorff_alpha, krippendorff_interval
 from ivqa.metrics.best_match import Matches
 from ivqa.metrics.bleu import bleu, bleu_scores
 from ivqa.metrics.bootstrap import interval, resampled_means
 from ivqa.metrics.captions import CaptionMetrics, caption_metrics
 from ivqa.metrics.cider import CiderStatistics, cider, cider_scores
+from ivqa.metrics.correlation import COEFFICIENTS, correlation, correlation_interval
 from ivqa.metrics.diversity import QuestionDiversity, question_diversity, self_bleu
 from ivqa.metrics.mcnemar import McNemar, mcnemar
-from ivqa.metrics.meteor import meteor_nltk, meteor_stages
+from ivqa.metrics.meteor import meteor_nltk, meteor_scores, meteor_stages
 from ivqa.metrics.oracle_consistency import (
     VERDICTS,
     JudgementLike,
@@ -16,11 +18,12 @@ from ivqa.metrics.oracle_consistency import (
     verdict,
 )
 from ivqa.metrics.r_score import PUBLISHED_R_SCORE, RScore, r_score
-from ivqa.metrics.rouge_l import rouge_l
+from ivqa.metrics.rouge_l import rouge_l, rouge_l_scores
 from ivqa.metrics.vqa_accuracy import VQAAccuracy, vqa_accuracies
 from ivqa.metrics.wups import wup_similarity, wups
 
 __all__ = [
+    "COEFFICIENTS",
     "PUBLISHED_R_SCORE",
     "VERDICTS",
     "CaptionMetrics",
@@ -37,15 +40,21 @@ __all__ = [
     "caption_metrics",
     "cider",
     "cider_scores",
+    "correlation",
+    "correlation_interval",
     "interval",
+    "krippendorff_alpha",
+    "krippendorff_interval",
     "mcnemar",
     "meteor_nltk",
+    "meteor_scores",
     "meteor_stages",
     "oracle_consistency",
     "question_diversity",
     "r_score",
     "resampled_means",
     "rouge_l",
+    "rouge_l_scores",
     "self_bleu",
     "verdict",
     "vqa_accuracies",

@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
+import numpy as np
 from nltk.corpus import wordnet
 from nltk.stem import PorterStemmer
 from nltk.translate.meteor_score import meteor_score
+from numpy.typing import NDArray
 
 from ivqa.metrics.ngrams import require_pairs
 from ivqa.text.tokens import tokenise
@@ -53,19 +55,37 @@ def meteor_nltk(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) 
         >>> round(meteor_nltk(["what color is the star"], [["what color is the star"]]), 3)
         0.996
     """
+    return float(meteor_scores(hypotheses, references).mean())
+
+
+def meteor_scores(
+    hypotheses: Sequence[str], references: Sequence[Sequence[str]]
+) -> NDArray[np.float64]:
+    """Computes METEOR of each hypothesis by NLTK; see `meteor_nltk`.
+
+    Args:
+        hypotheses: P texts.
+        references: One non-empty list of texts for each hypothesis.
+
+    Returns:
+        (P,) float64 in [0, 1].
+
+    Raises:
+        ValueError: There is no hypothesis, or a hypothesis has no list of references.
+    """
     require_pairs(hypotheses, references)
     source = _synonyms()
     scores: dict[tuple[str, ...], float] = {}  # generators repeat questions
-    total = 0.0
-    for hypothesis, texts in zip(hypotheses, references, strict=True):
+    found = np.empty(len(hypotheses))
+    for number, (hypothesis, texts) in enumerate(zip(hypotheses, references, strict=True)):
         key = (hypothesis, *texts)
         if key not in scores:
             words = [tokenise(text) for text in texts]
             scores[key] = meteor_score(
                 words, tokenise(hypothesis), stemmer=_STEMMER, wordnet=source
             )
-        total += scores[key]
-    return total / len(hypotheses)
+        found[number] = scores[key]
+    return found
 
 
 def meteor_stages() -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ivqa.metrics.ngrams import Corpus
 
@@ -32,6 +33,24 @@ def rouge_l(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> f
         >>> round(rouge_l(["what color is the star"], [["what color is the cat"]]), 3)
         0.8
     """
+    return float(rouge_l_scores(hypotheses, references).mean())
+
+
+def rouge_l_scores(
+    hypotheses: Sequence[str], references: Sequence[Sequence[str]]
+) -> NDArray[np.float64]:
+    """Computes ROUGE-L of each hypothesis; see `rouge_l`.
+
+    Args:
+        hypotheses: P texts.
+        references: One non-empty list of texts for each hypothesis.
+
+    Returns:
+        (P,) float64 in [0, 1].
+
+    Raises:
+        ValueError: There is no hypothesis, or a hypothesis has no list of references.
+    """
     corpus = Corpus.of(hypotheses, references)
     common = longest_common_subsequences(
         [corpus.hypotheses[pair] for pair in corpus.owner], corpus.references
@@ -44,10 +63,9 @@ def rouge_l(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> f
     np.maximum.at(precision, corpus.owner, common / lengths[corpus.owner])
     np.maximum.at(recall, corpus.owner, common / reference)
     weighted = recall + BETA**2 * precision
-    score = np.divide(
+    return np.divide(
         (1 + BETA**2) * precision * recall, weighted, out=np.zeros(pairs), where=weighted > 0
     )
-    return float(score.mean())
 
 
 def longest_common_subsequences(

@@ -36,8 +36,8 @@ def write_annotation_page(
     """Writes annotate.html, a questionnaire about up to 500 questions drawn at random.
 
     It asks whether a question is relevant, asks for the same fact as the reference, and is answered
-    correctly, and for a score from 0 to 4. The browser keeps the answers until they are exported as
-    JSON. Incomplete answers are exported too, so an annotator may give scores alone.
+    correctly. The browser keeps the answers until they are exported as JSON. Incomplete answers are
+    exported too.
 
     Args:
         path: The file to write.

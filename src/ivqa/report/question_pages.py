@@ -1,4 +1,4 @@
-"""Pages about a question generator: a contact sheet, and a questionnaire to score questions."""
+"""Pages about a question generator: a contact sheet as HTML and PNG."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,6 @@ from pathlib import Path
 from ivqa.data import VQASplit
 from ivqa.generators.benchmark import AskedPair
 from ivqa.ranges import CountOrZero
-from ivqa.report.annotation_page import ToAnnotate, write_annotation_page
 from ivqa.report.contact_sheet import write_contact_sheet, write_contact_sheet_png
 
 _PICTURED = 12  # pairs in questions.png
@@ -15,7 +14,7 @@ _PICTURED = 12  # pairs in questions.png
 
 @dataclass(frozen=True, kw_only=True)
 class QuestionPages:
-    """Writes questions.html, questions.png and annotate.html of an iVQA benchmark.
+    """Writes questions.html and questions.png of an iVQA benchmark.
 
     Args:
         num_shown: Pairs on the contact sheet, spread evenly over the split.
@@ -56,9 +55,4 @@ class QuestionPages:
         heading = "Questions generated from image and answer"
         write_contact_sheet(page, shown, heading, subtitle, summary)
         write_contact_sheet_png(run_dir / "questions.png", shown[:_PICTURED])
-        asked = [
-            ToAnnotate(int(image_id), item.answer, item.best.text, item.reference)
-            for image_id, item in zip(split.image_ids, items, strict=True)
-        ]
-        write_annotation_page(run_dir / "annotate.html", title, asked, split)
         return page

@@ -15,21 +15,25 @@ _LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasci
 _LATEX |= {character: "\\" + character for character in "&%$#_{}"}
 
 
-def write_table(folder: Path, rows: Sequence[Mapping[str, Any]], title: str) -> None:
-    """Writes table.md, table.csv, table.tex and table.html.
+def write_table(
+    folder: Path, rows: Sequence[Mapping[str, Any]], title: str, name: str = "table"
+) -> None:
+    """Writes NAME.md, NAME.csv, NAME.tex and NAME.html.
 
     Args:
         folder: The folder.
         rows: Values by column; the first column names the row. Missing values are empty cells.
         title: The title of the HTML page.
+        name: The name of the files, for folders with several tables.
     """
-    names = columns_of(rows)
-    write_text(folder / "table.md", markdown_table(rows))
-    frame = pd.DataFrame([{name: row.get(name, "") for name in names} for row in rows])
-    write_text(folder / "table.csv", frame.to_csv(index=False))
-    write_text(folder / "table.tex", latex_table(rows))
-    cells = [[cell(row.get(name, "")) for name in names] for row in rows]
-    write_text(folder / "table.html", render("table.html.j2", title=title, names=names, rows=cells))
+    columns = columns_of(rows)
+    write_text(folder / f"{name}.md", markdown_table(rows))
+    frame = pd.DataFrame([{column: row.get(column, "") for column in columns} for row in rows])
+    write_text(folder / f"{name}.csv", frame.to_csv(index=False))
+    write_text(folder / f"{name}.tex", latex_table(rows))
+    cells = [[cell(row.get(column, "")) for column in columns] for row in rows]
+    page = render("table.html.j2", title=title, names=columns, rows=cells)
+    write_text(folder / f"{name}.html", page)
 
 
 def latex_table(rows: Sequence[Mapping[str, Any]]) -> str:

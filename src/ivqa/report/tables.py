@@ -149,3 +149,20 @@ def cell(value: Any) -> str:
     if isinstance(value, float) and value == value:
         return str(int(value)) if value.is_integer() and abs(value) >= 1 else f"{value:.4g}"
     return str(value)
+
+
+def with_interval(value: float, low: float, high: float) -> str:
+    """Formats a value with its interval.
+
+    Args:
+        value: The value.
+        low: Lower bound of the interval.
+        high: Upper bound.
+
+    Returns:
+        The text, with two decimals.
+
+    >>> with_interval(0.912, -0.001, 1)
+    '0.91 (0.00, 1.00)'
+    """
+    return f"{value:z.2f} ({low:z.2f}, {high:z.2f})"

@@ -29,10 +29,10 @@ from ivqa.runs.trust import check_targets, without_trust
 
 # Keys whose value is a path, beside keys that end in `.path` or contain `.part_ckpt.`; the value
 # of a key in _LISTS may also be a list of paths in brackets.
-_LISTS = {"predictions"}
+_LISTS = {"predictions", "runs", "human"}
 _PATHS = _LISTS | {
     *("resume", "ckpt", "output_dir", "data.root", "data.cache_dir", "artifacts", "questions"),
-    *("human", "annotations", "shards", "features.weights", "model.candidates", "vqa.candidates"),
+    *("study", "annotations", "shards", "features.weights", "model.candidates", "vqa.candidates"),
     *("image", "vqa_ckpt", "hydra.sweep.dir"),
 }
 

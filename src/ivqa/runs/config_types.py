@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, TypedDict, get_type_hints
 
 import pytorch_lightning as pl
 import torch
+from annotated_types import Interval
 from omegaconf import DictConfig
 from pydantic import AfterValidator
 from pytorch_lightning.accelerators import AcceleratorRegistry
@@ -20,6 +21,7 @@ from pytorch_lightning.strategies import StrategyRegistry
 from transformers import get_cosine_schedule_with_warmup
 
 from ivqa.ranges import (
+    LARGEST,
     AtLeastOne,
     Count,
     CountOrZero,
@@ -45,6 +47,7 @@ def _weights(ckpt: str) -> str:
 
 Checkpoint = Annotated[str, AfterValidator(_weights)]
 Text = Annotated[str, AtLeastOne]
+Resamples = Annotated[int, Interval(ge=100, le=LARGEST)]  # fewer give no interval of 95 percent
 Component = Mapping[str, Any]
 
 
@@ -72,7 +75,13 @@ class RunSettings(TypedDict, total=False):
     predictions: ExistingFile | Annotated[Sequence[ExistingFile], AtLeastOne] | None
     compare: Sequence[ExistingFolder] | None
     write_noisy_questions: bool
-    human: ExistingFile | None
+    # evaluate.py task=human_study and task=correlate
+    runs: Annotated[Sequence[ExistingFolder], AtLeastOne] | None
+    human: ExistingFile | Annotated[Sequence[ExistingFile], AtLeastOne] | None
+    study: ExistingFolder | None
+    metrics: Mapping[str, Text]
+    targets: Annotated[Sequence[Text], AtLeastOne]
+    resamples: Resamples
     questions: ExistingFolder | None
     questions_split: Text
     ckpt: Checkpoint

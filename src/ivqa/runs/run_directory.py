@@ -1,12 +1,14 @@
 """The files of a run directory: config.yaml, overrides.yaml, metrics.json and checkpoints/."""
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
 from ivqa.data.validation import shown
+from ivqa.errors import UserError
 from ivqa.files import FileError, read_json, read_yaml, write_text
 from ivqa.runs.checkpoints import load_checkpoint
 from ivqa.weights import training_state
@@ -59,6 +61,37 @@ def can_continue(run_dir: Path) -> bool:
         shutil.rmtree(run_dir)
         return False
     return True
+
+
+def run_directories(folders: Sequence[Path]) -> list[Path]:
+    """The run directories in a list of run and multirun directories.
+
+    Args:
+        folders: Run directories, or directories of multiruns, which hold one for each job.
+
+    Returns:
+        The run directories; the jobs of a multirun that have a metrics.json, by their numbers.
+
+    Raises:
+        UserError: A folder is neither, or a run is named twice.
+    """
+    found: list[Path] = []
+    for folder in folders:
+        if (folder / "metrics.json").is_file():
+            found.append(folder)
+            continue
+        jobs = [file.parent for file in folder.glob("*/metrics.json")]
+        if not jobs:
+            raise UserError(
+                f"{folder} has no metrics.json; give the directory of a finished run, or of a "
+                "multirun"
+            )
+        found += sorted(jobs, key=lambda job: (len(job.name), job.name))
+    places = [run.resolve() for run in found]
+    for number, place in enumerate(places):
+        if place in places[:number]:
+            raise UserError(f"{found[number]} is named twice; leave one out")
+    return found
 
 
 def read_metrics(file: Path) -> dict[str, float]:

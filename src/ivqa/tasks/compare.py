@@ -1,5 +1,6 @@
 """Comparison of two evaluated models, question by question: evaluate.py compare=[RUN_A,RUN_B]."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ def compare(cfg: DictConfig) -> float:
     if len(runs) != 2:
         raise UserError(f"compare= takes two run directories, not {len(runs)}")
     first, second = (NoiseRecords.read(run) for run in runs)
-    names = _names(runs)
+    names = names_of_runs(runs)
     r_score: RScore = instantiate(cfg.r_score)
     differences = paired_differences(first, second, r_score=r_score)
     metrics = {f"compare/{name}": value for name, value in differences.items()}
@@ -62,6 +63,29 @@ def compare(cfg: DictConfig) -> float:
     # Runs without noise have no R_score; level 0 is clean.
     noisy = "compare/r_score_difference_1"
     return metrics.get(noisy, metrics["compare/partition_0/accuracy_difference"])
+
+
+def names_of_runs(runs: Sequence[Path]) -> list[str]:
+    """Distinct names of runs.
+
+    Args:
+        runs: Different run directories.
+
+    Returns:
+        The names in their configurations; if these are equal, with the seeds; then the names of the
+        folders; then their paths.
+    """
+    names, seeds = [], []
+    for run in runs:
+        file = run / "config.yaml"
+        stored = read_yaml(file, dict) if file.is_file() else {}
+        name = str(stored.get("name") or run.name)
+        names.append(name)
+        seeds.append(f"{name}, seed {stored['seed']}" if "seed" in stored else name)
+    for found in (names, seeds, [run.name for run in runs]):
+        if len(set(found)) == len(found):
+            return found
+    return [str(run) for run in runs]
 
 
 def _rows(metrics: dict[str, float], names: list[str], levels: int) -> list[dict[str, Any]]:
@@ -90,16 +114,3 @@ def _with_interval(metrics: dict[str, float], name: str) -> str:
     """A difference with its confidence interval: "+0.012 [-0.003, +0.027]"."""
     low, high = metrics[f"{name}_low"], metrics[f"{name}_high"]
     return f"{metrics[name]:+.3f} [{low:+.3f}, {high:+.3f}]"
-
-
-def _names(runs: list[Path]) -> list[str]:
-    """The names in the configurations of the runs; if these are equal, the names of the folders."""
-    names = []
-    for run in runs:
-        file = run / "config.yaml"
-        stored = read_yaml(file, dict) if file.is_file() else {}
-        names.append(str(stored.get("name") or run.name))
-    if len(set(names)) == len(names):
-        return names
-    folders = [run.name for run in runs]
-    return folders if len(set(folders)) == len(folders) else [str(run) for run in runs]

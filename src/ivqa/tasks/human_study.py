@@ -1,124 +1,260 @@
-"""Human study: correlation of automatic metrics with human scores over models [iVQA 4]."""
+"""Human study: people score the questions of several models, which they do not know [iVQA 4]."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from omegaconf import DictConfig
+import numpy as np
+import pandas as pd
+from hydra.utils import instantiate
+from numpy.typing import NDArray
+from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
-from scipy.stats import pearsonr
 
-from ivqa.data.validation import DataError, shown
-from ivqa.files import read_json, write_json
-from ivqa.report.tables import print_table
-from ivqa.runs.run_directory import read_metrics
+from ivqa.data import DataError
+from ivqa.errors import UserError
+from ivqa.files import write_json, write_text
+from ivqa.metrics import (
+    correlation,
+    correlation_interval,
+    interval,
+    krippendorff_alpha,
+    krippendorff_interval,
+    resampled_means,
+)
+from ivqa.report import ToAnnotate, print_table
+from ivqa.report.study_page import HIGHEST_SCORE, write_study_page
+from ivqa.report.table_files import write_table
+from ivqa.report.tables import with_interval
+from ivqa.runs.loggers import log_results
+from ivqa.runs.run_directory import run_directories
+from ivqa.tasks.compare import names_of_runs
+from ivqa.tasks.study_items import Study, StudyItem, draw_study
+from ivqa.tasks.study_ratings import read_ratings
 
-_HIGHEST = 4
+_FEWEST_MODELS = 3  # a line through two points fits always
+_COEFFICIENTS = ("pearson", "spearman")
 
 
 def human_study(cfg: DictConfig) -> float:
-    """Correlates the mean human score with every metric over models (task=human_study).
+    """Writes the page of a human study, or evaluates its ratings (task=human_study).
 
-    Prints two tables and writes metrics.json.
+    With cfg.runs: annotate.html, which mixes the questions of these runs, and key.json, which tells
+    the model of each question. With cfg.human, the exported files of the people: metrics.json, and
+    the tables scores.*, over_models.* and over_questions.* in four formats.
 
     Args:
-        cfg: The configuration of evaluate.py. cfg.human is a JSON file {model: RUN}: RUN is the
-            directory of an evaluation, with its metrics.json and the annotations.json that
-            annotate.html exports.
+        cfg: The configuration of evaluate.py.
 
     Returns:
-        The highest Pearson correlation.
+        The number of questions; with cfg.human the highest Pearson correlation of a metric with
+        the human score, over models, or over questions for fewer than three models.
 
     Raises:
-        DataError: There are fewer than three models, or files are missing.
+        UserError: Neither or both of cfg.runs and cfg.human are set, or a file does not fit.
     """
-    file = Path(cfg.human)
-    runs = read_json(file)
-    if not isinstance(runs, dict) or len(runs) < 3:
-        raise DataError(f"{file}: needs at least three models, as {{model: run directory}}")
-    folders = {name: file.parent / _text(run, name, file) for name, run in runs.items()}
-    scores = {name: mean_score(_records(folder), folder) for name, folder in folders.items()}
-    metrics = {name: read_metrics(folder / "metrics.json") for name, folder in folders.items()}
-    correlations = correlate(scores, metrics)
-    console = Console()
-    rows = [{"model": name, "human score, 0-4": scores[name]} for name in runs]
-    print_table(rows, title="human scores", console=console)
-    ranked = sorted(correlations.items(), key=lambda item: -abs(item[1]))
-    print_table(
-        [{"metric": name, "Pearson's r": value} for name, value in ranked],
-        title=f"correlation with human scores, {len(runs)} models",
-        console=console,
-    )
-    run_dir = Path(cfg.output_dir)
+    if (cfg.runs is None) == (cfg.human is None):
+        raise UserError(
+            "pass either runs=[RUN,...], which writes the page, or human=[FILE,...], the ratings "
+            "that the page exports"
+        )
+    return _write_study(cfg) if cfg.human is None else _evaluate_ratings(cfg)
+
+
+def _write_study(cfg: DictConfig) -> float:
+    """Writes annotate.html and key.json."""
+    run_dir, console = Path(cfg.output_dir), Console()
+    folders = run_directories([Path(run) for run in cfg.runs])
+    split = instantiate(cfg.data).split(cfg.split).require_answers()
+    split.require_images()
+    runs = dict(zip(names_of_runs(folders), folders, strict=True))
+    study = draw_study(runs, split, num_images=cfg.num_images, seed=cfg.seed)
     run_dir.mkdir(parents=True, exist_ok=True)
-    write_json(
-        run_dir / "metrics.json",
-        {**{f"human/{name}": value for name, value in scores.items()},
-         **{f"pearson/{name}": value for name, value in correlations.items()}},
-    )  # fmt: skip
-    return max(correlations.values(), default=float("nan"))
+    write_text(run_dir / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
+    key = study.write(run_dir)
+    page = run_dir / "annotate.html"
+    asked = [
+        (item.id, ToAnnotate(item.image_id, item.answer, item.question)) for item in study.items
+    ]
+    write_study_page(page, study.id, asked, split)
+    images = len({item.image_id for item in study.items})
+    console.print(
+        f"{len(study.items)} different questions of {len(runs)} models about {images} images: "
+        f"{page}\nkey, which the people must not see: {key}\nresults: python evaluate.py "
+        f"study={run_dir} human=[ANNA.json,BEN.json]",
+        soft_wrap=True,
+        markup=False,
+        highlight=False,
+    )
+    return float(len(study.items))
 
 
-def mean_score(annotations: Sequence[Mapping[str, object]], source: Path) -> float:
-    """Averages the human scores of a run.
+def _evaluate_ratings(cfg: DictConfig) -> float:
+    """Prints and writes scores, agreement and correlations."""
+    run_dir, console = Path(cfg.output_dir), Console()
+    files = [Path(file) for file in ([cfg.human] if isinstance(cfg.human, str) else cfg.human)]
+    study = Study.read(files[0].parent if cfg.study is None else Path(cfg.study))
+    people, ratings = read_ratings(files, study)
+    images = np.array([item.image_id for item in study.items])
+    scored = ~np.isnan(ratings).all(axis=0)
+    scores = np.full(len(study.items), np.nan)
+    scores[scored] = np.nanmean(ratings[:, scored], axis=0)
 
-    Args:
-        annotations: Records of annotations.json; records without a "score" are skipped.
-        source: The run directory, for messages.
+    tables: dict[str, tuple[str, list[dict[str, Any]]]] = {}
+    metrics, rows = _model_scores(study, scores, images, cfg.resamples)
+    title = f"human scores from 0 to {HIGHEST_SCORE}, {len(people)} people, 95 percent intervals"
+    tables["scores"] = title, rows
+    agreement = _agreement(ratings, images, cfg.resamples)
+    metrics |= agreement | {"agreement/people": len(people)}
+    metrics["agreement/ratings"] = int((~np.isnan(ratings)).sum())
+    if len(study.runs) >= _FEWEST_MODELS:
+        found, rows = _over_models(study, metrics, cfg.metrics)
+        metrics |= found
+        title = f"correlation with human scores over {len(study.runs)} models"
+        tables["over_models"] = title, rows
+    items = [study.items[number] for number in np.flatnonzero(scored)]
+    found, rows = _over_questions(items, scores[scored], cfg.metrics, cfg.resamples)
+    metrics |= found
+    title = f"correlation with human scores over {len(items)} questions, 95 percent intervals"
+    tables["over_questions"] = title, rows
 
-    Returns:
-        The mean score in [0, 4].
+    run_dir.mkdir(parents=True, exist_ok=True)
+    write_text(run_dir / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
+    write_json(run_dir / "metrics.json", metrics)
+    tables = {name: table for name, table in tables.items() if table[1]}
+    for name, (title, rows) in tables.items():
+        print_table(rows, title=title, console=console)
+        write_table(run_dir, rows, title, name)
+    console.print(_agreement_sentence(agreement), soft_wrap=True)
+    if len(study.runs) < _FEWEST_MODELS:
+        console.print(
+            f"The correlation over models is left out: it needs {_FEWEST_MODELS} models, and the "
+            f"study has {len(study.runs)}.",
+            soft_wrap=True,
+        )
+    log_results(cfg, metrics, {name: pd.DataFrame(rows) for name, (_, rows) in tables.items()})
+    console.print(f"run: {run_dir}", soft_wrap=True)
+    level = "models" if len(study.runs) >= _FEWEST_MODELS else "questions"
+    names = [f"{level}/pearson/{metric}" for metric in cfg.metrics.values()]
+    return max((metrics[name] for name in names if name in metrics), default=float("nan"))
 
-    Raises:
-        DataError: No record has a score, or a score is not 0, 1, 2, 3 or 4.
+
+def _model_scores(
+    study: Study, scores: NDArray[np.float64], image_ids: NDArray[np.int64], resamples: int
+) -> tuple[dict[str, float], list[dict[str, Any]]]:
+    """Mean score of each model, with intervals over images: metrics and rows of the table.
+
+    A question of several models counts for each of them.
     """
-    given = [record["score"] for record in annotations if "score" in record]
-    valid = range(_HIGHEST + 1)
-    wrong = [score for score in given if type(score) not in (int, float) or score not in valid]
-    if not given or wrong:
-        fault = f"a score is {wrong[0]}, not 0 to 4" if wrong else "no record has a score"
-        raise DataError(f"{source / 'annotations.json'}: {fault}")
-    return sum(float(str(score)) for score in given) / len(given)
+    images, column = np.unique(image_ids, return_inverse=True)
+    metrics: dict[str, float] = {}
+    rows = []
+    for name in study.runs:
+        own = np.array([name in item.models for item in study.items]) & ~np.isnan(scores)
+        if not own.any():
+            raise DataError(f"no question of {name} has a score; collect more ratings")
+        # Each image has one question of a model, which may have no score. The same resamples for
+        # sums and counts give means of the questions that have one.
+        sums = np.zeros((2, len(images)))
+        sums[0, column[own]], sums[1, column[own]] = scores[own], 1
+        means = resampled_means(sums, resamples, seed=0)
+        drawn = means[means[:, 1] > 0]
+        low, high = interval(drawn[:, 0] / drawn[:, 1])
+        mean = float(scores[own].mean())
+        metrics |= {
+            f"human/{name}": mean,
+            f"human/{name}_low": float(low),
+            f"human/{name}_high": float(high),
+        }
+        rows.append(
+            {
+                "model": name,
+                "score": f"{mean:.2f}",
+                "95 percent": f"{low:.2f} to {high:.2f}",
+                "questions": int(own.sum()),
+            }
+        )
+    return metrics, rows
 
 
-def correlate(
-    scores: Mapping[str, float], metrics: Mapping[str, Mapping[str, float]]
+def _agreement(
+    ratings: NDArray[np.float64], image_ids: NDArray[np.int64], resamples: int
 ) -> dict[str, float]:
-    """Computes Pearson's r of the scores with every metric that all models have and that varies.
+    """Alpha with its interval over images; empty where it is not defined."""
+    alpha = krippendorff_alpha(ratings)
+    if np.isnan(alpha):
+        return {}
+    low, high = krippendorff_interval(ratings, image_ids, resamples=resamples)
+    return {
+        "agreement/alpha": alpha,
+        "agreement/alpha_low": float(low),
+        "agreement/alpha_high": float(high),
+    }
 
-    Args:
-        scores: Mean human score by model.
-        metrics: Metrics of each model by name.
 
-    Returns:
-        r in [-1, 1] by metric, rounded to six digits.
+def _agreement_sentence(agreement: Mapping[str, float]) -> str:
+    if not agreement:
+        return (
+            "The agreement is left out: it needs questions that two people scored, and different "
+            "scores."
+        )
+    names = ("agreement/alpha", "agreement/alpha_low", "agreement/alpha_high")
+    return f"Krippendorff's alpha (interval): {with_interval(*(agreement[one] for one in names))}"
 
-    >>> metrics = {"a": {"cider": 0.5}, "b": {"cider": 1.0}, "c": {"cider": 1.5}}
-    >>> correlate({"a": 1.0, "b": 2.0, "c": 3.0}, metrics)
-    {'cider': 1.0}
+
+def _over_models(
+    study: Study, human: Mapping[str, float], headings: Mapping[str, str]
+) -> tuple[dict[str, float], list[dict[str, Any]]]:
+    """Correlation of metrics with the mean human score over models: metrics, rows of the table.
+
+    Metrics that a model lacks, or that are the same for all models, are left out.
     """
-    names = list(scores)
-    shared = [key for key in metrics[names[0]] if all(key in metrics[name] for name in names)]
-    human = [scores[name] for name in names]
-    found = {}
-    for key in shared:
-        values = [metrics[name][key] for name in names]
-        if len(set(values)) > 1 and len(set(human)) > 1:
-            found[key] = round(float(pearsonr(human, values).statistic), 6)
-    return found
+    metrics: dict[str, float] = {}
+    rows = []
+    means = [human[f"human/{name}"] for name in study.runs]
+    for heading, metric in headings.items():
+        values = [own[metric] for own in study.metrics.values() if metric in own]
+        if len(values) < len(means):
+            continue
+        row = {}
+        for coefficient in _COEFFICIENTS:
+            value = correlation(coefficient, values, means)
+            if not np.isnan(value):
+                metrics[f"models/{coefficient}/{metric}"] = value
+                row[coefficient.title()] = f"{value:.2f}"
+        if row:
+            rows.append({"metric": heading, **row})
+    return metrics, rows
 
 
-def _records(folder: Path) -> list[dict[str, object]]:
-    """The records of annotations.json in a run directory."""
-    file = folder / "annotations.json"
-    records = read_json(file, list)
-    for number, record in enumerate(records, start=1):
-        if not isinstance(record, dict):
-            raise DataError(f"{file}, record {number}: must be an object, not {shown(record)}")
-    return records
+def _over_questions(
+    items: Sequence[StudyItem],
+    scores: NDArray[np.float64],
+    headings: Mapping[str, str],
+    resamples: int,
+) -> tuple[dict[str, float], list[dict[str, Any]]]:
+    """Correlation of metrics of questions with their human scores: metrics, rows of the table.
 
-
-def _text(run: object, name: str, file: Path) -> str:
-    """The run directory of a model, as text; anything else is an error of the file."""
-    if not isinstance(run, str):
-        raise DataError(f"{file}: the run of '{name}' must be a folder, not {shown(run)}")
-    return run
+    The intervals are over images.
+    """
+    metrics: dict[str, float] = {}
+    rows = []
+    images = [item.image_id for item in items]
+    for heading, metric in headings.items():
+        values = [item.values[metric] for item in items if metric in item.values]
+        if len(values) < len(items):
+            continue
+        row = {}
+        for coefficient in _COEFFICIENTS:
+            value = correlation(coefficient, values, scores)
+            if np.isnan(value):
+                continue
+            low, high = correlation_interval(
+                coefficient, values, scores, images, resamples=resamples
+            )
+            name = f"questions/{coefficient}/{metric}"
+            metrics |= {name: value, f"{name}_low": float(low), f"{name}_high": float(high)}
+            row[coefficient.title()] = with_interval(value, low, high)
+        if row:
+            rows.append({"metric": heading, **row})
+    return metrics, rows

@@ -1,0 +1,51 @@
+"""Pages in headless Chromium, for tests."""
+
+import html
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
+
+# Presses the button Export, and returns what it would save and the counter of the page.
+EXPORT = """
+    const made = [], Plain = Blob;
+    window.Blob = class extends Plain {
+      constructor(parts, options) { super(parts, options); made.push(parts.join("")); }
+    };
+    document.getElementById("export").click();
+    return { exported: made.map(text => JSON.parse(text)), shown: SHOWN };
+""".replace("SHOWN", 'document.getElementById("count").textContent')
+
+
+def after(page: Path, script: str) -> dict[str, object]:
+    """The value that `script` returns when it runs inside the loaded page, which it changes."""
+    # The content security policy of the page would refuse this script.
+    text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page.read_text())
+    assert text != page.read_text()
+    own = f"<script>document.title = JSON.stringify((() => {{{script}}})())</script></html>"
+    page.write_text(text.replace("</html>", own))
+    return json.loads(title(loaded(page)))
+
+
+def title(dom: str) -> str:
+    found = re.search(r"<title>(.*?)</title>", dom, re.DOTALL)
+    assert found is not None
+    return html.unescape(found[1])
+
+
+def loaded(page: Path) -> str:
+    """The page as it is after its scripts."""
+    command = [str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"]
+    return subprocess.run(
+        [*command, "--virtual-time-budget=2000", page.as_uri()],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    ).stdout
