@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -51,7 +50,8 @@ from ivqa.runs.run_directory import read_metrics
 from ivqa.scenes import SceneOracle
 from ivqa.scenes.world import Scene
 from ivqa.tasks.compare import compare
-from ivqa.tasks.human_study import human_study
+from ivqa.tasks.study_items import Study, StudyItem
+from ivqa.tasks.study_ratings import read_ratings
 from ivqa.vqa.hf_answerer import read_candidates
 from ivqa.vqa.hf_blip import HFBlip
 from ivqa.weights import training_state
@@ -70,6 +70,8 @@ JUDGED = {"image_id": 1, "answer": "yes", "question": "Is it red?"} | dict.fromk
 SPLIT = VQASplit(
     "val", np.array([1, 2]), np.array([1, 1]), ["a", "b"], [["yes"]] * 2, ["yes"] * 2, [], []
 )
+STUDY = Study("s", {}, {}, [StudyItem("1", 1, "yes", "Is it red?", "Why?", ["a"], {})])
+RATINGS = {"study": "s", "person": "Anna", "ratings": {"1": 3}}
 
 Reader = Callable[[Path], Any]
 
@@ -126,14 +128,12 @@ def _json_files() -> dict[str, tuple[Any, Reader]]:
             os.symlink(file, scenes)
         return SceneOracle.load(file.parent, "val").scenes
 
-    def human(file: Path) -> Any:
-        for number, name in enumerate("abc"):
-            run = file.parent / name
-            run.mkdir(exist_ok=True)
-            (run / "metrics.json").write_text(json.dumps({"cider": number}))
-            (run / "annotations.json").write_text(json.dumps([{"score": number}]))
-        cfg = SimpleNamespace(human=str(file), output_dir=str(file.parent / "out"))
-        return human_study(cfg)  # type: ignore[arg-type]
+    def key(file: Path) -> Any:
+        folder = file.with_name("study")
+        folder.mkdir(exist_ok=True)
+        if not (folder / "key.json").is_symlink():
+            os.symlink(file, folder / "key.json")
+        return Study.read(folder)
 
     scene = Scene("sea", "day", "sun", ()).to_json()
     return {
@@ -152,7 +152,8 @@ def _json_files() -> dict[str, tuple[Any, Reader]]:
         ),
         "candidates": (["yes", "no"], lambda file: read_candidates(file).answers),
         "scenes": ({"1": scene}, oracle),
-        "people": ({name: name for name in "abc"}, human),
+        "ratings": (RATINGS, lambda file: read_ratings([file], STUDY)),
+        "key": (asdict(STUDY), key),
         "metrics": ({"cider": 0.5}, read_metrics),
     }
 
