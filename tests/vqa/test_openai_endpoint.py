@@ -254,7 +254,7 @@ def test_the_check_finds_what_is_wrong_before_the_work(
     server: ChatServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _endpoint(server, tmp_path).check("tiny")
-    with pytest.raises(UserError, match=r"serves no model 'huge', but tiny; set path to one"):
+    with pytest.raises(UserError, match=r"lists no model 'huge', but tiny; set model.path to one"):
         _endpoint(server, tmp_path).check("huge")
     _endpoint(server, tmp_path, check_model=False).check("huge")
     with pytest.raises(UserError, match=r"does not know this address .* usually ends in /v1"):
