@@ -13,6 +13,7 @@ from ivqa.diagnosis.beliefs import (
 )
 from ivqa.diagnosis.candidates import Candidates
 from ivqa.diagnosis.challenge import write_challenge
+from ivqa.diagnosis.consensus import ConsensusQuestioner
 from ivqa.diagnosis.contradictions import contradicting
 from ivqa.diagnosis.figures import SearchFigures, search_metrics
 from ivqa.diagnosis.legality import LegalityModule
@@ -35,6 +36,7 @@ __all__ = [
     "BeliefLog",
     "BeliefSearch",
     "Candidates",
+    "ConsensusQuestioner",
     "DiversityReward",
     "Found",
     "GoalReward",

@@ -61,7 +61,9 @@ class RerankedQuestioner(nn.Module):
         each = 1 if raw else self.num_proposals
         sampling = Sampling() if raw else strategy
         found = self.questioner.sample(images, answers, num_samples * each, sampling, generator)
-        score = self._log_phi(images.select(found.pair), answers, found.pair, found.text)
+        score = log_phi(
+            self._answerer[0], images.select(found.pair), answers, found.pair, found.text
+        )
         best = score.view(-1, each).argmax(dim=1) + torch.arange(0, len(found), each)
         chosen = found.select(best)
         return Questions(chosen.tokens, chosen.text, score[best], chosen.pair, chosen.z)
@@ -82,27 +84,40 @@ class RerankedQuestioner(nn.Module):
             for all questions of a pair, is left out.
         """
         prior = self.questioner.log_likelihood(images, answers, questions).cpu()
-        return prior + self._log_phi(images, answers, torch.arange(len(answers)), questions)
+        return prior + log_phi(
+            self._answerer[0], images, answers, torch.arange(len(answers)), questions
+        )
 
-    def _log_phi(
-        self, images: ImageBatch, answers: list[str], pair: Tensor, questions: list[str]
-    ) -> Tensor:
-        """The logarithm of phi of the answer of each question's pair, (N,)."""
-        answerer = self._answerer[0]
-        wanted = [answers[row] for row in pair.tolist()]
-        result = torch.full((len(questions),), _LEAST)
-        for rows in torch.arange(len(questions)).split(_QUESTIONS_PER_PASS):
-            some = images.select(rows.to(images.index.device))
-            texts = [questions[row] for row in rows.tolist()]
-            if answerer.answers is None:
-                for answer in dict.fromkeys(wanted[row] for row in rows.tolist()):
-                    own = [at for at, row in enumerate(rows.tolist()) if wanted[row] == answer]
-                    picked = some.select(torch.tensor(own, device=some.index.device))
-                    scores = answerer.log_scores(picked, [texts[at] for at in own], [answer])
-                    result[rows[own]] = scores[:, 0].cpu()
-                continue
-            columns = answerer.answers.encode([wanted[row] for row in rows.tolist()])
-            scores = answerer.log_scores(some, texts).cpu()
-            known = columns >= 0
-            result[rows[known]] = scores[known, columns[known]]
-        return result.clamp_min(_LEAST)
+
+def log_phi(
+    answerer: Answerer, images: ImageBatch, answers: list[str], pair: Tensor, questions: list[str]
+) -> Tensor:
+    """Computes how well a VQA model thinks that questions fit the answers of their pairs.
+
+    Args:
+        answerer: The VQA model phi.
+        images: The image of each question.
+        answers: The answers of the B pairs.
+        pair: (N,) int64, the pair of each question.
+        questions: N questions.
+
+    Returns:
+        log phi(a | I, q), (N,) float32 on the CPU, at least log 1e-12, also of unknown answers.
+    """
+    wanted = [answers[row] for row in pair.tolist()]
+    result = torch.full((len(questions),), _LEAST)
+    for rows in torch.arange(len(questions)).split(_QUESTIONS_PER_PASS):
+        some = images.select(rows.to(images.index.device))
+        texts = [questions[row] for row in rows.tolist()]
+        if answerer.answers is None:
+            for answer in dict.fromkeys(wanted[row] for row in rows.tolist()):
+                own = [at for at, row in enumerate(rows.tolist()) if wanted[row] == answer]
+                picked = some.select(torch.tensor(own, device=some.index.device))
+                scores = answerer.log_scores(picked, [texts[at] for at in own], [answer])
+                result[rows[own]] = scores[:, 0].cpu()
+            continue
+        columns = answerer.answers.encode([wanted[row] for row in rows.tolist()])
+        scores = answerer.log_scores(some, texts).cpu()
+        known = columns >= 0
+        result[rows[known]] = scores[known, columns[known]]
+    return result.clamp_min(_LEAST)

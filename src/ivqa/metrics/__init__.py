@@ -6,6 +6,7 @@ from ivqa.metrics.bleu import bleu, bleu_scores
 from ivqa.metrics.bootstrap import interval, resampled_means
 from ivqa.metrics.captions import CaptionMetrics, caption_metrics
 from ivqa.metrics.cider import CiderStatistics, cider, cider_scores
+from ivqa.metrics.consensus import expected_cider
 from ivqa.metrics.correlation import COEFFICIENTS, correlation, correlation_interval
 from ivqa.metrics.diversity import QuestionDiversity, question_diversity, self_bleu
 from ivqa.metrics.mcnemar import McNemar, mcnemar
@@ -42,6 +43,7 @@ __all__ = [
     "cider_scores",
     "correlation",
     "correlation_interval",
+    "expected_cider",
     "interval",
     "krippendorff_alpha",
     "krippendorff_interval",

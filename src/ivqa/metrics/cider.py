@@ -131,7 +131,7 @@ def cider_scores(
         reference = index.counts(corpus.references)
         # The references added columns for n-grams that no hypothesis has.
         hypothesis.resize(hypothesis.shape[0], reference.shape[1])
-        idf = diags(_inverse_frequency(index, statistics))
+        idf = diags(inverse_frequency(index, statistics))
         total += _similarity((hypothesis @ idf).tocsr(), (reference @ idf).tocsr(), corpus.owner)
     total *= _length_penalty(corpus)
     num_references = np.bincount(corpus.owner, minlength=len(hypotheses))
@@ -139,8 +139,16 @@ def cider_scores(
     return 10 / 4 * np.bincount(corpus.owner, total, len(hypotheses)) / num_references
 
 
-def _inverse_frequency(index: NGramIndex, statistics: CiderStatistics) -> np.ndarray:
-    """log(documents / document frequency) of each n-gram, in the order of the index."""
+def inverse_frequency(index: NGramIndex, statistics: CiderStatistics) -> np.ndarray:
+    """Computes log(documents / document frequency) of each n-gram.
+
+    Args:
+        index: The n-grams.
+        statistics: Document frequencies.
+
+    Returns:
+        (n-grams,) float64, in the order of the index.
+    """
     # An n-gram that no document has counts as if one had it, as in the COCO evaluation.
     frequency = np.array([max(1, statistics.frequency.get(gram, 0)) for gram in index.numbers])
     return np.log(float(statistics.documents)) - np.log(frequency.astype(float))

@@ -124,8 +124,9 @@ class Endpoint:
         if model not in names:
             known = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
             raise UserError(
-                f"{self.base_url} lists no model '{model}', but {known or 'none'}; set model.path to "
-                "one of them, or model.module.endpoint.check_model=false if its list is incomplete"
+                f"{self.base_url} lists no model '{model}', but {known or 'none'}; set model.path "
+                "to one of them, or model.module.endpoint.check_model=false if its list is "
+                "incomplete"
             )
 
     def ask(self, requests: Sequence[ChatRequest]) -> list[tuple[Choice, ...]]:
