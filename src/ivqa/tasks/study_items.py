@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -97,8 +97,17 @@ class Study:
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """A line of questions.jsonl."""
+class AskedPair:
+    """A line of questions.jsonl.
+
+    Args:
+        question_id: The question of the data set for which it was asked.
+        image_id: The image.
+        answer: The answer that the question was generated for.
+        reference: The question of the data set.
+        question: The best question of the generator.
+        verdict: The oracle's verdict on it; None without an oracle.
+    """
 
     question_id: int
     image_id: int
@@ -109,7 +118,16 @@ class _Asked:
 
     @property
     def pair(self) -> tuple[int, int, str, str]:
+        """All but the generated question."""
         return self.question_id, self.image_id, self.answer, self.reference
+
+    def with_question(self, question: str) -> "AskedPair":
+        """The pair with another question, on which there is no verdict.
+
+        Args:
+            question: The other question.
+        """
+        return replace(self, question=question, verdict=None)
 
 
 def draw_study(
@@ -134,7 +152,7 @@ def draw_study(
         FileError: A file of a run is missing or damaged.
         DataError: A run asked about other data, or the runs have no image-answer pair in common.
     """
-    asked = {name: _read_questions(run, split) for name, run in runs.items()}
+    asked = {name: read_questions(run, split) for name, run in runs.items()}
     first = next(iter(asked.values()))
     common = set.intersection(*({one.pair for one in own} for own in asked.values()))
     if not common:
@@ -163,11 +181,11 @@ def draw_study(
 
 
 def _items(
-    asked: Mapping[str, Sequence[_Asked]], statistics: CiderStatistics, seed: int
+    asked: Mapping[str, Sequence[AskedPair]], statistics: CiderStatistics, seed: int
 ) -> list[StudyItem]:
     """The different questions, in an order that does not depend on the models."""
     models: dict[tuple[int, str, str, str], list[str]] = {}
-    sources: dict[tuple[int, str, str, str], _Asked] = {}
+    sources: dict[tuple[int, str, str, str], AskedPair] = {}
     for name, own in asked.items():
         for one in own:
             # All pairs are of different images, so the reference separates nothing.
@@ -182,7 +200,7 @@ def _items(
     ]
 
 
-def _values(asked: Sequence[_Asked], statistics: CiderStatistics) -> list[dict[str, float]]:
+def _values(asked: Sequence[AskedPair], statistics: CiderStatistics) -> list[dict[str, float]]:
     """The automatic metrics of each question against the question of the data set.
 
     A metric is the mean of these values over the questions of a model, but for BLEU, whose counts
@@ -205,8 +223,20 @@ def _values(asked: Sequence[_Asked], statistics: CiderStatistics) -> list[dict[s
     return rows
 
 
-def _read_questions(run: Path, split: VQASplit) -> list[_Asked]:
-    """The best questions in questions.jsonl of a run, checked against the split."""
+def read_questions(run: Path, split: VQASplit) -> list[AskedPair]:
+    """Reads the best questions in questions.jsonl of a run.
+
+    Args:
+        run: A run directory of evaluate.py.
+        split: The split that the run asked about.
+
+    Returns:
+        One question for each line.
+
+    Raises:
+        FileError: The file is missing or damaged.
+        DataError: The run asked about other data.
+    """
     file = run / "questions.jsonl"
     if not file.is_file():
         raise FileError(
@@ -234,10 +264,10 @@ def _read_questions(run: Path, split: VQASplit) -> list[_Asked]:
     return asked
 
 
-def _parsed(record: Any, where: str) -> _Asked:
+def _parsed(record: Any, where: str) -> AskedPair:
     try:
         best = record["best"]
-        one = _Asked(
+        one = AskedPair(
             record["question_id"],
             record["image_id"],
             record["answer"],
