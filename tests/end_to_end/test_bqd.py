@@ -19,10 +19,23 @@ def _data(root: Path) -> list[str]:
     return ["data=vqa_json", f"data.root={root}"]
 
 
+def _answers(root: Path) -> dict[str, list[str]]:
+    """The answers of each training question by its words; those of its first occurrence."""
+    questions = json.loads((root / "questions_train.json").read_text())["questions"]
+    annotations = json.loads((root / "annotations_train.json").read_text())["annotations"]
+    by_id = {
+        one["question_id"]: [answer["answer"] for answer in one["answers"]] for one in annotations
+    }
+    given: dict[str, list[str]] = {}
+    for one in questions:
+        given.setdefault(one["question"].lower().strip("?"), by_id[one["question_id"]])
+    return given
+
+
 def test_merged_shards_equal_the_file_of_one_process(
     run: Run, tiny_root: Path, tmp_path: Path
 ) -> None:
-    command = [*RANK, *_data(tiny_root)]
+    command = [*RANK, *_data(tiny_root), "keep_answers=true"]
     one, shards, merged = tmp_path / "one", tmp_path / "shards", tmp_path / "merged"
     status, printed = run("evaluate", *command, f"output_dir={one}")
     assert status == 0, printed
@@ -32,6 +45,9 @@ def test_merged_shards_equal_the_file_of_one_process(
     assert sum(metrics[f"vqabq/helpful_{count}"] for count in range(4)) == pytest.approx(1)
     records = json.loads((one / "bqd.json").read_text())
     assert [len(record["BQ"]) for record in records] == [21] * 30
+    given = _answers(tiny_root)
+    for record in records:
+        assert record["answers"] == [given[text.lower().strip("?")] for text, _ in record["BQ"]]
 
     sweep = ["num_shards=2", "shard=0,1", "hydra/launcher=submitit_local"]
     status, printed = run("evaluate", "-m", *command, *sweep, f"output_dir={shards}")

@@ -1,6 +1,7 @@
 """Ranking of basic questions by their similarity to a main question, and the files of rankings."""
 
 from ivqa.lasso import TOLERANCE, OnUncertified, Ranking
+from ivqa.ranking.bqd_answers import with_answers
 from ivqa.ranking.bqd_files import (
     read_bqd,
     read_parquet,
@@ -40,6 +41,7 @@ __all__ = [
     "read_bqd",
     "read_parquet",
     "scores_of",
+    "with_answers",
     "write_parquet",
     "write_records",
 ]

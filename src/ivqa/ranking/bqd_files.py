@@ -9,6 +9,7 @@ A BQD is a table with one row for each main question. Its columns:
 - gap: float64, the relative duality gap of the ranking
 - uncertified: bool, whether the gap exceeds the tolerance
 - support: int64, how many of the k scores are over 0
+- answers: optional, for each basic question the texts of its annotators
 """
 
 import json
@@ -122,7 +123,8 @@ def _fault(table: pa.Table) -> str | None:
 def write_records(path: Path, table: pa.Table) -> None:
     """Writes the paper's records {image, MQ, k x (BQ, score)} as a JSON list, one record a line.
 
-    Records of uncertified rankings also have "uncertified": true. Scores are the shortest decimals
+    Records with answers also have "answers", a list for each BQ, and those of uncertified rankings
+    "uncertified": true. Scores are the shortest decimals
     that read back as the same float32.
 
     Args:
@@ -184,6 +186,8 @@ def _record_lines(table: pa.Table) -> Iterator[str]:
                     for text, value in zip(row["basic_questions"], values, strict=False)
                 ],
             }
+            if "answers" in row:
+                record["answers"] = row["answers"]
             if row.get("uncertified"):
                 record["uncertified"] = True
             yield json.dumps(record, ensure_ascii=False)

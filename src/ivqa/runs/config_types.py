@@ -95,6 +95,7 @@ class RunSettings(TypedDict, total=False):
     num_questions: Count | None
     k: Count
     exclude_duplicates: bool
+    keep_answers: bool
     part_size: Count
     num_shards: Count
     shard: CountOrZero

@@ -17,12 +17,11 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from ivqa.data import VQADataset
+from ivqa.errors import UserError
 from ivqa.files import write_json
 from ivqa.identity import decisive, plain
-from ivqa.ranking import (
-    BQDRanking,
-    write_parquet,
-)
+from ivqa.ranking import BQDRanking, with_answers, write_parquet
 from ivqa.runs.run_directory import begin_run
 from ivqa.tasks.bqd_results import bqd_figures, finish_bqd
 
@@ -57,16 +56,32 @@ def rank(cfg: DictConfig) -> float:
         num_shards=cfg.num_shards,
     )
     job.check()
+    pool_splits = _annotated(cfg, dataset) if cfg.keep_answers else []
     begin_run(cfg, run_dir, resume=cfg.resume is not None)
     # Finished parts are in run_dir/parts, so an interrupted run loses at most one part.
     speed = _run(job, run_dir, console)
     table = job.table()
+    if cfg.keep_answers:
+        table = with_answers(table, dataset, pool_splits)
     whole = cfg.num_shards == 1
     file = run_dir / ("bqd.parquet" if whole else f"shard_{job.shard}_of_{job.num_shards}.parquet")
     write_parquet(file, table, job.origin)
     metrics = {**bqd_figures(table), "bqd/pool": float(len(job.pool)), **speed}
     title = f"basic questions of {dataset.title}, split {dataset.name_of(cfg.split)}"
     return finish_bqd(run_dir, file, table, metrics, title, console, records=whole)
+
+
+def _annotated(cfg: DictConfig, dataset: VQADataset) -> list[str]:
+    """The splits of the pool, which must have annotations; checked before the ranking."""
+    if cfg.bqd.get("splits") is None:
+        raise UserError(
+            f"keep_answers=true: {cfg.bqd._target_} has no splits=, whose answers could be kept; "
+            "leave keep_answers=true out"
+        )
+    splits = list(cfg.bqd.splits)
+    for name in splits:
+        dataset.split(name).require_answers()
+    return splits
 
 
 class _Rate(ProgressColumn):
