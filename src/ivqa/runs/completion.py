@@ -97,12 +97,12 @@ def completions(
         yield from sorted(flag for flag in flags if flag.startswith(word))
     elif equals and (key in groups or "@" in key):
         done, comma, begun = value.rpartition(",")
-        choices = [*choices_of(key, folders), *(["null"] if key == "vqa" else ())]
-        for name in choices:
+        for name in choices_of(key, folders, config_name):
             if name.startswith(begun):
                 yield f"{sign}{key}={done}{comma}{name}"
     else:
-        cfg = composed_choices(expanded(before, conf_dir, config_name), folders, config_name)
+        written = expanded(before, conf_dir, config_name)
+        cfg = composed_choices(written, folders, config_name)
         if equals:
             found = [f"{key}={text}" for text in _values(cfg, key)]
         else:

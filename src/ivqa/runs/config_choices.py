@@ -3,6 +3,7 @@
 Imports neither PyTorch nor Lightning, so that --help and shell completion answer at once.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -100,22 +101,27 @@ def groups_of(conf_dir: Path, config_name: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def choices_of(group: str, folders: Sequence[Path]) -> list[str]:
+def choices_of(group: str, folders: Sequence[Path], config_name: str) -> list[str]:
     """The choices of a group.
 
     Args:
         group: A group as a user writes it, or as Hydra does: "model", "vqa", "noise@noise.image".
         folders: The folders of configuration files: conf/ and those of --config-dir.
+        config_name: The command's own file in the first of them, without its ending.
 
     Returns:
-        Names of files without their ending, sorted; for "vqa", models that answer questions.
+        Names of files without their ending, sorted; for "vqa", models that answer questions, and
+        for "experiment", those whose first lines run this command, or no command of ivqa.
     """
     folder = ALIASES.get(group, group).partition("@")[0]
     files = {file.stem: file for place in folders for file in (place / folder).glob("*.yaml")}
-    if group in ("vqa", ALIASES["vqa"]):
-        texts = {name: file.read_text() for name, file in files.items()}
-        return sorted(name for name in texts if any(mark in texts[name] for mark in _ANSWERS))
-    return sorted(files)
+    if group not in ("vqa", ALIASES["vqa"], "experiment"):
+        return sorted(files)
+    texts = {name: file.read_text() for name, file in sorted(files.items())}
+    if group == "experiment":
+        commands = {name: re.findall(r"(\w+)\.py ", text) for name, text in texts.items()}
+        return [name for name in texts if not commands[name] or config_name in commands[name]]
+    return [name for name, text in texts.items() if any(mark in text for mark in _ANSWERS)]
 
 
 def config_folders(conf_dir: Path, arguments: Sequence[str]) -> list[Path]:

@@ -28,11 +28,11 @@ def choices_page(conf_dir: Path, config_name: str, folders: Sequence[Path]) -> s
     ordered += [group for group in groups if group not in ordered]
     lines: list[str] = []
     for group in ordered:
-        choices = choices_of(group, folders)
+        choices = choices_of(group, folders, config_name)
         if group == "model":
             # VQA models are choices of model= too, but are listed once.
-            choices = [name for name in choices if name not in choices_of("vqa", folders)]
-            choices.append("and those of vqa=")
+            answering = choices_of("vqa", folders, config_name)
+            choices = [*(name for name in choices if name not in answering), "and those of vqa="]
         if len(choices) > 1:
             lines += textwrap.wrap(
                 ", ".join(choices),

@@ -1,0 +1,325 @@
+"""The commands and files that README.md and the guides quote, and a quick check of each.
+
+Commands are lines of fenced blocks, of indented blocks, and inline code. Words in capitals such as
+DIR stand for what a user has, "..." for a part that is left out. A block of Python or YAML whose
+first line is a comment with a file name is a file of the page: its commands may use it.
+"""
+
+import ast
+import importlib
+import importlib.util
+import re
+import shlex
+import textwrap
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import yaml
+from hydra import compose, initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
+
+from ivqa.errors import UserError
+from ivqa.runs.command_line import command_line, with_multirun
+from ivqa.runs.config_checks import check_config, missing_keys
+from ivqa.runs.config_choices import config_folders
+from ivqa.runs.error_messages import describe, is_user_error
+from ivqa.runs.replaced_nodes import with_replaced_nodes
+from ivqa.runs.short_forms import expanded, key_of
+
+PROJECT = Path(__file__).parents[1]
+CONF = PROJECT / "conf"
+PAGES = [
+    *(PROJECT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
+    *sorted((PROJECT / "docs").glob("*.md")),
+]
+TASKS = ("train", "evaluate", "diagnose")
+# What a reader has or gets: files, folders, WordNet. Everything else must be right on the page.
+_READERS = re.compile(r"there (is|are) no (such (file|folder|checkpoint)|skip-thoughts)|"
+                      r"is not a file|WUPS needs WordNet|environment variable \w+ is not set")
+# Words that stand for a value of a certain form.
+_STAND_INS = {"URL": "http://localhost:8000/v1"}
+PROGRAMS = ("python", "make", "wandb", "pip", *(f"ivqa-{task}" for task in TASKS))
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command of a page.
+
+    Attributes:
+        page: The file.
+        line: The number of its first line.
+        text: The command without line breaks.
+        inline: Whether it stands in a sentence.
+    """
+
+    page: Path
+    line: int
+    text: str
+    inline: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.page.name}:{self.line}: {self.text}"
+
+    @property
+    def words(self) -> list[str]:
+        """Its words without comments and settings of environment variables."""
+        words = shlex.split(self.text, comments=True)
+        while words and re.fullmatch(r"[A-Z_]+=.*", words[0]):
+            words = words[1:]
+        return words
+
+    @property
+    def task(self) -> str | None:
+        """train, evaluate or diagnose; None for another program."""
+        found = re.match(r"(?:python (\w+)\.py|ivqa-(\w+))\b", " ".join(self.words[:2]))
+        name = (found[1] or found[2]) if found else None
+        return name if name in TASKS else None
+
+    @property
+    def arguments(self) -> list[str]:
+        """The arguments of train.py, evaluate.py or diagnose.py."""
+        return self.words[1 if self.words[0].startswith("ivqa-") else 2 :]
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of a page: its language ("" for none, "indented"), first line number, and text."""
+
+    language: str
+    line: int
+    text: str
+
+
+def blocks(page: Path) -> Iterator[Block]:
+    """The fenced and indented blocks of a page."""
+    lines = page.read_text().split("\n")
+    start: int | None = None
+    for number, line in enumerate(lines):
+        if line.startswith("```"):
+            if start is None:
+                start = number
+            else:
+                text = "\n".join(lines[start + 1 : number])
+                yield Block(lines[start][3:].strip(), start + 2, text)
+                start = None
+        elif start is None and line.startswith("    ") and not lines[number - 1].startswith("    "):
+            text = "\n".join(lines[number : _end_of_indented(lines, number)])
+            yield Block("indented", number + 1, textwrap.dedent(text))
+
+
+def commands(page: Path) -> list[Command]:
+    """All commands of a page, in its order."""
+    found = []
+    for block in blocks(page):
+        if block.language in ("", "bash", "console", "indented"):
+            found += _commands_of(page, block)
+    return sorted([*found, *_inline_commands(page)], key=lambda command: command.line)
+
+
+def files(page: Path) -> dict[str, str]:
+    """The files of a page by name."""
+    named = {}
+    for block in blocks(page):
+        first = re.match(r"# ([\w./-]+\.(?:py|yaml))\n", block.text)
+        if block.language in ("python", "yaml") and first:
+            named[first[1]] = block.text + "\n"
+    return named
+
+
+def problem(command: Command) -> str | None:
+    """What is wrong with a command, without running it; None if nothing is.
+
+    The files of its page must be in the current folder, and importable.
+    """
+    if command.task:
+        return _configuration_problem(command.task, command.arguments)
+    program, *arguments = command.words
+    if program == "python" and arguments[:1] == ["-m"]:
+        return _module_problem(arguments[1:])
+    if program == "make":
+        return _make_problem(arguments)
+    if program == "pip":
+        return _pip_problem(arguments)
+    absent = [word for word in arguments if "/" in word and "..." not in word]
+    absent = [word for word in absent if not (PROJECT / word).exists() and word.islower()]
+    return f"{absent[0]} does not exist" if absent else None
+
+
+def python_problem(block: Block) -> str | None:
+    """What is wrong with a block of Python: its syntax, or a name that ivqa does not have."""
+    tree = ast.parse(block.text)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name.partition(".")[0] == "ivqa":
+                    importlib.import_module(alias.name)
+        elif isinstance(node, ast.ImportFrom) and str(node.module).partition(".")[0] == "ivqa":
+            module = importlib.import_module(str(node.module))
+            for alias in node.names:
+                if not hasattr(module, alias.name):
+                    return f"{node.module} has no {alias.name}"
+    return None
+
+
+def yaml_problem(block: Block) -> str | None:
+    """What is wrong with a block of YAML."""
+    try:
+        yaml.safe_load(block.text)
+    except yaml.YAMLError as error:
+        return " ".join(str(error).split())
+    return None
+
+
+def _configuration_problem(task: str, arguments: Sequence[str]) -> str | None:
+    """Composes and checks what a command runs."""
+    # A run to resume is not here, and a part that the page leaves out has no form.
+    given = [item for item in arguments if key_of(item) != "resume" and item != "..."]
+    for name, value in _STAND_INS.items():
+        given = [re.sub(rf"=(['\"]?){name}\b", rf"=\1{value}", item) for item in given]
+    # A choice that the page only names: experiment=NAME.
+    given = [item for item in given if not (item.endswith("=NAME") and _is_group(item))]
+    if {"-sc", "--help"} & set(given):
+        return None
+    faults: list[str] = []
+    for _ in range(5):  # each round finds the next file that is not here
+        try:
+            return _composition_problem(task, given, incomplete="..." in arguments)
+        except Exception as error:
+            if not is_user_error(error):
+                raise
+            text = describe(error, given, conf_dir=CONF, config_name=task)
+        # The end of a fault may have a semicolon too: the next one begins with a key.
+        faults = re.split(r"; (?=[\w.\[\]]+(?:=|: ))", text.removeprefix("configuration: "))
+        if wrong := [fault for fault in faults if not _READERS.search(fault)]:
+            return "; ".join(wrong)
+        # Rules between keys are checked where all values are valid.
+        for fault in faults:
+            if absent := re.match(r"\S+?=([^/=]\S*): there is no such (file|folder)", fault):
+                path = Path(absent[1])
+                (path if absent[2] == "folder" else path.parent).mkdir(parents=True, exist_ok=True)
+                if absent[2] == "file":
+                    path.touch()
+    return None
+
+
+def _composition_problem(task: str, given: list[str], *, incomplete: bool) -> str | None:
+    """Composes a command; of a sweep, jobs that show each value once, and the first is checked."""
+    folders = config_folders(CONF, given)
+    written = expanded(command_line(with_multirun(given, CONF)), CONF, task)
+    replaced = with_replaced_nodes(written, folders, task)
+    overrides = [item for item in replaced if ("=" in item and item[0] != "-") or item[0] == "~"]
+    added = ",".join(f"file://{folder.absolute()}" for folder in folders[1:])
+    searched = [f"hydra.searchpath=[{added}]"] if added else []
+    GlobalHydra.instance().clear()
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        for number, job in enumerate(_jobs(overrides)):
+            cfg = compose(task, [*searched, *job])
+            missing = missing_keys(cfg)
+            if missing and not incomplete:
+                return f"{', '.join(missing)} must be set"
+            if number == 0 and not missing:
+                check_config(cfg)
+    return None
+
+
+def _is_group(override: str) -> bool:
+    return (CONF / key_of(override)).is_dir()
+
+
+def _jobs(overrides: Sequence[str]) -> Iterator[list[str]]:
+    """Jobs of a sweep: the first has the first value of each override, and so on."""
+    values = []
+    for text in overrides:
+        parsed = OverridesParser.create().parse_override(text)
+        if parsed.is_sweep_override() and parsed.key_or_group != "seed":
+            key = parsed.get_key_element()
+            values.append([f"{key}={value}" for value in parsed.sweep_string_iterator()])
+        elif not parsed.is_sweep_override():
+            values.append([text])
+    for number in range(max(map(len, values), default=1)):
+        yield [options[number % len(options)] for options in values]
+
+
+def _module_problem(words: Sequence[str]) -> str | None:
+    """python -m MODULE ...: the module must exist, and know the name that follows."""
+    module, *arguments = words
+    if importlib.util.find_spec(module) is None:
+        return f"there is no module {module}"
+    names = [word for word in arguments if word.islower() and not word.startswith("-")]
+    if module == "benchmarks":
+        known = importlib.import_module("benchmarks.__main__")
+        names = [name for name in names if name not in (*known.NAMES, *known.LONG)]
+        return f"there is no benchmark {names[0]}" if names else None
+    if module == "ivqa.data.download":
+        parser = importlib.import_module(module).parser()
+        try:
+            parser.parse_args(list(arguments))
+        except (SystemExit, UserError) as error:
+            return f"{module} refuses its arguments: {error}"
+    return None
+
+
+def _make_problem(arguments: Sequence[str]) -> str | None:
+    makefile = (PROJECT / "Makefile").read_text()
+    for word in arguments:
+        name, equals, _ = word.partition("=")
+        if equals and f"$({name})" not in makefile and f"$({name}," not in makefile:
+            if not re.search(rf"\(\w+ \$\({name}\)|\$\(if \$\({name}\)", makefile):
+                return f"the Makefile does not read {name}"
+        elif not equals and not re.search(rf"^{re.escape(word)}:", makefile, re.MULTILINE):
+            return f"the Makefile has no target {word}"
+    return None
+
+
+def _pip_problem(arguments: Sequence[str]) -> str | None:
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
+    for extra in re.findall(r"ivqa\[(\w+)\]", " ".join(arguments)):
+        if extra not in project["optional-dependencies"]:
+            return f"there is no extra {extra}"
+    return None
+
+
+def _commands_of(page: Path, block: Block) -> Iterator[Command]:
+    """The commands of a block; none if its first line is not one, as in printed output."""
+    lines = block.text.split("\n")
+    joined: list[tuple[int, str]] = []
+    for number, line in enumerate(lines):
+        if joined and joined[-1][1].endswith("\\"):
+            joined[-1] = (joined[-1][0], joined[-1][1][:-1].rstrip() + " " + line.strip())
+        else:
+            joined.append((block.line + number, line.strip().removeprefix("$ ")))
+    kept = [(line, text) for line, text in joined if text and not text.startswith("#")]
+    if kept and _is_command(kept[0][1]):
+        for line, text in kept:
+            yield Command(page, line, text)
+
+
+def _inline_commands(page: Path) -> Iterator[Command]:
+    text = page.read_text()
+    blank = re.sub(r"^```.*?^```", lambda block: re.sub(r"[^\n]", " ", block[0]), text, flags=re.S | re.M)
+    for found in re.finditer(r"(?<!`)`([^`]+)`(?!`)", blank):
+        code = " ".join(found[1].split())
+        if _is_command(code) and len(code.split()) > 1:
+            yield Command(page, blank[: found.start()].count("\n") + 1, code, inline=True)
+
+
+def _is_command(text: str) -> bool:
+    words = [word for word in text.split() if not re.fullmatch(r"[A-Z_]+=\S*", word)]
+    return bool(words) and words[0] in PROGRAMS
+
+
+def _end_of_indented(lines: Sequence[str], start: int) -> int:
+    end = start
+    while end < len(lines) and (lines[end].startswith("    ")):
+        end += 1
+    return end
+
+
+@cache
+def all_commands() -> list[Command]:
+    """The commands of all pages."""
+    return [command for page in PAGES for command in commands(page)]
