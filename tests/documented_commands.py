@@ -21,11 +21,12 @@ import yaml
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from omegaconf import DictConfig
 
 from ivqa.errors import UserError
 from ivqa.runs.command_line import command_line, with_multirun
 from ivqa.runs.config_checks import check_config, missing_keys
-from ivqa.runs.config_choices import config_folders
+from ivqa.runs.config_choices import choices_of, config_folders
 from ivqa.runs.error_messages import describe, is_user_error
 from ivqa.runs.replaced_nodes import with_replaced_nodes
 from ivqa.runs.short_forms import expanded, key_of
@@ -38,8 +39,10 @@ PAGES = [
 ]
 TASKS = ("train", "evaluate", "diagnose")
 # What a reader has or gets: files, folders, WordNet. Everything else must be right on the page.
-_READERS = re.compile(r"there (is|are) no (such (file|folder|checkpoint)|skip-thoughts)|"
-                      r"is not a file|WUPS needs WordNet|environment variable \w+ is not set")
+_READERS = re.compile(
+    r"there (is|are) no (such (file|folder|checkpoint)|skip-thoughts)|"
+    r"is not a file|WUPS needs WordNet|environment variable \w+ is not set"
+)
 # Words that stand for a value of a certain form.
 _STAND_INS = {"URL": "http://localhost:8000/v1"}
 PROGRAMS = ("python", "make", "wandb", "pip", *(f"ivqa-{task}" for task in TASKS))
@@ -184,30 +187,30 @@ def _configuration_problem(task: str, arguments: Sequence[str]) -> str | None:
     given = [item for item in given if not (item.endswith("=NAME") and _is_group(item))]
     if {"-sc", "--help"} & set(given):
         return None
-    faults: list[str] = []
+    try:
+        cfg = _first_job(task, given)
+    except Exception as error:
+        return _described(error, given, task)
+    missing = missing_keys(cfg)
+    if missing:
+        return None if "..." in arguments else f"{', '.join(missing)} must be set"
     for _ in range(5):  # each round finds the next file that is not here
         try:
-            return _composition_problem(task, given, incomplete="..." in arguments)
+            check_config(cfg)
+            break
         except Exception as error:
-            if not is_user_error(error):
-                raise
-            text = describe(error, given, conf_dir=CONF, config_name=task)
+            text = _described(error, given, task)
         # The end of a fault may have a semicolon too: the next one begins with a key.
         faults = re.split(r"; (?=[\w.\[\]]+(?:=|: ))", text.removeprefix("configuration: "))
         if wrong := [fault for fault in faults if not _READERS.search(fault)]:
             return "; ".join(wrong)
-        # Rules between keys are checked where all values are valid.
-        for fault in faults:
-            if absent := re.match(r"\S+?=([^/=]\S*): there is no such (file|folder)", fault):
-                path = Path(absent[1])
-                (path if absent[2] == "folder" else path.parent).mkdir(parents=True, exist_ok=True)
-                if absent[2] == "file":
-                    path.touch()
+        for fault in faults:  # rules between keys are checked where all values are valid
+            _make_absent(fault)
     return None
 
 
-def _composition_problem(task: str, given: list[str], *, incomplete: bool) -> str | None:
-    """Composes a command; of a sweep, jobs that show each value once, and the first is checked."""
+def _first_job(task: str, given: list[str]) -> DictConfig:
+    """Composes the first job of a command; composing fails for choices that do not exist."""
     folders = config_folders(CONF, given)
     written = expanded(command_line(with_multirun(given, CONF)), CONF, task)
     replaced = with_replaced_nodes(written, folders, task)
@@ -216,32 +219,45 @@ def _composition_problem(task: str, given: list[str], *, incomplete: bool) -> st
     searched = [f"hydra.searchpath=[{added}]"] if added else []
     GlobalHydra.instance().clear()
     with initialize_config_dir(str(CONF), version_base="1.3"):
-        for number, job in enumerate(_jobs(overrides)):
-            cfg = compose(task, [*searched, *job])
-            missing = missing_keys(cfg)
-            if missing and not incomplete:
-                return f"{', '.join(missing)} must be set"
-            if number == 0 and not missing:
-                check_config(cfg)
-    return None
+        jobs = [compose(task, [*searched, *job]) for job in _jobs(overrides, folders, task)]
+    return jobs[0]
+
+
+def _described(error: Exception, given: list[str], task: str) -> str:
+    """The sentence that a user would read; any other error is raised."""
+    if not is_user_error(error):
+        raise error
+    return describe(error, given, conf_dir=CONF, config_name=task)
+
+
+def _make_absent(fault: str) -> None:
+    """Makes the file or folder that a fault misses, below the current folder."""
+    if absent := re.match(r"\S+?=([^/=]\S*): there is no such (file|folder)", fault):
+        path = Path(absent[1])
+        (path if absent[2] == "folder" else path.parent).mkdir(parents=True, exist_ok=True)
+        if absent[2] == "file":
+            path.touch()
 
 
 def _is_group(override: str) -> bool:
     return (CONF / key_of(override)).is_dir()
 
 
-def _jobs(overrides: Sequence[str]) -> Iterator[list[str]]:
-    """Jobs of a sweep: the first has the first value of each override, and so on."""
-    values = []
+def _jobs(overrides: Sequence[str], folders: Sequence[Path], task: str) -> Iterator[list[str]]:
+    """The first job of a sweep, and one for each choice of a group that no file has."""
+    first, absent = [], []
     for text in overrides:
         parsed = OverridesParser.create().parse_override(text)
-        if parsed.is_sweep_override() and parsed.key_or_group != "seed":
+        if parsed.is_sweep_override():
             key = parsed.get_key_element()
-            values.append([f"{key}={value}" for value in parsed.sweep_string_iterator()])
-        elif not parsed.is_sweep_override():
-            values.append([text])
-    for number in range(max(map(len, values), default=1)):
-        yield [options[number % len(options)] for options in values]
+            values = [str(value) for value in parsed.sweep_string_iterator()]
+            text = f"{key}={values[0]}"
+            if _is_group(key.partition("@")[0]):
+                known = choices_of(key, folders, task)
+                absent += [f"{key}={value}" for value in values if value not in known]
+        first.append(text)
+    yield first
+    yield from ([choice] for choice in absent)
 
 
 def _module_problem(words: Sequence[str]) -> str | None:
@@ -300,7 +316,9 @@ def _commands_of(page: Path, block: Block) -> Iterator[Command]:
 
 def _inline_commands(page: Path) -> Iterator[Command]:
     text = page.read_text()
-    blank = re.sub(r"^```.*?^```", lambda block: re.sub(r"[^\n]", " ", block[0]), text, flags=re.S | re.M)
+    blank = re.sub(
+        r"^```.*?^```", lambda block: re.sub(r"[^\n]", " ", block[0]), text, flags=re.S | re.M
+    )
     for found in re.finditer(r"(?<!`)`([^`]+)`(?!`)", blank):
         code = " ".join(found[1].split())
         if _is_command(code) and len(code.split()) > 1:

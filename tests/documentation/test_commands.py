@@ -3,13 +3,16 @@
 import sys
 from pathlib import Path
 
-import documented_commands as documented
 import pytest
+
+import documented_commands as documented
 from documented_commands import Block, Command
 
 
 @pytest.fixture
-def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Path:
+def written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Path:
     """The page, whose files are in the current folder and can be imported."""
     page: Path = request.param
     modules = []
