@@ -116,7 +116,7 @@ def _composition_error(
     inner = re.search(r"full_key: (\S+)", cause)
     hint = ""
     if inner and inner.group(1).startswith(f"{key}."):
-        hint = f"; to replace the whole node, name its class: {key}={{_target_:CLASS,KEY:VALUE}}"
+        hint = f" (to replace the whole node, name its class: {key}={{_target_:CLASS,KEY:VALUE}})"
         key = inner.group(1)
     conf_dir = folders[0]
     groups = [item.name for item in conf_dir.iterdir() if item.is_dir()]
