@@ -188,7 +188,7 @@ def _configuration_problem(task: str, arguments: Sequence[str]) -> str | None:
     if {"-sc", "--help"} & set(given):
         return None
     try:
-        cfg = _first_job(task, given)
+        cfg = first_job(task, given)
     except Exception as error:
         return _described(error, given, task)
     missing = missing_keys(cfg)
@@ -209,7 +209,7 @@ def _configuration_problem(task: str, arguments: Sequence[str]) -> str | None:
     return None
 
 
-def _first_job(task: str, given: list[str]) -> DictConfig:
+def first_job(task: str, given: list[str]) -> DictConfig:
     """Composes the first job of a command; composing fails for choices that do not exist."""
     folders = config_folders(CONF, given)
     written = expanded(command_line(with_multirun(given, CONF)), CONF, task)
