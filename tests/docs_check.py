@@ -22,10 +22,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from omegaconf import OmegaConf
-
 from docs_stand_ins import StandIns
 from documented_commands import PAGES, PROJECT, Command, blocks, commands, files, first_job
+from ivqa.runs.config_choices import leaf_keys
 
 FOLDER = PROJECT / "outputs" / "docs_check"
 # Sizes with which a command takes seconds; each is set where the configuration has its key.
@@ -148,9 +147,9 @@ def _ready(command: Command, stand_ins: StandIns) -> list[str]:
     keys = {word.partition("=")[0] for word in words}
     # Seeds repeat what the first one does.
     words = [re.sub(r"^seed=.*", "seed=1", word) for word in words]
-    cfg = first_job(command.task, given.arguments)
+    known = leaf_keys(first_job(command.task, given.arguments))
     for key, value in SMALL.items():
-        if OmegaConf.select(cfg, key) is not None and key not in keys:
+        if key in known and key not in keys:
             words.append(f"{key}={value}")
     return words
 

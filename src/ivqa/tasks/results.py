@@ -14,6 +14,7 @@ numbers of the page, so that the page can be written again without a run.
 import argparse
 import ast
 import os
+import platform
 import shlex
 import shutil
 import subprocess
@@ -21,6 +22,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +101,9 @@ def main(arguments: Sequence[str] | None = None, root: Path | None = None) -> No
         for name, _, directory in wanted:
             settings = settings_of(jobs_in(Path(directory)), known[name])
             machine = options.machine or this_machine()
-            keep(project, name, Record(options.commit, machine, options.seconds, settings))
+            seeds = seeds_of(jobs_in(Path(directory)))
+            record = Record(options.commit, machine, options.seconds, settings, seeds=seeds)
+            keep(project, name, record)
         if not wanted and not options.page:
             chosen = [known[name] for name in options.names or known]
             failed = [one.name for one in chosen if not obtain(project, one)]
@@ -138,7 +142,14 @@ def obtain(project: Project, experiment: Experiment) -> bool:
     if not all(job["metrics"] for job in jobs):
         return False
     seconds = time.monotonic() - start
-    record = Record(commit_of(project.root), this_machine(), seconds, settings_of(jobs, experiment))
+    record = Record(
+        commit_of(project.root),
+        this_machine(),
+        seconds,
+        settings_of(jobs, experiment),
+        versions(),
+        seeds_of(jobs),
+    )
     keep(project, experiment.name, record)
     write_json(stamp, made_by)
     write_page(project)
@@ -185,6 +196,26 @@ def settings_of(
     if absent := {spec[0] for spec in experiment.metrics.values()} - found:
         raise UserError(f"{experiment.name}: no job measured {', '.join(sorted(absent))}")
     return settings
+
+
+def seeds_of(jobs: Sequence[Mapping[str, Any]]) -> list[int]:
+    """The seeds of jobs, ascending; 1 is the default of conf/run.yaml.
+
+    >>> seeds_of([{"overrides": ["model=mlb", "seed=3"]}, {"overrides": ["model=mlb"]}])
+    [1, 3]
+    """
+    chosen = [
+        [str(item).removeprefix("seed=") for item in job["overrides"] if str(item)[:5] == "seed="]
+        for job in jobs
+    ]
+    return sorted({int(seeds[-1]) if seeds else 1 for seeds in chosen})
+
+
+def versions() -> str:
+    """Versions of Python and of the packages that compute the numbers."""
+    names = ("pytorch-lightning", "transformers", "numpy", "scipy", "scikit-learn")
+    first = f"Python {platform.python_version()}, torch {torch.__version__}"  # with its build
+    return ", ".join([first, *(f"{name} {version(name)}" for name in names)])
 
 
 def keep(project: Project, name: str, record: Record) -> None:
