@@ -38,7 +38,7 @@ class StandIns:
         for form, make in self._kinds(command).items():
             if found := re.search(form, word):
                 word = word.replace(found[1], str(make()))
-        return re.sub(r"(?<=[=\[,])[\w/]+/\.\.\.[\w/]*", lambda found: self._newest(found[0]), word)
+        return re.sub(r"(?<=[=\[,])[\w/]+/\.\.\.[\w/]*", lambda found: self._run(found[0]), word)
 
     def _kinds(self, command: Command) -> dict[str, Callable[[], Path]]:
         """By the form of a word, of which the first group is replaced."""
@@ -52,8 +52,8 @@ class StandIns:
             r"weights=(FILE)$": self.weights,
             r"^image=(scene\.png|photo\.jpg)$": self.picture,
             r"^questions=(RUN)/polls$": lambda: _latest(runs / "polls", "**/polls").parent,
-            r"noise\.path=(bqd\.parquet)$": lambda: _latest(runs / "rank", "**/bqd.parquet"),
-            r"source\.path=(FILE)$": lambda: _latest(runs / "rank", "**/bqd.parquet"),
+            r"noise\.path=(bqd\.parquet)$": lambda: _latest(runs / "merge", "**/bqd.parquet"),
+            r"source\.path=(FILE)$": lambda: _latest(runs / "merge", "**/bqd.parquet"),
             r"^predictions=\[(level_0\.json),": self.answers,
             r"(level_1\.json)": self.answers,
             r"(level_2\.json)": self.answers,
@@ -124,13 +124,19 @@ class StandIns:
             make(folder)
         return folder
 
-    def _newest(self, path: str) -> str:
-        """The newest run for a path such as outputs/evaluate/mlb/... or .../challenge."""
+    def _run(self, path: str) -> str:
+        """The first finished run for outputs/evaluate/mlb/..., the last one for a multirun."""
         before, _, after = path.partition("...")
-        found = [run for run in self.page.glob(f"{before}*") if (run / after.strip("/")).exists()]
+        is_multirun = "multirun" in before
+        found = [
+            run
+            for run in self.page.glob(f"{before}*")
+            if (run / after.strip("/")).exists() and any(run.rglob("metrics.json"))
+        ]
         if not found:
             raise FileNotFoundError(f"no command of the page wrote {path}")
-        return str(max(found, key=lambda run: run.stat().st_mtime)) + after
+        ordered = sorted(found, key=lambda run: run.stat().st_mtime)
+        return str(ordered[-1 if is_multirun else 0]) + after
 
 
 def _latest(folder: Path, pattern: str) -> Path:

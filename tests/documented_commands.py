@@ -188,7 +188,7 @@ def _configuration_problem(task: str, arguments: Sequence[str]) -> str | None:
     if {"-sc", "--help"} & set(given):
         return None
     try:
-        cfg = first_job(task, given)
+        cfg = jobs_of(task, given)[0]
     except Exception as error:
         return _described(error, given, task)
     missing = missing_keys(cfg)
@@ -209,18 +209,55 @@ def _configuration_problem(task: str, arguments: Sequence[str]) -> str | None:
     return None
 
 
-def first_job(task: str, given: list[str]) -> DictConfig:
-    """Composes the first job of a command; composing fails for choices that do not exist."""
+def jobs_of(task: str, given: list[str], *, every: bool = False) -> list[DictConfig]:
+    """Composes the jobs of a command; composing fails for choices that do not exist.
+
+    Args:
+        task: train, evaluate or diagnose.
+        given: The arguments.
+        every: Whether to compose jobs of a sweep that show each value once, instead of the first.
+
+    Returns:
+        The configurations.
+    """
     folders = config_folders(CONF, given)
     written = expanded(command_line(with_multirun(given, CONF)), CONF, task)
     replaced = with_replaced_nodes(written, folders, task)
     overrides = [item for item in replaced if ("=" in item and item[0] != "-") or item[0] == "~"]
     added = ",".join(f"file://{folder.absolute()}" for folder in folders[1:])
     searched = [f"hydra.searchpath=[{added}]"] if added else []
+    if every and "-m" in written:
+        overrides = [*_parameters(overrides), *overrides]
     GlobalHydra.instance().clear()
     with initialize_config_dir(str(CONF), version_base="1.3"):
-        jobs = [compose(task, [*searched, *job]) for job in _jobs(overrides, folders, task)]
-    return jobs[0]
+        rounds = _every_value(overrides) if every else _first_values(overrides, folders, task)
+        return [compose(task, [*searched, *job]) for job in rounds]
+
+
+def _parameters(overrides: Sequence[str]) -> list[str]:
+    """The parameters of an experiment that is a sweep, except those that the user gives."""
+    name = next((item for item in overrides if item.startswith("experiment=")), None)
+    if name is None:
+        return []
+    file = CONF / "experiment" / f"{name.partition('=')[2]}.yaml"
+    hydra = yaml.safe_load(file.read_text()).get("hydra", {})
+    params = hydra.get("sweeper", {}).get("params") or {}
+    given = {key_of(item) for item in overrides}
+    return [f"{key}={value}" for key, value in params.items() if key not in given]
+
+
+def _every_value(overrides: Sequence[str]) -> Iterator[list[str]]:
+    """Jobs of a sweep: the first has the first value of each override, and so on."""
+    values = []
+    for text in overrides:
+        parsed = OverridesParser.create().parse_override(text)
+        if parsed.is_sweep_override():
+            key = parsed.get_key_element()
+            values.append([f"{key}={value}" for value in parsed.sweep_string_iterator()])
+        else:
+            values.append([text])
+    for number in range(max(map(len, values), default=1)):
+        yield [options[number % len(options)] for options in values]
 
 
 def _described(error: Exception, given: list[str], task: str) -> str:
@@ -243,7 +280,9 @@ def _is_group(override: str) -> bool:
     return (CONF / key_of(override)).is_dir()
 
 
-def _jobs(overrides: Sequence[str], folders: Sequence[Path], task: str) -> Iterator[list[str]]:
+def _first_values(
+    overrides: Sequence[str], folders: Sequence[Path], task: str
+) -> Iterator[list[str]]:
     """The first job of a sweep, and one for each choice of a group that no file has."""
     first, absent = [], []
     for text in overrides:

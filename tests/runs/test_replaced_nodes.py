@@ -106,3 +106,13 @@ def test_a_component_is_added_to_components(monkeypatch: pytest.MonkeyPatch) -> 
         check_config(cfg)
     with pytest.raises(UserError, match=r"nothing reads callbacks.stop"):
         check_config(_composed("+callbacks.stop={monitor:x}"))
+
+
+def test_a_reference_is_replaced_and_its_node_stays() -> None:
+    """model.benchmark of a policy refers to the benchmark of its questioner."""
+    choices = ["model=ivqa_rl", "model@vqa=mlb"]
+    new = "model.benchmark={_target_:ivqa.vqa.benchmark.VQABenchmark}"
+    cfg, before = _composed(*choices, new), _composed(*choices)
+    assert OmegaConf.is_interpolation(before.model, "benchmark")
+    assert cfg.model.benchmark == {"_target_": "ivqa.vqa.benchmark.VQABenchmark"}
+    assert cfg.model.parts.questioner.benchmark == before.model.parts.questioner.benchmark

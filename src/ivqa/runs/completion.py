@@ -118,7 +118,7 @@ def _keys(cfg: DictConfig, path: str) -> Iterator[str]:
     node: Any = OmegaConf.select(cfg, path) if path else cfg
     if isinstance(node, DictConfig):
         for key, value in node.items_ex(resolve=False):
-            name = f"{path}.{key}" if path else str(key)
+            name = f"{path}.{key!s}" if path else str(key)
             yield f"{name}{'.' if isinstance(value, DictConfig) else '='}"
 
 

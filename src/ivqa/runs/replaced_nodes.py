@@ -35,9 +35,14 @@ def with_replaced_nodes(
     for argument in arguments:
         if "=" in argument and "_target_" in argument and _is_component(argument):
             key, _, value = argument.partition("=")
-            former = OmegaConf.select(composed_choices(arguments, folders, config_name), key)
+            cfg = composed_choices(arguments, folders, config_name)
+            former, (parent, _, last) = OmegaConf.select(cfg, key), key.rpartition(".")
             if isinstance(former, DictConfig):
-                written += [f"~{key}.{name}" for name in former if name not in _KEPT]
+                # Through a reference to another node, keys would be deleted in that node.
+                refers = OmegaConf.is_interpolation(OmegaConf.select(cfg, parent), last)
+                kept = [] if refers else [name for name in map(str, former) if name in _KEPT]
+                names = [name for name in map(str, former) if name not in kept]
+                written += [f"~{key}"] if refers else [f"~{key}.{name}" for name in names]
                 argument = f"++{key}={value}"
         written.append(argument)
     return written
