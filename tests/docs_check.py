@@ -23,7 +23,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from docs_stand_ins import StandIns
-from documented_commands import PAGES, PROJECT, Command, blocks, commands, files, jobs_of
+from documented_commands import PAGES, PROJECT, Command, blocks, commands, files, jobs_offrom omegaconf import DictConfig, OmegaConf
+
 from ivqa.runs.config_choices import leaf_keys
 
 FOLDER = PROJECT / "outputs" / "docs_check"
@@ -57,6 +58,7 @@ SMALL = {
         }.items()
     },
 }
+_MAY_BE_NULL = ("legality", "num_images", "callbacks.robustness.num_questions")
 # Commands that this check does not run, and who does.
 LEFT_OUT = {
     r"^make |^pip ": "builds or tests the project itself",
@@ -112,7 +114,11 @@ def check(page: Path, *, run: bool) -> list[str]:
             print(f"-- {command}\n   left out: {reason}", flush=True)
             continue
         os.chdir(folder)
-        words = _ready(command, stand_ins) if run else command.words
+        try:
+            words = _ready(command, stand_ins) if run else command.words
+        except FileNotFoundError as error:
+            failed.append(f"{command}: {error}")
+            continue
         print(f"== {command}\n   {shlex.join(words)}", flush=True)
         if run and (problem := _problem(command, words, folder)):
             print(f"   {problem}", flush=True)
@@ -147,12 +153,16 @@ def _ready(command: Command, stand_ins: StandIns) -> list[str]:
     keys = {word.partition("=")[0] for word in words}
     # Seeds repeat what the first one does.
     words = [re.sub(r"^seed=.*", "seed=1", word) for word in words]
-    # A key that one job of a sweep lacks would stop it.
-    known = [set(leaf_keys(cfg)) for cfg in jobs_of(command.task, given.arguments, every=True)]
+    jobs = jobs_of(command.task, given.arguments, every=True)
     for key, value in SMALL.items():
-        if key in set.intersection(*known) and key not in keys:
+        if key not in keys and all(_has_size(job, key) for job in jobs):
             words.append(f"{key}={value}")
     return words
+
+
+def _has_size(cfg: DictConfig, key: str) -> bool:
+    """Whether a configuration has a key that may be set; null means that nothing is trained."""
+    return key in leaf_keys(cfg) and (key in _MAY_BE_NULL or OmegaConf.select(cfg, key) is not None)
 
 
 def _problem(command: Command, words: Sequence[str], folder: Path) -> str | None:
@@ -184,9 +194,8 @@ def _problem(command: Command, words: Sequence[str], folder: Path) -> str | None
         return f"exit status {done.returncode}\n      " + "\n      ".join(last)
     written = {str(path.relative_to(folder)) for path in set(folder.rglob("*")) - known}
     if command.task and not {"--help", "--cfg"} & set(words):
-        measures = "write_noisy_questions=true" not in words
-        if measures and not any(Path(name).name == "metrics.json" for name in written):
-            return "it wrote no metrics.json"
+        if not written:
+            return "it wrote nothing"
         names = [name.rstrip("/") for name in promised(command)]
         absent = [name for name in names if not any(path.endswith(f"/{name}") for path in written)]
         if absent and not command.inline:
