@@ -22,9 +22,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from docs_stand_ins import StandIns
-from documented_commands import PAGES, PROJECT, Command, blocks, commands, files, jobs_offrom omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
+from docs_stand_ins import StandIns
+from documented_commands import PAGES, PROJECT, Command, blocks, commands, files, jobs_of
 from ivqa.runs.config_choices import leaf_keys
 
 FOLDER = PROJECT / "outputs" / "docs_check"
@@ -39,9 +40,9 @@ SMALL = {
     "legality": "0",  # small models ask little that is legal
     "num_noisy_questions": "20",
     "likelihood_samples": "8",
-    "resamples": "20",
+    "resamples": "100",
     "callbacks.robustness.num_questions": "20",
-    "callbacks.robustness.resamples": "20",
+    "callbacks.robustness.resamples": "100",
     **{
         f"{model}.{key}": value
         for model in ("model", "vqa", "model.parts.questioner", "model.parts.judge")
