@@ -21,7 +21,7 @@ from benchmarks.staleness import noted, record
 from ivqa.device import fastest_dtype
 from ivqa.files import write_text
 from ivqa.report.tables import markdown_table, print_table
-from ivqa.tasks.results import versions
+from ivqa.tasks.provenance import versions
 
 NAMES = (
     "input_pipeline",

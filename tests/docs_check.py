@@ -24,8 +24,9 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
+from command_checks import jobs_of
 from docs_stand_ins import StandIns
-from documented_commands import PAGES, PROJECT, Command, blocks, commands, files, jobs_of
+from documented_commands import PAGES, PROJECT, Command, blocks, commands, files
 from ivqa.runs.config_choices import leaf_keys
 
 FOLDER = PROJECT / "outputs" / "docs_check"

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 import documented_commands as documented
+from command_checks import problem as problem_of
+from command_checks import python_problem, yaml_problem
 from documented_commands import Block, Command
 
 
@@ -31,13 +33,13 @@ def written(
 @pytest.mark.filterwarnings("ignore:provider=hydra.searchpath")
 @pytest.mark.parametrize("written", documented.PAGES, ids=lambda page: page.name, indirect=True)
 def test_every_command_is_right(written: Path) -> None:
-    found = {str(command): documented.problem(command) for command in documented.commands(written)}
+    found = {str(command): problem_of(command) for command in documented.commands(written)}
     assert not {command: problem for command, problem in found.items() if problem}
 
 
 @pytest.mark.parametrize("page", documented.PAGES, ids=lambda page: page.name)
 def test_every_block_of_code_is_right(page: Path) -> None:
-    checks = {"python": documented.python_problem, "yaml": documented.yaml_problem}
+    checks = {"python": python_problem, "yaml": yaml_problem}
     for block in documented.blocks(page):
         if block.language in checks:
             assert checks[block.language](block) is None, f"{page.name}:{block.line}"
@@ -77,13 +79,13 @@ def test_a_wrong_command_is_found(
     text: str, problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert problem in str(documented.problem(Command(Path("page.md"), 1, text)))
+    assert problem in str(problem_of(Command(Path("page.md"), 1, text)))
 
 
 def test_a_wrong_block_is_found() -> None:
     block = Block("python", 1, "from ivqa.data import VQADatasett")
-    assert documented.python_problem(block) == "ivqa.data has no VQADatasett"
-    assert "mapping" in str(documented.yaml_problem(Block("yaml", 1, "a: b: c")))
+    assert python_problem(block) == "ivqa.data has no VQADatasett"
+    assert "mapping" in str(yaml_problem(Block("yaml", 1, "a: b: c")))
 
 
 def test_lines_are_joined_and_output_is_no_command(tmp_path: Path) -> None:

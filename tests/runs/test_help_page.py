@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from hydra.core.global_hydra import GlobalHydra
 
-from documented_commands import TASKS, Command, problem
+from command_checks import problem
+from documented_commands import TASKS, Command
 from ivqa.runs.command_line import entry_point
 from ivqa.runs.config_choices import choices_of, groups_of
 

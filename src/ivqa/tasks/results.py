@@ -14,7 +14,6 @@ numbers of the page, so that the page can be written again without a run.
 import argparse
 import ast
 import os
-import platform
 import shlex
 import shutil
 import subprocess
@@ -22,24 +21,22 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import torch
 from rich.console import Console
 
-from ivqa.device import fastest_dtype
 from ivqa.errors import UserError
 from ivqa.files import digest, read_json, read_yaml, write_json, write_text
 from ivqa.report.results_page import Experiment, Record, results_page
 from ivqa.runs.multirun import distinguishing
 from ivqa.runs.run_directory import read_metrics
+from ivqa.tasks.provenance import commit_of, seeds_of, this_machine, versions
 
 # Of these a setting is called by its value alone: "mlb" for "model=mlb".
 _KNOWN_GROUPS = ("model", "vqa", "reward", "ranker")
 # Their code changes no number.
-_WITHOUT_EFFECT = ("report", "tasks/results.py", "runs/console.py")
+_WITHOUT_EFFECT = ("report", "tasks/results.py", "tasks/provenance.py", "runs/console.py")
 
 
 @dataclass(frozen=True)
@@ -198,26 +195,6 @@ def settings_of(
     return settings
 
 
-def seeds_of(jobs: Sequence[Mapping[str, Any]]) -> list[int]:
-    """The seeds of jobs, ascending; 1 is the default of conf/run.yaml.
-
-    >>> seeds_of([{"overrides": ["model=mlb", "seed=3"]}, {"overrides": ["model=mlb"]}])
-    [1, 3]
-    """
-    chosen = [
-        [str(item).removeprefix("seed=") for item in job["overrides"] if str(item)[:5] == "seed="]
-        for job in jobs
-    ]
-    return sorted({int(seeds[-1]) if seeds else 1 for seeds in chosen})
-
-
-def versions() -> str:
-    """Versions of Python and of the packages that compute the numbers."""
-    names = ("pytorch-lightning", "transformers", "numpy", "scipy", "scikit-learn")
-    first = f"Python {platform.python_version()}, torch {torch.__version__}"  # with its build
-    return ", ".join([first, *(f"{name} {version(name)}" for name in names)])
-
-
 def keep(project: Project, name: str, record: Record) -> None:
     """Stores what an experiment measured in docs/results.json."""
     stored = read_json(project.records, dict) if project.records.is_file() else {}
@@ -245,23 +222,6 @@ def code_of(root: Path) -> str:
             kept = [line for line in lines if line and not line.startswith("# ")]
             found[f"conf/{file.relative_to(conf).as_posix()}"] = "\n".join(kept)
     return digest(found)
-
-
-def commit_of(root: Path) -> str:
-    """The short hash of HEAD, with "+" where tracked files differ; "unknown" without git."""
-    command = ["git", "describe", "--always", "--abbrev=7", "--exclude=*", "--dirty=+"]
-    try:
-        found = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
-    return found.stdout.strip()
-
-
-def this_machine() -> str:
-    """Cores, the widest vectors, and whether models are trained in bfloat16."""
-    able = torch.backends.cpu.get_cpu_capability()
-    precision = "bfloat16" if fastest_dtype() is torch.bfloat16 else "float32"
-    return f"{os.cpu_count()} cores with {able}, {precision}"
 
 
 def _group(override: str) -> str:
