@@ -75,15 +75,17 @@ complete_words() {{
 COMP_LINE='{python} train.py model=ivqa_t' complete_words {python} train.py model = ivqa_t
 COMP_LINE='{python} train.py model=ivqa_t' complete_words {python} train.py model=ivqa_t
 COMP_LINE='{python} diagnose.py vqa=' complete_words {python} diagnose.py vqa =
-COMP_LINE='{python} other.py model=ivqa_t' complete_words {python} other.py model=ivqa_t
+COMP_LINE='{python} {other} model=ivqa_t' complete_words {python} {other} model=ivqa_t
 eval "$({python} train.py -sc uninstall=bash)"
 complete -p python || type _ivqa_completion || true
 """
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
-def test_bash_completes_words_that_it_splits_at_equals_signs_or_not() -> None:
-    script = BASH.format(project=PROJECT, python=sys.executable)
+def test_bash_completes_words_that_it_splits_at_equals_signs_or_not(tmp_path: Path) -> None:
+    other = tmp_path / "other.py"
+    other.write_text("print('run')")
+    script = BASH.format(project=PROJECT, python=sys.executable, other=other)
     found = subprocess.run(["bash", "--norc", "-c", script], capture_output=True, text=True)
     rule, split, whole, vqa, other = found.stdout.split("\n")[:5]
     assert rule == "complete -o default -o nospace -F _ivqa_completion python"
