@@ -1,7 +1,8 @@
-"""Runs every benchmark and writes RESULTS.md: python -m benchmarks [name ...].
+"""Runs every benchmark and writes RESULTS.md: `make benchmarks`, python -m benchmarks [name ...].
 
-Ratios depend on what a processor is fast at; each kind of processor has sections of its own. A
-section records the commit and the code that it measured, and says so where that has changed since.
+A section names the machine, the versions, the seed, and the commit and the code that it measured;
+it says so where the code has changed since. Ratios depend on what a processor is fast at, so each
+kind of processor has sections of its own.
 `python -m benchmarks --check` only brings these notes up to date.
 """
 
@@ -13,12 +14,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import torch
+from pytorch_lightning import seed_everything
 from rich.console import Console
 
 from benchmarks.staleness import noted, record
 from ivqa.device import fastest_dtype
 from ivqa.files import write_text
 from ivqa.report.tables import markdown_table, print_table
+from ivqa.tasks.provenance import versions
 
 NAMES = (
     "input_pipeline",
@@ -32,6 +35,7 @@ NAMES = (
     "served_model",
 )
 LONG = ("lasso_large",)  # half an hour and 8 GB, when asked for
+SEED = 0  # of Python, NumPy and PyTorch, set before each benchmark
 RESULTS = Path(__file__).with_name("RESULTS.md")
 
 
@@ -46,10 +50,11 @@ def main(names: list[str]) -> None:
     sections, processor = _sections(), _processor()
     for name in names or NAMES:
         module = importlib.import_module(f"benchmarks.{name}")
+        seed_everything(SEED, verbose=False)
         rows = module.run()
         print_table(rows, title=name, console=Console())
-        machine = f"{os.cpu_count()} cores ({platform.machine()}), torch {torch.__version__}"
-        stamp = f"{datetime.now(UTC):%Y-%m-%d}, {machine}"
+        machine = f"{os.cpu_count()} cores ({platform.machine()})"
+        stamp = f"{datetime.now(UTC):%Y-%m-%d}, {machine}, seed {SEED}, {versions()}"
         title, claim = f"{name} on {processor}", module.__doc__.strip()
         text = f"## {title}\n\n{claim}\n\n`python -m benchmarks {name}` on {stamp}\n\n"
         sections[title] = f"{text}{record(name)}\n\n{markdown_table(rows)}"

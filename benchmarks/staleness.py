@@ -1,10 +1,10 @@
 """Whether the code that a section of RESULTS.md measured is today's."""
 
 import re
-import subprocess
 from pathlib import Path
 
 from ivqa.code_digest import code_digest
+from ivqa.tasks.provenance import commit_of
 
 _RECORD = re.compile(r"<!-- commit (\S+), code (\S+) -->")
 _NOTE = re.compile(r"\*\*Older code\.\*\* [^\n]*\n\n")
@@ -15,7 +15,8 @@ def record(name: str) -> str:
 
     The code is the benchmark's module and all of this repository that it imports.
     """
-    return f"<!-- commit {_commit()}, code {code_digest([f'benchmarks.{name}'])} -->"
+    code = code_digest([f"benchmarks.{name}"])
+    return f"<!-- commit {commit_of(Path(__file__).parent)}, code {code} -->"
 
 
 def noted(section: str, name: str) -> str:
@@ -34,19 +35,3 @@ def noted(section: str, name: str) -> str:
         note = "The commit was not recorded; the code may have changed since."
     title, rest = section.split("\n\n", 1)
     return f"{title}\n\n**Older code.** {note}\n\n{rest}"
-
-
-def _commit() -> str:
-    """The short hash of HEAD, with "+" where files differ from it; "unknown" without git."""
-    folder = Path(__file__).parent
-    try:
-        found = subprocess.run(
-            ["git", "describe", "--always", "--abbrev=7", "--exclude=*", "--dirty=+"],
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
-    return found.stdout.strip()

@@ -2,9 +2,15 @@
 
 import ast
 import importlib
+import os
+import platform
+import random
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
+import torch
 from benchmarks import __main__ as runner
 from benchmarks import staleness
 
@@ -49,6 +55,26 @@ def test_checking_rewrites_only_the_notes(tmp_path: Path, monkeypatch: pytest.Mo
     runner.main(["--check"])
     assert "**Older code.**" in file.read_text()
     assert staleness._NOTE.sub("", file.read_text()) == "# Benchmarks\n\n" + TEXT.format("")
+
+
+def test_a_section_has_machine_versions_seed_and_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = ModuleType("benchmarks.fake", "Claim: fast.")
+    fake.run = lambda: [{"seed": torch.initial_seed(), "draw": random.random()}]  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "benchmarks.fake", fake)
+    monkeypatch.setattr(runner, "NAMES", ("fake",))
+    monkeypatch.setattr(runner, "RESULTS", tmp_path / "RESULTS.md")
+    monkeypatch.setattr(runner, "record", lambda name: "<!-- commit abc1234, code x -->")
+    monkeypatch.setattr(runner, "noted", lambda section, name: section)
+    runner.main(["fake"])
+    once = (tmp_path / "RESULTS.md").read_text()
+    assert f"{os.cpu_count()} cores (" in once
+    assert f", seed 0, Python {platform.python_version()}, torch {torch.__version__}, " in once
+    assert "<!-- commit abc1234, code x -->" in once
+    assert f"| 0 | {random.Random(0).random():.4g} |" in once
+    runner.main(["fake"])
+    assert (tmp_path / "RESULTS.md").read_text().count("## fake on") == 1
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from ivqa.generators.benchmark import AskedPair, GeneratedQuestion
 from ivqa.report import (
     markdown_table,
     print_metrics,
+    print_noise_curve,
     print_table,
     write_contact_sheet,
     write_contact_sheet_png,
@@ -91,6 +92,72 @@ def test_tables_are_transposed_when_they_are_too_wide() -> None:
     assert "2.714" in wide
     long = _printed([{"setting": name, "x": 1.0} for name in "abc"])
     assert long.index("a") < long.index("b") < long.index("c")
+
+
+def _cells(printed: str) -> list[str]:
+    """The cells of printed tables, from the first table to the last, without borders."""
+    lines = [line for line in printed.split("\n") if line.startswith("│")]
+    return [text.strip() for line in lines for text in line.split("│")[1:-1]]
+
+
+@pytest.mark.parametrize("count", [1, 4, 12])
+@pytest.mark.parametrize("columns", [1, 3, 5, 9, 30])
+@pytest.mark.parametrize(
+    "setting", ["m", "model=ivqa_vae ranker=lasso encoder=skip_thoughts seed="]
+)
+def test_a_table_fits_80_columns_and_keeps_every_figure(
+    count: int, columns: int, setting: str
+) -> None:
+    figures = {
+        f"robustness/partition_{i}/accuracy": f"{i:06.3f} ± 0.00{i % 9}" for i in range(columns)
+    }
+    printed = _printed([{"setting": f"{setting}{row}", **figures} for row in range(count)])
+    assert max(map(len, printed.split("\n"))) <= 80
+    cells = _cells(printed)
+    for figure in figures.values():
+        assert cells.count(figure) == count  # in one piece
+
+
+def test_headings_and_rows_are_repeated_in_each_part() -> None:
+    rows = [
+        {"setting": f"m{row}", **{f"c{i}": f"{row}.{i} ± 0.0000001" for i in range(6)}}
+        for row in range(7)
+    ]
+    printed = _printed(rows)
+    first, second = printed.split("(continued)")
+    assert [f"c{i}" in first for i in range(6)] == [True] * 3 + [False] * 3
+    assert [f"c{i}" in second for i in range(6)] == [False] * 3 + [True] * 3
+    assert all(f"│ m{row} " in part for row in range(7) for part in (first, second))
+    assert _cells(second)[:4] == ["m0", *(f"0.{i} ± 0.0000001" for i in (3, 4, 5))]
+
+
+def test_brackets_are_printed() -> None:
+    printed = _printed([{"setting": "image_features=[grid]", "[x]": "[0.1, 0.2]"}] * 2)
+    assert {"image_features=[grid]", "[0.1, 0.2]"} <= set(_cells(printed))
+    assert "[x]" in printed
+
+
+def test_metrics_and_noise_curves_fit_80_columns() -> None:
+    metrics = {"a/" * 50: 1234567.0, "robustness/uncertified": 3.0}
+    kinds = (
+        "accuracy",
+        "accuracy_low",
+        "accuracy_high",
+        "yes_no",
+        "number",
+        "other",
+        "flips",
+        "polling_accuracy",
+    )
+    for level in range(8):
+        metrics |= {f"robustness/partition_{level}/{kind}": level / 9 for kind in kinds}
+        metrics[f"robustness/r_score_partition_{level}"] = 0.125 + level
+    console = Console(file=io.StringIO(), width=80)
+    print_metrics(metrics, title="t", console=console)
+    print_noise_curve(metrics, console=console)
+    printed = console.file.getvalue()  # type: ignore[attr-defined]
+    assert max(map(len, printed.split("\n"))) <= 80
+    assert {"1234567", "3", "0.778-0.778", "7.125"} <= set(_cells(printed))
 
 
 def test_markdown_has_one_line_for_each_row() -> None:

@@ -369,3 +369,12 @@ def test_every_key_at_the_top_has_a_type(command: str) -> None:
         if cfg.get(model):
             known = settings_of(cfg[model], model).keys() | {"parts", "augment"}
             assert {str(key) for key in cfg[model]} <= known
+
+
+def test_the_absent_file_of_a_list_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.json").touch()
+    files = f"[{tmp_path}/a.json,{tmp_path}/b.json]"
+    (fault,) = value_faults(_overridden(_composed("evaluate task=score"), {"predictions": files}))
+    assert fault == f"predictions[1]={tmp_path}/b.json: there is no such file"
+    faults = value_faults(_overridden(_composed("evaluate task=score"), {"predictions": "[]"}))
+    assert faults == ["predictions=[]: must be text or a list that is not empty or null"]

@@ -12,7 +12,7 @@ from omegaconf.errors import ConfigAttributeError
 
 from ivqa.errors import UserError
 from ivqa.runs.command_line import command_line, entry_point, quoted_path
-from ivqa.runs.config_checks import leaf_keys, reference_config
+from ivqa.runs.config_choices import leaf_keys, reference_config
 from ivqa.runs.error_messages import describe
 from ivqa.runs.short_forms import expanded, shortened
 

@@ -25,6 +25,19 @@ def test_this_installation_is_sound(capsys: pytest.CaptureFixture[str]) -> None:
     assert _named(found, "torch and torchvision").found.endswith("belong together")
 
 
+def test_the_table_fits_80_columns(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = Finding("extra 'photos'", "without " + "timm, " * 30, "pip install 'ivqa[photos]'")
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(doctor, "examine", lambda root: [found, Finding("/folder" * 20, "9 GiB")])
+    main(["doctor"])
+    printed = capsys.readouterr().out
+    assert max(map(len, printed.split("\n"))) <= 80
+    assert "ivqa[photos]" in printed
+    assert "9 GiB" in printed
+
+
 def test_other_arguments_print_the_usage(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == main(["doktor"]) == 2
     assert capsys.readouterr().out.count("usage: python -m ivqa doctor [DATA_ROOT]") == 2

@@ -112,6 +112,9 @@ def test_the_page_has_command_commit_machine_and_seconds() -> None:
     assert "python train.py output_dir=outputs/results/skip/first\n" in page
     assert "python evaluate.py x=outputs/results/skip/first\n" in page
     assert "Commit abc1234, 2 cores with AVX2, 1,234 s.\n\n|  | acc |" in page
+    known = Record("abc1234", "2 cores", 0, {"mlb": [{"acc": 0.5}]}, "Python 3.11.7", [1, 3])
+    page = results_page([("Models", "Percent.", [first, other])], {"skip": known})
+    assert "Commit abc1234, 2 cores, Python 3.11.7, seeds 1, 3.\n\n|  | acc |" in page
     assert "Not measured yet. It needs data: set `IVQA_DATA`." in page
 
 
@@ -159,7 +162,7 @@ def test_an_imported_multirun_keeps_its_commit_and_the_page_needs_no_run(
     command = [f"--import=models={directory}", "--commit=abc1234", "--machine=2 cores"]
     results.main([*command, "--seconds=60"], root=root)
     page = (root / "docs" / "results.md").read_text()
-    assert "Commit abc1234, 2 cores, 60 s.\n\n|  | accuracy |" in page
+    assert "Commit abc1234, 2 cores, seed 1, 60 s.\n\n|  | accuracy |" in page
     assert "| mlb | 80.0 |\n| mutan | 90.0 |" in page
     stored = (root / "docs" / "results.json").read_text()
     assert "/a/b" not in stored

@@ -90,6 +90,19 @@ def download(
             path.unlink()
 
 
+def parser() -> argparse.ArgumentParser:
+    """The arguments of the command line."""
+    options = argparse.ArgumentParser(prog="python -m ivqa.data.download", description=__doc__)
+    options.add_argument("data", choices=tuple(DATA_SETS))
+    options.add_argument("--root", type=Path, required=True, help="folder to put the data in")
+    options.add_argument("--images", action="store_true", help="the images too (1 to 40 GB)")
+    options.add_argument("--captions", action="store_true", help="COCO captions too, for concepts")
+    options.add_argument("--base-url", help="mirror that holds all archives")
+    options.add_argument("--keep-archives", action="store_true", help="keep the zip files")
+    options.add_argument("--retries", type=int, default=8, help="consecutive broken connections")
+    return options
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line.
 
@@ -99,15 +112,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit status: 0, or 1 after an error, which is printed.
     """
-    parser = argparse.ArgumentParser(prog="python -m ivqa.data.download", description=__doc__)
-    parser.add_argument("data", choices=tuple(DATA_SETS))
-    parser.add_argument("--root", type=Path, required=True, help="folder to put the data in")
-    parser.add_argument("--images", action="store_true", help="the images too (1 to 40 GB)")
-    parser.add_argument("--captions", action="store_true", help="COCO captions too, for concepts")
-    parser.add_argument("--base-url", help="mirror that holds all archives")
-    parser.add_argument("--keep-archives", action="store_true", help="keep the zip files")
-    parser.add_argument("--retries", type=int, default=8, help="consecutive broken connections")
-    options = parser.parse_args(arguments)
+    options = parser().parse_args(arguments)
     base_url = options.base_url.rstrip("/") if options.base_url else None
     columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
     try:

@@ -51,12 +51,16 @@ class Record:
         machine: Kind of processor and number of cores.
         seconds: Of the command; 0 where nobody measured it.
         settings: Metrics of every seed, by setting, in the order of the sweep.
+        versions: Of Python and of the packages that compute the numbers; "" if not recorded.
+        seeds: Of the runs, ascending; empty if not recorded.
     """
 
     commit: str
     machine: str
     seconds: float
     settings: Mapping[str, Sequence[Mapping[str, float]]]
+    versions: str = ""
+    seeds: Sequence[int] = ()
 
 
 def results_page(
@@ -117,8 +121,15 @@ def _experiment(experiment: Experiment, record: Record | None) -> list[str]:
         where = " and ".join(f"`{name}`" for name in experiment.needs)
         needs = f" It needs data: set {where}." if where else ""
         return [*parts, f"Not measured yet.{needs}"]
-    took = f", {record.seconds:,.0f} s" if record.seconds else ""
-    parts.append(f"Commit {record.commit}, {record.machine}{took}.")
+    numbers = ", ".join(map(str, record.seeds))
+    made_by = [
+        f"Commit {record.commit}",
+        record.machine,
+        record.versions,
+        f"seed{'s' if len(record.seeds) > 1 else ''} {numbers}" if numbers else "",
+        f"{record.seconds:,.0f} s" if record.seconds else "",
+    ]
+    parts.append(", ".join(filter(None, made_by)) + ".")
     return [*parts, result_table(experiment, record.settings), *_paragraphs(experiment.after)]
 
 

@@ -3,9 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
+_HEADING = 16  # characters of a heading before it folds inside of a word
 # Metrics with many values, which print_metrics leaves out.
 _LONG = ("robustness/partition_", "robustness/r_score_partition_", "vqa/question_type/")
 
@@ -21,13 +24,9 @@ def print_metrics(metrics: Mapping[str, float], *, title: str, console: Console)
         title: The title of the table.
         console: The terminal.
     """
-    table = Table(title=title)
-    table.add_column("metric")
-    table.add_column("value", justify="right")
-    for name, value in metrics.items():
-        if not name.startswith(_LONG):
-            table.add_row(name, cell(value))
-    console.print(table)
+    shown = {name: cell(value) for name, value in metrics.items() if not name.startswith(_LONG)}
+    columns = [("metric", list(shown)), ("value", list(shown.values()))]
+    _print_columns(columns, title=title, console=console)
 
 
 def noise_rows(metrics: Mapping[str, float]) -> list[dict[str, Any]]:
@@ -60,23 +59,21 @@ def print_noise_curve(metrics: Mapping[str, float], *, console: Console) -> None
     # Answer types, and the share of flips; Acc_diff follows from the accuracies.
     own = ("level", "R_score", "acc_diff")
     kinds = [name for name in columns_of(rows) if not name.startswith(("accuracy", *own))]
-    table = Table(title="accuracy under noise")
-    # Three decimals: with four, the table is wider than a terminal of 80 characters.
-    for name in ("level", "accuracy", "95 percent", *kinds, "R_score"):
-        table.add_column(name, justify="right")
-    for row in rows:
-        table.add_row(
-            str(row["level"]) if row["level"] else "clean",
-            f"{row['accuracy']:.3f}",
-            f"{row['accuracy_low']:.3f}-{row['accuracy_high']:.3f}",
-            *(f"{row[kind]:.3f}" if kind in row else "" for kind in kinds),
-            f"{row['R_score']:.3f}" if row["level"] else "",
-        )
-    console.print(table)
+    columns = [
+        ("level", [str(row["level"]) if row["level"] else "clean" for row in rows]),
+        # Three decimals: with four, the table is wider than a terminal of 80 characters.
+        ("accuracy", [f"{row['accuracy']:.3f}" for row in rows]),
+        ("95 percent", [f"{row['accuracy_low']:.3f}-{row['accuracy_high']:.3f}" for row in rows]),
+        *((kind, [f"{row[kind]:.3f}" if kind in row else "" for row in rows]) for kind in kinds),
+        ("R_score", [f"{row['R_score']:.3f}" if row["level"] else "" for row in rows]),
+    ]
+    _print_columns(columns, title="accuracy under noise", console=console)
 
 
 def print_table(rows: Sequence[Mapping[str, Any]], *, title: str, console: Console) -> None:
     """Prints a table; if it has more columns than rows, it is transposed.
+
+    A table that is wider than the terminal is printed in several parts.
 
     Args:
         rows: Values by column; the first column names the row.
@@ -84,19 +81,55 @@ def print_table(rows: Sequence[Mapping[str, Any]], *, title: str, console: Conso
         console: The terminal.
     """
     header, *names = columns_of(rows)
-    table = Table(title=title)
-    if len(names) > len(rows):  # a terminal is about 100 characters wide
-        table.add_column("", overflow="fold")
-        for row in rows:
-            table.add_column(str(row[header]), justify="right", overflow="fold")
-        for name in names:
-            table.add_row(name, *(cell(row.get(name, "")) for row in rows))
+    if len(names) > len(rows):
+        columns = [("", names)]
+        columns += [(str(row[header]), [cell(row.get(name, "")) for name in names]) for row in rows]
     else:
-        for name in (header, *names):
-            table.add_column(name, justify="left" if name == header else "right", overflow="fold")
-        for row in rows:
-            table.add_row(*(cell(row.get(name, "")) for name in (header, *names)))
-    console.print(table)
+        columns = [(name, [cell(row.get(name, "")) for row in rows]) for name in (header, *names)]
+    _print_columns(columns, title=title, console=console)
+
+
+def _print_columns(
+    columns: Sequence[tuple[str, Sequence[str]]], *, title: str, console: Console
+) -> None:
+    """Prints columns of texts; where they are wider than the terminal, in several tables.
+
+    Cells stay in one piece if the terminal is wide enough for one of them beside the first column,
+    which names the rows and stands in each table.
+
+    Args:
+        columns: The heading and the cells of each column.
+        title: The title of the tables.
+        console: The terminal.
+    """
+    first, *others = columns
+    frame = 3  # characters of padding and border that a column adds
+    # The first column may fold: half of the terminal is enough for it.
+    width = min(_width(*first), (console.width - 1) // 2 - frame)
+    room = console.width - 1 - width - frame
+    widths = [min(_width(*column), room - frame) for column in others]
+    begin = 0
+    while begin < len(others):
+        end = begin + 1
+        while (
+            end < len(others) and sum(widths[begin : end + 1]) + frame * (end + 1 - begin) <= room
+        ):
+            end += 1
+        # Text, since Rich would read "[grid]" in a plain string as markup.
+        table = Table(title=Text(title if begin == 0 else f"{title} (continued)"))
+        table.add_column(Text(first[0]), overflow="fold", width=width)
+        for (name, _), own in zip(others[begin:end], widths[begin:end], strict=True):
+            table.add_column(Text(name), justify="right", overflow="fold", width=own)
+        for cells in zip(first[1], *(cells for _, cells in others[begin:end]), strict=True):
+            table.add_row(*map(Text, cells))
+        console.print(table)
+        begin = end
+
+
+def _width(heading: str, cells: Sequence[str]) -> int:
+    """Characters of the longest cell; a heading may fold between its words, or after 16."""
+    words = [min(cell_len(word), _HEADING) for word in heading.split()]
+    return max([*words, *map(cell_len, cells)], default=1)
 
 
 def markdown_table(rows: Sequence[Mapping[str, Any]]) -> str:

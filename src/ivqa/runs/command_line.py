@@ -1,4 +1,8 @@
-"""Hydra's command line with `resume=DIR`, quoted paths and one-sentence errors."""
+"""Hydra's command line with `resume=DIR`, quoted paths and one-sentence errors.
+
+PyTorch and Lightning are imported inside of functions: --help, shell completion and misspelt
+arguments are then answered in a second.
+"""
 
 import os
 import sys
@@ -8,24 +12,24 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import hydra
-import wandb
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Quote, QuotedString
 from hydra.errors import HydraException
 from hydra.types import RunMode
 from hydra.utils import instantiate
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
 from ivqa.errors import UserError
 from ivqa.files import read_yaml
-from ivqa.runs.config_checks import check_config
+from ivqa.runs import completion
+from ivqa.runs.config_choices import config_folders
 from ivqa.runs.error_messages import describe, is_user_error
+from ivqa.runs.help_page import choices_page
 from ivqa.runs.memory import keep_freed_memory
-from ivqa.runs.precision import set_precision
+from ivqa.runs.replaced_nodes import with_replaced_nodes
 from ivqa.runs.short_forms import expanded, key_of
-from ivqa.runs.trust import check_targets, without_trust
 
 # Keys whose value is a path, beside keys that end in `.path` or contain `.part_ckpt.`; the value
 # of a key in _LISTS may also be a list of paths in brackets.
@@ -67,12 +71,20 @@ def entry_point(conf_dir: Path, config_name: str) -> None:
                 raise  # Hydra reports it and runs the other jobs of the sweep
             fail(error)
         finally:
-            if wandb.run is not None:
+            wandb = sys.modules.get("wandb")
+            if wandb is not None and wandb.run is not None:
                 wandb.finish()  # jobs of a multirun share a process: one W&B run each
 
     try:
+        if completion.answered(sys.argv[1:], conf_dir, config_name):
+            return
+        folders = config_folders(conf_dir, sys.argv[1:])
+        OmegaConf.register_new_resolver(  # for hydra.help in conf/run.yaml
+            "choices", lambda: choices_page(conf_dir, config_name, folders), replace=True
+        )
         arguments = command_line(with_multirun(sys.argv[1:], conf_dir))
-        sys.argv[1:] = expanded(arguments, conf_dir, config_name)
+        arguments = expanded(arguments, conf_dir, config_name)
+        sys.argv[1:] = with_replaced_nodes(arguments, folders, config_name)
         hydra.main(version_base="1.3", config_path=str(conf_dir), config_name=config_name)(job)()
     except KeyboardInterrupt:
         _stop(
@@ -97,6 +109,10 @@ def run_task(cfg: DictConfig, conf_dir: Path) -> float:
     Raises:
         UserError: The configuration is invalid; lists all faults before any work starts.
     """
+    from ivqa.runs.config_checks import check_config
+    from ivqa.runs.precision import set_precision
+    from ivqa.runs.trust import check_targets
+
     if cfg.get("resume") is not None:  # the run may come from elsewhere
         check_targets(cfg, f"resume={cfg.resume}", conf_dir, cfg.trust)
     check_config(cfg)
@@ -145,6 +161,8 @@ def command_line(arguments: list[str]) -> list[str]:
     multirun = bool({"-m", "--multirun"} & set(arguments))
     resume = _path(arguments, "resume")
     if resume not in (None, "null"):
+        from ivqa.runs.trust import without_trust
+
         run_dir = Path(str(resume))
         if not (run_dir / "config.yaml").is_file():
             raise UserError(f"resume={run_dir}: no run was started there (config.yaml is missing)")

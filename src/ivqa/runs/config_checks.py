@@ -1,15 +1,10 @@
 """Checks of a whole configuration before any work starts; all faults are reported at once."""
 
 import difflib
-from collections.abc import Sequence
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
-from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
-from hydra.errors import ConfigCompositionException, HydraException
 from hydra.types import RunMode
 from hydra.utils import get_object
 from omegaconf import DictConfig, OmegaConf
@@ -22,53 +17,6 @@ from ivqa.runs.signatures import arguments_of
 
 # Keys that Hydra's `instantiate` reads beside every _target_.
 _INSTANTIATE_WORDS = {"_target_", "_partial_", "_convert_", "_recursive_", "_args_"}
-
-
-def reference_config(conf_dir: Path, config_name: str, choices: Sequence[str] = ()) -> DictConfig:
-    """Composes a command's configuration from choices of files alone, to list the valid keys.
-
-    Args:
-        conf_dir: The folder of configuration files.
-        config_name: The command's own file there, without its ending.
-        choices: Overrides such as "model=mlb". All are left out if they do not compose.
-
-    Returns:
-        The composed configuration, which is not resolved.
-
-    Raises:
-        ConfigCompositionException: The configuration does not compose even without choices.
-    """
-    for overrides in (list(choices), []):
-        GlobalHydra.instance().clear()
-        with (
-            initialize_config_dir(str(conf_dir.absolute()), version_base="1.3"),
-            suppress(HydraException),
-        ):
-            return compose(config_name, overrides)
-    raise ConfigCompositionException(f"{config_name}.yaml in {conf_dir} does not compose")
-
-
-def leaf_keys(cfg: DictConfig) -> list[str]:
-    """Dotted names of all keys at any depth.
-
-    Args:
-        cfg: The configuration.
-
-    Returns:
-        Names such as "trainer.max_epochs", and "trainer" itself.
-    """
-    container = OmegaConf.to_container(cfg, resolve=False)
-    assert isinstance(container, dict)
-    return _names(container)
-
-
-def _names(node: dict[Any, Any], prefix: str = "") -> list[str]:
-    keys = []
-    for key, child in node.items():
-        keys.append(f"{prefix}{key!s}")
-        if isinstance(child, dict):
-            keys += _names(child, f"{prefix}{key!s}.")
-    return keys
 
 
 def missing_keys(cfg: DictConfig) -> list[str]:
@@ -128,7 +76,9 @@ def check_config(cfg: DictConfig) -> None:
             if isinstance(known, DictConfig) and known:
                 names = [str(name) for name in known]  # `in` does not find keys whose value is ???
                 faults += [
-                    _unknown(join(path, str(key)), names) for key in node if str(key) not in names
+                    _unknown(join(path, str(key)), names)
+                    for key in node
+                    if str(key) not in names and not _is_added(node, str(key), known)
                 ]
     # Values are validated only if all keys are valid, and rules only if all values are.
     faults = faults or value_faults(cfg) or rule_faults(cfg)
@@ -162,6 +112,17 @@ def _unknown_arguments(node: DictConfig, path: str) -> list[str]:
         for key in node
         if key not in parameters and key not in _INSTANTIATE_WORDS
     ]
+
+
+def _is_added(node: DictConfig, key: str, known: DictConfig) -> bool:
+    """Whether a key adds a component to a mapping of components, as to callbacks or logger."""
+    child = node[key] if not OmegaConf.is_missing(node, key) else None
+    others = [value for _, value in known.items_ex(resolve=False) if value is not None]
+    return (
+        isinstance(child, DictConfig)
+        and "_target_" in child
+        and all(isinstance(other, DictConfig) and "_target_" in other for other in others)
+    )
 
 
 def _unknown(key: str, known: list[str]) -> str:

@@ -77,17 +77,23 @@ def value_fault(name: str, value: Any, annotation: Any) -> str | None:
     except PydanticUserError:
         return None  # pydantic cannot validate this type
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
+        found = error.errors(include_url=False)
+        # Of the members of a union, one with a reason of its own fits the value best.
+        first = next((one for one in found if "error" in one.get("ctx", {})), found[0])
+        reason = first.get("ctx", {}).get("error")
         # Follow the location of the error into lists and mappings, to name the wrong item.
         inner = annotation
         for step in first["loc"]:
+            if isinstance(step, str) and not isinstance(value, dict):
+                continue  # the location names a member of a union
             item = _item(_inner(inner), step)
-            if item is None or (isinstance(step, int) and step >= len(value)):
-                break  # the location names a member of a union or a missing value
+            if isinstance(step, int) and step >= len(value):
+                break  # the location names a missing value
+            if item is None and (reason is None or not isinstance(step, int)):
+                break
             name += f"[{step}]" if isinstance(step, int) else f".{step}"
             value, inner = value[step], item
-        reason = first.get("ctx", {}).get("error") or f"must be {description(inner)}"
-        return f"{name}={shown(value)}: {reason}"
+        return f"{name}={shown(value)}: {reason or f'must be {description(inner)}'}"
     return None
 
 

@@ -23,7 +23,7 @@ from omegaconf.errors import (
 from yaml import YAMLError
 
 from ivqa.errors import UserError
-from ivqa.runs.config_checks import leaf_keys, reference_config
+from ivqa.runs.config_choices import composed_choices, config_folders, leaf_keys
 from ivqa.runs.short_forms import ALIASES, key_of, task_keys
 
 # Errors that the user can fix: ours, those of the machine, and overrides that do not compose.
@@ -91,17 +91,39 @@ def describe(
     if isinstance(error, YAMLError):
         return " ".join(str(error).split())
     text = str(error)
-    found = re.search(r"Could not override '([^']+)'", text)
-    found = found or re.search(r"Could not find '([^']+)'", text)
-    if isinstance(error, ConfigCompositionException) and found:
-        key = found.group(1).split("@")[0]
-        groups = [item.name for item in conf_dir.iterdir() if item.is_dir()]
-        choices = [item for item in arguments if key_of(item) in groups and "," not in item]
-        # Only the chosen files decide which keys exist: features=resnet50 has features.arch.
-        known = leaf_keys(reference_config(conf_dir, config_name, choices))
-        valid = [*known, *groups, *ALIASES, *task_keys(conf_dir, config_name)]
-        return f"there is no configuration key '{key}'{_nearest(key, valid)}"
+    if isinstance(error, ConfigCompositionException):
+        folders = config_folders(conf_dir, arguments)
+        return _composition_error(error, arguments, folders=folders, config_name=config_name)
     return text
+
+
+def _composition_error(
+    error: ConfigCompositionException,
+    arguments: Sequence[str],
+    *,
+    folders: Sequence[Path],
+    config_name: str,
+) -> str:
+    """Describes an override of a key that does not exist, or of a node by another kind of value."""
+    text, cause = str(error), str(error.__cause__)
+    if merged := re.match(r"Error merging override (.*)", text):
+        key = merged.group(1).partition("=")[0].lstrip("+~")
+        return f"{merged.group(1)}: {cause.splitlines()[0]}; give one key, as in {key}.KEY=VALUE"
+    found = re.search(r"Could not (?:override|find|delete from config\.) '([^']+)'", text)
+    if found is None:
+        return text
+    key = found.group(1).split("@")[0]
+    inner = re.search(r"full_key: (\S+)", cause)
+    hint = ""
+    if inner and inner.group(1).startswith(f"{key}."):
+        hint = f" (to replace the whole node, name its class: {key}={{_target_:CLASS,KEY:VALUE}})"
+        key = inner.group(1)
+    conf_dir = folders[0]
+    groups = [item.name for item in conf_dir.iterdir() if item.is_dir()]
+    # Only the chosen files decide which keys exist: features=resnet50 has features.arch.
+    known = leaf_keys(composed_choices(arguments, folders, config_name))
+    valid = [*known, *groups, *ALIASES, *task_keys(conf_dir, config_name)]
+    return f"there is no configuration key '{key}'{_nearest(key, valid)}{hint}"
 
 
 def _nearest(word: str, valid: Iterable[str]) -> str:

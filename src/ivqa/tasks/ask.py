@@ -15,6 +15,7 @@ from PIL import Image
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
+from rich.text import Text
 
 from ivqa.data.given_pictures import picture_files, read_picture
 from ivqa.diagnosis.asking import (
@@ -245,20 +246,22 @@ def _order(cfg: DictConfig) -> str:
 
 
 def _table(cfg: DictConfig, asked: Sequence[AskedAnswer], title: str) -> Table:
-    table = Table(title=title)
+    table = Table(title=Text(title))
     for name in ("answer", "question"):
         table.add_column(name, overflow="fold")
-    table.add_column("p(q | I, a)", justify="right")
+    # Numbers keep their width on a narrow terminal; texts fold.
+    table.add_column("p(q | I, a)", justify="right", no_wrap=True)
     if cfg.get("vqa") is not None:
         table.add_column(f"{cfg.vqa.name} answers", overflow="fold")
-        table.add_column("probability", justify="right")
+        table.add_column("probability", justify="right", no_wrap=True)
     for item in asked:
         share = "" if item.share is None else f" ({item.share:.3f})"
         for row, question in enumerate(item.questions):
             cells = [question.question, f"{question.probability:.4f}"]
             if item.given:
                 cells += [item.given[row].answer, f"{item.given[row].probability:.3f}"]
-            table.add_row(f"{item.answer}{share}" if row == 0 else "", *cells)
+            # Text, since Rich would read brackets in a question as markup.
+            table.add_row(*map(Text, [f"{item.answer}{share}" if row == 0 else "", *cells]))
         table.add_section()
     return table
 

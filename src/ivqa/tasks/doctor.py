@@ -17,6 +17,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 _LOW_DISK = 5 << 30  # bytes; features of VQA v2's images need more
 _LOW_MEMORY = 4 << 30  # bytes
@@ -60,7 +61,8 @@ def main(arguments: Sequence[str]) -> int:
         mark = (
             "[red]✗[/]" if finding.broken else "[yellow]![/]" if finding.remedy else "[green]✓[/]"
         )
-        table.add_row(mark, finding.what, finding.found, finding.remedy)
+        # Text, since Rich would read "[photos]" in a plain string as markup.
+        table.add_row(mark, *map(Text, (finding.what, finding.found, finding.remedy)))
     console.print(table)
     broken = sum(finding.broken for finding in findings)
     console.print(f"{broken} broken" if broken else "Everything that ivqa needs works.")

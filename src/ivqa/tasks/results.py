@@ -24,20 +24,19 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from rich.console import Console
 
-from ivqa.device import fastest_dtype
 from ivqa.errors import UserError
 from ivqa.files import digest, read_json, read_yaml, write_json, write_text
 from ivqa.report.results_page import Experiment, Record, results_page
 from ivqa.runs.multirun import distinguishing
 from ivqa.runs.run_directory import read_metrics
+from ivqa.tasks.provenance import commit_of, seeds_of, this_machine, versions
 
 # Of these a setting is called by its value alone: "mlb" for "model=mlb".
 _KNOWN_GROUPS = ("model", "vqa", "reward", "ranker")
 # Their code changes no number.
-_WITHOUT_EFFECT = ("report", "tasks/results.py", "runs/console.py")
+_WITHOUT_EFFECT = ("report", "tasks/results.py", "tasks/provenance.py", "runs/console.py")
 
 
 @dataclass(frozen=True)
@@ -99,7 +98,9 @@ def main(arguments: Sequence[str] | None = None, root: Path | None = None) -> No
         for name, _, directory in wanted:
             settings = settings_of(jobs_in(Path(directory)), known[name])
             machine = options.machine or this_machine()
-            keep(project, name, Record(options.commit, machine, options.seconds, settings))
+            seeds = seeds_of(jobs_in(Path(directory)))
+            record = Record(options.commit, machine, options.seconds, settings, seeds=seeds)
+            keep(project, name, record)
         if not wanted and not options.page:
             chosen = [known[name] for name in options.names or known]
             failed = [one.name for one in chosen if not obtain(project, one)]
@@ -138,7 +139,14 @@ def obtain(project: Project, experiment: Experiment) -> bool:
     if not all(job["metrics"] for job in jobs):
         return False
     seconds = time.monotonic() - start
-    record = Record(commit_of(project.root), this_machine(), seconds, settings_of(jobs, experiment))
+    record = Record(
+        commit_of(project.root),
+        this_machine(),
+        seconds,
+        settings_of(jobs, experiment),
+        versions(),
+        seeds_of(jobs),
+    )
     keep(project, experiment.name, record)
     write_json(stamp, made_by)
     write_page(project)
@@ -214,23 +222,6 @@ def code_of(root: Path) -> str:
             kept = [line for line in lines if line and not line.startswith("# ")]
             found[f"conf/{file.relative_to(conf).as_posix()}"] = "\n".join(kept)
     return digest(found)
-
-
-def commit_of(root: Path) -> str:
-    """The short hash of HEAD, with "+" where tracked files differ; "unknown" without git."""
-    command = ["git", "describe", "--always", "--abbrev=7", "--exclude=*", "--dirty=+"]
-    try:
-        found = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
-    return found.stdout.strip()
-
-
-def this_machine() -> str:
-    """Cores, the widest vectors, and whether models are trained in bfloat16."""
-    able = torch.backends.cpu.get_cpu_capability()
-    precision = "bfloat16" if fastest_dtype() is torch.bfloat16 else "float32"
-    return f"{os.cpu_count()} cores with {able}, {precision}"
 
 
 def _group(override: str) -> str:

@@ -1,0 +1,97 @@
+"""Completion of the command line, in a real bash too."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ivqa.runs.completion import completions
+
+PROJECT = Path(__file__).parents[2]
+CONF = PROJECT / "conf"
+MODELS = sorted(file.stem for file in (CONF / "model").glob("*.yaml"))
+
+
+def _completed(line: str, task: str = "train") -> list[str]:
+    *before, word = line.split(" ")
+    return list(completions(word, [item for item in before if item], CONF, task))
+
+
+def test_a_choice_is_completed() -> None:
+    generators = [f"model={name}" for name in MODELS if name.startswith("ivqa_")]
+    assert len(generators) > 5
+    assert _completed("model=ivqa_") == generators
+    assert _completed("seed=2 noise@noise.image=image_bl") == ["noise@noise.image=image_blur"]
+
+
+def test_short_forms_are_completed() -> None:
+    assert _completed("vqa=m", "diagnose") == [f"vqa={m}" for m in MODELS if m.startswith("m")]
+    assert _completed("vqa=ivqa_", "diagnose") == []  # a question generator answers nothing
+    assert _completed("vqa=mlb reward=goal_", "diagnose") == ["reward=goal_legality"]
+    assert _completed("predi", "evaluate") == ["predictions="]
+
+
+def test_the_last_choice_of_a_sweep_is_completed() -> None:
+    assert _completed("-m model=mlb,mutan_") == ["model=mlb,mutan_noatt"]
+
+
+def test_keys_belong_to_the_chosen_files() -> None:
+    assert _completed("trainer.max_e") == ["trainer.max_epochs="]
+    assert _completed("features=timm features.ar") == ["features.arch="]
+    assert _completed("features.ar") == []
+    assert _completed("vqa=mlb vqa.ba", "diagnose") == ["vqa.batch_size="]
+    assert "model." in _completed("mode")
+    assert "model=" in _completed("mode")
+    assert _completed("sw") == []  # conf/sweep is for wandb
+
+
+def test_values_and_options_are_completed() -> None:
+    assert _completed("pretrained=t") == ["pretrained=true"]
+    assert _completed("max_question_length=") == ["max_question_length=26"]
+    assert _completed("data=vqa_v2 data.root=") == []  # it must be set
+    assert "--config-dir" in _completed("--conf")
+
+
+def test_nothing_is_completed_from_files_that_do_not_compose() -> None:
+    assert _completed("model=nothing trainer.max_e") == ["trainer.max_epochs="]
+
+
+def test_choices_of_the_user_are_completed(tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "my_model.yaml").write_text("defaults: [mlb]\n")
+    assert _completed(f"--config-dir {tmp_path} model=my") == ["model=my_model"]
+
+
+BASH = """
+cd {project}
+eval "$({python} train.py -sc install=bash)"
+complete -p python
+complete_words() {{
+  COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMP_POINT=${{#COMP_LINE}}; COMPREPLY=()
+  _ivqa_completion; echo "${{COMPREPLY[@]}}"
+}}
+COMP_LINE='{python} train.py model=ivqa_t' complete_words {python} train.py model = ivqa_t
+COMP_LINE='{python} train.py model=ivqa_t' complete_words {python} train.py model=ivqa_t
+COMP_LINE='{python} diagnose.py vqa=' complete_words {python} diagnose.py vqa =
+COMP_LINE='{python} {other} model=ivqa_t' complete_words {python} {other} model=ivqa_t
+eval "$({python} train.py -sc uninstall=bash)"
+complete -p python || type _ivqa_completion || true
+"""
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+def test_bash_completes_words_that_it_splits_at_equals_signs_or_not(tmp_path: Path) -> None:
+    other = tmp_path / "other.py"
+    other.write_text("print('run')")
+    script = BASH.format(project=PROJECT, python=sys.executable, other=other)
+    found = subprocess.run(["bash", "--norc", "-c", script], capture_output=True, text=True)
+    rule, split, whole, vqa, other = found.stdout.split("\n")[:5]
+    assert rule == "complete -o default -o nospace -F _ivqa_completion python"
+    # Readline keeps "model=" if its word begins after the equals sign.
+    assert (split, whole) == ("ivqa_transformer", "model=ivqa_transformer")
+    assert {"mlb", "n2nmn", "openai"} <= set(vqa.split())
+    assert other == ""  # another script is not run
+    assert "no completion specification" in found.stderr
+    assert "_ivqa_completion: not found" in found.stderr
