@@ -4,7 +4,7 @@ VENV   := .venv
 READY  := $(VENV)/.installed
 RUN    := $(VENV)/bin/python
 
-.PHONY: demo test test-processors mutate lint slow release benchmarks results docs clean
+.PHONY: demo test test-processors mutate lint slow release benchmarks results docs docs-check clean
 
 demo: $(READY)
 	$(RUN) diagnose.py vqa=mlb
@@ -49,6 +49,10 @@ DOCS := $(VENV)/docs
 EXTRA := import tomllib; extras = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]
 docs: $(DOCS)/.installed
 	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --quiet
+
+# Runs every command of README and the guides on small data, page by page. ONLY: names of pages.
+docs-check: $(READY)
+	$(RUN) tests/docs_check.py $(if $(ONLY),--only $(ONLY))
 
 $(DOCS)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(DOCS)
