@@ -50,7 +50,7 @@ EXTRA := import tomllib; extras = tomllib.load(open("pyproject.toml", "rb"))["pr
 docs: $(DOCS)/.installed
 	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --quiet
 
-# Runs every command of README and the guides on small data, page by page. ONLY: names of pages.
+# Runs every command of README and the guides on small data, page by page. ONLY: part of a page's name.
 docs-check: $(READY)
 	$(RUN) tests/docs_check.py $(if $(ONLY),--only $(ONLY))
 
