@@ -59,6 +59,10 @@ SMALL = {
             "benchmark.pools.num_pairs": "20",
         }.items()
     },
+    # A policy starts from a generator that asks at least some sensible questions.
+    "model.parts.questioner.epochs": "25",
+    "model.parts.questioner.module.network.hidden_size": "32",
+    "model.parts.questioner.module.network.embedding_size": "32",
 }
 _MAY_BE_NULL = ("legality", "num_images", "callbacks.robustness.num_questions")
 # Commands that this check does not run, and who does.

@@ -249,11 +249,10 @@ def _table(cfg: DictConfig, asked: Sequence[AskedAnswer], title: str) -> Table:
     table = Table(title=Text(title))
     for name in ("answer", "question"):
         table.add_column(name, overflow="fold")
-    # Numbers keep their width on a narrow terminal; texts fold.
-    table.add_column("p(q | I, a)", justify="right", no_wrap=True)
+    table.add_column("p(q | I, a)", justify="right")
     if cfg.get("vqa") is not None:
         table.add_column(f"{cfg.vqa.name} answers", overflow="fold")
-        table.add_column("probability", justify="right", no_wrap=True)
+        table.add_column("probability", justify="right")
     for item in asked:
         share = "" if item.share is None else f" ({item.share:.3f})"
         for row, question in enumerate(item.questions):
