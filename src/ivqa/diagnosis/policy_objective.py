@@ -42,8 +42,9 @@ class PolicyObjective:
         sampling_temperature: Temperature of the sampling, above 0, if it is another one. The
             samples then have importance weights, see `importance_weights`. None samples at
             `temperature`.
-        baseline: b of update=reinforce. "pair_mean" is the mean reward of the pair's other samples, "greedy" the
-            reward of the greedy question of the same z (self-critical), "none" is 0.
+        baseline: b of update=reinforce. "pair_mean" is the mean reward of the pair's other
+            samples, "greedy" the reward of the greedy question of the same z (self-critical),
+            "none" is 0.
         latent: Which z the gradient uses. "prior" uses the sampled z. "posterior" recomputes
             z = mu(I, q) + sigma(I, q) * noise from the sampled question, so that the encoder gets
             a gradient too, as the published code seems to do.
