@@ -20,6 +20,7 @@ from toy_diagnosis import (
 from ivqa.data.batch import VQABatch
 from ivqa.diagnosis import Candidates, GoalReward, LegalityReward, PolicyGradientModule
 from ivqa.diagnosis.collapse import CollapseMonitor
+from ivqa.diagnosis.policy_sampling import baseline
 from ivqa.generators import Greedy, Sampling
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.text.vocabulary import Tokens
@@ -115,7 +116,7 @@ def test_the_greedy_baseline_scores_complete_questions() -> None:
     policy = _policy(rewards={"noted": Noted()}, baseline="greedy")
     images = toy_images(4)
     questions = policy.sample(images, ASKED, 3, generator=torch.Generator().manual_seed(1))
-    earned = policy._baseline(images, ASKED, questions, torch.zeros(12, dtype=torch.float64))
+    earned = baseline(policy, images, ASKED, questions, torch.zeros(12, dtype=torch.float64))
     assert earned.dtype == torch.float64
     (candidates,) = seen
     greedy = candidates.questions

@@ -140,3 +140,15 @@ def test_the_target_is_the_first_key_of_a_node() -> None:
         for node in late_targets(yaml.safe_load(file.read_text()), str(file.relative_to(CONF)))
     ]
     assert not found
+
+
+@pytest.mark.parametrize("command", ["train", "diagnose"])
+def test_the_reward_of_the_paper_has_no_entropy_bonus(command: str) -> None:
+    """reward=paper changes the objective too, and the command line has the last word."""
+    chosen = ["model@vqa=mlb", "model=ivqa_rl", "reward@model.module.rewards=paper"]
+    module = compose(command, chosen).model.module
+    assert set(module.rewards) == {"goal", "legality", "diversity"}
+    assert module.objective.entropy_weight == 0
+    assert compose(command, chosen[:2]).model.module.objective.entropy_weight == 0.05
+    changed = [*chosen, "model.module.objective.entropy_weight=0.1"]
+    assert compose(command, changed).model.module.objective.entropy_weight == 0.1

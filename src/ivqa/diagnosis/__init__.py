@@ -18,6 +18,7 @@ from ivqa.diagnosis.contradictions import contradicting
 from ivqa.diagnosis.figures import SearchFigures, search_metrics
 from ivqa.diagnosis.legality import LegalityModule
 from ivqa.diagnosis.legality_cnn import LegalityCNN
+from ivqa.diagnosis.meaning_reward import MeaningReward
 from ivqa.diagnosis.mistakes import Mistake, commonest_mistakes, sharpest_contradictions
 from ivqa.diagnosis.pairs import Pairs, choose_pairs
 from ivqa.diagnosis.perturbation import KINDS, perturb
@@ -44,6 +45,7 @@ __all__ = [
     "LegalityModule",
     "LegalityReward",
     "ListedBeliefs",
+    "MeaningReward",
     "Mistake",
     "Pairs",
     "PolicyGradientModule",

@@ -1,32 +1,25 @@
-"""The question generator as a policy that is trained on rewards by policy gradient [iVQA 5].
-
-The file is a little over 300 lines, because the shapes of each step are listed.
-"""
+"""The question generator as a policy that is trained on rewards by policy gradient [iVQA 5]."""
 
 import copy
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Literal, Unpack
 
 import torch
 from torch import Tensor, nn
 
 from ivqa.data.batch import ImageBatch, VQABatch
 from ivqa.diagnosis.candidates import Candidates
-from ivqa.diagnosis.collapse import CollapseMonitor, sample_statistics
-from ivqa.diagnosis.legality import LegalityModule
-from ivqa.diagnosis.policy_objective import (
-    PolicyObjective,
-    drawn_words,
-    greedy_questions,
-    pair_mean_baseline,
-    reinforce_loss,
-)
+from ivqa.diagnosis.collapse import CollapseMonitor
+from ivqa.diagnosis.legality import LegalityModule, TrainingArguments
+from ivqa.diagnosis.policy_log_probs import drawn_words
+from ivqa.diagnosis.policy_objective import PolicyObjective
+from ivqa.diagnosis.policy_sampling import draw_samples, summary
+from ivqa.diagnosis.policy_updates import PolicySamples, clipped_loss, reinforce_loss
 from ivqa.diagnosis.rewards import Reward
 from ivqa.errors import UserError
 from ivqa.generators import QuestionGenerationModule, Questions, Sampling, Strategy
-from ivqa.generators.objective import negative_elbo
 from ivqa.text.answers import AnswerVocabulary
-from ivqa.trained import OptimizerFactory, SchedulerFactory, TrainedModule
+from ivqa.trained import TrainedModule
 from ivqa.vqa import Answerer
 
 
@@ -35,7 +28,9 @@ class PolicyGradientModule(TrainedModule):
 
     The gradient is (r - b) grad log pi(w_t | w_<t; z, I, a), summed over the words of sampled
     questions [iVQA 5]; see `PolicyObjective`. The reward r of a question is the product of
-    `rewards`.
+    `rewards`. With update="grpo", several clipped steps are made on one batch of samples, and the
+    advantage of a sample is relative to the samples of its pair; see `policy_updates`. The pairs
+    of the batches that these steps receive are then not used.
 
     Args:
         questioner: The supervised generator. The policy starts as a copy of it; the generator
@@ -44,12 +39,13 @@ class PolicyGradientModule(TrainedModule):
         rewards: Rewards by name, at least one.
         judge: The legality model, for rewards that need one; it is not trained.
         answers: The answers to ask about, for an answerer without a closed set of answers.
-        optimizer: Called with the parameters to train; None for inference.
-        scheduler: Called with the optimiser; None keeps the learning rate.
         objective: Sampling, baseline and weights of the loss; None takes the defaults.
+        update: "reinforce" makes one step on each batch of samples, "grpo" several.
+        training: `optimizer` and `scheduler` of `TrainedModule`.
 
     Raises:
-        UserError: There is no reward, or no set of answers.
+        UserError: There is no reward, no set of answers, `update` is unknown, or "grpo" has a
+            single sample of each pair.
     """
 
     def __init__(
@@ -60,11 +56,13 @@ class PolicyGradientModule(TrainedModule):
         rewards: Mapping[str, Reward],
         judge: LegalityModule | None = None,
         answers: AnswerVocabulary | None = None,
-        optimizer: OptimizerFactory | None = None,
-        scheduler: SchedulerFactory | None = None,
         objective: PolicyObjective | None = None,
+        update: Literal["reinforce", "grpo"] = "reinforce",
+        **training: Unpack[TrainingArguments],
     ) -> None:
-        super().__init__(optimizer, scheduler)
+        super().__init__(**training)
+        if update not in ("reinforce", "grpo"):
+            raise UserError(f"update must be reinforce or grpo, not {update}")
         if not rewards:
             raise UserError("a policy needs at least one reward; choose reward=full")
         known = answerer.answers if answerer.answers is not None else answers
@@ -79,7 +77,12 @@ class PolicyGradientModule(TrainedModule):
         self.rewards = dict(rewards)
         self.answers = known
         self.objective = PolicyObjective() if objective is None else objective
+        if update == "grpo" and self.objective.num_samples < 2:
+            raise UserError("update=grpo compares samples of a pair: set num_samples to 2 or more")
+        self.update = update
         self._collapse = CollapseMonitor()
+        self._samples: PolicySamples | None = None  # of a further step of update="grpo"
+        self._steps_made = 0  # on these samples
 
     @property
     def reference(self) -> QuestionGenerationModule:
@@ -176,7 +179,8 @@ class PolicyGradientModule(TrainedModule):
         """Computes the policy's loss on sampled questions of the batch's pairs.
 
         Args:
-            batch: B pairs; the answer of each is known to the VQA model.
+            batch: B pairs; the answer of each is known to the VQA model. Not used where
+                update="grpo" makes a further step on the samples of an earlier batch.
             batch_idx: Number of the batch; not used.
 
         Returns:
@@ -185,42 +189,65 @@ class PolicyGradientModule(TrainedModule):
         Raises:
             UserError: The loss is not finite.
         """
-        objective = self.objective
-        answers = self._answers(batch.target)
-        questions = self.questioner.sample(
-            batch.images,
-            answers,
-            objective.num_samples,
-            Sampling(temperature=objective.temperature),
-        )
-        candidates = self.candidates(questions, batch.images, answers)
-        terms = self.compute_rewards(candidates)
-        log_probs = objective.log_probs(self.questioner, batch.images, answers, questions)  # (N,)
-        reward = terms["reward"].to(self.device)
-        if objective.entropy_weight or objective.kl_weight:
-            reward = reward - objective.penalty(
-                self.questioner,
-                self.reference,
-                batch.images,
-                answers,
-                questions,
-                log_probs.detach(),
-            )
-        # (N,), a constant for the gradient: only log_probs has one.
-        advantage = reward - self._baseline(batch.images, answers, questions, reward)
-        words = drawn_words(questions, self.questioner.max_length)
-        loss = reinforce_loss(advantage, log_probs, words)
+        objective, samples = self.objective, self._samples
+        shown: dict[str, Tensor] = {}
+        if samples is None:
+            samples, log_probs, shown = draw_samples(self, batch)
+            self._collapse.check(shown, self.global_step)
+        else:
+            log_probs = objective.word_log_probs(
+                self.questioner, samples.images, samples.answers, samples.questions
+            )  # (N, T)
+        words = drawn_words(samples.questions, self.questioner.max_length)  # (N,)
+        advantage = samples.advantage * samples.importance
+        if self.update == "grpo":
+            # At the first step on new samples, every ratio is 1.
+            ratio = (log_probs - samples.old).exp()
+            loss, shown["clipped"] = clipped_loss(advantage, ratio, words, objective.clip)
+            self._steps_made += 1
+            kept = self._steps_made < objective.inner_steps
+            self._samples = samples if kept else None
+            self._steps_made *= kept
+        else:
+            loss = reinforce_loss(advantage, log_probs.sum(dim=1), words)
         if objective.supervised_weight:
-            loss = loss + self._supervised_term(batch)
+            loss = loss + objective.supervised_loss(self.questioner, batch)
         if not torch.isfinite(loss):
             raise UserError(
                 f"the policy's loss is not finite at step {self.global_step}; lower the learning "
                 "rate or trainer.gradient_clip_val"
             )
-        shown = {"loss": loss.detach(), **_summary(candidates, terms), "nats": -log_probs.mean()}
+        shown["loss"] = loss.detach()
         self.log_dict({f"train/{name}": v for name, v in shown.items()}, batch_size=len(batch))
-        self._collapse.check(shown, self.global_step)
         return loss
+
+    def on_train_start(self) -> None:
+        """Refuses gradients that are accumulated over several batches for update="grpo".
+
+        Raises:
+            UserError: trainer.accumulate_grad_batches is not 1.
+        """
+        if self.update == "grpo" and self.trainer.accumulate_grad_batches != 1:
+            raise UserError(
+                "model.module.update=grpo steps after every batch: set "
+                "trainer.accumulate_grad_batches=1 and raise model.batch_size instead"
+            )
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Stores samples that further steps are to be made on, beside the component."""
+        super().on_save_checkpoint(checkpoint)
+        if self._samples is not None:
+            state = {"samples": self._samples.state(), "steps_made": self._steps_made}
+            checkpoint["policy_samples"] = state
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Restores the samples of a run that was interrupted between the steps on them."""
+        super().on_load_checkpoint(checkpoint)
+        state = checkpoint.get("policy_samples")
+        self._samples, self._steps_made = None, 0
+        if state is not None and self.update == "grpo":
+            self._samples = PolicySamples.restored(state["samples"], self.device)
+            self._steps_made = int(state["steps_made"])
 
     @staticmethod
     def validation_metrics(arguments: Mapping[str, Any]) -> set[str]:
@@ -252,9 +279,9 @@ class PolicyGradientModule(TrainedModule):
             images, answers, self.objective.num_samples, Sampling(), generator
         )
         candidates = self.candidates(questions, images, answers)
-        summary = _summary(candidates, self.compute_rewards(candidates))
+        shown = summary(candidates, self.compute_rewards(candidates))
         self.log_dict(
-            {f"val/{name}": value for name, value in summary.items()}, batch_size=len(answers)
+            {f"val/{name}": value for name, value in shown.items()}, batch_size=len(answers)
         )
 
     def trained_parameters(self) -> Iterable[nn.Parameter]:
@@ -271,34 +298,3 @@ class PolicyGradientModule(TrainedModule):
 
     def _answers(self, target: Tensor) -> list[str]:
         return [self.answers.answers[index] for index in target.tolist()]
-
-    def _supervised_term(self, batch: VQABatch) -> Tensor:
-        """supervised_weight times the negative ELBO of the batch's own questions, per word."""
-        output = self.questioner.network(batch.encoded(self.questioner.image_encoder))
-        elbo = negative_elbo(
-            output.log_likelihood,
-            output.kl,
-            free_nats=self.questioner.free_nats,
-            per_dimension=self.questioner.free_nats_per_dimension,
-            pull=self.questioner.free_nats_pull,
-        )
-        weight = self.objective.supervised_weight
-        # negative_elbo is a mean over questions; this makes it a mean over words.
-        return weight * elbo * len(batch) / output.num_tokens.sum()
-
-    @torch.no_grad()
-    def _baseline(
-        self, images: ImageBatch, answers: list[str], questions: Questions, reward: Tensor
-    ) -> Tensor:
-        """The baseline b of N samples, (N,)."""
-        if self.objective.baseline == "none":
-            return torch.zeros_like(reward)
-        if self.objective.baseline == "pair_mean":
-            return pair_mean_baseline(reward, self.objective.num_samples)
-        greedy = greedy_questions(self.questioner, images, answers, questions)
-        return self.compute_rewards(self.candidates(greedy, images, answers))["reward"].to(reward)
-
-
-def _summary(candidates: Candidates, terms: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Mean rewards and statistics of the samples."""
-    return {**{name: r.mean() for name, r in terms.items()}, **sample_statistics(candidates)}
