@@ -44,7 +44,7 @@ class _Answerer:
 
 
 def _make(num_proposals: int = 3) -> RerankedQuestioner:
-    return RerankedQuestioner(_Proposer(), _Answerer(), num_proposals)  # type: ignore[arg-type]
+    return RerankedQuestioner(_Proposer(), _Answerer(), num_proposals=num_proposals)  # type: ignore[arg-type]
 
 
 def test_each_sample_is_the_best_of_its_proposals() -> None:

@@ -1,35 +1,69 @@
-"""Baseline VQG + VQA: proposals of one generator, ranked by a VQA model (iVQA, section 4)."""
+"""Proposals of a question generator, weighed by a VQA model; the baseline VQG + VQA (iVQA 4)."""
 
 import math
+from abc import ABC, abstractmethod
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 
 from ivqa.data.batch import ImageBatch
 from ivqa.generators import QuestionGenerationModule, Questions, Sampling, Strategy
-from ivqa.ranges import Count
+from ivqa.ranges import Count, NonNegative
 from ivqa.vqa import Answerer
 
 _QUESTIONS_PER_PASS = 1024
 _LEAST = math.log(1e-12)  # log phi of an answer that the VQA model does not know
 
 
-class RerankedQuestioner(nn.Module):
-    """Asks the proposal for which a VQA model gives the answer the highest probability.
+class ProposalQuestioner(nn.Module, ABC):
+    """A question generator whose proposals a VQA model weighs by how well they fit the answer.
+
+    A subclass says which of several proposals is asked, and how the best one is found.
 
     Args:
-        questioner: Proposes questions; in the paper it sees the image alone.
+        questioner: Proposes questions, p(q | I, a).
         answerer: The VQA model phi.
-        num_proposals: Proposals for one question; 10 in the paper.
+        answer_weight: w, the weight of log phi(a | I, q) beside log p(q | I, a).
+        num_proposals: Proposals for one question.
     """
 
     def __init__(
-        self, questioner: QuestionGenerationModule, answerer: Answerer, num_proposals: Count = 10
+        self,
+        questioner: QuestionGenerationModule,
+        answerer: Answerer,
+        answer_weight: NonNegative = 1.0,
+        num_proposals: Count = 10,
     ) -> None:
         super().__init__()
         self.questioner = questioner
+        self.answer_weight = answer_weight
         self.num_proposals = num_proposals
         self._answerer = (answerer,)  # not a submodule: nothing here is trained
+
+    @abstractmethod
+    def choose(self, fit: Tensor, generator: torch.Generator | None) -> Tensor:
+        """Chooses the proposal that is asked.
+
+        Args:
+            fit: (N, num_proposals) w log phi of the proposals of N questions.
+            generator: Source of the random numbers.
+
+        Returns:
+            (N,) int64, the column of the chosen proposal.
+        """
+
+    @abstractmethod
+    def scores(self, proposals: Questions, fit: Tensor) -> Tensor:
+        """Scores the proposals of a pair, of which the best one is asked.
+
+        Args:
+            proposals: N proposals, those of one pair follow each other.
+            fit: (N,) w log phi.
+
+        Returns:
+            (N,) float32; higher is better within a pair.
+        """
 
     @torch.no_grad()
     def sample(
@@ -40,39 +74,38 @@ class RerankedQuestioner(nn.Module):
         strategy: Strategy | None = None,
         generator: torch.Generator | None = None,
     ) -> Questions:
-        """Samples questions, each the best of `num_proposals` proposals.
+        """Samples questions, each chosen from proposals of its own.
 
         With a deterministic strategy, as for the best question of a pair, the `num_samples`
-        questions are themselves the proposals: the caller takes the best.
+        questions are themselves the proposals, with their `scores`: the caller takes the best.
 
         Args:
             images: Image features of B pairs.
             answers: The B answers.
             num_samples: Questions for each pair, >= 1.
-            strategy: How proposals are decoded; they are always sampled, since the generator has
-                no latent variable that would make them differ.
+            strategy: How proposals are decoded; they are always sampled, since a generator
+                without latent variable would propose one question again and again.
             generator: Source of the random numbers.
 
         Returns:
-            N = B * num_samples questions, pair by pair. `log_likelihood` is log phi(a | I, q), by
-            which the proposals are ranked.
+            N = B * num_samples questions, pair by pair. `log_likelihood` is w log phi(a | I, q), or
+            the score.
         """
         raw = strategy is not None and strategy.deterministic
         each = 1 if raw else self.num_proposals
         sampling = Sampling() if raw else strategy
         found = self.questioner.sample(images, answers, num_samples * each, sampling, generator)
-        score = log_phi(
-            self._answerer[0], images.select(found.pair), answers, found.pair, found.text
-        )
-        best = score.view(-1, each).argmax(dim=1) + torch.arange(0, len(found), each)
-        chosen = found.select(best)
-        return Questions(chosen.tokens, chosen.text, score[best], chosen.pair, chosen.z)
+        fit = self.answer_weight * self._log_phi(images, answers, found)
+        if raw:
+            return replace(found, log_likelihood=self.scores(found, fit))
+        rows = self.choose(fit.view(-1, each), generator) + torch.arange(0, len(found), each)
+        return replace(found.select(rows), log_likelihood=fit[rows])
 
     @torch.no_grad()
     def log_likelihood(
         self, images: ImageBatch, answers: list[str], questions: list[str]
     ) -> Tensor:
-        """Scores given questions by Bayes' rule: p(q | I, a) = p(q | I) phi(a | I, q) / p(a | I).
+        """Scores given questions by both models.
 
         Args:
             images: Image features of B pairs.
@@ -80,13 +113,43 @@ class RerankedQuestioner(nn.Module):
             questions: One question for each pair.
 
         Returns:
-            log p(q | I) + log phi(a | I, q), (B,) float32, in nats; log p(a | I), which is the same
-            for all questions of a pair, is left out.
+            log p(q | I, a) + w log phi(a | I, q), (B,) float32, in nats; the normalising constant,
+            which is the same for all questions of a pair, is left out.
         """
-        prior = self.questioner.log_likelihood(images, answers, questions).cpu()
-        return prior + log_phi(
-            self._answerer[0], images, answers, torch.arange(len(answers)), questions
+        own = self.questioner.log_likelihood(images, answers, questions).cpu()
+        pair = torch.arange(len(answers))
+        return own + self.answer_weight * log_phi(
+            self._answerer[0], images, answers, pair, questions
         )
+
+    def _log_phi(self, images: ImageBatch, answers: list[str], found: Questions) -> Tensor:
+        """Log phi of each question, (N,); equal questions of a pair are answered once."""
+        number: dict[tuple[int, str], int] = {}
+        places = [
+            number.setdefault(key, len(number))
+            for key in zip(found.pair.tolist(), found.text, strict=True)
+        ]
+        pair = torch.tensor([pair for pair, _ in number])
+        texts = [text for _, text in number]
+        own = images.select(pair.to(images.index.device))
+        return log_phi(self._answerer[0], own, answers, pair, texts)[torch.tensor(places)]
+
+
+class RerankedQuestioner(ProposalQuestioner):
+    """Baseline VQG + VQA: asks the proposal to which a VQA model most probably gives the answer.
+
+    The proposals come from a generator that sees the image alone, ten for a question in the paper.
+    With w = 1 given questions are scored by Bayes' rule, p(q | I, a) = p(q | I) phi(a | I, q) /
+    p(a | I), without the constant p(a | I).
+    """
+
+    def choose(self, fit: Tensor, generator: torch.Generator | None) -> Tensor:
+        """Takes the proposal of highest phi; see `ProposalQuestioner.choose`."""
+        return fit.argmax(dim=1)
+
+    def scores(self, proposals: Questions, fit: Tensor) -> Tensor:
+        """The fit itself; see `ProposalQuestioner.scores`."""
+        return fit
 
 
 def log_phi(
