@@ -59,6 +59,11 @@ def test_merged_shards_equal_the_file_of_one_process(
 
     second = shards / "1" / "shard_1_of_2.parquet"
     content = second.read_bytes()
+    other = ["num_shards=2", "shard=1", "keep_answers=false", f"output_dir={shards / '1'}"]
+    assert run("evaluate", *command, *other)[0] == 0
+    status, printed = run("evaluate", "task=merge", f"shards={shards}")
+    assert status == 1
+    assert "keep_answers is True there, False here" in printed.replace("\n", " ")
     second.write_bytes(content[: len(content) // 2])
     status, printed = run("evaluate", "task=merge", f"shards={shards}")
     assert status == 1

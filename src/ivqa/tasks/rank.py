@@ -65,7 +65,7 @@ def rank(cfg: DictConfig) -> float:
         table = with_answers(table, dataset, pool_splits)
     whole = cfg.num_shards == 1
     file = run_dir / ("bqd.parquet" if whole else f"shard_{job.shard}_of_{job.num_shards}.parquet")
-    write_parquet(file, table, job.origin)
+    write_parquet(file, table, {**job.origin, "keep_answers": cfg.keep_answers})
     metrics = {**bqd_figures(table), "bqd/pool": float(len(job.pool)), **speed}
     title = f"basic questions of {dataset.title}, split {dataset.name_of(cfg.split)}"
     return finish_bqd(run_dir, file, table, metrics, title, console, records=whole)
