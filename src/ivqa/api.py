@@ -23,6 +23,7 @@ from ivqa.runs.picture_model import (
     PictureModel,
     answers_questions,
     asks_questions,
+    check_gives_probabilities,
     check_reads_images,
     obtain_picture_model,
     training_splits,
@@ -169,6 +170,7 @@ def load(source: str | Path, **overrides: Any) -> LoadedGenerator:
         if not asks_questions(cfg.model):
             hint = "; load it with ivqa.load_vqa" if answers_questions(cfg.model) else ""
             raise UserError(f"{source}: model={cfg.model.name} generates no questions{hint}")
+        check_gives_probabilities(cfg.model)
         bench = open_workbench(cfg, training_splits(cfg.model))
         check_reads_images(bench)
         return LoadedGenerator(obtain_picture_model(bench))

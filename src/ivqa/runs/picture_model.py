@@ -102,6 +102,22 @@ def answers_questions(model: DictConfig) -> bool:
     return _has(model, "log_scores")
 
 
+def check_gives_probabilities(model: DictConfig) -> None:
+    """Checks that a question generator is trained, and so has probabilities of questions.
+
+    Args:
+        model: Its configuration.
+
+    Raises:
+        UserError: It only remembers a data set, or combines other models.
+    """
+    if model.get("untrained"):
+        raise UserError(
+            f"model={model.name} gives no probabilities p(q | I, a) of questions; choose a trained "
+            "generator, such as model=ivqa_attention"
+        )
+
+
 def check_reads_images(bench: Workbench) -> None:
     """Checks that a question generator reads images.
 

@@ -36,6 +36,7 @@ from ivqa.runs.picture_model import (
     PictureModel,
     answers_questions,
     asks_questions,
+    check_gives_probabilities,
     check_reads_images,
     image_batch,
     obtain_picture_model,
@@ -130,6 +131,7 @@ def _check_models(cfg: DictConfig) -> None:
             f"model={cfg.model.name} generates no questions; choose a generator, such as "
             "model=ivqa_vae, and name a VQA model in vqa="
         )
+    check_gives_probabilities(cfg.model)
     if cfg.get("vqa") is not None and not answers_questions(cfg.vqa):
         raise UserError(f"vqa={cfg.vqa.name} answers no questions; choose a VQA model: vqa=mlb")
 

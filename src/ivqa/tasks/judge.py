@@ -23,7 +23,7 @@ from ivqa.runs.run_directory import begin_run, run_directories
 from ivqa.runs.trained_models import obtain_module
 from ivqa.runs.workbench import Workbench
 from ivqa.tasks.compare import names_of_runs
-from ivqa.tasks.study_items import AskedPair, read_questions
+from ivqa.tasks.study_items import BestQuestion, read_questions
 from ivqa.text.normalisation import normalise_answer
 from ivqa.vqa import Metered
 from ivqa.vqa.benchmark import answer_all
@@ -81,7 +81,7 @@ def judge(cfg: DictConfig) -> float:
 
 
 def _answers(
-    bench: Workbench, asked: Mapping[str, Sequence[AskedPair]]
+    bench: Workbench, asked: Mapping[str, Sequence[BestQuestion]]
 ) -> tuple[dict[tuple[int, str], str], dict[str, float]]:
     """The judge's answer to each question about an image, and what an endpoint was asked."""
     questions = {
@@ -107,7 +107,9 @@ def _answers(
 
 
 def _results(
-    cfg: DictConfig, asked: Mapping[str, Sequence[AskedPair]], given: Mapping[tuple[int, str], str]
+    cfg: DictConfig,
+    asked: Mapping[str, Sequence[BestQuestion]],
+    given: Mapping[tuple[int, str], str],
 ) -> tuple[dict[str, float], list[dict[str, Any]]]:
     """Agreement of each run, with metrics by name and rows of the table."""
     metrics: dict[str, float] = {}
@@ -138,7 +140,7 @@ def _results(
 
 
 def _mean(
-    fits: NDArray[np.bool_], own: Sequence[AskedPair], cfg: DictConfig
+    fits: NDArray[np.bool_], own: Sequence[BestQuestion], cfg: DictConfig
 ) -> tuple[float, float, float]:
     """The mean and its interval; the bootstrap draws images, whose questions are alike."""
     _, image = np.unique([one.image_id for one in own], return_inverse=True)

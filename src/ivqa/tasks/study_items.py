@@ -97,7 +97,7 @@ class Study:
 
 
 @dataclass(frozen=True)
-class AskedPair:
+class BestQuestion:
     """A line of questions.jsonl.
 
     Args:
@@ -121,7 +121,7 @@ class AskedPair:
         """All but the generated question."""
         return self.question_id, self.image_id, self.answer, self.reference
 
-    def with_question(self, question: str) -> "AskedPair":
+    def with_question(self, question: str) -> "BestQuestion":
         """The pair with another question, on which there is no verdict.
 
         Args:
@@ -181,11 +181,11 @@ def draw_study(
 
 
 def _items(
-    asked: Mapping[str, Sequence[AskedPair]], statistics: CiderStatistics, seed: int
+    asked: Mapping[str, Sequence[BestQuestion]], statistics: CiderStatistics, seed: int
 ) -> list[StudyItem]:
     """The different questions, in an order that does not depend on the models."""
     models: dict[tuple[int, str, str, str], list[str]] = {}
-    sources: dict[tuple[int, str, str, str], AskedPair] = {}
+    sources: dict[tuple[int, str, str, str], BestQuestion] = {}
     for name, own in asked.items():
         for one in own:
             # All pairs are of different images, so the reference separates nothing.
@@ -200,7 +200,7 @@ def _items(
     ]
 
 
-def _values(asked: Sequence[AskedPair], statistics: CiderStatistics) -> list[dict[str, float]]:
+def _values(asked: Sequence[BestQuestion], statistics: CiderStatistics) -> list[dict[str, float]]:
     """The automatic metrics of each question against the question of the data set.
 
     A metric is the mean of these values over the questions of a model, but for BLEU, whose counts
@@ -223,7 +223,7 @@ def _values(asked: Sequence[AskedPair], statistics: CiderStatistics) -> list[dic
     return rows
 
 
-def read_questions(run: Path, split: VQASplit) -> list[AskedPair]:
+def read_questions(run: Path, split: VQASplit) -> list[BestQuestion]:
     """Reads the best questions in questions.jsonl of a run.
 
     Args:
@@ -264,10 +264,10 @@ def read_questions(run: Path, split: VQASplit) -> list[AskedPair]:
     return asked
 
 
-def _parsed(record: Any, where: str) -> AskedPair:
+def _parsed(record: Any, where: str) -> BestQuestion:
     try:
         best = record["best"]
-        one = AskedPair(
+        one = BestQuestion(
             record["question_id"],
             record["image_id"],
             record["answer"],
