@@ -1,5 +1,7 @@
 """The summary of a diagnosis in sentences."""
 
+from dataclasses import replace
+
 from ivqa.diagnosis import Belief, Mistake
 from ivqa.report import BeliefPageModel, summary
 from ivqa.report.belief_words import sentence
@@ -35,6 +37,14 @@ def test_the_summary_says_what_the_metrics_say() -> None:
         "Of its wrong beliefs:",
         "  100%  mlb answers “how many …” wrongly (most often “2”)",
     ]
+
+
+def test_types_of_some_beliefs_are_not_those_of_all() -> None:
+    untyped = Belief(1, "2", "How many?", 0.5, -3.0, 0.9, "rl")
+    by_proxy = replace(WRONG, type_by="proxy")
+    lines = summary(BeliefPageModel("mlb", [untyped, by_proxy, untyped], METRICS), None)
+    assert lines[3].startswith("Of the 1 that could be typed, 59% are correct (7% rephrase, ")
+    assert lines[3].endswith("21% irrelevant); typed by: proxy, 1 of 3.")
 
 
 def test_what_was_not_measured_is_not_said() -> None:

@@ -15,7 +15,7 @@ from ivqa.data import VQASplit
 from ivqa.diagnosis import TYPES, Belief, commonest_mistakes, sharpest_contradictions
 from ivqa.files import write_bytes
 from ivqa.report.annotation_page import picture
-from ivqa.report.belief_words import BeliefPageModel, sentence
+from ivqa.report.belief_words import BeliefPageModel, sentence, typed_by
 from ivqa.report.noise_curve import accuracies
 from ivqa.report.pages import render, script_json
 from ivqa.scenes import Oracle
@@ -182,7 +182,6 @@ def _summary(model: BeliefPageModel) -> dict[str, Any]:
         "VQA accuracy": metrics.get("vqa/accuracy"),
         "R_score": metrics.get("robustness/r_score"),
     }
-    by = {belief.type_by for belief in model.beliefs if belief.type_by}
     return {
         "name": model.name,
         "figures": {
@@ -191,7 +190,7 @@ def _summary(model: BeliefPageModel) -> dict[str, Any]:
             if value is not None
         },
         "shares": {kind: metrics.get(f"beliefs/{kind}", 0.0) for kind in TYPES},
-        "typed_by": " and ".join(sorted(by)) or "nobody",
+        "typed_by": typed_by(model.beliefs),
     }
 
 

@@ -68,14 +68,15 @@ def summary(model: BeliefPageModel, oracle: object | None) -> list[str]:
         f"policy found {metrics['rl/per_pair']:.1f}, the generator before it "
         f"{metrics['supervised/per_pair']:.1f}."
     )
-    typed = [belief for belief in beliefs if belief.type is not None]
+    typed = sum(belief.type is not None for belief in beliefs)
     if typed:
-        by = sorted({str(belief.type_by) for belief in typed})
+        # The shares are those of the typed beliefs; a proxy may type few.
+        some = "" if typed == len(beliefs) else f"Of the {typed:,} that could be typed, "
         lines.append(
-            f"{metrics['beliefs/correct']:.0%} are correct ({_share(metrics, 'rephrase')}, "
+            f"{some}{metrics['beliefs/correct']:.0%} are correct ({_share(metrics, 'rephrase')}, "
             f"{_share(metrics, 'complementary')}), {metrics['beliefs/incorrect']:.0%} are wrong "
-            f"({_share(metrics, 'adversarial')}, {_share(metrics, 'irrelevant')}); typed by: "
-            f"{' and '.join(by)}."
+            f"({_share(metrics, 'adversarial')}, {_share(metrics, 'irrelevant')}); "
+            f"{typed_by(beliefs)}."
         )
     if "beliefs/contradictions" in metrics:
         share = metrics["beliefs/contradictions"]
@@ -98,6 +99,21 @@ def print_summary(lines: Sequence[str], *, title: str, console: Console) -> None
     console.print(f"\n[bold]{title}[/]")
     for line in lines:
         console.print(line, markup=False, highlight=False)
+
+
+def typed_by(beliefs: Sequence[Belief]) -> str:
+    """Says who typed beliefs, and how many if not all.
+
+    Args:
+        beliefs: The beliefs of a model.
+
+    Returns:
+        Such as "typed by: proxy, 86 of 9,024".
+    """
+    by = sorted({str(belief.type_by) for belief in beliefs if belief.type_by})
+    typed = sum(belief.type is not None for belief in beliefs)
+    some = f", {typed:,} of {len(beliefs):,}" if 0 < typed < len(beliefs) else ""
+    return f"typed by: {' and '.join(by) or 'nobody'}{some}"
 
 
 def _share(metrics: Mapping[str, float], kind: str) -> str:
