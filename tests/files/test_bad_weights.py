@@ -1,0 +1,138 @@
+"""Damaged checkpoints and weights, and folders of models."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from bad_files import refused
+from safetensors.torch import load_file, save_file
+
+from ivqa.encoders.skip_thoughts import load_skip_thoughts
+from ivqa.features.backbones import BackboneFeatures
+from ivqa.runs.checkpoints import load_checkpoint
+from ivqa.vqa.hf_blip import HFBlip
+from ivqa.weights import training_state
+from tiny_transformers import tiny_blip
+
+
+def _checkpoint(**changes: Any) -> dict[str, Any]:
+    whole = {
+        "state_dict": {"layer.weight": torch.ones(2, 2)},
+        "component": {"question_words": ["a"], "feature_sizes": {}},
+        "global_step": 3,
+        "epoch": 1,
+        "loops": {},
+        "optimizer_states": [{"state": {0: {"exp_avg": torch.ones(2, 2)}}, "param_groups": []}],
+        "lr_schedulers": [],
+    }
+    return {name: value for name, value in {**whole, **changes}.items() if value is not ...}
+
+
+NAN, INF = torch.tensor([[1.0, float("nan")]]), torch.tensor([[1.0, float("inf")]])
+LOADED: dict[str, Any] = {
+    "no state_dict": _checkpoint(state_dict=...),
+    "a state_dict of numbers": _checkpoint(state_dict={"a": 1}),
+    "a state_dict that is a list": _checkpoint(state_dict=[1]),
+    "NaN": _checkpoint(state_dict={"layer.weight": NAN}),
+    "infinity": _checkpoint(state_dict={"layer.weight": INF}),
+    "NaN in bfloat16": _checkpoint(state_dict={"layer.weight": NAN.bfloat16()}),
+    "a list": [1, 2],
+    "a tensor": torch.ones(2),
+    "None": None,
+}
+USED = {
+    "no component": _checkpoint(component=...),
+    "another component": _checkpoint(component={"name": "x"}),
+    "a component of a list": _checkpoint(component=[1]),
+    "words of numbers": _checkpoint(component={"feature_sizes": {}, "question_words": [1]}),
+    "a word twice": _checkpoint(component={"feature_sizes": {}, "answers": ["a", "a"]}),
+}
+RESUMED = {
+    "no optimiser": _checkpoint(optimizer_states=...),
+    "an empty optimiser": _checkpoint(optimizer_states=[]),
+    "no step": _checkpoint(global_step=...),
+    "a step of text": _checkpoint(global_step="3"),
+    "no loops": _checkpoint(loops=...),
+    "no schedulers": _checkpoint(lr_schedulers=...),
+    "NaN in the optimiser": _checkpoint(optimizer_states=[{"state": {0: {"exp_avg": NAN}}}]),
+}
+
+
+@pytest.mark.parametrize("fault", [*LOADED, *USED])
+def test_invalid_checkpoints_arerefused(fault: str, tmp_path: Path) -> None:
+    torch.save({**LOADED, **USED}[fault], tmp_path / "a.ckpt")
+    message = refused(load_checkpoint, tmp_path / "a.ckpt")
+    if fault in ("NaN", "infinity"):
+        assert "'layer.weight' holds values that are not finite" in message
+
+
+@pytest.mark.parametrize("fault", [*LOADED, *RESUMED])
+def test_checkpoints_without_training_state_are_refused_for_resuming(
+    fault: str, tmp_path: Path
+) -> None:
+    torch.save({**LOADED, **RESUMED}[fault], tmp_path / "last.ckpt")
+    refused(training_state, tmp_path / "last.ckpt")
+
+
+def test_complete_checkpoints_are_read(tmp_path: Path) -> None:
+    masked = {"layer.weight": torch.ones(2), "mask": torch.tensor([0.0, float("-inf")])}
+    torch.save(_checkpoint(state_dict=masked), tmp_path / "a.ckpt")
+    for read in (load_checkpoint, training_state):
+        assert read(tmp_path / "a.ckpt")["global_step"] == 3
+
+
+@pytest.mark.parametrize("kept", [0.1, 0.5, 0.9, 0.999])
+def test_truncated_checkpoints_arerefused(kept: float, tmp_path: Path) -> None:
+    file = tmp_path / "a.ckpt"
+    torch.save(_checkpoint(), file)
+    content = file.read_bytes()
+    file.write_bytes(content[: int(kept * len(content))])
+    for read in (load_checkpoint, training_state, lambda f: load_skip_thoughts(f, ["uni"])):
+        refused(read, file)
+
+
+def test_a_changed_bit_of_a_checkpoint_is_found(tmp_path: Path) -> None:
+    file = tmp_path / "a.ckpt"
+    torch.save(_checkpoint(state_dict={"layer.weight": torch.full((50,), 1.5)}), file)
+    whole = file.read_bytes()
+    at = whole.index(np.full(50, 1.5, "f4").tobytes()) + 100
+    file.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+    assert "was changed after it was written" in refused(load_checkpoint, file)
+
+
+@pytest.mark.parametrize("content", [{"fc.weight": NAN}, {"fc.weight": torch.ones(2)}, [1], {}])
+def test_invalid_weights_of_a_backbone_arerefused(content: Any, tmp_path: Path) -> None:
+    torch.save(content, tmp_path / "resnet.pt")
+    network = BackboneFeatures(arch="resnet18", weights=str(tmp_path / "resnet.pt"))
+    refused(lambda _: network.network(), tmp_path / "resnet.pt")
+
+
+@pytest.fixture(scope="module")
+def blip(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("blip")
+    tiny_blip(folder)
+    return folder
+
+
+@pytest.mark.parametrize("junk", ["", "{", "[]", "null", "\0" * 100])
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json", "tokenizer.json"])
+def test_damaged_model_folders_arerefused(name: str, junk: str, blip: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(blip, folder)
+    (folder / name).write_text(junk)
+    refused(lambda file: HFBlip.load(str(file)), folder)
+
+
+def test_models_with_non_finite_weights_arerefused(blip: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(blip, folder)
+    weights = load_file(folder / "model.safetensors")
+    next(iter(weights.values())).fill_(float("nan"))
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    assert "not finite" in refused(lambda file: HFBlip.load(str(file)), folder)
+    whole = (blip / "model.safetensors").read_bytes()
+    (folder / "model.safetensors").write_bytes(whole[: len(whole) // 2])
+    refused(lambda file: HFBlip.load(str(file)), folder)
