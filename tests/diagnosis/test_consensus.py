@@ -77,6 +77,24 @@ def test_samples_follow_the_weights_of_the_vqa_model() -> None:
     assert found.pair.tolist() == list(range(pairs))
 
 
+def test_the_same_random_numbers_draw_the_same_questions() -> None:
+    images = toy_images(1).select(torch.zeros(50, dtype=torch.int64))
+    first, second, other = (
+        _make(1.0).sample(images, ["yes"] * 50, 1, Sampling(), torch.Generator().manual_seed(seed))
+        for seed in (3, 3, 4)
+    )
+    assert first.text == second.text
+    assert first.text != other.text
+
+
+def test_a_pair_whose_questions_hardly_fit_is_asked_too() -> None:
+    # (1e-12)^8 is 0 in float32: weights are relative to the best of each question's proposals.
+    found = _make(8.0).sample(toy_images(2), ["yes", "maybe"], 3, Sampling())
+    assert set(found.text[3:]) <= set(TEXTS)
+    best = _remembering(_make(8.0)).sample(toy_images(2), ["yes", "maybe"], 4, Beam(size=3))
+    assert torch.isfinite(best.log_likelihood).all()
+
+
 def test_each_sample_is_drawn_from_proposals_of_its_own() -> None:
     found = _make(num_proposals=2).sample(toy_images(2), ["yes", "no"], 2, Sampling())
     assert found.pair.tolist() == [0, 0, 1, 1]

@@ -72,6 +72,8 @@ def test_places_tell_rows_and_columns_apart() -> None:
     torch.testing.assert_close(places.view(3, 3, 2, 4)[:, 2, 0, 0], across)
     assert len(places.unique(dim=0)) == 9
     assert place_features(7, 2)[:, :4].unique(dim=0).shape[0] == 1  # no square: one row
+    ends = torch.tensor([1.0, -1.0])  # cos(pi x) of the first and the last of two columns
+    torch.testing.assert_close(place_features(4, 1).view(2, 2, 2, 2)[0, :, 1, 1], ends)
 
 
 def test_a_moved_thing_looks_different() -> None:

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from sklearn.feature_extraction.text import TfidfVectorizer
 
 from ivqa.data import VQADataset
 from ivqa.data.batch import ImageBatch
 from ivqa.generators import NearestNeighbourQuestioner
+from ivqa.text.tokens import tokenise
 from ivqa.text.vocabulary import Vocabulary
 
 # image, answer, question
@@ -108,6 +110,14 @@ def test_the_consensus_is_most_similar_to_the_others(make: Any) -> None:
     expected = (vectors @ vectors.T).mean(axis=1)
     np.testing.assert_allclose(found.log_likelihood.exp(), expected, rtol=1e-5)
     assert list(expected) == sorted(expected, reverse=True)
+
+
+def test_texts_are_compared_by_n_grams_of_one_to_four_words(make: Any) -> None:
+    questions = [question for _, _, question in TRAINING]
+    other = TfidfVectorizer(tokenizer=tokenise, token_pattern=None, ngram_range=(1, 4))
+    expected = other.fit(questions).transform(questions).toarray()
+    found = make(4)._grams.transform(questions).toarray()
+    np.testing.assert_allclose(found @ found.T, expected @ expected.T, atol=1e-6)
 
 
 def test_given_questions_are_scored_by_the_neighbours(make: Any) -> None:
