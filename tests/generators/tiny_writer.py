@@ -96,3 +96,11 @@ def batch(questions: list[str] = QUESTIONS, answers: list[str] = ANSWERS) -> VQA
         answer_type=torch.zeros(size, dtype=torch.int64),
         target=torch.zeros(size, dtype=torch.int64),
     )
+
+
+def randomise(module: TransformerModule) -> None:
+    """Adapters that change the model: B is zero at first."""
+    torch.manual_seed(8)
+    with torch.no_grad():
+        for value in module.trained_parameters():
+            value.normal_(std=0.3)
