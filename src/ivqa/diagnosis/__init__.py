@@ -1,5 +1,6 @@
 """Diagnosis: finds the beliefs of a VQA model with a question generator trained for it."""
 
+from ivqa.diagnosis.adversary import AdversarialJudge
 from ivqa.diagnosis.annotations import apply_annotations
 from ivqa.diagnosis.belief_log import BeliefLog
 from ivqa.diagnosis.beliefs import (
@@ -33,6 +34,7 @@ from ivqa.diagnosis.search import BeliefSearch, Found
 __all__ = [
     "KINDS",
     "TYPES",
+    "AdversarialJudge",
     "Belief",
     "BeliefLog",
     "BeliefSearch",

@@ -12,6 +12,7 @@ from ivqa.diagnosis.candidates import Candidates
 MIN_UNIQUE = 0.15  # distinct questions as a share of all samples
 MAX_EMPTY = 0.05  # share of samples without a word
 MIN_WORDS = 2.0  # mean words of a sample
+MAX_PARTED = 0.3  # difference between two legality models' shares of legal samples
 
 
 def sample_statistics(candidates: Candidates) -> dict[str, Tensor]:
@@ -46,17 +47,23 @@ class CollapseMonitor:
         """Warns of the signs that have not been reported yet.
 
         Args:
-            statistics: What `sample_statistics` returned, as tensors or numbers.
+            statistics: What `sample_statistics` returned, as tensors or numbers; "legal" and
+                "legal_at_first" too where the legality model is trained on.
             step: Training step, for the message.
         """
+        legal, before = (float(statistics.get(name, 0)) for name in ("legal", "legal_at_first"))
         signs = {
+            "asks questions that only one of its two legality models takes for legal "
+            f"({legal:.0%} by the one trained on, {before:.0%} by the first one)": (
+                abs(legal - before) > MAX_PARTED
+            ),
             "asks nearly the same question for every z": float(statistics["unique"]) < MIN_UNIQUE,
             "asks empty questions": float(statistics["empty"]) > MAX_EMPTY,
             f"asks questions of under {MIN_WORDS:g} words": float(statistics["words"]) < MIN_WORDS,
         }
         for sign, present in signs.items():
-            if present and sign not in self.reported:
-                self.reported.add(sign)
+            if present and sign.partition(" (")[0] not in self.reported:
+                self.reported.add(sign.partition(" (")[0])
                 rank_zero_warn(
                     f"step {step}: the policy {sign}; lower the learning rate, or add "
                     "a reward (reward=full), entropy_weight or supervised_weight"

@@ -16,7 +16,13 @@ from ivqa.generators import QuestionGenerationModule, Sampling
 from ivqa.generators.decoding import concatenate_tokens
 from ivqa.ranges import PositiveShare, ShareBelowOne, Temperatures
 from ivqa.text.vocabulary import Tokens, Vocabulary
-from ivqa.trained import OptimizerFactory, SchedulerFactory, TrainedModule, network_settings
+from ivqa.trained import (
+    OptimizerFactory,
+    SchedulerFactory,
+    TrainedModule,
+    evaluation_mode,
+    network_settings,
+)
 
 _TEXTS_PER_PASS = 4096  # bounds the memory of `probabilities`
 
@@ -100,7 +106,6 @@ class LegalityModule(TrainedModule):
         """The calibrated threshold: `kept` of the held-out real questions are above it."""
         return float(self.threshold)
 
-    @torch.no_grad()
     def probabilities(self, questions: Sequence[str]) -> Tensor:
         """Computes p(legal) of texts, without dropout.
 
@@ -110,15 +115,7 @@ class LegalityModule(TrainedModule):
         Returns:
             (N,) float32 in [0, 1].
         """
-        training = self.network.training
-        self.network.eval()
-        try:
-            tokens = self.question_vocabulary.encode(questions).to(self.device)
-            rows = torch.arange(len(questions), device=self.device).split(_TEXTS_PER_PASS)
-            parts = [self.network(tokens.select(some)).float().sigmoid() for some in rows]
-        finally:
-            self.network.train(training)
-        return torch.cat(parts) if parts else torch.zeros(0)
+        return text_probabilities(self.network, self.question_vocabulary, questions)
 
     def on_fit_start(self) -> None:
         """Stores fingerprints of the training questions and moves the generator to this device."""
@@ -233,3 +230,26 @@ class LegalityModule(TrainedModule):
         kinds = torch.randint(splice, (len(real),), device=real.ids.device)
         kinds[torch.rand(len(real), device=real.ids.device) < share] = splice
         return perturb(real, len(self.question_vocabulary), kinds)
+
+
+@torch.no_grad()
+def text_probabilities(
+    network: LegalityCNN, vocabulary: Vocabulary, questions: Sequence[str]
+) -> Tensor:
+    """Computes p(legal) of texts, without dropout.
+
+    Args:
+        network: The classifier; its mode is restored.
+        vocabulary: Its words.
+        questions: N texts.
+
+    Returns:
+        (N,) float32 in [0, 1].
+    """
+    if not questions:
+        return torch.zeros(0)
+    tokens = vocabulary.encode(questions).to(network.output.weight.device)
+    with evaluation_mode(network):
+        rows = torch.arange(len(questions), device=tokens.ids.device).split(_TEXTS_PER_PASS)
+        parts = [network(tokens.select(some)).float().sigmoid() for some in rows]
+    return torch.cat(parts)

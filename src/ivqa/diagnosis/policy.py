@@ -1,14 +1,17 @@
 """The question generator as a policy that is trained on rewards by policy gradient [iVQA 5]."""
 
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from itertools import chain
 from typing import Any, Literal, Unpack
 
 import torch
 from torch import Tensor, nn
 
 from ivqa.data.batch import ImageBatch, VQABatch
-from ivqa.diagnosis.candidates import Candidates
+from ivqa.diagnosis.adversary import AdversarialJudge
+from ivqa.diagnosis.candidates import Candidates, LegalityJudge
 from ivqa.diagnosis.collapse import CollapseMonitor
 from ivqa.diagnosis.legality import LegalityModule, TrainingArguments
 from ivqa.diagnosis.policy_log_probs import drawn_words
@@ -18,6 +21,7 @@ from ivqa.diagnosis.policy_updates import PolicySamples, clipped_loss, reinforce
 from ivqa.diagnosis.rewards import Reward
 from ivqa.errors import UserError
 from ivqa.generators import QuestionGenerationModule, Questions, Sampling, Strategy
+from ivqa.scenes import oracle_of
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.trained import TrainedModule
 from ivqa.vqa import Answerer
@@ -38,6 +42,9 @@ class PolicyGradientModule(TrainedModule):
         answerer: The VQA model that is diagnosed; it is not trained.
         rewards: Rewards by name, at least one.
         judge: The legality model, for rewards that need one; it is not trained.
+        adversary: Called with the legality model; returns a copy that is trained on with the
+            policy's samples, in the same steps, and takes the place of `judge`. None leaves the
+            legality model as it is.
         answers: The answers to ask about, for an answerer without a closed set of answers.
         objective: Sampling, baseline and weights of the loss; None takes the defaults.
         update: "reinforce" makes one step on each batch of samples, "grpo" several.
@@ -58,6 +65,7 @@ class PolicyGradientModule(TrainedModule):
         answers: AnswerVocabulary | None = None,
         objective: PolicyObjective | None = None,
         update: Literal["reinforce", "grpo"] = "reinforce",
+        adversary: Callable[[LegalityModule | None], AdversarialJudge] | None = None,
         **training: Unpack[TrainingArguments],
     ) -> None:
         super().__init__(**training)
@@ -74,6 +82,7 @@ class PolicyGradientModule(TrainedModule):
         self.questioner = copy.deepcopy(questioner).train()
         # In a tuple, so that PyTorch neither trains them nor stores them with the policy.
         self._frozen = (questioner.eval(), answerer, judge)
+        self.adversary = None if adversary is None else adversary(judge)
         self.rewards = dict(rewards)
         self.answers = known
         self.objective = PolicyObjective() if objective is None else objective
@@ -95,9 +104,9 @@ class PolicyGradientModule(TrainedModule):
         return self._frozen[1]
 
     @property
-    def judge(self) -> LegalityModule | None:
-        """The legality model."""
-        return self._frozen[2]
+    def judge(self) -> LegalityJudge | None:
+        """The legality model; where it is trained on with the policy, its latest state."""
+        return self._frozen[2] if self.adversary is None else self.adversary
 
     def sample(
         self,
@@ -164,16 +173,38 @@ class PolicyGradientModule(TrainedModule):
         product = torch.stack(list(terms.values())).prod(dim=0)  # (N,)
         return {**terms, "reward": product}
 
+    def legal_shares(self, candidates: Candidates) -> dict[str, Tensor]:
+        """Shares of samples that are legal by the adversary, and by the model that it started from.
+
+        Args:
+            candidates: N sampled questions.
+
+        Returns:
+            "legal" and "legal_at_first", scalars; nothing without an adversary.
+        """
+        first = self._frozen[2]
+        if self.adversary is None or first is None:
+            return {}
+        before = replace(candidates, judge=first).legality
+        return {
+            "legal": (candidates.legality > self.adversary.limit).float().mean(),
+            "legal_at_first": (before > first.limit).float().mean(),
+        }
+
     def on_fit_start(self) -> None:
+        """Moves the frozen models to the policy's device, and shows the adversary questions."""
+        self.on_validation_start()
+        if self.adversary is not None:
+            data: Any = self.trainer.datamodule  # type: ignore[attr-defined]
+            splits = [data.dataset.split(stage).questions for stage in ("train", "val")]
+            self.adversary.prepare(*splits)
+
+    def on_validation_start(self) -> None:
         """Moves the frozen models to the policy's device."""
         for part in self._frozen:
             # An answerer need not be a PyTorch module.
             if isinstance(part, nn.Module):
                 part.to(self.device)
-
-    def on_validation_start(self) -> None:
-        """Moves the frozen models to the policy's device when only validation runs."""
-        self.on_fit_start()
 
     def training_step(self, batch: VQABatch, batch_idx: int) -> Tensor:
         """Computes the policy's loss on sampled questions of the batch's pairs.
@@ -194,10 +225,12 @@ class PolicyGradientModule(TrainedModule):
         if samples is None:
             samples, log_probs, shown = draw_samples(self, batch)
             self._collapse.check(shown, self.global_step)
+            texts = samples.questions.text
         else:
             log_probs = objective.word_log_probs(
                 self.questioner, samples.images, samples.answers, samples.questions
             )  # (N, T)
+            texts = []  # the adversary has learnt from them
         words = drawn_words(samples.questions, self.questioner.max_length)  # (N,)
         advantage = samples.advantage * samples.importance
         if self.update == "grpo":
@@ -212,6 +245,12 @@ class PolicyGradientModule(TrainedModule):
             loss = reinforce_loss(advantage, log_probs.sum(dim=1), words)
         if objective.supervised_weight:
             loss = loss + objective.supervised_loss(self.questioner, batch)
+        if self.adversary is not None and texts:
+            # The rewards are constants for the policy's gradient, so that each of the two losses
+            # has a gradient for its own network alone.
+            own = self.adversary.loss(texts)
+            shown["adversary_loss"] = own.detach()
+            loss = loss + own
         if not torch.isfinite(loss):
             raise UserError(
                 f"the policy's loss is not finite at step {self.global_step}; lower the learning "
@@ -280,13 +319,15 @@ class PolicyGradientModule(TrainedModule):
         )
         candidates = self.candidates(questions, images, answers)
         shown = summary(candidates, self.compute_rewards(candidates))
+        shown |= self.legal_shares(candidates) | self._legal_by_grammar(batch.rows[rows], questions)
         self.log_dict(
             {f"val/{name}": value for name, value in shown.items()}, batch_size=len(answers)
         )
 
     def trained_parameters(self) -> Iterable[nn.Parameter]:
-        """The parameters of the policy that its generator trains; all other models are frozen."""
-        return self.questioner.trained_parameters()
+        """The parameters of the policy that its generator trains, and those of the adversary."""
+        own = [] if self.adversary is None else self.adversary.network.parameters()
+        return chain(self.questioner.trained_parameters(), own)
 
     def component(self) -> dict[str, Any]:
         """Describes the module in a checkpoint, in plain containers.
@@ -295,6 +336,17 @@ class PolicyGradientModule(TrainedModule):
             The generator's description without feature sizes, which its parts check themselves.
         """
         return {**self.questioner.component(), "feature_sizes": {}}
+
+    def _legal_by_grammar(self, rows: Tensor, questions: Questions) -> dict[str, Tensor]:
+        """The share of validation samples that an oracle understands, where the data have one."""
+        data: Any = getattr(self.trainer, "datamodule", None)
+        oracle = None if data is None else oracle_of(data.dataset, "val")
+        if oracle is None or not len(questions):
+            return {}
+        ids = data.dataset.split("val").image_ids[rows.cpu().numpy()]
+        judged = oracle.judge_many(ids[questions.pair.cpu().numpy()].tolist(), questions.text)
+        understood = [float(judgement.understood) for judgement in judged]
+        return {"legal_by_grammar": torch.tensor(understood).mean()}
 
     def _answers(self, target: Tensor) -> list[str]:
         return [self.answers.answers[index] for index in target.tolist()]

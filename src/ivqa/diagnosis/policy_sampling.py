@@ -50,7 +50,8 @@ def draw_samples(
         advantage = reward - baseline(module, images, answers, questions, reward)
     importance = objective.importance(policy, images, answers, questions)
     samples = PolicySamples(images, answers, questions, advantage, old, importance)
-    return samples, log_probs, {**summary(candidates, terms), "nats": -old.sum(dim=1).mean()}
+    shown = {**summary(candidates, terms), **module.legal_shares(candidates)}
+    return samples, log_probs, {**shown, "nats": -old.sum(dim=1).mean()}
 
 
 @torch.no_grad()
