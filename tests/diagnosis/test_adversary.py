@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 import torch
-from toy_diagnosis import WORDS, toy_images, toy_policy
 from torch import Tensor, nn
+from toy_diagnosis import WORDS, toy_images, toy_policy
 
 from ivqa.diagnosis import AdversarialJudge, LegalityCNN, LegalityModule, LegalityReward
 from ivqa.diagnosis.collapse import CollapseMonitor
@@ -52,7 +52,7 @@ def _softplus(x: float) -> float:
 
 
 def test_loss_of_a_step_by_hand() -> None:
-    """Real questions begin with what, is, what. Copies count once, training questions not at all."""
+    """Real questions begin with what, is, what. Copies count once, training questions do not."""
     adversary = _adversary()
     adversary.prepare(REAL, REAL)
     torch.manual_seed(0)
