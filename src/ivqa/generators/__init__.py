@@ -5,6 +5,7 @@ from ivqa.generators.attend_and_tell import AttendAndTellGenerator
 from ivqa.generators.attentive import AttentiveGenerator
 from ivqa.generators.beam import Beam
 from ivqa.generators.decoding import Decoded, Greedy, Sampling, Strategy
+from ivqa.generators.distinct import DistinctSampling
 from ivqa.generators.image_answer_type import ImageAnswerTypeGenerator
 from ivqa.generators.image_only import ImageOnlyGenerator
 from ivqa.generators.inference import ask, most_probable
@@ -30,6 +31,7 @@ __all__ = [
     "Conditions",
     "ConstantWeight",
     "Decoded",
+    "DistinctSampling",
     "GeneratorOutput",
     "Greedy",
     "ImageAnswerTypeGenerator",

@@ -31,6 +31,7 @@ class Beam:
     size: Count = 3  # as in the published code
     length_norm: NonNegative = 0.0
     deterministic: ClassVar[bool] = True
+    per_state: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         if self.size < 1:
@@ -40,7 +41,7 @@ class Beam:
 
     @property
     def width(self) -> int:
-        """Number of rows that are decoded for one question: its beams."""
+        """Number of rows that are decoded for one state: its beams."""
         return self.size
 
     def __call__(

@@ -43,12 +43,16 @@ class Strategy(Protocol):
 
     @property
     def width(self) -> int:
-        """Number of rows that are decoded for one question."""
+        """Number of rows that are decoded for one state."""
+
+    @property
+    def per_state(self) -> int:
+        """Number of questions that a state becomes."""
 
     def __call__(
         self, step: Step, state: State, max_length: int, generator: torch.Generator | None = None
     ) -> Decoded:
-        """Decodes one question for each row of `state`.
+        """Decodes `per_state` questions for each row of `state`.
 
         Args:
             step: Decodes one word. The strategy writes into the log-probabilities that it returns.
@@ -57,7 +61,7 @@ class Strategy(Protocol):
             generator: Source of the random numbers; None is torch's global one.
 
         Returns:
-            N questions.
+            N * per_state questions; those of one state follow each other.
         """
 
 
@@ -67,6 +71,7 @@ class Greedy:
 
     deterministic: ClassVar[bool] = True
     width: ClassVar[int] = 1
+    per_state: ClassVar[int] = 1
 
     def __call__(
         self, step: Step, state: State, max_length: int, generator: torch.Generator | None = None
@@ -96,6 +101,7 @@ class Sampling:
     top_p: PositiveShare | None = None
     deterministic: ClassVar[bool] = False
     width: ClassVar[int] = 1
+    per_state: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         if not self.temperature > 0:

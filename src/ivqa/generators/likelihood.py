@@ -28,19 +28,19 @@ def draw_questions(
     max_length: int,
     generator: torch.Generator | None = None,
 ) -> tuple[Tokens, Tensor]:
-    """Decodes N questions, each from its own z under the conditions of its pair.
+    """Decodes questions from N z under the conditions of their pairs.
 
     Args:
         network: The generator, in evaluation mode.
         conditions: Of P pairs.
-        pair: (N,) int64, row of `conditions` of each question.
+        pair: (N,) int64, row of `conditions` of each z.
         z: (N, d_z); None without a latent variable.
         strategy: How words are chosen.
         max_length: Words of the longest question.
         generator: Source of the random numbers; None is torch's global one.
 
     Returns:
-        The questions (N, T), and log p(q | z, I, a), (N,) float32, in nats.
+        The questions (N * strategy.per_state, T), and log p(q | z, I, a) of each, float32, in nats.
     """
     parts = []
     at_once = network.rows_at_once or _DECODED_ROWS

@@ -98,6 +98,8 @@ class NetworkQuestioner(TrainedModule):
     ) -> Questions:
         """Generates questions, each from its own z ~ N(0, I), without dropout.
 
+        A strategy that makes several questions of one state makes them of one z.
+
         Args:
             images: Image features of B pairs.
             answers: The B answers.
@@ -110,21 +112,26 @@ class NetworkQuestioner(TrainedModule):
             N = B * num_samples questions; those of one pair follow each other.
 
         Raises:
-            ValueError: `num_samples` is below 1, or images and answers differ in number.
+            ValueError: `num_samples` is below 1 or no multiple of what the strategy makes of a z,
+                or images and answers differ in number.
         """
         if num_samples < 1:
             raise ValueError(f"num_samples must be at least 1, not {num_samples}")
         strategy = self.strategy if strategy is None else strategy
+        per_state = strategy.per_state
+        if num_samples % per_state:
+            raise ValueError(f"{num_samples} samples cannot come {per_state} at a time from each z")
         latent = self.network.latent_size > 0
         # Without z and random numbers, all questions of a pair are equal: one is decoded.
         repeats = num_samples if strategy.deterministic and not latent else 1
         with evaluation_mode(self.network, self.image_encoder):
             conditions, row = self.encode_pairs(images, answers)
-            row = row.repeat_interleave(num_samples // repeats)  # (N / repeats,)
+            row = row.repeat_interleave(num_samples // (repeats * per_state))  # one for each z
             z = self.network.prior(len(row), generator)
             tokens, log_likelihood = draw_questions(
                 self.network, conditions, row, z, strategy, self.max_length, generator
             )
+        z = z if z is None else z.repeat_interleave(per_state, 0)
         if repeats > 1:
             tokens = tokens.repeat_interleave(repeats)
             log_likelihood = log_likelihood.repeat_interleave(repeats)

@@ -39,6 +39,7 @@ def rule_faults(cfg: DictConfig) -> list[str]:
         *_closed_answers(cfg),
         *_splits(cfg),
         *_shards(cfg),
+        *_samples(cfg),
         *(_devices(cfg.trainer) if cfg.get("trainer") else ()),
     ]
 
@@ -123,6 +124,11 @@ def _shards(cfg: DictConfig) -> Iterator[str]:
             f"shard={cfg.shard}: must be below num_shards={cfg.num_shards}; shards are numbered "
             "from 0"
         )
+
+
+def _samples(cfg: DictConfig) -> Iterator[str]:
+    if "distinct" in cfg and cfg.num_latents % cfg.distinct:
+        yield f"num_latents={cfg.num_latents} must be a multiple of distinct={cfg.distinct}"
 
 
 def _devices(trainer: DictConfig) -> Iterator[str]:

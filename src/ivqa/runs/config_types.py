@@ -105,6 +105,7 @@ class RunSettings(TypedDict, total=False):
     pool: Literal["ground_truth", "top", "all"]
     num_top_answers: Count
     num_latents: Count
+    distinct: Count
     recall: bool
     legality: Share | None
     annotations: ExistingFile | None

@@ -35,6 +35,7 @@ from ivqa.diagnosis import (
 )
 from ivqa.errors import UserError
 from ivqa.files import write_json
+from ivqa.generators import DistinctSampling, Sampling
 from ivqa.metrics import CiderStatistics
 from ivqa.report import (
     BeliefPageModel,
@@ -153,6 +154,7 @@ def search_beliefs(
         answers=module.answers,
         judge=module.judge,
         num_latents=cfg.num_latents,
+        strategy=DistinctSampling(cfg.distinct) if cfg.distinct > 1 else Sampling(),
         legality=cfg.legality,
     )
     starts = range(log.pairs, len(pairs), _PAIRS_AT_ONCE)
