@@ -169,7 +169,8 @@ def test_train_py_trains_a_policy_that_is_evaluated_on_the_whole_split(
     assert "val/goal" in metrics_of(tmp_path / "run")
     assert "val/legality" not in metrics_of(tmp_path / "run")
     logged = {name for name in metrics_of(tmp_path / "run") if name.startswith("val/")}
-    assert logged == PolicyGradientModule.validation_metrics({"rewards": {"goal": {}}})
+    expected = PolicyGradientModule.validation_metrics({"rewards": {"goal": {}}})
+    assert logged == expected | {"val/legal_by_grammar"}  # these data have an oracle
     questions = json.loads((tiny_root / "questions_val.json").read_text())["questions"]
     assert len(set(validated)) < len(questions)  # model.val_batches=1
 
@@ -189,6 +190,7 @@ def test_a_resumed_policy_ends_with_the_same_weights(
 ) -> None:
     small = [item for item in TINY_DIAGNOSIS if item.split("=")[0] not in _OF_DIAGNOSE]
     command = ["model=ivqa_rl", "vqa=vanilla", "data=vqa_json", f"data.root={tiny_root}", *small]
+    command += ["reward=adversarial"]  # a legality model that is trained on, too
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     assert run("train", *command, f"output_dir={whole}")[0] == 0
     assert run("train", *command, "trainer.max_epochs=1", f"output_dir={parts}")[0] == 0
@@ -199,6 +201,7 @@ def test_a_resumed_policy_ends_with_the_same_weights(
         for folder in (whole, parts)
     )
     assert one.keys() == other.keys()
+    assert int(one["adversary.steps"]) > 1
     assert all(torch.equal(one[key], other[key]) for key in one)
 
 

@@ -152,3 +152,12 @@ def test_the_reward_of_the_paper_has_no_entropy_bonus(command: str) -> None:
     assert compose(command, chosen[:2]).model.module.objective.entropy_weight == 0.05
     changed = [*chosen, "model.module.objective.entropy_weight=0.1"]
     assert compose(command, changed).model.module.objective.entropy_weight == 0.1
+
+
+@pytest.mark.parametrize("command", ["train", "diagnose"])
+def test_the_adversarial_reward_trains_the_legality_model_on(command: str) -> None:
+    chosen = ["model@vqa=mlb", "model=ivqa_rl"]
+    assert compose(command, chosen).model.module.adversary is None
+    module = compose(command, [*chosen, "reward@model.module.rewards=adversarial"]).model.module
+    assert set(module.rewards) == {"goal", "legality", "diversity"}
+    assert module.adversary._target_ == "ivqa.diagnosis.AdversarialJudge"
