@@ -11,6 +11,7 @@ from ivqa.diagnosis import ConsensusQuestioner
 from ivqa.errors import UserError
 from ivqa.generators import Beam, Questions, Sampling
 from ivqa.generators.inference import ask
+from ivqa.generators.likelihood import Likelihood
 from ivqa.metrics import CiderStatistics, cider_scores
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.text.vocabulary import Vocabulary
@@ -36,8 +37,11 @@ class _Proposer:
         pair = torch.arange(len(answers)).repeat_interleave(num)
         return Questions(VOCABULARY.encode(text), text, torch.zeros(len(text)), pair)
 
-    def log_likelihood(self, images: Any, answers: list[str], questions: list[str]) -> torch.Tensor:
-        return torch.tensor([-float(TEXTS.index(text)) for text in questions])
+    def likelihood(
+        self, images: Any, answers: list[str], questions: list[str], samples: int | None = None
+    ) -> Likelihood:
+        value = torch.tensor([-float(TEXTS.index(text)) for text in questions])
+        return Likelihood(value, torch.full((len(questions),), 0.1 * (samples or 16)))
 
 
 class _Answerer:

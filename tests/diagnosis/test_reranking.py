@@ -2,11 +2,14 @@
 
 from typing import Any
 
+import pytest
 import torch
 from toy_diagnosis import toy_images
 
 from ivqa.diagnosis import RerankedQuestioner
 from ivqa.generators import Beam, Questions, Sampling
+from ivqa.generators.likelihood import Likelihood
+from ivqa.generators.protocol import EstimatesLikelihood
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.text.vocabulary import Vocabulary
 
@@ -28,8 +31,11 @@ class _Proposer:
         pair = torch.arange(len(answers)).repeat_interleave(num)
         return Questions(VOCABULARY.encode(text), text, torch.zeros(len(text)), pair)
 
-    def log_likelihood(self, images: Any, answers: list[str], questions: list[str]) -> torch.Tensor:
-        return torch.tensor([-float(WORDS.index(text)) for text in questions])
+    def likelihood(
+        self, images: Any, answers: list[str], questions: list[str], samples: int | None = None
+    ) -> Likelihood:
+        value = torch.tensor([-float(WORDS.index(text)) for text in questions])
+        return Likelihood(value, torch.full((len(questions),), 0.1 * (samples or 16)))
 
 
 class _Answerer:
@@ -74,3 +80,13 @@ def test_given_questions_are_scored_by_both_models() -> None:
     torch.testing.assert_close(found[:2], torch.stack(expected))
     # An answer that the VQA model does not know.
     torch.testing.assert_close(found[2], -1 + torch.tensor(1e-12).log())
+
+
+def test_the_ranking_of_pools_chooses_the_number_of_z() -> None:
+    """The generator gets the number; the VQA model adds to its values, not to their errors."""
+    reranked = _make()
+    assert isinstance(reranked, EstimatesLikelihood)
+    found = reranked.likelihood(toy_images(1), ["yes"], ["two"], 4)
+    torch.testing.assert_close(found.value[0], -2 + torch.tensor(0.3).log())
+    assert found.standard_error is not None
+    assert float(found.standard_error[0]) == pytest.approx(0.4)

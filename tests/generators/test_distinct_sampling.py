@@ -61,7 +61,9 @@ def test_ordered_pairs_have_the_frequencies_of_two_draws(temperature: float) -> 
     for first, second in itertools.product(p, repeat=2):
         expected = p[first] * p[second] / (1 - p[first]) if first != second else 0.0
         error = (expected * (1 - expected) / STATES) ** 0.5
-        assert abs(counts.get((first, second), 0) / STATES - expected) <= 5 * error + 3 / STATES  # rare pairs
+        assert (
+            abs(counts.get((first, second), 0) / STATES - expected) <= 5 * error + 3 / STATES
+        )  # rare pairs
 
 
 def test_log_likelihood_is_the_models_own() -> None:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from ivqa.data.batch import ImageBatch
 from ivqa.generators import QuestionGenerationModule, Questions, Sampling, Strategy
+from ivqa.generators.likelihood import Likelihood
 from ivqa.ranges import Count, NonNegative
 from ivqa.vqa import Answerer
 
@@ -101,7 +102,6 @@ class ProposalQuestioner(nn.Module, ABC):
         rows = self.choose(fit.view(-1, each), generator) + torch.arange(0, len(found), each)
         return replace(found.select(rows), log_likelihood=fit[rows])
 
-    @torch.no_grad()
     def log_likelihood(
         self, images: ImageBatch, answers: list[str], questions: list[str]
     ) -> Tensor:
@@ -116,11 +116,31 @@ class ProposalQuestioner(nn.Module, ABC):
             log p(q | I, a) + w log phi(a | I, q), (B,) float32, in nats; the normalising constant,
             which is the same for all questions of a pair, is left out.
         """
-        own = self.questioner.log_likelihood(images, answers, questions).cpu()
+        return self.likelihood(images, answers, questions).value
+
+    @torch.no_grad()
+    def likelihood(
+        self,
+        images: ImageBatch,
+        answers: list[str],
+        questions: list[str],
+        samples: int | None = None,
+    ) -> Likelihood:
+        """Scores given questions as `log_likelihood` does, with the error of the generator's part.
+
+        Args:
+            images: Image features of B pairs.
+            answers: The B answers.
+            questions: One question for each pair.
+            samples: Values of z; None takes the generator's own number.
+
+        Returns:
+            The scores of the B questions.
+        """
+        own = self.questioner.likelihood(images, answers, questions, samples)
         pair = torch.arange(len(answers))
-        return own + self.answer_weight * log_phi(
-            self._answerer[0], images, answers, pair, questions
-        )
+        fit = self.answer_weight * log_phi(self._answerer[0], images, answers, pair, questions)
+        return replace(own, value=own.value.cpu() + fit)
 
     def _log_phi(self, images: ImageBatch, answers: list[str], found: Questions) -> Tensor:
         """Log phi of each question, (N,); equal questions of a pair are answered once."""

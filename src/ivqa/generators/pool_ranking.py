@@ -12,8 +12,7 @@ from ivqa.code_digest import code_digest
 from ivqa.data import VQADataModule
 from ivqa.features import FeatureStore
 from ivqa.files import digest, file_digest, locked, write_json
-from ivqa.generators.protocol import Questioner
-from ivqa.generators.questioner import NetworkQuestioner
+from ivqa.generators.protocol import EstimatesLikelihood, Questioner
 from ivqa.pools import (
     KINDS,
     GrammarReplacement,
@@ -111,7 +110,7 @@ class PoolRanking:
             images = datamodule.images_of(stage, pools.image_ids[own].tolist())
             answers = [pools.answers[pair] for pair in own.tolist()]
             questions = list(pools.questions[rows])
-            if isinstance(module, NetworkQuestioner):
+            if isinstance(module, EstimatesLikelihood):
                 found = module.likelihood(images, answers, questions, self.likelihood_samples)
                 scores.append(found.value.cpu().numpy())
                 if found.standard_error is not None:

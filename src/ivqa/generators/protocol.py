@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -11,6 +11,9 @@ from ivqa.data import VQADataModule
 from ivqa.data.batch import ImageBatch
 from ivqa.generators.decoding import Strategy, concatenate_tokens
 from ivqa.text.vocabulary import Tokens
+
+if TYPE_CHECKING:
+    from ivqa.generators.likelihood import Likelihood
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,30 @@ class RemembersTraining(Protocol):
 
     def remember(self, datamodule: VQADataModule) -> None:
         """Stores what it needs of the training split."""
+
+
+@runtime_checkable
+class EstimatesLikelihood(Protocol):
+    """A generator that estimates log p(q | I, a) from as many z as it is told."""
+
+    def likelihood(
+        self,
+        images: ImageBatch,
+        answers: list[str],
+        questions: list[str],
+        samples: int | None = None,
+    ) -> "Likelihood":
+        """Scores given questions as `Questioner.log_likelihood` does, with the standard error.
+
+        Args:
+            images: Image features of B pairs.
+            answers: The B answers.
+            questions: One question for each pair.
+            samples: Values of z; None is the generator's own number.
+
+        Returns:
+            The scores of the B questions.
+        """
 
 
 class Questioner(Protocol):
