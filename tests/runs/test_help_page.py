@@ -49,7 +49,10 @@ def test_no_line_is_wider_than_a_terminal(page: str) -> None:
     assert max(map(len, page.split("\n"))) <= 80
 
 
-def test_examples_come_first_and_compose(task: str, page: str) -> None:
+def test_examples_come_first_and_compose(
+    task: str, page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # a FILE that a command names is made here
     found = re.findall(rf"^  (python {task}\.py .*)$", page.split("Choices, ")[0], re.MULTILINE)
     assert 5 <= len(found) <= 9
     wrong = {text: problem(Command(Path(task), 1, text)) for text in found}
