@@ -16,7 +16,6 @@ from ivqa.generators.protocol import EstimatesLikelihood, Questioner
 from ivqa.pools import (
     KINDS,
     GrammarReplacement,
-    NoTaggerError,
     Pools,
     PoolSettings,
     Sources,
@@ -72,14 +71,9 @@ class PoolRanking:
 
         Returns:
             The metrics of `ranking_metrics`, named pools/..., and pools/standard_error, the mean
-            standard error of log p(q | I, a) in nats, where it is an estimate. Nothing, with a
-            sentence in the console, where the pools need a part-of-speech tagger that is absent.
+            standard error of log p(q | I, a) in nats, where it is an estimate.
         """
-        try:
-            pools, file = self._pools(datamodule, stage, console)
-        except NoTaggerError as error:  # the other metrics need no tagger
-            console.print(f"question pools are left out: {error}", soft_wrap=True)
-            return {}
+        pools, file = self._pools(datamodule, stage, console)
         scores, errors = self._scores(module, datamodule, stage, pools, console)
         write_json(
             run_dir / "pools.json",

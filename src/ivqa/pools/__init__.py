@@ -8,7 +8,6 @@ from ivqa.pools.building import KINDS, Pools, PoolSettings, Sources, build_pools
 from ivqa.pools.files import read_pools, write_pools
 from ivqa.pools.replacement import (
     GrammarReplacement,
-    NoTaggerError,
     TaggedReplacement,
     WordReplacement,
 )
@@ -16,7 +15,6 @@ from ivqa.pools.replacement import (
 __all__ = [
     "KINDS",
     "GrammarReplacement",
-    "NoTaggerError",
     "PoolSettings",
     "Pools",
     "Sources",

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any, Protocol
 
-from nltk.tag.perceptron import PerceptronTagger
+from textblob.en import tag
 
-from ivqa.errors import UserError
 from ivqa.scenes.grammar import parse
 from ivqa.scenes.words import ATTRIBUTE_OF, canonical, plural
 from ivqa.scenes.world import SHAPES, VALUES
@@ -19,7 +18,7 @@ _KEY_TAGS = ("NN", "VB", "JJ", "RB")
 # Words that carry a question's form; another word in their place breaks the grammar.
 _FUNCTION_WORDS = frozenset(
     "is are was were be been being am do does did has have had can could will would should what "  # noqa: SIM905
-    "which who whose where when why how many much there any not".split()
+    "which who whose where when why how many much there any not left right front".split()
 )
 _OPPOSITE = {"left": "right", "right": "left", "above": "below", "below": "above"}
 
@@ -58,37 +57,33 @@ class GrammarReplacement:
 
 
 class TaggedReplacement:
-    """Replacement by part of speech, with NLTK's tagger.
+    """Replacement by part of speech, with the tagger of TextBlob, whose lexicon comes with it.
 
     A word is replaced by another one that has the same tag in the questions of the data.
 
     Args:
         questions: The questions of the data; their words are the candidates.
         most: The most frequent words of a tag that are candidates.
-
-    Raises:
-        NoTaggerError: The model of the tagger is not installed.
     """
 
     def __init__(self, questions: Sequence[str], most: int = 500) -> None:
-        self._tagger = _load_tagger()  # once: it takes a tenth of a second
         counts: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
-        for words in self._tagged(sorted(set(questions))):
-            for word, tag in words:
-                if tag.startswith(_KEY_TAGS) and word not in _FUNCTION_WORDS:
-                    counts[tag][word] += 1
+        for question in sorted(set(questions)):
+            for word, kind in _tagged(question):
+                if kind.startswith(_KEY_TAGS) and word not in _FUNCTION_WORDS:
+                    counts[kind][word] += 1
         self._words = {
-            tag: sorted(own, key=lambda word: (-own[word], word))[:most]
-            for tag, own in counts.items()
+            kind: sorted(own, key=lambda word: (-own[word], word))[:most]
+            for kind, own in counts.items()
         }
 
     def variants(self, question: str, rng: random.Random) -> Iterator[str]:
         """Yields other questions in random order; see `WordReplacement`."""
-        (tagged,) = self._tagged([question])
+        tagged = _tagged(question)
         words = [word for word, _ in tagged]
         places = [
-            at for at, (word, tag) in enumerate(tagged)
-            if tag in self._words and word not in _FUNCTION_WORDS
+            at for at, (word, kind) in enumerate(tagged)
+            if kind in self._words and word not in _FUNCTION_WORDS
         ]  # fmt: skip
         known = {at: rng.sample(self._words[tagged[at][1]], len(self._words[tagged[at][1]]))
                  for at in places}  # fmt: skip
@@ -98,23 +93,11 @@ class TaggedReplacement:
                     changed = [*words[:at], known[at][turn], *words[at + 1 :]]
                     yield detokenise(_agreeing(changed, at))
 
-    def _tagged(self, questions: Sequence[str]) -> list[list[tuple[str, str]]]:
-        return [self._tagger.tag(tokenise(question)) for question in questions]
 
-
-class NoTaggerError(UserError):
-    """NLTK's part-of-speech tagger is not installed."""
-
-
-def _load_tagger() -> PerceptronTagger:
-    try:
-        return PerceptronTagger()
-    except LookupError:
-        raise NoTaggerError(
-            "question pools need NLTK's part-of-speech tagger, which is not installed; run python "
-            "-m nltk.downloader averaged_perceptron_tagger_eng where there is a network and set "
-            "NLTK_DATA to its folder"
-        ) from None
+def _tagged(question: str) -> list[tuple[str, str]]:
+    """The words of a question with their tags."""
+    found: list[tuple[str, str]] = tag(" ".join(tokenise(question)), tokenize=False)
+    return found
 
 
 def _agreeing(words: list[str], at: int) -> list[str]:
