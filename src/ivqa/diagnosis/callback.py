@@ -104,5 +104,5 @@ class BeliefCallback(MeasuringCallback):
             UserError: The split has no annotations, no pair has an answer that the model knows,
                 or the data lack an image feature that the generator reads.
         """
-        beliefs, pairs = self.probe.beliefs(answerer, datamodule, stage)
-        return {f"beliefs/{name}": value for name, value in belief_figures(beliefs, pairs).items()}
+        figures = belief_figures(*self.probe.beliefs(answerer, datamodule, stage))
+        return {f"beliefs/{name}": value for name, value in figures.items()}

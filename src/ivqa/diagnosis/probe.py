@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -56,7 +57,7 @@ class BeliefProbe:
 
     def beliefs(
         self, answerer: Answerer, datamodule: VQADataModule, stage: str
-    ) -> tuple[list[Belief], Pairs]:
+    ) -> tuple[list[Belief], int]:
         """Asks a model about images of a split.
 
         Args:
@@ -65,14 +66,14 @@ class BeliefProbe:
             stage: Stage or name of the split.
 
         Returns:
-            The beliefs, typed by the oracle of the split or else by the proxy, and the
-            image-answer pairs they belong to.
+            The beliefs, typed by the oracle of the split or else by the proxy, and the number of
+            image-answer pairs.
 
         Raises:
             UserError: The split has no annotations, no pair has an answer that the model knows,
                 or the data lack an image feature that a generator reads.
         """
-        pairs, known = self._pairs(answerer, datamodule, stage)
+        pairs, known = self.pairs(answerer, datamodule, stage)
         search = BeliefSearch(
             self.questioners, answerer, known, self.judge, self.num_latents, legality=self.legality
         )
@@ -83,18 +84,32 @@ class BeliefProbe:
         for start in range(0, len(pairs), _PAIRS_AT_ONCE):
             chosen = slice(start, start + _PAIRS_AT_ONCE)
             images = self._images(datamodule, stage, pairs.images[chosen])
-            generator = torch.Generator().manual_seed(self.seed + start)
+            seed = np.random.SeedSequence([self.seed, start]).generate_state(1)[0]
+            generator = torch.Generator().manual_seed(int(seed))
             result = search(images, pairs.answers[chosen], generator)
             found += result.beliefs(pairs.images[chosen])
         oracle = oracle_of(datamodule.dataset, stage)
         if oracle is not None:
-            return typed_by_oracle(found, oracle, pairs.references), pairs
-        return typed_by_proxy(found, datamodule.dataset.split(stage), pairs.references), pairs
+            return typed_by_oracle(found, oracle, pairs.references), len(pairs)
+        split = datamodule.dataset.split(stage)
+        return typed_by_proxy(found, split, pairs.references), len(pairs)
 
-    def _pairs(
+    def pairs(
         self, answerer: Answerer, datamodule: VQADataModule, stage: str
     ) -> tuple[Pairs, AnswerVocabulary]:
-        """The image-answer pairs, and the answers that the model can give."""
+        """Chooses the image-answer pairs of a model.
+
+        Args:
+            answerer: The VQA model.
+            datamodule: The data.
+            stage: Stage or name of the split.
+
+        Returns:
+            The pairs, and the answers that the model can give.
+
+        Raises:
+            UserError: The split has no annotations, or no pair has an answer that the model knows.
+        """
         dataset = datamodule.dataset
         split = dataset.split(stage).require_answers()
         known = answerer.answers or datamodule.answer_vocabulary
@@ -135,12 +150,12 @@ class BeliefProbe:
         return replace(images, **store.gather(name, rows, list(wanted)))  # type: ignore[arg-type]
 
 
-def belief_figures(beliefs: Sequence[Belief], pairs: Pairs) -> dict[str, float]:
+def belief_figures(beliefs: Sequence[Belief], num_pairs: int) -> dict[str, float]:
     """Computes the figures of a belief set that are watched in training.
 
     Args:
         beliefs: The typed beliefs.
-        pairs: The image-answer pairs they belong to.
+        num_pairs: Number of image-answer pairs that were searched.
 
     Returns:
         By name:
@@ -149,14 +164,16 @@ def belief_figures(beliefs: Sequence[Belief], pairs: Pairs) -> dict[str, float]:
         - judged: Share of the beliefs that have a type.
         - wrong_rate: Share of these that are wrong, adversarial or irrelevant; `adversarial` and
           `irrelevant` are its two parts. `wrong_rate_low` and `wrong_rate_high` bound its 95
-          percent bootstrap interval over images. Absent if no belief has a type.
+          percent bootstrap interval over images. If no belief has a type, it is NaN, which is
+          the worst value for Lightning's checkpoints, and the others are absent.
         - contradictions: Share of the beliefs that contradict another one. Absent without an
           oracle, because only the grammar of the scenes can tell.
     """
     judged = [belief for belief in beliefs if belief.type is not None]
     figures = {
-        "per_pair": len(beliefs) / len(pairs),
+        "per_pair": len(beliefs) / num_pairs,
         "judged": len(judged) / max(len(beliefs), 1),
+        "wrong_rate": float("nan"),
     }
     if judged:
         shares = {name.removeprefix("beliefs/"): x for name, x in shares_of_types(judged).items()}

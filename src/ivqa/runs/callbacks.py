@@ -1,5 +1,6 @@
 """Builds the configured callbacks."""
 
+import math
 from collections.abc import Mapping
 from inspect import signature
 from pathlib import Path
@@ -65,4 +66,16 @@ def measured(
     for callback in build_callbacks(cfg, probe):
         if isinstance(callback, MeasuringCallback):
             metrics |= callback.metrics(module, datamodule, split, run_dir)
-    return metrics
+    return applicable(metrics)
+
+
+def applicable(metrics: Mapping[str, float]) -> dict[str, float]:
+    """Leaves out the metrics that do not apply, which are NaN.
+
+    Args:
+        metrics: Values by name.
+
+    Returns:
+        The others.
+    """
+    return {name: float(value) for name, value in metrics.items() if not math.isnan(value)}

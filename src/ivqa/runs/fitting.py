@@ -11,7 +11,7 @@ from omegaconf import DictConfig
 
 from ivqa.data import VQADataModule
 from ivqa.files import write_json
-from ivqa.runs.callbacks import build_callbacks
+from ivqa.runs.callbacks import applicable, build_callbacks
 from ivqa.runs.checkpoints import AtomicCheckpointIO, restore_training
 from ivqa.runs.run_directory import begin_run, best_checkpoint, last_checkpoint
 
@@ -115,7 +115,8 @@ def validate(
         checkpoint: Its weights are loaded into the module first; None keeps the module's own.
 
     Returns:
-        The metrics that the module and the callbacks log, as "<split>/<term>".
+        The metrics that the module and the callbacks log, as "<split>/<term>", without those that
+        do not apply (NaN).
     """
     callbacks = [
         callback
@@ -144,4 +145,4 @@ def validate(
         verbose=False,
         weights_only=True,
     )
-    return {key.replace("val/", f"{split}/", 1): float(value) for key, value in values.items()}
+    return applicable({key.replace("val/", f"{split}/", 1): x for key, x in values.items()})

@@ -138,9 +138,14 @@ def obtain_probe(bench: Workbench) -> dict[str, Any]:
         bench: The workbench of the command, with features.
 
     Returns:
-        The modules by name; empty where no callback uses one.
+        The modules by name; empty where no callback uses one. For a command without a VQA model,
+        which the callbacks ignore, None by name.
     """
-    return {name: obtain_module(part)[0] for name, part in bench.probe.items()}
+    probe = bench.cfg.get("probe")
+    names = probe.parts if probe else ()
+    return {
+        name: obtain_module(bench.probe[name])[0] if name in bench.probe else None for name in names
+    }
 
 
 def _check_takes_encoder(model: DictConfig, taken: Mapping[str, Parameter]) -> None:
