@@ -44,9 +44,16 @@ SMALL = {
     "resamples": "100",
     "callbacks.robustness.num_questions": "20",
     "callbacks.robustness.resamples": "100",
+    "callbacks.beliefs.num_images": "3",
+    "callbacks.beliefs.legality": "0",
+    "repair.num_images": "10",
+    "repair.val_images": "10",
     **{
         f"{model}.{key}": value
-        for model in ("model", "vqa", "model.parts.questioner", "model.parts.judge")
+        for model in (
+            *("model", "vqa", "model.parts.questioner", "model.parts.judge"),
+            *("probe.parts.questioner", "probe.parts.judge"),
+        )
         for key, value in {
             "epochs": "1",
             "batch_size": "16",
@@ -59,12 +66,22 @@ SMALL = {
             "benchmark.pools.num_pairs": "20",
         }.items()
     },
-    # A policy starts from a generator that asks at least some sensible questions.
-    "model.parts.questioner.epochs": "25",
-    "model.parts.questioner.module.network.hidden_size": "32",
-    "model.parts.questioner.module.network.embedding_size": "32",
+    # Policies and probes start from a generator that asks at least some sensible questions.
+    **{
+        f"{owner}.parts.questioner.{key}": value
+        for owner in ("model", "probe")
+        for key, value in {
+            "epochs": "25",
+            "module.network.hidden_size": "32",
+            "module.network.embedding_size": "32",
+        }.items()
+    },
 }
-_MAY_BE_NULL = ("legality", "num_images", "callbacks.robustness.num_questions")
+_MAY_BE_NULL = (
+    *("legality", "num_images", "callbacks.robustness.num_questions"),
+    *("callbacks.beliefs.num_images", "callbacks.beliefs.legality"),
+    *("repair.num_images", "repair.val_images"),
+)
 # Commands that this check does not run, and who does.
 LEFT_OUT = {
     r"^make |^pip ": "builds or tests the project itself",

@@ -12,6 +12,7 @@ from ivqa.diagnosis.beliefs import (
     type_of,
     typed_by_oracle,
 )
+from ivqa.diagnosis.callback import BeliefCallback
 from ivqa.diagnosis.candidates import Candidates
 from ivqa.diagnosis.challenge import write_challenge
 from ivqa.diagnosis.consensus import ConsensusQuestioner
@@ -25,6 +26,7 @@ from ivqa.diagnosis.pairs import Pairs, choose_pairs
 from ivqa.diagnosis.perturbation import KINDS, perturb
 from ivqa.diagnosis.policy import PolicyGradientModule
 from ivqa.diagnosis.policy_objective import PolicyObjective
+from ivqa.diagnosis.probe import BeliefProbe, belief_figures
 from ivqa.diagnosis.proxy import agreement, typed_by_proxy
 from ivqa.diagnosis.recall import ListedBeliefs, listed_beliefs
 from ivqa.diagnosis.reranking import RerankedQuestioner
@@ -36,7 +38,9 @@ __all__ = [
     "TYPES",
     "AdversarialJudge",
     "Belief",
+    "BeliefCallback",
     "BeliefLog",
+    "BeliefProbe",
     "BeliefSearch",
     "Candidates",
     "ConsensusQuestioner",
@@ -57,6 +61,7 @@ __all__ = [
     "SearchFigures",
     "agreement",
     "apply_annotations",
+    "belief_figures",
     "choose_pairs",
     "commonest_mistakes",
     "contradicting",

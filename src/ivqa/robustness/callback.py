@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytorch_lightning as pl
 from numpy.typing import NDArray
 from rich.progress import track
 
@@ -16,16 +15,14 @@ from ivqa.metrics import PUBLISHED_R_SCORE, RScore
 from ivqa.ranges import Count, CountOrZero, Seed
 from ivqa.robustness.noise import Certified, Checkable, DisturbsImages, Noise
 from ivqa.robustness.records import NoiseRecords
-from ivqa.vqa import Answerer
+from ivqa.vqa import Answerer, MeasuringCallback
 
 
-class RobustnessCallback(pl.Callback):
+class RobustnessCallback(MeasuringCallback):
     """Asks a model every question at every level of noise, and logs accuracies and R_score.
 
-    The callback runs at the end of Trainer.validate and Trainer.test, and in training if
-    `every_n_epochs` is positive. The trainer needs a `VQADataModule`. All answers are written to
-    robustness.parquet in the default_root_dir of the trainer. The callback ignores a module that
-    does not answer questions, such as a generator.
+    `MeasuringCallback` says when it runs. All answers are written to robustness.parquet in the
+    default_root_dir of the trainer.
 
     Args:
         noise: The noise source.
@@ -51,10 +48,10 @@ class RobustnessCallback(pl.Callback):
         seed: Seed = 0,
         r_score: RScore = PUBLISHED_R_SCORE,
     ) -> None:
+        super().__init__(every_n_epochs)
         self.noise = noise
         self.pool = pool
         self.num_questions = num_questions
-        self.every_n_epochs = every_n_epochs
         self.batch_size = batch_size
         self.resamples = resamples
         self.seed = seed
@@ -75,32 +72,6 @@ class RobustnessCallback(pl.Callback):
         levels = arguments["noise"].get("levels", 1)
         curve = {f"robustness/partition_{level}/accuracy" for level in range(levels + 1)}
         return curve | {f"robustness/{name}" for name in ("r_score", "area", "trend")}
-
-    def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Measures and logs the figures of the validation split, if the callback is due.
-
-        Args:
-            trainer: The trainer, with a `VQADataModule`.
-            pl_module: The VQA model.
-        """
-        # The sanity check runs a few batches through an untrained model.
-        if trainer.sanity_checking:
-            return
-        if trainer.state.fn == "fit":
-            # current_epoch counts from 0.
-            epoch = trainer.current_epoch + 1
-            if not self.every_n_epochs or epoch % self.every_n_epochs:
-                return
-        self._log(trainer, pl_module, "val")
-
-    def on_test_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Measures and logs the figures of the test split.
-
-        Args:
-            trainer: The trainer, with a `VQADataModule`.
-            pl_module: The VQA model.
-        """
-        self._log(trainer, pl_module, "test")
 
     def measure(
         self, answerer: Answerer, datamodule: VQADataModule, stage: str
@@ -228,14 +199,3 @@ class RobustnessCallback(pl.Callback):
             images = datamodule.images_of(stage, image_ids[part], disturb)
             answers += answerer.answer(images, questions[part])
         return answers
-
-    def _log(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
-        if not hasattr(pl_module, "answer"):  # a generator
-            return
-        datamodule: Any = trainer.datamodule  # type: ignore[attr-defined]
-        if not isinstance(datamodule, VQADataModule):
-            raise UserError("callbacks=robustness needs a trainer with a VQADataModule")
-        stage = datamodule.evaluated or stage
-        run_dir = Path(trainer.default_root_dir) if trainer.is_global_zero else None
-        answerer: Any = pl_module
-        pl_module.log_dict(self.metrics(answerer, datamodule, stage, run_dir))

@@ -9,6 +9,7 @@ from omegaconf import DictConfig
 from ivqa.errors import UserError
 from ivqa.features import offered_places
 from ivqa.identity import plain
+from ivqa.runs.callbacks import build_callback
 from ivqa.runs.signatures import defaults_of
 from ivqa.runs.workbench import Workbench
 
@@ -77,10 +78,11 @@ def _check_features(bench: Workbench) -> None:
     offered = offered_places(instantiate(bench.cfg.features))
     if offered is None:
         return
-    check_offered(bench, offered)
-    for network, arguments, cfg in _networks(bench, "check_features"):
-        places = {name: offered[name] for name in cfg.model.image_features}
-        network.check_features(arguments, str(cfg.model.name), places)
+    for reader in (bench, *bench.probe.values()):
+        check_offered(reader, offered)
+        for network, arguments, cfg in _networks(reader, "check_features"):
+            places = {name: offered[name] for name in cfg.model.image_features}
+            network.check_features(arguments, str(cfg.model.name), places)
 
 
 def check_offered(bench: Workbench, offered: Mapping[str, Any]) -> None:
@@ -102,13 +104,14 @@ def check_offered(bench: Workbench, offered: Mapping[str, Any]) -> None:
 
 def _check_callbacks(bench: Workbench) -> None:
     """Calls `check_data` of the callbacks if a model of the command answers questions."""
-    modules = [get_object(part.cfg.model.module._target_) for part in bench.models()]
-    if not any(hasattr(getattr(module, "__self__", module), "answer") for module in modules):
+    if not bench.answers_questions:
         return
-    # Such as the robustness callback, whose noise needs a pool of basic questions.
+    # Such as the robustness callback, whose noise needs a pool of basic questions. The check needs
+    # no trained model.
     for node in (bench.cfg.get("callbacks") or {}).values():
         if node and hasattr(get_object(node._target_), "check_data"):
-            instantiate(node).check_data(bench.dataset, bench.cfg.get("split") or "val")
+            callback = build_callback(node, dict.fromkeys(bench.probe))
+            callback.check_data(bench.dataset, bench.cfg.get("split") or "val")
 
 
 def _check_augmentations(bench: Workbench) -> None:

@@ -1,6 +1,7 @@
 """Fitting: a module trained by Lightning in a run directory, and its validation metrics."""
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from omegaconf import DictConfig
 
 from ivqa.data import VQADataModule
 from ivqa.files import write_json
-from ivqa.robustness import RobustnessCallback
+from ivqa.runs.callbacks import applicable, build_callbacks
 from ivqa.runs.checkpoints import AtomicCheckpointIO, restore_training
 from ivqa.runs.run_directory import begin_run, best_checkpoint, last_checkpoint
 
@@ -22,6 +23,7 @@ def fit(
     run_dir: Path,
     *,
     resume: bool,
+    probe: Mapping[str, Any],
 ) -> dict[str, float]:
     """Trains `module` in `run_dir`, or continues there.
 
@@ -33,6 +35,7 @@ def fit(
         datamodule: Batches for the module.
         run_dir: The run directory.
         resume: Continue from checkpoints/last.ckpt.
+        probe: Trained models that callbacks use, by name.
 
     Returns:
         The validation metrics of the best checkpoint, with train/epochs, train/seconds and
@@ -44,7 +47,7 @@ def fit(
     last, best = last_checkpoint(run_dir), best_checkpoint(run_dir)
     first_step = restore_training(module, last, f"model={cfg.model.name}") if resume else 0
     begin_run(cfg, run_dir, resume=resume)
-    trainer = build_trainer(cfg, run_dir, first_step)
+    trainer = build_trainer(cfg, run_dir, probe, first_step)
     started = time.perf_counter()
     trainer.fit(module, datamodule=datamodule, ckpt_path=str(last) if resume else None)
     if trainer.interrupted:
@@ -53,7 +56,9 @@ def fit(
 
     limit = cfg.trainer.limit_val_batches
     checkpoint = best if best.is_file() else None  # a fast dev run writes none
-    metrics = validate(cfg, module, datamodule, "val", run_dir, limit, checkpoint)
+    metrics = validate(
+        cfg, module, datamodule, "val", run_dir, limit, probe=probe, checkpoint=checkpoint
+    )
     metrics["train/epochs"] = float(trainer.current_epoch)
     metrics["train/seconds"] = seconds
     metrics["model/parameters"] = float(sum(value.numel() for value in module.parameters()))
@@ -62,12 +67,15 @@ def fit(
     return metrics
 
 
-def build_trainer(cfg: DictConfig, run_dir: Path, first_step: int = 0) -> pl.Trainer:
+def build_trainer(
+    cfg: DictConfig, run_dir: Path, probe: Mapping[str, Any], first_step: int = 0
+) -> pl.Trainer:
     """Lightning's Trainer with the configured callbacks and loggers.
 
     Args:
         cfg: The configuration.
         run_dir: The run directory.
+        probe: Trained models that callbacks use, by name.
         first_step: The step that a resumed run continues from; loggers keep the rows before it.
 
     Returns:
@@ -76,45 +84,11 @@ def build_trainer(cfg: DictConfig, run_dir: Path, first_step: int = 0) -> pl.Tra
     loggers = [instantiate(node, first_step=first_step) for node in (cfg.logger or {}).values()]
     return instantiate(
         cfg.trainer,
-        callbacks=build_callbacks(cfg),
+        callbacks=build_callbacks(cfg, probe),
         logger=loggers or False,
         default_root_dir=str(run_dir),
         plugins=[AtomicCheckpointIO()],
     )
-
-
-def build_callbacks(cfg: DictConfig) -> list[pl.Callback]:
-    """Builds the configured callbacks.
-
-    Args:
-        cfg: The configuration; a null entry of cfg.callbacks switches a callback off.
-
-    Returns:
-        The callbacks, in the order of the configuration.
-    """
-    return [instantiate(node) for node in (cfg.callbacks or {}).values() if node]
-
-
-def noise_metrics(
-    cfg: DictConfig, module: Any, datamodule: VQADataModule, split: str, run_dir: Path
-) -> dict[str, float]:
-    """Runs the configured robustness callback outside of a Trainer.
-
-    Args:
-        cfg: The configuration.
-        module: A VQA model; it need not be a LightningModule.
-        datamodule: The data.
-        split: Stage or name of the split.
-        run_dir: The directory for files of the callback.
-
-    Returns:
-        Accuracy under noise and R_score, by name; empty without the callback.
-    """
-    metrics: dict[str, float] = {}
-    for callback in build_callbacks(cfg):
-        if isinstance(callback, RobustnessCallback):
-            metrics |= callback.metrics(module, datamodule, split, run_dir)
-    return metrics
 
 
 def validate(
@@ -124,6 +98,8 @@ def validate(
     split: str,
     run_dir: Path,
     limit_batches: float,
+    *,
+    probe: Mapping[str, Any],
     checkpoint: Path | None = None,
 ) -> dict[str, float]:
     """Validates a module on a split.
@@ -135,14 +111,16 @@ def validate(
         split: Stage or name of the split.
         run_dir: The directory for files of callbacks.
         limit_batches: A number of batches (int), or a share of all batches (float).
+        probe: Trained models that callbacks use, by name.
         checkpoint: Its weights are loaded into the module first; None keeps the module's own.
 
     Returns:
-        The metrics that the module and the callbacks log, as "<split>/<term>".
+        The metrics that the module and the callbacks log, as "<split>/<term>", without those that
+        do not apply (NaN).
     """
     callbacks = [
         callback
-        for callback in build_callbacks(cfg)
+        for callback in build_callbacks(cfg, probe)
         if not isinstance(callback, pl.callbacks.ProgressBar | pl.callbacks.Checkpoint)
     ]
     precision = str(cfg.trainer.precision)
@@ -167,4 +145,4 @@ def validate(
         verbose=False,
         weights_only=True,
     )
-    return {key.replace("val/", f"{split}/", 1): float(value) for key, value in values.items()}
+    return applicable({key.replace("val/", f"{split}/", 1): x for key, x in values.items()})

@@ -40,7 +40,7 @@ def open_workbench(cfg: DictConfig, splits: list[str], unscored: Collection[str]
 
 
 def with_features(bench: Workbench, splits: list[str]) -> Workbench:
-    """Adds the image features that the model and its parts read.
+    """Adds the image features that the model, its parts and the models of callbacks read.
 
     Args:
         bench: The workbench.
@@ -54,9 +54,10 @@ def with_features(bench: Workbench, splits: list[str]) -> Workbench:
         UserError: The model reads features that features= does not offer, or the data have no
             images.
     """
-    model, wanted = bench.cfg.model.name, bench.wanted_features
-    if not wanted:
+    readers = [one for one in (bench, *bench.probe.values()) if one.wanted_features]
+    if not readers:
         return bench
+    model, wanted = readers[0].cfg.model.name, readers[0].wanted_features
     if not bench.cfg.features:
         raise UserError(
             f"model={model} reads the image features {wanted}, but features=none; "
@@ -70,7 +71,8 @@ def with_features(bench: Workbench, splits: list[str]) -> Workbench:
     features = instantiate(bench.cfg.features).build(
         bench.dataset, splits, bench.store.root / "features"
     )
-    check_offered(bench, features.sizes)  # a user's own features= may not declare it before
+    for reader in readers:
+        check_offered(reader, features.sizes)  # a user's own features= may not declare it before
     return replace(bench, features=features)
 
 

@@ -64,10 +64,11 @@ def train_model(bench: Workbench, run_dir: Path, *, resume: bool) -> dict[str, f
     Returns:
         The validation metrics of the best checkpoint.
     """
+    probe = obtain_probe(bench)  # before the seed, which its training would use up
     pl.seed_everything(bench.cfg.seed, workers=True, verbose=False)
     module = build_module(bench, bench.vocabularies)
     datamodule = bench.datamodule(bench.vocabularies, module)
-    return fit(bench.cfg, module, datamodule, run_dir, resume=resume)
+    return fit(bench.cfg, module, datamodule, run_dir, resume=resume, probe=probe)
 
 
 def publish(bench: Workbench, run_dir: Path, metrics: Mapping[str, float]) -> Path:
@@ -128,6 +129,23 @@ def obtain_module(bench: Workbench) -> tuple[Any, Vocabularies, Path]:
     check_same_encoder(component, getattr(module, "image_encoder", None), str(path))
     load_into(module, weights, path, f"model={bench.cfg.model.name}")
     return module.eval(), vocabularies, path
+
+
+def obtain_probe(bench: Workbench) -> dict[str, Any]:
+    """The trained models that the callbacks of a command use; what is absent is trained.
+
+    Args:
+        bench: The workbench of the command, with features.
+
+    Returns:
+        The modules by name; empty where no callback uses one. For a command without a VQA model,
+        which the callbacks ignore, None by name.
+    """
+    probe = bench.cfg.get("probe")
+    names = probe.parts if probe else ()
+    return {
+        name: obtain_module(bench.probe[name])[0] if name in bench.probe else None for name in names
+    }
 
 
 def _check_takes_encoder(model: DictConfig, taken: Mapping[str, Parameter]) -> None:

@@ -22,11 +22,11 @@ from ivqa.features import FeatureStore, PixelStore
 from ivqa.files import content_digest
 from ivqa.identity import code_of, decisive, plain
 from ivqa.released import Released, catalogue, find
-from ivqa.robustness import RobustnessCallback
 from ivqa.runs.artifact_store import ArtifactStore
 from ivqa.runs.loggers import loggers_of_part
 from ivqa.runs.vocabularies import Vocabularies
 from ivqa.text.answers import AnswerVocabulary
+from ivqa.vqa import MeasuringCallback
 
 # Arguments of a Trainer that are left out of the identity if they have Lightning's default.
 _TRAINER_DEFAULTS = {"limit_train_batches": 1.0, "limit_val_batches": 1.0}
@@ -132,13 +132,16 @@ class Workbench:
     def trained_as_part(self) -> "Workbench":
         """The workbench of a model that is trained because another one needs it.
 
-        Noise is measured for the model of the command alone. In W&B the part is a run of its own;
-        under `wandb agent`, where a process has one run, that run is the command's.
+        Noise and beliefs are measured for the model of the command alone. In W&B the part is a run
+        of its own; under `wandb agent`, where a process has one run, that run is the command's.
         """
         cfg = self.cfg.copy()
         for name, node in (cfg.callbacks or {}).items():
-            if node and get_object(node._target_) is RobustnessCallback:
+            target = get_object(node._target_) if node else None
+            if isinstance(target, type) and issubclass(target, MeasuringCallback):
                 cfg.callbacks[name] = None
+        if "probe" in cfg:
+            cfg.probe = None
         cfg.logger = loggers_of_part(cfg.logger)
         return replace(self, cfg=cfg)
 
@@ -149,6 +152,26 @@ class Workbench:
         return {
             name: self.for_model(part, model.part_ckpt[name])
             for name, part in (model.get("parts") or {}).items()
+        }
+
+    @property
+    def answers_questions(self) -> bool:
+        """Whether the model, or a part of it, is a VQA model."""
+        modules = [get_object(part.cfg.model.module._target_) for part in self.models()]
+        # HFGenerative.load is a method of its class.
+        return any(hasattr(getattr(module, "__self__", module), "answer") for module in modules)
+
+    @cached_property
+    def probe(self) -> dict[str, "Workbench"]:
+        """The workbench of each trained model that callbacks use, by the name of their argument.
+
+        Empty for a command without a VQA model, which the callbacks ignore.
+        """
+        probe = self.cfg.get("probe")
+        if not probe or not self.answers_questions:
+            return {}
+        return {
+            name: self.for_model(part, probe.part_ckpt[name]) for name, part in probe.parts.items()
         }
 
     def models(self) -> Iterator["Workbench"]:

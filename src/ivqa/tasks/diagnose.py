@@ -47,11 +47,11 @@ from ivqa.report import (
     write_belief_page,
 )
 from ivqa.runs.artifact_store import training_log
-from ivqa.runs.fitting import noise_metrics
+from ivqa.runs.callbacks import measured
 from ivqa.runs.loggers import log_results
 from ivqa.runs.preparation import open_workbench, with_features
 from ivqa.runs.run_directory import begin_run, read_metrics
-from ivqa.runs.trained_models import obtain_module
+from ivqa.runs.trained_models import obtain_module, obtain_probe
 from ivqa.scenes import Oracle, oracle_of
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.vqa import Metered
@@ -95,7 +95,7 @@ def diagnose(cfg: DictConfig) -> float:
     answerer = module.answerer
     asked = pairs.images if isinstance(answerer, Metered) else None  # each question costs
     metrics = {"vqa/accuracy": accuracy_of(answerer, datamodule, cfg.split, asked, console)}
-    metrics |= noise_metrics(cfg, answerer, datamodule, cfg.split, run_dir)
+    metrics |= measured(cfg, obtain_probe(bench), answerer, datamodule, cfg.split, run_dir)
     # 3. Algorithm 1 over the pairs.
     log = BeliefLog(run_dir / "beliefs.jsonl")
     figures = _figures(split, pairs, oracle, listed)

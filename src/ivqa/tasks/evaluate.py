@@ -13,10 +13,11 @@ from ivqa.files import write_json, write_text
 from ivqa.generators import RemembersTraining
 from ivqa.report import print_metrics
 from ivqa.runs.artifact_store import training_seconds
-from ivqa.runs.fitting import noise_metrics, validate
+from ivqa.runs.callbacks import measured
+from ivqa.runs.fitting import validate
 from ivqa.runs.loggers import log_results
 from ivqa.runs.preparation import open_workbench, with_compared_images, with_features
-from ivqa.runs.trained_models import obtain_module
+from ivqa.runs.trained_models import obtain_module, obtain_probe
 from ivqa.runs.workbench import Workbench
 from ivqa.tasks.noise_curve import show_noise_curve
 from ivqa.vqa import Metered, VQAModule
@@ -76,11 +77,11 @@ def evaluate(cfg: DictConfig) -> float:
 
 
 def _open(cfg: DictConfig, other: VQASplit | None) -> Workbench:
-    """Data and features of cfg.split, and of the training splits if ivqa trains the model.
+    """Data and features of cfg.split, and of the training splits if ivqa trains a model.
 
     With other questions cfg.split needs only images, so it may lack annotations.
     """
-    training = [] if cfg.model.get("pretrained") else ["train", "val"]
+    training = [] if cfg.model.get("pretrained") and not cfg.get("probe") else ["train", "val"]
     splits = list(dict.fromkeys([*training, cfg.split]))
     unscored = [] if other is None else [cfg.split]
     bench = open_workbench(cfg, splits, unscored)
@@ -109,7 +110,7 @@ def own_metrics(
 
     Returns:
         The metrics that the model and its callbacks log in validation, and model/parameters. A
-        model that is not a LightningModule has only those of the robustness callback.
+        model that is not a LightningModule has only those of the callbacks.
     """
     cfg = bench.cfg
     metrics: dict[str, float] = {}
@@ -120,9 +121,10 @@ def own_metrics(
         # evaluation uses the whole split unless the user sets the limit.
         by_default = OmegaConf.is_interpolation(cfg.trainer, "limit_val_batches")
         limit = 1.0 if by_default else cfg.trainer.limit_val_batches
-        metrics = validate(cfg, module, datamodule, cfg.split, run_dir, limit)
+        probe = obtain_probe(bench)
+        metrics = validate(cfg, module, datamodule, cfg.split, run_dir, limit, probe=probe)
     else:
-        metrics = noise_metrics(cfg, module, datamodule, cfg.split, run_dir)
+        metrics = measured(cfg, obtain_probe(bench), module, datamodule, cfg.split, run_dir)
     metrics["model/parameters"] = float(sum(value.numel() for value in module.parameters()))
     return metrics
 

@@ -4,6 +4,7 @@ from ivqa.vqa.hiecoatt import HieCoAtt
 from ivqa.vqa.language_only import LanguageOnly
 from ivqa.vqa.lstm_qi import LSTMQI
 from ivqa.vqa.mcb import MCB
+from ivqa.vqa.measuring import MeasuringCallback
 from ivqa.vqa.mlb import MLB
 from ivqa.vqa.module import VQAModule
 from ivqa.vqa.mutan import Mutan, MutanNoAttention
@@ -27,6 +28,7 @@ __all__ = [
     "Answerer",
     "HieCoAtt",
     "LanguageOnly",
+    "MeasuringCallback",
     "Metered",
     "Mutan",
     "MutanNoAttention",

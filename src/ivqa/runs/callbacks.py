@@ -1,0 +1,81 @@
+"""Builds the configured callbacks."""
+
+import math
+from collections.abc import Mapping
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+import pytorch_lightning as pl
+from hydra.utils import get_object, instantiate
+from omegaconf import DictConfig
+
+from ivqa.data import VQADataModule
+from ivqa.vqa import MeasuringCallback
+
+
+def build_callback(node: DictConfig, probe: Mapping[str, Any]) -> Any:
+    """Builds one callback.
+
+    Args:
+        node: Its configuration.
+        probe: Trained models by name; the callback receives those that its constructor declares.
+
+    Returns:
+        The callback.
+    """
+    taken = signature(get_object(node._target_)).parameters
+    return instantiate(node, **{name: one for name, one in probe.items() if name in taken})
+
+
+def build_callbacks(cfg: DictConfig, probe: Mapping[str, Any]) -> list[pl.Callback]:
+    """Builds the configured callbacks.
+
+    Args:
+        cfg: The configuration; a null entry of cfg.callbacks switches a callback off.
+        probe: Trained models by name, see `build_callback`.
+
+    Returns:
+        The callbacks, in the order of the configuration.
+    """
+    return [build_callback(node, probe) for node in (cfg.callbacks or {}).values() if node]
+
+
+def measured(
+    cfg: DictConfig,
+    probe: Mapping[str, Any],
+    module: Any,
+    datamodule: VQADataModule,
+    split: str,
+    run_dir: Path,
+) -> dict[str, float]:
+    """Runs the configured measurements outside of a Trainer: noise, beliefs.
+
+    Args:
+        cfg: The configuration.
+        probe: Trained models by name, see `build_callback`.
+        module: A VQA model; it need not be a LightningModule.
+        datamodule: The data.
+        split: Stage or name of the split.
+        run_dir: The directory for files of the callbacks.
+
+    Returns:
+        The figures by name; empty without such a callback.
+    """
+    metrics: dict[str, float] = {}
+    for callback in build_callbacks(cfg, probe):
+        if isinstance(callback, MeasuringCallback):
+            metrics |= callback.metrics(module, datamodule, split, run_dir)
+    return applicable(metrics)
+
+
+def applicable(metrics: Mapping[str, float]) -> dict[str, float]:
+    """Leaves out the metrics that do not apply, which are NaN.
+
+    Args:
+        metrics: Values by name.
+
+    Returns:
+        The others.
+    """
+    return {name: float(value) for name, value in metrics.items() if not math.isnan(value)}

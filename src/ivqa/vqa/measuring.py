@@ -1,0 +1,83 @@
+"""A Lightning callback that measures a VQA model in training, validation and test."""
+
+from abc import abstractmethod
+from pathlib import Path
+from typing import Any
+
+import pytorch_lightning as pl
+
+from ivqa.data import VQADataModule
+from ivqa.errors import UserError
+from ivqa.vqa.protocol import Answerer
+
+
+class MeasuringCallback(pl.Callback):
+    """Measures a VQA model and logs the figures.
+
+    It runs at the end of Trainer.validate and Trainer.test, and in training if `every_n_epochs` is
+    positive. The trainer needs a `VQADataModule`. The callback ignores a module that does not
+    answer questions, such as a generator.
+
+    Args:
+        every_n_epochs: In training, measure after every so many epochs; 0 for never.
+    """
+
+    def __init__(self, every_n_epochs: int = 0) -> None:
+        self.every_n_epochs = every_n_epochs
+
+    @abstractmethod
+    def metrics(
+        self,
+        answerer: Answerer,
+        datamodule: VQADataModule,
+        stage: str,
+        run_dir: Path | None = None,
+    ) -> dict[str, float]:
+        """Measures a model on a split.
+
+        Args:
+            answerer: The VQA model.
+            datamodule: The data.
+            stage: Stage or name of the split.
+            run_dir: Folder for files; None to write none.
+
+        Returns:
+            Figures by name.
+        """
+
+    def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Measures and logs the figures of the validation split, if the callback is due.
+
+        Args:
+            trainer: The trainer, with a `VQADataModule`.
+            pl_module: The VQA model.
+        """
+        # The sanity check runs a few batches through an untrained model.
+        if trainer.sanity_checking:
+            return
+        if trainer.state.fn == "fit":
+            # current_epoch counts from 0.
+            epoch = trainer.current_epoch + 1
+            if not self.every_n_epochs or epoch % self.every_n_epochs:
+                return
+        self._log(trainer, pl_module, "val")
+
+    def on_test_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Measures and logs the figures of the test split.
+
+        Args:
+            trainer: The trainer, with a `VQADataModule`.
+            pl_module: The VQA model.
+        """
+        self._log(trainer, pl_module, "test")
+
+    def _log(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
+        if not hasattr(pl_module, "answer"):  # a generator
+            return
+        datamodule: Any = trainer.datamodule  # type: ignore[attr-defined]
+        if not isinstance(datamodule, VQADataModule):
+            raise UserError(f"{type(self).__name__} needs a trainer with a VQADataModule")
+        stage = datamodule.evaluated or stage
+        run_dir = Path(trainer.default_root_dir) if trainer.is_global_zero else None
+        answerer: Any = pl_module
+        pl_module.log_dict(self.metrics(answerer, datamodule, stage, run_dir))

@@ -1,0 +1,95 @@
+"""callbacks=beliefs in training and evaluation."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+
+from ivqa.diagnosis import BeliefCallback
+
+from .conftest import TINY_FEATURES, Run, metrics_of
+
+TINY_PROBE = [
+    "probe.parts.questioner.epochs=12",  # enough to ask questions that the oracle understands
+    "probe.parts.questioner.batch_size=8",
+    "probe.parts.questioner.module.scheduler.num_warmup_steps=10",
+    "probe.parts.judge.epochs=1",
+    "callbacks.beliefs.num_images=5",
+    "callbacks.beliefs.legality=0",
+]
+
+
+def _command(root: Path, model: str = "vanilla") -> list[str]:
+    return [
+        f"model={model}",
+        "data=vqa_json",
+        f"data.root={root}",
+        *TINY_FEATURES,
+        "model.epochs=2",
+    ]
+
+
+def test_beliefs_are_watched_in_training_and_do_not_change_it(
+    run: Run, tiny_root: Path, tmp_path: Path
+) -> None:
+    command = _command(tiny_root)
+    status, printed = run("train", *command, f"output_dir={tmp_path / 'plain'}")
+    assert status == 0, printed
+    watching = [*command, "callbacks=beliefs", *TINY_PROBE]
+    status, printed = run("train", *watching, f"output_dir={tmp_path / 'watched'}")
+    assert status == 0, printed
+    assert "No trained ivqa_vae" in printed
+    plain, watched = (
+        torch.load(tmp_path / name / "checkpoints" / "last.ckpt", weights_only=True)["state_dict"]
+        for name in ("plain", "watched")
+    )
+    assert all(torch.equal(plain[key], watched[key]) for key in plain)
+    log = pd.read_csv(tmp_path / "watched" / "metrics.csv")
+    assert BeliefCallback.validation_metrics({}) <= set(log.columns)
+    assert log["beliefs/per_pair"].notna().sum() == 2  # once an epoch
+    metrics = metrics_of(tmp_path / "watched")
+    assert 0 <= metrics["beliefs/wrong_rate"] <= 1
+    assert metrics["beliefs/judged"] > 0
+    # The stored model is evaluated on the same split: the probe asks the same again.
+    status, printed = run(
+        "evaluate", *watching, "split=val", f"output_dir={tmp_path / 'evaluated'}"
+    )
+    assert status == 0, printed
+    assert "No trained" not in printed
+    again = metrics_of(tmp_path / "evaluated")
+    figures = {name for name in metrics if name.startswith("beliefs/")}
+    assert len(figures) > 5
+    assert {name: again[name] for name in figures} == pytest.approx(
+        {name: metrics[name] for name in figures}, abs=1e-5
+    )
+
+
+def test_a_text_model_is_probed_with_features_of_the_generator(
+    run: Run, tiny_root: Path, tmp_path: Path
+) -> None:
+    command = [*_command(tiny_root, "language_only"), "callbacks=beliefs", *TINY_PROBE]
+    monitor = ["model.monitor=beliefs/wrong_rate", "model.monitor_mode=min"]
+    status, printed = run("train", *command, *monitor, f"output_dir={tmp_path / 'run'}")
+    assert status == 0, printed
+    # Nobody understands the questions of an untrained generator: no belief is right or wrong.
+    weak = ["probe.parts.questioner.epochs=1", "probe.parts.questioner.batch_size=128"]
+    status, printed = run("train", *command, *monitor, *weak, f"output_dir={tmp_path / 'weak'}")
+    assert status == 0, printed
+    assert metrics_of(tmp_path / "weak")["beliefs/judged"] == 0
+    assert "beliefs/wrong_rate" not in metrics_of(tmp_path / "weak")
+    textual = [item for item in command if item not in TINY_FEATURES]
+    status, printed = run("train", *textual, "features=none")
+    assert status == 1
+    assert "model=ivqa_vae reads the image features ['concepts'], but features=none" in printed
+    status, printed = run("train", *_command(tiny_root), *monitor)
+    assert status == 1
+    assert "beliefs/wrong_rate: vanilla does not log it" in printed
+
+
+def test_a_generator_is_trained_without_a_probe(run: Run, tiny_root: Path, tmp_path: Path) -> None:
+    command = [*_command(tiny_root, "ivqa_answer_only"), "callbacks=beliefs"]
+    status, printed = run("train", *command, f"output_dir={tmp_path / 'run'}")
+    assert status == 0, printed
+    assert "training it first" not in printed
+    assert not any(name.startswith("beliefs/") for name in metrics_of(tmp_path / "run"))
