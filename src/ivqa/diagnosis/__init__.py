@@ -25,14 +25,23 @@ from ivqa.diagnosis.perturbation import KINDS, perturb
 from ivqa.diagnosis.policy import PolicyGradientModule
 from ivqa.diagnosis.policy_objective import PolicyObjective
 from ivqa.diagnosis.proxy import agreement, typed_by_proxy
+from ivqa.diagnosis.reasons import Reasons, read_reasons, reasons_of, write_reasons
 from ivqa.diagnosis.recall import ListedBeliefs, listed_beliefs
 from ivqa.diagnosis.reranking import RerankedQuestioner
 from ivqa.diagnosis.rewards import DiversityReward, GoalReward, LegalityReward, Reward
+from ivqa.diagnosis.samples import (
+    Band,
+    across_confidence,
+    first_meanings,
+    meaning_of,
+    most_confident,
+)
 from ivqa.diagnosis.search import BeliefSearch, Found
 
 __all__ = [
     "KINDS",
     "TYPES",
+    "Band",
     "Belief",
     "BeliefLog",
     "BeliefSearch",
@@ -50,17 +59,24 @@ __all__ = [
     "Pairs",
     "PolicyGradientModule",
     "PolicyObjective",
+    "Reasons",
     "RerankedQuestioner",
     "Reward",
     "SearchFigures",
+    "across_confidence",
     "agreement",
     "apply_annotations",
     "choose_pairs",
     "commonest_mistakes",
     "contradicting",
+    "first_meanings",
     "listed_beliefs",
+    "meaning_of",
+    "most_confident",
     "perturb",
     "read_beliefs",
+    "read_reasons",
+    "reasons_of",
     "search_metrics",
     "share_of_contradictions",
     "shares_of_types",
@@ -69,4 +85,5 @@ __all__ = [
     "typed_by_oracle",
     "typed_by_proxy",
     "write_challenge",
+    "write_reasons",
 ]
