@@ -55,7 +55,7 @@ class Writes(WordAnswerer):
 def test_the_fall_is_the_probability_without_the_word(
     answerer: WordAnswerer, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """"red" has 0.8 with "color" and 0.1 without; "yes" 0.8 with "star"; "no" with neither."""
+    """The word "color" gives "red" 0.8, "star" gives "yes" 0.8, else "no" has 0.8; others 0.1."""
     monkeypatch.setattr(reasons_file, "_QUESTIONS_PER_PASS", at_once)
     beliefs = [
         BASE,

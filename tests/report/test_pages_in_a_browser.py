@@ -176,3 +176,30 @@ def test_incomplete_answers_are_exported(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match="1 of 3 records"):
         typed = apply_annotations(beliefs, file)
     assert [belief.type for belief in typed] == ["complementary", "irrelevant", None]
+
+
+def test_a_wrong_answer_is_corrected(tmp_path: Path) -> None:
+    """The page stays at the question until the right answer is there; "correct" removes it."""
+    page = tmp_path / "annotate.html"
+    asked = [ToAnnotate(7, "yes", f"Is it {color}?", "Is it red?") for color in COLORS]
+    write_annotation_page(page, "Judge", asked, SPLIT)
+    seen = after(
+        page,
+        f"""
+        const press = key => dispatchEvent(new KeyboardEvent("keydown", {{ key }}));
+        const box = document.getElementById("right"), field = document.getElementById("corrected");
+        const enter = text => {{ box.value = text; box.dispatchEvent(new Event("change")); }};
+        const hidden = field.hidden; for (const key of ["a", "f", "h"]) press(key);
+        const asks = [hidden, field.hidden, document.activeElement === box]; enter(" no ");
+        const stays = document.getElementById("count").textContent;
+        box.dispatchEvent(new KeyboardEvent("keydown", {{ key: "Enter" }}));
+        for (const key of ["a", "f", "h"]) press(key); enter("maybe"); press("g");
+        window.seen = {{ asks, stays }};
+        {EXPORT.replace("return {", "return { ...window.seen,")}
+        """,
+    )
+    assert seen["asks"] == [True, False, True]
+    assert seen["stays"] == "1 of 5, 1 judged"
+    (records,) = seen["exported"]  # type: ignore[misc]
+    assert [record.get("right_answer") for record in records] == ["no", None]
+    assert [record["correct"] for record in records] == [False, True]

@@ -1,6 +1,6 @@
 """Diagnosis: finds the beliefs of a VQA model with a question generator trained for it."""
 
-from ivqa.diagnosis.annotations import apply_annotations
+from ivqa.diagnosis.annotations import apply_annotations, corrected_answers
 from ivqa.diagnosis.belief_log import BeliefLog
 from ivqa.diagnosis.beliefs import (
     TYPES,
@@ -69,6 +69,7 @@ __all__ = [
     "choose_pairs",
     "commonest_mistakes",
     "contradicting",
+    "corrected_answers",
     "first_meanings",
     "listed_beliefs",
     "meaning_of",

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from ivqa.diagnosis.beliefs import Belief
 from ivqa.diagnosis.meaning_reward import meaning
@@ -44,7 +45,7 @@ def across_confidence(beliefs: Sequence[Belief], number: int = 3, seed: int = 0)
         The bands that have beliefs, the most confident first.
     """
     bands = []
-    for low, high in reversed(list(zip(_EDGES, _EDGES[1:], strict=False))):
+    for low, high in reversed(list(pairwise(_EDGES))):
         own = [b for b in beliefs if low <= b.phi < high or b.phi == high == _EDGES[-1]]
         if not own:
             continue

@@ -10,6 +10,7 @@ from ivqa.report.contact_sheet import (
 )
 from ivqa.report.model_names import title_of
 from ivqa.report.noise_curve import write_noise_curve
+from ivqa.report.noise_page import NoisePageModel, write_noise_page
 from ivqa.report.question_pages import QuestionPages
 from ivqa.report.tables import (
     markdown_table,
@@ -22,6 +23,7 @@ from ivqa.report.tables import (
 __all__ = [
     "MOST_MODELS",
     "BeliefPageModel",
+    "NoisePageModel",
     "QuestionPages",
     "ToAnnotate",
     "beliefs_to_explain",
@@ -39,4 +41,5 @@ __all__ = [
     "write_contact_sheet",
     "write_contact_sheet_png",
     "write_noise_curve",
+    "write_noise_page",
 ]

@@ -11,7 +11,7 @@ from ivqa.scenes import Oracle
 
 MOST_BELIEFS = 50_000  # of a page; they take about 3 megabytes
 MOST_IMAGES = 100
-_THUMBNAIL = 224  # pixels of the longer side
+_THUMBNAIL, _QUALITY = 192, 80  # of the pictures: 7 kB for a photograph of VQA
 _LEVELS = 64  # of an attention weight: one character each
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 _KINDS = ("rephrase", "complementary", "adversarial", "irrelevant", "untyped")
@@ -83,7 +83,7 @@ class PageBeliefs:
         pictured = dict.fromkeys([*self.shown_images, *(belief.image_id for belief in front)])
         means = [self._meaning(question) for question in self._questions]
         return {
-            "images": {image: picture(split, image, _THUMBNAIL) for image in pictured},
+            "images": {image: picture(split, image, _THUMBNAIL, _QUALITY) for image in pictured},
             "questions": list(self._questions),
             "meanings": means,
             "sources": list(self._sources),

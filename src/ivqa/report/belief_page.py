@@ -69,7 +69,9 @@ class Front:
 
     def beliefs(self) -> list[Belief]:
         """All beliefs that are shown, each once."""
-        shown = [belief for mistake in self.mistakes[:_SHOWN_MISTAKES] for belief in mistake.examples]
+        shown = [
+            belief for mistake in self.mistakes[:_SHOWN_MISTAKES] for belief in mistake.examples
+        ]
         shown += [belief for pair in self.contradictions for belief in pair]
         shown += [*self.sure, *(belief for band in self.bands for belief in band.examples)]
         return list(dict.fromkeys(shown))

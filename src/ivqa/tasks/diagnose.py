@@ -25,6 +25,7 @@ from ivqa.diagnosis import (
     agreement,
     apply_annotations,
     choose_pairs,
+    corrected_answers,
     listed_beliefs,
     read_beliefs,
     read_reasons,
@@ -43,6 +44,7 @@ from ivqa.metrics import CiderStatistics
 from ivqa.report import (
     MOST_MODELS,
     BeliefPageModel,
+    NoisePageModel,
     ToAnnotate,
     beliefs_to_explain,
     print_summary,
@@ -51,7 +53,9 @@ from ivqa.report import (
     title_of,
     write_annotation_page,
     write_belief_page,
+    write_noise_page,
 )
+from ivqa.robustness import NoiseRecords
 from ivqa.runs.artifact_store import training_log
 from ivqa.runs.fitting import noise_metrics
 from ivqa.runs.loggers import log_results
@@ -111,11 +115,13 @@ def diagnose(cfg: DictConfig) -> float:
     metrics |= answerer.usage() if isinstance(answerer, Metered) else {}
     # 4. Types of the beliefs, and the challenging set.
     beliefs, agreed = type_beliefs(read_beliefs(log.file), split, pairs, oracle)
+    corrections = {}
     if cfg.annotations is not None:
         beliefs = apply_annotations(beliefs, Path(cfg.annotations))
+        corrections = corrected_answers(beliefs, Path(cfg.annotations))
     log.finish(beliefs)
     metrics |= agreed | describe_beliefs(beliefs, oracle)
-    challenge = write_challenge(run_dir / "challenge", beliefs, split, oracle)
+    challenge = write_challenge(run_dir / "challenge", beliefs, split, oracle, corrections)
     metrics["challenge/questions"] = float(challenge)
     # 5. Words and places behind the beliefs that the report shows.
     reasons = explain(module.answerer, datamodule, cfg.split, beliefs, oracle)
@@ -126,6 +132,9 @@ def diagnose(cfg: DictConfig) -> float:
     shown = [BeliefPageModel(name, beliefs, metrics, reasons), *earlier]
     curves = read_curves(training_log(checkpoint))
     _write_pages(run_dir, title, shown, split, pairs, curves, oracle)
+    if "robustness/partition_1/accuracy" in metrics:
+        model = NoisePageModel(name, NoiseRecords.read(run_dir))
+        write_noise_page(run_dir / "robustness.html", f"{name} under noise", [model], split)
     write_json(run_dir / "metrics.json", metrics)  # last: a run with it is finished
     print_summary(summary(shown[0], oracle), title=title, console=console)
     table = pd.DataFrame([asdict(belief) for belief in beliefs[:_LOGGED_BELIEFS]])
@@ -303,7 +312,6 @@ def _finished_runs(folders: Sequence[Path]) -> list[BeliefPageModel]:
             raise UserError(
                 f"compare: {folder} holds no finished diagnosis (metrics.json is missing)"
             )
-    names = [title_of(name) for name in names_of_runs(folders)]
     return [
         BeliefPageModel(
             name,
@@ -311,5 +319,5 @@ def _finished_runs(folders: Sequence[Path]) -> list[BeliefPageModel]:
             read_metrics(folder / "metrics.json"),
             read_reasons(folder / "reasons.jsonl"),
         )
-        for name, folder in zip(names, folders, strict=True)
+        for name, folder in zip(names_of_runs(folders), folders, strict=True)
     ]
