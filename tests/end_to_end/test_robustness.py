@@ -43,7 +43,7 @@ def test_two_models_are_compared_question_by_question(
     both = [f"compare=[{runs[0]},{runs[1]}]", "r_score.tolerance=0", "r_score.limit=1"]
     status, printed = run("evaluate", *both, f"output_dir={compared}")
     assert status == 0, printed
-    assert "vanilla against language_only, 30 questions" in printed
+    assert "Vanilla VQA against the language-only model, 30 questions" in printed
     differences = metrics_of(compared)
     other = metrics_of(runs[1])
     for name in ("partition_0/accuracy", "partition_7/accuracy", "r_score"):

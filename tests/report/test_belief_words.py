@@ -56,6 +56,8 @@ def test_what_was_not_measured_is_not_said() -> None:
 
 def test_a_sentence_names_three_things_at_most() -> None:
     things = [("stars", 5), ("hearts", 3), ("crosses", 2), ("circles", 1)]
-    mistake = Mistake("counts too many things", things, 11, 0.5, 0.6, [])
+    mistake = Mistake("counts too many things", things, 11, 0.5, 0.6, [], (0.4, 0.6))
     assert sentence(mistake) == "counts too many things (most often stars, hearts, crosses)"
-    assert sentence(Mistake("confuses places", [], 1, 0.5, 0.6, [])) == "confuses places"
+    assert (
+        sentence(Mistake("confuses places", [], 1, 0.5, 0.6, [], (0.4, 0.6))) == "confuses places"
+    )

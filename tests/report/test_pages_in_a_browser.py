@@ -52,6 +52,7 @@ def test_wordings_are_folded_and_wrong_beliefs_come_first(tmp_path: Path) -> Non
         fold.click(); const open = rows(); fold.click();
         return { folded, label, open, again: rows().length,
                  wrong: document.querySelector(".kind p").textContent,
+                 share: document.querySelector(".kind .bars b").textContent,
                  example: document.querySelector("figcaption").textContent };
         """,
     )
@@ -59,8 +60,8 @@ def test_wordings_are_folded_and_wrong_beliefs_come_first(tmp_path: Path) -> Non
     assert seen["label"] == "+2"
     assert seen["open"] == ["Is it red?", "Is this red?", "Does it look red?", HOSTILE]
     assert seen["again"] == 2
-    assert seen["wrong"] == "100% It is wrong about (most often all)."
-    assert seen["example"] == f"{HOSTILE} yes 0.60"
+    assert (seen["wrong"], seen["share"]) == ("It is wrong about (most often all).", "100%")
+    assert seen["example"] == f"{HOSTILE} yes 0.60, wrong\u00a0#"
 
 
 def test_only_the_script_of_the_page_runs(tmp_path: Path) -> None:
@@ -94,23 +95,22 @@ def test_the_gallery_shows_filters_and_searches(tmp_path: Path) -> None:
         page,
         """
         const shown = () => document.getElementById("shown").textContent;
-        const all = shown(), hidden = document.querySelectorAll("li[hidden]").length;
-        document.querySelector(".more").click();
-        const after = document.querySelectorAll("li[hidden]").length;
+        const all = shown(), rows = () => document.querySelectorAll("main li").length;
+        const before = rows(); document.querySelector(".more").click(); const after = rows();
         const hostile = [...document.querySelectorAll("li span")].map(e => e.textContent)[1];
         document.querySelector("[data-type=irrelevant]").click(); const irrelevant = shown();
         document.querySelector("[data-type='']").click();
-        document.querySelector("[data-name=two]").click(); const two = shown();
+        document.querySelector("[data-name='1']").click(); const two = shown();
         document.querySelector("[data-name='']").click();
         const box = document.getElementById("search"); box.value = "number 3";
         box.dispatchEvent(new Event("input")); const search = shown();
-        return { all, hidden, after, hostile, irrelevant, two, search };
+        return { all, before, after, hostile, irrelevant, two, search };
         """,
     )
     assert seen == {
         "all": "23 beliefs about 2 pairs",
-        "hidden": 5,
-        "after": 0,
+        "before": 18,  # 2 and 1 about "yes", 15 of 20 about "no"
+        "after": 23,
         "hostile": HOSTILE,
         "irrelevant": "1 belief about 1 pair",
         "two": "1 belief about 1 pair",
@@ -176,3 +176,30 @@ def test_incomplete_answers_are_exported(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match="1 of 3 records"):
         typed = apply_annotations(beliefs, file)
     assert [belief.type for belief in typed] == ["complementary", "irrelevant", None]
+
+
+def test_a_wrong_answer_is_corrected(tmp_path: Path) -> None:
+    """The page stays at the question until the right answer is there; "correct" removes it."""
+    page = tmp_path / "annotate.html"
+    asked = [ToAnnotate(7, "yes", f"Is it {color}?", "Is it red?") for color in COLORS]
+    write_annotation_page(page, "Judge", asked, SPLIT)
+    seen = after(
+        page,
+        f"""
+        const press = key => dispatchEvent(new KeyboardEvent("keydown", {{ key }}));
+        const box = document.getElementById("right"), field = document.getElementById("corrected");
+        const enter = text => {{ box.value = text; box.dispatchEvent(new Event("change")); }};
+        const hidden = field.hidden; for (const key of ["a", "f", "h"]) press(key);
+        const asks = [hidden, field.hidden, document.activeElement === box]; enter(" no ");
+        const stays = document.getElementById("count").textContent;
+        box.dispatchEvent(new KeyboardEvent("keydown", {{ key: "Enter" }}));
+        for (const key of ["a", "f", "h"]) press(key); enter("maybe"); press("g");
+        window.seen = {{ asks, stays }};
+        {EXPORT.replace("return {", "return { ...window.seen,")}
+        """,
+    )
+    assert seen["asks"] == [True, False, True]
+    assert seen["stays"] == "1 of 5, 1 judged"
+    (records,) = seen["exported"]  # type: ignore[misc]
+    assert [record.get("right_answer") for record in records] == ["no", None]
+    assert [record["correct"] for record in records] == [False, True]

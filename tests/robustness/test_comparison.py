@@ -116,5 +116,5 @@ def test_only_common_questions_are_compared() -> None:
     assert paired_differences(whole, part)["questions"] == 300
     with pytest.raises(ValueError, match="share no question"):
         paired_differences(whole, _records(0.8, 0, range(700, 710)))
-    with pytest.raises(ValueError, match="has 2 levels of noise and the second 1"):
+    with pytest.raises(ValueError, match="has 2 levels of noise and another one 1"):
         paired_differences(whole, _records(0.8, 0, levels=2))

@@ -114,6 +114,7 @@ BAD: dict[str, dict[str, str]] = {
         "resamples": f"{COUNT} 99",
         "metrics": "5 a",
     },
+    "evaluate task=challenge": {"runs": "x [] [/no/such/a]"},
     "evaluate task=correlate": {"runs": "x [] [/no/such/a]", "targets": "[] a 5"},
     "evaluate task=write_noise": {"write_noisy_questions": FLAG},
     "evaluate task=rank": {

@@ -234,3 +234,23 @@ def test_the_policy_starts_with_forget_bias_one_and_drops_between_its_layers() -
         assert (bias[:7].abs() < 0.4).all()  # 1 / sqrt(7)
     assert policy.encoder.dropout == 0.5
     assert not policy.words.weight[0].any()  # padding
+
+
+def test_attention_maps_are_those_of_the_module_that_answers(
+    square: ImageBatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of _Describe, its map; of _MoreNum, the mean of both; of _Scene, all places alike."""
+    network = _network().eval()
+    layout = network.encode_layouts(LAYOUTS)
+    batch = _batch(square, layout)
+    plan = network.policy(batch.question, network.max_layout, expert=layout)
+    monkeypatch.setattr(network.policy, "forward", lambda *_: plan)
+    maps = network.attention_maps(square, batch.question)
+    assert maps.shape == (5, 1, 9)
+    x = torch.cat([square.grid, square.grid.new_zeros(3, 9, 2)], dim=2)
+    x[:, :, 5] = _COORDINATES * torch.tensor([-1.0, 0.0, 1.0]).repeat(3)
+    x[:, :, 6] = _COORDINATES * torch.tensor([-1.0, 0.0, 1.0]).repeat_interleave(3)
+    found = network.modules_.find_maps(x, square.index, plan.text).softmax(dim=2)  # (B, T, L)
+    torch.testing.assert_close(maps[0, 0], found[0, 0])
+    torch.testing.assert_close(maps[1, 0], torch.full((9,), 1 / 9))
+    torch.testing.assert_close(maps[3, 0], found[3, :2].mean(dim=0))

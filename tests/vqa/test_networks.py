@@ -356,3 +356,29 @@ def test_lstm_qi_starts_as_released_or_at_full_scale() -> None:
     full = factory(**sizes, initializer_range=None)
     seen = full.image(F.normalize(torch.randn(100, 50), dim=1))
     assert seen.std() > 0.7  # unit vectors give clearly different outputs
+
+
+@pytest.mark.parametrize("kind", sorted(ZOO))
+def test_attention_maps_are_those_that_forward_uses(
+    kind: str, images: ImageBatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An attention that looks at one place alone must be seen in the maps and in the logits."""
+    network, question = _network(kind), _questions()
+    maps = network.attention_maps(images, question)
+    if kind not in ("mlb", "mutan", "mcb", "hiecoatt"):
+        assert maps is None
+        return
+    assert maps is not None
+    torch.testing.assert_close(maps.sum(dim=2), torch.ones(maps.shape[:2]))
+    used: list[Tensor] = []
+    owner = network.levels.image if isinstance(network, HieCoAtt) else network
+    name = "weights" if isinstance(network, HieCoAtt) else "attention"
+    compute = getattr(owner, name)
+
+    def recorded(*arguments: Any, **named: Any) -> Tensor:
+        used.append(compute(*arguments, **named))
+        return used[-1]
+
+    monkeypatch.setattr(owner, name, recorded)
+    network(images, question)
+    torch.testing.assert_close(used[0], maps)

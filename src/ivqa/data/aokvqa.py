@@ -36,6 +36,7 @@ def official_aokvqa(
     return PublishedDataset(
         root,
         reader=read_aokvqa,
+        title="A-OKVQA",
         train=train,
         val=val,
         test=test,

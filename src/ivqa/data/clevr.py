@@ -49,6 +49,7 @@ class ClevrDataset(PublishedDataset):
         super().__init__(
             inner if inner.is_dir() else root,
             reader=read_clevr,
+            title="CLEVR",
             train=train,
             val=val,
             test=test,

@@ -32,6 +32,7 @@ class VQADataset:
         test: Name of the test split, likewise.
         files: Paths of the files under the root.
         require_images: Whether text-only data is an error.
+        title: What people call the data; None: the name of the folder.
 
     Raises:
         UserError: A split is named like a stage ("train", "val", "test") that uses another split.
@@ -50,8 +51,10 @@ class VQADataset:
         test: str | None = None,
         files: FilePatterns | None = None,
         require_images: bool = False,
+        title: str | None = None,
     ) -> None:
         self.root = Path(root)
+        self._title = title
         self.stages: Mapping[str, str | None] = dict(zip(STAGES, (train, val, test), strict=True))
         self.files = files or FilePatterns()
         self.require_images = require_images
@@ -75,7 +78,7 @@ class VQADataset:
     @property
     def title(self) -> str:
         """What people call the data, for titles of pages and tables."""
-        return self.root.name
+        return self._title or self.root.name
 
     @property
     def names(self) -> list[str]:
@@ -336,4 +339,5 @@ def official_vqa(
             image_splits={"test-dev2015": "test2015"},
         ),
         require_images=require_images,
+        title=f"VQA v{version}",
     )

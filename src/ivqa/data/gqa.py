@@ -60,6 +60,7 @@ class GQADataset(PublishedDataset):
         super().__init__(
             root,
             reader=read_gqa,
+            title="GQA",
             train=train,
             val=val,
             test=test,

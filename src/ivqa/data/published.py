@@ -33,6 +33,7 @@ class PublishedDataset(VQADataset):
         files: `question_file` and `image_pattern` are used. A split may also be a folder of files,
             named like the file without its ending.
         images_in: Lists the images of a folder whose names match a pattern.
+        title: See `VQADataset`.
 
     Raises:
         UserError: See `VQADataset`.
@@ -48,8 +49,9 @@ class PublishedDataset(VQADataset):
         test: str | None,
         files: FilePatterns,
         images_in: Callable[[Path, str], ImageFiles] = ImageFiles.in_folder,
+        title: str | None = None,
     ) -> None:
-        super().__init__(root, train=train, val=val, test=test, files=files)
+        super().__init__(root, train=train, val=val, test=test, files=files, title=title)
         self._reader = reader
         self._list_images = images_in
 

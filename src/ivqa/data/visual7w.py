@@ -34,6 +34,7 @@ def official_visual7w(
     return PublishedDataset(
         root,
         reader=read_visual7w,
+        title="Visual7W",
         train=train,
         val=val,
         test=test,

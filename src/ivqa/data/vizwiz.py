@@ -40,6 +40,7 @@ def official_vizwiz(
     return PublishedDataset(
         root,
         reader=read_vizwiz,
+        title="VizWiz",
         train=train,
         val=val,
         test=test,

@@ -1,7 +1,11 @@
 """Diagnosis: finds the beliefs of a VQA model with a question generator trained for it."""
 
+<<<<<<< HEAD
 from ivqa.diagnosis.adversary import AdversarialJudge
 from ivqa.diagnosis.annotations import apply_annotations
+=======
+from ivqa.diagnosis.annotations import apply_annotations, corrected_answers
+>>>>>>> h-page
 from ivqa.diagnosis.belief_log import BeliefLog
 from ivqa.diagnosis.beliefs import (
     TYPES,
@@ -28,15 +32,27 @@ from ivqa.diagnosis.policy import PolicyGradientModule
 from ivqa.diagnosis.policy_objective import PolicyObjective
 from ivqa.diagnosis.probe import BeliefProbe, belief_figures
 from ivqa.diagnosis.proxy import agreement, typed_by_proxy
+from ivqa.diagnosis.reasons import Reasons, read_reasons, reasons_of, write_reasons
 from ivqa.diagnosis.recall import ListedBeliefs, listed_beliefs
 from ivqa.diagnosis.reranking import RerankedQuestioner
 from ivqa.diagnosis.rewards import DiversityReward, GoalReward, LegalityReward, Reward
+from ivqa.diagnosis.samples import (
+    Band,
+    across_confidence,
+    first_meanings,
+    meaning_of,
+    most_confident,
+)
 from ivqa.diagnosis.search import BeliefSearch, Found
 
 __all__ = [
     "KINDS",
     "TYPES",
+<<<<<<< HEAD
     "AdversarialJudge",
+=======
+    "Band",
+>>>>>>> h-page
     "Belief",
     "BeliefCallback",
     "BeliefLog",
@@ -56,18 +72,26 @@ __all__ = [
     "Pairs",
     "PolicyGradientModule",
     "PolicyObjective",
+    "Reasons",
     "RerankedQuestioner",
     "Reward",
     "SearchFigures",
+    "across_confidence",
     "agreement",
     "apply_annotations",
     "belief_figures",
     "choose_pairs",
     "commonest_mistakes",
     "contradicting",
+    "corrected_answers",
+    "first_meanings",
     "listed_beliefs",
+    "meaning_of",
+    "most_confident",
     "perturb",
     "read_beliefs",
+    "read_reasons",
+    "reasons_of",
     "search_metrics",
     "share_of_contradictions",
     "shares_of_types",
@@ -76,4 +100,5 @@ __all__ = [
     "typed_by_oracle",
     "typed_by_proxy",
     "write_challenge",
+    "write_reasons",
 ]

@@ -9,6 +9,7 @@ from typing import Any
 from ivqa.data.json_files import open_json
 from ivqa.data.validation import DataError, shown
 from ivqa.diagnosis.beliefs import Belief, type_of
+from ivqa.text.normalisation import normalise_answer
 
 _Key = tuple[int, str, str]  # image, answer and question of a belief
 _Vote = tuple[bool, bool, bool]  # relevant, same fact, correct
@@ -23,7 +24,8 @@ def apply_annotations(beliefs: Sequence[Belief], path: Path) -> list[Belief]:
         path: Path of a JSON list of {"image_id", "answer", "question", "relevant", "same_fact",
             "correct", "score"}. Where several people annotated a belief, the majority decides each
             of the three questions; a tie means no. A record that does not answer all three
-            questions, such as one with a score only, is ignored with a warning.
+            questions, such as one with a score only, is ignored with a warning. For
+            "right_answer" see `corrected_answers`.
 
     Returns:
         The beliefs in the same order. Those without an annotation have no type. If the file
@@ -33,12 +35,7 @@ def apply_annotations(beliefs: Sequence[Belief], path: Path) -> list[Belief]:
         DataError: A record lacks a field or names a belief that is not in this set, or some
             records answer a part of the three questions and none answers all of them.
     """
-    try:
-        records = open_json(path)
-    except DataError as error:
-        raise DataError(f"annotations={path}: cannot be read ({error})") from None
-    if not isinstance(records, list):
-        raise DataError(f"annotations={path}: must hold a list of records, not {shown(records)}")
+    records = _records(path)
     votes = _votes(records, path, {(one.image_id, one.answer, one.question) for one in beliefs})
     if not votes:
         return list(beliefs)
@@ -53,6 +50,53 @@ def apply_annotations(beliefs: Sequence[Belief], path: Path) -> list[Belief]:
         kind = type_of(relevant=relevant, same_fact=same, correct=correct)
         typed.append(replace(belief, type=kind, type_by="human"))
     return typed
+
+
+def corrected_answers(beliefs: Sequence[Belief], path: Path) -> dict[Belief, list[str]]:
+    """Reads the right answers that people entered for wrong beliefs in annotate.html.
+
+    Args:
+        beliefs: The belief set that was annotated, with the types of `apply_annotations`.
+        path: The file that `apply_annotations` read. "right_answer" of a record is the answer that
+            the annotator gives instead of the model's.
+
+    Returns:
+        For each adversarial belief that somebody corrected, the normalised answers, one for each
+        annotator who gave one.
+
+    Raises:
+        DataError: A right answer is not text.
+    """
+    wrong = {
+        (one.image_id, one.answer, one.question): one
+        for one in beliefs
+        if one.type == "adversarial"
+    }
+    corrected: dict[Belief, list[str]] = {}
+    for number, record in enumerate(_records(path), start=1):
+        given = record.get("right_answer")
+        if given is None:
+            continue
+        if not isinstance(given, str):
+            raise DataError(
+                f"{path}, record {number}: 'right_answer' must be str, not {shown(given)}"
+            )
+        answer = normalise_answer(given)
+        key = record.get("image_id"), record.get("answer"), record.get("question")
+        if answer and key in wrong:
+            corrected.setdefault(wrong[key], []).append(answer)
+    return corrected
+
+
+def _records(path: Path) -> list[Any]:
+    """The records of an exported file."""
+    try:
+        records = open_json(path)
+    except DataError as error:
+        raise DataError(f"annotations={path}: cannot be read ({error})") from None
+    if not isinstance(records, list):
+        raise DataError(f"annotations={path}: must hold a list of records, not {shown(records)}")
+    return records
 
 
 def _votes(records: Sequence[object], path: Path, known: set[_Key]) -> dict[_Key, list[_Vote]]:

@@ -188,12 +188,7 @@ def shares_of_types(
     counts = np.zeros((len(images), len(TYPES)))  # beliefs of each image and type
     for belief in typed:
         counts[images[belief.image_id], TYPES.index(belief.type)] += 1
-    # Drawing images with replacement gives multinomial numbers of draws.
-    rng = np.random.default_rng(seed)
-    uniform = np.full(len(images), 1 / len(images))
-    # How often each image is drawn, times its counts: (resamples, types).
-    drawn = rng.multinomial(len(images), uniform, size=resamples) @ counts
-    drawn = drawn / np.maximum(drawn.sum(axis=1, keepdims=True), 1)
+    drawn = resampled_shares(counts, resamples, seed)  # (resamples, types)
     correct = [TYPES.index("rephrase"), TYPES.index("complementary")]
     shares: dict[str, float] = {}
 
@@ -207,4 +202,27 @@ def shares_of_types(
         add(kind, float(totals[at]), drawn[:, at])
     add("correct", float(totals[correct].sum()), drawn[:, correct].sum(axis=1))
     shares["beliefs/incorrect"] = 1 - shares["beliefs/correct"]
+    return shares
+
+
+def resampled_shares(
+    counts: NDArray[np.float64], resamples: int = 1000, seed: int = 0
+) -> NDArray[np.float64]:
+    """Draws images with replacement and computes the shares of kinds of beliefs (bootstrap).
+
+    Args:
+        counts: Number of beliefs of each image and kind, (images, kinds); at least one image.
+        resamples: Number of bootstrap samples.
+        seed: Seed of the bootstrap.
+
+    Returns:
+        The share of each kind in each sample, (resamples, kinds), in [0, 1]; 0 where a sample has
+        no beliefs.
+    """
+    # Drawing images with replacement gives multinomial numbers of draws.
+    rng = np.random.default_rng(seed)
+    uniform = np.full(len(counts), 1 / len(counts))
+    # How often each image is drawn, times its counts.
+    drawn = rng.multinomial(len(counts), uniform, size=resamples) @ counts
+    shares: NDArray[np.float64] = drawn / np.maximum(drawn.sum(axis=1, keepdims=True), 1)
     return shares

@@ -4,7 +4,8 @@ Beside it: all beliefs whose right answer is known, so that the accuracy of any 
 each kind of belief.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +22,18 @@ _VOTES = 4
 
 
 def write_challenge(
-    root: Path, beliefs: Sequence[Belief], split: VQASplit, oracle: Oracle | None
+    root: Path,
+    beliefs: Sequence[Belief],
+    split: VQASplit,
+    oracle: Oracle | None,
+    corrections: Mapping[Belief, Sequence[str]] | None = None,
 ) -> int:
     """Writes the beliefs as a data set in VQA format.
 
-    Split "challenge": adversarial beliefs with right answers. Four annotators give each answer
-    that the oracle accepts, so that each of them scores 1; the oracle's own answer is the main
-    answer. Split "irrelevant": beliefs without a right answer, that is, beliefs with a false
+    Split "challenge": adversarial beliefs with right answers. Four annotators give each answer that
+    the oracle accepts, so that each of them scores 1; the oracle's own answer is the main answer.
+    Without an oracle the right answers are those that people entered, the most frequent one is the
+    main answer. Split "irrelevant": beliefs without a right answer, that is, beliefs with a false
     premise and adversarial beliefs whose right answer is unknown. Split "beliefs": those of
     "challenge", and the correct beliefs (rephrase, complementary); without an oracle, the right
     answer of a correct belief is its own. The key "kind" of a question is the type of the belief.
@@ -39,6 +45,8 @@ def write_challenge(
         beliefs: The beliefs with their types.
         split: The split that the beliefs are about.
         oracle: Gives the right answers; None without one.
+        corrections: The right answers of adversarial beliefs that people entered, see
+            `corrected_answers`.
 
     Returns:
         Number of questions in the split "challenge".
@@ -50,7 +58,7 @@ def write_challenge(
     }
     distinct = {(belief.image_id, belief.question): belief for belief in beliefs if belief.type}
     for belief in distinct.values():
-        right = _right_answers(belief, oracle)
+        right = _right_answers(belief, oracle, (corrections or {}).get(belief, ()))
         if belief.type in ("adversarial", "irrelevant"):
             splits["challenge" if right else "irrelevant"].append((belief, right))
         if right is not None:
@@ -85,7 +93,9 @@ def _write_split(
     _copy_images(root, name, {belief.image_id for belief, _ in asked}, split)
 
 
-def _right_answers(belief: Belief, oracle: Oracle | None) -> Judgement | None:
+def _right_answers(
+    belief: Belief, oracle: Oracle | None, corrected: Sequence[str]
+) -> Judgement | None:
     """The right answers of a belief, None where there is none or it is unknown."""
     if belief.type == "irrelevant":
         return None
@@ -93,7 +103,11 @@ def _right_answers(belief: Belief, oracle: Oracle | None) -> Judgement | None:
         judged = oracle.judge(belief.image_id, belief.question)
         return judged if judged.premise else None
     if belief.type == "adversarial":
-        return None
+        if not corrected:
+            return None
+        # Of equally frequent answers, the first one given.
+        ((main, _),) = Counter(corrected).most_common(1)
+        return Judgement(True, True, main, frozenset(corrected))
     return Judgement(True, True, belief.answer, frozenset({belief.answer}))
 
 

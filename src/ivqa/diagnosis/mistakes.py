@@ -5,7 +5,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from ivqa.diagnosis.beliefs import Belief
+import numpy as np
+
+from ivqa.diagnosis.beliefs import Belief, resampled_shares
 from ivqa.diagnosis.contradictions import contradicting
 from ivqa.text.tokens import tokenise
 
@@ -31,6 +33,7 @@ class Mistake:
         share: As a share of all wrong beliefs.
         confidence: Their mean phi.
         examples: The most confident one of each of a few images.
+        interval: The 95 percent interval of the share; the bootstrap draws images.
     """
 
     description: str
@@ -39,6 +42,7 @@ class Mistake:
     share: float
     confidence: float
     examples: Sequence[Belief]
+    interval: tuple[float, float]
 
 
 def commonest_mistakes(
@@ -62,16 +66,18 @@ def commonest_mistakes(
             description, thing = describe(belief)
             groups.setdefault(description, []).append((thing, belief))
     total = sum(map(len, groups.values()))
+    intervals = _intervals([[belief for _, belief in own] for own in groups.values()])
     mistakes = [
         Mistake(
             description=description,
             things=Counter(thing for thing, _ in own if thing).most_common(),
             count=len(own),
             share=len(own) / total,
+            interval=interval,
             confidence=sum(belief.phi for _, belief in own) / len(own),
             examples=_examples([belief for _, belief in own], num_examples),
         )
-        for description, own in groups.items()
+        for (description, own), interval in zip(groups.items(), intervals, strict=True)
     ]
     return sorted(mistakes, key=lambda mistake: (-mistake.count, mistake.description))
 
@@ -112,6 +118,19 @@ def _sharpest(beliefs: Sequence[Belief]) -> tuple[Belief, Belief] | None:
             if any(contradicting([(belief.question, belief.answer) for belief in pair])):
                 return pair
     return None
+
+
+def _intervals(groups: Sequence[Sequence[Belief]]) -> list[tuple[float, float]]:
+    """The 95 percent interval of the share of each group."""
+    ids = [belief.image_id for own in groups for belief in own]
+    images = {image: row for row, image in enumerate(dict.fromkeys(ids))}
+    if not images:
+        return []
+    counts = np.zeros((len(images), len(groups)))
+    for kind, own in enumerate(groups):
+        np.add.at(counts, ([images[belief.image_id] for belief in own], kind), 1)
+    low, high = np.quantile(resampled_shares(counts), [0.025, 0.975], axis=0)
+    return list(zip(low.tolist(), high.tolist(), strict=True))
 
 
 def _by_words(belief: Belief) -> tuple[str, str]:

@@ -1,13 +1,16 @@
 """Reports for people: tables, plots, and pages of images and questions."""
 
 from ivqa.report.annotation_page import ToAnnotate, write_annotation_page
-from ivqa.report.belief_page import read_curves, write_belief_page
+from ivqa.report.belief_page import MOST_MODELS, beliefs_to_explain, write_belief_page
+from ivqa.report.belief_plots import read_curves
 from ivqa.report.belief_words import BeliefPageModel, print_summary, summary
 from ivqa.report.contact_sheet import (
     write_contact_sheet,
     write_contact_sheet_png,
 )
+from ivqa.report.model_names import title_of
 from ivqa.report.noise_curve import write_noise_curve
+from ivqa.report.noise_page import NoisePageModel, write_noise_page
 from ivqa.report.question_pages import QuestionPages
 from ivqa.report.tables import (
     markdown_table,
@@ -18,9 +21,12 @@ from ivqa.report.tables import (
 )
 
 __all__ = [
+    "MOST_MODELS",
     "BeliefPageModel",
+    "NoisePageModel",
     "QuestionPages",
     "ToAnnotate",
+    "beliefs_to_explain",
     "markdown_table",
     "noise_rows",
     "print_metrics",
@@ -29,9 +35,11 @@ __all__ = [
     "print_table",
     "read_curves",
     "summary",
+    "title_of",
     "write_annotation_page",
     "write_belief_page",
     "write_contact_sheet",
     "write_contact_sheet_png",
     "write_noise_curve",
+    "write_noise_page",
 ]

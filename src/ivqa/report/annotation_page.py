@@ -62,14 +62,16 @@ def write_annotation_page(
     write_bytes(path, page.encode())
 
 
-def picture(split: VQASplit, image_id: int) -> str:
+def picture(split: VQASplit, image_id: int, size: int = 256, quality: int = 88) -> str:
     """A thumbnail as data URI.
 
     Args:
         split: The split of the image.
         image_id: The image.
+        size: Largest width and height in pixels.
+        quality: Of the JPEG, 1 to 95.
 
     Returns:
         The URI; "" for data without images.
     """
-    return "" if split.images is None else data_uri(split.images.path(image_id))
+    return "" if split.images is None else data_uri(split.images.path(image_id), size, quality)

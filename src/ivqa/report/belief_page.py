@@ -1,31 +1,36 @@
 """The report about belief sets: what a model believes wrongly, and all beliefs with images."""
 
-import csv
-import io
-import re
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 from markupsafe import Markup
 
 from ivqa.data import VQASplit
-from ivqa.diagnosis import TYPES, Belief, commonest_mistakes, sharpest_contradictions
+from ivqa.diagnosis import (
+    TYPES,
+    Band,
+    Belief,
+    Mistake,
+    across_confidence,
+    commonest_mistakes,
+    first_meanings,
+    meaning_of,
+    most_confident,
+    sharpest_contradictions,
+)
 from ivqa.files import write_bytes
-from ivqa.report.annotation_page import picture
-from ivqa.report.belief_words import BeliefPageModel, sentence, typed_by
-from ivqa.report.noise_curve import accuracies
+from ivqa.report.belief_data import PageBeliefs, mistake_rows
+from ivqa.report.belief_plots import belief_plots
+from ivqa.report.belief_words import BeliefPageModel, headline, sentence, typed_by
 from ivqa.report.pages import render, script_json
 from ivqa.scenes import Oracle
 
-matplotlib.use("Agg")
-from matplotlib import pyplot as plt
-
-_SHOWN_PER_PAIR = 15  # beliefs, as in the paper's figures; a button shows the others
-_SHOWN_PAIRS = 300  # keeps the page at a few megabytes
+MOST_MODELS = 4
+_SHOWN_PER_PAIR = 15  # meanings, as many as the paper's figures show; a button adds the others
 _SHOWN_MISTAKES = 6  # kinds of wrong beliefs
+_EXPLAINED_PER_PAIR = 2  # meanings of a pair whose words and places are shown
 _TYPE_COLORS = {
     "rephrase": "#2f6fd6",
     "complementary": "#17794a",
@@ -34,34 +39,61 @@ _TYPE_COLORS = {
 }
 
 
-def read_curves(file: Path) -> dict[str, list[tuple[int, float]]]:
-    """Reads the validation rewards of a policy from metrics.csv.
+@dataclass(frozen=True)
+class Front:
+    """What the top of the page shows of a model.
+
+    Attributes:
+        mistakes: Its wrong beliefs by kind.
+        contradictions: Pairs of beliefs that cannot both be true.
+        sure: Its most confident beliefs.
+        bands: A random sample across confidence.
+    """
+
+    mistakes: Sequence[Mistake]
+    contradictions: Sequence[tuple[Belief, Belief]]
+    sure: Sequence[Belief]
+    bands: Sequence[Band]
+
+    @classmethod
+    def of(cls, beliefs: Sequence[Belief], oracle: Oracle | None) -> "Front":
+        """Chooses from the typed beliefs of a model; `oracle` may be None."""
+        # Contradictions are found by the grammar of the scenes.
+        clashes = sharpest_contradictions(beliefs) if oracle is not None else []
+        return cls(
+            commonest_mistakes(beliefs, oracle),
+            clashes,
+            most_confident(beliefs),
+            across_confidence(beliefs),
+        )
+
+    def beliefs(self) -> list[Belief]:
+        """All beliefs that are shown, each once."""
+        shown = [
+            belief for mistake in self.mistakes[:_SHOWN_MISTAKES] for belief in mistake.examples
+        ]
+        shown += [belief for pair in self.contradictions for belief in pair]
+        shown += [*self.sure, *(belief for band in self.bands for belief in band.examples)]
+        return list(dict.fromkeys(shown))
+
+
+def beliefs_to_explain(
+    beliefs: Sequence[Belief], oracle: Oracle | None, *, front_only: bool
+) -> list[Belief]:
+    """Chooses the beliefs whose words and places the page shows.
 
     Args:
-        file: The file; it need not exist.
+        beliefs: The typed beliefs of a model.
+        oracle: The oracle of the images; None without one.
+        front_only: Only those at the top of the page, for a model whose questions cost money.
 
     Returns:
-        Points (step, value) by name of the reward, for curves of at least two points.
+        The beliefs, each once.
     """
-    if not file.is_file():
-        return {}
-    curves: dict[str, list[tuple[int, float]]] = {}
-    with file.open(encoding="utf-8") as stream:
-        for row in csv.DictReader(stream):
-            for name, value in row.items():
-                point = _point(row.get("step"), value)
-                if name and name.startswith("val/") and point:
-                    curves.setdefault(name.removeprefix("val/"), []).append(point)
-    shown = ("reward", "goal", "legality", "diversity")
-    return {name: curves[name] for name in shown if len(curves.get(name, ())) > 1}
-
-
-def _point(step: str | None, value: str | None) -> tuple[int, float] | None:
-    """A point of a curve; None for an empty cell or a truncated row."""
-    try:
-        return int(step or ""), float(value or "")
-    except (TypeError, ValueError):
-        return None
+    shown = Front.of(beliefs, oracle).beliefs()
+    if not front_only:
+        shown += first_meanings(beliefs, meaning_of(oracle), _EXPLAINED_PER_PAIR)
+    return list(dict.fromkeys(shown))
 
 
 def write_belief_page(
@@ -76,7 +108,9 @@ def write_belief_page(
     """Writes report.html: what the model believes wrongly, then the beliefs of every pair.
 
     The beliefs of a pair are ordered by confidence, those of one meaning are folded, and models
-    stand side by side. The page is one file without links to others.
+    stand side by side, about the images that all of them have beliefs about. The page is one file
+    without links to others. It shows at most 100 images, spread evenly over all, and at most 50,000
+    beliefs, the most confident of each pair.
 
     Args:
         path: The file to write.
@@ -87,88 +121,74 @@ def write_belief_page(
         curves: Points (step, value) of the policy's rewards by name; may be empty.
         oracle: The oracle of the images, which knows the meanings of questions; None without one.
     """
-    pairs = _by_pair(models, oracle)
-    # Evenly spread over all pairs, so that the page shows all kinds of images and answers.
-    step = max(1, len(pairs) // _SHOWN_PAIRS)
-    shown = list(pairs.items())[::step][:_SHOWN_PAIRS]
-    images = {key[0]: picture(split, key[0]) for key, _ in shown}
-    items = [
-        {
-            "image": image_id,
-            "answer": answer,
-            "references": list(references.get((image_id, answer), ())),
-            "models": by_model,
-        }
-        for (image_id, answer), by_model in shown
-    ]
+    front = Front.of(models[0].beliefs, oracle)
+    others = [commonest_mistakes(model.beliefs, oracle) for model in models[1:]]
+    beliefs = PageBeliefs(models, oracle)
+    shown = front.beliefs()
+    # The template refers to a belief of the front by its position.
+    place = {belief: at for at, belief in enumerate(shown)}
     page = render(
         "beliefs.html.j2",
         title=title,
-        subtitle=f"{len(shown)} of {len(pairs)} image-answer pairs with beliefs",
+        subtitle=_subtitle(beliefs),
+        headline=headline(models[0], front.mistakes),
         models=[_summary(model) for model in models],
         types=TYPES,
         colors=_TYPE_COLORS,
-        plots=[Markup(svg) for svg in _plots(models, curves)],
-        wrong=_wrong_beliefs(models[0], split, oracle),
-        data=script_json({"images": images, "items": items, "perPair": _SHOWN_PER_PAIR}),
+        plots=[Markup(svg) for svg in belief_plots(models, curves)],
+        mistakes=_mistakes([front.mistakes, *others], place),
+        contradictions=[[place[belief] for belief in pair] for pair in front.contradictions],
+        bands=_bands(front, place),
+        data=script_json(beliefs.data(split, references, shown, _SHOWN_PER_PAIR)),
     )
     write_bytes(path, page.encode())
 
 
-def _wrong_beliefs(
-    model: BeliefPageModel, split: VQASplit, oracle: Oracle | None
-) -> dict[str, Any] | None:
-    """What the top of the page shows of a model's wrong beliefs; None if none is known."""
-    mistakes = commonest_mistakes(model.beliefs, oracle)[:_SHOWN_MISTAKES]
-    if not mistakes:
-        return None
-    # Contradictions are found by the grammar of the scenes.
-    clashes = sharpest_contradictions(model.beliefs) if oracle is not None else []
+def _subtitle(beliefs: PageBeliefs) -> str:
+    shown, known = len(beliefs.shown_images), len(beliefs.images)
+    some = f"{shown:,} of {known:,} images" if shown < known else f"{known:,} images"
+    if known == 1:
+        some = "1 image"
+    return some if len(beliefs.models) == 1 else f"{some} that all models have beliefs about"
 
-    def view(belief: Belief) -> dict[str, Any]:
-        return {"picture": picture(split, belief.image_id), **asdict(belief)}
 
-    return {
-        "mistakes": [
+def _mistakes(
+    models: Sequence[Sequence[Mistake]], place: Mapping[Belief, int]
+) -> list[dict[str, Any]]:
+    """The commonest kinds of the first model, with their shares in all models."""
+    return [
+        {
+            "sentence": sentence(row["mistake"]),
+            "count": row["mistake"].count,
+            "confidence": row["mistake"].confidence,
+            "of": [_bar(one.share, *one.interval) if one else _bar(0, 0, 0) for one in row["of"]],
+            "examples": [place[belief] for belief in row["mistake"].examples],
+        }
+        for row in mistake_rows(models, _SHOWN_MISTAKES)
+    ]
+
+
+def _bands(front: Front, place: Mapping[Belief, int]) -> list[dict[str, Any]]:
+    """The most confident beliefs, then the sample across confidence."""
+    rows = [{"name": "the most confident", "note": "", "examples": front.sure}]
+    for band in front.bands:
+        known = f"; {band.correct:.0%} of {band.typed:,} are correct" if band.typed else ""
+        rows.append(
             {
-                "sentence": sentence(mistake),
-                "share": mistake.share,
-                "examples": [view(belief) for belief in mistake.examples],
+                "name": f"confidence {band.low:.2f} to {band.high:.2f}",
+                "note": f"{band.count:,} beliefs{known}" if band.count != 1 else "1 belief",
+                "examples": band.examples,
             }
-            for mistake in mistakes
-        ],
-        "contradictions": [[view(belief) for belief in pair] for pair in clashes],
-    }
+        )
+    return [{**row, "examples": [place[belief] for belief in row["examples"]]} for row in rows]
 
 
-def _by_pair(
-    models: Sequence[BeliefPageModel], oracle: Oracle | None
-) -> dict[tuple[int, str], dict[str, Any]]:
-    """Beliefs by image id and answer, then by model, in decreasing confidence."""
-    pairs: dict[tuple[int, str], dict[str, Any]] = {}
-    meanings: dict[Hashable, int] = {}
-    for model in models:
-        for belief in model.beliefs:
-            of_pair = pairs.setdefault((belief.image_id, belief.answer), {})
-            of_pair.setdefault(model.name, []).append(
-                {
-                    "q": belief.question,
-                    "phi": round(belief.phi, 3),
-                    "type": belief.type or "untyped",
-                    "source": belief.source,
-                    "m": _number(belief.question, oracle, meanings),
-                }
-            )
-    for by_model in pairs.values():
-        for beliefs in by_model.values():
-            beliefs.sort(key=lambda belief: -belief["phi"])
-    return pairs
-
-
-def _number(question: str, oracle: Oracle | None, meanings: dict[Hashable, int]) -> int | None:
-    """The number of a question's meaning, None where it is unknown; new meanings are added."""
-    fact = None if oracle is None else oracle.fact(question)
-    return None if fact is None else meanings.setdefault(fact, len(meanings))
+def _bar(value: float, low: float | None, high: float | None) -> dict[str, Any]:
+    """A share as a bar with its interval, in percent."""
+    text = f"{value:.0%}"
+    if low is not None and high is not None and high > low:
+        text += f" ({100 * low:.0f} to {100 * high:.0f})"
+    return {"value": 100 * value, "low": 100 * (low or 0), "high": 100 * (high or 0), "text": text}
 
 
 def _summary(model: BeliefPageModel) -> dict[str, Any]:
@@ -176,74 +196,25 @@ def _summary(model: BeliefPageModel) -> dict[str, Any]:
     metrics = model.metrics
     figures = {
         "beliefs": metrics.get("beliefs/count"),
-        "per pair": metrics.get("beliefs/per_pair"),
-        "correct": metrics.get("beliefs/correct"),
-        "contradictory": metrics.get("beliefs/contradictions"),
-        "VQA accuracy": metrics.get("vqa/accuracy"),
+        "for each image and answer": metrics.get("beliefs/per_pair"),
+        "of the questions answered correctly": metrics.get("vqa/accuracy"),
         "R_score": metrics.get("robustness/r_score"),
     }
+    formats = {"beliefs": ",.0f", "of the questions answered correctly": ".0%"}
+    shares = {kind: f"beliefs/{kind}" for kind in ("correct", *TYPES)}
+    if "beliefs/contradictions" in metrics:
+        shares["contradictory"] = "beliefs/contradictions"
     return {
         "name": model.name,
         "figures": {
-            name: f"{value:.0f}" if name == "beliefs" else f"{value:.2f}"
+            name: format(value, formats.get(name, ".2f"))
             for name, value in figures.items()
             if value is not None
         },
-        "shares": {kind: metrics.get(f"beliefs/{kind}", 0.0) for kind in TYPES},
+        "shares": {
+            kind: _bar(metrics[key], metrics.get(f"{key}_low"), metrics.get(f"{key}_high"))
+            for kind, key in shares.items()
+            if key in metrics
+        },
         "typed_by": typed_by(model.beliefs),
     }
-
-
-def _plots(
-    models: Sequence[BeliefPageModel], curves: Mapping[str, Sequence[tuple[int, float]]]
-) -> list[str]:
-    """Plots as SVG: confidences of beliefs, rewards of the policy, and accuracy under noise."""
-    plots = []
-    with plt.rc_context(
-        {
-            "svg.fonttype": "path",  # the page has no font files
-            "font.size": 10,
-            "axes.spines.top": False,
-            "axes.spines.right": False,
-        }
-    ):
-        figure, axes = plt.subplots(figsize=(4.2, 2.7))
-        axes.hist(
-            [[belief.phi for belief in model.beliefs] for model in models],
-            bins=20,
-            range=(0, 1),
-            label=[model.name for model in models],
-        )
-        axes.set(xlabel="confidence of a belief, phi(a | I, q)", ylabel="beliefs")
-        if len(models) > 1:
-            axes.legend(frameon=False)
-        plots.append(_svg(figure))
-        if curves:
-            figure, axes = plt.subplots(figsize=(4.2, 2.7))
-            for name, points in curves.items():
-                axes.plot(*zip(*points, strict=True), marker="o", markersize=3, label=name)
-            axes.set(xlabel="policy gradient step", ylabel="mean over samples", ylim=(0, 1.02))
-            # The curves fill the whole height, so the legend does not fit inside.
-            axes.legend(
-                frameon=False, fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1), ncols=4
-            )
-            plots.append(_svg(figure))
-        noisy = {model.name: accuracies(model.metrics) for model in models}
-        if any(noisy.values()):
-            figure, axes = plt.subplots(figsize=(4.2, 2.7))
-            for name, means in noisy.items():
-                axes.plot(range(len(means)), means, marker="o", markersize=3, label=name)
-            axes.set(xlabel="level of noise", ylabel="accuracy", ylim=(0, 1))
-            if len(models) > 1:
-                axes.legend(frameon=False, fontsize=8)
-            plots.append(_svg(figure))
-    return plots
-
-
-def _svg(figure: Any) -> str:
-    text = io.StringIO()
-    figure.savefig(text, format="svg", bbox_inches="tight", transparent=True)
-    plt.close(figure)
-    drawing = text.getvalue()[text.getvalue().index("<svg") :]
-    # The metadata contain the date, which would make equal reports differ.
-    return re.sub(r"<metadata>.*?</metadata>", "", drawing, flags=re.DOTALL)

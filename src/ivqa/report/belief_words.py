@@ -1,11 +1,11 @@
 """A diagnosis in a few sentences, for the terminal and the top of the report."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from rich.console import Console
 
-from ivqa.diagnosis import Belief, Mistake, commonest_mistakes
+from ivqa.diagnosis import Belief, Mistake, Reasons, across_confidence, commonest_mistakes
 
 _THINGS = 3  # things that a sentence names
 _KINDS = 5  # kinds of wrong beliefs in the terminal
@@ -19,11 +19,13 @@ class BeliefPageModel:
         name: The name of the model.
         beliefs: Its beliefs.
         metrics: The metrics of the diagnosis by name.
+        reasons: Why the model holds some of its beliefs, by line of beliefs.jsonl, from 1.
     """
 
     name: str
     beliefs: Sequence[Belief]
     metrics: Mapping[str, float]
+    reasons: Mapping[int, Reasons] = field(default_factory=dict)
 
 
 def sentence(mistake: Mistake) -> str:
@@ -36,13 +38,48 @@ def sentence(mistake: Mistake) -> str:
         A sentence without its subject and full stop.
 
     Example:
-        >>> sentence(Mistake("counts too many things", [("stars", 3)], 4, 0.5, 0.62, []))
+        >>> sentence(Mistake("counts too many things", [("stars", 3)], 4, 0.5, 0.62, [], (0, 1)))
         'counts too many things (most often stars)'
     """
     things = [thing for thing, _ in mistake.things[:_THINGS]]
     if not things:
         return mistake.description
     return f"{mistake.description} (most often {', '.join(things)})"
+
+
+def headline(model: BeliefPageModel, mistakes: Sequence[Mistake]) -> list[str]:
+    """Says the most important of a diagnosis in at most three sentences.
+
+    Args:
+        model: The VQA model with its typed beliefs and the metrics of the diagnosis.
+        mistakes: Its wrong beliefs by kind, see `commonest_mistakes`.
+
+    Returns:
+        How much is wrong, what is wrong most often, and how much the confidence of the model is
+        worth. What was not measured is left out.
+    """
+    name, metrics, beliefs = model.name, model.metrics, model.beliefs
+    typed = [belief for belief in beliefs if belief.type is not None]
+    accuracy = metrics.get("vqa/accuracy")
+    start = "" if accuracy is None else f"{name} answers {accuracy:.0%} of the questions correctly"
+    if not typed:
+        return [f"{start}."] if start else []
+    wrong = sum(belief.type in ("adversarial", "irrelevant") for belief in typed)
+    found = "" if len(typed) == len(beliefs) else " that could be typed"
+    share = f"{wrong / len(typed):.0%} of its {len(typed):,} beliefs{found} are wrong"
+    lines = [f"{start}, and {share}." if start else f"{name}: {share}."]
+    if mistakes:
+        worst, *_ = mistakes
+        things = ", ".join(thing for thing, _ in worst.things[:_THINGS])
+        such = f", such as {things}" if things else ""
+        lines.append(f"In {worst.share:.0%} of these, it {worst.description}{such}.")
+    surest = across_confidence(beliefs)[0]
+    if surest.typed:
+        lines.append(
+            f"Where it is most confident, at {surest.low:.0%} or more, "
+            f"{1 - surest.correct:.0%} of its beliefs are wrong."
+        )
+    return lines
 
 
 def summary(model: BeliefPageModel, oracle: object | None) -> list[str]:

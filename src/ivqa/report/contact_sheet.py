@@ -115,20 +115,22 @@ def _view(item: AskedPair) -> dict[str, Any]:
     }
 
 
-def data_uri(image: Path | Image.Image) -> str:
+def data_uri(image: Path | Image.Image, size: int = _THUMBNAIL, quality: int = 88) -> str:
     """A thumbnail as data URI (JPEG), to embed in a page.
 
     Args:
         image: The image or its file.
+        size: Largest width and height in pixels.
+        quality: Of the JPEG, 1 to 95.
 
     Returns:
-        A thumbnail of at most 256 pixels a side, as "data:image/jpeg;base64,...".
+        A thumbnail of at most `size` pixels a side, as "data:image/jpeg;base64,...".
     """
     with _opened(image) as picture:
         thumbnail = picture.convert("RGB")
-    thumbnail.thumbnail((_THUMBNAIL, _THUMBNAIL), Image.Resampling.LANCZOS)
+    thumbnail.thumbnail((size, size), Image.Resampling.LANCZOS)
     data = io.BytesIO()
-    thumbnail.save(data, "JPEG", quality=88)
+    thumbnail.save(data, "JPEG", quality=quality)
     return "data:image/jpeg;base64," + base64.b64encode(data.getvalue()).decode()
 
 

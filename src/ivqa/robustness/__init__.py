@@ -11,8 +11,9 @@ from ivqa.robustness.augmentation import NoiseAugmentation
 from ivqa.robustness.basic_questions import BasicQuestionNoise
 from ivqa.robustness.bqd_noise import BQDNoise
 from ivqa.robustness.callback import RobustnessCallback
-from ivqa.robustness.comparison import paired_differences
+from ivqa.robustness.comparison import RIGHT, common_questions, paired_differences
 from ivqa.robustness.curve import NoiseCurve
+from ivqa.robustness.flips import Flips, flips_at
 from ivqa.robustness.image_noise import (
     Blur,
     GaussianNoise,
@@ -29,11 +30,13 @@ from ivqa.robustness.vqabq import VQABQ, helpful_counts, selection_figures
 from ivqa.robustness.word_shuffling import WordShuffling
 
 __all__ = [
+    "RIGHT",
     "VQABQ",
     "BQDNoise",
     "BasicQuestionNoise",
     "Blur",
     "DisturbsImages",
+    "Flips",
     "GaussianNoise",
     "ImageNoise",
     "JPEGCompression",
@@ -47,6 +50,8 @@ __all__ = [
     "RobustnessCallback",
     "SaltAndPepper",
     "WordShuffling",
+    "common_questions",
+    "flips_at",
     "helpful_counts",
     "paired_differences",
     "selection_figures",

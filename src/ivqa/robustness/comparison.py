@@ -1,4 +1,6 @@
-"""Compares the accuracy and the robustness of two models on the same questions."""
+"""Compares the accuracy and the robustness of models on the same questions."""
+
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -85,17 +87,37 @@ def paired(first: NoiseRecords, second: NoiseRecords) -> tuple[NoiseRecords, Noi
     Raises:
         UserError: The two have no common question or different levels.
     """
-    if len(first.accuracies) != len(second.accuracies):
-        raise UserError(
-            f"the first run has {len(first.accuracies) - 1} levels of noise and the second "
-            f"{len(second.accuracies) - 1}; measure both with the same noise="
-        )
-    common, left, right = np.intersect1d(
-        first.question_ids, second.question_ids, return_indices=True
-    )
+    one, other = common_questions([first, second])
+    return one, other
+
+
+def common_questions(records: Sequence[NoiseRecords]) -> list[NoiseRecords]:
+    """Selects the questions that all models answered.
+
+    Args:
+        records: The answers of one or more models.
+
+    Returns:
+        The answers of each model to the common questions, in the same order.
+
+    Raises:
+        UserError: They have no common question or different levels.
+    """
+    first = records[0]
+    common = first.question_ids
+    for other in records[1:]:
+        if len(first.accuracies) != len(other.accuracies):
+            raise UserError(
+                f"the first run has {len(first.accuracies) - 1} levels of noise and another one "
+                f"{len(other.accuracies) - 1}; measure all with the same noise="
+            )
+        common = np.intersect1d(common, other.question_ids)
     if not len(common):
-        raise UserError("the two runs share no question; evaluate both on the same data and split")
-    return first.select(left), second.select(right)
+        raise UserError("the runs share no question; evaluate all on the same data and split")
+    return [
+        one.select(np.intersect1d(one.question_ids, common, return_indices=True)[1])
+        for one in records
+    ]
 
 
 def _difference(name: str, measured: object, drawn: object) -> dict[str, float]:

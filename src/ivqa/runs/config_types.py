@@ -75,7 +75,7 @@ class RunSettings(TypedDict, total=False):
     predictions: ExistingFile | Annotated[Sequence[ExistingFile], AtLeastOne] | None
     compare: Sequence[ExistingFolder] | None
     write_noisy_questions: bool
-    # evaluate.py task=human_study, task=correlate and task=judge
+    # evaluate.py task=human_study, task=correlate, task=judge and task=challenge
     runs: Annotated[Sequence[ExistingFolder], AtLeastOne] | None
     human: ExistingFile | Annotated[Sequence[ExistingFile], AtLeastOne] | None
     study: ExistingFolder | None

@@ -1,4 +1,4 @@
-"""Comparison of two evaluated models, question by question: evaluate.py compare=[RUN_A,RUN_B]."""
+"""Comparison of evaluated models, question by question: evaluate.py compare=[RUN_A,RUN_B]."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,54 +12,75 @@ from rich.console import Console
 from ivqa.errors import UserError
 from ivqa.files import read_yaml, write_json, write_text
 from ivqa.metrics import RScore
-from ivqa.report import markdown_table, print_table, write_noise_curve
-from ivqa.robustness import NoiseRecords, paired_differences
+from ivqa.report import (
+    NoisePageModel,
+    markdown_table,
+    print_table,
+    title_of,
+    write_noise_curve,
+    write_noise_page,
+)
+from ivqa.robustness import NoiseRecords, common_questions, paired_differences
 from ivqa.runs.loggers import log_results
+
+_PLACES = ("first", "second", "third", "fourth")
+_DIFFERENCES = ("compare", "compare_third", "compare_fourth")  # each from the first model
 
 
 def compare(cfg: DictConfig) -> float:
-    """Compares the two runs of cfg.compare at every level of noise (task=compare).
+    """Compares the runs of cfg.compare at every level of noise, each with the first (task=compare).
 
-    Writes metrics.json (first/..., second/..., and compare/..., which is second - first), table.md
-    and both curves in robustness.png.
+    Writes metrics.json (first/..., second/..., third/... and fourth/..., and compare/..., which is
+    second - first, compare_third/... and compare_fourth/...), table.md, all curves in
+    robustness.png, and robustness.html with questions whose answers change.
 
     Args:
         cfg: The configuration of evaluate.py.
 
     Returns:
-        The difference of the R_scores; of the accuracies if no noise was measured.
+        The difference of the first two R_scores; of the accuracies if no noise was measured.
 
     Raises:
-        UserError: There are not two runs, they have no question in common, or one of them has no
-            robustness.parquet.
+        UserError: There are not two to four runs, they have no question in common, or one of them
+            has no robustness.parquet.
     """
     runs = [Path(run) for run in cfg.compare]
-    if len(runs) != 2:
-        raise UserError(f"compare= takes two run directories, not {len(runs)}")
-    first, second = (NoiseRecords.read(run) for run in runs)
+    if not 2 <= len(runs) <= len(_PLACES):
+        raise UserError(f"compare= takes two to four run directories, not {len(runs)}")
+    records = common_questions([NoiseRecords.read(run) for run in runs])
     names = names_of_runs(runs)
     r_score: RScore = instantiate(cfg.r_score)
-    differences = paired_differences(first, second, r_score=r_score)
-    metrics = {f"compare/{name}": value for name, value in differences.items()}
+    metrics: dict[str, float] = {}
+    for group, other in zip(_DIFFERENCES, records[1:], strict=False):
+        differences = paired_differences(records[0], other, r_score=r_score)
+        metrics |= {f"{group}/{name}": value for name, value in differences.items()}
     curves: dict[str, dict[str, float]] = {}
-    for place, name, records in zip(("first", "second"), names, (first, second), strict=True):
-        figures = records.curve(r_score).metrics()
+    for place, name, own in zip(_PLACES, names, records, strict=False):
+        figures = own.curve(r_score).metrics()
         curves[name] = {f"robustness/{key}": value for key, value in figures.items()}
         metrics |= {f"{place}/{key}": value for key, value in figures.items()}
 
-    rows = _rows(metrics, names, len(first.accuracies))
+    rows = _rows(metrics, names, len(records[0].accuracies))
     run_dir = Path(cfg.output_dir)
     run_dir.mkdir(parents=True, exist_ok=True)
     write_text(run_dir / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
     write_json(run_dir / "metrics.json", metrics)
     write_text(run_dir / "table.md", markdown_table(rows))
     write_noise_curve(run_dir / "robustness.png", curves)
+    models = [NoisePageModel(*own) for own in zip(names, records, strict=True)]
+    against = f"{', '.join(names[1:])} against {names[0]}"
+    # The runs do not say where their pictures are, so the page shows the questions alone.
+    write_noise_page(run_dir / "robustness.html", against, models, None, r_score)
     media = {"noise_curves": run_dir / "robustness.png", "comparison": pd.DataFrame(rows)}
     log_results(cfg, metrics, media)
     console = Console()
-    title = f"{names[1]} against {names[0]}, {len(first)} questions, 95 percent intervals"
+    title = f"{against}, {len(records[0])} questions, 95 percent intervals"
     print_table(rows, title=title, console=console)
-    console.print(f"picture: {run_dir / 'robustness.png'}\nrun: {run_dir}", soft_wrap=True)
+    console.print(
+        f"picture: {run_dir / 'robustness.png'}\n"
+        f"answers that change: {run_dir / 'robustness.html'}\nrun: {run_dir}",
+        soft_wrap=True,
+    )
     # Runs without noise have no R_score; level 0 is clean.
     noisy = "compare/r_score_difference_1"
     return metrics.get(noisy, metrics["compare/partition_0/accuracy_difference"])
@@ -72,14 +93,14 @@ def names_of_runs(runs: Sequence[Path]) -> list[str]:
         runs: Different run directories.
 
     Returns:
-        The names in their configurations; if these are equal, with the seeds; then the names of the
-        folders; then their paths.
+        What people call the names in their configurations; if these are equal, with the seeds;
+        then the names of the folders; then their paths.
     """
     names, seeds = [], []
     for run in runs:
         file = run / "config.yaml"
         stored = read_yaml(file, dict) if file.is_file() else {}
-        name = str(stored.get("name") or run.name)
+        name = title_of(str(stored.get("name") or run.name))
         names.append(name)
         seeds.append(f"{name}, seed {stored['seed']}" if "seed" in stored else name)
     for found in (names, seeds, [run.name for run in runs]):
@@ -88,7 +109,7 @@ def names_of_runs(runs: Sequence[Path]) -> list[str]:
     return [str(run) for run in runs]
 
 
-def _rows(metrics: dict[str, float], names: list[str], levels: int) -> list[dict[str, Any]]:
+def _rows(metrics: dict[str, float], names: Sequence[str], levels: int) -> list[dict[str, Any]]:
     """Rows of the table, one for each level of noise."""
     rows = []
     for level in range(levels):
@@ -96,16 +117,23 @@ def _rows(metrics: dict[str, float], names: list[str], levels: int) -> list[dict
         row: dict[str, Any] = {"level": str(level) if level else "0, clean"}
         row |= {
             name: metrics[f"{place}/{at}/accuracy"]
-            for place, name in zip(("first", "second"), names, strict=True)
+            for place, name in zip(_PLACES, names, strict=False)
         }
-        row["difference"] = _with_interval(metrics, f"compare/{at}/accuracy_difference")
-        row[f"only {names[0]}"] = int(metrics[f"compare/{at}/only_first"])
-        row[f"only {names[1]}"] = int(metrics[f"compare/{at}/only_second"])
-        row["McNemar's p"] = f"{metrics[f'compare/{at}/p_value']:.2g}"
-        if level:
-            row["R_score difference"] = _with_interval(
-                metrics, f"compare/r_score_difference_{level}"
+        for group, name in zip(_DIFFERENCES, names[1:], strict=False):
+            # With two models it is clear which difference is meant.
+            of = "" if len(names) == 2 else f" of {name}"
+            row[f"difference{of}"] = _with_interval(metrics, f"{group}/{at}/accuracy_difference")
+            row[f"only {names[0]}{f', not {name}' if of else ''}"] = int(
+                metrics[f"{group}/{at}/only_first"]
             )
+            row[f"only {name}{f', not {names[0]}' if of else ''}"] = int(
+                metrics[f"{group}/{at}/only_second"]
+            )
+            row[f"McNemar's p{of}"] = f"{metrics[f'{group}/{at}/p_value']:.2g}"
+            if level:
+                row[f"R_score difference{of}"] = _with_interval(
+                    metrics, f"{group}/r_score_difference_{level}"
+                )
         rows.append(row)
     return rows
 

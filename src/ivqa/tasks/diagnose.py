@@ -20,32 +20,43 @@ from ivqa.diagnosis import (
     ListedBeliefs,
     Pairs,
     PolicyGradientModule,
+    Reasons,
     SearchFigures,
     agreement,
     apply_annotations,
     choose_pairs,
+    corrected_answers,
     listed_beliefs,
     read_beliefs,
+    read_reasons,
+    reasons_of,
     search_metrics,
     share_of_contradictions,
     shares_of_types,
     typed_by_oracle,
     typed_by_proxy,
     write_challenge,
+    write_reasons,
 )
 from ivqa.errors import UserError
 from ivqa.files import write_json
 from ivqa.generators import DistinctSampling, Sampling
 from ivqa.metrics import CiderStatistics
 from ivqa.report import (
+    MOST_MODELS,
     BeliefPageModel,
+    NoisePageModel,
     ToAnnotate,
+    beliefs_to_explain,
     print_summary,
     read_curves,
     summary,
+    title_of,
     write_annotation_page,
     write_belief_page,
+    write_noise_page,
 )
+from ivqa.robustness import NoiseRecords
 from ivqa.runs.artifact_store import training_log
 from ivqa.runs.callbacks import measured
 from ivqa.runs.loggers import log_results
@@ -53,8 +64,9 @@ from ivqa.runs.preparation import open_workbench, with_features
 from ivqa.runs.run_directory import begin_run, read_metrics
 from ivqa.runs.trained_models import obtain_module, obtain_probe
 from ivqa.scenes import Oracle, oracle_of
+from ivqa.tasks.compare import names_of_runs
 from ivqa.text.answers import AnswerVocabulary
-from ivqa.vqa import Metered
+from ivqa.vqa import Answerer, Metered
 from ivqa.vqa.benchmark import accuracy_of
 
 _PAIRS_AT_ONCE = 50  # pairs of a chunk: a kill loses at most one chunk
@@ -64,8 +76,8 @@ _LOGGED_BELIEFS = 2000  # rows of the table that goes to W&B
 def diagnose(cfg: DictConfig) -> float:
     """Extracts and describes the belief set of cfg.vqa (diagnose.py).
 
-    Writes beliefs.jsonl (chunk by chunk; resume=DIR continues), metrics.json, report.html,
-    annotate.html and challenge/ into the run directory.
+    Writes beliefs.jsonl (chunk by chunk; resume=DIR continues), reasons.jsonl, metrics.json,
+    report.html, annotate.html and challenge/ into the run directory.
 
     Args:
         cfg: The configuration of diagnose.py.
@@ -79,7 +91,7 @@ def diagnose(cfg: DictConfig) -> float:
         UserError: The data do not fit the configuration, or a run of compare= is not finished.
     """
     # 1. The data, their features and the trained policy.
-    earlier = [_finished_run(Path(folder)) for folder in cfg.compare]
+    earlier = _finished_runs([Path(folder) for folder in cfg.compare])
     splits = list(dict.fromkeys(["train", "val", cfg.split]))
     bench = open_workbench(cfg, splits)
     bench = with_features(bench, splits)
@@ -104,17 +116,26 @@ def diagnose(cfg: DictConfig) -> float:
     metrics |= answerer.usage() if isinstance(answerer, Metered) else {}
     # 4. Types of the beliefs, and the challenging set.
     beliefs, agreed = type_beliefs(read_beliefs(log.file), split, pairs, oracle)
+    corrections = {}
     if cfg.annotations is not None:
         beliefs = apply_annotations(beliefs, Path(cfg.annotations))
+        corrections = corrected_answers(beliefs, Path(cfg.annotations))
     log.finish(beliefs)
     metrics |= agreed | describe_beliefs(beliefs, oracle)
-    challenge = write_challenge(run_dir / "challenge", beliefs, split, oracle)
+    challenge = write_challenge(run_dir / "challenge", beliefs, split, oracle, corrections)
     metrics["challenge/questions"] = float(challenge)
-    # 5. The report, the metrics, the terminal and the loggers.
-    title = f"Beliefs of {cfg.vqa.name} about {bench.dataset.title}"
-    shown = [BeliefPageModel(str(cfg.vqa.name), beliefs, metrics), *earlier]
+    # 5. Words and places behind the beliefs that the report shows.
+    reasons = explain(module.answerer, datamodule, cfg.split, beliefs, oracle)
+    write_reasons(run_dir / "reasons.jsonl", reasons)
+    # 6. The report, the metrics, the terminal and the loggers.
+    name = title_of(str(cfg.vqa.name))
+    title = f"What {name} believes about {bench.dataset.title}"
+    shown = [BeliefPageModel(name, beliefs, metrics, reasons), *earlier]
     curves = read_curves(training_log(checkpoint))
     _write_pages(run_dir, title, shown, split, pairs, curves, oracle)
+    if "robustness/partition_1/accuracy" in metrics:
+        model = NoisePageModel(name, NoiseRecords.read(run_dir))
+        write_noise_page(run_dir / "robustness.html", f"{name} under noise", [model], split)
     write_json(run_dir / "metrics.json", metrics)  # last: a run with it is finished
     print_summary(summary(shown[0], oracle), title=title, console=console)
     table = pd.DataFrame([asdict(belief) for belief in beliefs[:_LOGGED_BELIEFS]])
@@ -191,6 +212,33 @@ def type_beliefs(
     return typed, {f"proxy/{name}": share for name, share in agreement(typed, guessed).items()}
 
 
+def explain(
+    answerer: Answerer,
+    datamodule: VQADataModule,
+    split: str,
+    beliefs: Sequence[Belief],
+    oracle: Oracle | None,
+) -> dict[int, Reasons]:
+    """Finds the words and places behind the beliefs that the report explains.
+
+    Args:
+        answerer: The VQA model.
+        datamodule: Gives the image features.
+        split: The split of the images.
+        beliefs: The typed beliefs of the model.
+        oracle: The oracle of the split; None for data without one.
+
+    Returns:
+        The reasons by line of beliefs.jsonl, from 1.
+    """
+    # Each question to a served model costs money, so only the top of its page is explained.
+    chosen = set(beliefs_to_explain(beliefs, oracle, front_only=isinstance(answerer, Metered)))
+    lines = [line for line, belief in enumerate(beliefs, start=1) if belief in chosen]
+    asked = [beliefs[line - 1] for line in lines]
+    found = reasons_of(asked, answerer, lambda images: datamodule.images_of(split, images))
+    return dict(zip(lines, found, strict=True))
+
+
 def describe_beliefs(beliefs: Sequence[Belief], oracle: Oracle | None) -> dict[str, float]:
     """Computes the shares of types; with an oracle also of understood beliefs and contradictions.
 
@@ -254,9 +302,24 @@ def _write_pages(
     write_annotation_page(run_dir / "annotate.html", title, asked, split)
 
 
-def _finished_run(folder: Path) -> BeliefPageModel:
-    """Beliefs and metrics of another model's run, to show beside this one."""
-    if not (folder / "metrics.json").is_file():
-        raise UserError(f"compare: {folder} holds no finished diagnosis (metrics.json is missing)")
-    metrics = read_metrics(folder / "metrics.json")
-    return BeliefPageModel(folder.name, read_beliefs(folder / "beliefs.jsonl"), metrics)
+def _finished_runs(folders: Sequence[Path]) -> list[BeliefPageModel]:
+    """Beliefs and metrics of other models' runs, to show beside this one."""
+    if len(folders) >= MOST_MODELS:
+        raise UserError(
+            f"compare: the report shows at most {MOST_MODELS} models, so name at most "
+            f"{MOST_MODELS - 1} runs, not {len(folders)}"
+        )
+    for folder in folders:
+        if not (folder / "metrics.json").is_file():
+            raise UserError(
+                f"compare: {folder} holds no finished diagnosis (metrics.json is missing)"
+            )
+    return [
+        BeliefPageModel(
+            name,
+            read_beliefs(folder / "beliefs.jsonl"),
+            read_metrics(folder / "metrics.json"),
+            read_reasons(folder / "reasons.jsonl"),
+        )
+        for name, folder in zip(names_of_runs(folders), folders, strict=True)
+    ]

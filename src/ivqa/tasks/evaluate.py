@@ -93,7 +93,8 @@ def _show(bench: Workbench, metrics: dict[str, float], title: str, run_dir: Path
     """Prints and logs the metrics, and the noise curve if noise was measured."""
     if metrics:
         print_metrics(metrics, title=title, console=bench.console)
-    media = show_noise_curve(metrics, str(bench.cfg.name), run_dir, bench.console)
+    split = bench.dataset.split(bench.cfg.split)
+    media = show_noise_curve(metrics, str(bench.cfg.name), run_dir, split, bench.console)
     log_results(bench.cfg, metrics, media)
 
 

@@ -7,18 +7,30 @@ from typing import Any
 import pandas as pd
 from rich.console import Console
 
-from ivqa.report import noise_rows, print_noise_curve, write_noise_curve
+from ivqa.data import VQASplit
+from ivqa.report import (
+    NoisePageModel,
+    noise_rows,
+    print_noise_curve,
+    title_of,
+    write_noise_curve,
+    write_noise_page,
+)
+from ivqa.robustness import NoiseRecords
 
 
 def show_noise_curve(
-    metrics: Mapping[str, float], name: str, run_dir: Path, console: Console
+    metrics: Mapping[str, float], name: str, run_dir: Path, split: VQASplit, console: Console
 ) -> dict[str, Any]:
-    """Prints the accuracy under noise and draws it to robustness.png, if it was measured.
+    """Shows the accuracy under noise, if it was measured.
+
+    Prints it, draws it to robustness.png, and writes robustness.html with answers that change.
 
     Args:
         metrics: Values by name, with robustness/partition_K/... if noise was measured.
         name: The legend of the curve.
-        run_dir: The run directory.
+        run_dir: The run directory, with robustness.parquet.
+        split: The split of the questions.
         console: The terminal.
 
     Returns:
@@ -29,5 +41,10 @@ def show_noise_curve(
     picture = run_dir / "robustness.png"
     print_noise_curve(metrics, console=console)
     write_noise_curve(picture, {name: metrics})
-    console.print(f"picture: {picture}", soft_wrap=True)
+    title = f"{title_of(name)} under noise"
+    model = NoisePageModel(title_of(name), NoiseRecords.read(run_dir))
+    write_noise_page(run_dir / "robustness.html", title, [model], split)
+    console.print(
+        f"picture: {picture}\nanswers that change: {run_dir / 'robustness.html'}", soft_wrap=True
+    )
     return {"noise_curve": picture, "noise_table": pd.DataFrame(noise_rows(metrics))}

@@ -51,6 +51,6 @@ def score(cfg: DictConfig) -> float:
     console = Console()
     title = f"{files[0].name} on {dataset.title}, split {split.name}"
     print_metrics(metrics, title=title, console=console)
-    log_results(cfg, metrics, show_noise_curve(metrics, files[0].stem, run_dir, console))
+    log_results(cfg, metrics, show_noise_curve(metrics, files[0].stem, run_dir, split, console))
     console.print(f"run: {run_dir}", soft_wrap=True)
     return metrics.get("robustness/r_score", metrics["vqa/accuracy"])

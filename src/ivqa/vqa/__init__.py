@@ -15,7 +15,7 @@ from ivqa.vqa.pretrained_question_encoders import (
     TransformersQuestionEncoder,
 )
 from ivqa.vqa.prior import Prior
-from ivqa.vqa.protocol import Answerer, Metered
+from ivqa.vqa.protocol import Answerer, Attends, Metered
 from ivqa.vqa.question_encoder import QuestionEncoder, RecurrentEncoder
 from ivqa.vqa.stacked_encoder import StackedLSTMEncoder
 from ivqa.vqa.vanilla import Vanilla
@@ -26,6 +26,7 @@ __all__ = [
     "MLB",
     "N2NMN",
     "Answerer",
+    "Attends",
     "HieCoAtt",
     "LanguageOnly",
     "MeasuringCallback",

@@ -261,6 +261,32 @@ class HieCoAtt(GridNetwork):
         states, _ = self.lstm(phrases)  # Q_s; an LSTM that reads forward never sees the padding
         return torch.stack([words, phrases, self.dropout_places(states) * mask])
 
+    def places(self, images: ImageBatch) -> Tensor:
+        """Computes V, the image of each question.
+
+        Args:
+            images: M images, and the image of each of B questions.
+
+        Returns:
+            V, (B, L, d).
+        """
+        grid = checked_grid(images, self.feature, self.feature_size)  # (M, L, d_v)
+        image = self.dropout_places(self.image(grid).tanh())  # (M, L, d)
+        return image.index_select(0, images.index)
+
+    def attention_maps(self, images: ImageBatch, question: Tokens) -> Tensor:
+        """Computes the attention maps of `forward`, see `VQANetwork`.
+
+        Args:
+            images: M images, and the image of each of B questions.
+            question: B questions.
+
+        Returns:
+            The maps of words, phrases and sentence, float32 (B, 3, L).
+        """
+        summary = self.levels.summary(self.hierarchy(question), question.mask)  # s, (3, B, d)
+        return self.levels.image.weights(self.places(images), summary)
+
     def forward(self, images: ImageBatch, question: Tokens) -> Tensor:
         """Computes answer logits.
 
@@ -271,9 +297,7 @@ class HieCoAtt(GridNetwork):
         Returns:
             Logits, (B, K).
         """
-        grid = checked_grid(images, self.feature, self.feature_size)  # (M, L, d_v)
-        image = self.dropout_places(self.image(grid).tanh())  # V, (M, L, d)
-        image = image.index_select(0, images.index)  # (B, L, d)
+        image = self.places(images)  # V, (B, L, d)
         levels = self.levels(self.hierarchy(question), question.mask, image)  # q^ + v^, (3, B, d)
         word, phrase, sentence = self.dropout(levels)
         hidden = self.word(word).tanh()  # h_w

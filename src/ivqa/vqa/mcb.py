@@ -220,6 +220,19 @@ class MCB(NormalisedGridNetwork):
         hidden = self.hidden(self.dropout_places(f)).relu()  # (B, L, d_h)
         return self.glimpses(hidden).float().softmax(dim=1).mT
 
+    def attention_maps(self, images: ImageBatch, question: Tokens) -> Tensor:
+        """Computes the attention maps of `forward`, see `VQANetwork`.
+
+        Args:
+            images: M images, and the image of each of B questions.
+            question: B questions.
+
+        Returns:
+            The maps, float32 (B, G, L).
+        """
+        grid = self.normalised_grid(images)  # (M, L, d_v)
+        return self.attention(grid, images.index, self.question_encoder(question))
+
     def forward(self, images: ImageBatch, question: Tokens) -> Tensor:
         """Computes answer logits.
 

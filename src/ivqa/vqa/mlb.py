@@ -77,6 +77,19 @@ class MLB(GridNetwork):
         scores = self.kernels.matmul_by_image(guides, v.mT, index_or_none)  # (B, G, L)
         return (scores + self.glimpses.bias[:, None]).float().softmax(dim=2)
 
+    def attention_maps(self, images: ImageBatch, question: Tokens) -> Tensor:
+        """Computes the attention maps of `forward`, see `VQANetwork`.
+
+        Args:
+            images: M images, and the image of each of B questions.
+            question: B questions.
+
+        Returns:
+            The maps, float32 (B, G, L).
+        """
+        grid = checked_grid(images, self.feature, self.feature_size)  # (M, L, d_v)
+        return self.attention(grid, images.index, self.question_encoder(question))
+
     def forward(self, images: ImageBatch, question: Tokens) -> Tensor:
         """Computes answer logits.
 

@@ -110,6 +110,23 @@ class VQAModule(TrainedModule):
             scores = logits.float().log_softmax(dim=1)
         return scores if chosen is None else scores[:, chosen]
 
+    @torch.no_grad()
+    def attention(self, images: ImageBatch, questions: list[str]) -> Tensor | None:
+        """Computes where the network looks, the mean of its attention maps; see `Attends`.
+
+        Args:
+            images: Images of B questions.
+            questions: B questions.
+
+        Returns:
+            Weights (B, L), float32; None for a network without attention.
+        """
+        with evaluation_mode(self.network, self.image_encoder):
+            tokens = self.question_vocabulary.encode(questions, self.max_question_length)
+            seen = images.to(self.device).encoded(self.image_encoder)
+            maps = self.network.attention_maps(seen, tokens.to(self.device))
+        return None if maps is None else maps.mean(dim=1)
+
     def answer(self, images: ImageBatch, questions: list[str]) -> list[str]:
         """Returns the most probable answer to each question.
 

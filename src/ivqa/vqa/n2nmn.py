@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from ivqa.data.batch import ImageBatch
 from ivqa.errors import UserError
 from ivqa.ranges import Count, ShareBelowOne
+from ivqa.text.vocabulary import Tokens
 from ivqa.vqa.layout_network import LayoutNetwork
 from ivqa.vqa.layout_policy import LayoutPolicy, Plan
 from ivqa.vqa.network import checked_grid
@@ -104,7 +105,7 @@ class N2NMN(LayoutNetwork):
         _side(number or 0)
 
     def execute(self, images: ImageBatch, plan: Plan) -> Tensor:
-        """Executes layouts step by step, all questions with the same module together.
+        """Executes layouts.
 
         Args:
             images: M images, and the image of each of B questions.
@@ -113,6 +114,37 @@ class N2NMN(LayoutNetwork):
         Returns:
             Answer logits, (B, K).
         """
+        return self._executed(images, plan)[0]
+
+    def attention_maps(self, images: ImageBatch, question: Tokens) -> Tensor:
+        """Computes softmax(a) of the maps a that the last module of each layout takes.
+
+        Args:
+            images: M images, and the image of each of B questions.
+            question: B questions.
+
+        Returns:
+            Their mean for each question, float32 (B, 1, L); uniform for a module without maps.
+        """
+        answers = self._executed(images, self.policy(question, self.max_layout))[1]
+        grid = images.feature(self.feature)
+        seen = grid.new_full((len(images), grid.shape[1]), 1 / grid.shape[1], dtype=torch.float32)
+        for rows, maps in answers:
+            if maps:
+                mean = torch.stack([scores.float().softmax(dim=1) for scores in maps]).mean(dim=0)
+                seen = seen.index_put((rows,), mean)
+        return seen[:, None]
+
+    def _executed(
+        self, images: ImageBatch, plan: Plan
+    ) -> tuple[Tensor, list[tuple[Tensor, list[Tensor]]]]:
+        """Runs layouts step by step, all questions with the same module together.
+
+        Returns:
+            Answer logits, (B, K), and of each module that answered the rows of its questions (n,)
+            and the maps that it took, (n, L) each.
+        """
+        answers: list[tuple[Tensor, list[Tensor]]] = []
         grid = checked_grid(images, self.feature, self.feature_size)
         x = torch.cat([grid, _coordinates(grid)], dim=2)  # (M, L, d_v + 2)
         x, index = self.kernels.repeat_images(x, images.index)  # (B or M, L, d_v + 2)
@@ -137,6 +169,7 @@ class N2NMN(LayoutNetwork):
                     maps = [stack[rows, base + offset] for offset in range(arity)]  # (n, L) each
                     inputs = x[rows if index is None else index[rows]], plan.text[rows, step], maps
                     if self.grammar.answers[number]:
+                        answers.append((rows, maps))
                         answer = self.modules_.answer_of(name, *inputs).float()
                         logits = logits.index_add(0, rows, answer)
                         depth = depth.index_fill(0, rows, 0)
@@ -144,7 +177,7 @@ class N2NMN(LayoutNetwork):
                     result = self.modules_.map_of(name, *inputs)
                 stack = stack.index_put((rows, base), result.to(stack.dtype))
                 depth = depth.index_put((rows,), base + 1)
-        return logits
+        return logits, answers
 
 
 def _side(number: int) -> int:

@@ -87,6 +87,19 @@ class VQANetwork(KernelModule, ABC):
             Logits, (B, K).
         """
 
+    def attention_maps(self, images: ImageBatch, question: Tokens) -> Tensor | None:
+        """Computes the weights of the positions that lead to the answers of `forward`.
+
+        Args:
+            images: M images, and the image of each of B questions.
+            question: B questions.
+
+        Returns:
+            G maps of each question, float32 (B, G, L), which sum to 1; None for a network without
+            attention over the image.
+        """
+        return None
+
     def train_forward(self, batch: VQABatch) -> TrainingOutput:
         """Computes what a training step needs; by default the logits alone.
 

@@ -44,6 +44,24 @@ class Answerer(Protocol):
 
 
 @runtime_checkable
+class Attends(Protocol):
+    """A VQA system that weights the places of an image, and can say how."""
+
+    def attention(self, images: ImageBatch, questions: list[str]) -> Tensor | None:
+        """Computes where the system looks for the answer to each question.
+
+        Args:
+            images: Images of B questions.
+            questions: B questions.
+
+        Returns:
+            Weights (B, L), float32 in [0, 1], of the L positions of a grid over the whole image,
+            row by row; they sum to 1, and several maps are averaged. None for a system whose
+            network has no attention.
+        """
+
+
+@runtime_checkable
 class Metered(Protocol):
     """A VQA system that counts what it has asked and paid for, such as a served model."""
 

@@ -1,0 +1,31 @@
+"""The names that people use for the models that come with ivqa."""
+
+_TITLES = {
+    "hf_blip": "BLIP",
+    "hiecoatt": "HieCoAtt",
+    "language_only": "the language-only model",
+    "lstm_qi": "LSTM Q+I",
+    "mcb": "MCB",
+    "mlb": "MLB",
+    "mutan": "MUTAN",
+    "mutan_noatt": "MUTAN without attention",
+    "n2nmn": "N2NMN",
+    "prior": "the most frequent answer",
+    "vanilla": "Vanilla VQA",
+}
+
+
+def title_of(name: str) -> str:
+    """What people call a model.
+
+    Args:
+        name: The key `name` of a configuration.
+
+    Returns:
+        The name in its paper, for a model of `conf/model`; any other name as it is.
+
+    Example:
+        >>> title_of("mlb"), title_of("my_model")
+        ('MLB', 'my_model')
+    """
+    return _TITLES.get(name, name)

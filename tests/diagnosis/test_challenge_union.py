@@ -1,0 +1,89 @@
+"""The challenging sets of two models, joined by hand and by the program."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from ivqa.data import DataError, VQADataset, VQASplit
+from ivqa.data.images import ImageFiles
+from ivqa.diagnosis import Belief, apply_annotations, corrected_answers, write_challenge
+from ivqa.diagnosis.challenge_union import join_challenges
+from ivqa.metrics import vqa_accuracies
+from ivqa.tasks.challenge import card_rows, data_card
+
+BASE = Belief(1, "2", "How many?", 0.5, -3.0, 0.9, "rl", "adversarial", "human")
+
+
+def _split(folder: Path, color: str) -> VQASplit:
+    folder.mkdir()
+    ids = np.array([1, 2])
+    for number in ids:
+        Image.new("RGB", (8, 8), color).save(folder / f"{number}.png")
+    files = ImageFiles(ids, [folder / f"{number}.png" for number in ids])
+    texts = [["Is it?"] * 2, [["yes"]] * 2, ["yes"] * 2, ["yes/no"] * 2, ["is it"] * 2]
+    return VQASplit("val", ids, ids, *texts, images=files)
+
+
+def test_people_correct_answers_and_the_union_accepts_them(tmp_path: Path) -> None:
+    split = _split(tmp_path / "images", "teal")
+    first = [
+        BASE,
+        replace(BASE, question="Is it?", answer="yes", type="complementary"),
+        replace(BASE, question="Who?", answer="a cat"),
+    ]
+    second = [replace(BASE, answer="4"), replace(BASE, image_id=2, question="Is it?", answer="no")]
+    second.append(replace(BASE, question="Is it?", answer="yes", type="rephrase"))
+    roots = {}
+    for name, beliefs, right in (("A", first, ["Three.", "3", "five"]), ("B", second, ["six"])):
+        wrong = {"relevant": True, "same_fact": False, "correct": False}
+        key = {"image_id": 1, "answer": beliefs[0].answer, "question": "How many?"}
+        records = [{**key, **wrong, "right_answer": answer} for answer in right]
+        other = {"image_id": beliefs[1].image_id, "answer": beliefs[1].answer, **wrong}
+        other |= {"question": "Is it?", "correct": name == "A", "right_answer": ""}
+        records.append(other)
+        file = tmp_path / f"{name}.json"
+        file.write_text(json.dumps(records))
+        typed = apply_annotations(beliefs, file)
+        corrections = corrected_answers(typed, file)
+        # The answers are normalised; an empty one is none.
+        expected = {"A": ["3", "3", "5"], "B": ["6"]}[name]
+        assert corrections == {replace(beliefs[0], type="adversarial", type_by="human"): expected}
+        # Beliefs that nobody annotated keep their types here, so that the splits overlap.
+        kept = [own if own.type else belief for own, belief in zip(typed, beliefs, strict=True)]
+        roots[name] = tmp_path / name
+        assert write_challenge(roots[name], kept, split, None, corrections) == 1
+
+    joined = join_challenges(tmp_path / "union", roots)
+    asked = {record["question"]: record for record in joined["challenge"]}
+    assert asked["How many?"]["believed_by"] == {"A": "2", "B": "4"}
+    dataset = VQADataset(tmp_path / "union", train=None, val=None, test="challenge")
+    whole = dataset.split("test")
+    assert whole.main_answers == ["3"]
+    given = ["3", "five", "6", "2", "4"]
+    assert vqa_accuracies(given, list(whole.answers) * 5).tolist() == [1, 1, 1, 0, 0]
+    written = json.loads((tmp_path / "union" / "annotations_challenge.json").read_text())
+    numbers = [one["answer_id"] for one in written["annotations"][0]["answers"]]
+    assert numbers == list(range(1, 13))  # three answers of four annotators
+    # "Who?" and the "Is it?" about image 2 have no known answer.
+    unknown = {(one["image_id"], one["question"]) for one in joined["irrelevant"]}
+    assert unknown == {(1, "Who?"), (2, "Is it?")}
+    kinds = {(one["question"], one["kind"]) for one in joined["beliefs"]}
+    assert kinds == {("How many?", "adversarial"), ("Is it?", "complementary")}
+    assert [row["all models"] for row in card_rows(joined, ["A", "B"])] == [1, 0, 2]
+    assert "| challenge | 1 | 1 | 1 | 1 | 1 |" in data_card(joined, ["A", "B"])
+
+
+def test_different_images_are_not_joined(tmp_path: Path) -> None:
+    roots = {}
+    for name in ("teal", "red"):
+        split = _split(tmp_path / f"{name}_images", name)
+        roots[name] = tmp_path / name
+        write_challenge(roots[name], [replace(BASE, type="irrelevant")], split, None)
+    with pytest.raises(DataError, match=r"image 1 differs between .*teal.* and .*red"):
+        join_challenges(tmp_path / "union", roots)
+    with pytest.raises(DataError, match="no challenging set has a question"):
+        join_challenges(tmp_path / "none", {"A": tmp_path})

@@ -1,0 +1,64 @@
+"""robustness.html: what changes under noise, counted by hand."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+
+from ivqa.data import VQASplit
+from ivqa.report import NoisePageModel, write_noise_page
+from ivqa.robustness import NoiseRecords, flips_at
+
+QUESTIONS = [["Is it red?", "Is it blue?", "How many?", "Is it big?"]]
+QUESTIONS.append([f"{text} Is it old?" for text in QUESTIONS[0]])
+HUMAN = [["yes"] * 10, ["no"] * 10, ["2"] * 10, ["<b>no</b>"] * 10]
+IDS = np.array([11, 12, 13, 14])
+
+
+def _records(clean: list[str], noisy: list[str]) -> NoiseRecords:
+    kinds = ["yes/no", "yes/no", "number", "yes/no"]
+    return NoiseRecords.scored(IDS, kinds, [clean, noisy], HUMAN, QUESTIONS)
+
+
+# Right, wrong, right, wrong without noise; then wrong, right, right (as a word), wrong otherwise.
+MODEL = _records(["yes", "yes", "2", "a"], ["no", "no", "two", "b"])
+OTHER = _records(["yes", "no", "3", "a"], ["yes", "no", "3", "a"])
+
+
+def test_flips_are_broken_repaired_or_neither() -> None:
+    flips = flips_at(MODEL, 1)
+    assert (flips.broken.tolist(), flips.repaired.tolist(), flips.other.tolist()) == ([0], [1], [3])
+    assert flips.examples(6) == [0, 1]
+    assert flips.examples(1) == [0]
+    assert not any(len(rows) for rows in vars(flips_at(OTHER, 1)).values())
+
+
+def test_two_thirds_of_the_examples_are_broken() -> None:
+    clean = NoiseRecords(np.arange(40), ["other"] * 40, [["a"] * 40, ["b"] * 40],
+                         np.array([[1.0] * 30 + [0] * 10, [0.0] * 30 + [1] * 10]))  # fmt: skip
+    drawn = flips_at(clean, 1).examples(6)
+    assert [row < 30 for row in drawn] == [True] * 4 + [False] * 2
+    assert len({tuple(flips_at(clean, 1).examples(6, seed)) for seed in range(5)}) == 5
+
+
+def test_the_page_counts_and_shows_answers_that_flip(tmp_path: Path) -> None:
+    split = VQASplit("val", IDS, np.array([1, 1, 2, 2]), QUESTIONS[0], HUMAN,
+                     [human[0] for human in HUMAN], ["yes/no"] * 4, ["is it"] * 4)  # fmt: skip
+    page = tmp_path / "robustness.html"
+    models = [NoisePageModel("MLB", MODEL), NoisePageModel("B & C", OTHER)]
+    write_noise_page(page, "Noise", models, split)
+    text = page.read_text()
+    plain = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", text.split("</style>")[1]))
+    # Two of MLB's four answers are right without noise and two with it; R_score is 1 at no loss.
+    assert "MLB answers 50% of the questions correctly, and 50% with the least noise" in plain
+    assert "(R_score 1.00): 1 of 2 right answers become wrong." in plain
+    assert "MLB changes 75% of its answers: 1 from right to wrong, 1 from wrong to right." in plain
+    assert "B &amp; C changes 0% of its answers" in plain
+    first, second = re.findall(r'<article id="([^"]+)">(.*?)</article>', text, re.DOTALL)
+    assert (first[0], second[0]) == ("question-11-level-1", "question-12-level-1")
+    assert 'asked">Is it red?</span> <mark>Is it old?</mark>' in first[1]
+    answers = re.findall(r'<span class="(right|wrong)">(\S+) [✓✗]</span>', first[1])
+    assert answers == [("right", "yes"), ("wrong", "no"), ("right", "yes"), ("right", "yes")]
+    assert "in the data set: yes" in first[1]
+    assert "script-src 'none'" in text
+    assert not re.search(r"https?://", text)
