@@ -22,6 +22,7 @@ from ivqa.runs.config_choices import choices_of, config_folders
 from ivqa.runs.error_messages import describe, is_user_error
 from ivqa.runs.replaced_nodes import with_replaced_nodes
 from ivqa.runs.short_forms import expanded, key_of
+from ivqa.runs.sweep_files import with_sweep
 
 CONF = PROJECT / "conf"
 # What a reader has or gets: files, folders, WordNet. Everything else must be right on the page.
@@ -121,7 +122,8 @@ def jobs_of(task: str, given: list[str], *, every: bool = False) -> list[DictCon
         The configurations.
     """
     folders = config_folders(CONF, given)
-    written = expanded(command_line(with_multirun(given, CONF)), CONF, task)
+    arguments = with_multirun(with_sweep(given, folders, task), CONF)
+    written = expanded(command_line(arguments), CONF, task)
     replaced = with_replaced_nodes(written, folders, task)
     overrides = [item for item in replaced if ("=" in item and item[0] != "-") or item[0] == "~"]
     added = ",".join(f"file://{folder.absolute()}" for folder in folders[1:])

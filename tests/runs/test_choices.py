@@ -117,7 +117,7 @@ def test_a_choice_that_overrides_groups_composes(command: str) -> None:
 def test_every_group_belongs_to_a_command() -> None:
     folders = {folder.name for folder in CONF.iterdir() if folder.is_dir()}
     known = {group.partition("@")[0] for command in COMMANDS for group in _groups(command)}
-    assert folders - known == {"experiment", "sweep"}
+    assert folders - known == {"experiment", "hydra", "sweep"}
 
 
 def test_the_target_is_the_first_key_of_a_node() -> None:

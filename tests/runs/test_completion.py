@@ -44,7 +44,13 @@ def test_keys_belong_to_the_chosen_files() -> None:
     assert _completed("vqa=mlb vqa.ba", "diagnose") == ["vqa.batch_size="]
     assert "model." in _completed("mode")
     assert "model=" in _completed("mode")
-    assert _completed("sw") == []  # conf/sweep is for wandb
+
+
+def test_sweeps_of_the_command_are_completed() -> None:
+    assert _completed("sw", "diagnose") == ["sweep="]
+    assert _completed("sweep=", "diagnose") == ["sweep=rl_rewards"]
+    assert _completed("sweep=", "evaluate") == ["sweep=ivqa_vae", "sweep=lasso_lambda"]
+    assert _completed("sw") == []  # train.py has none
 
 
 def test_values_and_options_are_completed() -> None:

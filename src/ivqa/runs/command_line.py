@@ -82,7 +82,12 @@ def entry_point(conf_dir: Path, config_name: str) -> None:
         OmegaConf.register_new_resolver(  # for hydra.help in conf/run.yaml
             "choices", lambda: choices_page(conf_dir, config_name, folders), replace=True
         )
-        arguments = command_line(with_multirun(sys.argv[1:], conf_dir))
+        arguments = sys.argv[1:]
+        if _path(arguments, "sweep") is not None:
+            from ivqa.runs.sweep_files import with_sweep
+
+            arguments = with_sweep(arguments, folders, config_name)
+        arguments = command_line(with_multirun(arguments, conf_dir))
         arguments = expanded(arguments, conf_dir, config_name)
         sys.argv[1:] = with_replaced_nodes(arguments, folders, config_name)
         hydra.main(version_base="1.3", config_path=str(conf_dir), config_name=config_name)(job)()
@@ -164,6 +169,10 @@ def command_line(arguments: list[str]) -> list[str]:
         from ivqa.runs.trust import without_trust
 
         run_dir = Path(str(resume))
+        if (run_dir / "multirun.yaml").is_file():
+            raise UserError(
+                f"resume={run_dir} is a sweep; give its command again, with output_dir={run_dir}"
+            )
         if not (run_dir / "config.yaml").is_file():
             raise UserError(f"resume={run_dir}: no run was started there (config.yaml is missing)")
         progress = (Path("checkpoints") / "last.ckpt", Path("progress.json"))
@@ -178,8 +187,8 @@ def command_line(arguments: list[str]) -> list[str]:
         # Later overrides win, so the user may change the length of the training.
         arguments = [*earlier, *arguments, f"output_dir={run_dir}"]
     elif multirun and (output_dir := _path(arguments, "output_dir")):
-        kept = [argument for argument in arguments if key_of(argument) != "output_dir"]
-        arguments = [*kept, f"hydra.sweep.dir={output_dir}"]
+        written = f"hydra.sweep.dir={output_dir}"
+        arguments = [written if key_of(item) == "output_dir" else item for item in arguments]
     return [quoted_path(argument, multirun=multirun) for argument in arguments]
 
 

@@ -92,12 +92,14 @@ def groups_of(conf_dir: Path, config_name: str) -> list[str]:
 
     Returns:
         Names in the order of the file, such as "model", "vqa" (Hydra's model@vqa) and "reward",
-        which belongs to the policies.
+        which belongs to the policies; "sweep" if there is one for this command.
     """
     short = {long: name for name, long in ALIASES.items()}
     found = [short.get(group, group) for group in _defaults(conf_dir, config_name)]
     if "vqa" in found:
         found.insert(found.index("vqa") + 1, "reward")
+    if choices_of("sweep", [conf_dir], config_name):
+        found.append("sweep")
     return list(dict.fromkeys(found))
 
 
@@ -105,19 +107,23 @@ def choices_of(group: str, folders: Sequence[Path], config_name: str) -> list[st
     """The choices of a group.
 
     Args:
-        group: A group as a user writes it, or as Hydra does: "model", "vqa", "noise@noise.image".
+        group: A group as a user writes it, or as Hydra does: "model", "vqa", "noise@noise.image";
+            "sweep" for sweep files.
         folders: The folders of configuration files: conf/ and those of --config-dir.
         config_name: The command's own file in the first of them, without its ending.
 
     Returns:
-        Names of files without their ending, sorted; for "vqa", models that answer questions, and
-        for "experiment", those whose first lines run this command, or no command of ivqa.
+        Names of files without their ending, sorted; for "vqa", models that answer questions, for
+        "sweep", those of this command, and for "experiment", those whose first lines run this
+        command, or no command of ivqa.
     """
     folder = ALIASES.get(group, group).partition("@")[0]
     files = {file.stem: file for place in folders for file in (place / folder).glob("*.yaml")}
-    if group not in ("vqa", ALIASES["vqa"], "experiment"):
+    if group not in ("vqa", ALIASES["vqa"], "experiment", "sweep"):
         return sorted(files)
     texts = {name: file.read_text() for name, file in sorted(files.items())}
+    if group == "sweep":
+        return [name for name, text in texts.items() if f"program: {config_name}.py" in text]
     if group == "experiment":
         commands = {name: re.findall(r"(\w+)\.py ", text) for name, text in texts.items()}
         return [name for name in texts if not commands[name] or config_name in commands[name]]

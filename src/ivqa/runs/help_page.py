@@ -13,7 +13,7 @@ _WIDTH = 80
 
 
 def choices_page(conf_dir: Path, config_name: str, folders: Sequence[Path]) -> str:
-    """Lists the choices of every group that has more than one.
+    """Lists the choices of every group that has more than one, and the sweeps.
 
     Args:
         conf_dir: The folder of configuration files.
@@ -33,7 +33,8 @@ def choices_page(conf_dir: Path, config_name: str, folders: Sequence[Path]) -> s
             # VQA models are choices of model= too, but are listed once.
             answering = choices_of("vqa", folders, config_name)
             choices = [*(name for name in choices if name not in answering), "and those of vqa="]
-        if len(choices) > 1:
+        # A sweep may be left out, so even a single one is a choice.
+        if len(choices) > 1 or group == "sweep":
             lines += textwrap.wrap(
                 ", ".join(choices),
                 _WIDTH,

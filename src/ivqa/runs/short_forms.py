@@ -22,7 +22,7 @@ def expanded(arguments: Sequence[str], conf_dir: Path, config_name: str) -> list
         name a key as its `short_form`; an override of this key then also chooses the task, unless
         task= is present: predictions=FILE means task=score predictions=FILE.
     """
-    written = [_written_out(argument) for argument in arguments]
+    written = [written_out(argument) for argument in arguments]
     keys = {argument.partition("=")[0].lstrip("+") for argument in written if "=" in argument}
     if "task" in keys:
         return written
@@ -46,6 +46,22 @@ def task_keys(conf_dir: Path, config_name: str) -> dict[str, str]:
     files = sorted((conf_dir / "task").glob("*.yaml"))
     keys = {file.stem: read_yaml(file, dict).get("short_form") for file in files}
     return {str(key): task for task, key in keys.items() if key}
+
+
+def written_out(argument: str) -> str:
+    """Hydra's notation of an override, or of its key alone.
+
+    Args:
+        argument: An argument of the command line.
+
+    Returns:
+        The argument with the group of `ALIASES` that it names.
+
+    >>> written_out("vqa=mlb"), written_out("vqa"), written_out("seed=1")
+    ('model@vqa=mlb', 'model@vqa', 'seed=1')
+    """
+    key, equals, value = argument.partition("=")
+    return f"{ALIASES.get(key, key)}{equals}{value}"
 
 
 def shortened(override: str) -> str:
@@ -79,8 +95,3 @@ def key_of(argument: str) -> str:
     ('trainer.fast_dev_run', '-m')
     """
     return argument.split("=", 1)[0].lstrip("+~")
-
-
-def _written_out(argument: str) -> str:
-    key, equals, value = argument.partition("=")
-    return f"{ALIASES[key]}={value}" if equals and key in ALIASES else argument

@@ -1,0 +1,110 @@
+"""The sweep of a file, from the checks of all its values to its table and plot."""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import optuna
+from omegaconf import DictConfig, open_dict
+from rich.console import Console
+
+from ivqa.errors import UserError
+from ivqa.files import locked
+from ivqa.report.sweep_plot import write_sweep_plot
+from ivqa.report.table_files import write_table
+from ivqa.report.tables import cell, print_table
+from ivqa.runs.config_checks import check_config
+from ivqa.runs.optuna_sweep import (
+    Launch,
+    SweepJob,
+    errors,
+    failed_trials,
+    finished_trials,
+    run_sweep,
+)
+from ivqa.runs.short_forms import shortened
+
+Compose = Callable[[Sequence[str]], DictConfig]
+
+
+def sweep_in(
+    folder: Path, job: SweepJob, compose: Compose, launch: Launch, console: Console
+) -> None:
+    """Runs a sweep in a folder, or what it lacks there; writes table.html (.md, .csv, .tex) and
+    sweep.png.
+
+    Args:
+        folder: The folder.
+        job: The sweep.
+        compose: Composes the configuration of a point from its overrides.
+        launch: Runs jobs, given the overrides of each and the number of the first.
+        console: The terminal.
+
+    Raises:
+        UserError: A value of a parameter is invalid, or no point has a result.
+    """
+    for overrides in _each_value(job):
+        cfg = compose(overrides)
+        with open_dict(cfg):
+            del cfg["hydra"]
+        check_config(cfg)
+    job.number_of_points()
+    with locked(folder):
+        console.print(f"sweep: {folder} (the same command continues it)", soft_wrap=True)
+        study = run_sweep(job, folder, launch, console)
+        if not finished_trials(study):
+            first = next(iter(errors(study).values()))
+            raise UserError(f"no point of the sweep in {folder} has a result; the first: {first}")
+        _show(study, job, folder, console)
+
+
+def _each_value(job: SweepJob) -> Iterator[list[str]]:
+    """The overrides of points that show each value once; of intervals, their bounds."""
+    values: dict[str, list[Any]] = {
+        key: parameter.values or [parameter.min, parameter.max]
+        for key, parameter in job.sweep.parameters.items()
+    }
+    whole = {
+        key: [int(value) for value in values[key]]
+        for key, parameter in job.sweep.parameters.items()
+        if parameter.distribution == "int_uniform"
+    }
+    values |= whole
+    for number in range(max(map(len, values.values()))):
+        yield job.overrides({key: own[number % len(own)] for key, own in values.items()})
+
+
+def _show(study: optuna.Study, job: SweepJob, folder: Path, console: Console) -> None:
+    """Writes and prints the table, best point first, and draws the plot."""
+    metric, keys = job.sweep.metric.name, list(job.sweep.parameters)
+    finished = finished_trials(study)
+    ranked = sorted(finished, key=lambda trial: trial.values[0], reverse=job.maximizes())
+    rows: list[dict[str, Any]] = [
+        {"point": str(trial.number), **{key: trial.params[key] for key in keys}, metric: trial.value}
+        for trial in ranked
+    ]
+    failed = failed_trials(study)
+    for trial in failed:
+        params = {key: trial.params[key] for key in keys}
+        rows.append({"point": str(trial.number), **params, metric: "failed"})
+    title = f"{len(finished)} of {len(finished) + len(failed)} points"
+    write_table(folder, rows, title)
+    print_table(rows, title=title, console=console)
+    for trial in failed:
+        reason = errors(study)[str(trial.number)]
+        console.print(f"point {trial.number} failed: {reason}", soft_wrap=True, markup=False)
+    write_sweep_plot(
+        folder / "sweep.png",
+        [{key: trial.params[key] for key in keys} for trial in finished],
+        [trial.values[0] for trial in finished],
+        metric=metric,
+        best=finished.index(ranked[0]),
+    )
+    command = " ".join(map(shortened, job.overrides(ranked[0].params)))
+    console.print(
+        f"best: point {ranked[0].number}, {metric} {cell(ranked[0].value)}\n"
+        f"  python {job.sweep.program} {command}\n"
+        f"table: {folder / 'table.html'} (and .md, .csv, .tex)\nplot: {folder / 'sweep.png'}",
+        soft_wrap=True,
+        markup=False,
+    )

@@ -1,0 +1,125 @@
+"""Sweep files of W&B as sweeps without an account read them."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ivqa.errors import UserError
+from ivqa.runs.sweep_files import SweepFile, read_sweep, with_overrides, with_sweep
+
+CONF = Path(__file__).parents[2] / "conf"
+SWEEP = {
+    "program": "evaluate.py",
+    "method": "bayes",
+    "metric": {"name": "loss"},
+    "parameters": {
+        "ranker.lam": {"distribution": "log_uniform_values", "min": 1e-6, "max": 0.01},
+        "encoder.size": {"values": [64, 256]},
+        "reward": {"value": "goal"},
+        "model.epochs": {"min": 1, "max": 3},
+    },
+    "command": ["${env}", "${program}", "model=mlb", "logger=wandb", "${args_no_hyphens}"],
+}
+
+
+def _read(tmp_path: Path, **changes: Any) -> SweepFile:
+    file = tmp_path / "my_sweep.yaml"
+    file.write_text(yaml.dump({**SWEEP, **changes}))
+    return read_sweep(file)
+
+
+def test_a_file_is_read(tmp_path: Path) -> None:
+    sweep = _read(tmp_path)
+    assert sweep.metric.goal == "minimize"  # as in W&B
+    assert sweep.fixed_arguments() == ["model=mlb"]
+    assert sweep.parameters["reward"].values == ["goal"]
+    assert sweep.parameters["model.epochs"].grid() == [1, 2, 3]
+    assert sweep.parameters["ranker.lam"].grid() is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"method": "tpe"}, "method: Input should be 'grid', 'random' or 'bayes'"),
+        ({"method": "grid"}, "ranker.lam is an interval; method=grid needs lists of values"),
+        ({"early_terminate": {"type": "hyperband"}}, "early_terminate: is unknown here"),
+        ({"metric": {"name": "x", "goal": "maximise"}}, "metric.goal: Input should be 'minimize'"),
+        ({"parameters": {}}, "parameters: Dictionary should have at least 1 item"),
+        ({"parameters": {"lr": {"distribution": "normal", "mu": 1}}}, "parameters.lr.distribution"),
+        ({"parameters": {"lr": {"min": 1}}}, "parameters.lr: needs value, values, or min and max"),
+        ({"parameters": {"lr": {"min": 2, "max": 1}}}, "min=2 must be below max=1"),
+        ({"parameters": {"lr": {"values": [1], "max": 1}}}, "has both values and bounds"),
+        (
+            {"parameters": {"lr": {"distribution": "log_uniform_values", "min": 0, "max": 1}}},
+            "min=0 must be above 0 for log_uniform_values",
+        ),
+        (
+            {"parameters": {"lr": {"distribution": "int_uniform", "min": 0.5, "max": 2}}},
+            "int_uniform needs integers",
+        ),
+        (
+            {"parameters": {"lr": {"distribution": "q_uniform", "min": 0, "max": 2}}},
+            "q belongs to q_uniform, which needs it",
+        ),
+    ],
+)
+def test_mistakes_are_named(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="my_sweep.yaml: ") as raised:
+        _read(tmp_path, **changes)
+    assert message in str(raised.value)
+
+
+def test_the_command_line_replaces_parameters(tmp_path: Path) -> None:
+    sweep, fixed = with_overrides(
+        _read(tmp_path),
+        [
+            "model=mlb",
+            "encoder.size=16",
+            "reward@model.module.rewards=goal,full",
+            "ranker.lam=interval(0.1,0.2)",
+            "seed=range(1,4)",
+            "model.epochs=tag(log,interval(1,8))",
+        ],
+    )
+    assert fixed == ["model=mlb", "encoder.size=16"]
+    assert "encoder.size" not in sweep.parameters
+    assert sweep.parameters["reward"].values == ["goal", "full"]
+    assert sweep.parameters["seed"].values == [1, 2, 3]
+    lam = sweep.parameters["ranker.lam"]
+    assert (lam.distribution, lam.min, lam.max) == ("uniform", 0.1, 0.2)
+    assert sweep.parameters["model.epochs"].distribution == "log_uniform_values"
+    with pytest.raises(UserError, match="method=grid needs lists"):
+        with_overrides(
+            read_sweep(CONF / "sweep" / "lasso_lambda.yaml"), ["ranker.lam=interval(0,1)"]
+        )
+
+
+def test_sweep_is_written_out_for_hydra() -> None:
+    arguments = with_sweep(
+        ["vqa=vanilla", "sweep=rl_rewards", "trials=4", "output_dir=here"], [CONF], "diagnose"
+    )
+    assert arguments[:2] == ["-m", "hydra/sweeper=optuna"]
+    assert f"hydra.sweeper.file='{CONF / 'sweep' / 'rl_rewards.yaml'}'" in arguments
+    assert "hydra.sweeper.trials=4" in arguments
+    assert not [item for item in arguments if "wandb" in item]
+    # The user's arguments come after those of the file, so they count.
+    assert arguments.index("vqa=mlb") < arguments.index("vqa=vanilla")
+    assert arguments[-1] == "output_dir=here"
+    assert with_sweep(["seed=2"], [CONF], "diagnose") == ["seed=2"]
+    by_default = with_sweep(["sweep=rl_rewards"], [CONF], "diagnose")
+    assert "output_dir=outputs/sweeps/rl_rewards" in by_default
+    assert "-m" not in with_sweep(["sweep=rl_rewards", "--cfg", "job"], [CONF], "diagnose")
+
+
+def test_a_wrong_sweep_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="is for diagnose.py, not for train.py"):
+        with_sweep(["sweep=rl_rewards"], [CONF], "train")
+    with pytest.raises(UserError, match="no sweep=rl_reward; did you mean rl_rewards"):
+        with_sweep(["sweep=rl_reward"], [CONF], "diagnose")
+    with pytest.raises(UserError, match="there is no such file"):
+        with_sweep([f"sweep={tmp_path}/x.yaml"], [CONF], "diagnose")
+    (tmp_path / "sweep").mkdir()
+    (tmp_path / "sweep" / "own.yaml").write_text(yaml.dump(SWEEP))
+    assert with_sweep(["sweep=own"], [CONF, tmp_path], "evaluate")[0] == "-m"
