@@ -1,11 +1,7 @@
 """Diagnosis: finds the beliefs of a VQA model with a question generator trained for it."""
 
-<<<<<<< HEAD
 from ivqa.diagnosis.adversary import AdversarialJudge
-from ivqa.diagnosis.annotations import apply_annotations
-=======
 from ivqa.diagnosis.annotations import apply_annotations, corrected_answers
->>>>>>> h-page
 from ivqa.diagnosis.belief_log import BeliefLog
 from ivqa.diagnosis.beliefs import (
     TYPES,
@@ -48,11 +44,8 @@ from ivqa.diagnosis.search import BeliefSearch, Found
 __all__ = [
     "KINDS",
     "TYPES",
-<<<<<<< HEAD
     "AdversarialJudge",
-=======
     "Band",
->>>>>>> h-page
     "Belief",
     "BeliefCallback",
     "BeliefLog",
