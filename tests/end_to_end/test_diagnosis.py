@@ -12,7 +12,7 @@ import torch
 from ivqa.data import BatchSettings, VQADataset
 from ivqa.data.batch import VQABatch
 from ivqa.data.results import results_text
-from ivqa.diagnosis import Belief, PolicyGradientModule, read_beliefs
+from ivqa.diagnosis import Belief, PolicyGradientModule, read_beliefs, read_reasons
 from ivqa.diagnosis.challenge import write_challenge
 from ivqa.files import bytes_digest, digest, write_json
 from ivqa.scenes import oracle_of
@@ -47,7 +47,13 @@ def test_a_model_is_diagnosed_and_the_diagnosis_resumes(
     assert len(beliefs) == metrics["beliefs/count"] > 0
     assert len({(b.image_id, b.answer, b.question) for b in beliefs}) == len(beliefs)
     assert {belief.source for belief in beliefs} <= {"supervised", "rl"}
-    for page in ("report.html", "annotate.html"):
+    explained = read_reasons(first / "reasons.jsonl")
+    assert explained
+    # MLB has attention, and each word of a belief is left out in turn.
+    for line, reasons in explained.items():
+        assert len(reasons.falls) == len(beliefs[line - 1].question.split()) or not reasons.falls
+        assert sum(reasons.places) == pytest.approx(1, abs=1e-3)
+    for page in ("report.html", "annotate.html", "robustness.html"):
         assert not re.search(r"""(src|href)=["']?http""", (first / page).read_text())
     # Trained models are reused, and a search that was killed in the middle of a line continues.
     second = tmp_path / "second"

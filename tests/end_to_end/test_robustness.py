@@ -1,6 +1,7 @@
 """Robustness on the command line: noise and comparison of runs."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pandas as pd
@@ -52,6 +53,19 @@ def test_two_models_are_compared_question_by_question(
         assert differences[f"second/{key}"] == pytest.approx(other[f"robustness/{name}"])
     assert (compared / "table.md").read_text().count("\n") == 10
     assert (compared / "robustness.png").stat().st_size > 1000
+    assert "data:image/jpeg" in (runs[0] / "robustness.html").read_text()
+    assert "Vanilla VQA changes" in (compared / "robustness.html").read_text()
+
+    copy = shutil.copytree(runs[0], tmp_path / "copy")
+    three = [f"compare=[{runs[0]},{runs[1]},{copy}]", f"output_dir={tmp_path / 'three'}"]
+    status, printed = run("evaluate", *three)
+    assert status == 0, printed
+    figures = metrics_of(tmp_path / "three")
+    key = "partition_1/accuracy_difference"
+    assert figures[f"compare/{key}"] == pytest.approx(differences[f"compare/{key}"])
+    assert figures[f"compare_third/{key}"] == 0
+    status, printed = run("evaluate", f"compare=[{','.join([str(runs[0])] * 5)}]")
+    assert (status, "two to four run directories, not 5" in printed) == (1, True), printed
 
 
 def test_result_files_of_other_systems_are_compared_too(

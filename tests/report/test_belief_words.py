@@ -1,10 +1,12 @@
 """The summary of a diagnosis in sentences."""
 
 from dataclasses import replace
+from pathlib import Path
 
-from ivqa.diagnosis import Belief, Mistake
-from ivqa.report import BeliefPageModel, summary
-from ivqa.report.belief_words import sentence
+from ivqa.data import ClevrDataset, VQADataset, official_vqa
+from ivqa.diagnosis import Belief, Mistake, commonest_mistakes
+from ivqa.report import BeliefPageModel, summary, title_of
+from ivqa.report.belief_words import headline, sentence
 
 METRICS = {
     "vqa/accuracy": 0.807,
@@ -61,3 +63,30 @@ def test_a_sentence_names_three_things_at_most() -> None:
     assert (
         sentence(Mistake("confuses places", [], 1, 0.5, 0.6, [], (0.4, 0.6))) == "confuses places"
     )
+
+
+def test_the_headline_says_what_is_wrong_and_how_much_confidence_is_worth() -> None:
+    """Three of four typed beliefs are wrong; of the two that are sure, one."""
+    count = replace(WRONG, phi=0.9)
+    other = replace(WRONG, question="Is it red?", answer="yes", type="irrelevant")
+    right = replace(WRONG, phi=0.8, type="rephrase")
+    untyped = replace(WRONG, phi=1.0, type=None, type_by=None)
+    beliefs = [count, WRONG, other, right]
+    lines = headline(BeliefPageModel("MLB", beliefs, METRICS), commonest_mistakes(beliefs, None))
+    assert lines == [
+        "MLB answers 81% of the questions correctly, and 75% of its 4 beliefs are wrong.",
+        "In 67% of these, it answers “how many …” wrongly, such as “2”.",
+        "Where it is most confident, at 75% or more, 50% of its beliefs are wrong.",
+    ]
+    model = BeliefPageModel("MLB", [*beliefs, untyped], {})
+    assert headline(model, [])[0] == "MLB: 75% of its 4 beliefs that could be typed are wrong."
+    assert headline(BeliefPageModel("MLB", [untyped], METRICS), []) == [
+        "MLB answers 81% of the questions correctly."
+    ]
+
+
+def test_models_and_data_have_the_names_that_people_use(tmp_path: Path) -> None:
+    assert [title_of(name) for name in ("n2nmn", "mutan", "mine")] == ["N2NMN", "MUTAN", "mine"]
+    assert official_vqa(tmp_path, 1).title == "VQA v1"
+    assert ClevrDataset(tmp_path).title == "CLEVR"
+    assert VQADataset(tmp_path / "my_data").title == "my_data"

@@ -11,7 +11,7 @@ from ivqa.robustness import NoiseRecords, flips_at
 
 QUESTIONS = [["Is it red?", "Is it blue?", "How many?", "Is it big?"]]
 QUESTIONS.append([f"{text} Is it old?" for text in QUESTIONS[0]])
-HUMAN = [["yes"] * 10, ["no"] * 10, ["2"] * 10, ["<b>no</b>"] * 10]
+HUMAN = [["yes"] * 10, ["no"] * 10, ["2"] * 9 + ["3"], ["<b>no</b>"] * 10]
 IDS = np.array([11, 12, 13, 14])
 
 

@@ -1,7 +1,7 @@
 """Why a model holds a belief: the words of the question that the answer hangs on, and the places.
 
 The weight of a word is what the probability of the answer loses without the word (leave-one-out,
-Li et al. 2016, arXiv:1612.08220): phi(a | I, q) - phi(a | I, q without the word).
+Li et al. 2016): phi(a | I, q) - phi(a | I, q without the word).
 """
 
 import json

@@ -77,22 +77,18 @@ class Front:
         return list(dict.fromkeys(shown))
 
 
-def beliefs_to_explain(
-    beliefs: Sequence[Belief], oracle: Oracle | None, *, front_only: bool
-) -> list[Belief]:
+def beliefs_to_explain(beliefs: Sequence[Belief], oracle: Oracle | None) -> list[Belief]:
     """Chooses the beliefs whose words and places the page shows.
 
     Args:
         beliefs: The typed beliefs of a model.
         oracle: The oracle of the images; None without one.
-        front_only: Only those at the top of the page, for a model whose questions cost money.
 
     Returns:
-        The beliefs, each once.
+        The beliefs at the top of the page and the first ones of each pair, each once.
     """
     shown = Front.of(beliefs, oracle).beliefs()
-    if not front_only:
-        shown += first_meanings(beliefs, meaning_of(oracle), _EXPLAINED_PER_PAIR)
+    shown += first_meanings(beliefs, meaning_of(oracle), _EXPLAINED_PER_PAIR)
     return list(dict.fromkeys(shown))
 
 

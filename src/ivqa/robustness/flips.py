@@ -12,7 +12,7 @@ from ivqa.text.normalisation import normalise_answer
 
 @dataclass(frozen=True)
 class Flips:
-    """The questions whose answer at one level differs from the one without noise.
+    """The questions whose answer or its verdict at one level differs from that without noise.
 
     Attributes:
         broken: Positions of questions whose answer was right and is wrong (accuracy below `RIGHT`).
@@ -48,7 +48,7 @@ def flips_at(records: NoiseRecords, level: int) -> Flips:
         level: A level in 1 ... L.
 
     Returns:
-        The questions whose normalised answer differs.
+        The questions whose answer becomes wrong or right, or differs after normalisation.
     """
     clean, noisy = records.answers[0], records.answers[level]
     changed = np.array(
@@ -56,7 +56,7 @@ def flips_at(records: NoiseRecords, level: int) -> Flips:
     )
     before, after = (records.accuracies[at] >= RIGHT for at in (0, level))
     return Flips(
-        broken=np.flatnonzero(changed & before & ~after),
-        repaired=np.flatnonzero(changed & ~before & after),
+        broken=np.flatnonzero(before & ~after),
+        repaired=np.flatnonzero(~before & after),
         other=np.flatnonzero(changed & (before == after)),
     )

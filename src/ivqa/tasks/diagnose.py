@@ -91,7 +91,8 @@ def diagnose(cfg: DictConfig) -> float:
         UserError: The data do not fit the configuration, or a run of compare= is not finished.
     """
     # 1. The data, their features and the trained policy.
-    earlier = _finished_runs([Path(folder) for folder in cfg.compare])
+    name = title_of(str(cfg.vqa.name))
+    earlier = _finished_runs([Path(folder) for folder in cfg.compare], name)
     splits = list(dict.fromkeys(["train", "val", cfg.split]))
     bench = open_workbench(cfg, splits)
     bench = with_features(bench, splits)
@@ -128,7 +129,6 @@ def diagnose(cfg: DictConfig) -> float:
     reasons = explain(module.answerer, datamodule, cfg.split, beliefs, oracle)
     write_reasons(run_dir / "reasons.jsonl", reasons)
     # 6. The report, the metrics, the terminal and the loggers.
-    name = title_of(str(cfg.vqa.name))
     title = f"What {name} believes about {bench.dataset.title}"
     shown = [BeliefPageModel(name, beliefs, metrics, reasons), *earlier]
     curves = read_curves(training_log(checkpoint))
@@ -229,10 +229,11 @@ def explain(
         oracle: The oracle of the split; None for data without one.
 
     Returns:
-        The reasons by line of beliefs.jsonl, from 1.
+        The reasons by line of beliefs.jsonl, from 1; none for a model whose questions cost money.
     """
-    # Each question to a served model costs money, so only the top of its page is explained.
-    chosen = set(beliefs_to_explain(beliefs, oracle, front_only=isinstance(answerer, Metered)))
+    if isinstance(answerer, Metered):  # each question costs
+        return {}
+    chosen = set(beliefs_to_explain(beliefs, oracle))
     lines = [line for line, belief in enumerate(beliefs, start=1) if belief in chosen]
     asked = [beliefs[line - 1] for line in lines]
     found = reasons_of(asked, answerer, lambda images: datamodule.images_of(split, images))
@@ -302,8 +303,8 @@ def _write_pages(
     write_annotation_page(run_dir / "annotate.html", title, asked, split)
 
 
-def _finished_runs(folders: Sequence[Path]) -> list[BeliefPageModel]:
-    """Beliefs and metrics of other models' runs, to show beside this one."""
+def _finished_runs(folders: Sequence[Path], name: str) -> list[BeliefPageModel]:
+    """Beliefs and metrics of other runs, to show beside the model `name`."""
     if len(folders) >= MOST_MODELS:
         raise UserError(
             f"compare: the report shows at most {MOST_MODELS} models, so name at most "
@@ -316,10 +317,10 @@ def _finished_runs(folders: Sequence[Path]) -> list[BeliefPageModel]:
             )
     return [
         BeliefPageModel(
-            name,
+            own if own != name else f"{own}, {folder.name}",
             read_beliefs(folder / "beliefs.jsonl"),
             read_metrics(folder / "metrics.json"),
             read_reasons(folder / "reasons.jsonl"),
         )
-        for name, folder in zip(names_of_runs(folders), folders, strict=True)
+        for own, folder in zip(names_of_runs(folders), folders, strict=True)
     ]
