@@ -16,6 +16,14 @@ from ivqa.diagnosis.candidates import Candidates
 from ivqa.diagnosis.challenge import write_challenge
 from ivqa.diagnosis.consensus import ConsensusQuestioner
 from ivqa.diagnosis.contradictions import contradicting
+from ivqa.diagnosis.corrections import (
+    NO_SUCH_THING,
+    Irrelevant,
+    corrected_questions,
+    noisy_questions,
+    ordinary_questions,
+    right_answers,
+)
 from ivqa.diagnosis.figures import SearchFigures, search_metrics
 from ivqa.diagnosis.legality import LegalityModule
 from ivqa.diagnosis.legality_cnn import LegalityCNN
@@ -34,6 +42,7 @@ from ivqa.diagnosis.search import BeliefSearch, Found
 
 __all__ = [
     "KINDS",
+    "NO_SUCH_THING",
     "TYPES",
     "Belief",
     "BeliefCallback",
@@ -45,6 +54,7 @@ __all__ = [
     "DiversityReward",
     "Found",
     "GoalReward",
+    "Irrelevant",
     "LegalityCNN",
     "LegalityModule",
     "LegalityReward",
@@ -63,9 +73,13 @@ __all__ = [
     "choose_pairs",
     "commonest_mistakes",
     "contradicting",
+    "corrected_questions",
     "listed_beliefs",
+    "noisy_questions",
+    "ordinary_questions",
     "perturb",
     "read_beliefs",
+    "right_answers",
     "search_metrics",
     "share_of_contradictions",
     "shares_of_types",
