@@ -17,6 +17,14 @@ from ivqa.diagnosis.candidates import Candidates
 from ivqa.diagnosis.challenge import write_challenge
 from ivqa.diagnosis.consensus import ConsensusQuestioner
 from ivqa.diagnosis.contradictions import contradicting
+from ivqa.diagnosis.corrections import (
+    NO_SUCH_THING,
+    Irrelevant,
+    corrected_questions,
+    noisy_questions,
+    ordinary_questions,
+    right_answers,
+)
 from ivqa.diagnosis.figures import SearchFigures, search_metrics
 from ivqa.diagnosis.legality import LegalityModule
 from ivqa.diagnosis.legality_cnn import LegalityCNN
@@ -43,6 +51,7 @@ from ivqa.diagnosis.search import BeliefSearch, Found
 
 __all__ = [
     "KINDS",
+    "NO_SUCH_THING",
     "TYPES",
     "AdversarialJudge",
     "Band",
@@ -56,6 +65,7 @@ __all__ = [
     "DiversityReward",
     "Found",
     "GoalReward",
+    "Irrelevant",
     "LegalityCNN",
     "LegalityModule",
     "LegalityReward",
@@ -77,14 +87,18 @@ __all__ = [
     "commonest_mistakes",
     "contradicting",
     "corrected_answers",
+    "corrected_questions",
     "first_meanings",
     "listed_beliefs",
     "meaning_of",
     "most_confident",
+    "noisy_questions",
+    "ordinary_questions",
     "perturb",
     "read_beliefs",
     "read_reasons",
     "reasons_of",
+    "right_answers",
     "search_metrics",
     "share_of_contradictions",
     "shares_of_types",

@@ -9,7 +9,7 @@ type is an estimate: `Belief.type_by` is "proxy". A belief that the data say too
 type.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from ivqa.data import VQASplit
@@ -53,14 +53,10 @@ def typed_by_proxy(
         question like it, or if its words are unknown and the image has no captions.
     """
     known: dict[int, set[str]] = {}
-    annotated: dict[tuple[int, tuple[str, ...]], list[str]] = {}
+    answers_to = annotated_answers(split)
     captioned = {image_id for image_id, texts in (split.captions or {}).items() if texts}
-    for row, (image_id, question) in enumerate(
-        zip(split.image_ids.tolist(), split.questions, strict=True)
-    ):
+    for image_id, question in zip(split.image_ids.tolist(), split.questions, strict=True):
         known.setdefault(image_id, set()).update(content_words(question))
-        for key in _keys(image_id, question):
-            annotated.setdefault(key, []).extend(split.answers[row])
     for image_id, captions in (split.captions or {}).items():
         for caption in captions:
             known.setdefault(image_id, set()).update(content_words(caption))
@@ -70,7 +66,7 @@ def typed_by_proxy(
         seen = known.get(belief.image_id, set())
         # A question of function words only presupposes nothing.
         relevant = not words or len(words & seen) / len(words) >= relevance
-        correct = _is_correct(belief, annotated)
+        correct = _is_correct(belief, answers_to(belief.image_id, belief.question))
         unknown = correct is None if relevant else belief.image_id not in captioned
         if unknown:
             typed.append(replace(belief, type=None, type_by=None))
@@ -80,6 +76,30 @@ def typed_by_proxy(
         kind = type_of(relevant=relevant, same_fact=same, correct=bool(correct))
         typed.append(replace(belief, type=kind, type_by="proxy"))
     return typed
+
+
+def annotated_answers(split: VQASplit) -> Callable[[int, str], Sequence[str] | None]:
+    """Finds what annotators answered to a question, or to one of the same meaning.
+
+    Args:
+        split: The split with its annotations.
+
+    Returns:
+        A function of image id and question. It returns the answers to the same words or else to
+        the same content words and first words; None where nobody answered such a question.
+    """
+    annotated: dict[tuple[int, tuple[str, ...]], list[str]] = {}
+    for row, (image_id, question) in enumerate(
+        zip(split.image_ids.tolist(), split.questions, strict=True)
+    ):
+        for key in _keys(image_id, question):
+            annotated.setdefault(key, []).extend(split.answers[row])
+
+    def given(image_id: int, question: str) -> Sequence[str] | None:
+        keys = _keys(image_id, question)
+        return next((annotated[key] for key in keys if annotated.get(key)), None)
+
+    return given
 
 
 def agreement(first: Sequence[Belief], second: Sequence[Belief]) -> dict[str, float]:
@@ -147,14 +167,10 @@ def _keys(image_id: int, question: str) -> list[tuple[int, tuple[str, ...]]]:
     return [(image_id, tuple(words)), (image_id, meaning)]
 
 
-def _is_correct(
-    belief: Belief, annotated: Mapping[tuple[int, tuple[str, ...]], Sequence[str]]
-) -> bool | None:
+def _is_correct(belief: Belief, given: Sequence[str] | None) -> bool | None:
     """Whether the answer's official accuracy is at least 0.5; None without annotations."""
-    keys = _keys(belief.image_id, belief.question)
-    given = next((annotated[key] for key in keys if annotated.get(key)), None)
     if given is None:
         return None
     # One answer and one question: the only entry is the accuracy of the answer.
-    soft = AnswerVocabulary([belief.answer]).soft_targets([given])
+    soft = AnswerVocabulary([belief.answer]).soft_targets([list(given)])
     return bool(soft.values.sum() >= 0.5)

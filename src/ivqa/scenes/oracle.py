@@ -5,19 +5,24 @@ allows.
 """
 
 import os
-from collections.abc import Hashable, Iterable, Mapping
+import random
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
+from ivqa.data.columns import Entry
 from ivqa.data.dataset import VQADataset
 from ivqa.data.json_files import open_json
 from ivqa.data.oracles import FALSE_PREMISE, NOT_UNDERSTOOD, Judgement, Oracle, judge_all
 from ivqa.data.validation import DataError
 from ivqa.errors import UserError
+from ivqa.scenes.annotators import annotate
 from ivqa.scenes.enumeration import simple_questions
-from ivqa.scenes.grammar import parse
+from ivqa.scenes.grammar import parse, realise
+from ivqa.scenes.layouts import layout
 from ivqa.scenes.mistakes import describe_mistake
 from ivqa.scenes.programs import acceptable, evaluate
+from ivqa.scenes.questions import sample_program
 from ivqa.scenes.world import Scene
 
 
@@ -112,6 +117,33 @@ class SceneOracle:
     def fact(self, question: str) -> Hashable | None:
         """The visual fact that a question states: its program in normal form, see `Oracle.fact`."""
         return parse(question)
+
+    def layout(self, question: str) -> list[str] | None:
+        """The expert layout of a question, see `ivqa.scenes.layouts`; None without a program."""
+        program = parse(question)
+        return None if program is None else layout(program)
+
+    def ask(self, image_ids: Sequence[int], seed: int) -> list[Entry]:
+        """Draws one more question about each image, as those of the data set were drawn.
+
+        Args:
+            image_ids: The images, with repeats.
+            seed: Seed of the draw.
+
+        Returns:
+            The questions with ten answers each, numbered from 1.
+        """
+        entries = []
+        for number, image_id in enumerate(image_ids, start=1):
+            rng = random.Random(f"{seed}/{number}/{image_id}")
+            program = sample_program(rng, self.scenes[int(image_id)])
+            question = realise(program, rng)
+            answer = str(evaluate(program, self.scenes[int(image_id)]).answer)
+            given = [str(one["answer"]) for one in annotate(rng, answer, program.answer_type)]
+            entries.append(
+                Entry(str(number), number, int(image_id), question, given, layout=layout(program))
+            )
+        return entries
 
     def simple_questions(self) -> Mapping[Hashable, str]:
         """One question for each simple meaning, see `ivqa.scenes.enumeration`."""

@@ -1,0 +1,162 @@
+"""Further training questions about the images of a data set, whose files stay as they are."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from ivqa.data.columns import Columns, Entry
+from ivqa.data.dataset import VQADataset
+from ivqa.data.oracles import Oracle
+from ivqa.data.validation import DataError, Problems
+from ivqa.data.vqa_json import VQASplit
+from ivqa.files import digest, write_json
+
+
+class ExtendedDataset(VQADataset):
+    """A data set with further training questions. Its fingerprint covers them.
+
+    Args:
+        base: The data set.
+        extra: The further questions, with answers. They get new question ids.
+
+    Raises:
+        DataError: The training split is also used for another stage, which would change too.
+    """
+
+    def __init__(self, base: VQADataset, extra: VQASplit) -> None:
+        check_extensible(base)
+        stages = dict(base.stages)
+        super().__init__(base.root, **stages, files=base.files, require_images=base.require_images)
+        self.base = base
+        self.extra = extra
+
+    def prepare(self) -> None:
+        """Prepares the base, see `VQADataset.prepare`."""
+        self.base.prepare()
+
+    @property
+    def title(self) -> str:
+        """What people call the base."""
+        return self.base.title
+
+    @property
+    def has_images(self) -> bool:
+        """Whether the base has images."""
+        return self.base.has_images
+
+    def lacks_annotations(self, stage_or_name: str) -> bool:
+        """Whether a split of the base lacks annotations, see `VQADataset.lacks_annotations`."""
+        return self.base.lacks_annotations(stage_or_name)
+
+    def oracle(self, stage_or_name: str) -> Oracle | None:
+        """The oracle of the base, see `VQADataset.oracle`."""
+        return self.base.oracle(stage_or_name)
+
+    def fingerprint(self) -> str:
+        """Computes the digest of the base and of the further questions.
+
+        Returns:
+            16 hexadecimal digits.
+        """
+        extra = self.extra
+        columns = [extra.image_ids.tolist(), extra.questions, extra.answers, extra.main_answers]
+        return digest([self.base.fingerprint(), *columns])
+
+    def _read(self, name: str) -> VQASplit:
+        own = self.base.split(name)
+        return _joined(own, self.extra) if name == self.stages["train"] else own
+
+
+def check_extensible(dataset: VQADataset) -> None:
+    """Checks that questions can be added for training alone.
+
+    Args:
+        dataset: The data set.
+
+    Raises:
+        DataError: The training split is also used for another stage.
+    """
+    own = dataset.stages["train"]
+    shared = [stage for stage, name in dataset.stages.items() if name == own]
+    if len(shared) > 1:
+        raise DataError(
+            f"split '{own}' serves as {' and '.join(shared)}, so questions cannot be added for "
+            f"training alone; set data.{shared[-1]} to another split"
+        )
+
+
+def questions_of(entries: Iterable[Entry], name: str) -> VQASplit:
+    """Collects questions as a split without images.
+
+    Args:
+        entries: At least one question; all have answers.
+        name: Name of the split.
+
+    Returns:
+        The split.
+
+    Raises:
+        DataError: A question has no words or an id that occurs twice.
+    """
+    columns, problems = Columns(), Problems()
+    for entry in entries:
+        columns.add(entry, Path(name), problems)
+    problems.raise_if_any()
+    return columns.split(name, None, ())
+
+
+def write_questions(root: Path, split: VQASplit) -> None:
+    """Writes the questions and answers of a split in VQA format.
+
+    Args:
+        root: The folder.
+        split: The split, with answers; its name is in the names of the files.
+    """
+    keys = list(zip(split.question_ids.tolist(), split.image_ids.tolist(), strict=True))
+    questions = [
+        {"question_id": number, "image_id": image_id, "question": question}
+        for (number, image_id), question in zip(keys, split.questions, strict=True)
+    ]
+    annotations = [
+        {
+            "question_id": number,
+            "image_id": image_id,
+            "question_type": split.question_types[row],
+            "answer_type": split.answer_types[row],
+            "multiple_choice_answer": split.main_answers[row],
+            "answers": [
+                {"answer": answer, "answer_confidence": "yes", "answer_id": annotator}
+                for annotator, answer in enumerate(split.answers[row], start=1)
+            ],
+        }
+        for row, (number, image_id) in enumerate(keys)
+    ]
+    write_json(root / f"questions_{split.name}.json", {"questions": questions})
+    write_json(root / f"annotations_{split.name}.json", {"annotations": annotations})
+
+
+def _joined(own: VQASplit, extra: VQASplit) -> VQASplit:
+    """The questions of both, those of `extra` with new ids."""
+    first = int(own.question_ids.max()) + 1
+    ids = first + np.arange(len(extra))
+    layouts = None
+    if own.layouts is not None and extra.layouts is not None and len(extra.layouts) == len(extra):
+        renamed = zip(ids.tolist(), extra.question_ids.tolist(), strict=True)
+        layouts = own.layouts | {new: extra.layouts[old] for new, old in renamed}
+    return replace(
+        own,
+        question_ids=np.concatenate([own.question_ids, ids]),
+        image_ids=np.concatenate([own.image_ids, extra.image_ids]),
+        questions=own.questions + extra.questions,
+        answers=own.answers + extra.answers,
+        main_answers=own.main_answers + extra.main_answers,
+        answer_types=own.answer_types + extra.answer_types,
+        question_types=own.question_types + extra.question_types,
+        layouts=layouts,
+        # Training reads none of these, which `extra` may lack.
+        multiple_choices=None,
+        extras={},
+        kinds=None,
+    )

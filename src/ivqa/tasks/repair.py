@@ -1,0 +1,420 @@
+"""Repair: a VQA model is trained again with its own wrong beliefs, corrected."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from hydra.utils import instantiate
+from omegaconf import DictConfig, open_dict
+from rich.console import Console
+
+from ivqa.data import VQADataModule, VQADataset, VQASplit
+from ivqa.data.columns import Entry
+from ivqa.data.extended import (
+    ExtendedDataset,
+    check_extensible,
+    questions_of,
+    write_questions,
+)
+from ivqa.diagnosis import (
+    Belief,
+    BeliefProbe,
+    Irrelevant,
+    belief_figures,
+    corrected_questions,
+    noisy_questions,
+    ordinary_questions,
+    read_beliefs,
+    right_answers,
+)
+from ivqa.errors import UserError
+from ivqa.files import write_json, write_text
+from ivqa.ranges import Count, Share
+from ivqa.report import print_table
+from ivqa.report.table_files import write_table
+from ivqa.robustness import DisturbsImages, RobustnessCallback
+from ivqa.runs.callbacks import applicable, build_callbacks
+from ivqa.runs.loggers import log_results
+from ivqa.runs.preparation import open_workbench, with_features
+from ivqa.runs.run_directory import begin_run
+from ivqa.runs.trained_models import obtain_module
+from ivqa.runs.workbench import Workbench
+from ivqa.scenes import Oracle, oracle_of
+from ivqa.vqa import Answerer
+from ivqa.vqa.benchmark import accuracy_of
+
+# Columns of the table: heading, figure.
+_COLUMNS = {
+    "added questions": "added_questions",
+    "wrong": "wrong_rate",
+    "adversarial": "adversarial",
+    "irrelevant": "irrelevant",
+    "beliefs a pair": "per_pair",
+    "correct a pair": "correct_per_pair",
+    "contradictions": "contradictions",
+    "accuracy": "accuracy",
+    "R_score": "r_score",
+}
+
+
+@dataclass(frozen=True)
+class RepairSettings:
+    """How wrong beliefs are collected and corrected.
+
+    Args:
+        rounds: Rounds at most; the next one is not begun once a round brings nothing.
+        num_images: Training images, drawn at random for each round, whose beliefs are searched;
+            None for all.
+        num_latents: Samples of each generator for an image-answer pair of these images.
+        irrelevant: What to teach about an irrelevant belief, see `corrected_questions`.
+        policy: Whether a policy that is trained against each model asks too; without it, the
+            supervised generator asks every model the same questions.
+        val_images: Validation images on which the rounds are compared; None for all.
+        least_gain: A round that lowers the wrong rate of the validation images by no more than
+            this is the last one, in [0, 1].
+    """
+
+    rounds: Count = 3
+    num_images: Count | None = 500
+    num_latents: Count = 20
+    irrelevant: Irrelevant = "no_such_thing"
+    policy: bool = False
+    val_images: Count | None = 200
+    least_gain: Share = 0.01
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A VQA model of one round or control.
+
+    Attributes:
+        name: Its name in metrics.json and in the table.
+        module: The model.
+        datamodule: The data, without the added questions, in the words of the model.
+        checkpoint: Its weights.
+        added: The added training questions; None for none.
+    """
+
+    name: str
+    module: Answerer
+    datamodule: VQADataModule
+    checkpoint: Path
+    added: VQASplit | None = None
+
+
+def repair(cfg: DictConfig) -> float:
+    """Trains cfg.vqa again with its corrected wrong beliefs, in rounds (experiment=repair).
+
+    Two controls are trained with as many questions about the same images: ordinary questions, and
+    training questions under noise. Writes the beliefs of each model, the added questions in VQA
+    format (added/), table.md, .csv, .tex and .html, and metrics.json into the run directory.
+
+    Args:
+        cfg: The configuration of diagnose.py with experiment=repair.
+
+    Returns:
+        The wrong rate of the repaired model on the images of cfg.split.
+
+    Raises:
+        UserError: The VQA model cannot be trained here, or the data do not fit.
+    """
+    _check_trains(cfg)
+    splits = list(dict.fromkeys(["train", "val", cfg.split]))
+    bench = open_workbench(cfg, splits)
+    check_extensible(bench.dataset)
+    for split in splits:
+        bench.dataset.split(split).require_answers()
+    bench = with_features(bench, splits)
+    run_dir = Path(cfg.output_dir)
+    begin_run(cfg, run_dir, resume=cfg.resume is not None)
+    write_json(run_dir / "progress.json", {"models": []})  # resume= continues runs that have one
+    runs = RepairRun(bench, run_dir, instantiate(cfg.repair))
+    # 1. Rounds: each model is trained with the corrections of all models before it.
+    models = runs.rounds()
+    best = min(models[1:] or models, key=runs.wrong_rate)
+    # 2. Two controls with as many questions about the same images.
+    controls = runs.controls(best) if best.added is not None else []
+    # 3. All models on held-out images.
+    rows, metrics = [], {}
+    for model in [*models, *controls]:
+        figures = runs.figures(model)
+        metrics |= {f"{model.name}/{name}": value for name, value in figures.items()}
+        names = [model.name, *(["repaired"] if model is best else [])]
+        shown = {heading: figures.get(name, "") for heading, name in _COLUMNS.items()}
+        rows.append({"model": ", ".join(names).replace("_", " "), **shown})
+        if model is best:
+            metrics |= {f"repaired/{name}": value for name, value in figures.items()}
+    title = f"Repair of {cfg.vqa.name} on {bench.dataset.title}, split {cfg.split}"
+    write_table(run_dir, rows, title)
+    write_json(run_dir / "metrics.json", metrics)  # last: a run with it is finished
+    print_table(rows, title=title, console=bench.console)
+    log_results(cfg, metrics, {"repair": pd.DataFrame(rows).replace("", np.nan)})
+    for model in [*models, *controls]:
+        bench.console.print(f"{model.name}: {model.checkpoint}", soft_wrap=True)
+    bench.console.print(f"run: {run_dir}", soft_wrap=True)
+    return metrics.get("repaired/wrong_rate", float("nan"))
+
+
+class RepairRun:
+    """Trains and measures the models of a repair. All that it computes is stored and reused.
+
+    Args:
+        bench: Data, features and the configuration of the policy with its parts.
+        run_dir: The run directory.
+        settings: How beliefs are collected and corrected.
+    """
+
+    def __init__(self, bench: Workbench, run_dir: Path, settings: RepairSettings) -> None:
+        self.bench = bench
+        self.run_dir = run_dir
+        self.settings = settings
+        self.split = str(bench.cfg.split)
+        self.seed = int(bench.cfg.seed)
+        self._names: list[str] = []  # of the models that are trained
+
+    @property
+    def console(self) -> Console:
+        """The terminal."""
+        return self.bench.console
+
+    def rounds(self) -> list[Trained]:
+        """Trains the model before the repair ("before") and that of each round ("round_1", ...).
+
+        Returns:
+            The models, at least the first.
+
+        Raises:
+            UserError: No belief of the first model can be judged.
+        """
+        models = [self.trained("before", [])]
+        if math.isinf(self.wrong_rate(models[0])):
+            raise UserError(
+                "no belief about the validation images can be judged: a repair needs data with an "
+                "oracle, or with captions and several questions an image"
+            )
+        entries: list[Entry] = []
+        for number in range(1, self.settings.rounds + 1):
+            new = self.corrections(models[-1], number)
+            known = {(entry.image_id, entry.question) for entry in entries}
+            entries += [one for one in new if (one.image_id, one.question) not in known]
+            if not new:
+                break
+            models.append(self.trained(f"round_{number}", entries))
+            before, now = (self.wrong_rate(model) for model in models[-2:])
+            self.console.print(
+                f"round {number}: {len(entries):,} corrected questions; {before:.1%} of the "
+                f"beliefs were wrong, {now:.1%} are wrong now (validation images)",
+                soft_wrap=True,
+            )
+            if before - now <= self.settings.least_gain:
+                break
+        return models
+
+    def controls(self, repaired: Trained) -> list[Trained]:
+        """Trains the controls of a repaired model.
+
+        Args:
+            repaired: A model with added questions.
+
+        Returns:
+            "ordinary", and "noisy" where callbacks=robustness names a noise on questions.
+        """
+        assert repaired.added is not None
+        train, oracle = self.bench.dataset.split("train"), self.oracle("train")
+        images = repaired.added.image_ids.tolist()
+        models = [self.trained("ordinary", ordinary_questions(images, train, oracle, self.seed))]
+        callback = self.robustness
+        if callback is not None and not isinstance(callback.noise, DisturbsImages):
+            pool = callback.pool(self.bench.dataset) if callback.pool else train.questions
+            noise = callback.noise
+            entries = noisy_questions(
+                images, train, lambda texts: noise.disturbed(texts, pool), self.seed
+            )
+            models.append(self.trained("noisy", entries))
+        return models
+
+    def trained(self, name: str, entries: Sequence[Entry]) -> Trained:
+        """Obtains the VQA model that is trained with added questions.
+
+        Args:
+            name: Its name.
+            entries: The added questions.
+
+        Returns:
+            The model, from the artifact store if it is there.
+        """
+        part, added = self.bench.parts["answerer"], None
+        if entries:
+            numbered = [
+                one._replace(name=str(at), question_id=at) for at, one in enumerate(entries, 1)
+            ]
+            added = questions_of(numbered, name)
+            write_questions(self.run_dir / "added", added)
+            self.console.print(
+                f"{name}: {self.bench.cfg.vqa.name} with {len(added):,} added training questions"
+            )
+        dataset: VQADataset = self.bench.dataset
+        extended = dataset if added is None else ExtendedDataset(dataset, added)
+        module, vocabularies, checkpoint = obtain_module(replace(part, dataset=extended))
+        datamodule = part.datamodule(vocabularies, module)
+        self._names.append(name)
+        write_json(self.run_dir / "progress.json", {"models": self._names})
+        return Trained(name, module, datamodule, checkpoint, added)
+
+    def corrections(self, model: Trained, number: int) -> list[Entry]:
+        """Searches wrong beliefs of a model about training images, and corrects them.
+
+        Args:
+            model: The model.
+            number: The number of the round; each round draws other images.
+
+        Returns:
+            The corrected questions.
+        """
+        settings = self.settings
+        seed = int(np.random.SeedSequence([self.seed, number]).generate_state(1)[0])
+        images, latents = settings.num_images, settings.num_latents
+        beliefs, _ = self.beliefs(model, "train", "corrected", images, latents, seed)
+        oracle = self.oracle("train")
+        known = getattr(model.module, "answers", None)
+        assert known is not None  # a model that is trained here chooses from a closed set
+        return corrected_questions(
+            beliefs,
+            right_answers(oracle, self.bench.dataset.split("train")),
+            irrelevant=settings.irrelevant,
+            known=known,
+            oracle=oracle,
+            seed=seed,
+        )
+
+    def wrong_rate(self, model: Trained) -> float:
+        """The share of a model's beliefs about validation images that are wrong.
+
+        Args:
+            model: The model.
+
+        Returns:
+            The share in [0, 1]; infinite where no belief can be judged.
+        """
+        latents = self.settings.num_latents
+        images = self.settings.val_images
+        found = self.beliefs(model, "val", "compared", images, latents, self.seed)
+        figures = belief_figures(*found)
+        return figures["wrong_rate"] if figures["judged"] else math.inf
+
+    def figures(self, model: Trained) -> dict[str, float]:
+        """Measures a model on the held-out split.
+
+        Args:
+            model: The model.
+
+        Returns:
+            The figures of `belief_figures`, "correct_per_pair", "accuracy", "added_questions", and
+            "r_score" with callbacks=robustness.
+        """
+        cfg = self.bench.cfg
+        images, latents = cfg.num_images, cfg.num_latents
+        found = self.beliefs(model, self.split, "reported", images, latents, self.seed)
+        figures = applicable(belief_figures(*found))
+        correct = [one for one in found[0] if one.type in ("rephrase", "complementary")]
+        figures["correct_per_pair"] = len(correct) / found[1]
+        figures["added_questions"] = float(len(model.added) if model.added else 0)
+        figures["accuracy"] = accuracy_of(
+            model.module, model.datamodule, self.split, None, self.console
+        )
+        if self.robustness is not None:
+            noise = self.robustness.metrics(model.module, model.datamodule, self.split)
+            ends = ("", "_low", "_high")
+            figures |= {f"r_score{end}": noise[f"robustness/r_score{end}"] for end in ends}
+        return figures
+
+    def beliefs(
+        self,
+        model: Trained,
+        stage: str,
+        purpose: str,
+        num_images: int | None,
+        num_latents: int,
+        seed: int,
+    ) -> tuple[list[Belief], int]:
+        """Searches the beliefs of a model about images of a split, or reads those found before.
+
+        Args:
+            model: The model.
+            stage: Stage or name of the split.
+            purpose: What the beliefs are for; the file beliefs/MODEL_PURPOSE.jsonl holds them.
+            num_images: Number of images; None for all.
+            num_latents: Samples of each generator for a pair.
+            seed: Seed of images and questions.
+
+        Returns:
+            The typed beliefs, and the number of image-answer pairs.
+        """
+        cfg = self.bench.cfg
+        probe = BeliefProbe(
+            questioners={},
+            judge=self._supervised["judge"],
+            num_images=num_images,
+            pool=cfg.pool,
+            num_top_answers=cfg.num_top_answers,
+            num_latents=num_latents,
+            legality=cfg.legality,
+            seed=seed,
+        )
+        file = self.run_dir / "beliefs" / f"{model.name}_{purpose}.jsonl"
+        pairs = probe.pairs(model.module, model.datamodule, stage)[0]
+        if file.is_file():
+            return read_beliefs(file), len(pairs)
+        self.console.print(
+            f"{model.name}: searching beliefs about {len(set(pairs.images)):,} images of split "
+            f"{stage}",
+            soft_wrap=True,
+        )
+        probe = replace(probe, questioners=self._questioners(model))
+        beliefs, _ = probe.beliefs(model.module, model.datamodule, stage)
+        write_text(file, "".join(belief.line() for belief in beliefs))
+        return beliefs, len(pairs)
+
+    def oracle(self, stage: str) -> Oracle | None:
+        """The oracle of a split; None without one."""
+        return oracle_of(self.bench.dataset, stage)
+
+    @cached_property
+    def robustness(self) -> RobustnessCallback | None:
+        """The configured robustness callback; None without one."""
+        callbacks = build_callbacks(self.bench.cfg, {})
+        return next((one for one in callbacks if isinstance(one, RobustnessCallback)), None)
+
+    @cached_property
+    def _supervised(self) -> dict[str, Any]:
+        """The generator and the legality model."""
+        parts = self.bench.parts
+        return {name: obtain_module(parts[name])[0] for name in ("questioner", "judge")}
+
+    def _questioners(self, model: Trained) -> dict[str, Any]:
+        """The generators that ask a model."""
+        if not self.settings.policy:
+            return {"supervised": self._supervised["questioner"]}
+        cfg = self.bench.cfg.copy()
+        with open_dict(cfg):
+            cfg.model.part_ckpt.answerer = str(model.checkpoint)
+        policy = obtain_module(replace(self.bench, cfg=cfg))[0]
+        return {"supervised": policy.reference, "rl": policy.questioner}
+
+
+def _check_trains(cfg: DictConfig) -> None:
+    """Raises UserError where the VQA model, or a part that a repair needs, does not fit."""
+    if cfg.vqa.get("pretrained") or cfg.vqa.get("untrained"):
+        raise UserError(
+            f"experiment=repair trains the VQA model again, and ivqa does not train vqa="
+            f"{cfg.vqa.name}; choose a model that it trains, such as vqa=mlb"
+        )
+    if str(cfg.model.part_ckpt.answerer) != "auto":
+        raise UserError(
+            "experiment=repair trains the VQA model itself: leave model.part_ckpt.answerer=auto"
+        )

@@ -1,0 +1,125 @@
+"""Wrong beliefs become questions with right answers."""
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from toy_diagnosis import ANSWERS, toy_scene
+from toy_root import OWN_QUESTIONS, toy_root
+
+from ivqa.diagnosis import (
+    NO_SUCH_THING,
+    Belief,
+    corrected_questions,
+    noisy_questions,
+    ordinary_questions,
+    right_answers,
+)
+from ivqa.files import write_json
+from ivqa.scenes import SceneOracle, parse
+from ivqa.scenes.programs import evaluate
+
+ORACLE = SceneOracle({1: toy_scene()})  # a red star left of a blue heart
+HEART = Belief(1, "red", "What color is the heart?", 0.9, -1.0, 0.9, "rl", "adversarial", "oracle")
+CIRCLE = replace(HEART, question="What color is the circle?", type="irrelevant")
+STAR = replace(HEART, question="What color is the star?", type="rephrase")
+UNKNOWN = replace(HEART, question="Color color?", type=None, type_by=None)
+BELIEFS = [HEART, CIRCLE, STAR, UNKNOWN, HEART]
+
+
+def _asked(irrelevant: str, seed: int = 0) -> list[tuple[int, str, str]]:
+    right = right_answers(ORACLE, None)  # type: ignore[arg-type]  # the oracle needs no split
+    entries = corrected_questions(
+        BELIEFS,
+        right,
+        irrelevant=irrelevant,  # type: ignore[arg-type]
+        known=ANSWERS,
+        oracle=ORACLE,
+        seed=seed,
+    )
+    assert [entry.question_id for entry in entries] == list(range(1, len(entries) + 1))
+    return [(entry.image_id, entry.question, *(entry.answers or ())) for entry in entries]
+
+
+def test_wrong_beliefs_get_right_answers() -> None:
+    heart = (1, "What color is the heart?", "blue")
+    assert _asked("leave_out") == [heart]
+    assert _asked("no_such_thing") == [heart, (1, "What color is the circle?", NO_SUCH_THING)]
+
+
+def test_uniform_answers_are_drawn_from_those_of_the_model() -> None:
+    drawn = Counter(_asked("uniform", seed)[1][2] for seed in range(300))
+    assert set(drawn) == set(ANSWERS.answers)
+    assert min(drawn.values()) > 60  # 100 each are expected; 60 is 5 standard deviations below
+    assert _asked("uniform", 3) == _asked("uniform", 3)
+
+
+def test_a_correction_has_the_layout_of_its_question() -> None:
+    right = right_answers(ORACLE, None)  # type: ignore[arg-type]
+    settings = {"irrelevant": "leave_out", "known": ANSWERS}
+    (with_oracle,) = corrected_questions([HEART], right, oracle=ORACLE, **settings)  # type: ignore[arg-type]
+    (without,) = corrected_questions([HEART], right, **settings)  # type: ignore[arg-type]
+    assert with_oracle.layout == ["_Find", "_Describe"]
+    assert without.layout is None
+
+
+def test_without_an_oracle_annotators_correct(tmp_path: Path) -> None:
+    dataset = toy_root(tmp_path, scenes=False)
+    right = right_answers(None, dataset.split("val"))
+    assert right(1, "what color is the star") == ["red"] * 10
+    assert right(1, "What color is the heart?") is None
+    wrong = replace(HEART, answer="blue", question="What color is the star?")
+    entries = corrected_questions([wrong, HEART], right, irrelevant="leave_out", known=ANSWERS)
+    assert [(entry.question, entry.answers) for entry in entries] == [
+        ("What color is the star?", ["red"] * 10)
+    ]
+
+
+def test_ordinary_questions_are_new_and_answered_right(tmp_path: Path) -> None:
+    split = toy_root(tmp_path).split("val")
+    entries = ordinary_questions([1] * 40, split, ORACLE, seed=0)
+    assert [entry.image_id for entry in entries] == [1] * 40
+    assert len({entry.question for entry in entries}) > 20
+    for entry in entries:
+        program = parse(entry.question)
+        assert program is not None
+        outcome = evaluate(program, toy_scene())
+        assert Counter(entry.answers).most_common(1)[0][0] == outcome.answer
+        assert entry.layout
+    assert ordinary_questions([1] * 40, split, ORACLE, seed=0) == entries
+    assert ordinary_questions([1] * 40, split, ORACLE, seed=1) != entries
+
+
+def test_without_an_oracle_training_questions_are_repeated(tmp_path: Path) -> None:
+    split = toy_root(tmp_path, scenes=False).split("val")
+    entries = ordinary_questions([1] * 30, split, None, seed=0)
+    asked = {(entry.question, (entry.answers or ("",))[0]) for entry in entries}
+    assert asked == set(OWN_QUESTIONS)
+
+
+def test_noise_disturbs_questions_about_the_same_images(tmp_path: Path) -> None:
+    root = toy_root(tmp_path, scenes=False)
+    write_json(tmp_path / "layouts_val.json", {"0": ["_Find"], "1": ["_Scene"], "2": ["_Exist"]})
+    split = root.split("val")
+
+    def noisy(texts: list[str]) -> list[list[str]]:
+        return [[f"{text} level {level}?" for text in texts] for level in (1, 2)]
+
+    entries = noisy_questions([1] * 60, split, noisy, seed=0)
+    answers = dict(OWN_QUESTIONS)
+    layouts = dict(zip(answers, ["_Find", "_Scene", "_Exist"], strict=True))
+    levels = Counter()
+    for entry in entries:
+        clean, _, level = entry.question.removesuffix("?").rpartition(" level ")
+        assert list(entry.answers or ()) == [answers[clean]] * 10
+        assert entry.layout == [layouts[clean]]
+        levels[level] += 1
+    assert set(levels) == {"1", "2"}
+    assert min(levels.values()) > 15
+
+
+@pytest.mark.parametrize("question", ["What color is the star?", "Color color?"])
+def test_the_oracle_lays_out_what_it_understands(question: str) -> None:
+    expected = ["_Find", "_Describe"] if "star" in question else None
+    assert ORACLE.layout(question) == expected

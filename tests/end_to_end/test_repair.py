@@ -1,0 +1,143 @@
+"""experiment=repair, from the command line to its table."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import torch
+import yaml
+
+from ivqa.data import VQADataset
+from ivqa.diagnosis import NO_SUCH_THING, read_beliefs
+from ivqa.generators import Questions
+from ivqa.generators.questioner import NetworkQuestioner
+from ivqa.scenes import oracle_of
+
+from .conftest import TINY_FEATURES, Run, metrics_of
+
+# What every generator asks here: a tiny one would ask nothing that the oracle understands.
+ASKED = [
+    "Is there a star?",
+    "Is there a circle?",
+    "How many stars are there?",
+    "How many things are there?",
+    "What color is the star?",
+    "What color is the heart?",
+    "Is it night?",
+    "Is it raining?",
+]
+TINY_REPAIR = [
+    "model.parts.questioner.epochs=1",
+    "model.parts.judge.epochs=1",
+    "vqa.epochs=2",
+    "vqa.batch_size=16",
+    "num_images=5",
+    "num_latents=8",
+    "legality=0",
+    "num_noisy_questions=20",
+    "repair.num_images=15",
+    "repair.num_latents=8",
+    "repair.val_images=5",
+    "repair.rounds=2",
+    "repair.least_gain=0",
+    "split=val",
+]
+
+
+@pytest.fixture(autouse=True)
+def _known_questions(monkeypatch: pytest.MonkeyPatch) -> None:
+    def sample(
+        self: NetworkQuestioner, images: Any, answers: list[str], num_samples: int = 1, *rest: Any
+    ) -> Questions:
+        texts = [ASKED[number % len(ASKED)] for number in range(num_samples)] * len(answers)
+        pair = torch.arange(len(answers)).repeat_interleave(num_samples)
+        tokens = self.question_vocabulary.encode(texts)
+        return Questions(tokens, texts, torch.zeros(len(texts)), pair)
+
+    monkeypatch.setattr(NetworkQuestioner, "sample", sample)
+
+
+def _command(root: Path, *overrides: str) -> list[str]:
+    data = ["data=vqa_json", f"data.root={root}"]
+    return ["experiment=repair", "vqa=vanilla", *data, *TINY_FEATURES, *TINY_REPAIR, *overrides]
+
+
+def test_a_model_is_repaired_and_the_repair_resumes(
+    run: Run, tiny_root: Path, tmp_path: Path
+) -> None:
+    first = tmp_path / "first"
+    status, printed = run("diagnose", *_command(tiny_root, f"output_dir={first}"))
+    assert status == 0, printed
+    metrics = metrics_of(first)
+    names = {"before", "round_1", "repaired", "ordinary", "noisy"}
+    assert names <= {key.partition("/")[0] for key in metrics}
+    for name in names:
+        assert {f"{name}/{key}" for key in ("wrong_rate", "accuracy", "r_score")} <= set(metrics)
+    added = metrics["repaired/added_questions"]
+    assert added == metrics["ordinary/added_questions"] == metrics["noisy/added_questions"] > 0
+    assert metrics["before/added_questions"] == 0
+    # The added questions are the wrong beliefs with right answers.
+    train = VQADataset(tiny_root).split("train")
+    split = VQADataset(first / "added", train="round_1", val=None).split("train")
+    oracle = oracle_of(VQADataset(tiny_root), "train")
+    assert oracle is not None
+    wrong = {
+        (belief.image_id, belief.question)
+        for belief in read_beliefs(first / "beliefs" / "before_corrected.jsonl")
+        if belief.type in ("adversarial", "irrelevant")
+    }
+    asked = list(zip(split.image_ids.tolist(), split.questions, strict=True))
+    assert set(asked) == wrong
+    assert {image_id for image_id, _ in wrong} <= set(train.image_ids.tolist())
+    for (image_id, question), answer in zip(asked, split.main_answers, strict=True):
+        judged = oracle.judge(image_id, question)
+        assert answer == (judged.answer if judged.premise else NO_SUCH_THING)
+    table = pd.read_csv(first / "table.csv")
+    assert table["model"].iloc[0].startswith("before")
+    assert list(table["model"])[-2:] == ["ordinary", "noisy"]
+    # A repair that was killed continues: the models are stored, beliefs are searched once.
+    (first / "metrics.json").unlink()
+    (first / "beliefs" / "ordinary_reported.jsonl").unlink()
+    status, printed = run("diagnose", f"resume={first}")
+    assert status == 0, printed
+    assert "No trained" not in printed
+    assert "ordinary: searching beliefs" in printed
+    assert "before: searching beliefs" not in printed
+    assert metrics_of(first) == pytest.approx(metrics)
+
+
+def test_a_policy_asks_each_model(run: Run, tiny_root: Path, tmp_path: Path) -> None:
+    policy = ["repair.policy=true", "model.epochs=1", "model.epoch_steps=2", "repair.rounds=1"]
+    small = ["callbacks=default", "repair.irrelevant=leave_out", f"output_dir={tmp_path / 'run'}"]
+    status, printed = run("diagnose", *_command(tiny_root, *policy, *small))
+    assert status == 0, printed
+    assert printed.count("No trained ivqa_rl") >= 2  # one for the model before, one for round 1
+    metrics = metrics_of(tmp_path / "run")
+    assert "before/r_score" not in metrics
+    assert not any(key.startswith("noisy/") for key in metrics)
+    lines = (tmp_path / "run" / "beliefs" / "before_reported.jsonl").read_text().splitlines()
+    assert {json.loads(line)["source"] for line in lines} <= {"supervised", "rl"}
+    config = yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())
+    assert config["repair"]["irrelevant"] == "leave_out"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "problem"),
+    [
+        (["model.part_ckpt.answerer=FILE"], "leave model.part_ckpt.answerer=auto"),
+        (["repair.irrelevant=maybe"], "repair.irrelevant=maybe: must be"),
+        (["repair.rounds=0"], "repair.rounds=0: must be"),
+        (["data.train=val"], "split 'val' serves as train and val"),
+    ],
+)
+def test_what_cannot_be_repaired_is_said_first(
+    overrides: list[str], problem: str, run: Run, tiny_root: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "checkpoint").write_text("")
+    overrides = [item.replace("FILE", str(tmp_path / "checkpoint")) for item in overrides]
+    status, printed = run("diagnose", *_command(tiny_root, *overrides))
+    assert status == 1
+    assert problem in printed
+    assert "training it first" not in printed
