@@ -97,6 +97,7 @@ LEFT_OUT = {
 }
 # Commands that a page takes for granted, before those of the page.
 BEFORE = {
+    "diagnosis.md": ["python diagnose.py vqa=vanilla"],
     "interchange.md": ["python train.py model=mlb"],
     "robustness.md": ["python evaluate.py model=vanilla callbacks=robustness"],
     "ivqa.md": ["python evaluate.py -m model=ivqa_vae,ivqa_answer_only"],
