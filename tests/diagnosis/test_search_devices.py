@@ -4,9 +4,9 @@ from functools import partial
 from typing import Any
 
 import torch
-from devices import on_devices
 from toy_diagnosis import ANSWERS, WORDS, toy_images, toy_questioner
 
+from devices import on_devices
 from ivqa.diagnosis import BeliefSearch, LegalityCNN, LegalityModule
 from ivqa.diagnosis.search import Found
 from ivqa.vqa import RecurrentEncoder, Vanilla, VQAModule

@@ -23,18 +23,18 @@ os.environ["OMP_NUM_THREADS"] = "1"  # before torch: a fork must not inherit its
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # helper modules of the tests
 
 import torch
+from attempts import PROJECT
+from bench import Bench
+from checks import CHECKS
+from endpoint import endpoint
+from jobs import jobs
+from kills import Tally, kill_round
 
 import ivqa.tasks.diagnose
 import ivqa.tasks.evaluate
 import ivqa.tasks.rank
 import ivqa.tasks.train  # noqa: F401 - imported once, before the forks
-from attempts import PROJECT
-from bench import Bench
-from checks import CHECKS
-from endpoint import endpoint
 from ivqa.scenes import generate_scenes
-from jobs import jobs
-from kills import Tally, kill_round
 
 
 def main() -> int:

@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from attempts import Command, Ended, printed, run
-from ivqa.files import digest
 from jobs import Job, again
 from trees import differences
+
+from ivqa.files import digest
 
 
 @dataclass

@@ -50,9 +50,7 @@ def interrupted(
     return str(hits), faults
 
 
-def disk_full(
-    bench: Bench, jobs: Mapping[str, Job], rng: random.Random
-) -> tuple[str, list[str]]:
+def disk_full(bench: Bench, jobs: Mapping[str, Job], rng: random.Random) -> tuple[str, list[str]]:
     """A disk that is full at a random moment is named, and with more room the job continues."""
     if os.geteuid():
         return "skipped: mounting a small disk needs root", []
@@ -72,9 +70,7 @@ def disk_full(
     return str(hits), faults
 
 
-def read_only(
-    bench: Bench, jobs: Mapping[str, Job], rng: random.Random
-) -> tuple[str, list[str]]:
+def read_only(bench: Bench, jobs: Mapping[str, Job], rng: random.Random) -> tuple[str, list[str]]:
     """A folder that cannot be written is named before anything is lost."""
     faults: list[str] = []
     hits = 0

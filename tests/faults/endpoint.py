@@ -16,7 +16,9 @@ from vqa.chat_server import ChatServer, said, serving
 def endpoint() -> Iterator[str]:
     """Serves answers that depend on the question alone; gives the address."""
     ours, theirs = multiprocessing.Pipe()
-    process = multiprocessing.get_context("fork").Process(target=_serve, args=(theirs,), daemon=True)
+    process = multiprocessing.get_context("fork").Process(
+        target=_serve, args=(theirs,), daemon=True
+    )
     process.start()
     try:
         yield ours.recv()

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from devices import on_devices
 from torch import Tensor
 
+from devices import on_devices
 from ivqa.data import VQADataset
 from ivqa.features.compact_cnn import CompactCNN
 from ivqa.features.extraction import extract

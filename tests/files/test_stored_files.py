@@ -164,9 +164,9 @@ def test_a_file_system_without_locks_is_named(
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr("fcntl.flock", fail)
-    with pytest.raises(FileError, match=r"\.lock cannot be locked .*; set artifacts= to a folder"):
-        with locked(tmp_path):
-            pass
+    message = r"\.lock cannot be locked .*; set artifacts= to a folder"
+    with pytest.raises(FileError, match=message), locked(tmp_path):
+        pass
 
 
 def test_the_name_of_a_file_does_not_change_the_bytes_of_a_checkpoint(tmp_path: Path) -> None:

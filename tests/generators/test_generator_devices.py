@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 import torch
-from devices import on_devices
 from toy_generators import random_batch, random_images
 
+from devices import on_devices
 from ivqa.generators import Beam, Sampling
 
 Factory = Callable[..., Any]

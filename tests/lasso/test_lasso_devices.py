@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 import torch
-from devices import on_devices
 from lasso_pools import clustered
 from scipy.optimize import lsq_linear
 
+from devices import on_devices
 from ivqa.lasso import LassoSolver, SolverSettings
 from ivqa.lasso.pool_products import PoolProducts
 

@@ -71,9 +71,7 @@ def _elements(page: Path) -> list[tuple[str, tuple[str, ...]]]:
 
 
 @pytest.mark.parametrize("write", [_belief_page, _annotation_page, _contact_sheet, _table])
-def test_a_hostile_text_adds_no_element(
-    write: Callable[[Path, str], None], tmp_path: Path
-) -> None:
+def test_a_hostile_text_adds_no_element(write: Callable[[Path, str], None], tmp_path: Path) -> None:
     pages = {"plain": "Is it red", "hostile": HOSTILE}
     for name, text in pages.items():
         write(tmp_path / f"{name}.html", text)

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 import torch
-from devices import on_devices
 from toy_zoo import ZOO, feature_sizes
 
+from devices import on_devices
 from ivqa.data.batch import ImageBatch, VQABatch
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.text.vocabulary import Vocabulary
