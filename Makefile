@@ -24,9 +24,10 @@ mutate: $(READY)
 	$(RUN) tests/mutation.py --only '$(or $(ONLY),*)' --sample $(or $(SAMPLE),60) $(if $(SURVIVORS),--survivors)
 
 # Interrupts every long job at random and compares the results; docs/faults.md. Not in CI.
-# ONLY: part of the name of a job or a fault.
+# JOBS: names of jobs, with commas. ONLY: part of a fault's name.
 faults: $(READY)
-	$(RUN) tests/faults --rounds $(or $(ROUNDS),50) --seed $(or $(SEED),0) $(if $(ONLY),--only '$(ONLY)')
+	$(RUN) tests/faults --rounds $(or $(ROUNDS),50) --seed $(or $(SEED),0) \
+		$(if $(JOBS),--jobs $(JOBS)) $(if $(ONLY),--only '$(ONLY)')
 
 # Trains the weights that come with the package, or with CHECK=1 scores them after a change of code.
 release: $(READY)

@@ -43,7 +43,7 @@ def written(path: Path) -> Iterator[Path]:
     """Writes a file atomically: the block writes a draft, which is then renamed to `path`.
 
     An exception in the block deletes the draft and leaves `path` as it was. A killed process leaves
-    its draft, which the next writer of `path` on this machine deletes.
+    its draft; the next process of this machine that writes into the folder deletes it.
 
     Args:
         path: The file to write; missing parent folders are created.
@@ -60,7 +60,7 @@ def written(path: Path) -> Iterator[Path]:
         ['a.txt']
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    _remove_abandoned_drafts(path)
+    _remove_abandoned_drafts(path.parent)
     draft = path.with_name(f".{_host()}-{os.getpid()}.{path.name}")
     try:
         yield draft
@@ -331,12 +331,14 @@ def locked(folder: Path) -> Iterator[None]:
         yield
 
 
-def _remove_abandoned_drafts(path: Path) -> None:
-    """Deletes the drafts of `path` whose processes on this machine have ended."""
-    start, end = f".{_host()}-", f".{path.name}"
-    for entry in os.scandir(path.parent):
-        process = entry.name.removeprefix(start).removesuffix(end)
-        if entry.name == f"{start}{process}{end}" and process.isdigit() and not _runs(int(process)):
+@cache  # once for each folder and process: a folder may hold many files
+def _remove_abandoned_drafts(folder: Path) -> None:
+    """Deletes the drafts in a folder whose processes on this machine have ended."""
+    start = f".{_host()}-"
+    for entry in os.scandir(folder):
+        process = entry.name.removeprefix(start).partition(".")[0]
+        is_draft = entry.name.startswith(start) and process.isdigit()
+        if is_draft and not _runs(int(process)):
             Path(entry.path).unlink(missing_ok=True)
 
 

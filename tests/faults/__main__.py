@@ -2,7 +2,8 @@
 
     python tests/faults                             50 rounds of kills, and every other fault
     python tests/faults --rounds 500 --seed 1       more of them, at other moments
-    python tests/faults --only vqa                  jobs and faults whose name contains this
+    python tests/faults --jobs vqa,ranking          these jobs
+    python tests/faults --only SIG --rounds 0       faults whose name contains this, no kills
 
 A round runs one job, kills it up to three times at random, runs the same command again (resume=
 where it can) until it ends, and compares every file with that of an undisturbed run: tensors,
@@ -41,7 +42,8 @@ def main() -> int:
     """Prints a table; returns the number of jobs and faults with a defect."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=50, help="rounds of kills")
-    parser.add_argument("--only", default="", help="part of the name of a job or a fault")
+    parser.add_argument("--jobs", default="", help="names of jobs, with commas; all by default")
+    parser.add_argument("--only", default="", help="part of the name of a fault; kills are 'kill'")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--folder", type=Path, default=PROJECT / "outputs" / "faults")
     arguments = parser.parse_args()
@@ -54,17 +56,21 @@ def main() -> int:
     rows: dict[str, tuple[str, str, list[str]]] = {}
     with endpoint() as url:
         listed = jobs(url)
-        chosen = [name for name in listed if arguments.only in name]
-        tallies = {name: Tally() for name in chosen}
-        for number in range(arguments.rounds if chosen else 0):
-            name = chosen[number % len(chosen)]
+        wanted = arguments.jobs.split(",") if arguments.jobs else list(listed)
+        if unknown := set(wanted) - listed.keys():
+            parser.error(f"no job '{min(unknown)}'; there are {', '.join(listed)}")
+        listed = {name: listed[name] for name in wanted}
+        tallies = {name: Tally() for name in wanted}
+        for number in range(arguments.rounds if arguments.only in "kill" else 0):
+            name = wanted[number % len(wanted)]
             before = tallies[name].kills, len(tallies[name].faults)
             rng = random.Random(f"{arguments.seed}/{name}/{number}")
             kill_round(bench, listed[name], rng, tallies[name])
             kills, faults = tallies[name].kills - before[0], tallies[name].faults[before[1] :]
             _report(f"round {number + 1}: {name}, {kills} kills", faults, bench)
         for name, tally in tallies.items():
-            rows[f"kill -9: {name}"] = str(tally.rounds), str(tally.kills), tally.faults
+            if tally.rounds:
+                rows[f"kill -9: {name}"] = str(tally.rounds), str(tally.kills), tally.faults
         for name, check in CHECKS.items():
             if arguments.only in name:
                 rng = random.Random(f"{arguments.seed}/{name}")
