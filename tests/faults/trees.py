@@ -69,7 +69,22 @@ def _fault(expected: Path, found: Path) -> str | None:
 
 
 def _loaded(file: Path) -> dict[str, Any]:
-    return torch.load(file, weights_only=True)
+    return _decisive(torch.load(file, weights_only=True))
+
+
+def _decisive(value: Any) -> Any:
+    """A checkpoint without what Lightning counts of validations, which decides nothing.
+
+    A resumed training counts the interrupted validation twice, and the score of the last one is
+    set by the next one.
+    """
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: _decisive(item)
+        for key, item in value.items()
+        if key != "current_score" and ".val_loop." not in str(key)
+    }
 
 
 def _columns(file: Path) -> dict[str, list[str]]:
