@@ -4,7 +4,7 @@ VENV   := .venv
 READY  := $(VENV)/.installed
 RUN    := $(VENV)/bin/python
 
-.PHONY: demo test test-processors mutate lint slow release benchmarks results docs docs-check clean
+.PHONY: demo test test-processors mutate faults lint slow release benchmarks results docs docs-check clean
 
 demo: $(READY)
 	$(RUN) diagnose.py vqa=mlb
@@ -22,6 +22,12 @@ test-processors: $(READY)
 # ONLY: pattern of modules, 'metrics.*'. SAMPLE: mutants a module, 0 for all. SURVIVORS=1: those.
 mutate: $(READY)
 	$(RUN) tests/mutation.py --only '$(or $(ONLY),*)' --sample $(or $(SAMPLE),60) $(if $(SURVIVORS),--survivors)
+
+# Interrupts every long job at random and compares the results; docs/faults.md. Not in CI.
+# JOBS: names of jobs, with commas. ONLY: part of a fault's name.
+faults: $(READY)
+	$(RUN) tests/faults --rounds $(or $(ROUNDS),50) --seed $(or $(SEED),0) \
+		$(if $(JOBS),--jobs $(JOBS)) $(if $(ONLY),--only '$(ONLY)')
 
 # Trains the weights that come with the package, or with CHECK=1 scores them after a change of code.
 release: $(READY)

@@ -4,15 +4,18 @@ The file is longer than 300 lines because it is the only place where these are i
 that is interrupted must leave no partial file, and a reader must name a bad file in one sentence.
 """
 
+import errno
 import gc
 import hashlib
 import json
 import os
 import re
 import shutil
+import socket
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +30,9 @@ _SAMPLE = 1 << 20  # bytes of each sample
 # The escape of a surrogate: one half of a character beyond 16 bits, valid only in a pair.
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
+# What a file system without locks answers.
+_NO_LOCKS = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
+
 
 class FileError(UserError):
     """A file is missing, damaged or of the wrong kind; the message names it and the remedy."""
@@ -36,7 +42,8 @@ class FileError(UserError):
 def written(path: Path) -> Iterator[Path]:
     """Writes a file atomically: the block writes a draft, which is then renamed to `path`.
 
-    An exception in the block deletes the draft and leaves `path` as it was.
+    An exception in the block deletes the draft and leaves `path` as it was. A killed process leaves
+    its draft; the next process of this machine that writes into the folder deletes it.
 
     Args:
         path: The file to write; missing parent folders are created.
@@ -53,7 +60,8 @@ def written(path: Path) -> Iterator[Path]:
         ['a.txt']
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{os.getpid()}.{path.name}")
+    _remove_abandoned_drafts(path.parent)
+    draft = path.with_name(f".{_host()}-{os.getpid()}.{path.name}")
     try:
         yield draft
         draft.replace(path)
@@ -299,6 +307,9 @@ def locked(folder: Path) -> Iterator[None]:
 
     Args:
         folder: The folder to lock, by a file `.lock` in it; it is created if it does not exist.
+
+    Raises:
+        FileError: The file system has no locks.
     """
     folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(folder / ".lock")
@@ -307,8 +318,44 @@ def locked(folder: Path) -> Iterator[None]:
     except Timeout:
         Console().print(f"Waiting for the process that makes {folder}", soft_wrap=True)
         held = lock.acquire()
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
+        # Without flock, filelock itself takes a file that exists for as long as the lock is held.
+        # Network file systems report its absence in more ways than the one that filelock knows.
+        raise FileError(
+            f"{folder / '.lock'} cannot be locked ({error.strerror}), because its file system has "
+            "no locks; set artifacts= to a folder of another disk"
+        ) from None
     with held:
         yield
+
+
+@cache  # once for each folder and process: a folder may hold many files
+def _remove_abandoned_drafts(folder: Path) -> None:
+    """Deletes the drafts in a folder whose processes on this machine have ended."""
+    start = f".{_host()}-"
+    for entry in os.scandir(folder):
+        process = entry.name.removeprefix(start).partition(".")[0]
+        is_draft = entry.name.startswith(start) and process.isdigit()
+        if is_draft and not _runs(int(process)):
+            Path(entry.path).unlink(missing_ok=True)
+
+
+@cache
+def _host() -> str:
+    # Machines that share a folder, and containers above all, use the same process numbers.
+    return bytes_digest(socket.gethostname().encode())[:6]
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True  # it belongs to another user
+    return True
 
 
 def _content(file: Path) -> list[Any]:

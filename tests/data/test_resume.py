@@ -36,6 +36,8 @@ class Recorder(pl.LightningModule):
         self.log("val/rows", float(len(batch)), batch_size=len(batch))
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
+        # As a learning rate schedule does; Lightning builds the loader for it, before the state.
+        assert self.trainer.estimated_stepping_batches > 0
         return torch.optim.SGD(self.parameters(), lr=1e-3)
 
 

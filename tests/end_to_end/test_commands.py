@@ -1,6 +1,7 @@
 """train.py and evaluate.py, from the command line to their output files."""
 
 import json
+import signal
 import time
 from pathlib import Path
 
@@ -196,6 +197,22 @@ def test_a_killed_run_resumes_to_the_same_bits(
         assert torch.equal(value, states[1]["state_dict"][key]), key
     csv = [(tmp_path / name / "metrics.csv").read_text() for name in ("whole", "killed")]
     assert csv[0] == csv[1]
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_a_training_with_a_sentence_and_its_status(
+    number: int, status: int, tiny_root: Path, tmp_path: Path, artifacts: Path
+) -> None:
+    command = ["model=prior", *_data(tiny_root), "features=none", "trainer.max_epochs=100000"]
+    process = start("train", *command, "output_dir=run", cwd=tmp_path, artifacts=artifacts)
+    last = tmp_path / "run" / "checkpoints" / "last.ckpt"
+    while not last.is_file() and process.poll() is None:
+        time.sleep(0.02)
+    process.send_signal(number)
+    printed = process.communicate()[0]
+    assert process.returncode == status, printed
+    assert "interrupted; written files are kept, and resume=DIR continues" in printed
+    assert "Traceback" not in printed
 
 
 def test_a_resumed_run_must_keep_its_settings(run: Run, tiny_root: Path, tmp_path: Path) -> None:

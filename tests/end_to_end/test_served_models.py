@@ -158,6 +158,31 @@ def test_a_served_model_is_diagnosed_with_another_model_s_policy(
         assert body["temperature"] == 0
 
 
+def test_no_file_holds_a_key(
+    run: Run,
+    server: ChatServer,
+    tiny_root: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Neither the files of the run, nor the cache of responses, nor those of W&B."""
+    keys = {"TINY_KEY": "key-of-the-endpoint-4711", "WANDB_API_KEY": "b" * 36 + "4711"}
+    for name, key in keys.items():
+        monkeypatch.setenv(name, key)
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    server.key = keys["TINY_KEY"]
+    command = [*_served(server), "model.api_key_env=TINY_KEY", *_data(tiny_root), "split=val"]
+    places = [f"artifacts={tmp_path / 'store'}", f"output_dir={tmp_path / 'run'}"]
+    status, printed = run("evaluate", *command, *places, "logger=wandb")
+    assert status == 0, printed
+    assert list((tmp_path / "run").rglob("*.wandb"))
+    written = [file for file in tmp_path.rglob("*") if file.is_file()]
+    for key in keys.values():
+        assert key not in printed
+        assert [file for file in written if key.encode() in file.read_bytes()] == []
+
+
 @pytest.mark.parametrize("command", ["evaluate", "diagnose"])
 def test_what_is_missing_is_one_sentence(
     command: str,

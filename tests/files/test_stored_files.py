@@ -1,7 +1,10 @@
 """Damaged stored files are detected when they are opened; they are computed again or refused."""
 
+import errno
+import multiprocessing
 import os
 import re
+import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,10 +19,11 @@ from ivqa.encoders.encoder import stored_rows
 from ivqa.features import FeatureStore
 from ivqa.features.extraction import build_store, extract
 from ivqa.features.pictures import Network, Resize
-from ivqa.files import FileError, write_text, written
+from ivqa.files import FileError, locked, write_text, written
 from ivqa.integrity import MANIFEST, damage, is_whole, manifest_of, seal
 from ivqa.ranking import QuestionRanker, RandomRanker, Ranking
 from ivqa.robustness import BasicQuestionNoise
+from ivqa.runs.checkpoints import AtomicCheckpointIO
 from ivqa.scenes import generate_scenes
 
 Spoil = Callable[[Path], Any]
@@ -120,6 +124,53 @@ def test_an_interrupted_write_leaves_the_old_file_and_no_draft(tmp_path: Path) -
         interrupted()
     assert [path.name for path in file.parent.iterdir()] == ["a.txt"]
     assert file.read_text() == "old"
+
+
+def test_the_next_writer_deletes_the_draft_of_a_killed_one(tmp_path: Path) -> None:
+    file = tmp_path / "a.txt"
+    killed = multiprocessing.get_context("fork").Process(target=_die_while_writing, args=(file,))
+    killed.start()
+    killed.join()
+    assert [path.name.endswith(".a.txt") for path in tmp_path.iterdir()] == [True]
+    write_text(tmp_path / "b.txt", "other")
+    assert [path.name for path in tmp_path.iterdir()] == ["b.txt"]
+
+
+def test_the_draft_of_a_running_writer_is_kept(tmp_path: Path) -> None:
+    file = tmp_path / "a.txt"
+    with written(file) as draft:
+        draft.write_text("mine")
+        child = multiprocessing.get_context("fork").Process(target=write_text, args=(file, "its"))
+        child.start()
+        child.join()
+        assert file.read_text() == "its"
+        assert draft.read_text() == "mine"
+    assert file.read_text() == "mine"
+
+
+def _die_while_writing(file: Path) -> None:
+    with written(file) as draft:
+        draft.write_text("half")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP])
+def test_a_file_system_without_locks_is_named(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("fcntl.flock", fail)
+    message = r"\.lock cannot be locked .*; set artifacts= to a folder"
+    with pytest.raises(FileError, match=message), locked(tmp_path):
+        pass
+
+
+def test_the_name_of_a_file_does_not_change_the_bytes_of_a_checkpoint(tmp_path: Path) -> None:
+    for name in ("a", "other"):
+        AtomicCheckpointIO().save_checkpoint({"weights": torch.ones(3)}, tmp_path / name)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "other").read_bytes()
 
 
 # Features

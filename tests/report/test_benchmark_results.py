@@ -12,7 +12,7 @@ from types import ModuleType
 import pytest
 import torch
 from benchmarks import __main__ as runner
-from benchmarks import staleness
+from benchmarks import cuda, staleness
 
 TEXT = "## lasso on AVX2\n\nClaim: fast.\n\n{}| a |\n|---|\n| 1 |\n"
 
@@ -89,3 +89,15 @@ def test_names_that_a_benchmark_imports_exist(file: Path) -> None:
             module = importlib.import_module(str(node.module))
             absent = [name.name for name in node.names if not hasattr(module, name.name)]
             assert not absent, f"{node.module} has no {absent}"
+
+
+def test_the_comparison_of_devices_runs_every_hot_path_on_each() -> None:
+    rows = cuda.run(devices=("cpu", "cpu"), scale=64)
+    assert len(rows) == 5
+    assert all(row["cpu, /s"] > 0 and row["ratio"] > 0 for row in rows)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_the_comparison_of_devices_says_that_there_is_none() -> None:
+    with pytest.raises(SystemExit, match="there is no CUDA device on this machine"):
+        cuda.run()

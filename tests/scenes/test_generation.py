@@ -1,6 +1,9 @@
 """The generated root: reproducible, in the official layout, with the intended biases."""
 
 import json
+import subprocess
+import sys
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -58,6 +61,57 @@ def test_a_complete_root_is_kept_and_an_interrupted_one_replaced(tmp_path: Path)
     assert (root / "manifest.json").stat().st_mtime_ns == before
     generate_scenes(root, images={"train": 3}, workers=1, progress=False)
     assert len(list((root / "images" / "train").iterdir())) == 3
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+from ivqa.scenes import generate_scenes
+if __name__ == "__main__":
+    generate_scenes(Path(sys.argv[1]), images={"train": int(sys.argv[2])}, progress=False)
+"""
+
+
+def _start(script: Path, root: Path, images: int) -> subprocess.Popen[bytes]:
+    script.write_text(SCRIPT)  # a file, because the worker processes import it
+    return subprocess.Popen([sys.executable, str(script), str(root), str(images)])
+
+
+def test_processes_that_need_the_same_scenes_at_once_share_them(tmp_path: Path) -> None:
+    running = [_start(tmp_path / "script.py", tmp_path / "scenes", 4) for _ in range(2)]
+    assert [process.wait(timeout=300) for process in running] == [0, 0]
+    alone = generate_scenes(tmp_path / "alone", images={"train": 4}, workers=1, progress=False)
+    assert _contents(tmp_path / "scenes") == _contents(alone)
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="finds processes by /proc")
+def test_a_killed_generation_leaves_no_worker(tmp_path: Path) -> None:
+    drafts = tmp_path / ".scenes.draft" / "images" / "train"
+    process = _start(tmp_path / "script.py", tmp_path / "scenes", 100_000)
+    while not (drafts.is_dir() and any(drafts.iterdir())) and process.poll() is None:
+        time.sleep(0.05)
+    workers = _children(process.pid)
+    assert len(workers) >= 2
+    process.kill()
+    process.wait()
+    deadline = time.monotonic() + 60
+    while any(map(_runs, workers)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert [pid for pid in workers if _runs(pid)] == []
+
+
+def _children(pid: int) -> list[int]:
+    stats = [file.read_text() for file in Path("/proc").glob("[0-9]*/stat")]
+    # "pid (name) state parent ..."
+    found = [(int(text.split()[0]), text.rpartition(")")[2].split()) for text in stats]
+    return [child for child, (_, parent, *_) in found if int(parent) == pid]
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def test_impossible_sizes_are_refused(tmp_path: Path) -> None:

@@ -88,6 +88,8 @@ class VQADataModule(pl.LightningDataModule):
         self.evaluated: str | None = None
         self._encoded: dict[str, EncodedSplit] = {}
         self._augmented: AugmentedSplit | None = None
+        self._training: BatchLoader | None = None
+        self._unfinished: dict[str, int] | None = None
         self._check()
 
     def encoded(self, split: str) -> EncodedSplit:
@@ -221,14 +223,13 @@ class VQADataModule(pl.LightningDataModule):
         if batching.group_by_image:
             arrangement["groups"] = np.unique(encoded.split.image_ids, return_inverse=True)[1]
         if self.augmentation is None:
-            return self._loader(encoded, ShuffledBatches(*order, **arrangement))
+            return self._resumed(self._loader(encoded, ShuffledBatches(*order, **arrangement)))
         if self._augmented is None:
             self._augmented = AugmentedSplit.build(
                 encoded, self.augmentation, self.question_vocabulary, batching.max_question_length
             )
-        return self._loader(
-            encoded, AugmentedBatches(self._augmented, *order, **arrangement), self._augmented
-        )
+        batches = AugmentedBatches(self._augmented, *order, **arrangement)
+        return self._resumed(self._loader(encoded, batches, self._augmented))
 
     def val_dataloader(self) -> BatchLoader:
         """Returns the loader of the validation split, or of the split that `evaluating` chose."""
@@ -276,6 +277,24 @@ class VQADataModule(pl.LightningDataModule):
             source=encoded.split.images,
             finished=None if self.trainer is None else self._finished_batches,
         )
+
+    def _resumed(self, loader: BatchLoader) -> BatchLoader:
+        if self._unfinished is not None:
+            loader.load_state_dict(self._unfinished)
+        self._training = loader
+        return loader
+
+    def state_dict(self) -> dict[str, int]:
+        """Returns the state of the training batches for the checkpoint; see `BatchLoader`.
+
+        Lightning stores the state of the loader too, but does not restore it if the loader exists
+        already, as it does when a learning rate schedule has asked for the number of steps.
+        """
+        return {} if self._training is None else self._training.state_dict()
+
+    def load_state_dict(self, state_dict: dict[str, int]) -> None:
+        """Continues an interrupted epoch after its finished batches."""
+        self._unfinished = state_dict
 
     def _finished_batches(self) -> int:
         # `processed` counts completed optimiser steps; one more batch may have been handed out.

@@ -148,6 +148,8 @@ class ConceptFeatures:
             return self.load_released(released)
         file = folder / "cnn.pt" if self.weights is None else Path(self.weights)
         if file.is_file():
+            if self.weights is None:
+                _remove_temporary(folder)
             return self._load(file)
         if self.weights is not None:
             raise UserError(f"features.weights={file} does not exist; null trains a CNN")
@@ -181,12 +183,11 @@ class ConceptFeatures:
             "concepts": concepts.concepts,
             "val_map": precision,
         }
-        with written(file) as draft:
-            torch.save(content, draft)
+        # An open file, because torch.save would store the name of the draft.
+        with written(file) as draft, draft.open("wb") as stream:
+            torch.save(content, stream)
         seal(manifest_of(file), [file])
-        # The decoded images and the checkpoint are needed only until the training has ended.
-        for temporary in (*file.parent.glob("pixels_*"), file.parent / "last.ckpt"):
-            temporary.unlink(missing_ok=True)
+        _remove_temporary(file.parent)
         if val is not None:
             Console().print(
                 f"image features: mean average precision of the concepts {precision:.3f} "
@@ -258,3 +259,9 @@ class ConceptFeatures:
         elif self.weights is not None:
             settings["weights"] = content_digest(self.weights)
         return digest(settings)
+
+
+def _remove_temporary(folder: Path) -> None:
+    """Deletes the decoded images and the checkpoint, which only an unfinished training needs."""
+    for file in (*folder.glob("pixels_*"), folder / "last.ckpt"):
+        file.unlink(missing_ok=True)

@@ -151,8 +151,9 @@ class PretrainedConcepts:
             held_out, wanted, _, _ = self._labelled(val, base, concepts)
             report |= _scores(val.name, heads(held_out), wanted)
         file.parent.mkdir(parents=True, exist_ok=True)
-        with written(file) as draft:
-            torch.save(heads.content(), draft)
+        # An open file, because torch.save would store the name of the draft.
+        with written(file) as draft, draft.open("wb") as stream:
+            torch.save(heads.content(), stream)
         seal(manifest_of(file), [file])
         write_json(file.with_name("concepts.json"), {**report, "names": concepts.concepts})
         shown = ", ".join(

@@ -90,14 +90,15 @@ class PoolProducts:
             dtype: Number format of the product, float32 or bfloat16.
         """
         if dtype == torch.float32:
-            return self.settings.float32_error * self.largest_norm
+            return (self.settings.float32_error + _rounding_of_factors()) * self.largest_norm
         return self.settings.bfloat16_error * self.largest_norm / self.dimensions**0.5
 
     def bound(self, vectors: Tensor, dtype: torch.dtype, size: float) -> Tensor:
         """A bound on the errors of all products of about that size.
 
         In bfloat16 it is the rounding of columns and vectors, by the inequality of Cauchy and
-        Schwarz, plus the rounding of the product.
+        Schwarz, plus the rounding of the product. In float32 the factors are rounded too where
+        torch.set_float32_matmul_precision allows it.
 
         Args:
             vectors: (B, d).
@@ -111,7 +112,7 @@ class PoolProducts:
         longest = self.largest_norm
         bound = self.settings.float32_error * longest * vectors.norm(dim=1)
         if dtype == torch.float32:
-            return bound
+            return bound + _rounding_of_factors() * longest * vectors.norm(dim=1)
         rounded = vectors.to(dtype).float()
         # |a^T v - a'^T v'| <= |a - a'| |v'| + |a| |v - v'| for the rounded a' and v'.
         lost = self._rounding * rounded.norm(dim=1) + longest * (vectors - rounded).norm(dim=1)
@@ -328,6 +329,17 @@ class PoolProducts:
             buffer = torch.empty(count, dtype=dtype, device=self.device)
             self._buffers[name, dtype] = buffer
         return buffer[:count].view(*shape)
+
+
+# The largest relative error of a factor of a float32 product, by torch's precision: TF32 keeps 10
+# bits of the mantissa and bfloat16 keeps 7; hardware may cut the others off.
+_FACTOR_ERRORS = {"highest": 0.0, "high": 2.0**-10, "medium": 2.0**-7}
+
+
+def _rounding_of_factors() -> float:
+    """The error of a float32 product from rounded factors, relative to their norms."""
+    error = _FACTOR_ERRORS[torch.get_float32_matmul_precision()]
+    return 2 * error + error**2
 
 
 @compiled

@@ -33,8 +33,9 @@ class AtomicCheckpointIO(TorchCheckpointIO):
             path: The file to write.
             storage_options: Unused; part of Lightning's interface.
         """
-        with written(Path(path)) as draft:
-            torch.save(checkpoint, draft)
+        # An open file, because torch.save would store the name of the draft.
+        with written(Path(path)) as draft, draft.open("wb") as stream:
+            torch.save(checkpoint, stream)
 
 
 class StepSeed(pl.Callback):

@@ -5,9 +5,11 @@ arguments are then answered in a second.
 """
 
 import os
+import signal
 import sys
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -45,7 +47,8 @@ def entry_point(conf_dir: Path, config_name: str) -> None:
     """Composes the configuration from the command line and runs its task.
 
     Exits with status 1 after an error. An error that the user can fix is one sentence on stderr;
-    IVQA_TRACEBACK=1 adds its traceback. Any other error is a bug and shows its traceback.
+    IVQA_TRACEBACK=1 adds its traceback. Any other error is a bug and shows its traceback. Exits
+    with status 130 after SIGINT (Ctrl-C) and 143 after SIGTERM, as shells and clusters expect.
 
     Args:
         conf_dir: The folder of configuration files.
@@ -90,12 +93,17 @@ def entry_point(conf_dir: Path, config_name: str) -> None:
         arguments = command_line(with_multirun(arguments, conf_dir))
         arguments = expanded(arguments, conf_dir, config_name)
         sys.argv[1:] = with_replaced_nodes(arguments, folders, config_name)
-        hydra.main(version_base="1.3", config_path=str(conf_dir), config_name=config_name)(job)()
-    except KeyboardInterrupt:
+        main = hydra.main(version_base="1.3", config_path=str(conf_dir), config_name=config_name)
+        with _termination_raises():
+            main(job)()
+    except (KeyboardInterrupt, SystemExit) as stop:
+        status = _status_of_signal(stop)
+        if status is None:
+            raise
         _stop(
             "interrupted; written files are kept, and resume=DIR continues from the last "
             "checkpoint",
-            130,
+            status,
         )
     except Exception as error:
         fail(error)
@@ -219,6 +227,29 @@ def quoted_path(argument: str, *, multirun: bool = False) -> str:
     if _text(value) is not None:
         return argument
     return f"{key}={QuotedString(text=value, quote=Quote.single).with_quotes()}"
+
+
+@contextmanager
+def _termination_raises() -> Iterator[None]:
+    """Makes SIGTERM end the process like Ctrl-C: files are closed, worker processes end."""
+
+    def terminate(*_: Any) -> NoReturn:
+        sys.exit(128 + signal.SIGTERM)
+
+    before = signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _status_of_signal(stop: BaseException) -> int | None:
+    """The exit status if a signal has ended the command, else None."""
+    # Lightning exits with status 1 when it has caught a KeyboardInterrupt.
+    if isinstance(stop, KeyboardInterrupt) or isinstance(stop.__context__, KeyboardInterrupt):
+        return 128 + signal.SIGINT
+    terminated = isinstance(stop, SystemExit) and stop.code == 128 + signal.SIGTERM
+    return 128 + signal.SIGTERM if terminated else None
 
 
 def _path(arguments: Iterable[str], key: str) -> str | None:

@@ -1,13 +1,15 @@
 """Generates a data set of scenes in VQA's official layout of files."""
 
 import json
+import os
 import random
 import shutil
+import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from ivqa.errors import UserError
-from ivqa.files import FileError, digest, read_json, write_json
+from ivqa.files import FileError, digest, locked, read_json, write_json
 from ivqa.integrity import MANIFEST, damage, seal
 from ivqa.ranges import ImagesOfSplit
 from ivqa.scenes.annotators import annotate
@@ -81,7 +83,8 @@ def generate_scenes(
     """Writes a data root of scenes, unless it is complete already.
 
     A root that has other settings, or a missing or changed file, is replaced. An interrupted call
-    leaves a hidden draft folder, which the next call deletes.
+    leaves a hidden draft folder, which the next call deletes. Only one process at a time generates
+    scenes in the folder of `root`; others wait.
 
     Args:
         root: The folder to write.
@@ -103,13 +106,22 @@ def generate_scenes(
     _check(settings, workers)
     if _is_complete(root, settings):
         return root
+    with locked(root.parent):
+        if not _is_complete(root, settings):  # another process may have generated them meanwhile
+            _generate(root, settings, workers, progress=progress)
+    return root
+
+
+def _generate(root: Path, settings: _Settings, workers: int, *, progress: bool) -> None:
     draft = root.with_name(f".{root.name}.draft")
     shutil.rmtree(draft, ignore_errors=True)  # an interrupted run leaves it
     with Progress(transient=True, disable=not progress) as bar:
         task = bar.add_task("drawing scenes", total=sum(settings.images.values()))
         # Spawned, not forked: a fork of a process that runs torch's threads can hang.
         context = get_context("spawn")
-        with ProcessPoolExecutor(workers, mp_context=context) as pool:
+        with ProcessPoolExecutor(
+            workers, mp_context=context, initializer=_end_with_the_parent
+        ) as pool:
             for order, (split, number) in enumerate(settings.images.items()):
                 folder = draft / "images" / split
                 folder.mkdir(parents=True)
@@ -124,7 +136,17 @@ def generate_scenes(
     # The draft replaces the root only when it is complete.
     shutil.rmtree(root, ignore_errors=True)
     draft.rename(root)
-    return root
+
+
+def _end_with_the_parent() -> None:
+    """Ends this worker when its parent is killed; otherwise it would wait for work forever."""
+
+    def wait() -> None:
+        if (parent := parent_process()) is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 def _is_complete(root: Path, settings: _Settings) -> bool:
