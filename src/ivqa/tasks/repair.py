@@ -140,7 +140,8 @@ def repair(cfg: DictConfig) -> float:
     # 2. Two controls with as many questions about the same images.
     controls = runs.controls(best) if best.added is not None else []
     # 3. All models on held-out images.
-    rows, metrics = [], {}
+    rows: list[dict[str, Any]] = []
+    metrics: dict[str, float] = {}
     for model in [*models, *controls]:
         figures = runs.figures(model)
         metrics |= {f"{model.name}/{name}": value for name, value in figures.items()}
