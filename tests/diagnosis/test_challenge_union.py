@@ -6,14 +6,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from omegaconf import OmegaConf
 from PIL import Image
 
 from ivqa.data import DataError, VQADataset, VQASplit
 from ivqa.data.images import ImageFiles
 from ivqa.diagnosis import Belief, apply_annotations, corrected_answers, write_challenge
 from ivqa.diagnosis.challenge_union import join_challenges
+from ivqa.errors import UserError
 from ivqa.metrics import vqa_accuracies
-from ivqa.tasks.challenge import card_rows, data_card
+from ivqa.tasks.challenge import card_rows, data_card, join
 
 BASE = Belief(1, "2", "How many?", 0.5, -3.0, 0.9, "rl", "adversarial", "human")
 
@@ -54,7 +56,7 @@ def test_people_correct_answers_and_the_union_accepts_them(tmp_path: Path) -> No
         assert corrections == {replace(beliefs[0], type="adversarial", type_by="human"): expected}
         # Beliefs that nobody annotated keep their types here, so that the splits overlap.
         kept = [own if own.type else belief for own, belief in zip(typed, beliefs, strict=True)]
-        roots[name] = tmp_path / name
+        roots[name] = tmp_path / name / "challenge"
         assert write_challenge(roots[name], kept, split, None, corrections) == 1
 
     joined = join_challenges(tmp_path / "union", roots)
@@ -75,6 +77,19 @@ def test_people_correct_answers_and_the_union_accepts_them(tmp_path: Path) -> No
     assert kinds == {("How many?", "adversarial"), ("Is it?", "complementary")}
     assert [row["all models"] for row in card_rows(joined, ["A", "B"])] == [1, 0, 2]
     assert "| challenge | 1 | 1 | 1 | 1 | 1 |" in data_card(joined, ["A", "B"])
+    # The command does the same with the two runs.
+    runs = [str(root.parent) for root in roots.values()]
+    assert join(OmegaConf.create({"runs": runs, "output_dir": str(tmp_path / "run")})) == 1
+    both = [
+        tmp_path / folder / "annotations_challenge.json" for folder in ("union", "run/challenge")
+    ]
+    assert both[0].read_text() == both[1].read_text()
+    assert (tmp_path / "run" / "challenge" / "README.md").read_text() == data_card(
+        joined, ["A", "B"]
+    )
+    absent = OmegaConf.create({"runs": [str(tmp_path)], "output_dir": str(tmp_path / "none")})
+    with pytest.raises(UserError, match=r"has no challenge/; give runs of diagnose.py"):
+        join(absent)
 
 
 def test_different_images_are_not_joined(tmp_path: Path) -> None:

@@ -166,7 +166,9 @@ def _mistakes(
 
 def _bands(front: Front, place: Mapping[Belief, int]) -> list[dict[str, Any]]:
     """The most confident beliefs, then the sample across confidence."""
-    rows = [{"name": "the most confident", "note": "", "examples": front.sure}]
+    rows: list[dict[str, Any]] = [
+        {"name": "the most confident", "note": "", "examples": front.sure}
+    ]
     for band in front.bands:
         known = f"; {band.correct:.0%} of {band.typed:,} are correct" if band.typed else ""
         rows.append(

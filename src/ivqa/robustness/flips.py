@@ -35,7 +35,8 @@ class Flips:
             At most `number` positions of broken questions, then of repaired ones.
         """
         rng = np.random.default_rng(seed)
-        broken, repaired = (rng.permutation(rows).tolist() for rows in (self.broken, self.repaired))
+        broken: list[int] = rng.permutation(self.broken).tolist()
+        repaired: list[int] = rng.permutation(self.repaired).tolist()
         few = min(len(repaired), number - min(len(broken), round(number * 2 / 3)))
         return broken[: number - few] + repaired[:few]
 

@@ -117,7 +117,7 @@ def diagnose(cfg: DictConfig) -> float:
     metrics |= answerer.usage() if isinstance(answerer, Metered) else {}
     # 4. Types of the beliefs, and the challenging set.
     beliefs, agreed = type_beliefs(read_beliefs(log.file), split, pairs, oracle)
-    corrections = {}
+    corrections: dict[Belief, list[str]] = {}
     if cfg.annotations is not None:
         beliefs = apply_annotations(beliefs, Path(cfg.annotations))
         corrections = corrected_answers(beliefs, Path(cfg.annotations))
