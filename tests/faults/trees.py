@@ -73,18 +73,16 @@ def _loaded(file: Path) -> dict[str, Any]:
 
 
 def _decisive(value: Any) -> Any:
-    """A checkpoint without what Lightning counts of validations, which decides nothing.
+    """A checkpoint without the counters of Lightning's loops.
 
-    A resumed training counts the interrupted validation twice, and the score of the last one is
-    set by the next one.
+    A resumed training counts an interrupted epoch or validation once less or once more. What
+    counts is compared: weights, optimiser, schedules, epoch, step, and the best score so far. The
+    score of the last validation is set by the next one.
     """
     if not isinstance(value, dict):
         return value
-    return {
-        key: _decisive(item)
-        for key, item in value.items()
-        if key != "current_score" and ".val_loop." not in str(key)
-    }
+    left_out = ("loops", "current_score")
+    return {key: _decisive(item) for key, item in value.items() if key not in left_out}
 
 
 def _columns(file: Path) -> dict[str, list[str]]:
