@@ -33,6 +33,7 @@ NAMES = (
     "text_metrics",
     "lasso",
     "served_model",
+    "scale",
 )
 LONG = ("lasso_large",)  # half an hour and 8 GB, when asked for
 SEED = 0  # of Python, NumPy and PyTorch, set before each benchmark
