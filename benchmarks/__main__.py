@@ -33,6 +33,7 @@ NAMES = (
     "text_metrics",
     "lasso",
     "served_model",
+    "scale",
 )
 # When asked for: half an hour and 8 GB, and a benchmark that needs a CUDA device.
 LONG = ("lasso_large", "cuda")

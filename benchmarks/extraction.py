@@ -51,7 +51,7 @@ def run() -> list[dict[str, Any]]:
     """One row a network: images a second of both, and their ratio."""
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
-        images = _images(Path(folder))
+        images = images_for(Path(folder))
         rows = [_timm(arch, images) for arch in ("resnet50", "vit_small_patch16_224")]
         return [*rows, _transformers(Path(folder) / "siglip", images)]
 
@@ -119,7 +119,8 @@ def _row(
     }
 
 
-def _images(folder: Path) -> ImageFiles:
+def images_for(folder: Path) -> ImageFiles:
+    """Photographs of DAQUAR, or scenes that are generated in a folder."""
     root = Path(os.environ.get("IVQA_SHARED_DATA", SHARED)) / "daquar"
     if not root.is_dir():
         scenes = ScenesDataset(folder / "scenes", images={"train": IMAGES, "val": 2, "test": 2})

@@ -1,16 +1,28 @@
-"""Under `wandb agent` the assigned run holds the objective; parts log to their own files."""
+"""W&B's own agent runs a sweep file against a stand-in of the sweep service, without a network.
 
+Each run holds its objective; models that are trained on the way log to their own files.
+"""
+
+import json
 import os
 import struct
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 import yaml
 from wandb.proto import wandb_internal_pb2
 
-from .conftest import PROJECT, TINY_DIAGNOSIS, start
+from .conftest import PROJECT, TINY_DIAGNOSIS, metrics_of
+from .sweep_service import serving
 
+# `wandb agent` without its five seconds between two questions to the service.
+_AGENT = """
+from wandb import wandb_agent
+wandb_agent.Agent.POLL_INTERVAL = 0.2
+wandb_agent.run_agent("sweep123", entity="someone", project="ivqa")
+"""
 _BLOCK = 32 * 1024
 
 
@@ -29,55 +41,59 @@ def _records(file: Path) -> Iterator[wandb_internal_pb2.Record]:
             pieces = []
 
 
-def _logged(file: Path) -> tuple[str, set[str]]:
-    """The id of an offline run, and the names of all metrics in it."""
-    run_id, names = "", set()
+def _logged(file: Path) -> tuple[str, dict[str, str]]:
+    """The id of an offline run, and the last value of all metrics in it, as JSON."""
+    run_id, values = "", {}
     for record in _records(file):
         run_id = record.run.run_id or run_id
         for item in record.history.item:
-            names.add(item.key or "/".join(item.nested_key))
-    return run_id, names
+            values[item.key or "/".join(item.nested_key)] = item.value_json
+    return run_id, values
 
 
-@pytest.fixture
-def agent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """The environment of a program that `wandb agent` starts, without a network."""
-    parameters = tmp_path / "config-abcd1234.yaml"
-    parameters.write_text(yaml.dump({"wandb_version": 1, "seed": {"value": 3}}))
-    for name in [name for name in os.environ if name.startswith("WANDB_")]:
-        monkeypatch.delenv(name)
-    variables = {
-        "MODE": "offline",
-        "SWEEP_ID": "sweep123",
-        "RUN_ID": "abcd1234",
-        "SWEEP_PARAM_PATH": str(parameters),
-        "PROJECT": "ivqa",
-        "ENTITY": "someone",
-        "DIR": str(tmp_path / "agent"),
-    }
-    for name, value in variables.items():
-        monkeypatch.setenv(f"WANDB_{name}", value)
-    return tmp_path
-
-
-def test_one_run_holds_the_objective_and_no_part_logs_to_it(agent: Path, tiny_root: Path) -> None:
+def test_the_agent_of_wandb_runs_the_points_of_a_sweep(tmp_path: Path, tiny_root: Path) -> None:
     sweep = yaml.safe_load((PROJECT / "conf" / "sweep" / "rl_rewards.yaml").read_text())
     assert sweep["program"] == "diagnose.py"
-    fixed = [item for item in sweep["command"][3:-1] if not item.startswith("vqa")]
-    artifacts = agent / "artifacts"
-    process = start(
-        "diagnose", *TINY_DIAGNOSIS, *fixed, "vqa=vanilla", "seed=3",
-        "data=vqa_json", f"data.root={tiny_root}", f"output_dir={agent / 'run'}",
-        cwd=agent, artifacts=artifacts,
-    )  # fmt: skip
-    printed, _ = process.communicate()
-    assert process.returncode == 0, printed
-    (file,) = agent.rglob("*.wandb")
-    assert file.is_relative_to(agent / "run")
-    run_id, names = _logged(file)
-    assert run_id == "abcd1234"
-    assert sweep["metric"]["name"] in names
-    assert "vqa/accuracy" in names
-    assert not [name for name in names if name.split("/")[0] in ("train", "val", "epoch")]
-    # Generator, legality model, VQA model and policy were trained.
-    assert len(list(artifacts.rglob("run/metrics.csv"))) == 4
+    *command, parameters = sweep["command"]
+    command = [item for item in command if not item.startswith("vqa=")]
+    small = [*TINY_DIAGNOSIS, "vqa=vanilla", "data=vqa_json", f"data.root={tiny_root}"]
+    sweep["command"] = [*command, *small, parameters]
+    sweep["program"] = str(PROJECT / "diagnose.py")
+    points = {
+        "run00001": {"reward": "goal", "model.module.objective.num_samples": 5},
+        "run00002": {"reward": "full", "model.module.optimizer.lr": 0.0002},
+    }
+    for point in points.values():
+        assert set(point) <= set(sweep["parameters"])
+    environment = {key: os.environ[key] for key in os.environ if not key.startswith("WANDB_")}
+    with serving(sweep, points) as service:
+        environment |= {
+            "WANDB_BASE_URL": service.url,
+            "WANDB_API_KEY": "0" * 40,
+            "WANDB_MODE": "offline",  # of the runs; the agent talks to the service
+            "WANDB_DIR": str(tmp_path),
+            "HOME": str(tmp_path),
+            "IVQA_ARTIFACTS": str(tmp_path / "artifacts"),
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        }
+        agent = subprocess.run(
+            [sys.executable, "-c", _AGENT], env=environment, cwd=tmp_path, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+    assert agent.returncode == 0, agent.stdout
+    assert {"viewer", "sweep", "createAgent", "agentHeartbeat"} == set(service.called)
+    assert service.left == []
+
+    runs = sorted(file.parent for file in tmp_path.glob("outputs/diagnose/vanilla/*/metrics.json"))
+    files = [next(run.rglob("*.wandb")) for run in runs]
+    assert len(list(tmp_path.rglob("*.wandb"))) == len(files) == 2, agent.stdout
+    for run, file, (run_id, point) in zip(runs, files, points.items(), strict=True):
+        logged_id, values = _logged(file)
+        assert logged_id == run_id
+        overrides = yaml.safe_load((run / "overrides.yaml").read_text())
+        assert f"reward@model.module.rewards={point['reward']}" in overrides
+        name = sweep["metric"]["name"]
+        assert json.loads(values[name]) == metrics_of(run)[name]
+        assert not [key for key in values if key.split("/")[0] in ("train", "val", "epoch")]
+    # Generator, legality model, VQA model and two policies were trained.
+    assert len(list((tmp_path / "artifacts").rglob("run/metrics.csv"))) == 5

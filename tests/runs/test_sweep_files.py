@@ -66,7 +66,7 @@ def test_a_file_is_read(tmp_path: Path) -> None:
     ],
 )
 def test_mistakes_are_named(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="my_sweep.yaml: ") as raised:
+    with pytest.raises(UserError, match=r"my_sweep\.yaml: ") as raised:
         _read(tmp_path, **changes)
     assert message in str(raised.value)
 
@@ -114,7 +114,7 @@ def test_sweep_is_written_out_for_hydra() -> None:
 
 
 def test_a_wrong_sweep_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="is for diagnose.py, not for train.py"):
+    with pytest.raises(UserError, match=r"is for diagnose\.py, not for train\.py"):
         with_sweep(["sweep=rl_rewards"], [CONF], "train")
     with pytest.raises(UserError, match="no sweep=rl_reward; did you mean rl_rewards"):
         with_sweep(["sweep=rl_reward"], [CONF], "diagnose")

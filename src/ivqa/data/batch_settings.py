@@ -31,7 +31,7 @@ class BatchSettings:
     """How questions are put into batches.
 
     Args:
-        batch_size: Questions in a training batch of one process.
+        batch_size: Questions in a training batch, which all processes of a training share.
         eval_batch_size: Questions in an evaluation batch of one process.
         length_window: Number of training batches among which questions are sorted by length to
             reduce padding; 1 for no sorting.

@@ -212,10 +212,23 @@ class VQADataModule(pl.LightningDataModule):
         return rows
 
     def train_dataloader(self) -> BatchLoader:
-        """Returns the loader of shuffled training batches; its state makes resuming exact."""
+        """Returns the loader of shuffled training batches; its state makes resuming exact.
+
+        Several processes share each batch, so their number changes the speed and not the steps.
+
+        Raises:
+            UserError: The processes cannot share a batch equally.
+        """
         encoded = self.encoded("train")
         batching = self.batching
-        order = self.training_rows(), batching.batch_size, batching.seed, *_replicas()
+        processes, rank = _replicas()
+        if batching.batch_size % processes:
+            raise UserError(
+                f"a batch of {batching.batch_size} questions cannot be shared by {processes} "
+                f"processes; choose a model.batch_size that is a multiple of {processes}"
+            )
+        own_size = batching.batch_size // processes
+        order = self.training_rows(), own_size, batching.seed, processes, rank
         arrangement: dict[str, Any] = {
             "lengths": encoded.question.lengths.numpy(),
             "window": batching.length_window,

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from typing import get_args
 
 import torch
+from hydra.core.hydra_config import HydraConfig
+from hydra.types import RunMode
 from hydra.utils import get_object
 from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning.accelerators import AcceleratorRegistry
@@ -41,6 +43,7 @@ def rule_faults(cfg: DictConfig) -> list[str]:
         *_shards(cfg),
         *_samples(cfg),
         *(_devices(cfg.trainer) if cfg.get("trainer") else ()),
+        *(_processes(cfg) if cfg.get("trainer") else ()),
     ]
 
 
@@ -160,6 +163,36 @@ def _devices(trainer: DictConfig) -> Iterator[str]:
     # A list selects devices by number, which CPU cores do not have.
     elif not isinstance(devices, str) and (cpu or max(devices) >= available):
         yield wrong
+
+
+def _processes(cfg: DictConfig) -> Iterator[str]:
+    """Only train.py uses several processes, and all of them must know one run directory."""
+    trainer = cfg.trainer
+    devices, nodes = trainer.devices, trainer.get("num_nodes", 1)
+    if isinstance(devices, str) or devices == -1:
+        several = not on_cpu(trainer.accelerator) and torch.accelerator.device_count() > 1
+    else:
+        several = (devices if isinstance(devices, int) else len(devices)) > 1
+    if not several and nodes == 1:
+        return
+    setting = (
+        f"trainer.devices={shown(plain(devices))}" if several else f"trainer.num_nodes={nodes}"
+    )
+    if cfg.task != "train":
+        yield (
+            f"{setting}: only train.py trains with several processes; train the model with it, and "
+            "this command finds it in the artifact store"
+        )
+    elif HydraConfig.initialized():
+        hydra_cfg = HydraConfig.get()
+        if hydra_cfg.mode is RunMode.MULTIRUN and "SLURM_NTASKS" not in os.environ:
+            yield (
+                f"{setting}: with -m, Lightning cannot start the other processes; leave -m out, or "
+                "let Slurm start them"
+            )
+        given = any(item.startswith("output_dir=") for item in hydra_cfg.overrides.task)
+        if "TORCHELASTIC_RUN_ID" in os.environ and not given:
+            yield f"{setting}: torchrun starts processes that share a run; pass output_dir=DIR"
 
 
 def _models(cfg: DictConfig) -> list[tuple[str, DictConfig]]:

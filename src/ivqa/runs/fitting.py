@@ -8,6 +8,8 @@ from typing import Any
 import pytorch_lightning as pl
 from hydra.utils import instantiate
 from omegaconf import DictConfig
+from pytorch_lightning.plugins.environments import LightningEnvironment
+from torch import distributed
 
 from ivqa.data import VQADataModule
 from ivqa.files import write_json
@@ -39,7 +41,7 @@ def fit(
 
     Returns:
         The validation metrics of the best checkpoint, with train/epochs, train/seconds and
-        model/parameters.
+        model/parameters; nothing in the other processes of a training by several.
     """
     # A part is trained in the artifact store, so its callbacks need this directory.
     cfg = cfg.copy()
@@ -53,6 +55,8 @@ def fit(
     if trainer.interrupted:
         raise KeyboardInterrupt  # Lightning catches it, but the run is not complete
     seconds = time.perf_counter() - started
+    if _left_group():
+        return {}
 
     limit = cfg.trainer.limit_val_batches
     checkpoint = best if best.is_file() else None  # a fast dev run writes none
@@ -62,9 +66,21 @@ def fit(
     metrics["train/epochs"] = float(trainer.current_epoch)
     metrics["train/seconds"] = seconds
     metrics["model/parameters"] = float(sum(value.numel() for value in module.parameters()))
-    if trainer.is_global_zero:
-        write_json(run_dir / "metrics.json", metrics)
+    write_json(run_dir / "metrics.json", metrics)
     return metrics
+
+
+def _left_group() -> bool:
+    """Ends a training by several processes; returns whether this one has nothing more to do.
+
+    The first process then validates like the only process of a run, with the same metrics.
+    """
+    if not (distributed.is_available() and distributed.is_initialized()):
+        return False
+    rank = distributed.get_rank()
+    distributed.barrier()
+    distributed.destroy_process_group()
+    return rank > 0
 
 
 def build_trainer(
@@ -136,6 +152,7 @@ def validate(
         # Mixed precision only speeds up training; the trained weights are float32.
         precision="32-true" if precision.endswith("-mixed") else precision,  # type: ignore[arg-type]
         limit_val_batches=1 if cfg.trainer.get("fast_dev_run") else limit_batches,
+        plugins=[LightningEnvironment()],  # one process, also under torchrun and Slurm
     )
     pl.seed_everything(cfg.seed, workers=True, verbose=False)
     (values,) = trainer.validate(

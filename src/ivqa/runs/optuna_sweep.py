@@ -167,11 +167,11 @@ def distribution(parameter: Parameter) -> BaseDistribution:
     """
     if parameter.values:
         return CategoricalDistribution([_choice(value) for value in parameter.values])
-    assert parameter.min is not None and parameter.max is not None
+    low, high = parameter.bounds()
     if parameter.distribution == "int_uniform":
-        return IntDistribution(int(parameter.min), int(parameter.max))
+        return IntDistribution(int(low), int(high))
     log = parameter.distribution == "log_uniform_values"
-    return FloatDistribution(parameter.min, parameter.max, log=log, step=parameter.q)
+    return FloatDistribution(low, high, log=log, step=parameter.q)
 
 
 def override_text(value: Any) -> str:

@@ -94,9 +94,15 @@ class Parameter(BaseModel):
         if self.values:
             return list(self.values)
         if self.distribution == "int_uniform":
-            assert self.min is not None and self.max is not None
-            return list(range(int(self.min), int(self.max) + 1))
+            low, high = self.bounds()
+            return list(range(int(low), int(high) + 1))
         return None
+
+    def bounds(self) -> tuple[float, float]:
+        """The bounds of an interval."""
+        assert self.min is not None
+        assert self.max is not None
+        return self.min, self.max
 
 
 class Metric(BaseModel):
@@ -177,7 +183,9 @@ def with_overrides(sweep: SweepFile, overrides: Sequence[str]) -> tuple[SweepFil
         UserError: An interval replaces a parameter of a grid, or no parameter remains.
     """
     keys = {written_out(key): key for key in sweep.parameters}
-    parameters = {key: value.model_dump(exclude_defaults=True) for key, value in sweep.parameters.items()}
+    parameters = {
+        key: value.model_dump(exclude_defaults=True) for key, value in sweep.parameters.items()
+    }
     fixed = []
     for parsed in OverridesParser.create().parse_overrides(list(overrides)):
         written = parsed.get_key_element()

@@ -23,6 +23,7 @@ from ivqa.runs.optuna_sweep import (
     run_sweep,
 )
 from ivqa.runs.short_forms import shortened
+from ivqa.runs.sweep_files import Parameter
 
 Compose = Callable[[Sequence[str]], DictConfig]
 
@@ -60,18 +61,16 @@ def sweep_in(
 
 def _each_value(job: SweepJob) -> Iterator[list[str]]:
     """The overrides of points that show each value once; of intervals, their bounds."""
-    values: dict[str, list[Any]] = {
-        key: parameter.values or [parameter.min, parameter.max]
-        for key, parameter in job.sweep.parameters.items()
-    }
-    whole = {
-        key: [int(value) for value in values[key]]
-        for key, parameter in job.sweep.parameters.items()
-        if parameter.distribution == "int_uniform"
-    }
-    values |= whole
+    values = {key: _values(parameter) for key, parameter in job.sweep.parameters.items()}
     for number in range(max(map(len, values.values()))):
         yield job.overrides({key: own[number % len(own)] for key, own in values.items()})
+
+
+def _values(parameter: Parameter) -> list[Any]:
+    if parameter.values:
+        return list(parameter.values)
+    bounds = parameter.bounds()
+    return list(map(int, bounds) if parameter.distribution == "int_uniform" else bounds)
 
 
 def _show(study: optuna.Study, job: SweepJob, folder: Path, console: Console) -> None:
@@ -80,7 +79,11 @@ def _show(study: optuna.Study, job: SweepJob, folder: Path, console: Console) ->
     finished = finished_trials(study)
     ranked = sorted(finished, key=lambda trial: trial.values[0], reverse=job.maximizes())
     rows: list[dict[str, Any]] = [
-        {"point": str(trial.number), **{key: trial.params[key] for key in keys}, metric: trial.value}
+        {
+            "point": str(trial.number),
+            **{key: trial.params[key] for key in keys},
+            metric: trial.value,
+        }
         for trial in ranked
     ]
     failed = failed_trials(study)

@@ -143,6 +143,9 @@ class Workbench:
         if "probe" in cfg:
             cfg.probe = None
         cfg.logger = loggers_of_part(cfg.logger)
+        # Several processes would wait for each other at the lock of the artifact store.
+        with open_dict(cfg):
+            cfg.trainer.update({"devices": 1, "num_nodes": 1, "strategy": "auto"})
         return replace(self, cfg=cfg)
 
     @cached_property

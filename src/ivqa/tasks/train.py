@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+from hydra.core.hydra_config import HydraConfig
+from hydra.types import RunMode
 from omegaconf import DictConfig
 from pytorch_lightning.utilities import rank_zero_only
 
@@ -11,6 +13,7 @@ from ivqa.files import read_yaml
 from ivqa.identity import plain
 from ivqa.report.tables import print_metrics
 from ivqa.runs.preparation import open_workbench, with_features
+from ivqa.runs.run_directory import can_continue
 from ivqa.runs.trained_models import publish, train_model
 
 
@@ -35,9 +38,10 @@ def train(cfg: DictConfig) -> float:
     bench = open_workbench(cfg, splits)
     bench = with_features(bench, splits)
     run_dir = Path(cfg.output_dir)
-    if cfg.resume is not None:
+    resume = cfg.resume is not None or _was_interrupted(run_dir)
+    if resume:
         _check_unchanged(bench.cfg, run_dir)
-    metrics = train_model(bench, run_dir, resume=cfg.resume is not None)
+    metrics = train_model(bench, run_dir, resume=resume)
     if rank_zero_only.rank:  # type: ignore[attr-defined]
         return metrics.get(cfg.model.monitor, float("nan"))  # only rank 0 prints and stores
     # A fast dev run writes no checkpoint.
@@ -46,6 +50,17 @@ def train(cfg: DictConfig) -> float:
     print_metrics(metrics, title=f"{cfg.name} on {bench.dataset.title}", console=bench.console)
     bench.console.print(f"run: {run_dir}", soft_wrap=True)
     return metrics.get(cfg.model.monitor, float("nan"))
+
+
+def _was_interrupted(run_dir: Path) -> bool:
+    """Whether this is a job of a multirun that was stopped before its end, and started again.
+
+    A cluster starts a job that it preempted again with the same arguments. Only such a job, or one
+    of the same command with the same output_dir, has a numbered directory with a checkpoint.
+    """
+    in_multirun = HydraConfig.initialized() and HydraConfig.get().mode is RunMode.MULTIRUN
+    finished = (run_dir / "metrics.json").is_file()
+    return in_multirun and not finished and can_continue(run_dir)
 
 
 def _check_unchanged(cfg: DictConfig, run_dir: Path) -> None:
