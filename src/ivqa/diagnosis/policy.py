@@ -90,6 +90,7 @@ class PolicyGradientModule(TrainedModule):
             raise UserError("update=grpo compares samples of a pair: set num_samples to 2 or more")
         self.update = update
         self._collapse = CollapseMonitor()
+        self._validated: tuple[Any, Any] | None = None  # oracle, image ids of the split
         self._samples: PolicySamples | None = None  # of a further step of update="grpo"
         self._steps_made = 0  # on these samples
 
@@ -200,11 +201,18 @@ class PolicyGradientModule(TrainedModule):
             self.adversary.prepare(*splits)
 
     def on_validation_start(self) -> None:
-        """Moves the frozen models to the policy's device."""
+        """Moves the frozen models to the policy's device when only validation runs."""
         for part in self._frozen:
             # An answerer need not be a PyTorch module.
             if isinstance(part, nn.Module):
                 part.to(self.device)
+
+    def on_validation_epoch_start(self) -> None:
+        """Finds the oracle of the validated split, where the data have one."""
+        data: Any = getattr(self.trainer, "datamodule", None)
+        split = None if data is None else data.evaluated or "val"
+        oracle = None if split is None else oracle_of(data.dataset, split)
+        self._validated = oracle and (oracle, data.dataset.split(split).image_ids)
 
     def training_step(self, batch: VQABatch, batch_idx: int) -> Tensor:
         """Computes the policy's loss on sampled questions of the batch's pairs.
@@ -339,12 +347,11 @@ class PolicyGradientModule(TrainedModule):
 
     def _legal_by_grammar(self, rows: Tensor, questions: Questions) -> dict[str, Tensor]:
         """The share of validation samples that an oracle understands, where the data have one."""
-        data: Any = getattr(self.trainer, "datamodule", None)
-        oracle = None if data is None else oracle_of(data.dataset, "val")
-        if oracle is None or not len(questions):
+        if self._validated is None or not len(questions):
             return {}
-        ids = data.dataset.split("val").image_ids[rows.cpu().numpy()]
-        judged = oracle.judge_many(ids[questions.pair.cpu().numpy()].tolist(), questions.text)
+        oracle, image_ids = self._validated
+        ids = image_ids[rows.cpu().numpy()][questions.pair.cpu().numpy()]
+        judged = oracle.judge_many(ids.tolist(), questions.text)
         understood = [float(judgement.understood) for judgement in judged]
         return {"legal_by_grammar": torch.tensor(understood).mean()}
 
