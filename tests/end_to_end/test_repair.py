@@ -14,6 +14,7 @@ from ivqa.diagnosis import NO_SUCH_THING, read_beliefs
 from ivqa.generators import Questions
 from ivqa.generators.questioner import NetworkQuestioner
 from ivqa.scenes import oracle_of
+from ivqa.text.vocabulary import UNK
 
 from .conftest import TINY_FEATURES, Run, metrics_of
 
@@ -51,10 +52,14 @@ def _known_questions(monkeypatch: pytest.MonkeyPatch) -> None:
     def sample(
         self: NetworkQuestioner, images: Any, answers: list[str], num_samples: int = 1, *rest: Any
     ) -> Questions:
-        texts = [ASKED[number % len(ASKED)] for number in range(num_samples)] * len(answers)
+        encoded = zip(ASKED, self.question_vocabulary.encode(ASKED).ids, strict=True)
+        # A policy in training needs the log-probability, which an unknown word does not have.
+        asked = [text for text, ids in encoded if not self.training or UNK not in ids]
+        texts = [asked[number % len(asked)] for number in range(num_samples)] * len(answers)
         pair = torch.arange(len(answers)).repeat_interleave(num_samples)
         tokens = self.question_vocabulary.encode(texts)
-        return Questions(tokens, texts, torch.zeros(len(texts)), pair)
+        z = self.network.prior(len(texts), torch.Generator().manual_seed(0))
+        return Questions(tokens, texts, torch.zeros(len(texts)), pair, z)
 
     monkeypatch.setattr(NetworkQuestioner, "sample", sample)
 
