@@ -209,7 +209,10 @@ def test_a_signal_ends_a_training_with_a_sentence_and_its_status(
     while not last.is_file() and process.poll() is None:
         time.sleep(0.02)
     process.send_signal(number)
-    printed = process.communicate()[0]
+    try:
+        printed = process.communicate(timeout=120)[0]
+    finally:
+        process.kill()
     assert process.returncode == status, printed
     assert "interrupted; written files are kept, and resume=DIR continues" in printed
     assert "Traceback" not in printed
