@@ -237,7 +237,7 @@ def test_a_comma_sweeps_with_m_alone() -> None:
     assert command_line(["-m", "ckpt=a,b"]) == ["-m", "ckpt=a,b"]
     assert command_line(["ckpt=a,b"]) == ["ckpt='a,b'"]
     swept = command_line(["-m", "output_dir=a,b", "ckpt=a=b"])
-    assert swept == ["-m", "ckpt='a=b'", "hydra.sweep.dir='a,b'"]
+    assert swept == ["-m", "hydra.sweep.dir='a,b'", "ckpt='a=b'"]
 
 
 @pytest.mark.parametrize("name", ["a=b", "a,b [1] 'x' \u00e9"])

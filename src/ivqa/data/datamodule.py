@@ -294,6 +294,7 @@ class VQADataModule(pl.LightningDataModule):
     def _resumed(self, loader: BatchLoader) -> BatchLoader:
         if self._unfinished is not None:
             loader.load_state_dict(self._unfinished)
+            self._unfinished = None  # a later training starts at the beginning
         self._training = loader
         return loader
 
