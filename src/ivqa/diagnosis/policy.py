@@ -212,7 +212,8 @@ class PolicyGradientModule(TrainedModule):
         data: Any = getattr(self.trainer, "datamodule", None)
         split = None if data is None else data.evaluated or "val"
         oracle = None if split is None else oracle_of(data.dataset, split)
-        self._validated = oracle and (oracle, data.dataset.split(split).image_ids)
+        image_ids = None if oracle is None else data.dataset.split(split).image_ids
+        self._validated = None if oracle is None else (oracle, image_ids)
 
     def training_step(self, batch: VQABatch, batch_idx: int) -> Tensor:
         """Computes the policy's loss on sampled questions of the batch's pairs.
