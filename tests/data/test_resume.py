@@ -1,5 +1,6 @@
 """Interrupted training resumes with exactly the samples that it has not finished."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -7,12 +8,13 @@ import numpy as np
 import pytest
 import pytorch_lightning as pl
 import torch
-from pytorch_lightning.callbacks import Callback, ModelCheckpoint
+from pytorch_lightning.callbacks import Callback, Checkpoint, ModelCheckpoint
 
 from ivqa.data.batch_settings import BatchSettings
 from ivqa.data.datamodule import VQADataModule, build_vocabularies
 from ivqa.data.dataset import VQADataset
 from ivqa.data.loading import OrderedBatches, ShuffledBatches
+from ivqa.runs.checkpoints import LastCheckpoint
 
 Seen = list[tuple[int, list[int]]]
 
@@ -24,6 +26,7 @@ class Recorder(pl.LightningModule):
         super().__init__()
         self.weight = torch.nn.Parameter(torch.zeros(()))
         self.seen: Seen = []
+        self.validated: list[int] = []  # the steps before each validation
         self.interrupt_at = interrupt_at
 
     def training_step(self, batch: Any, batch_idx: int) -> torch.Tensor:
@@ -35,10 +38,26 @@ class Recorder(pl.LightningModule):
     def validation_step(self, batch: Any, batch_idx: int) -> None:
         self.log("val/rows", float(len(batch)), batch_size=len(batch))
 
+    def on_validation_epoch_end(self) -> None:
+        self.validated.append(self.global_step)
+
     def configure_optimizers(self) -> torch.optim.Optimizer:
         # As a learning rate schedule does; Lightning builds the loader for it, before the state.
         assert self.trainer.estimated_stepping_batches > 0
         return torch.optim.SGD(self.parameters(), lr=1e-3)
+
+
+class KeptCheckpoints(LastCheckpoint):
+    """Keeps a copy of each checkpoint, and the validations before it, by step."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.validated: dict[int, list[int]] = {}
+
+    def _save(self, trainer: pl.Trainer) -> None:
+        super()._save(trainer)
+        self.validated[trainer.global_step] = list(trainer.lightning_module.validated)
+        shutil.copy(self.path, self.path.with_name(f"{trainer.global_step}.ckpt"))
 
 
 class SaveOnException(Callback):
@@ -63,7 +82,7 @@ def trainer_of(folder: Path, *callbacks: Callback, **kwargs: Any) -> pl.Trainer:
         devices=1,
         max_epochs=3,
         callbacks=list(callbacks),
-        enable_checkpointing=any(isinstance(item, ModelCheckpoint) for item in callbacks),
+        enable_checkpointing=any(isinstance(item, Checkpoint) for item in callbacks),
         logger=False,
         enable_progress_bar=False,
         enable_model_summary=False,
@@ -249,3 +268,35 @@ def test_questions_of_an_image_follow_each_other_in_a_random_order_of_the_images
         resumed = [batch.tolist() for batch in epoch(number, start=3)]
         assert resumed == [batch.tolist() for batch in epoch(number)[3:]]
     assert orders[0] != orders[1] != orders[2]
+
+
+# An epoch has 5 batches: a checkpoint is due on its last step, in its middle, or never within it.
+@pytest.mark.parametrize(
+    ("every", "kwargs", "steps"),
+    [
+        (None, {}, [5, 10, 15]),
+        (5, {}, [5, 10, 15]),
+        (3, {}, [3, 5, 6, 9, 10, 12, 15]),
+        (2, {"val_check_interval": 2}, [2, 4, 5, 6, 8, 10, 12, 14, 15]),
+        (
+            *(3, {"val_check_interval": 3, "check_val_every_n_epoch": None}),
+            [3, 5, 6, 9, 10, 12, 15],
+        ),
+        (2, {"accumulate_grad_batches": 2}, [2, 3, 4, 6, 8, 9]),
+        (2, {"limit_train_batches": 4}, [2, 4, 6, 8, 10, 12]),
+    ],
+)
+def test_the_last_checkpoint_comes_after_the_validation_of_its_step(
+    roots: Any, tmp_path: Path, every: int | None, kwargs: dict[str, Any], steps: list[int]
+):
+    root = roots.example(18)
+    saver = KeptCheckpoints(tmp_path / "last", every)
+    whole = run(tmp_path, root, 0, saver, **kwargs)
+    checkpoints = {int(path.stem): path for path in (tmp_path / "last").glob("[0-9]*.ckpt")}
+    assert sorted(checkpoints) == steps
+    for step, path in checkpoints.items():
+        resumed = run(tmp_path, root, 0, ckpt_path=str(path), **kwargs)
+        # Every validation up to the step lies before the checkpoint, every later one behind it.
+        assert saver.validated[step] == [done for done in whole.validated if done <= step], step
+        assert resumed.validated == [done for done in whole.validated if done > step], step
+        assert torch.equal(resumed.weight, whole.weight)

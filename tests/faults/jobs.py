@@ -8,7 +8,7 @@ from attempts import Command
 DATA = ("data=vqa_json", "data.root=data")
 FEATURES = ("features.image_size=32", "features.width=16", "features.epochs=3")
 # A checkpoint within epochs too, so that a run continues in the middle of one.
-STEPS = ("callbacks.last.every_n_epochs=null", "callbacks.last.every_n_train_steps=3")
+STEPS = ("callbacks.last.every_n_train_steps=3",)
 PARTS = (
     "model.parts.questioner.epochs=3",
     "model.parts.questioner.module.network.embedding_size=16",

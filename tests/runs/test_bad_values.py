@@ -72,7 +72,7 @@ BAD: dict[str, dict[str, str]] = {
         "trainer.gradient_clip_val": "a -1 nan",
         "trainer.log_every_n_steps": "a -1",
         "callbacks.best.mode": "a null",
-        "callbacks.last.every_n_epochs": "a 0",
+        "callbacks.last.every_n_train_steps": "a 0",
         "callbacks.step_seed.seed": SEED,
         "callbacks.progress.leave": "a",
     },
@@ -270,7 +270,7 @@ VALID = [
     "train model.monitor=val/kl callbacks.best.monitor=val/loss +callbacks.best.save_top_k=-1",
     "train callbacks=robustness callbacks.robustness.every_n_epochs=1 model=mlb "
     "model.monitor=robustness/r_score",
-    "train model=mlb callbacks.last.every_n_epochs=null callbacks.last.every_n_train_steps=10",
+    "train model=mlb callbacks.last.every_n_train_steps=10",
     "train model.module.optimizer._target_=torch.optim.AdamW model.num_answers=null",
     "evaluate callbacks=robustness split=val ranker.lam=1e-8 ranker.deduplicate=0.98",
     "evaluate callbacks=robustness ranker.lam=null ranker.alpha=1e-6",

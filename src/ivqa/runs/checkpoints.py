@@ -1,4 +1,4 @@
-"""Checkpoints that are written atomically, and training steps that can be repeated exactly."""
+"""Checkpoints that are written atomically, and training that continues exactly where it stopped."""
 
 import os
 from pathlib import Path
@@ -12,7 +12,7 @@ from torch import nn
 
 from ivqa.errors import UserError
 from ivqa.files import FileError, written
-from ivqa.ranges import Seed
+from ivqa.ranges import Count, Seed
 from ivqa.weights import load_into, read_weights, state_dict_of, training_state
 
 
@@ -36,6 +36,77 @@ class AtomicCheckpointIO(TorchCheckpointIO):
         # An open file, because torch.save would store the name of the draft.
         with written(Path(path)) as draft, draft.open("wb") as stream:
             torch.save(checkpoint, stream)
+
+
+class LastCheckpoint(pl.callbacks.Checkpoint):
+    """Writes last.ckpt, from which `resume=` continues, after each epoch and every N steps.
+
+    Where a validation follows a step, the checkpoint waits for it, because a run that continues from
+    the step does not repeat the validation. Lightning's ModelCheckpoint would write at once.
+
+    Args:
+        dirpath: The folder.
+        every_n_train_steps: N, for long epochs; None writes after epochs only.
+    """
+
+    def __init__(self, dirpath: str | Path, every_n_train_steps: Count | None = None) -> None:
+        self.path = Path(dirpath) / "last.ckpt"
+        self.every_n_train_steps = every_n_train_steps
+        self._saved_step = 0
+
+    def on_train_batch_end(
+        self,
+        trainer: pl.Trainer,
+        pl_module: pl.LightningModule,
+        outputs: Any,
+        batch: Any,
+        batch_idx: int,
+    ) -> None:
+        """Writes after a step that no validation follows.
+
+        Args:
+            trainer: Writes the checkpoint.
+            pl_module: The trained module; unused.
+            outputs: The loss; unused.
+            batch: The batch; unused.
+            batch_idx: The number of the batch in its epoch.
+        """
+        interval = trainer.val_check_batch
+        counts_epochs = trainer.check_val_every_n_epoch is not None
+        done = (batch_idx if counts_epochs else trainer.fit_loop.total_batch_idx) + 1
+        if interval is None or done % interval:
+            self._save_on_step(trainer)
+
+    def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Writes after a validation within an epoch, where it is due.
+
+        Args:
+            trainer: Writes the checkpoint.
+            pl_module: The trained module; unused.
+        """
+        if trainer.state.fn == "fit" and not trainer.is_last_batch:
+            self._save_on_step(trainer)
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Writes after an epoch and its validation.
+
+        Args:
+            trainer: Writes the checkpoint.
+            pl_module: The trained module; unused.
+        """
+        self._save(trainer)
+
+    def _save_on_step(self, trainer: pl.Trainer) -> None:
+        # With accumulated gradients several batches have one step; only its first checkpoint holds
+        # no half of a sum.
+        step, steps = trainer.global_step, self.every_n_train_steps
+        if steps is not None and step % steps == 0 and step > self._saved_step:
+            self._save(trainer)
+
+    def _save(self, trainer: pl.Trainer) -> None:
+        if not trainer.fast_dev_run:
+            self._saved_step = trainer.global_step
+            trainer.save_checkpoint(self.path)
 
 
 class StepSeed(pl.Callback):
