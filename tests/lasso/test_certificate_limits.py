@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from ivqa.lasso.certificate import relative_gaps
+from ivqa.lasso.certificate import relative_gaps, reported_gaps
 
 EPS = 2.0**-52  # the rounding of float64
 
@@ -60,3 +60,18 @@ def test_the_gap_of_useless_directions_and_of_a_zero_target() -> None:
     assert _gap(2, 0.5, 1.5, 0, 0) == 1
     assert _gap(2, 0.5, 1.5, -0.5, 0.5) == 1
     assert _gap(0, 0, 0, 0, 0) == EPS
+
+
+def test_reported_gaps_are_bounds_that_rounding_does_not_change() -> None:
+    generator = np.random.default_rng(0)
+    for tolerance in (1e-6, 3e-7, 1.7e-3):
+        gaps = 10 ** generator.uniform(-16, 0, 1000)
+        reported = reported_gaps(gaps, tolerance)
+        assert (reported >= gaps * (1 - 1e-15)).all()
+        assert (reported - gaps <= 1.0001e-4 * tolerance).all()
+        # The same ranking on another processor: no certificate is lost, and nothing differs.
+        small = gaps[gaps < 1e-5 * tolerance]
+        np.testing.assert_array_equal(reported_gaps(small + 2e-16, tolerance), 1e-4 * tolerance)
+        limits = np.array([tolerance, np.nextafter(tolerance, 0), np.nextafter(tolerance, 1)])
+        assert (reported_gaps(limits, tolerance) <= tolerance).tolist() == [True, True, False]
+    assert np.isinf(reported_gaps(np.array([np.inf]), 1e-6)).all()

@@ -11,7 +11,7 @@ from ivqa import released
 from ivqa.files import FileError
 from ivqa.tasks import release
 
-NAMES = {"features", "ivqa_vae", "legality"}
+NAMES = {"features", "ivqa_vae", "legality", "mlb"}
 
 
 @pytest.fixture(autouse=True)
@@ -48,6 +48,14 @@ def test_other_data_or_settings_find_no_released_weights(override: str) -> None:
     assert released.find("legality", wanted["legality"], codes["legality"]) is None
 
 
+def test_another_seed_finds_tools_but_no_vqa_model() -> None:
+    # The generator is a tool; a VQA model is what an experiment over seeds measures.
+    wanted, codes = release.released_identities("seed=2"), release.released_codes("seed=2")
+    for name, one in released.catalogue().items():
+        found = released.find(name, wanted[name], codes[name])
+        assert found == (None if name == "mlb" else one), name
+
+
 def test_released_weights_are_for_parts_and_never_for_the_model_of_a_command() -> None:
     part = release._bench(None).parts["questioner"]
     assert part.released == released.catalogue()["ivqa_vae"]
@@ -58,7 +66,7 @@ def test_other_code_finds_no_released_weights() -> None:
     one = released.catalogue()["ivqa_vae"]
     assert released.find("ivqa_vae", one.identity, one.code) == one
     assert released.find("ivqa_vae", one.identity, "0" * 16) is None
-    assert released.find("mlb", one.identity, one.code) is None
+    assert released.find("vanilla", one.identity, one.code) is None
 
 
 def test_a_changed_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,8 @@
 """The certificate of a LASSO solution: its duality gap, for any x and any dual direction."""
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 # The largest gap, relative to the primal value, of a certified ranking.
@@ -55,3 +57,25 @@ def relative_gaps(
     dual = scale * along - 0.5 * scale.square() * square
     # A gap below the rounding of float64 cannot be certified.
     return ((primal - dual) / primal.clamp_min(_TINY)).clamp_min(torch.finfo(torch.float64).eps)
+
+
+def reported_gaps(gaps: NDArray[np.float64], tolerance: float) -> NDArray[np.float64]:
+    """Rounds gaps up to multiples of a ten-thousandth of the tolerance; each stays a bound.
+
+    A gap far below the tolerance is the difference of two nearly equal sums. Its digits depend on
+    the processor and on where arrays lie in memory, so that they would change from run to run.
+
+    Args:
+        gaps: Relative duality gaps, (B,).
+        tolerance: The largest gap of a certified ranking; a gap within it stays within it.
+
+    Returns:
+        The gaps, (B,).
+
+    Example:
+        >>> gaps = reported_gaps(np.array([1.178e-12, 1.178e-12 + 2e-16, 2.00001e-6]), 1e-6)
+        >>> [f"{gap:.5e}" for gap in gaps]
+        ['1.00000e-10', '1.00000e-10', '2.00010e-06']
+    """
+    # In this order a gap of exactly the tolerance remains it.
+    return np.ceil(gaps / tolerance * 1e4) / 1e4 * tolerance

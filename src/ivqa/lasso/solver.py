@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from rich.progress import Progress
 from torch import Tensor
 
-from ivqa.lasso.certificate import TOLERANCE
+from ivqa.lasso.certificate import TOLERANCE, reported_gaps
 from ivqa.lasso.full_basis import FullBasis
 from ivqa.lasso.pool_products import PoolProducts
 from ivqa.lasso.ranking import OnUncertified, Ranking
@@ -122,7 +122,8 @@ class LassoSolver:
             for done, rounds_of_one in self._solve(self._questions(vectors, exclude), ranking):
                 rounds = max(rounds, rounds_of_one)
                 bar.advance(task, done)
-        ranking = replace(ranking, rounds=rounds)
+        gaps = reported_gaps(ranking.gap, self.tolerance)
+        ranking = replace(ranking, gap=gaps, rounds=rounds)
         ranking.report_uncertified(self.on_uncertified)
         return ranking
 

@@ -202,8 +202,8 @@ class Workbench:
     def released(self) -> Released | None:
         """The released weights of this part; None unless cfg.pretrained is set and they fit.
 
-        Only parts use released weights. They come from one seed, so a sweep over seeds would show
-        no deviation if the model of a command used them. A part in the artifact store comes first.
+        Only parts use released weights: the model of a command is there to be trained. A part in
+        the artifact store comes first.
         """
         cfg = self.cfg
         if not self.is_part:
@@ -231,10 +231,13 @@ class Workbench:
     def release_identity(self) -> dict[str, Any]:
         """The data and configuration that released weights must match.
 
-        Unlike `model_identity` it leaves out seed, precision and code: the release has one seed
-        and precision, and `find` compares the code separately.
+        Unlike `model_identity` it leaves out precision and code: the release has one precision,
+        and `find` compares the code separately. The seed counts for VQA models alone: they are
+        what experiments measure, so that another seed must be another training.
         """
-        identity = {k: v for k, v in self.model_identity.items() if k not in ("code", "seed")}
+        identity = {k: v for k, v in self.model_identity.items() if k != "code"}
+        if not self.answers_questions:
+            del identity["seed"]
         identity["trainer"] = {k: v for k, v in identity["trainer"].items() if k != "precision"}
         identity["parts"] = {name: part.release_identity() for name, part in self.parts.items()}
         if self.wanted_features:

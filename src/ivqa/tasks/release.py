@@ -1,6 +1,6 @@
 """Builds the released weights of the embedded data: `python -m ivqa.tasks.release`.
 
-It trains image features, generator and legality model as `pretrained=false` does, or loads them
+It trains image features, generator, legality model and MLB as `pretrained=false` does, or loads them
 from the artifact store, scores them on held-out scenes and writes them into `ivqa.released`. After
 a change of code that leaves the weights valid, `--check` scores the released weights again and
 records the digest of the new code if the scores are the same.
@@ -38,7 +38,7 @@ CONF = Path(__file__).parents[3] / "conf"
 TOLERANCE = 0.01
 """Largest difference of a score between processors."""
 
-_PARTS = ("questioner", "judge")
+_PARTS = ("questioner", "judge", "answerer")
 _SCORED = 1000  # held-out questions
 
 
@@ -74,6 +74,7 @@ def main() -> None:
     """Trains, scores and writes the weights; with --check it only scores the released ones."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="score the released weights again")
+    parser.add_argument("--only", help="a model to train on the released features: mlb")
     parser.add_argument("--artifacts", default="artifacts", help="the artifact store")
     arguments = parser.parse_args()
     store = f"artifacts={arguments.artifacts}"
@@ -81,9 +82,32 @@ def main() -> None:
     if arguments.check:
         check(held_out, store)
         return
-    splits = ["train", "val"]
-    bench = open_workbench(compose_diagnosis("pretrained=false", store), splits)
+    splits, only = ["train", "val"], arguments.only
+    bench = open_workbench(compose_diagnosis("pretrained=" + str(bool(only)).lower(), store), splits)
     bench = with_features(bench, splits)
+    if not only:
+        _release_features(bench)
+    # The scores are added below: they are computed from the released files themselves.
+    for part in (bench.parts[name] for name in _PARTS):
+        name = part.cfg.model.name
+        if only in (None, name):
+            module, _, _ = obtain_module(part)
+            weights = {key: _half(value) for key, value in module.state_dict().items()}
+            release(
+                name,
+                weights,
+                module.component(),
+                identity=part.release_identity(),
+                code=part.code(),
+                scores={},
+            )
+    for name, scores in score(held_out, store).items():
+        if only in (None, name):
+            note(replace(catalogue()[name], scores=scores))
+            print(name, json.dumps(scores))
+
+
+def _release_features(bench: Workbench) -> None:
     features: ConceptFeatures = instantiate(bench.cfg.features)
     assert bench.features is not None
     cnn = torch.load(bench.features.directory / "cnn.pt", weights_only=True)
@@ -95,20 +119,6 @@ def main() -> None:
         code=features.code(),
         scores={},
     )
-    # The scores are added below: they are computed from the released files themselves.
-    for part in (bench.parts[name] for name in _PARTS):
-        module, _, _ = obtain_module(part)
-        release(
-            part.cfg.model.name,
-            {name: _half(value) for name, value in module.state_dict().items()},
-            module.component(),
-            identity=part.release_identity(),
-            code=part.code(),
-            scores={},
-        )
-    for name, scores in score(held_out, store).items():
-        note(replace(catalogue()[name], scores=scores))
-        print(name, json.dumps(scores))
 
 
 def check(held_out: ScenesDataset, *overrides: str) -> None:
@@ -170,7 +180,7 @@ def score(held_out: ScenesDataset, *overrides: str) -> dict[str, dict[str, float
         occur. Generator: nll_per_word, the negative log-likelihood of the data's questions in nats
         per word, and grammatical, the share of sampled questions that the grammar parses.
         Legality model: auroc of separating grammatical samples from others, and kept, the share of
-        the data's questions that count as legal.
+        the data's questions that count as legal. VQA model: accuracy.
     """
     bench = _bench(held_out, *overrides)
     features: ConceptFeatures = instantiate(bench.cfg.features)
@@ -209,6 +219,11 @@ def score(held_out: ScenesDataset, *overrides: str) -> dict[str, dict[str, float
         "auroc": float(binary_auroc(judged, legal.long())),
         "kept": float((judge.probabilities(questions) > judge.limit).float().mean()),
     }
+    answerer = modules["answerer"]
+    images_of = data["answerer"].images_of("val", split.image_ids[:_SCORED].tolist())
+    given = answerer.answer(images_of, questions)
+    hits = [answer == main for answer, main in zip(given, answers, strict=True)]
+    scores[bench.parts["answerer"].cfg.model.name] = {"accuracy": sum(hits) / len(hits)}
     return scores
 
 
