@@ -1,8 +1,13 @@
-"""Completion of the command line, in a real bash too."""
+"""Completion of the command line, in a real bash and a real zsh too."""
 
+import os
+import pty
+import select
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -101,3 +106,54 @@ def test_bash_completes_words_that_it_splits_at_equals_signs_or_not(tmp_path: Pa
     assert other == ""  # another script is not run
     assert "no completion specification" in found.stderr
     assert "_ivqa_completion: not found" in found.stderr
+
+
+def _typed_in_zsh(lines: list[str], last: str, wanted: str, seconds: float = 120) -> str:
+    """What an interactive zsh shows for `lines` and for the tab key behind `last`."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        environment = {**os.environ, "TERM": "dumb", "PS1": "> ", "COLUMNS": "200"}
+        os.execvpe("zsh", ["zsh", "-f", "-i"], environment)
+    shown, end = "", time.monotonic() + seconds
+    try:
+        os.write(terminal, "".join(f"{line}\n" for line in lines).encode())
+        while time.monotonic() < end and wanted not in shown:
+            if select.select([terminal], [], [], 1)[0]:
+                shown += os.read(terminal, 4096).decode(errors="replace")
+                if "is ready" in shown.split(lines[-1])[-1] and last:
+                    os.write(terminal, f"{last}\t".encode())
+                    last = ""
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        os.close(terminal)
+    return shown
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="needs zsh")
+@pytest.mark.parametrize(
+    ("typed", "wanted"),
+    [("train.py model=ivqa_tr", "model=ivqa_transformer"), ("diagnose.py vqa=n2", "vqa=n2nmn")],
+)
+def test_zsh_completes(typed: str, wanted: str) -> None:
+    lines = [
+        f"cd {PROJECT}; autoload -Uz compinit; compinit -u -D",
+        f'eval "$({sys.executable} train.py -sc install=zsh)"',
+        "echo zsh is 'ready'",
+    ]
+    assert wanted in _typed_in_zsh(lines, f"{sys.executable} {typed}", wanted)
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="needs zsh")
+def test_zsh_completes_nothing_behind_another_script(tmp_path: Path) -> None:
+    (tmp_path / "other.py").write_text("print('run')")
+    script = f"""
+    compdef() {{ rule=$1 }}; _default() {{ echo default }}; compadd() {{ echo added }}
+    eval "$({sys.executable} train.py -sc install=zsh)"
+    words=({sys.executable} {tmp_path}/other.py model=ivqa_tr); CURRENT=3; PREFIX=model=ivqa_tr
+    $rule; words[2]=train.py; $rule
+    """
+    found = subprocess.run(
+        ["zsh", "-f", "-c", script], capture_output=True, text=True, cwd=PROJECT, check=True
+    )
+    assert found.stdout.split() == ["default", "added"]

@@ -41,8 +41,8 @@ class AtomicCheckpointIO(TorchCheckpointIO):
 class LastCheckpoint(pl.callbacks.Checkpoint):
     """Writes last.ckpt, from which `resume=` continues, after each epoch and every N steps.
 
-    Where a validation follows a step, the checkpoint waits for it, because a run that continues from
-    the step does not repeat the validation. Lightning's ModelCheckpoint would write at once.
+    Where a validation follows a step, the checkpoint waits for it, because a run that continues
+    from the step does not repeat the validation. Lightning's ModelCheckpoint would write at once.
 
     Args:
         dirpath: The folder.
@@ -104,7 +104,7 @@ class LastCheckpoint(pl.callbacks.Checkpoint):
             self._save(trainer)
 
     def _save(self, trainer: pl.Trainer) -> None:
-        if not trainer.fast_dev_run:
+        if not getattr(trainer, "fast_dev_run", False):  # set outside of Trainer's class
             self._saved_step = trainer.global_step
             trainer.save_checkpoint(self.path)
 

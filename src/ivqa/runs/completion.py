@@ -1,7 +1,7 @@
-"""Completion of the command line in bash: groups, choices, keys and their values.
+"""Completion of the command line in bash and zsh: groups, choices, keys and their values.
 
 Hydra's own completion neither knows vqa= and reward=, nor scripts without a visible decorator, nor
-interpreters such as .venv/bin/python, so its option -sc is answered here for bash.
+interpreters such as .venv/bin/python, so its option -sc is answered here for these shells.
 """
 
 import os
@@ -23,7 +23,7 @@ from ivqa.runs.short_forms import expanded, task_keys
 
 # Readline replaces only the text after the last of COMP_WORDBREAKS, which "=" is by default; the
 # function therefore removes from each completion what stands before it.
-_INSTALL = r"""_ivqa_completion() {
+_BASH = r"""_ivqa_completion() {
   local command=("${COMP_WORDS[0]}") name="${COMP_WORDS[0]##*/}"
   local line="${COMP_LINE:0:COMP_POINT}" last="${COMP_WORDS[0]}"
   COMPREPLY=()
@@ -44,12 +44,36 @@ _INSTALL = r"""_ivqa_completion() {
 }
 complete -o nospace -o default -F _ivqa_completion python python3 ivqa-train ivqa-evaluate \
   ivqa-diagnose"""
-_UNINSTALL = """complete -r python python3 ivqa-train ivqa-evaluate ivqa-diagnose
-unset -f _ivqa_completion"""
+# Without a completion of ours, zsh completes files: behind "=" those that a key names.
+_ZSH = r"""_ivqa_completion() {
+  local -a command=("${words[1]}") found
+  local skip=1
+  if [[ "${words[1]:t}" == python* ]]; then
+    grep -q ivqa.runs "${words[2]}" 2>/dev/null || { _default; return }
+    command+=("${words[2]}")
+    skip=2
+  fi
+  (( CURRENT > skip )) || { _default; return }
+  local line=" ${(j: :)words[skip+1,CURRENT-1]} $PREFIX"
+  found=("${(@f)$(COMP_LINE="$line" "${command[@]}" -sc query=zsh 2>/dev/null)}")
+  found=("${(@)found:#}")
+  (( $#found )) && compadd -Q -S "" -a found && return
+  compset -P "*="
+  _files
+}
+compdef _ivqa_completion python python3 ivqa-train ivqa-evaluate ivqa-diagnose"""
+_COMMANDS = {
+    "install=bash": _BASH,
+    "uninstall=bash": """complete -r python python3 ivqa-train ivqa-evaluate ivqa-diagnose
+unset -f _ivqa_completion""",
+    "install=zsh": _ZSH,
+    "uninstall=zsh": """compdef -d python python3 ivqa-train ivqa-evaluate ivqa-diagnose
+unfunction _ivqa_completion""",
+}
 
 
 def answered(arguments: Sequence[str], conf_dir: Path, config_name: str) -> bool:
-    """Prints what `-sc install=bash`, `uninstall=bash` or `query=bash` asks for.
+    """Prints what `-sc install=SHELL`, `uninstall=SHELL` or `query=SHELL` asks for.
 
     Args:
         arguments: Arguments of the command line.
@@ -57,19 +81,20 @@ def answered(arguments: Sequence[str], conf_dir: Path, config_name: str) -> bool
         config_name: The command's own file there, without its ending.
 
     Returns:
-        Whether the arguments ask for one of these. Other shells are left to Hydra.
+        Whether the arguments ask for one of these and SHELL is bash or zsh. Other shells are left
+        to Hydra.
     """
     if not {"-sc", "--shell-completion"} & set(arguments):
         return False
-    if "query=bash" in arguments:
+    asked = set(arguments) & {"query=bash", "query=zsh", *_COMMANDS}
+    if not asked:
+        return False
+    [what] = asked
+    if what in _COMMANDS:
+        print(_COMMANDS[what])
+    else:
         *words, word = os.environ["COMP_LINE"].split(" ")
         print(*completions(word, list(filter(None, words)), conf_dir, config_name), sep="\n")
-    elif "install=bash" in arguments:
-        print(_INSTALL)
-    elif "uninstall=bash" in arguments:
-        print(_UNINSTALL)
-    else:
-        return False
     return True
 
 

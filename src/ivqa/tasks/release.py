@@ -1,9 +1,9 @@
 """Builds the released weights of the embedded data: `python -m ivqa.tasks.release`.
 
-It trains image features, generator, legality model and MLB as `pretrained=false` does, or loads them
-from the artifact store, scores them on held-out scenes and writes them into `ivqa.released`. After
-a change of code that leaves the weights valid, `--check` scores the released weights again and
-records the digest of the new code if the scores are the same.
+It trains image features, generator, legality model and MLB as `pretrained=false` does, or loads
+them from the artifact store, scores them on held-out scenes and writes them into `ivqa.released`.
+After a change of code that leaves the weights valid, `--check` scores the released weights again
+and records the digest of the new code if the scores are the same.
 """
 
 import argparse
@@ -83,7 +83,8 @@ def main() -> None:
         check(held_out, store)
         return
     splits, only = ["train", "val"], arguments.only
-    bench = open_workbench(compose_diagnosis("pretrained=" + str(bool(only)).lower(), store), splits)
+    pretrained = "pretrained=true" if only else "pretrained=false"
+    bench = open_workbench(compose_diagnosis(pretrained, store), splits)
     bench = with_features(bench, splits)
     if not only:
         _release_features(bench)
