@@ -66,6 +66,9 @@ MODULES: dict[str, tuple[str, ...]] = {
     "diagnosis.policy": (),
     "diagnosis.policy_updates": ("diagnosis/test_policy_updates.py", "diagnosis/test_policy.py"),
     "diagnosis.meaning_reward": ("diagnosis/test_meaning_reward.py",),
+    "diagnosis.adversary": ("diagnosis/test_adversary.py",),
+    "diagnosis.corrections": ("diagnosis/test_corrections.py",),
+    "diagnosis.reasons": ("diagnosis/test_reasons.py",),
     "diagnosis.mistakes": ("diagnosis/test_mistakes.py",),
     "diagnosis.reranking": ("diagnosis/test_reranking.py", "diagnosis/test_consensus.py"),
     "diagnosis.consensus": ("diagnosis/test_consensus.py",),
@@ -75,6 +78,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "generators.likelihood": (),
     "generators.beam": (),
     "generators.decoding": (),
+    "generators.distinct": ("generators/test_distinct_sampling.py",),
     "generators.inference": ("generators/test_single_question.py",),
     "generators.pool_ranking": (
         "generators/test_pool_ranking.py",
