@@ -5,10 +5,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
+from hydra.utils import instantiate
+from omegaconf import OmegaConf
+from rich.console import Console
 
 from ivqa import released
 from ivqa.files import FileError
+from ivqa.runs.workbench import Workbench
 from ivqa.tasks import release
 
 NAMES = {"features", "ivqa_vae", "legality", "mlb"}
@@ -60,6 +65,15 @@ def test_released_weights_are_for_parts_and_never_for_the_model_of_a_command() -
     part = release._bench(None).parts["questioner"]
     assert part.released == released.catalogue()["ivqa_vae"]
     assert replace(part, is_part=False).released is None
+
+
+def test_a_loaded_model_uses_the_weights_that_diagnose_uses(tmp_path: Path) -> None:
+    # ivqa.load_vqa("mlb") and image=photo.jpg vqa=mlb load the model of evaluate.py as a part.
+    with initialize_config_dir(str(release.CONF), version_base="1.3"):
+        cfg = compose("evaluate", ["model=mlb", f"artifacts={tmp_path}", "output_dir=."])
+    bench = Workbench(cfg, instantiate(cfg.data), None, Console(), is_part=True)
+    assert bench.released == released.catalogue()["mlb"]
+    assert replace(bench, cfg=OmegaConf.merge(cfg, {"pretrained": False})).released is None
 
 
 def test_other_code_finds_no_released_weights() -> None:
