@@ -8,6 +8,7 @@ import pytest
 from toy_diagnosis import ANSWERS, toy_scene
 from toy_root import OWN_QUESTIONS, toy_root
 
+from ivqa.data.columns import Entry
 from ivqa.diagnosis import (
     NO_SUCH_THING,
     Belief,
@@ -28,6 +29,11 @@ UNKNOWN = replace(HEART, question="Color color?", type=None, type_by=None)
 BELIEFS = [HEART, CIRCLE, STAR, UNKNOWN, HEART]
 
 
+def _check_numbers(entries: list[Entry]) -> None:
+    assert [entry.question_id for entry in entries] == list(range(1, len(entries) + 1))
+    assert [entry.name for entry in entries] == [str(entry.question_id) for entry in entries]
+
+
 def _asked(irrelevant: str, seed: int = 0) -> list[tuple[int, str, str]]:
     right = right_answers(ORACLE, None)  # type: ignore[arg-type]  # the oracle needs no split
     entries = corrected_questions(
@@ -38,7 +44,7 @@ def _asked(irrelevant: str, seed: int = 0) -> list[tuple[int, str, str]]:
         oracle=ORACLE,
         seed=seed,
     )
-    assert [entry.question_id for entry in entries] == list(range(1, len(entries) + 1))
+    _check_numbers(entries)
     return [(entry.image_id, entry.question, *(entry.answers or ())) for entry in entries]
 
 
@@ -79,6 +85,7 @@ def test_without_an_oracle_annotators_correct(tmp_path: Path) -> None:
 def test_ordinary_questions_are_new_and_answered_right(tmp_path: Path) -> None:
     split = toy_root(tmp_path).split("val")
     entries = ordinary_questions([1] * 40, split, ORACLE, seed=0)
+    _check_numbers(entries)
     assert [entry.image_id for entry in entries] == [1] * 40
     assert len({entry.question for entry in entries}) > 20
     for entry in entries:
@@ -107,6 +114,7 @@ def test_noise_disturbs_questions_about_the_same_images(tmp_path: Path) -> None:
         return [[f"{text} level {level}?" for text in texts] for level in (1, 2)]
 
     entries = noisy_questions([1] * 60, split, noisy, seed=0)
+    _check_numbers(entries)
     answers = dict(OWN_QUESTIONS)
     layouts = dict(zip(answers, ["_Find", "_Scene", "_Exist"], strict=True))
     levels = Counter()
