@@ -4,6 +4,7 @@ import io
 import re
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import pytest
 from PIL import Image
 from rich.console import Console
@@ -17,6 +18,7 @@ from ivqa.report import (
     write_contact_sheet,
     write_contact_sheet_png,
 )
+from ivqa.report.belief_plots import svg
 
 
 @pytest.fixture
@@ -174,3 +176,14 @@ def test_metrics_are_printed_by_name() -> None:
     console = Console(file=io.StringIO(), width=80)
     print_metrics({"val/loss": 1.25}, title="t", console=console)
     assert "val/loss" in console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_equal_figures_are_equal_texts() -> None:
+    def drawn() -> str:
+        figure, axes = plt.subplots()
+        axes.hist([1, 2, 2], bins=3)  # bars are clipped at the axes, by a path with an id
+        return svg(figure)
+
+    first = drawn()
+    assert 'clip-path="url(#' in first
+    assert drawn() == first
