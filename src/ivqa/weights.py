@@ -1,4 +1,4 @@
-"""Reads PyTorch weights; damaged or non-finite weights raise a one-sentence error."""
+"""Reads and writes PyTorch weights; damaged or non-finite ones raise a one-sentence error."""
 
 import zipfile
 from collections.abc import Mapping
@@ -8,7 +8,32 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ivqa.files import FileError, check_regular
+from ivqa.files import FileError, check_regular, written
+
+
+def write_weights(path: str | Path, content: Mapping[str, Any]) -> None:
+    """Writes tensors and plain containers atomically, for `read_weights`.
+
+    Args:
+        path: The file to write.
+        content: The content.
+
+    Raises:
+        OSError: The file cannot be written; the message names it.
+    """
+    file = Path(path)
+    # An open file, because torch.save would store the name of the draft.
+    with written(file) as draft, draft.open("wb") as stream:
+        try:
+            torch.save(content, stream)
+        except RuntimeError as error:
+            # PyTorch hides what stopped the stream: a full disk, Ctrl-C or SIGTERM.
+            stopped = error.__context__
+            if stopped is None:
+                raise
+            if isinstance(stopped, OSError) and stopped.filename is None:
+                stopped.filename = str(file)
+            raise stopped from None
 
 
 def read_weights(path: str | Path, what: str = "a file of weights") -> dict[str, Any]:

@@ -1,5 +1,7 @@
 """Damaged checkpoints and weights, and folders of models."""
 
+import io
+import resource
 import shutil
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ from ivqa.encoders.skip_thoughts import load_skip_thoughts
 from ivqa.features.backbones import BackboneFeatures
 from ivqa.runs.checkpoints import load_checkpoint
 from ivqa.vqa.hf_blip import HFBlip
-from ivqa.weights import training_state
+from ivqa.weights import read_weights, training_state, write_weights
 from tiny_transformers import tiny_blip
 
 
@@ -136,3 +138,31 @@ def test_models_with_non_finite_weights_arerefused(blip: Path, tmp_path: Path) -
     whole = (blip / "model.safetensors").read_bytes()
     (folder / "model.safetensors").write_bytes(whole[: len(whole) // 2])
     refused(lambda file: HFBlip.load(str(file)), folder)
+
+
+def test_a_full_disk_is_named_and_the_weights_before_remain(tmp_path: Path) -> None:
+    file = tmp_path / "last.ckpt"
+    write_weights(file, {"a": torch.ones(3)})
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
+    try:
+        with pytest.raises(OSError, match=r"last\.ckpt"):
+            write_weights(file, {"a": torch.ones(1_000_000)})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert [path.name for path in tmp_path.iterdir()] == ["last.ckpt"]
+    assert read_weights(file)["a"].tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt(), SystemExit(143)])
+def test_a_signal_during_writing_stays_a_signal(
+    stop: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Interrupted(io.BytesIO):
+        def write(self, _: Any) -> int:
+            raise stop
+
+    monkeypatch.setattr(Path, "open", lambda *_: Interrupted())
+    with pytest.raises(type(stop)) as raised:
+        write_weights(tmp_path / "last.ckpt", {"a": torch.ones(3)})
+    assert raised.value is stop

@@ -25,11 +25,11 @@ from ivqa.features.extraction import build_store
 from ivqa.features.pictures import Network, Resize
 from ivqa.features.places import half_up, halved
 from ivqa.features.store import FeatureStore
-from ivqa.files import content_digest, digest, written
+from ivqa.files import content_digest, digest
 from ivqa.integrity import damage, manifest_of, seal
 from ivqa.ranges import Count, ExistingFile, ImageSize, LearningRate, Seed
 from ivqa.released import Released, find
-from ivqa.weights import check_finite, read_weights
+from ivqa.weights import check_finite, read_weights, write_weights
 
 # Seconds that two cores without bfloat16 arithmetic need for one image of 96 px in one epoch;
 # measured on 4,000 images. Processors with it need less than half.
@@ -183,9 +183,7 @@ class ConceptFeatures:
             "concepts": concepts.concepts,
             "val_map": precision,
         }
-        # An open file, because torch.save would store the name of the draft.
-        with written(file) as draft, draft.open("wb") as stream:
-            torch.save(content, stream)
+        write_weights(file, content)
         seal(manifest_of(file), [file])
         _remove_temporary(file.parent)
         if val is not None:

@@ -27,10 +27,10 @@ from ivqa.features.extraction import extend_store
 from ivqa.features.pictures import Network, PictureFeatures
 from ivqa.features.pretrained import PretrainedFeatures
 from ivqa.features.store import FeatureStore
-from ivqa.files import digest, locked, write_json, written
+from ivqa.files import digest, locked, write_json
 from ivqa.integrity import damage, manifest_of, seal
 from ivqa.ranges import Count, LearningRate, NonNegative, Seed
-from ivqa.weights import load_into, read_weights
+from ivqa.weights import load_into, read_weights, write_weights
 
 _BATCH = 512
 
@@ -151,9 +151,7 @@ class PretrainedConcepts:
             held_out, wanted, _, _ = self._labelled(val, base, concepts)
             report |= _scores(val.name, heads(held_out), wanted)
         file.parent.mkdir(parents=True, exist_ok=True)
-        # An open file, because torch.save would store the name of the draft.
-        with written(file) as draft, draft.open("wb") as stream:
-            torch.save(heads.content(), stream)
+        write_weights(file, heads.content())
         seal(manifest_of(file), [file])
         write_json(file.with_name("concepts.json"), {**report, "names": concepts.concepts})
         shown = ", ".join(

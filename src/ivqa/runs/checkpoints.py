@@ -11,9 +11,9 @@ from pytorch_lightning.plugins.io import TorchCheckpointIO
 from torch import nn
 
 from ivqa.errors import UserError
-from ivqa.files import FileError, written
+from ivqa.files import FileError
 from ivqa.ranges import Count, Seed
-from ivqa.weights import load_into, read_weights, state_dict_of, training_state
+from ivqa.weights import load_into, read_weights, state_dict_of, training_state, write_weights
 
 
 class AtomicCheckpointIO(TorchCheckpointIO):
@@ -33,9 +33,7 @@ class AtomicCheckpointIO(TorchCheckpointIO):
             path: The file to write.
             storage_options: Unused; part of Lightning's interface.
         """
-        # An open file, because torch.save would store the name of the draft.
-        with written(Path(path)) as draft, draft.open("wb") as stream:
-            torch.save(checkpoint, stream)
+        write_weights(path, checkpoint)
 
 
 class LastCheckpoint(pl.callbacks.Checkpoint):

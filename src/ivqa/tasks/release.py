@@ -32,7 +32,7 @@ from ivqa.runs.trained_models import build_module, obtain_module
 from ivqa.runs.vocabularies import Vocabularies
 from ivqa.runs.workbench import Workbench
 from ivqa.scenes import ScenesDataset, parse
-from ivqa.weights import load_into
+from ivqa.weights import load_into, write_weights
 
 CONF = Path(__file__).parents[3] / "conf"
 TOLERANCE = 0.01
@@ -240,8 +240,7 @@ def _features(bench: Workbench, features: ConceptFeatures) -> FeatureStore:
     cnn = catalogue()[RELEASED_NAME]
     file = bench.store.root / "released_cnn.pt"
     network, concepts = features.load_released(cnn)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    torch.save({"state_dict": network.state_dict(), "concepts": concepts.concepts}, file)
+    write_weights(file, {"state_dict": network.state_dict(), "concepts": concepts.concepts})
     given = replace(features, weights=str(file))
     return given.build(bench.dataset, ["val"], bench.store.root / "features")
 
