@@ -1,5 +1,7 @@
 """The command line: messages for misspelt and incomplete arguments, resume= and paths."""
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ from omegaconf.errors import ConfigAttributeError
 from ivqa.errors import UserError
 from ivqa.runs.command_line import command_line, entry_point, quoted_path
 from ivqa.runs.config_choices import leaf_keys, reference_config
-from ivqa.runs.error_messages import describe
+from ivqa.runs.error_messages import describe, is_user_error
 from ivqa.runs.short_forms import expanded, shortened
 
 CONF = Path(__file__).parents[2] / "conf"
@@ -251,3 +253,20 @@ def test_a_run_in_such_a_folder_resumes(name: str, tmp_path: Path) -> None:
     with initialize_config_dir(str(CONF), version_base="1.3"):
         cfg = compose("train", arguments)
     assert (cfg.output_dir, cfg.resume, cfg.seed) == (str(run_dir), str(run_dir), 2)
+
+
+@pytest.mark.parametrize(
+    ("number", "is_users"),
+    [
+        (errno.ENOSPC, True),
+        (errno.EROFS, True),
+        (errno.EDQUOT, True),
+        (errno.EACCES, True),
+        (errno.EBADF, False),
+    ],
+)
+def test_errors_of_the_disk_are_the_user_s_to_mend(number: int, is_users: bool) -> None:
+    error = OSError(number, os.strerror(number), "artifacts/data")
+    assert is_user_error(error) is is_users
+    told = describe(error, [], conf_dir=Path("conf"), config_name="train")
+    assert told == f"[Errno {number}] {os.strerror(number)}: 'artifacts/data'"

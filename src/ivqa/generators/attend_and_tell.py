@@ -118,7 +118,8 @@ class AttendAndTellGenerator(QuestionGenerator):
     ) -> tuple[Tensor, Tensor]:
         """h_t and c_t from the embedding of word t - 1, (N, d_e), and what the words see."""
         scores = self.score((keys + self.of_state(hidden)[:, None]).tanh())  # (N, L, 1)
-        seen = (scores.softmax(dim=1) * cells).sum(dim=1)  # (N, d)
+        # A matrix product, because the products of all cells are as large as the cells.
+        seen = (scores.softmax(dim=1).mT @ cells)[:, 0]  # (N, d)
         weight_input, weight_hidden, bias_input, bias_hidden = self.decoder.lstm.all_weights[0]
         gates = F.linear(embedded + self.seen(seen), weight_input, bias_input)
         gates = gates + F.linear(hidden, weight_hidden, bias_hidden)

@@ -36,6 +36,7 @@ _USER_ERRORS = (
     OmegaConfBaseException,
     YAMLError,
 )
+_DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)  # full, over the quota, read-only
 # The code reads a key that the composed configuration lacks: a bug, although OmegaConf raises it.
 _WRONG_ACCESS = (ConfigAttributeError, ConfigKeyError, ConfigIndexError, ConfigTypeError)
 
@@ -56,9 +57,9 @@ def is_user_error(error: BaseException) -> bool:
         return is_user_error(error.__cause__)
     if not isinstance(error, UserError) and "Config group override must be" in str(error):
         return True  # Hydra raises a plain ValueError here
-    is_disk_full = isinstance(error, OSError) and error.errno == errno.ENOSPC
+    is_of_disk = isinstance(error, OSError) and error.errno in _DISK_ERRORS
     is_listed = isinstance(error, _USER_ERRORS) and not isinstance(error, _WRONG_ACCESS)
-    return is_listed or is_disk_full
+    return is_listed or is_of_disk
 
 
 def describe(
