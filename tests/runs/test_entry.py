@@ -119,7 +119,7 @@ def test_reference_lists_inner_keys() -> None:
     assert {"seed", "trainer.max_epochs", "callbacks.best.save_top_k"} - set(keys) <= {
         "callbacks.best.save_top_k"
     }
-    assert "callbacks.last.every_n_epochs" in keys
+    assert "callbacks.last.every_n_train_steps" in keys
 
 
 def _message(
