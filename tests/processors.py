@@ -22,6 +22,8 @@ INSTRUCTION_SETS = {
     "avx512": ("avx512", "AVX512_CORE"),
 }
 
+IN_PARALLEL = ("-n", "logical", "--maxprocesses", "4", "--dist", "worksteal")
+
 
 def available() -> list[str]:
     """The instruction sets of this machine; the last, "native", has no limit."""
@@ -53,7 +55,7 @@ def main() -> int:
             aten, onednn = INSTRUCTION_SETS[name]
             environment |= {"ATEN_CPU_CAPABILITY": aten, "ONEDNN_MAX_CPU_ISA": onednn}
         print(f"== instruction set: {name}", flush=True)
-        command = [sys.executable, "-m", "pytest", "-m", "processor and not slow"]
+        command = [sys.executable, "-m", "pytest", "-m", "processor and not slow", *IN_PARALLEL]
         if subprocess.run([*command, *arguments.pytest], env=environment).returncode:
             failed.append(name)
     if failed:
