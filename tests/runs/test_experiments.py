@@ -50,9 +50,12 @@ def test_every_job_composes(file: Path) -> None:
         }
         if "seed" in params:
             params["seed"] = params["seed"][:1]  # seeds compose alike
+        first = {key: values[0] for key, values in params.items()}
+        # Each value once, beside the first values of the other keys.
+        others = [{key: value} for key, values in params.items() for value in values[1:]]
         jobs = [
-            [f"{key}={value}" for key, value in zip(params, values, strict=True)]
-            for values in itertools.product(*params.values())
+            [f"{key}={value}" for key, value in {**first, **other}.items()]
+            for other in [{}, *others]
         ]
         assert len(jobs) > 1 or not command[2]
         seen = set()
