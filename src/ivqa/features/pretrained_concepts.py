@@ -150,7 +150,6 @@ class PretrainedConcepts:
             val = dataset.split("val")
             held_out, wanted, _, _ = self._labelled(val, base, concepts)
             report |= _scores(val.name, heads(held_out), wanted)
-        file.parent.mkdir(parents=True, exist_ok=True)
         write_weights(file, heads.content())
         seal(manifest_of(file), [file])
         write_json(file.with_name("concepts.json"), {**report, "names": concepts.concepts})
