@@ -61,7 +61,8 @@ class NoiseCurve:
             - area: the mean accuracy over the noisy levels, divided by the one without noise;
               absent where that is 0;
             - trend: Spearman's rank correlation of level and accuracy; -1 where the accuracy falls
-              with every level; absent where it is not defined.
+              with every level; 0, not undefined, where all noisy levels have the same accuracy,
+              so that a sweep can compare this too; absent with fewer than two noisy levels.
 
             Without noisy levels there are only the accuracies.
         """
@@ -95,9 +96,9 @@ class NoiseCurve:
         figures["r_score_low"], figures["r_score_high"] = float(low), float(high)
         if means[0] > 0:
             figures["area"] = float(means[1:].mean() / means[0])
-        # A rank correlation needs two noisy levels that differ.
-        if len(means) > 2 and np.ptp(means[1:]) > 0:
-            trend = spearmanr(np.arange(1, len(means)), means[1:]).statistic
+        if len(means) > 2:
+            equal = np.ptp(means[1:]) == 0  # no ranks to correlate: 0 / 0
+            trend = 0.0 if equal else spearmanr(np.arange(1, len(means)), means[1:]).statistic
             figures["trend"] = float(trend)
         return figures
 
