@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from filelock import FileLock, Timeout
+from filelock import BaseFileLock, FileLock, Timeout
 from rich.console import Console
 
 from ivqa.errors import UserError
@@ -312,23 +312,59 @@ def locked(folder: Path) -> Iterator[None]:
         FileError: The file system has no locks.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(folder / ".lock")
+    with taken(folder / ".lock", f"Waiting for the process that makes {folder}"):
+        yield
+
+
+@contextmanager
+def taken(file: Path, message: str) -> Iterator[None]:
+    """Holds a lock, for which it waits while another process holds it.
+
+    Args:
+        file: The file of the lock.
+        message: What the terminal shows before waiting.
+
+    Raises:
+        FileError: The file system has no locks.
+    """
+    lock = taken_at_once(file)
+    if lock is None:
+        Console().print(message, soft_wrap=True)
+        lock = FileLock(file)
+        lock.acquire()
     try:
-        held = lock.acquire(blocking=False)
+        yield
+    finally:
+        lock.release()
+
+
+def taken_at_once(file: Path) -> BaseFileLock | None:
+    """Takes a lock if no other process holds it. The lock of a process that died is free.
+
+    Args:
+        file: The file of the lock.
+
+    Returns:
+        The lock, to be released; None if another process holds it.
+
+    Raises:
+        FileError: The file system has no locks.
+    """
+    lock = FileLock(file)
+    try:
+        lock.acquire(blocking=False)
     except Timeout:
-        Console().print(f"Waiting for the process that makes {folder}", soft_wrap=True)
-        held = lock.acquire()
+        return None
     except OSError as error:
         if error.errno not in _NO_LOCKS:
             raise
         # Without flock, filelock itself takes a file that exists for as long as the lock is held.
         # Network file systems report its absence in more ways than the one that filelock knows.
         raise FileError(
-            f"{folder / '.lock'} cannot be locked ({error.strerror}), because its file system has "
-            "no locks; set artifacts= to a folder of another disk"
+            f"{file} cannot be locked ({error.strerror}), because its file system has no locks; "
+            "set artifacts= to a folder of another disk"
         ) from None
-    with held:
-        yield
+    return lock
 
 
 @cache  # once for each folder and process: a folder may hold many files

@@ -112,6 +112,28 @@ def decisive(settings: Any) -> Any:
     return settings
 
 
+def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
+    """The differences between two nested settings.
+
+    Args:
+        there: Settings of a file.
+        here: Settings of this run.
+
+    Returns:
+        One text for each value that differs.
+
+    Example:
+        >>> differences({"ranker": {"lam": 0.1}, "k": 21}, {"ranker": {"lam": 0.2}, "k": 21})
+        ['ranker.lam is 0.1 there, 0.2 here']
+    """
+    one, other = _flat(there), _flat(here)
+    return [
+        f"{name} is {one.get(name)} there, {other.get(name)} here"
+        for name in dict.fromkeys([*one, *other])
+        if one.get(name) != other.get(name)
+    ]
+
+
 def _by_content(name: Any, value: Any) -> Any:
     if name not in FILE_SETTINGS or not isinstance(value, str):
         return value
@@ -156,3 +178,12 @@ def _describe(value: Any, roots: dict[Any, None]) -> Any:
         and not (name in FILE_SETTINGS and "content" in names)
     }
     return {"of": type(value).__qualname__, **settings}
+
+
+def _flat(node: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested settings as one dictionary with dotted keys."""
+    flat: dict[str, Any] = {}
+    for name, value in node.items():
+        inner = isinstance(value, Mapping)
+        flat |= _flat(value, f"{prefix}{name}.") if inner else {f"{prefix}{name}": value}
+    return flat

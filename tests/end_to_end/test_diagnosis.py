@@ -14,7 +14,6 @@ from ivqa.data.batch import VQABatch
 from ivqa.data.results import results_text
 from ivqa.diagnosis import Belief, PolicyGradientModule, read_beliefs, read_reasons
 from ivqa.diagnosis.challenge import write_challenge
-from ivqa.files import bytes_digest, digest, write_json
 from ivqa.scenes import oracle_of
 from tiny_transformers import tiny_blip
 
@@ -55,13 +54,11 @@ def test_a_model_is_diagnosed_and_the_diagnosis_resumes(
         assert sum(reasons.places) == pytest.approx(1, abs=1e-3)
     for page in ("report.html", "annotate.html", "robustness.html"):
         assert not re.search(r"""(src|href)=["']?http""", (first / page).read_text())
-    # Trained models are reused, and a search that was killed in the middle of a line continues.
+    # Trained models are reused, and a search without its last chunk continues.
     second = tmp_path / "second"
     shutil.copytree(first, second)
-    state = json.loads((second / "progress.json").read_text())["state"]
-    state |= {"pairs": 0, "bytes": 0, "figures": [], "content": bytes_digest(b"")}
-    write_json(second / "progress.json", {"state": state, "digest": digest(state)})
-    (second / "beliefs.jsonl").write_text(beliefs[0].line()[:30])
+    sorted((second / "parts").glob("*.json"))[-1].unlink()
+    (second / "beliefs.jsonl").unlink()
     (second / "config.yaml").write_text((first / "config.yaml").read_text())
     shutil.copy(first / "overrides.yaml", second / "overrides.yaml")
     status, printed = run("diagnose", f"resume={second}")
@@ -69,6 +66,18 @@ def test_a_model_is_diagnosed_and_the_diagnosis_resumes(
     assert "No trained" not in printed
     assert read_beliefs(second / "beliefs.jsonl") == beliefs
     assert metrics_of(second) == metrics
+
+
+def test_a_directory_does_not_give_the_beliefs_of_one_model_to_another(
+    run: Run, tiny_root: Path, tmp_path: Path
+) -> None:
+    there = f"output_dir={tmp_path / 'run'}"
+    command = [item for item in _command(tiny_root, there) if "robustness" not in item]
+    status, printed = run("diagnose", *command, "vqa=mlb")
+    assert status == 0, printed
+    status, printed = run("diagnose", *command, "vqa=mlb", "num_latents=3")
+    assert status == 1
+    assert "was written with other settings (num_latents is " in " ".join(printed.split())
 
 
 def test_another_model_is_scored_on_the_challenging_set(

@@ -1,4 +1,4 @@
-"""train.py with two processes on the CPU, started by Lightning and by torchrun."""
+"""Two processes on the CPU, started by Lightning or torchrun: a training, and a belief search."""
 
 import os
 import subprocess
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from .conftest import PROJECT, Run, metrics_of
+from .conftest import PROJECT, TINY_DIAGNOSIS, Run, metrics_of
 
 TRAIN = ["model=language_only", "model.epochs=2", "model.batch_size=16", "seed=3"]
 TRAIN += ["trainer.precision=32-true", "trainer.accelerator=cpu"]
@@ -20,8 +20,11 @@ def _steps(run_dir: Path) -> int:
     return int(torch.load(file, map_location="cpu", weights_only=True)["global_step"])
 
 
+TORCHRUN = ["-m", "torch.distributed.run", "--nproc_per_node=2"]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("starter", [[], ["-m", "torch.distributed.run", "--nproc_per_node=2"]])
+@pytest.mark.parametrize("starter", [[], TORCHRUN])
 def test_two_processes_train_what_one_does(
     starter: list[str], run: Run, tiny_root: Path, tmp_path: Path
 ) -> None:
@@ -52,6 +55,37 @@ def test_two_processes_train_what_one_does(
     assert status == 0, printed
     again = metrics_of(tmp_path / "again")
     assert metrics["val/vqa_accuracy"] == pytest.approx(again["val/vqa_accuracy"])
+
+
+@pytest.mark.slow
+def test_two_processes_diagnose_what_one_does(run: Run, tiny_root: Path, tmp_path: Path) -> None:
+    """Features, missing models and the search are shared, and one process writes the report."""
+    command = ["vqa=mlb", "data=vqa_json", f"data.root={tiny_root}", *TINY_DIAGNOSIS]
+    command += ["num_images=10", "pool=top", "num_top_answers=8", "callbacks=default"]
+    one, two = tmp_path / "one", tmp_path / "two"
+    status, printed = run("diagnose", *command, f"output_dir={one}")
+    assert status == 0, printed
+    # The artifacts are its own, so features and models are made by the two processes too.
+    done = subprocess.run(
+        [sys.executable, *TORCHRUN, str(PROJECT / "diagnose.py"), *command, f"output_dir={two}"],
+        cwd=tmp_path, env={**os.environ, "IVQA_ARTIFACTS": str(tmp_path / "own")}, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=500,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.count("report, by another process: ") == 1
+    assert len(list((two / "parts").glob("*.json"))) == 2  # of 50 pairs
+    for file in ("beliefs.jsonl", "report.html"):
+        assert (two / file).read_bytes() == (one / file).read_bytes(), file
+    assert metrics_of(two) == metrics_of(one)
+
+
+def test_torchrun_needs_one_directory_for_a_diagnosis(
+    run: Run, tiny_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "x")
+    status, printed = run("diagnose", "vqa=mlb", "data=vqa_json", f"data.root={tiny_root}")
+    assert status == 1
+    assert "torchrun starts processes that share a run; pass output_dir=DIR" in printed
 
 
 def test_where_several_processes_cannot_be_started(run: Run, tiny_root: Path) -> None:

@@ -128,7 +128,7 @@ def again(job: Job, folder: Path) -> Command:
     """The command that a user runs after an interruption."""
     run = folder / "run"
     started = (run / "config.yaml").is_file() and (run / "overrides.yaml").is_file()
-    progress = (run / "checkpoints" / "last.ckpt", run / "progress.json")
-    if job.resumes and started and any(file.is_file() for file in progress):
+    progress = (run / "checkpoints" / "last.ckpt", run / "progress.json", run / "parts")
+    if job.resumes and started and any(path.exists() for path in progress):
         return (job.command[0], "resume=run")
     return job.command

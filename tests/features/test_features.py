@@ -178,28 +178,43 @@ def test_extraction_continues_where_it_was_stopped(dataset: VQADataset, tmp_path
 
     def network(batch: Tensor) -> Mapping[str, Tensor]:
         seen.append(len(batch))
-        if len(seen) == 4:
+        if len(seen) == 8:  # the second batch of the third part
             raise KeyboardInterrupt
         return six_pixels(batch)
 
-    settings = {"batch_size": 10}
+    settings = {"batch_size": 8, "part_size": 20}  # batches of 8, 8 and 4 images
     with pytest.raises(KeyboardInterrupt):
         extract(small(network), images, tmp_path / "halted", **settings)
     extract(small(network), images, tmp_path / "halted", **settings)
-    assert sum(seen) == 60 + 10  # only the interrupted batch is computed twice
-    extract(small(six_pixels), images, tmp_path / "whole", **settings)
+    assert sum(seen) == 60 + 16  # only the interrupted part is computed twice
+    extract(small(six_pixels), images, tmp_path / "whole", batch_size=60)
     for name in ("pooled.npy", "ids.npy"):
         halted, whole = (np.load(tmp_path / kind / name) for kind in ("halted", "whole"))
         assert np.array_equal(halted, whole)
+    assert not (tmp_path / "halted" / "parts").exists()
 
 
-def test_half_written_features_that_were_lost_are_not_read_as_zeros(
-    dataset: VQADataset, tmp_path: Path
-) -> None:
-    images = dataset.split("train").require_images()
-    (tmp_path / "progress.json").write_text('{"images": 10}')
-    with pytest.raises(ValueError, match=r"pooled\.npy is missing, although a part of it"):
-        extract(small(six_pixels), images, tmp_path, batch_size=10)
+def test_a_damaged_part_is_named(dataset: VQADataset, tmp_path: Path) -> None:
+    images, seen = dataset.split("train").require_images(), []
+
+    def network(batch: Tensor) -> Mapping[str, Tensor]:
+        seen.append(len(batch))
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+        return six_pixels(batch)
+
+    settings = {"batch_size": 20, "part_size": 20}
+    with pytest.raises(KeyboardInterrupt):
+        extract(small(network), images, tmp_path, **settings)
+    part = tmp_path / "parts" / "part_000000.npz"
+    content = bytearray(part.read_bytes())
+    content[len(content) // 2] ^= 255
+    part.write_bytes(content)
+    with pytest.raises(ValueError, match=r"part_000000\.npz is damaged .* delete it to compute"):
+        extract(small(network), images, tmp_path, **settings)
+    part.unlink()
+    extract(small(network), images, tmp_path, **settings)
+    assert len(np.load(tmp_path / "pooled.npy")) == 60
 
 
 def test_a_full_disk_is_reported_before_writing(
@@ -207,9 +222,7 @@ def test_a_full_disk_is_reported_before_writing(
 ) -> None:
     monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=100))
     images = dataset.split("train").require_images()
-    with pytest.raises(
-        ValueError, match=r"pooled\.npy needs 0\.0 GB and its disk has 0\.0 GB left"
-    ):
+    with pytest.raises(ValueError, match=r"x needs 0\.0 GB and its disk has 0\.0 GB left"):
         extract(small(six_pixels), images, tmp_path / "x", batch_size=10)
 
 

@@ -11,6 +11,7 @@ from ivqa.diagnosis.beliefs import (
     shares_of_types,
     type_of,
     typed_by_oracle,
+    write_beliefs,
 )
 from ivqa.diagnosis.callback import BeliefCallback
 from ivqa.diagnosis.candidates import Candidates
@@ -106,6 +107,7 @@ __all__ = [
     "type_of",
     "typed_by_oracle",
     "typed_by_proxy",
+    "write_beliefs",
     "write_challenge",
     "write_reasons",
 ]

@@ -1,111 +1,98 @@
-"""Writes beliefs.jsonl during a search, so that a killed search continues after its last chunk."""
+"""The chunks of a belief search, which several processes share and a killed one continues."""
 
-import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from ivqa.diagnosis.beliefs import Belief
 from ivqa.diagnosis.figures import Sums
-from ivqa.files import (
-    FileError,
-    bytes_digest,
-    digest,
-    file_digest,
-    read_bytes,
-    read_json,
-    write_bytes,
-    write_json,
-    write_text,
-)
+from ivqa.files import FileError, digest, read_json, write_json
+from ivqa.identity import differences
+from ivqa.shared_parts import SharedParts
 
-# Version of progress.json; increase it when the meaning of the sums in the file changes.
-LAYOUT = 3
+# Version of a chunk's file; increase it when the meaning of its content changes.
+LAYOUT = 4
 
 
-class BeliefLog:
-    """Appends the beliefs of one chunk of pairs after another to a file.
-
-    progress.json beside the file holds the number of searched pairs, their sums, and a digest of
-    the beliefs, which shows whether the file was changed or shortened.
+class BeliefLog(SharedParts):
+    """A file for each chunk of pairs, with its beliefs and sums.
 
     Args:
-        file: Path of beliefs.jsonl. An earlier search in this file is continued; otherwise an
-            empty file is created.
+        folder: The folder of the files.
+        num_pairs: The number of pairs of the search.
+        chunk: The number of pairs of a chunk; the last one may have fewer.
+        origin: The settings that determine the beliefs, as nested JSON values. Chunks of other
+            settings are refused.
 
     Raises:
-        FileError: beliefs.jsonl or progress.json was changed after it was written, or was written
-            by another version of ivqa.
+        FileError: A chunk has other settings, was changed after it was written, or was written by
+            another version of ivqa.
     """
 
-    def __init__(self, file: Path) -> None:
-        self.file = file
-        self._progress = file.with_name("progress.json")
-        self._state = self._read()
+    def __init__(self, folder: Path, num_pairs: int, chunk: int, origin: Mapping[str, Any]) -> None:
+        super().__init__(folder, -(-num_pairs // chunk), ".json")
+        self.chunk, self.origin = chunk, {"num_pairs": num_pairs, "chunk": chunk, **origin}
+        missing = set(self.missing())
+        for part in range(len(self)):
+            if part not in missing:
+                self._read(part)
 
-    @property
-    def pairs(self) -> int:
-        """Number of pairs searched so far."""
-        return self._state["pairs"]
+    def to_search(self) -> Iterator[slice]:
+        """Takes the chunks that no process has written, and waits for those of others at the end.
 
-    @property
-    def figures(self) -> list[dict[str, Sums]]:
-        """The sums of each chunk; see `SearchFigures.sums`."""
-        return self._state["figures"]
+        Yields:
+            The pairs of a chunk; `write` must follow before the next one. When nothing is left to
+            yield, all chunks have been written.
+        """
+        with self:
+            while missing := self.missing():
+                idle = True
+                for part in self.claims():
+                    idle = False
+                    yield slice(part * self.chunk, (part + 1) * self.chunk)
+                if idle:
+                    self.wait_for(missing[0])  # other processes hold all that is left
 
-    def append(self, beliefs: Sequence[Belief], pairs: int, figures: dict[str, Sums]) -> None:
+    def write(self, pairs: slice, beliefs: Sequence[Belief], figures: dict[str, Sums]) -> None:
         """Writes one chunk to the disk.
 
         Args:
-            beliefs: Beliefs of the chunk.
-            pairs: Number of pairs searched so far, this chunk included.
-            figures: Sums of the chunk, by generator.
+            pairs: The pairs of the chunk.
+            beliefs: Their beliefs.
+            figures: Their sums, by generator; see `SearchFigures.sums`.
         """
-        with self.file.open("ab") as stream:
-            stream.write("".join(belief.line() for belief in beliefs).encode())
-            stream.flush()
-            os.fsync(stream.fileno())  # progress.json must never be ahead of the beliefs
-            self._state["bytes"] = stream.tell()
-        self._state["content"] = file_digest(self.file)
-        self._state["pairs"] = pairs
-        self._state["figures"].append(figures)
-        self._write_progress()
+        part = pairs.start // self.chunk
+        content = {
+            "layout": LAYOUT,
+            "origin": self.origin,
+            "figures": figures,
+            "beliefs": [asdict(belief) for belief in beliefs],
+        }
+        write_json(self.file(part), {"content": content, "digest": digest(content)})
+        self.give_back(part)
 
-    def finish(self, beliefs: Sequence[Belief]) -> None:
-        """Replaces the file by the beliefs with their types; a finished search can be resumed.
+    def beliefs(self) -> list[Belief]:
+        """The beliefs of all chunks, without types, in the order of the pairs."""
+        records = [one for part in range(len(self)) for one in self._read(part)["beliefs"]]
+        return [Belief(**record) for record in records]
 
-        Args:
-            beliefs: All beliefs.
-        """
-        text = "".join(belief.line() for belief in beliefs)
-        # The digest is written first. A kill before the second write leaves the untyped file, whose
-        # digest is known too.
-        self._state["typed"] = bytes_digest(text.encode())
-        self._write_progress()
-        write_text(self.file, text)
+    def figures(self) -> list[dict[str, Sums]]:
+        """The sums of each chunk."""
+        return [self._read(part)["figures"] for part in range(len(self))]
 
-    def _write_progress(self) -> None:
-        write_json(self._progress, {"state": self._state, "digest": digest(self._state)})
-
-    def _read(self) -> dict[str, Any]:
-        if not (self._progress.is_file() and self.file.is_file()):
-            write_bytes(self.file, b"")
-            empty = {"layout": LAYOUT, "pairs": 0, "bytes": 0, "figures": []}
-            return {**empty, "content": bytes_digest(b"")}
-        remedy = f"delete {self._progress} to search the beliefs again"
-        recorded = read_json(self._progress, dict)
-        state = recorded.get("state")
-        if not isinstance(state, dict) or recorded.get("digest") != digest(state):
-            raise FileError(f"{self._progress} was changed after it was written; {remedy}")
-        if state.get("layout") != LAYOUT:
-            raise FileError(f"{self._progress} was written by another version of ivqa; {remedy}")
-        content = read_bytes(self.file)
-        # A finished search has the typed beliefs, an unfinished one has the first `bytes`.
-        if bytes_digest(content) != state.get("typed"):
-            if bytes_digest(content[: state["bytes"]]) != state["content"]:
-                raise FileError(
-                    f"{self.file} was cut short or changed after it was written; {remedy}"
-                )
-            with self.file.open("r+b") as stream:
-                stream.truncate(state["bytes"])  # drops a chunk that progress.json does not count
-        return state
+    def _read(self, part: int) -> dict[str, Any]:
+        file = self.file(part)
+        remedy = f"delete {self.folder} to search the beliefs again"
+        recorded = read_json(file, dict)
+        content = recorded.get("content")
+        if not isinstance(content, dict) or recorded.get("digest") != digest(content):
+            raise FileError(f"{file} was changed after it was written; {remedy}")
+        if content.get("layout") != LAYOUT:
+            raise FileError(f"{file} was written by another version of ivqa; {remedy}")
+        if others := differences(content["origin"], self.origin):
+            raise FileError(
+                f"{file} was written with other settings ({others[0]}); choose another output_dir, "
+                f"or {remedy}"
+            )
+        return content

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ivqa.data.validation import DataError, shown
 from ivqa.diagnosis.contradictions import contradicting
-from ivqa.files import parse_json, read_text
+from ivqa.files import parse_json, read_text, write_text
 from ivqa.scenes import Oracle
 
 BeliefType = Literal["rephrase", "complementary", "adversarial", "irrelevant"]
@@ -71,6 +71,16 @@ def read_beliefs(path: Path) -> list[Belief]:
     if lines == [""]:
         return []
     return [_belief(line, f"{path}, line {number}") for number, line in enumerate(lines, start=1)]
+
+
+def write_beliefs(path: Path, beliefs: Iterable[Belief]) -> None:
+    """Writes beliefs.jsonl, one belief a line.
+
+    Args:
+        path: The file.
+        beliefs: The beliefs.
+    """
+    write_text(path, "".join(belief.line() for belief in beliefs))
 
 
 def _belief(line: str, where: str) -> Belief:

@@ -30,16 +30,13 @@ class PreparedImages(Dataset[Tensor]):
     Args:
         images: The images.
         prepare: Takes an RGB picture; returns a tensor, of the same shape for all pictures.
-        start: Number of images that are left out at the beginning.
     """
 
-    def __init__(
-        self, images: ImageFiles, prepare: Callable[[Image.Image], Tensor], start: int = 0
-    ) -> None:
-        self.images, self.prepare, self.start = images, prepare, start
+    def __init__(self, images: ImageFiles, prepare: Callable[[Image.Image], Tensor]) -> None:
+        self.images, self.prepare = images, prepare
 
     def __getitem__(self, index: int) -> Tensor:
-        return self.prepare(self.images.open(int(self.images.ids[self.start + index])))
+        return self.prepare(self.images.open(int(self.images.ids[index])))
 
     def __getitems__(self, indices: list[int]) -> list[Tensor]:
         """Decodes a batch: in threads, or one by one in a worker process of a DataLoader."""
@@ -49,7 +46,7 @@ class PreparedImages(Dataset[Tensor]):
             return list(pool.map(self.__getitem__, indices))
 
     def __len__(self) -> int:
-        return len(self.images) - self.start
+        return len(self.images)
 
 
 def pixels(images: ImageFiles, file: Path, size: int) -> NDArray[np.uint8]:

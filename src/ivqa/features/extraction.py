@@ -1,12 +1,14 @@
-"""Computes the features of all images of a split, in batches, so that it can be interrupted.
+"""Computes the features of all images of a split, part by part.
 
-An interrupted extraction continues with the first batch that is not in the files.
+Several processes, on one machine or on many that share a disk, compute the parts of a split
+together. An interrupted extraction continues with the parts that have no file.
 """
 
 import os
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,17 +17,20 @@ from numpy.typing import NDArray
 from PIL import Image
 from rich.console import Console
 from torch import Tensor
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, Sampler
 
 from ivqa.data.dataset import VQADataset
 from ivqa.data.images import ImageFiles
 from ivqa.data.vqa_json import VQASplit
 from ivqa.features.decoding import PreparedImages, check_room, subset
+from ivqa.features.feature_parts import FeatureParts
 from ivqa.features.pictures import Network, PictureFeatures
 from ivqa.features.progress import tracked
 from ivqa.features.store import FeatureStore, read_meta
-from ivqa.files import FileError, copy_file, locked, read_json, write_json
+from ivqa.files import FileError, copy_file, locked, write_json
 from ivqa.integrity import MANIFEST, damage, seal
+
+_PART = 256  # images of a part: a kill loses at most one part
 
 
 def build_store(
@@ -40,8 +45,8 @@ def build_store(
 ) -> FeatureStore:
     """Computes the features of splits that are not stored yet, and opens the store.
 
-    Only one process at a time computes features. Those of a split whose files are damaged are
-    computed again. Images without questions have no features.
+    Processes that need the same features at the same time compute them together. Features of a
+    split whose files are damaged are computed again. Images without questions have no features.
 
     Args:
         dataset: The data.
@@ -62,23 +67,24 @@ def build_store(
         FileError: Features are not finite, or partly written features are damaged.
     """
     names = list(dict.fromkeys(dataset.name_of(split) for split in splits))
-    with locked(folder):
-        for name in names:
-            _remove_if_damaged(folder / name)
-        todo = [name for name in names if not (folder / name / MANIFEST).is_file()]
-        if todo:
-            started = time.perf_counter()
+    started = time.perf_counter()
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    # The caller's random numbers must not depend on whether the features were stored.
+    with torch.random.fork_rng(range(torch.cuda.device_count())):
+        with locked(folder):
+            for name in names:
+                _remove_if_damaged(folder / name)
+            todo = [name for name in names if not (folder / name / MANIFEST).is_file()]
             images = {name: _images_with_questions(dataset.split(name)) for name in todo}
-            device = "cuda" if torch.cuda.is_available() else "cpu"
-            # The caller's random numbers must not depend on whether the features were stored.
-            with torch.random.fork_rng(range(torch.cuda.device_count())):
-                network = make_network(device)
-                for name in todo:
-                    options = {"batch_size": batch_size, "num_workers": num_workers}
-                    extract(network, images[name], folder / name, device=device, **options)
+            network = make_network(device) if todo else None  # one process may train it
+        if network is not None:
+            options = {"batch_size": batch_size, "num_workers": num_workers}
+            for name in todo:
+                extract(network, images[name], folder / name, device=device, **options)
             seconds = time.perf_counter() - started
             Console().print(f"image features: stored in {folder} ({seconds:.0f} s)", soft_wrap=True)
-        pictures = PictureFeatures(make_network, batch_size)
+    pictures = PictureFeatures(make_network, batch_size)
+    with locked(folder):
         if names:
             _write_meta(folder, _sizes(folder / names[0]), key)
         elif not (folder / "meta.json").is_file():
@@ -142,78 +148,111 @@ def extract(
     batch_size: int,
     num_workers: int = 0,
     device: torch.device | str = "cpu",
+    part_size: int = _PART,
 ) -> None:
-    """Writes the features of all images of a split, or those that an earlier call did not write.
+    """Writes the features of all images of a split, or those that no process has written yet.
 
     Args:
         network: Prepares pictures and computes their features.
         images: The images, in the order of the rows.
         folder: Folder of the split; its name is the name of the split.
-        batch_size: Images computed at once.
+        batch_size: Images computed at once, at most `part_size`.
         num_workers: Processes that read images; 0 reads them in threads of this process.
         device: Device of the network.
+        part_size: Images of a part; the same in all processes that share the work.
 
     Raises:
         UserError: An image cannot be read, or the disk has no room for the features.
-        FileError: Features are not finite, or partly written features are damaged.
+        FileError: Features are not finite, or a part is damaged.
     """
-    if (folder / MANIFEST).is_file():
-        return
-    folder.mkdir(parents=True, exist_ok=True)
-    start = _images_done(folder, len(images))
-    arrays: dict[str, NDArray[np.float16]] = {}
-    batches = DataLoader(
-        PreparedImages(images, network.prepare, start),
-        batch_size=batch_size,
-        num_workers=num_workers,
-    )
-    activity = f"computing {len(images)} images of {folder.name}"
-    with torch.inference_mode():
+    manifest = folder / MANIFEST
+    parts = FeatureParts(folder / "parts", len(images), part_size, manifest)
+    while missing := parts.missing():
+        if not _compute_parts(network, images, parts, batch_size, num_workers, device):
+            parts.wait_for(missing[0])  # others hold all that is left; one may die
+    with locked(folder):
+        if not manifest.is_file():
+            parts.join(folder)
+            np.save(folder / "ids.npy", images.ids)
+            seal(manifest, _arrays(folder))
+        shutil.rmtree(parts.folder, ignore_errors=True)
+
+
+class _ClaimedBatches(Sampler[list[int]]):
+    """The batches of the parts that this process takes, one part after another.
+
+    Args:
+        parts: The parts.
+        batch_size: The number of rows of a batch.
+    """
+
+    def __init__(self, parts: FeatureParts, batch_size: int) -> None:
+        self.parts, self.batch_size = parts, batch_size
+        self.given: deque[tuple[int, list[int]]] = deque()
+
+    def __iter__(self) -> Iterator[list[int]]:
+        for part in self.parts.claims():
+            rows = list(self.parts.rows(part))
+            for start in range(0, len(rows), self.batch_size):
+                batch = rows[start : start + self.batch_size]
+                self.given.append((part, batch))
+                yield batch
+
+    def __len__(self) -> int:
+        """The number of batches if no other process takes part."""
+        rows = [len(self.parts.rows(part)) for part in self.parts.missing()]
+        return sum(-(-size // self.batch_size) for size in rows)
+
+
+def _compute_parts(
+    network: Network,
+    images: ImageFiles,
+    parts: FeatureParts,
+    batch_size: int,
+    num_workers: int,
+    device: torch.device | str,
+) -> int:
+    """Computes the parts that no process has written or holds; returns their number."""
+    claimed = _ClaimedBatches(parts, batch_size)
+    prepared = PreparedImages(images, network.prepare)
+    batches = DataLoader(prepared, batch_sampler=claimed, num_workers=num_workers)
+    activity = f"computing {len(images)} images of {parts.folder.parent.name}"
+    computed: list[Mapping[str, NDArray[np.float16]]] = []
+    finished = 0
+    with parts, torch.inference_mode():
         for batch in tracked(batches, activity):
-            features = network.compute(batch.to(device))
-            end = start + len(batch)
+            part, rows = claimed.given.popleft()
+            found = network.compute(batch.to(device))
+            features = {name: value.half().cpu() for name, value in found.items()}
             for name, value in features.items():
-                _check_finite(name, value, images, start)
-                if name not in arrays:
-                    shape = (len(images), *value.shape[1:])
-                    arrays[name] = _array(folder / f"{name}.npy", shape, resumed=start > 0)
-                arrays[name][start:end] = value.half().cpu().numpy()
-                arrays[name].flush()  # type: ignore[attr-defined]
-            # The progress is written after the features: after an interruption, a batch may be
-            # computed twice, but none is missing.
-            start = end
-            write_json(folder / "progress.json", {"images": start})
-    np.save(folder / "ids.npy", images.ids)
-    seal(folder / MANIFEST, _arrays(folder))
+                _check_finite(name, value, images, rows[0])
+            if not computed:
+                _check_room_for(parts, sum(value[0].nbytes for value in features.values()))
+            computed.append({name: value.numpy() for name, value in features.items()})
+            if rows[-1] == parts.rows(part)[-1]:
+                parts.write(
+                    part,
+                    {name: np.concatenate([one[name] for one in computed]) for name in features},
+                )
+                computed.clear()
+                finished += 1
+    return finished
+
+
+def _check_room_for(parts: FeatureParts, row: int) -> None:
+    """Checks that the disk has room for the missing parts and for all parts joined.
+
+    Args:
+        parts: The parts.
+        row: Bytes of a row of all arrays.
+    """
+    left = sum(len(parts.rows(part)) for part in parts.missing())
+    check_room(parts.folder.parent, row * (left + parts.total))
 
 
 def _images_with_questions(split: VQASplit) -> ImageFiles:
     # A folder may have far more images than a split asks about: COCO's 80,000 for a part of VQA.
     return subset(split.require_images(), np.unique(split.image_ids))
-
-
-def _array(file: Path, shape: tuple[int, ...], *, resumed: bool) -> NDArray[np.float16]:
-    """A writable memory map: a new file, or the valid one of an interrupted extraction."""
-    if resumed:
-        try:
-            array = np.lib.format.open_memmap(file, mode="r+")
-        except Exception:  # NumPy raises many types of exceptions for damaged headers
-            array = None
-        if array is None or array.shape != shape or array.dtype != np.float16:
-            found = "missing" if not file.is_file() else "damaged or of another shape"
-            raise FileError(
-                f"{file} is {found}, although a part of it was written before; delete "
-                f"{file.parent} to compute these features again"
-            )
-        for rows in np.array_split(array, max(1, len(array) // 256)):
-            if not np.isfinite(rows).all():
-                raise FileError(
-                    f"{file} holds values that are not finite; delete {file.parent} to compute "
-                    "these features again"
-                )
-        return array
-    check_room(file, 2 * int(np.prod(shape)))
-    return np.lib.format.open_memmap(file, mode="w+", dtype=np.float16, shape=shape)
 
 
 def _sizes(folder: Path) -> dict[str, int]:
@@ -251,17 +290,8 @@ def _write_meta(folder: Path, sizes: dict[str, int], key: str) -> None:
     write_json(folder / "meta.json", {"sizes": sizes, "key": key})
 
 
-def _images_done(folder: Path, total: int) -> int:
-    """The number of images that an earlier call computed; 0 without a readable progress.json."""
-    try:
-        done = read_json(folder / "progress.json", dict).get("images")
-    except FileError:
-        return 0
-    return done if type(done) is int and 0 <= done <= total else 0
-
-
 def _check_finite(name: str, value: Tensor, images: ImageFiles, start: int) -> None:
-    finite = torch.isfinite(value.half()).flatten(1).all(dim=1)
+    finite = torch.isfinite(value).flatten(1).all(dim=1)
     if not finite.all():
         row = start + int((~finite).nonzero()[0])
         raise FileError(

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ivqa.data import DataError
 from ivqa.errors import UserError
 from ivqa.files import digest
+from ivqa.identity import differences
 from ivqa.lasso.certificate import TOLERANCE
 from ivqa.lasso.ranking import Ranking
 from ivqa.ranking.bqd_files import read_parquet, write_parquet
@@ -210,28 +211,6 @@ class BQDRanking:
         return True
 
 
-def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
-    """The differences between two nested settings.
-
-    Args:
-        there: Settings of a file.
-        here: Settings of this run.
-
-    Returns:
-        One text for each value that differs.
-
-    Example:
-        >>> differences({"ranker": {"lam": 0.1}, "k": 21}, {"ranker": {"lam": 0.2}, "k": 21})
-        ['ranker.lam is 0.1 there, 0.2 here']
-    """
-    one, other = _flat(there), _flat(here)
-    return [
-        f"{name} is {one.get(name)} there, {other.get(name)} here"
-        for name in dict.fromkeys([*one, *other])
-        if one.get(name) != other.get(name)
-    ]
-
-
 def _ranked(questions: Sequence[str], pool: Sequence[str], ranking: Ranking) -> pa.Table:
     """The table of B ranked questions; raises UserError if a score or gap is not finite."""
     finite = np.isfinite(ranking.scores).all(axis=1) & np.isfinite(ranking.gap)
@@ -253,12 +232,3 @@ def _ranked(questions: Sequence[str], pool: Sequence[str], ranking: Ranking) -> 
         pa.array(ranking.support, pa.int64()),
     ]
     return pa.table(columns, schema=_RANKED)
-
-
-def _flat(node: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested settings as one dictionary with dotted keys."""
-    flat: dict[str, Any] = {}
-    for name, value in node.items():
-        inner = isinstance(value, Mapping)
-        flat |= _flat(value, f"{prefix}{name}.") if inner else {f"{prefix}{name}": value}
-    return flat

@@ -183,8 +183,8 @@ def command_line(arguments: list[str]) -> list[str]:
             )
         if not (run_dir / "config.yaml").is_file():
             raise UserError(f"resume={run_dir}: no run was started there (config.yaml is missing)")
-        progress = (Path("checkpoints") / "last.ckpt", Path("progress.json"))
-        if not any((run_dir / file).is_file() for file in progress):
+        progress = (Path("checkpoints") / "last.ckpt", Path("progress.json"), Path("parts"))
+        if not any((run_dir / path).exists() for path in progress):
             raise UserError(
                 f"resume={run_dir}: nothing to resume, the run stopped before its first "
                 "checkpoint; start it again without resume="

@@ -174,6 +174,8 @@ def _processes(cfg: DictConfig) -> Iterator[str]:
     else:
         several = (devices if isinstance(devices, int) else len(devices)) > 1
     if not several and nodes == 1:
+        if cfg.task == "diagnose" and _started_by_torchrun_without_directory():
+            yield "torchrun starts processes that share a run; pass output_dir=DIR"
         return
     setting = (
         f"trainer.devices={shown(plain(devices))}" if several else f"trainer.num_nodes={nodes}"
@@ -190,9 +192,15 @@ def _processes(cfg: DictConfig) -> Iterator[str]:
                 f"{setting}: with -m, Lightning cannot start the other processes; leave -m out, or "
                 "let Slurm start them"
             )
-        given = any(item.startswith("output_dir=") for item in hydra_cfg.overrides.task)
-        if "TORCHELASTIC_RUN_ID" in os.environ and not given:
+        if _started_by_torchrun_without_directory():
             yield f"{setting}: torchrun starts processes that share a run; pass output_dir=DIR"
+
+
+def _started_by_torchrun_without_directory() -> bool:
+    if "TORCHELASTIC_RUN_ID" not in os.environ or not HydraConfig.initialized():
+        return False
+    overrides = HydraConfig.get().overrides.task
+    return not any(item.startswith("output_dir=") for item in overrides)
 
 
 def _models(cfg: DictConfig) -> list[tuple[str, DictConfig]]:

@@ -12,7 +12,7 @@ from omegaconf import DictConfig
 from rich.console import Console
 from rich.progress import track
 
-from ivqa.data import VQADataModule, VQASplit
+from ivqa.data import VQADataModule, VQADataset, VQASplit
 from ivqa.diagnosis import (
     Belief,
     BeliefLog,
@@ -35,12 +35,14 @@ from ivqa.diagnosis import (
     shares_of_types,
     typed_by_oracle,
     typed_by_proxy,
+    write_beliefs,
     write_challenge,
     write_reasons,
 )
 from ivqa.errors import UserError
-from ivqa.files import write_json
+from ivqa.files import content_digest, locked, write_json
 from ivqa.generators import DistinctSampling, Sampling
+from ivqa.identity import decisive, plain
 from ivqa.metrics import CiderStatistics
 from ivqa.report import (
     MOST_MODELS,
@@ -70,14 +72,21 @@ from ivqa.vqa import Answerer, Metered
 from ivqa.vqa.benchmark import accuracy_of
 
 _PAIRS_AT_ONCE = 50  # pairs of a chunk: a kill loses at most one chunk
+# The settings of a run that determine its beliefs, beside the data themselves.
+_DECISIVE = (
+    *("seed", "split", "num_images", "pool", "num_top_answers", "num_latents", "distinct"),
+    *("legality", "recall", "features", "question_encoder", "vqa", "model"),
+    *("max_question_length", "min_word_count"),
+)
 _LOGGED_BELIEFS = 2000  # rows of the table that goes to W&B
 
 
 def diagnose(cfg: DictConfig) -> float:
     """Extracts and describes the belief set of cfg.vqa (diagnose.py).
 
-    Writes beliefs.jsonl (chunk by chunk; resume=DIR continues), reasons.jsonl, metrics.json,
-    report.html, annotate.html and challenge/ into the run directory.
+    Writes beliefs.jsonl, reasons.jsonl, metrics.json, report.html, annotate.html and challenge/
+    into the run directory. Its folder parts/ holds the beliefs chunk by chunk: resume=DIR continues
+    after them, and processes with the same output_dir search the chunks together.
 
     Args:
         cfg: The configuration of diagnose.py.
@@ -100,6 +109,7 @@ def diagnose(cfg: DictConfig) -> float:
     split = bench.dataset.split(cfg.split).require_answers()
     oracle = oracle_of(bench.dataset, cfg.split)
     listed = listed_beliefs(oracle) if cfg.recall else None
+    finished_before = (run_dir / "metrics.json").is_file()
     begin_run(cfg, run_dir, resume=cfg.resume is not None)
     module, vocabularies, checkpoint = obtain_module(bench)
     datamodule = bench.datamodule(vocabularies, module)
@@ -110,38 +120,57 @@ def diagnose(cfg: DictConfig) -> float:
     metrics = {"vqa/accuracy": accuracy_of(answerer, datamodule, cfg.split, asked, console)}
     metrics |= measured(cfg, obtain_probe(bench), answerer, datamodule, cfg.split, run_dir)
     # 3. Algorithm 1 over the pairs.
-    log = BeliefLog(run_dir / "beliefs.jsonl")
+    origin = _origin(cfg, bench.dataset, checkpoint)
+    log = BeliefLog(run_dir / "parts", len(pairs), _PAIRS_AT_ONCE, origin)
     figures = _figures(split, pairs, oracle, listed)
     search_beliefs(cfg, module, datamodule, pairs, figures, log, console)
-    metrics |= search_metrics(log.figures)
+    metrics |= search_metrics(log.figures())
     metrics |= answerer.usage() if isinstance(answerer, Metered) else {}
-    # 4. Types of the beliefs, and the challenging set.
-    beliefs, agreed = type_beliefs(read_beliefs(log.file), split, pairs, oracle)
-    corrections: dict[Belief, list[str]] = {}
-    if cfg.annotations is not None:
-        beliefs = apply_annotations(beliefs, Path(cfg.annotations))
-        corrections = corrected_answers(beliefs, Path(cfg.annotations))
-    log.finish(beliefs)
-    metrics |= agreed | describe_beliefs(beliefs, oracle)
-    challenge = write_challenge(run_dir / "challenge", beliefs, split, oracle, corrections)
-    metrics["challenge/questions"] = float(challenge)
-    # 5. Words and places behind the beliefs that the report shows.
-    reasons = explain(module.answerer, datamodule, cfg.split, beliefs, oracle)
-    write_reasons(run_dir / "reasons.jsonl", reasons)
-    # 6. The report, the metrics, the terminal and the loggers.
-    title = f"What {name} believes about {bench.dataset.title}"
-    shown = [BeliefPageModel(name, beliefs, metrics, reasons), *earlier]
-    curves = read_curves(training_log(checkpoint))
-    _write_pages(run_dir, title, shown, split, pairs, curves, oracle)
-    if "robustness/partition_1/accuracy" in metrics:
-        model = NoisePageModel(name, NoiseRecords.read(run_dir))
-        write_noise_page(run_dir / "robustness.html", f"{name} under noise", [model], split)
-    write_json(run_dir / "metrics.json", metrics)  # last: a run with it is finished
+    with locked(run_dir):
+        if (run_dir / "metrics.json").is_file() and not finished_before:
+            console.print(f"report, by another process: {run_dir / 'report.html'}", soft_wrap=True)
+            return _objective(read_metrics(run_dir / "metrics.json"))
+        # 4. Types of the beliefs, and the challenging set.
+        beliefs, agreed = type_beliefs(log.beliefs(), split, pairs, oracle)
+        corrections: dict[Belief, list[str]] = {}
+        if cfg.annotations is not None:
+            beliefs = apply_annotations(beliefs, Path(cfg.annotations))
+            corrections = corrected_answers(beliefs, Path(cfg.annotations))
+        write_beliefs(run_dir / "beliefs.jsonl", beliefs)
+        metrics |= agreed | describe_beliefs(beliefs, oracle)
+        challenge = write_challenge(run_dir / "challenge", beliefs, split, oracle, corrections)
+        metrics["challenge/questions"] = float(challenge)
+        # 5. Words and places behind the beliefs that the report shows.
+        reasons = explain(module.answerer, datamodule, cfg.split, beliefs, oracle)
+        write_reasons(run_dir / "reasons.jsonl", reasons)
+        # 6. The report, the metrics, the terminal and the loggers.
+        title = f"What {name} believes about {bench.dataset.title}"
+        shown = [BeliefPageModel(name, beliefs, metrics, reasons), *earlier]
+        curves = read_curves(training_log(checkpoint))
+        _write_pages(run_dir, title, shown, split, pairs, curves, oracle)
+        if "robustness/partition_1/accuracy" in metrics:
+            model = NoisePageModel(name, NoiseRecords.read(run_dir))
+            write_noise_page(run_dir / "robustness.html", f"{name} under noise", [model], split)
+        write_json(run_dir / "metrics.json", metrics)  # last: a run with it is finished
     print_summary(summary(shown[0], oracle), title=title, console=console)
     table = pd.DataFrame([asdict(belief) for belief in beliefs[:_LOGGED_BELIEFS]])
     log_results(cfg, metrics, {"report": run_dir / "report.html", "beliefs_table": table})
     console.print(f"report: {run_dir / 'report.html'}\nrun: {run_dir}", soft_wrap=True)
+    return _objective(metrics)
+
+
+def _objective(metrics: Mapping[str, float]) -> float:
     return metrics.get("beliefs/understood_per_pair", metrics["beliefs/per_pair"])
+
+
+def _origin(cfg: DictConfig, dataset: VQADataset, checkpoint: Path) -> dict[str, Any]:
+    """What determines the beliefs: the settings of the search, the data and all weights."""
+    settings = {key: plain(cfg[key]) for key in _DECISIVE}
+    return {
+        **decisive(settings),
+        "dataset": dataset.fingerprint(),
+        "policy": content_digest(checkpoint),
+    }
 
 
 def search_beliefs(
@@ -153,7 +182,7 @@ def search_beliefs(
     log: BeliefLog,
     console: Console,
 ) -> None:
-    """Runs Algorithm 1 over the pairs that are not in `log` yet, chunk by chunk.
+    """Runs Algorithm 1 over the pairs that are not in `log` yet, and waits for other processes.
 
     Args:
         cfg: The configuration of diagnose.py.
@@ -161,7 +190,7 @@ def search_beliefs(
         datamodule: Gives the image features.
         pairs: The image-answer pairs.
         figures: Sums up the beliefs of a chunk for the metrics.
-        log: Receives the beliefs of each chunk.
+        log: Receives the beliefs of each chunk; it has all chunks in the end.
         console: The terminal.
 
     Raises:
@@ -178,16 +207,21 @@ def search_beliefs(
         strategy=DistinctSampling(cfg.distinct) if cfg.distinct > 1 else Sampling(),
         legality=cfg.legality,
     )
-    starts = range(log.pairs, len(pairs), _PAIRS_AT_ONCE)
-    for start in track(starts, description="searching beliefs", console=console, transient=True):
-        chosen = slice(start, start + _PAIRS_AT_ONCE)
+    chunks = track(
+        log.to_search(),
+        description="searching beliefs",
+        total=len(log.missing()),
+        console=console,
+        transient=True,
+    )
+    for chosen in chunks:
         image_ids, answers = pairs.images[chosen], pairs.answers[chosen]
         images = datamodule.images_of(cfg.split, image_ids)
-        # The seed depends on the chunk alone, so a resumed search finds the same beliefs.
-        seed = np.random.SeedSequence([cfg.seed, start]).generate_state(1)[0]
+        # The seed depends on the chunk alone, so every process finds the same beliefs.
+        seed = np.random.SeedSequence([cfg.seed, chosen.start]).generate_state(1)[0]
         found = search(images, answers, torch.Generator().manual_seed(int(seed)))
         sums = figures.sums(found, list(zip(image_ids, answers, strict=True)))
-        log.append(found.beliefs(image_ids), start + len(answers), sums)
+        log.write(chosen, found.beliefs(image_ids), sums)
 
 
 def type_beliefs(
