@@ -83,6 +83,19 @@ def test_attention_needs_a_grid_and_one_feature(images: ImageBatch) -> None:
         Vanilla(num_words=9, num_answers=3, feature_sizes={}, question_encoder=ENCODER)
 
 
+def test_vanilla_starts_with_image_vectors_of_the_size_of_tanh_of_a_normal_variable() -> None:
+    network = Vanilla(
+        num_words=9, num_answers=3, feature_sizes={"pooled": 500}, question_encoder=ENCODER
+    )
+    vectors = torch.nn.functional.normalize(torch.randn(50, 500))  # "norm I": of length 1
+    # The root of the mean of tanh(Z)^2, by numerical integration over the normal density.
+    z = torch.linspace(-8, 8, 100_001)
+    density = torch.exp(-(z**2) / 2) / (2 * torch.pi) ** 0.5
+    expected = float(torch.trapezoid(z.tanh() ** 2 * density, z) ** 0.5)  # 0.63
+    found = network.image(vectors).tanh().square().mean().sqrt()
+    assert float(found) == pytest.approx(expected, abs=0.02)
+
+
 def test_pooling_keeps_the_largest_of_square_tiles() -> None:
     grid = torch.arange(16.0).view(1, 4, 4).repeat(2, 1, 1)  # rows of 0..3, 4..7, ...
     grid[1] = -grid[1]

@@ -42,6 +42,8 @@ class Vanilla(OneFeatureNetwork):
         self.question_encoder = question_encoder(num_words=self.num_words)
         self.question = nn.Linear(self.question_encoder.size, joint_size)  # W_q
         self.image = nn.Linear(self.feature_size, joint_size)  # W_v
+        # v has length 1: with PyTorch's initial weights b, and so the product, would be near 0.
+        nn.init.normal_(self.image.weight)
         self.output = nn.Linear(joint_size, self.num_answers)  # W
         self.dropout = nn.Dropout(dropout)
 
