@@ -69,6 +69,12 @@ def _command(root: Path, *overrides: str) -> list[str]:
     return ["experiment=repair", "vqa=vanilla", *data, *TINY_FEATURES, *TINY_REPAIR, *overrides]
 
 
+def _beliefs(run_dir: Path, name: str) -> Path:
+    """The only file of beliefs with a name; a digest of their settings follows it."""
+    (file,) = (run_dir / "beliefs").glob(f"{name}_*.jsonl")
+    return file
+
+
 def test_a_model_is_repaired_and_the_repair_resumes(
     run: Run, tiny_root: Path, tmp_path: Path
 ) -> None:
@@ -90,7 +96,7 @@ def test_a_model_is_repaired_and_the_repair_resumes(
     assert oracle is not None
     wrong = {
         (belief.image_id, belief.question)
-        for belief in read_beliefs(first / "beliefs" / "before_corrected.jsonl")
+        for belief in read_beliefs(_beliefs(first, "before_corrected"))
         if belief.type in ("adversarial", "irrelevant")
     }
     asked = list(zip(split.image_ids.tolist(), split.questions, strict=True))
@@ -104,13 +110,18 @@ def test_a_model_is_repaired_and_the_repair_resumes(
     assert list(table["model"])[-2:] == ["ordinary", "noisy"]
     # A repair that was killed continues: the models are stored, beliefs are searched once.
     (first / "metrics.json").unlink()
-    (first / "beliefs" / "ordinary_reported.jsonl").unlink()
+    _beliefs(first, "ordinary_reported").unlink()
     status, printed = run("diagnose", f"resume={first}")
     assert status == 0, printed
     assert "No trained" not in printed
     assert "ordinary: searching beliefs" in printed
     assert "before: searching beliefs" not in printed
     assert metrics_of(first) == pytest.approx(metrics)
+    # Beliefs of other settings in the same directory are not taken for those of this run.
+    status, printed = run("diagnose", *_command(tiny_root, f"output_dir={first}", "num_latents=2"))
+    assert status == 0, printed
+    assert "before: searching beliefs" in printed
+    assert metrics_of(first)["before/per_pair"] < metrics["before/per_pair"]
 
 
 def test_a_policy_asks_each_model(run: Run, tiny_root: Path, tmp_path: Path) -> None:
@@ -122,7 +133,7 @@ def test_a_policy_asks_each_model(run: Run, tiny_root: Path, tmp_path: Path) -> 
     metrics = metrics_of(tmp_path / "run")
     assert "before/r_score" not in metrics
     assert not any(key.startswith("noisy/") for key in metrics)
-    lines = (tmp_path / "run" / "beliefs" / "before_reported.jsonl").read_text().splitlines()
+    lines = _beliefs(tmp_path / "run", "before_reported").read_text().splitlines()
     assert {json.loads(line)["source"] for line in lines} <= {"supervised", "rl"}
     config = yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())
     assert config["repair"]["irrelevant"] == "leave_out"

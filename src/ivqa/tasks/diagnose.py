@@ -12,7 +12,7 @@ from omegaconf import DictConfig
 from rich.console import Console
 from rich.progress import track
 
-from ivqa.data import VQADataModule, VQADataset, VQASplit
+from ivqa.data import VQADataModule, VQASplit
 from ivqa.diagnosis import (
     Belief,
     BeliefLog,
@@ -40,9 +40,8 @@ from ivqa.diagnosis import (
     write_reasons,
 )
 from ivqa.errors import UserError
-from ivqa.files import content_digest, locked, write_json
+from ivqa.files import locked, write_json
 from ivqa.generators import DistinctSampling, Sampling
-from ivqa.identity import decisive, plain
 from ivqa.metrics import CiderStatistics
 from ivqa.report import (
     MOST_MODELS,
@@ -67,17 +66,12 @@ from ivqa.runs.run_directory import begin_run, read_metrics
 from ivqa.runs.trained_models import obtain_module, obtain_probe
 from ivqa.scenes import Oracle, oracle_of
 from ivqa.tasks.compare import names_of_runs
+from ivqa.tasks.search_origin import search_origin
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.vqa import Answerer, Metered
 from ivqa.vqa.benchmark import accuracy_of
 
 _PAIRS_AT_ONCE = 50  # pairs of a chunk: a kill loses at most one chunk
-# The settings of a run that determine its beliefs, beside the data themselves.
-_DECISIVE = (
-    *("seed", "split", "num_images", "pool", "num_top_answers", "num_latents", "distinct"),
-    *("legality", "recall", "features", "question_encoder", "vqa", "model"),
-    *("max_question_length", "min_word_count"),
-)
 _LOGGED_BELIEFS = 2000  # rows of the table that goes to W&B
 
 
@@ -120,7 +114,7 @@ def diagnose(cfg: DictConfig) -> float:
     metrics = {"vqa/accuracy": accuracy_of(answerer, datamodule, cfg.split, asked, console)}
     metrics |= measured(cfg, obtain_probe(bench), answerer, datamodule, cfg.split, run_dir)
     # 3. Algorithm 1 over the pairs.
-    origin = _origin(cfg, bench.dataset, checkpoint)
+    origin = search_origin(cfg, bench.dataset, checkpoint)
     log = BeliefLog(run_dir / "parts", len(pairs), _PAIRS_AT_ONCE, origin)
     figures = _figures(split, pairs, oracle, listed)
     search_beliefs(cfg, module, datamodule, pairs, figures, log, console)
@@ -161,16 +155,6 @@ def diagnose(cfg: DictConfig) -> float:
 
 def _objective(metrics: Mapping[str, float]) -> float:
     return metrics.get("beliefs/understood_per_pair", metrics["beliefs/per_pair"])
-
-
-def _origin(cfg: DictConfig, dataset: VQADataset, checkpoint: Path) -> dict[str, Any]:
-    """What determines the beliefs: the settings of the search, the data and all weights."""
-    settings = {key: plain(cfg[key]) for key in _DECISIVE}
-    return {
-        **decisive(settings),
-        "dataset": dataset.fingerprint(),
-        "policy": content_digest(checkpoint),
-    }
 
 
 def search_beliefs(

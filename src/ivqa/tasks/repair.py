@@ -31,9 +31,10 @@ from ivqa.diagnosis import (
     ordinary_questions,
     read_beliefs,
     right_answers,
+    write_beliefs,
 )
 from ivqa.errors import UserError
-from ivqa.files import write_json, write_text
+from ivqa.files import digest, write_json
 from ivqa.ranges import Count, Share
 from ivqa.report import print_table
 from ivqa.report.table_files import write_table
@@ -45,6 +46,7 @@ from ivqa.runs.run_directory import begin_run
 from ivqa.runs.trained_models import obtain_module
 from ivqa.runs.workbench import Workbench
 from ivqa.scenes import Oracle, oracle_of
+from ivqa.tasks.search_origin import search_origin
 from ivqa.vqa import Answerer
 from ivqa.vqa.benchmark import accuracy_of
 
@@ -348,7 +350,8 @@ class RepairRun:
         Args:
             model: The model.
             stage: Stage or name of the split.
-            purpose: What the beliefs are for; the file beliefs/MODEL_PURPOSE.jsonl holds them.
+            purpose: What the beliefs are for. beliefs/MODEL_PURPOSE_KEY.jsonl holds them; the key
+                is a digest of all that determines them.
             num_images: Number of images; None for all.
             num_latents: Samples of each generator for a pair.
             seed: Seed of images and questions.
@@ -367,7 +370,11 @@ class RepairRun:
             legality=cfg.legality,
             seed=seed,
         )
-        file = self.run_dir / "beliefs" / f"{model.name}_{purpose}.jsonl"
+        origin = [
+            search_origin(cfg, self.bench.dataset, model.checkpoint),
+            [stage, num_images, num_latents, seed, self.settings.policy],
+        ]
+        file = self.run_dir / "beliefs" / f"{model.name}_{purpose}_{digest(origin)}.jsonl"
         pairs = probe.pairs(model.module, model.datamodule, stage)[0]
         if file.is_file():
             return read_beliefs(file), len(pairs)
@@ -378,7 +385,7 @@ class RepairRun:
         )
         probe = replace(probe, questioners=self._questioners(model))
         beliefs, _ = probe.beliefs(model.module, model.datamodule, stage)
-        write_text(file, "".join(belief.line() for belief in beliefs))
+        write_beliefs(file, beliefs)
         return beliefs, len(pairs)
 
     def oracle(self, stage: str) -> Oracle | None:
