@@ -18,8 +18,9 @@ runs = pathlib.Path(f"runs_{out.name}.txt")
 runs.write_text(runs.read_text() + "x" if runs.exists() else "x")
 if pathlib.Path("fail").exists():
     sys.exit(1)
+model, step = ("model=blind", 0.05) if "model=blind" in sys.argv else ("model=mlb", 0.1)
 jobs = [
-    {"overrides": ["model=mlb", f"seed={seed}"], "metrics": {"acc": 0.5 + 0.1 * seed}}
+    {"overrides": [model, "x=1", f"seed={seed}"], "metrics": {"acc": 0.5 + step * seed}}
     for seed in (1, 2)
 ]
 (out / "results.json").write_text(json.dumps(jobs))
@@ -118,10 +119,27 @@ def test_the_page_has_command_commit_machine_and_seconds() -> None:
     assert "Not measured yet. It needs data: set `IVQA_DATA`." in page
 
 
+def test_a_baseline_with_a_command_of_its_own_comes_first_in_the_table(root: Path) -> None:
+    file = root / "conf" / "results.yaml"
+    command = "      command: evaluate.py -m model=mlb seed=1,2\n"
+    baseline = "      baseline: evaluate.py -m model=blind seed=1,2\n"
+    file.write_text(file.read_text().replace(command, command + baseline))
+    results.main([], root=root)
+    page = (root / "docs" / "results.md").read_text()
+    assert "python evaluate.py -m model=blind seed=1,2\npython evaluate.py -m model=mlb" in page
+    assert "| blind | 57.5 ± 3.5 |\n| mlb | 65.0 ± 7.1 |" in page
+    assert (runs_of(root, "baseline"), runs_of(root)) == (1, 1)
+    results.main([], root=root)
+    assert runs_of(root, "baseline") == 1
+    file.write_text(file.read_text().replace("blind seed=1,2", "blind lr=1 seed=1,2"))
+    results.main([], root=root)
+    assert (runs_of(root, "baseline"), runs_of(root)) == (2, 2)
+
+
 def test_a_finished_experiment_is_skipped_and_changed_code_runs_it_again(root: Path) -> None:
     results.main([], root=root)
     page = (root / "docs" / "results.md").read_text()
-    assert "| default | 65.0 ± 7.1 |" in page or "| mlb | 65.0 ± 7.1 |" in page
+    assert "| mlb | 65.0 ± 7.1 |" in page
     assert "set `IVQA_NO_SUCH_DATA`" in page
     results.main([], root=root)
     assert runs_of(root) == 1

@@ -24,6 +24,8 @@ class Experiment:
         shared_rows: {name: {prefix: other prefix}}: a setting more, measured in every run. It has
             the first setting's metrics with the other prefix.
         first: A command that must run before, such as the training of an encoder.
+        baseline: A command whose settings come first in the table, such as a model that is trained
+            with the same dropout but without the image.
         needs: Environment variables that name folders of data; skipped where one is not set.
         before: Text above the table.
         after: Text below the table.
@@ -37,6 +39,7 @@ class Experiment:
     names: Mapping[str, str] = field(default_factory=dict)
     shared_rows: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     first: str | None = None
+    baseline: str | None = None
     needs: Sequence[str] = ()
     before: str = ""
     after: str = ""
@@ -115,6 +118,8 @@ def _experiment(experiment: Experiment, record: Record | None) -> list[str]:
     commands = [experiment.command.replace("{dir}", directory)]
     if experiment.first is not None:
         commands.insert(0, f"{experiment.first} output_dir={directory}/first")
+    if experiment.baseline is not None:
+        commands.insert(0, experiment.baseline)
     code = "\n".join(_folded(f"python {one}") for one in commands)
     parts = [*_paragraphs(experiment.before), f"```\n{code}\n```"]
     if record is None:

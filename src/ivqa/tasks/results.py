@@ -96,7 +96,7 @@ def main(arguments: Sequence[str] | None = None, root: Path | None = None) -> No
         if wanted and not options.commit:
             raise UserError("--import needs --commit: which code made the numbers")
         for name, _, directory in wanted:
-            settings = settings_of(jobs_in(Path(directory)), known[name])
+            settings = measured(Path(directory), known[name])
             machine = options.machine or this_machine()
             seeds = seeds_of(jobs_in(Path(directory)))
             record = Record(options.commit, machine, options.seconds, settings, seeds=seeds)
@@ -122,7 +122,8 @@ def obtain(project: Project, experiment: Experiment) -> bool:
         console.print(f"{experiment.name}: skipped, {' and '.join(missing)} is not set")
         return True
     directory = project.runs / experiment.name
-    made_by = {"code": code_of(project.root), "command": experiment.command}
+    commands = [experiment.command, experiment.baseline]
+    made_by = {"code": code_of(project.root), "commands": commands}
     stamp = directory / "made_by.json"
     if stamp.is_file() and read_json(stamp) == made_by:
         console.print(f"{experiment.name}: done before, by the same code")
@@ -132,6 +133,9 @@ def obtain(project: Project, experiment: Experiment) -> bool:
     shutil.rmtree(directory, ignore_errors=True)
     start = time.monotonic()
     if experiment.first is not None and not _run(project, experiment.first, directory / "first"):
+        return False
+    baseline = directory / "baseline"
+    if experiment.baseline is not None and not _run(project, experiment.baseline, baseline):
         return False
     if not _run(project, experiment.command, directory):
         return False
@@ -143,7 +147,7 @@ def obtain(project: Project, experiment: Experiment) -> bool:
         commit_of(project.root),
         this_machine(),
         seconds,
-        settings_of(jobs, experiment),
+        measured(directory, experiment),
         versions(),
         seeds_of(jobs),
     )
@@ -167,6 +171,18 @@ def jobs_in(directory: Path) -> list[dict[str, Any]]:
     raise UserError(f"{directory} holds neither results.json nor metrics.json: no finished run")
 
 
+def measured(directory: Path, experiment: Experiment) -> dict[str, list[dict[str, float]]]:
+    """The settings of a finished experiment, those of its baseline first; see `settings_of`.
+
+    Raises:
+        UserError: Nothing has finished in the directory, or in its folder baseline/.
+    """
+    settings = settings_of(jobs_in(directory), experiment)
+    if experiment.baseline is None:
+        return settings
+    return {**settings_of(jobs_in(directory / "baseline"), experiment), **settings}
+
+
 def settings_of(
     jobs: Sequence[Mapping[str, Any]], experiment: Experiment
 ) -> dict[str, list[dict[str, float]]]:
@@ -175,10 +191,10 @@ def settings_of(
     Raises:
         UserError: No job has one of the metrics.
     """
-    overrides = [[str(item) for item in job["overrides"]] for job in jobs]
-    if len(jobs) == 1:  # no other job to tell it from: its model alone
-        overrides = [[item for item in overrides[0] if _group(item) in _KNOWN_GROUPS]]
-    names = distinguishing([[item for item in one if item[:5] != "seed="] for one in overrides])
+    overrides = [[str(one) for one in job["overrides"] if one[:5] != "seed="] for job in jobs]
+    names = distinguishing(overrides)
+    if len(set(map(tuple, overrides))) == 1:  # no other setting to tell it from: its model alone
+        names = [" ".join(one for one in overrides[0] if _group(one) in _KNOWN_GROUPS)] * len(jobs)
     wanted = {spec[0] for spec in experiment.metrics.values()}
     for prefixes in experiment.shared_rows.values():
         for prefix, other in prefixes.items():
@@ -245,7 +261,7 @@ def _label(setting: str) -> str:
 def _run(project: Project, command: str, directory: Path) -> bool:
     """Runs a command with `directory` as its output_dir; $NAME and {dir} are filled in."""
     directory.mkdir(parents=True, exist_ok=True)
-    parent = directory.parent if directory.name == "first" else directory
+    parent = directory.parent if directory.name in ("first", "baseline") else directory
     words = [os.path.expandvars(word) for word in shlex.split(command)]
     words = [word.replace("{dir}", str(parent)) for word in words]
     with (directory / "log.txt").open("w") as log:
