@@ -2,10 +2,13 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from huggingface_hub import HfApi
 from huggingface_hub.errors import HfHubHTTPError
 from transformers.utils import logging
+
+from ivqa.errors import UserError
 
 _PROBE_SECONDS = 5.0
 
@@ -26,6 +29,23 @@ def hub_answers(name: str) -> bool:
     except Exception:  # of the HTTP library, which differs between versions of the hub's client
         return False
     return True
+
+
+def check_hub_id(name: str, example: str) -> None:
+    """Checks that a text may be a hub id, and is not meant to be a folder.
+
+    Args:
+        name: The text, for which no folder exists.
+        example: A hub id, for the message.
+
+    Raises:
+        UserError: It looks like a path.
+    """
+    if Path(name).exists() or name.startswith(("/", ".", "~")) or name.count("/") > 1:
+        raise UserError(
+            f"there is no folder '{name}'; write a model and its processor there with "
+            f"save_pretrained, or pass a hub id such as {example}"
+        )
 
 
 @contextmanager

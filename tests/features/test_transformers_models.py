@@ -194,3 +194,7 @@ def test_an_absent_model_is_reported_within_seconds(monkeypatch: pytest.MonkeyPa
     with pytest.raises(ValueError, match=r"nobody/nothing cannot be loaded.*features\.path=FOLDER"):
         TransformersFeatures(path="nobody/nothing").load()
     assert offered_places(TransformersFeatures(path="nobody/nothing")) is None
+    with pytest.raises(
+        ValueError, match=r"there is no folder '/absent/clip'; write a model .*dinov2"
+    ):
+        TransformersFeatures(path="/absent/clip").load()

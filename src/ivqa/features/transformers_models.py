@@ -15,7 +15,7 @@ from transformers import AutoConfig, AutoImageProcessor, AutoModel
 from ivqa.errors import UserError
 from ivqa.features.pictures import Resize
 from ivqa.features.pretrained import PretrainedFeatures
-from ivqa.hub import errors_only, hub_answers
+from ivqa.hub import check_hub_id, errors_only, hub_answers
 from ivqa.ranges import ImageSize
 from ivqa.weights import check_finite
 
@@ -156,7 +156,10 @@ class TransformersFeatures(PretrainedFeatures):
             UserError: Neither folder nor hub has model and processor, weights are missing, or the
                 size of the images is not known.
         """
-        local = Path(self.path).is_dir() or not hub_answers(self.path)
+        local = Path(self.path).is_dir()
+        if not local:
+            check_hub_id(self.path, "facebook/dinov2-base")
+            local = not hub_answers(self.path)
         try:
             with errors_only():
                 processor = self._processor(local=local)

@@ -16,7 +16,7 @@ from transformers import (
 )
 
 from ivqa.errors import UserError
-from ivqa.hub import errors_only, hub_answers
+from ivqa.hub import check_hub_id, errors_only, hub_answers
 from ivqa.weights import check_finite
 
 _ADAPTERS = (
@@ -62,7 +62,7 @@ def load_pretrained(
     known: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
     where, remedy = f"folder '{path}'", "write model and processor there with save_pretrained"
     if not local:
-        _check_hub_id(path)
+        check_hub_id(path, "llava-hf/llava-1.5-7b-hf")
         where, remedy = (
             f"hub id '{path}'",
             "download it where there is a network and pass model.path=FOLDER",
@@ -111,14 +111,6 @@ def _explained(where: str, remedy: str) -> Iterator[None]:
             reason = "it needs Python code from its repository, which is never run here"
             remedy = "choose a version for transformers itself; their names often end with -hf"
         raise UserError(f"cannot load the {where}: {reason}; {remedy}") from error
-
-
-def _check_hub_id(path: str) -> None:
-    if Path(path).exists() or path.startswith(("/", ".", "~")) or path.count("/") > 1:
-        raise UserError(
-            f"there is no folder '{path}'; write a model and its processor there with "
-            "save_pretrained, or pass a hub id such as llava-hf/llava-1.5-7b-hf"
-        )
 
 
 def _check_files(folder: str) -> None:
