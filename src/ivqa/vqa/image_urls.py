@@ -2,13 +2,13 @@
 
 import base64
 import io
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
-from PIL import Image, ImageOps
+from PIL import Image
 from PIL.ExifTags import Base
 
-from ivqa.data.batch import DisturbedImages, PixelSource
+from ivqa.data.batch import PixelSource
 from ivqa.data.images import ImageFiles
 from ivqa.files import bytes_digest, read_bytes
 
@@ -58,7 +58,7 @@ def encode_image(source: PixelSource, image_id: int, max_side: int) -> EncodedIm
     Raises:
         UserError: The file is missing or cannot be read; the message names it.
     """
-    picture = _upright(source, image_id)  # also refuses files that are cut off
+    picture = source.open(image_id)  # upright; also refuses files that are cut off
     kind = "PNG"
     if isinstance(source, ImageFiles):
         content = read_bytes(source.path(image_id))
@@ -73,23 +73,6 @@ def encode_image(source: PixelSource, image_id: int, max_side: int) -> EncodedIm
     # The options of the other format are ignored. subsampling=0 keeps the colours of all pixels.
     picture.save(buffer, kind, quality=_JPEG_QUALITY, subsampling=0)
     return EncodedImage(buffer.getvalue(), _MIME_TYPES[kind])
-
-
-def _upright(source: PixelSource, image_id: int) -> Image.Image:
-    """Opens an image in RGB, rotated as its EXIF data say, before it is disturbed."""
-    if isinstance(source, DisturbedImages):
-        return replace(source, source=_Upright(source.source)).open(image_id)
-    return ImageOps.exif_transpose(source.open(image_id))
-
-
-@dataclass(frozen=True)
-class _Upright:
-    """A PixelSource that rotates the images of another source."""
-
-    source: PixelSource
-
-    def open(self, image_id: int) -> Image.Image:
-        return _upright(self.source, image_id)
 
 
 def _is_sent_unchanged(file: Image.Image, max_side: int) -> bool:
