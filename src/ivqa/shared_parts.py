@@ -6,6 +6,7 @@ that died is free.
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -74,8 +75,7 @@ class SharedParts:
             FileError: The file system has no locks.
         """
         for part in self.missing():
-            self.folder.mkdir(parents=True, exist_ok=True)
-            lock = taken_at_once(self._lock(part))
+            lock = self._taken_at_once(part)
             if lock is None:
                 continue
             self._held[part] = lock
@@ -91,8 +91,15 @@ class SharedParts:
     def wait_for(self, part: int) -> None:
         """Waits until no other process holds the lock of a part: it wrote the part, or died."""
         message = f"Waiting for the process that makes {self.file(part)}"
-        with taken(self._lock(part), message):
-            pass
+        with suppress(FileNotFoundError), taken(self._lock(part), message):
+            pass  # the folder is missing where the parts were joined in the meantime
+
+    def _taken_at_once(self, part: int) -> BaseFileLock | None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        try:
+            return taken_at_once(self._lock(part))
+        except FileNotFoundError:  # the parts were joined, and their folder was deleted
+            return None
 
     def _lock(self, part: int) -> Path:
         return self.folder / f"part_{part:06d}.lock"

@@ -2,7 +2,9 @@
 
 import multiprocessing
 import os
+import shutil
 import signal
+import threading
 import time
 from collections.abc import Callable, Mapping
 from multiprocessing.context import ForkProcess
@@ -116,6 +118,23 @@ def test_a_part_of_the_wrong_size_is_refused(tmp_path: Path) -> None:
         larger.write(0, {"a": np.arange(3)})
     with pytest.raises(ValueError, match=r"part_000000\.npz does not have 1 rows"):
         smaller.join(tmp_path)
+
+
+def test_a_process_that_waits_goes_on_when_the_parts_are_joined(tmp_path: Path) -> None:
+    manifest = tmp_path / "manifest"
+    waiting, working = (FeatureParts(tmp_path / "parts", 2, 2, manifest) for _ in range(2))
+    with working:
+        assert next(working.claims()) == 0
+        waiter = threading.Thread(target=waiting.wait_for, args=(0,))
+        waiter.start()
+        time.sleep(0.3)
+        assert waiter.is_alive()
+        manifest.touch()
+        shutil.rmtree(tmp_path / "parts")
+        waiter.join(10)
+        assert not waiter.is_alive()
+    assert waiting.missing() == []
+    waiting.wait_for(0)  # the same before it waits
 
 
 def test_joined_parts_are_not_computed_again(tmp_path: Path) -> None:
