@@ -11,11 +11,13 @@ from ivqa.diagnosis import BeliefCallback
 from .conftest import TINY_FEATURES, Run, metrics_of
 
 TINY_PROBE = [
-    "probe.parts.questioner.epochs=12",  # enough to ask questions that the oracle understands
+    "probe.parts.questioner.epochs=40",  # enough to ask questions that the oracle understands
     "probe.parts.questioner.batch_size=8",
     "probe.parts.questioner.module.scheduler.num_warmup_steps=10",
     "probe.parts.judge.epochs=1",
     "callbacks.beliefs.num_images=5",
+    "callbacks.beliefs.pool=top",  # an untrained model gives few of an image's own answers
+    "callbacks.beliefs.num_latents=60",
     "callbacks.beliefs.legality=0",
 ]
 
