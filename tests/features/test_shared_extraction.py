@@ -4,9 +4,9 @@ import multiprocessing
 import os
 import shutil
 import signal
-import threading
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.context import ForkProcess
 from pathlib import Path
 
@@ -123,18 +123,15 @@ def test_a_part_of_the_wrong_size_is_refused(tmp_path: Path) -> None:
 def test_a_process_that_waits_goes_on_when_the_parts_are_joined(tmp_path: Path) -> None:
     manifest = tmp_path / "manifest"
     waiting, working = (FeatureParts(tmp_path / "parts", 2, 2, manifest) for _ in range(2))
-    with working:
+    with ThreadPoolExecutor(1) as pool, working:
         assert next(working.claims()) == 0
-        waiter = threading.Thread(target=waiting.wait_for, args=(0,))
-        waiter.start()
+        waiter = pool.submit(waiting.wait_for, 0)
         time.sleep(0.3)
-        assert waiter.is_alive()
+        assert waiter.running()
         manifest.touch()
         shutil.rmtree(tmp_path / "parts")
-        waiter.join(10)
-        assert not waiter.is_alive()
+        assert waiter.result(10) is None  # raises what the thread raised
     assert waiting.missing() == []
-    waiting.wait_for(0)  # the same before it waits
 
 
 def test_joined_parts_are_not_computed_again(tmp_path: Path) -> None:

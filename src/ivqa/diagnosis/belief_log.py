@@ -32,6 +32,7 @@ class BeliefLog(SharedParts):
 
     def __init__(self, folder: Path, num_pairs: int, chunk: int, origin: Mapping[str, Any]) -> None:
         super().__init__(folder, -(-num_pairs // chunk), ".json")
+        self._contents: dict[int, dict[str, Any]] = {}  # of the chunks that were read
         self.chunk, self.origin = chunk, {"num_pairs": num_pairs, "chunk": chunk, **origin}
         missing = set(self.missing())
         for part in range(len(self)):
@@ -82,6 +83,8 @@ class BeliefLog(SharedParts):
         return [self._read(part)["figures"] for part in range(len(self))]
 
     def _read(self, part: int) -> dict[str, Any]:
+        if part in self._contents:
+            return self._contents[part]
         file = self.file(part)
         remedy = f"delete {self.folder} to search the beliefs again"
         recorded = read_json(file, dict)
@@ -95,4 +98,5 @@ class BeliefLog(SharedParts):
                 f"{file} was written with other settings ({others[0]}); choose another output_dir, "
                 f"or {remedy}"
             )
+        self._contents[part] = content
         return content
