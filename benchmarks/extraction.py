@@ -31,7 +31,7 @@ from ivqa.features.pretrained import PretrainedFeatures
 from ivqa.scenes import ScenesDataset
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
-IMAGES, BATCH, REPEATS = 32, 16, 3
+IMAGES, BATCH, REPEATS = 16, 16, 15
 
 
 class _Pictures(Dataset):

@@ -26,8 +26,8 @@ class ChatRequest:
     settings: Mapping[str, Any]
 
     def body(self) -> dict[str, Any]:
-        """The arguments of the client's `chat.completions.create`."""
-        return {**self._with_image(self.image.url), "extra_body": dict(self.settings)}
+        """The body of the request to /chat/completions."""
+        return {**self._with_image(self.image.url), **self.settings}
 
     def identity(self) -> dict[str, Any]:
         """Everything that is sent, with the digest of the image in place of its bytes."""
