@@ -171,13 +171,12 @@ def test_wandb_works_offline(
 
 
 def test_a_killed_run_resumes_to_the_same_bits(
-    tiny_root: Path, tmp_path: Path, artifacts: Path
+    run: Run, tiny_root: Path, tmp_path: Path, artifacts: Path
 ) -> None:
     command = ["model=ivqa_vae", *_data(tiny_root), *TINY, "model.epochs=16", "features=concepts"]
     # Compute the features first, so that both runs load them from the store.
-    ready = start("train", *command, "output_dir=whole", cwd=tmp_path, artifacts=artifacts)
-    assert ready.communicate()[0] is not None
-    assert ready.returncode == 0
+    status, printed = run("train", *command, "output_dir=whole")
+    assert status == 0, printed
     killed = start("train", *command, "output_dir=killed", cwd=tmp_path, artifacts=artifacts)
     last = tmp_path / "killed" / "checkpoints" / "last.ckpt"
     while not last.is_file() and killed.poll() is None:
@@ -185,9 +184,8 @@ def test_a_killed_run_resumes_to_the_same_bits(
     killed.kill()
     killed.communicate()
     assert torch.load(last, weights_only=True)["epoch"] < 15
-    resumed = start("train", "resume=killed", cwd=tmp_path, artifacts=artifacts)
-    printed = resumed.communicate()[0]
-    assert resumed.returncode == 0, printed
+    status, printed = run("train", "resume=killed")
+    assert status == 0, printed
     states = [
         torch.load(tmp_path / name / "checkpoints" / "last.ckpt", weights_only=True)
         for name in ("whole", "killed")
@@ -199,7 +197,10 @@ def test_a_killed_run_resumes_to_the_same_bits(
     assert csv[0] == csv[1]
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "status"),
+    [pytest.param(signal.SIGINT, 130, marks=pytest.mark.slow), (signal.SIGTERM, 143)],
+)
 def test_a_signal_ends_a_training_with_a_sentence_and_its_status(
     number: int, status: int, tiny_root: Path, tmp_path: Path, artifacts: Path
 ) -> None:

@@ -11,7 +11,7 @@ from ivqa.data import VQADataset
 from ivqa.diagnosis import read_beliefs
 from ivqa.vqa.hf_generative import HFGenerative
 
-from .conftest import TINY_DIAGNOSIS, Run, metrics_of
+from .conftest import ONE_STEP, TINY_DIAGNOSIS, Run, metrics_of
 from .tiny_writers import train_tiny_writer
 
 PARTS = [item for item in TINY_DIAGNOSIS if not item.startswith("vqa.")]
@@ -95,6 +95,7 @@ def test_beliefs_are_what_the_model_writes(
         "data=vqa_json",
         f"data.root={tiny_root}",
         *PARTS,
+        *ONE_STEP,
         f"output_dir={tmp_path / 'run'}",
     )
     assert status == 0, printed

@@ -14,7 +14,7 @@ from pathlib import Path
 import yaml
 from wandb.proto import wandb_internal_pb2
 
-from .conftest import PROJECT, TINY_DIAGNOSIS, metrics_of
+from .conftest import ONE_STEP, PROJECT, TINY_DIAGNOSIS, metrics_of
 from .sweep_service import serving
 
 # `wandb agent` without its five seconds between two questions to the service.
@@ -56,7 +56,7 @@ def test_the_agent_of_wandb_runs_the_points_of_a_sweep(tmp_path: Path, tiny_root
     assert sweep["program"] == "diagnose.py"
     *command, parameters = sweep["command"]
     command = [item for item in command if not item.startswith("vqa=")]
-    small = [*TINY_DIAGNOSIS, "vqa=vanilla", "data=vqa_json", f"data.root={tiny_root}"]
+    small = [*TINY_DIAGNOSIS, *ONE_STEP, "vqa=vanilla", "data=vqa_json", f"data.root={tiny_root}"]
     sweep["command"] = [*command, *small, parameters]
     sweep["program"] = str(PROJECT / "diagnose.py")
     points = {
