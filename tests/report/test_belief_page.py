@@ -76,6 +76,15 @@ def test_words_are_shaded_and_places_are_darkened(tmp_path: Path, pictures: Path
     assert seen["canvases"] == 1
 
 
+@pytest.mark.parametrize(("places", "buttons"), [((0.1, 0.6, 0.3, 0.0), 1), ((), 0)])
+def test_a_model_without_attention_has_no_button_for_it(
+    places: tuple[float, ...], buttons: int, tmp_path: Path, pictures: Path
+) -> None:
+    model = BeliefPageModel("one", [BASE], {}, {1: Reasons((0.0, -0.2, 0.5), places)})
+    page = _page(tmp_path / "r.html", [model], _split(3, pictures))
+    assert page.read_text().count('<button id="maps"') == buttons
+
+
 def _many(number: int, images: int, questions: int) -> list[Belief]:
     """Beliefs with questions of about 40 characters, 10 answers to an image."""
     drawn = random.Random(0)

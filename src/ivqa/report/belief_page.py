@@ -135,6 +135,7 @@ def write_belief_page(
         mistakes=_mistakes([front.mistakes, *others], place),
         contradictions=[[place[belief] for belief in pair] for pair in front.contradictions],
         bands=_bands(front, place),
+        looks=any(why.places for model in models for why in model.reasons.values()),
         data=script_json(beliefs.data(split, references, shown, _SHOWN_PER_PAIR)),
     )
     write_bytes(path, page.encode())
