@@ -89,19 +89,21 @@ def test_a_model_is_repaired_and_the_repair_resumes(
     added = metrics["repaired/added_questions"]
     assert added == metrics["ordinary/added_questions"] == metrics["noisy/added_questions"] > 0
     assert metrics["before/added_questions"] == 0
-    # The added questions are the wrong beliefs with right answers.
+    # The added questions are the wrong beliefs with right answers, and as many right beliefs.
     train = VQADataset(tiny_root).split("train")
     split = VQADataset(first / "added", train="round_1", val=None).split("train")
     oracle = oracle_of(VQADataset(tiny_root), "train")
     assert oracle is not None
-    wrong = {
-        (belief.image_id, belief.question)
-        for belief in read_beliefs(_beliefs(first, "before_corrected"))
-        if belief.type in ("adversarial", "irrelevant")
-    }
+    beliefs = read_beliefs(_beliefs(first, "before_corrected"))
+    wrong, right = (
+        {(one.image_id, one.question) for one in beliefs if one.type in kinds}
+        for kinds in (("adversarial", "irrelevant"), ("rephrase", "complementary"))
+    )
     asked = list(zip(split.image_ids.tolist(), split.questions, strict=True))
-    assert set(asked) == wrong
-    assert {image_id for image_id, _ in wrong} <= set(train.image_ids.tolist())
+    assert len(set(asked)) == len(asked)
+    assert wrong <= set(asked) <= wrong | right
+    assert len(asked) - len(wrong) == min(len(wrong), len(right - wrong)) > 0
+    assert {image_id for image_id, _ in asked} <= set(train.image_ids.tolist())
     for (image_id, question), answer in zip(asked, split.main_answers, strict=True):
         judged = oracle.judge(image_id, question)
         assert answer == (judged.answer if judged.premise else NO_SUCH_THING)

@@ -21,6 +21,7 @@ from ivqa.diagnosis.contradictions import contradicting
 from ivqa.diagnosis.corrections import (
     NO_SUCH_THING,
     Irrelevant,
+    confirmed_questions,
     corrected_questions,
     noisy_questions,
     ordinary_questions,
@@ -86,6 +87,7 @@ __all__ = [
     "belief_figures",
     "choose_pairs",
     "commonest_mistakes",
+    "confirmed_questions",
     "contradicting",
     "corrected_answers",
     "corrected_questions",

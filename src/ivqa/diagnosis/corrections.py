@@ -1,4 +1,4 @@
-"""Wrong beliefs as training questions with right answers, and the questions they compete with."""
+"""Beliefs as training questions with right answers, and the questions they compete with."""
 
 import random
 from collections.abc import Callable, Hashable, Sequence
@@ -106,6 +106,41 @@ def corrected_questions(
         if answers and key not in entries:
             entries[key] = _entry(len(entries) + 1, *key, answers, oracle)
     return list(entries.values())
+
+
+def confirmed_questions(
+    beliefs: Sequence[Belief],
+    right: RightAnswers,
+    *,
+    number: int,
+    oracle: Oracle | None = None,
+    seed: int = 0,
+) -> list[Entry]:
+    """Draws right beliefs as questions: with them, a model keeps what it rightly believes.
+
+    Args:
+        beliefs: Beliefs with types; only right ones are used.
+        right: The right answers.
+        number: How many to draw; all where there are fewer.
+        oracle: Gives the expert layouts; None without one.
+        seed: Seed of the draw.
+
+    Returns:
+        At most one question for each image and text, numbered from 1.
+    """
+    kinds = ("rephrase", "complementary")
+    found = {(one.image_id, one.question): one for one in beliefs if one.type in kinds}
+    drawn = random.Random(seed).sample(list(found.values()), min(number, len(found)))
+    return [
+        _entry(
+            at,
+            one.image_id,
+            one.question,
+            right(one.image_id, one.question) or [one.answer],
+            oracle,
+        )
+        for at, one in enumerate(drawn, start=1)
+    ]
 
 
 def ordinary_questions(

@@ -26,6 +26,7 @@ from ivqa.diagnosis import (
     BeliefProbe,
     Irrelevant,
     belief_figures,
+    confirmed_questions,
     corrected_questions,
     noisy_questions,
     ordinary_questions,
@@ -74,6 +75,8 @@ class RepairSettings:
             None for all.
         num_latents: Samples of each generator for an image-answer pair of these images.
         irrelevant: What to teach about an irrelevant belief, see `corrected_questions`.
+        right_beliefs: Whether as many right beliefs are added, so that the model keeps what it
+            rightly believes.
         policy: Whether a policy that is trained against each model asks too; without it, the
             supervised generator asks every model the same questions.
         val_images: Validation images on which the rounds are compared; None for all.
@@ -81,10 +84,11 @@ class RepairSettings:
             this is the last one, in [0, 1].
     """
 
-    rounds: Count = 3
+    rounds: Count = 5
     num_images: Count | None = 500
     num_latents: Count = 20
     irrelevant: Irrelevant = "no_such_thing"
+    right_beliefs: bool = True
     policy: bool = False
     val_images: Count | None = 200
     least_gain: Share = 0.01
@@ -210,7 +214,7 @@ class RepairRun:
             models.append(self.trained(f"round_{number}", entries))
             before, now = (self.wrong_rate(model) for model in models[-2:])
             self.console.print(
-                f"round {number}: {len(entries):,} corrected questions; {before:.1%} of the "
+                f"round {number}: {len(entries):,} added questions; {before:.1%} of the "
                 f"beliefs were wrong, {now:.1%} are wrong now (validation images)",
                 soft_wrap=True,
             )
@@ -277,22 +281,31 @@ class RepairRun:
             number: The number of the round; each round draws other images.
 
         Returns:
-            The corrected questions.
+            The corrected questions, and right beliefs with `RepairSettings.right_beliefs`.
         """
         settings = self.settings
         seed = int(np.random.SeedSequence([self.seed, number]).generate_state(1)[0])
         images, latents = settings.num_images, settings.num_latents
         beliefs, _ = self.beliefs(model, "train", "corrected", images, latents, seed)
         oracle = self.oracle("train")
+        right = right_answers(oracle, self.bench.dataset.split("train"))
         known = getattr(model.module, "answers", None)
         assert known is not None  # a model that is trained here chooses from a closed set
-        return corrected_questions(
+        corrected = corrected_questions(
             beliefs,
-            right_answers(oracle, self.bench.dataset.split("train")),
+            right,
             irrelevant=settings.irrelevant,
             known=known,
             oracle=oracle,
             seed=seed,
+        )
+        if not settings.right_beliefs:
+            return corrected
+        taken = {(one.image_id, one.question) for one in corrected}
+        others = [one for one in beliefs if (one.image_id, one.question) not in taken]
+        number = len(corrected)
+        return corrected + confirmed_questions(
+            others, right, number=number, oracle=oracle, seed=seed
         )
 
     def wrong_rate(self, model: Trained) -> float:
