@@ -12,6 +12,7 @@ from ivqa.data.columns import Entry
 from ivqa.diagnosis import (
     NO_SUCH_THING,
     Belief,
+    confirmed_questions,
     corrected_questions,
     noisy_questions,
     ordinary_questions,
@@ -80,6 +81,24 @@ def test_without_an_oracle_annotators_correct(tmp_path: Path) -> None:
     assert [(entry.question, entry.answers) for entry in entries] == [
         ("What color is the star?", ["red"] * 10)
     ]
+
+
+def test_right_beliefs_keep_their_answers(tmp_path: Path) -> None:
+    person = replace(UNKNOWN, answer="no", type="complementary", type_by="human")
+    right = right_answers(ORACLE, None)  # type: ignore[arg-type]
+    entries = confirmed_questions([*BELIEFS, replace(STAR), person], right, number=5, oracle=ORACLE)
+    _check_numbers(entries)
+    found = {entry.question: (entry.image_id, entry.answers, entry.layout) for entry in entries}
+    assert len(entries) == len(found) == 2
+    assert found["What color is the star?"] == (1, ["red"], ["_Find", "_Describe"])
+    assert found["Color color?"] == (1, ["no"], None)  # the oracle does not understand it
+    draws = [confirmed_questions([STAR, person], right, number=1, seed=seed) for seed in range(100)]
+    drawn = Counter(entry.question for (entry,) in draws)
+    assert len(drawn) == 2 and min(drawn.values()) > 25  # 5 standard deviations below 50
+    # Annotators' ten answers are kept.
+    annotated = right_answers(None, toy_root(tmp_path, scenes=False).split("val"))
+    (entry,) = confirmed_questions([replace(STAR, answer="blue")], annotated, number=1)
+    assert entry.answers == ["red"] * 10 and entry.layout is None
 
 
 def test_ordinary_questions_are_new_and_answered_right(tmp_path: Path) -> None:
