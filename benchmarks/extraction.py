@@ -11,9 +11,11 @@ speed by some percent. The ratio is the median over the pairs, the interval thei
 import os
 import tempfile
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import timm
 import torch
 from PIL import Image
@@ -30,8 +32,10 @@ from ivqa.features.extraction import extract
 from ivqa.features.pretrained import PretrainedFeatures
 from ivqa.scenes import ScenesDataset
 
+Features = tuple[Tensor, Tensor]  # grid and pooled
+
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
-IMAGES, BATCH, PAIRS, REPEATS = 48, 16, 5, 3
+IMAGES, BATCH, PAIRS, REPEATS = 32, 16, 5, 3
 
 
 class _Pictures(Dataset):
@@ -52,53 +56,88 @@ def run() -> list[dict[str, Any]]:
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         images = images_for(Path(folder))
-        rows = [_timm(arch, images) for arch in ("resnet50", "vit_small_patch16_224")]
-        return [*rows, _transformers(Path(folder) / "siglip", images)]
+        siglip = _write_siglip(Path(folder) / "siglip")
+        return [
+            _row("timm, resnet50", _timm("resnet50"), images),
+            _row("timm, vit_small_patch16_224", _timm("vit_small_patch16_224"), images),
+            _row("transformers, SigLIP of width 384", _transformers(siglip), images),
+        ]
 
 
-def _timm(arch: str, images: ImageFiles) -> dict[str, Any]:
-    network = timm.create_model(arch)
-    config = timm.data.resolve_model_data_config(network)
-    transform = timm.data.create_transform(**config | {"crop_pct": 1, "crop_mode": "squash"})
+@dataclass(frozen=True)
+class _Sides:
+    """Both sides of one comparison.
 
-    def compute(batch: Tensor) -> tuple[Tensor, Tensor]:
-        features = network.forward_features(batch)
-        return features, network.forward_head(features, pre_logits=True)
+    Args:
+        settings: Ours.
+        load: Loads what a plain script has: the function that prepares a picture, and the one that
+            takes a batch of prepared pictures and returns their grid and pooled features.
+    """
 
-    return _row(
-        f"timm, {arch}", TimmFeatures(arch=arch, weights="random"), images, transform, compute
-    )
+    settings: PretrainedFeatures
+    load: Callable[[], tuple[Callable[[Image.Image], Tensor], Callable[[Tensor], Features]]]
 
 
-def _transformers(folder: Path, images: ImageFiles) -> dict[str, Any]:
+def _timm(arch: str) -> _Sides:
+    def load() -> tuple[Callable[[Image.Image], Tensor], Callable[[Tensor], Features]]:
+        network = timm.create_model(arch).eval()
+        config = timm.data.resolve_model_data_config(network)
+        prepare = timm.data.create_transform(**config | {"crop_pct": 1, "crop_mode": "squash"})
+
+        def compute(batch: Tensor) -> Features:
+            features = network.forward_features(batch)
+            return features, network.forward_head(features, pre_logits=True)
+
+        return prepare, compute
+
+    return _Sides(TimmFeatures(arch=arch, weights="random"), load)
+
+
+def _write_siglip(folder: Path) -> Path:
+    """Writes a SigLIP model with random weights."""
     sizes = {"hidden_size": 384, "intermediate_size": 1536, "num_attention_heads": 6}
     text = {**sizes, "num_hidden_layers": 1, "vocab_size": 100}
-    AutoModel.from_config(SiglipConfig(text_config=text, vision_config=sizes)).save_pretrained(
-        folder
-    )
+    config = SiglipConfig(text_config=text, vision_config=sizes)
+    AutoModel.from_config(config).save_pretrained(folder)
     ViTImageProcessor(size={"height": 224, "width": 224}).save_pretrained(folder)
-    model = AutoModel.from_pretrained(folder, dtype="float32").eval()
-    processor = AutoImageProcessor.from_pretrained(folder)
-
-    def prepare(picture: Image.Image) -> Tensor:
-        return processor(picture, return_tensors="pt")["pixel_values"][0]
-
-    def compute(batch: Tensor) -> tuple[Tensor, Tensor]:
-        output = model.get_image_features(pixel_values=batch)
-        return output.last_hidden_state, output.pooler_output
-
-    settings = TransformersFeatures(path=str(folder))
-    return _row("transformers, SigLIP of width 384", settings, images, prepare, compute)
+    return folder
 
 
-def _row(
-    name: str,
-    settings: PretrainedFeatures,
-    images: ImageFiles,
-    prepare: Callable[[Image.Image], Tensor],
-    compute: Callable[[Tensor], tuple[Tensor, Tensor]],
-) -> dict[str, Any]:
-    network = settings.on_device("cpu")
+def _transformers(folder: Path) -> _Sides:
+    def load() -> tuple[Callable[[Image.Image], Tensor], Callable[[Tensor], Features]]:
+        model = AutoModel.from_pretrained(folder, dtype="float32").eval()
+        processor = AutoImageProcessor.from_pretrained(folder)
+
+        def prepare(picture: Image.Image) -> Tensor:
+            return processor(picture, return_tensors="pt")["pixel_values"][0]
+
+        def compute(batch: Tensor) -> Features:
+            output = model.get_image_features(pixel_values=batch)
+            return output.last_hidden_state, output.pooler_output
+
+        return prepare, compute
+
+    return _Sides(TransformersFeatures(path=str(folder)), load)
+
+
+def _row(name: str, sides: _Sides, images: ImageFiles) -> dict[str, Any]:
+    times = np.array([_seconds(sides, images) for _ in range(PAIRS)])  # (PAIRS, 2)
+    ratios = times[:, 1] / times[:, 0]
+    low, middle, high = np.quantile(ratios, (0.25, 0.5, 0.75))
+    fast, slow = np.median(times, axis=0)
+    return {
+        "network": name,
+        "ivqa, images/s": round(len(images) / fast, 1),
+        "plain loop, images/s": round(len(images) / slow, 1),
+        "ratio": round(middle, 2),
+        "quartiles": f"{low:.2f} to {high:.2f}",
+    }
+
+
+def _seconds(sides: _Sides, images: ImageFiles) -> tuple[float, float]:
+    """Median seconds of ours and of the plain loop, with new networks."""
+    network = sides.settings.on_device("cpu")
+    prepare, compute = sides.load()
 
     def ours() -> None:
         with tempfile.TemporaryDirectory() as folder:
@@ -110,13 +149,7 @@ def _row(
             kept = [compute(batch) for batch in batches]
         torch.cat([pooled for _, pooled in kept])
 
-    fast, slow = paired(ours, plain, REPEATS, time.process_time)
-    return {
-        "network": name,
-        "ivqa, images/s": round(len(images) / fast, 1),
-        "plain loop, images/s": round(len(images) / slow, 1),
-        "ratio": round(slow / fast, 2),
-    }
+    return paired(ours, plain, REPEATS)
 
 
 def images_for(folder: Path) -> ImageFiles:

@@ -98,7 +98,7 @@ def test_a_component_is_added_to_components(monkeypatch: pytest.MonkeyPatch) -> 
     """The reference without other overrides lacks it; Hydra provides it in a command."""
     added = "+callbacks.stop={_target_:pytorch_lightning.callbacks.EarlyStopping,monitor:val/loss}"
     cfg = _composed(added)
-    monkeypatch.setattr("ivqa.runs.config_checks._same_choices", lambda: _composed())
+    monkeypatch.setattr("ivqa.runs.config_checks._same_choices", lambda _: _composed())
     check_config(cfg)
     assert isinstance(instantiate(cfg.callbacks.stop), EarlyStopping)
     OmegaConf.update(cfg, "data.stop", cfg.callbacks.stop, force_add=True)

