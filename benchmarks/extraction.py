@@ -35,7 +35,7 @@ from ivqa.scenes import ScenesDataset
 Features = tuple[Tensor, Tensor]  # grid and pooled
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
-IMAGES, BATCH, PAIRS, REPEATS = 32, 16, 5, 3
+IMAGES, BATCH, PAIRS, REPEATS = 32, 16, 9, 1
 
 
 class _Pictures(Dataset):

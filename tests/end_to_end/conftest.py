@@ -8,12 +8,17 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 from hydra.core.global_hydra import GlobalHydra
 
+from ivqa.generators import Questions
+from ivqa.generators.questioner import NetworkQuestioner
 from ivqa.runs.command_line import entry_point
 from ivqa.scenes import generate_scenes
+from ivqa.text.vocabulary import UNK
 
 PROJECT = Path(__file__).parents[2]
 # A model and features that learn in seconds; what they learn is tested elsewhere.
@@ -48,6 +53,18 @@ TINY_DIAGNOSIS = [
 # Of a policy, where it does not matter what it learns: its questions cost the VQA model most.
 ONE_STEP = ["model.epochs=1", "model.epoch_steps=1", "model.batch_size=4"]
 
+# Questions that the oracle of the scenes understands; a tiny generator would ask none.
+KNOWN_QUESTIONS = [
+    "Is there a star?",
+    "Is there a circle?",
+    "How many stars are there?",
+    "How many things are there?",
+    "What color is the star?",
+    "What color is the heart?",
+    "Is it night?",
+    "Is it raining?",
+]
+
 Run = Callable[..., tuple[int, str]]
 
 
@@ -67,6 +84,34 @@ def root(tiny_root: Path, tmp_path: Path) -> Path:
 @pytest.fixture(scope="session")
 def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("artifacts")
+
+
+@pytest.fixture
+def known_questions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes every generator ask `KNOWN_QUESTIONS`."""
+
+    def sample(
+        self: NetworkQuestioner,
+        images: Any,
+        answers: list[str],
+        num_samples: int = 1,
+        strategy: Any = None,
+        generator: torch.Generator | None = None,
+    ) -> Questions:
+        ids = self.question_vocabulary.encode(KNOWN_QUESTIONS).ids
+        # A policy in training needs the log-probability, which an unknown word does not have.
+        asked = [
+            text
+            for text, words in zip(KNOWN_QUESTIONS, ids, strict=True)
+            if not self.training or UNK not in words
+        ]
+        texts = [asked[number % len(asked)] for number in range(num_samples)] * len(answers)
+        pair = torch.arange(len(answers)).repeat_interleave(num_samples)
+        tokens = self.question_vocabulary.encode(texts)
+        z = self.network.prior(len(texts), generator)
+        return Questions(tokens, texts, torch.zeros(len(texts)), pair, z)
+
+    monkeypatch.setattr(NetworkQuestioner, "sample", sample)
 
 
 @pytest.fixture

@@ -2,33 +2,17 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
-import torch
 import yaml
 
 from ivqa.data import VQADataset
 from ivqa.diagnosis import NO_SUCH_THING, read_beliefs
-from ivqa.generators import Questions
-from ivqa.generators.questioner import NetworkQuestioner
 from ivqa.scenes import oracle_of
-from ivqa.text.vocabulary import UNK
 
 from .conftest import TINY_FEATURES, Run, metrics_of
 
-# What every generator asks here: a tiny one would ask nothing that the oracle understands.
-ASKED = [
-    "Is there a star?",
-    "Is there a circle?",
-    "How many stars are there?",
-    "How many things are there?",
-    "What color is the star?",
-    "What color is the heart?",
-    "Is it night?",
-    "Is it raining?",
-]
 TINY_REPAIR = [
     "model.parts.questioner.epochs=1",
     "model.parts.judge.epochs=1",
@@ -47,21 +31,7 @@ TINY_REPAIR = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def _known_questions(monkeypatch: pytest.MonkeyPatch) -> None:
-    def sample(
-        self: NetworkQuestioner, images: Any, answers: list[str], num_samples: int = 1, *rest: Any
-    ) -> Questions:
-        encoded = zip(ASKED, self.question_vocabulary.encode(ASKED).ids, strict=True)
-        # A policy in training needs the log-probability, which an unknown word does not have.
-        asked = [text for text, ids in encoded if not self.training or UNK not in ids]
-        texts = [asked[number % len(asked)] for number in range(num_samples)] * len(answers)
-        pair = torch.arange(len(answers)).repeat_interleave(num_samples)
-        tokens = self.question_vocabulary.encode(texts)
-        z = self.network.prior(len(texts), torch.Generator().manual_seed(0))
-        return Questions(tokens, texts, torch.zeros(len(texts)), pair, z)
-
-    monkeypatch.setattr(NetworkQuestioner, "sample", sample)
+pytestmark = pytest.mark.usefixtures("known_questions")
 
 
 def _command(root: Path, *overrides: str) -> list[str]:
