@@ -55,7 +55,7 @@ def main() -> int:
             aten, onednn = INSTRUCTION_SETS[name]
             environment |= {"ATEN_CPU_CAPABILITY": aten, "ONEDNN_MAX_CPU_ISA": onednn}
         print(f"== instruction set: {name}", flush=True)
-        command = [sys.executable, "-m", "pytest", "-m", "processor and not slow", *IN_PARALLEL]
+        command = [sys.executable, "-m", "pytest", "-m", "processor", *IN_PARALLEL]
         if subprocess.run([*command, *arguments.pytest], env=environment).returncode:
             failed.append(name)
     if failed:

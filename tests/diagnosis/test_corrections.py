@@ -94,11 +94,13 @@ def test_right_beliefs_keep_their_answers(tmp_path: Path) -> None:
     assert found["Color color?"] == (1, ["no"], None)  # the oracle does not understand it
     draws = [confirmed_questions([STAR, person], right, number=1, seed=seed) for seed in range(100)]
     drawn = Counter(entry.question for (entry,) in draws)
-    assert len(drawn) == 2 and min(drawn.values()) > 25  # 5 standard deviations below 50
+    assert len(drawn) == 2
+    assert min(drawn.values()) > 25  # 5 standard deviations below 50
     # Annotators' ten answers are kept.
     annotated = right_answers(None, toy_root(tmp_path, scenes=False).split("val"))
     (entry,) = confirmed_questions([replace(STAR, answer="blue")], annotated, number=1)
-    assert entry.answers == ["red"] * 10 and entry.layout is None
+    assert entry.answers == ["red"] * 10
+    assert entry.layout is None
 
 
 def test_ordinary_questions_are_new_and_answered_right(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 import yaml
 from wandb.proto import wandb_internal_pb2
 
@@ -51,6 +52,7 @@ def _logged(file: Path) -> tuple[str, dict[str, str]]:
     return run_id, values
 
 
+@pytest.mark.slow
 def test_the_agent_of_wandb_runs_the_points_of_a_sweep(tmp_path: Path, tiny_root: Path) -> None:
     sweep = yaml.safe_load((PROJECT / "conf" / "sweep" / "rl_rewards.yaml").read_text())
     assert sweep["program"] == "diagnose.py"

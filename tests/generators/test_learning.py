@@ -126,6 +126,7 @@ def test_z_encodes_the_frame_that_image_and_answer_do_not_determine(
     assert terms["val/elbo"] < truth.mean() < -open_nats + 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.processor
 def test_the_answer_decides_which_cell_the_words_look_at(
     tmp_path: Path, learning_seed: int
@@ -175,6 +176,7 @@ def test_the_answer_decides_which_cell_the_words_look_at(
     assert terms["val/elbo"] > -0.35
 
 
+@pytest.mark.slow
 @pytest.mark.processor
 def test_without_free_bits_the_posterior_collapses(
     toy_module: Callable[..., QuestionGenerationModule], tmp_path: Path, learning_seed: int

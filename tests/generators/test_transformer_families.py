@@ -23,7 +23,17 @@ def _num2words() -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+# The same code runs for all families; the VQA models' tests run each one by default.
+OFTEN_USED = {"Qwen2.5-VL", "SmolVLM", "LLaVA-1.5", "PaliGemma", "BLIP-2", "Florence-2"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name in OFTEN_USED else pytest.param(name, marks=pytest.mark.slow)
+        for name in FAMILIES
+    ],
+)
 def test_likelihood_samples_and_gradient_agree(name: str, tmp_path: Path) -> None:
     family = FAMILIES[name]
     torch.manual_seed(2)
