@@ -84,7 +84,7 @@ class RepairSettings:
             this is the last one, in [0, 1].
     """
 
-    rounds: Count = 4
+    rounds: Count = 5
     num_images: Count | None = 500
     num_latents: Count = 20
     irrelevant: Irrelevant = "no_such_thing"
