@@ -111,26 +111,29 @@ def corrected_questions(
 def confirmed_questions(
     beliefs: Sequence[Belief],
     right: RightAnswers,
+    corrected: Sequence[Entry],
     *,
-    number: int,
     oracle: Oracle | None = None,
     seed: int = 0,
 ) -> list[Entry]:
-    """Draws right beliefs as questions: with them, a model keeps what it rightly believes.
+    """Draws as many right beliefs as were corrected: a model keeps what it rightly believes.
 
     Args:
         beliefs: Beliefs with types; only right ones are used.
         right: The right answers.
-        number: How many to draw; all where there are fewer.
+        corrected: The result of `corrected_questions` for these beliefs.
         oracle: Gives the expert layouts; None without one.
         seed: Seed of the draw.
 
     Returns:
-        At most one question for each image and text, numbered from 1.
+        At most one question for each image and text, none of `corrected`, numbered from 1; all
+        right beliefs where there are fewer than in `corrected`.
     """
     kinds = ("rephrase", "complementary")
     found = {(one.image_id, one.question): one for one in beliefs if one.type in kinds}
-    drawn = random.Random(seed).sample(list(found.values()), min(number, len(found)))
+    for entry in corrected:
+        found.pop((entry.image_id, entry.question), None)
+    drawn = random.Random(seed).sample(list(found.values()), min(len(corrected), len(found)))
     return [
         _entry(
             at,

@@ -301,12 +301,7 @@ class RepairRun:
         )
         if not settings.right_beliefs:
             return corrected
-        taken = {(one.image_id, one.question) for one in corrected}
-        others = [one for one in beliefs if (one.image_id, one.question) not in taken]
-        number = len(corrected)
-        return corrected + confirmed_questions(
-            others, right, number=number, oracle=oracle, seed=seed
-        )
+        return corrected + confirmed_questions(beliefs, right, corrected, oracle=oracle, seed=seed)
 
     def wrong_rate(self, model: Trained) -> float:
         """The share of a model's beliefs about validation images that are wrong.
