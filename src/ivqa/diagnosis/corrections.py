@@ -114,26 +114,22 @@ def confirmed_questions(
     corrected: Sequence[Entry],
     *,
     oracle: Oracle | None = None,
-    seed: int = 0,
 ) -> list[Entry]:
-    """Draws as many right beliefs as were corrected: a model keeps what it rightly believes.
+    """Turns right beliefs into questions: a model keeps what it rightly believes.
 
     Args:
         beliefs: Beliefs with types; only right ones are used.
         right: The right answers.
         corrected: The result of `corrected_questions` for these beliefs.
         oracle: Gives the expert layouts; None without one.
-        seed: Seed of the draw.
 
     Returns:
-        At most one question for each image and text, none of `corrected`, numbered from 1; all
-        right beliefs where there are fewer than in `corrected`.
+        One question for each image and text, none of `corrected`, numbered from 1.
     """
     kinds = ("rephrase", "complementary")
     found = {(one.image_id, one.question): one for one in beliefs if one.type in kinds}
     for entry in corrected:
         found.pop((entry.image_id, entry.question), None)
-    drawn = random.Random(seed).sample(list(found.values()), min(len(corrected), len(found)))
     return [
         _entry(
             at,
@@ -142,7 +138,7 @@ def confirmed_questions(
             right(one.image_id, one.question) or [one.answer],
             oracle,
         )
-        for at, one in enumerate(drawn, start=1)
+        for at, one in enumerate(found.values(), start=1)
     ]
 
 

@@ -75,8 +75,8 @@ class RepairSettings:
             None for all.
         num_latents: Samples of each generator for an image-answer pair of these images.
         irrelevant: What to teach about an irrelevant belief, see `corrected_questions`.
-        right_beliefs: Whether as many right beliefs are added, so that the model keeps what it
-            rightly believes.
+        right_beliefs: Whether right beliefs are added too, so that the model keeps what it rightly
+            believes.
         policy: Whether a policy that is trained against each model asks too; without it, the
             supervised generator asks every model the same questions.
         val_images: Validation images on which the rounds are compared; None for all.
@@ -301,7 +301,7 @@ class RepairRun:
         )
         if not settings.right_beliefs:
             return corrected
-        return corrected + confirmed_questions(beliefs, right, corrected, oracle=oracle, seed=seed)
+        return corrected + confirmed_questions(beliefs, right, corrected, oracle=oracle)
 
     def wrong_rate(self, model: Trained) -> float:
         """The share of a model's beliefs about validation images that are wrong.
