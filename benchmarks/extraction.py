@@ -4,8 +4,9 @@ The photographs of DAQUAR (IVQA_SHARED_DATA or ../shared/data; without it those 
 random weights, batches of 16, one thread of PyTorch. The plain loop is a DataLoader without workers
 around the library's own preparation of whole pictures, and its model in inference mode; it keeps
 the features in memory, while ours are checked and written into the store. Seconds of an idle
-machine. Several pairs of networks, each in turn: where a network lies in memory alone changes its
-speed by some percent. The ratio is the median over the pairs, the interval their quartiles.
+machine. Several pairs of networks, each three times in turn: where a network lies in memory alone
+changes its speed by some percent. The ratio is the median over the pairs, the interval their
+quartiles.
 """
 
 import os
@@ -35,7 +36,7 @@ from ivqa.scenes import ScenesDataset
 Features = tuple[Tensor, Tensor]  # grid and pooled
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
-IMAGES, BATCH, PAIRS, REPEATS = 32, 16, 9, 1
+IMAGES, BATCH, PAIRS, REPEATS = 32, 16, 7, 3
 
 
 class _Pictures(Dataset):

@@ -103,10 +103,12 @@ class PretrainedFeatures(ABC):
             UserError: The weights cannot be found, downloaded or read.
         """
         module, prepare = self.load()
-        module = module.eval().to(device).to(memory_format=torch.channels_last)
+        layout = _layout(module)
+        module = module.eval().to(device).to(memory_format=layout)
         dtype = precision(self.dtype, device)
 
         def compute(images: Tensor) -> Mapping[str, Tensor]:
+            images = images.contiguous(memory_format=layout)
             # Autocast leaves sums and normalisations in float32.
             with torch.autocast(device, dtype, enabled=dtype is not torch.float32):
                 features = module(images)
@@ -150,8 +152,7 @@ class Normalised(nn.Module):
 
     def forward(self, pixels: Tensor) -> Mapping[str, Tensor]:
         """Computes features of uint8 pixels (B, 3, H, W)."""
-        images = (pixels.float() / 255 - self.mean) / self.std
-        return self.network(images.contiguous(memory_format=torch.channels_last))
+        return self.network((pixels.float() / 255 - self.mean) / self.std)
 
 
 def precision(dtype: Dtype, device: str) -> torch.dtype:
@@ -197,6 +198,17 @@ def optional_package(module: str, package: str, what: str) -> Any:
             f"{what} needs the package {package}, which is not installed; "
             "run pip install 'ivqa[photos]'"
         ) from None
+
+
+def _layout(module: nn.Module) -> torch.memory_format:
+    """The layout of images in memory in which a network is fast.
+
+    Channels last is faster for convolutions whose windows overlap. A convolution that cuts an image
+    into patches, as in vision transformers, takes four times as long with it.
+    """
+    convolutions = (part for part in module.modules() if isinstance(part, nn.Conv2d))
+    overlap = any(part.kernel_size != part.stride for part in convolutions)
+    return torch.channels_last if overlap else torch.contiguous_format
 
 
 def _described(name: str, value: Any) -> Any:
