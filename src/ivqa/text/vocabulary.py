@@ -113,8 +113,8 @@ class Vocabulary:
         # At least one position, because recurrent layers refuse empty sequences.
         width = max(int(lengths.max()) if rows else 0, 1)
         ids = torch.full((len(rows), width), PAD, dtype=torch.int64)
-        for row, indices in enumerate(rows):
-            ids[row, : len(indices)] = torch.tensor(indices, dtype=torch.int64)
+        words = [index for row in rows for index in row]
+        ids[torch.arange(width) < lengths[:, None]] = torch.tensor(words, dtype=torch.int64)
         return Tokens(ids, lengths)
 
     def decode(self, tokens: Tokens) -> list[str]:
