@@ -112,10 +112,10 @@ class Vocabulary:
         lengths = torch.tensor([len(row) for row in rows], dtype=torch.int64)
         # At least one position, because recurrent layers refuse empty sequences.
         width = max(int(lengths.max()) if rows else 0, 1)
-        ids = torch.full((len(rows), width), PAD, dtype=torch.int64)
+        tokens = Tokens(torch.full((len(rows), width), PAD, dtype=torch.int64), lengths)
         words = [index for row in rows for index in row]
-        ids[torch.arange(width) < lengths[:, None]] = torch.tensor(words, dtype=torch.int64)
-        return Tokens(ids, lengths)
+        tokens.ids[tokens.mask] = torch.tensor(words, dtype=torch.int64)
+        return tokens
 
     def decode(self, tokens: Tokens) -> list[str]:
         """Converts word indices to questions, see `detokenise`; unknown words become "<unk>".
