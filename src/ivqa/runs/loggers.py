@@ -1,10 +1,10 @@
 """Loggers of a run: metrics.csv in its directory, and Weights & Biases."""
 
 import csv
+import io
 import os
 import re
 import secrets
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from hydra.utils import get_object, instantiate
 from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning.loggers import CSVLogger, WandbLogger
 from pytorch_lightning.loggers.csv_logs import ExperimentWriter
+from pytorch_lightning.loggers.logger import rank_zero_experiment
 from pytorch_lightning.utilities import rank_zero_only
 
 from ivqa.files import FileError, read_text, write_text
@@ -22,27 +23,59 @@ from ivqa.files import FileError, read_text, write_text
 class RunCSVLogger(CSVLogger):
     """Writes metrics.csv into the run directory; a resumed run appends to it.
 
-    Lightning's own logger deletes an existing file. This one keeps the rows before `first_step`.
-
     Args:
         save_dir: The run directory.
-        first_step: The training step that the run starts or continues from.
+        first_step: The training step that the run starts or continues from. Rows before it stay.
     """
 
     def __init__(self, save_dir: str, first_step: int = 0) -> None:
         super().__init__(save_dir, name="", version="", flush_logs_every_n_steps=50)
-        self._kept = _rows_before(Path(save_dir) / "metrics.csv", first_step)
+        self.first_step = first_step
 
     @property
+    @rank_zero_experiment
     def experiment(self) -> ExperimentWriter:
-        """Lightning's writer, which also holds the kept rows."""
-        with warnings.catch_warnings():
-            # It warns that the old file is deleted, but its rows are kept here.
-            warnings.filterwarnings("ignore", message="Experiment logs directory")
-            writer = super().experiment
-        if self._kept:
-            writer.metrics, self._kept = self._kept + writer.metrics, []
-        return writer
+        """The writer; the first access opens the file."""
+        if self._experiment is None:
+            self._experiment = _KeepingWriter(self.log_dir, self.first_step)
+        assert isinstance(self._experiment, ExperimentWriter)
+        return self._experiment
+
+
+class _KeepingWriter(ExperimentWriter):
+    """Writes rows into metrics.csv and keeps those before a step, whenever the process is killed.
+
+    Lightning's own writer deletes an existing file, and empties it while it adds a column. No
+    resumed run would compute the lost rows again.
+
+    Args:
+        log_dir: The folder of the file.
+        first_step: The first step of the rows that will be written.
+    """
+
+    def __init__(self, log_dir: str, first_step: int) -> None:
+        super().__init__(log_dir)
+        file = Path(self.metrics_file_path)
+        if rows := _rows_before(file, first_step):
+            self.metrics_keys = sorted(set().union(*rows))
+            self._write(rows)
+        else:
+            file.unlink(missing_ok=True)
+
+    def _check_log_dir_exists(self) -> None:
+        """Lightning's own deletes the file here."""
+
+    def _rewrite_with_new_header(self, fieldnames: list[str]) -> None:
+        del fieldnames  # self.metrics_keys
+        with open(self.metrics_file_path, newline="") as stream:
+            self._write(list(csv.DictReader(stream)))
+
+    def _write(self, rows: list[dict[str, Any]]) -> None:
+        stream = io.StringIO()
+        writer = csv.DictWriter(stream, self.metrics_keys)
+        writer.writeheader()
+        writer.writerows(rows)
+        write_text(Path(self.metrics_file_path), stream.getvalue())
 
 
 class RunWandbLogger(WandbLogger):
@@ -74,8 +107,9 @@ def _rows_before(file: Path, step: int) -> list[dict[str, Any]]:
     """Rows of a metrics.csv with a smaller step; empty if the file does not exist."""
     if not file.is_file():
         return []
-    rows = list(csv.DictReader(read_text(file).replace("\0", "").splitlines()))
-    # A kill can truncate the last row; a crash of the machine can leave null bytes.
+    # A kill can cut the last row short; a crash of the machine can leave null bytes.
+    whole = read_text(file).rpartition("\n")[0].replace("\0", "")
+    rows = list(csv.DictReader(whole.splitlines()))
     # Rows at or after `step` are logged again by the resumed run.
     kept = [row for row in rows if (row.get("step") or "").isdigit() and int(row["step"]) < step]
     return [{key: value for key, value in row.items() if value} for row in kept]
