@@ -110,6 +110,13 @@ def test_a_policy_asks_each_model(run: Run, tiny_root: Path, tmp_path: Path) -> 
     assert {json.loads(line)["source"] for line in lines} <= {"supervised", "rl"}
     config = yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())
     assert config["repair"]["irrelevant"] == "leave_out"
+    # Without controls, the models of the rounds and their figures are the same.
+    alone = [*small[:-1], "repair.controls=false", f"output_dir={tmp_path / 'alone'}"]
+    status, printed = run("diagnose", *_command(tiny_root, *policy, *alone))
+    assert status == 0, printed
+    assert metrics_of(tmp_path / "alone") == {
+        key: value for key, value in metrics.items() if not key.startswith("ordinary/")
+    } != metrics
 
 
 @pytest.mark.parametrize(

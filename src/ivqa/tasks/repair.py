@@ -82,16 +82,18 @@ class RepairSettings:
         val_images: Validation images on which the rounds are compared; None for all.
         least_gain: A round that lowers the wrong rate of the validation images by no more than
             this is the last one, in [0, 1].
+        controls: Whether the controls are trained too.
     """
 
     rounds: Count = 5
-    num_images: Count | None = 500
-    num_latents: Count = 20
+    num_images: Count | None = 2000
+    num_latents: Count = 5
     irrelevant: Irrelevant = "no_such_thing"
     right_beliefs: bool = True
     policy: bool = False
     val_images: Count | None = 200
     least_gain: Share = 0.01
+    controls: bool = True
 
 
 @dataclass(frozen=True)
@@ -116,9 +118,10 @@ class Trained:
 def repair(cfg: DictConfig) -> float:
     """Trains cfg.vqa again with its corrected wrong beliefs, in rounds (experiment=repair).
 
-    Two controls are trained with as many questions about the same images: ordinary questions, and
-    training questions under noise. Writes the beliefs of each model, the added questions in VQA
-    format (added/), table.md, .csv, .tex and .html, and metrics.json into the run directory.
+    Two controls are trained with as many questions about the same images, unless
+    repair.controls=false: ordinary questions, and training questions under noise. Writes the
+    beliefs of each model, the added questions in VQA format (added/), table.md, .csv, .tex and
+    .html, and metrics.json into the run directory.
 
     Args:
         cfg: The configuration of diagnose.py with experiment=repair.
@@ -144,7 +147,8 @@ def repair(cfg: DictConfig) -> float:
     models = runs.rounds()
     best = min(models[1:] or models, key=runs.wrong_rate)
     # 2. Two controls with as many questions about the same images.
-    controls = runs.controls(best) if best.added is not None else []
+    compared = runs.settings.controls and best.added is not None
+    controls = runs.controls(best) if compared else []
     # 3. All models on held-out images.
     rows: list[dict[str, Any]] = []
     metrics: dict[str, float] = {}
