@@ -80,17 +80,20 @@ def write_text(path: Path, text: str) -> None:
     write_bytes(path, text.encode())
 
 
-def write_json(path: Path, value: Any) -> None:
+def write_json(path: Path, value: Any, *, indent: int | None = 2) -> None:
     """Writes a JSON value atomically, see `written`.
 
     Args:
         path: The file to write.
         value: The value; keys of dicts keep their order.
+        indent: Spaces of indentation, for people; None for one line, which is written many times
+            faster.
 
     Raises:
         ValueError: The value contains NaN or an infinity, which JSON does not have.
     """
-    write_text(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    text = json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
+    write_text(path, text + "\n")
 
 
 def copy_file(source: Path, target: Path) -> None:

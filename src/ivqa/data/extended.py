@@ -133,8 +133,8 @@ def write_questions(root: Path, split: VQASplit) -> None:
         }
         for row, (number, image_id) in enumerate(keys)
     ]
-    write_json(root / f"questions_{split.name}.json", {"questions": questions})
-    write_json(root / f"annotations_{split.name}.json", {"annotations": annotations})
+    write_json(root / f"questions_{split.name}.json", {"questions": questions}, indent=None)
+    write_json(root / f"annotations_{split.name}.json", {"annotations": annotations}, indent=None)
 
 
 def _joined(own: VQASplit, extra: VQASplit) -> VQASplit:

@@ -1,7 +1,6 @@
 """The chunks of a belief search, which several processes share and a killed one continues."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -68,9 +67,9 @@ class BeliefLog(SharedParts):
             "layout": LAYOUT,
             "origin": self.origin,
             "figures": figures,
-            "beliefs": [asdict(belief) for belief in beliefs],
+            "beliefs": [belief.record() for belief in beliefs],
         }
-        write_json(self.file(part), {"content": content, "digest": digest(content)})
+        write_json(self.file(part), {"content": content, "digest": digest(content)}, indent=None)
         self.give_back(part)
 
     def beliefs(self) -> list[Belief]:

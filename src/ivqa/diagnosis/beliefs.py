@@ -3,9 +3,9 @@
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,9 +47,13 @@ class Belief:
     type: BeliefType | None = None
     type_by: Literal["oracle", "human", "proxy"] | None = None
 
+    def record(self) -> dict[str, Any]:
+        """The fields by name."""
+        return dict(vars(self))  # as asdict, which takes ten times as long
+
     def line(self) -> str:
         """Formats the record as one line of JSON, with the line end."""
-        return json.dumps(asdict(self), ensure_ascii=False) + "\n"
+        return json.dumps(self.record(), ensure_ascii=False) + "\n"
 
 
 def read_beliefs(path: Path) -> list[Belief]:

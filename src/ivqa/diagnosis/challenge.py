@@ -84,12 +84,12 @@ def _write_split(
         }
         for number, (belief, _) in numbered
     ]
-    write_json(root / f"questions_{name}.json", {"questions": questions})
+    write_json(root / f"questions_{name}.json", {"questions": questions}, indent=None)
     annotations = [
         _annotation(number, belief, right) for number, (belief, right) in numbered if right
     ]
     if annotations:
-        write_json(root / f"annotations_{name}.json", {"annotations": annotations})
+        write_json(root / f"annotations_{name}.json", {"annotations": annotations}, indent=None)
     _copy_images(root, name, {belief.image_id for belief, _ in asked}, split)
 
 

@@ -47,10 +47,12 @@ def join_challenges(root: Path, challenges: Mapping[str, Path]) -> dict[str, lis
             continue
         joined[split] = list(questions.values())
         header = {**_HEADER, "data_subtype": split}
-        write_json(root / f"questions_{split}.json", {**header, "questions": joined[split]})
+        write_json(
+            root / f"questions_{split}.json", {**header, "questions": joined[split]}, indent=None
+        )
         if answers:
             annotations = {**header, "annotations": list(answers.values())}
-            write_json(root / f"annotations_{split}.json", annotations)
+            write_json(root / f"annotations_{split}.json", annotations, indent=None)
         for source in images.values():
             target = root / "images" / split / source.name
             target.parent.mkdir(parents=True, exist_ok=True)

@@ -124,8 +124,8 @@ def write_polls(root: Path, name: str, polls: Sequence[Poll], split: VQASplit) -
     annotations = [
         {**own, **_annotation(poll)} for own, (_, poll) in zip(ids, numbered, strict=True)
     ]
-    write_json(root / f"questions_{name}.json", {"questions": questions})
-    write_json(root / f"annotations_{name}.json", {"annotations": annotations})
+    write_json(root / f"questions_{name}.json", {"questions": questions}, indent=None)
+    write_json(root / f"annotations_{name}.json", {"annotations": annotations}, indent=None)
     lines = [
         {
             "question_id": number,

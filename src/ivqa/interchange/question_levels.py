@@ -190,10 +190,10 @@ def write_answer_key(levels: QuestionLevels, folder: Path) -> None:
         {key: record[key] for key in ("question_id", "image_id", "question", "kind")}
         for record in records
     ]
-    write_json(folder / f"questions_{name}.json", {"questions": questions})
+    write_json(folder / f"questions_{name}.json", {"questions": questions}, indent=None)
     if levels.split.has_answers:
         annotations = [_annotation(record) for record in records]
-        write_json(folder / f"annotations_{name}.json", {"annotations": annotations})
+        write_json(folder / f"annotations_{name}.json", {"annotations": annotations}, indent=None)
 
 
 def _annotation(record: dict[str, Any]) -> dict[str, Any]:

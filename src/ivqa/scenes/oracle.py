@@ -7,6 +7,7 @@ allows.
 import os
 import random
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Self
 
@@ -21,7 +22,7 @@ from ivqa.scenes.enumeration import simple_questions
 from ivqa.scenes.grammar import parse, realise
 from ivqa.scenes.layouts import layout
 from ivqa.scenes.mistakes import describe_mistake
-from ivqa.scenes.programs import acceptable, evaluate
+from ivqa.scenes.programs import Program, acceptable, evaluate
 from ivqa.scenes.questions import sample_program
 from ivqa.scenes.world import Scene
 
@@ -44,6 +45,8 @@ class SceneOracle:
 
     def __init__(self, scenes: Mapping[int, Scene]) -> None:
         self.scenes = dict(scenes)
+        # Different questions of one meaning, and the stages of a diagnosis, ask the same again.
+        self._judged = lru_cache(maxsize=1 << 17)(self._judge)
 
     @classmethod
     def load(cls, root: Path, split: str) -> Self:
@@ -87,14 +90,15 @@ class SceneOracle:
         Raises:
             KeyError: The oracle does not have the scene of this image.
         """
-        scene = self.scenes.get(int(image_id))
-        if scene is None:
+        if int(image_id) not in self.scenes:
             raise KeyError(f"the oracle does not know image {image_id}; load the split it is in")
         program = parse(question)
-        if program is None:
-            return NOT_UNDERSTOOD
+        return NOT_UNDERSTOOD if program is None else self._judged(int(image_id), program)
+
+    def _judge(self, image_id: int, program: Program) -> Judgement:
+        """Judges the meaning of a question about an image that the oracle knows."""
         # A phrase that fits several things is no false premise: the answers of all are acceptable.
-        outcome = evaluate(program, scene)
+        outcome = evaluate(program, self.scenes[image_id])
         if not outcome.premise:
             return FALSE_PREMISE
         return Judgement(True, True, outcome.answer, acceptable(outcome.answers))

@@ -1,7 +1,6 @@
 """Diagnosis: extracts the belief set of a VQA model, types it, and writes a report."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -147,7 +146,7 @@ def diagnose(cfg: DictConfig) -> float:
             write_noise_page(run_dir / "robustness.html", f"{name} under noise", [model], split)
         write_json(run_dir / "metrics.json", metrics)  # last: a run with it is finished
     print_summary(summary(shown[0], oracle), title=title, console=console)
-    table = pd.DataFrame([asdict(belief) for belief in beliefs[:_LOGGED_BELIEFS]])
+    table = pd.DataFrame([belief.record() for belief in beliefs[:_LOGGED_BELIEFS]])
     log_results(cfg, metrics, {"report": run_dir / "report.html", "beliefs_table": table})
     console.print(f"report: {run_dir / 'report.html'}\nrun: {run_dir}", soft_wrap=True)
     return _objective(metrics)

@@ -44,6 +44,10 @@ def write_noise(cfg: DictConfig) -> float:
                 split.image_ids.tolist(), split.question_ids.tolist(), questions, strict=True
             )
         ]
-        write_json(run_dir / f"questions_{split.name}_level_{level}.json", {"questions": records})
+        write_json(
+            run_dir / f"questions_{split.name}_level_{level}.json",
+            {"questions": records},
+            indent=None,
+        )
     Console().print(f"run: {run_dir}", soft_wrap=True)
     return float(len(levels) - 1)
