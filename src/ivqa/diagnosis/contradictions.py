@@ -169,18 +169,10 @@ def _within(part: Things, whole: Things) -> bool:
     # Which star is leftmost depends on the whole scene; only the same phrase is surely within it.
     if whole.extreme is not None:
         return part == whole
-    # `part` must have every attribute that `whole` names.
-    narrower = all(
-        value is None or value == getattr(part.noun, name)
-        for name, value in vars(whole.noun).items()
-    )
-    if not narrower:
+    if not whole.noun.matches(part.noun):
         return False
     if whole.relation is None:
         return True
     if part.relation != whole.relation or part.anchor is None or whole.anchor is None:
         return False
-    return all(
-        value is None or value == getattr(part.anchor, name)
-        for name, value in vars(whole.anchor).items()
-    )
+    return whole.anchor.matches(part.anchor)

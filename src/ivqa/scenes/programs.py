@@ -58,14 +58,14 @@ class Noun:
     size: str | None = None
     pattern: str | None = None
 
-    def matches(self, thing: Thing) -> bool:
-        """Whether the phrase is true of a thing.
+    def matches(self, thing: "Thing | Noun") -> bool:
+        """Whether the phrase is true of a thing, or of everything that another phrase denotes.
 
         Args:
-            thing: The thing.
+            thing: The thing, or the other phrase.
 
         Returns:
-            Whether the thing has every attribute that the phrase says.
+            Whether it has every attribute that the phrase says.
         """
         return (
             self.shape in (None, thing.shape)
