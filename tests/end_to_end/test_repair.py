@@ -114,9 +114,11 @@ def test_a_policy_asks_each_model(run: Run, tiny_root: Path, tmp_path: Path) -> 
     alone = [*small[:-1], "repair.controls=false", f"output_dir={tmp_path / 'alone'}"]
     status, printed = run("diagnose", *_command(tiny_root, *policy, *alone))
     assert status == 0, printed
-    assert metrics_of(tmp_path / "alone") == {
-        key: value for key, value in metrics.items() if not key.startswith("ordinary/")
-    } != metrics
+    assert (
+        metrics_of(tmp_path / "alone")
+        == {key: value for key, value in metrics.items() if not key.startswith("ordinary/")}
+        != metrics
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The sweep of a file, from the checks of all its values to its table and plot."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -73,23 +74,44 @@ def _values(parameter: Parameter) -> list[Any]:
     return list(map(int, bounds) if parameter.distribution == "int_uniform" else bounds)
 
 
+def unique_ends(keys: Sequence[str]) -> dict[str, str]:
+    """Gives each configuration key a heading: its shortest end that no other key has.
+
+    Args:
+        keys: Different keys, such as "model.module.optimizer.lr".
+
+    Returns:
+        The heading of each key, such as "lr".
+
+    Example:
+        >>> unique_ends(["model.epochs", "a.size", "b.size"])
+        {'model.epochs': 'epochs', 'a.size': 'a.size', 'b.size': 'b.size'}
+    """
+    parts = {key: key.split(".") for key in keys}
+    ends = {
+        key: [".".join(own[at:]) for at in reversed(range(len(own)))] for key, own in parts.items()
+    }
+    seen = Counter(end for own in ends.values() for end in own)
+    return {key: next((end for end in own if seen[end] == 1), key) for key, own in ends.items()}
+
+
 def _show(study: optuna.Study, job: SweepJob, folder: Path, console: Console) -> None:
     """Writes and prints the table, best point first, and draws the plot."""
-    metric, keys = job.sweep.metric.name, list(job.sweep.parameters)
+    metric, names = job.sweep.metric.name, unique_ends(list(job.sweep.parameters))
     finished = finished_trials(study)
     ranked = sorted(finished, key=lambda trial: trial.values[0], reverse=job.maximizes())
     rows: list[dict[str, Any]] = [
         {
             "point": str(trial.number),
-            **{key: trial.params[key] for key in keys},
             metric: trial.value,
+            **{name: trial.params[key] for key, name in names.items()},
         }
         for trial in ranked
     ]
     failed = failed_trials(study)
     for trial in failed:
-        params = {key: trial.params[key] for key in keys}
-        rows.append({"point": str(trial.number), **params, metric: "failed"})
+        params = {name: trial.params[key] for key, name in names.items()}
+        rows.append({"point": str(trial.number), metric: "failed", **params})
     title = f"{len(finished)} of {len(finished) + len(failed)} points"
     write_table(folder, rows, title)
     print_table(rows, title=title, console=console)
@@ -98,7 +120,7 @@ def _show(study: optuna.Study, job: SweepJob, folder: Path, console: Console) ->
         console.print(f"point {trial.number} failed: {reason}", soft_wrap=True, markup=False)
     write_sweep_plot(
         folder / "sweep.png",
-        [{key: trial.params[key] for key in keys} for trial in finished],
+        [{name: trial.params[key] for key, name in names.items()} for trial in finished],
         [trial.values[0] for trial in finished],
         metric=metric,
         best=finished.index(ranked[0]),
