@@ -104,6 +104,25 @@ def test_right_beliefs_keep_their_answers(tmp_path: Path) -> None:
     assert entry.layout is None
 
 
+def test_right_beliefs_are_drawn_for_each_correction() -> None:
+    right = right_answers(ORACLE, None)  # type: ignore[arg-type]  # the oracle needs no split
+    texts = [f"What color is the {size}star?" for size in ("", "large ", "red ", "plain ")]
+    beliefs = [replace(STAR, question=text) for text in texts]
+    corrected = corrected_questions([HEART], right, irrelevant="leave_out", known=ANSWERS)
+    assert len(corrected) == 1
+
+    def drawn(most: float | None, seed: int = 0) -> list[str]:
+        entries = confirmed_questions(beliefs, right, corrected, most=most, seed=seed)
+        _check_numbers(entries)
+        return [entry.question for entry in entries]
+
+    assert drawn(None) == drawn(4) == drawn(9) == texts
+    assert drawn(0) == []
+    assert confirmed_questions(beliefs, right, [], most=2.0) == []
+    assert Counter(map(len, map(set, (drawn(2.9, seed) for seed in range(20))))) == {2: 20}
+    assert {text for seed in range(40) for text in drawn(2.0, seed)} == set(texts)
+
+
 def test_ordinary_questions_are_new_and_answered_right(tmp_path: Path) -> None:
     split = toy_root(tmp_path).split("val")
     entries = ordinary_questions([1] * 40, split, ORACLE, seed=0)

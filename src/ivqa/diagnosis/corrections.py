@@ -113,7 +113,9 @@ def confirmed_questions(
     right: RightAnswers,
     corrected: Sequence[Entry],
     *,
+    most: float | None = None,
     oracle: Oracle | None = None,
+    seed: int = 0,
 ) -> list[Entry]:
     """Turns right beliefs into questions: a model keeps what it rightly believes.
 
@@ -121,7 +123,10 @@ def confirmed_questions(
         beliefs: Beliefs with types; only right ones are used.
         right: The right answers.
         corrected: The result of `corrected_questions` for these beliefs.
+        most: The largest number of questions, as a multiple of that of `corrected`; of more right
+            beliefs, some are drawn at random. None for all.
         oracle: Gives the expert layouts; None without one.
+        seed: Seed of the draw.
 
     Returns:
         One question for each image and text, none of `corrected`, numbered from 1.
@@ -130,6 +135,9 @@ def confirmed_questions(
     found = {(one.image_id, one.question): one for one in beliefs if one.type in kinds}
     for entry in corrected:
         found.pop((entry.image_id, entry.question), None)
+    kept = list(found.values())
+    if most is not None and len(kept) > most * len(corrected):
+        kept = random.Random(seed).sample(kept, int(most * len(corrected)))
     return [
         _entry(
             at,
@@ -138,7 +146,7 @@ def confirmed_questions(
             right(one.image_id, one.question) or [one.answer],
             oracle,
         )
-        for at, one in enumerate(found.values(), start=1)
+        for at, one in enumerate(kept, start=1)
     ]
 
 

@@ -36,7 +36,7 @@ from ivqa.diagnosis import (
 )
 from ivqa.errors import UserError
 from ivqa.files import digest, write_json
-from ivqa.ranges import Count, Share
+from ivqa.ranges import Count, NonNegative, Share
 from ivqa.report import print_table
 from ivqa.report.table_files import write_table
 from ivqa.robustness import DisturbsImages, RobustnessCallback
@@ -75,8 +75,8 @@ class RepairSettings:
             None for all.
         num_latents: Samples of each generator for an image-answer pair of these images.
         irrelevant: What to teach about an irrelevant belief, see `corrected_questions`.
-        right_beliefs: Whether right beliefs are added too, so that the model keeps what it rightly
-            believes.
+        right_beliefs: Right beliefs that are added for each wrong one, at most, so that the model
+            keeps what it rightly believes; None for all.
         policy: Whether a policy that is trained against each model asks too; without it, the
             supervised generator asks every model the same questions.
         val_images: Validation images on which the rounds are compared; None for all.
@@ -89,7 +89,7 @@ class RepairSettings:
     num_images: Count | None = 2000
     num_latents: Count = 5
     irrelevant: Irrelevant = "no_such_thing"
-    right_beliefs: bool = True
+    right_beliefs: NonNegative | None = 2.0
     policy: bool = False
     val_images: Count | None = 200
     least_gain: Share = 0.01
@@ -285,7 +285,7 @@ class RepairRun:
             number: The number of the round; each round draws other images.
 
         Returns:
-            The corrected questions, and right beliefs with `RepairSettings.right_beliefs`.
+            The corrected questions, and right beliefs.
         """
         settings = self.settings
         seed = int(np.random.SeedSequence([self.seed, number]).generate_state(1)[0])
@@ -303,9 +303,10 @@ class RepairRun:
             oracle=oracle,
             seed=seed,
         )
-        if not settings.right_beliefs:
-            return corrected
-        return corrected + confirmed_questions(beliefs, right, corrected, oracle=oracle)
+        most = settings.right_beliefs
+        return corrected + confirmed_questions(
+            beliefs, right, corrected, most=most, oracle=oracle, seed=seed
+        )
 
     def wrong_rate(self, model: Trained) -> float:
         """The share of a model's beliefs about validation images that are wrong.
