@@ -5,11 +5,11 @@ import io
 import os
 import re
 import secrets
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import wandb
 from hydra.utils import get_object, instantiate
 from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning.loggers import CSVLogger, WandbLogger
@@ -163,7 +163,18 @@ def log_results(
     run.log({**metrics, **{name: _medium(value) for name, value in (media or {}).items()}})
 
 
+def end_wandb_run() -> None:
+    """Ends the W&B run of this process, if there is one."""
+    if "wandb" in sys.modules:  # importing it takes a second, which only logger=wandb shall cost
+        import wandb
+
+        if wandb.run is not None:
+            wandb.finish()
+
+
 def _medium(value: Any) -> Any:
+    import wandb
+
     if isinstance(value, Path):
         if value.suffix == ".html":
             return wandb.Html(str(value), inject=False)

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytorch_lightning as pl
-import wandb
 from hydra.utils import get_object, instantiate
 from omegaconf import DictConfig
 
@@ -15,6 +14,7 @@ from ivqa.features import PixelStore
 from ivqa.released import Released
 from ivqa.runs.checkpoints import load_checkpoint
 from ivqa.runs.fitting import fit
+from ivqa.runs.loggers import end_wandb_run
 from ivqa.runs.run_directory import best_checkpoint, can_continue
 from ivqa.runs.vocabularies import Vocabularies
 from ivqa.runs.workbench import Workbench
@@ -187,7 +187,6 @@ def _trained(bench: Workbench) -> Path:
             )
             part, run = bench.trained_as_part(), folder / "run"
             metrics = train_model(part, run, resume=can_continue(run))
-            if wandb.run is not None:
-                wandb.finish()  # the next model of this process logs to a W&B run of its own
+            end_wandb_run()  # the next model of this process logs to a W&B run of its own
             bench.store.keep(folder, best_checkpoint(run), run, metrics["train/seconds"])
     return file
