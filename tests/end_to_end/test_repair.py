@@ -59,7 +59,8 @@ def test_a_model_is_repaired_and_the_repair_resumes(
     added = metrics["repaired/added_questions"]
     assert added == metrics["ordinary/added_questions"] == metrics["noisy/added_questions"] > 0
     assert metrics["before/added_questions"] == 0
-    # The added questions are the wrong beliefs with right answers, and the right beliefs.
+    # The added questions are the wrong beliefs with right answers, at most as many right beliefs,
+    # and 0.3 ordinary questions about the same images for each of them.
     train = VQADataset(tiny_root).split("train")
     split = VQADataset(first / "added", train="round_1", val=None).split("train")
     oracle = oracle_of(VQADataset(tiny_root), "train")
@@ -70,14 +71,20 @@ def test_a_model_is_repaired_and_the_repair_resumes(
         for kinds in (("adversarial", "irrelevant"), ("rephrase", "complementary"))
     )
     asked = list(zip(split.image_ids.tolist(), split.questions, strict=True))
-    assert len(set(asked)) == len(asked)
-    assert set(asked) == wrong | right
+    kept = min(len(right - wrong), len(wrong))
+    believed, ordinary = asked[: len(wrong) + kept], asked[len(wrong) + kept :]
+    assert len(set(believed)) == len(believed)
+    assert set(believed) >= wrong
+    assert set(believed) - wrong <= right
     assert wrong
-    assert right - wrong
+    assert kept
+    assert len(ordinary) == int(0.3 * len(believed))
+    assert {image_id for image_id, _ in ordinary} <= {image_id for image_id, _ in believed}
     assert {image_id for image_id, _ in asked} <= set(train.image_ids.tolist())
     for (image_id, question), answer in zip(asked, split.main_answers, strict=True):
         judged = oracle.judge(image_id, question)
         assert answer == (judged.answer if judged.premise else NO_SUCH_THING)
+    assert all(oracle.judge(*one).premise for one in ordinary)
     table = pd.read_csv(first / "table.csv")
     assert table["model"].iloc[0].startswith("before")
     assert list(table["model"])[-2:] == ["ordinary", "noisy"]

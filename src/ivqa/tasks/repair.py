@@ -1,6 +1,7 @@
 """Repair: a VQA model is trained again with its own wrong beliefs, corrected."""
 
 import math
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -77,6 +78,8 @@ class RepairSettings:
         irrelevant: What to teach about an irrelevant belief, see `corrected_questions`.
         right_beliefs: Right beliefs that are added for each wrong one, at most, so that the model
             keeps what it rightly believes; None for all.
+        ordinary: Ordinary questions about the same images that are added for each belief, so that
+            the model keeps its accuracy on them.
         policy: Whether a policy that is trained against each model asks too; without it, the
             supervised generator asks every model the same questions.
         val_images: Validation images on which the rounds are compared; None for all.
@@ -86,10 +89,11 @@ class RepairSettings:
     """
 
     rounds: Count = 5
-    num_images: Count | None = 2000
-    num_latents: Count = 5
+    num_images: Count | None = 500
+    num_latents: Count = 20
     irrelevant: Irrelevant = "no_such_thing"
-    right_beliefs: NonNegative | None = 2.0
+    right_beliefs: NonNegative | None = 1.0
+    ordinary: NonNegative = 0.3
     policy: bool = False
     val_images: Count | None = 200
     least_gain: Share = 0.01
@@ -215,10 +219,10 @@ class RepairRun:
             entries += [one for one in new if (one.image_id, one.question) not in known]
             if not new:
                 break
-            models.append(self.trained(f"round_{number}", entries))
+            models.append(self.trained(f"round_{number}", entries + self.ordinary(entries)))
             before, now = (self.wrong_rate(model) for model in models[-2:])
             self.console.print(
-                f"round {number}: {len(entries):,} added questions; {before:.1%} of the "
+                f"round {number}: {len(entries):,} beliefs added; {before:.1%} of the "
                 f"beliefs were wrong, {now:.1%} are wrong now (validation images)",
                 soft_wrap=True,
             )
@@ -307,6 +311,21 @@ class RepairRun:
         return corrected + confirmed_questions(
             beliefs, right, corrected, most=most, oracle=oracle, seed=seed
         )
+
+    def ordinary(self, entries: Sequence[Entry]) -> list[Entry]:
+        """Draws ordinary questions about the images of added beliefs.
+
+        Args:
+            entries: The beliefs.
+
+        Returns:
+            `RepairSettings.ordinary` questions for each of them.
+        """
+        rng = random.Random(self.seed)
+        number = int(self.settings.ordinary * len(entries))
+        images = rng.choices([entry.image_id for entry in entries], k=number) if number else []
+        train, oracle = self.bench.dataset.split("train"), self.oracle("train")
+        return ordinary_questions(images, train, oracle, rng.getrandbits(32))
 
     def wrong_rate(self, model: Trained) -> float:
         """The share of a model's beliefs about validation images that are wrong.
