@@ -27,6 +27,7 @@ TINY_REPAIR = [
     "repair.val_images=5",
     "repair.rounds=2",
     "repair.least_gain=0",
+    "repair.right_beliefs=0.08",
     "split=val",
 ]
 
@@ -59,8 +60,8 @@ def test_a_model_is_repaired_and_the_repair_resumes(
     added = metrics["repaired/added_questions"]
     assert added == metrics["ordinary/added_questions"] == metrics["noisy/added_questions"] > 0
     assert metrics["before/added_questions"] == 0
-    # The added questions are the wrong beliefs with right answers, at most as many right beliefs,
-    # and 0.3 ordinary questions about the same images for each of them.
+    # The added questions are the wrong beliefs with right answers, 0.08 right ones for
+    # each of them, and 0.3 ordinary questions about the same images for each of both.
     train = VQADataset(tiny_root).split("train")
     split = VQADataset(first / "added", train="round_1", val=None).split("train")
     oracle = oracle_of(VQADataset(tiny_root), "train")
@@ -71,13 +72,12 @@ def test_a_model_is_repaired_and_the_repair_resumes(
         for kinds in (("adversarial", "irrelevant"), ("rephrase", "complementary"))
     )
     asked = list(zip(split.image_ids.tolist(), split.questions, strict=True))
-    kept = min(len(right - wrong), len(wrong))
+    kept = min(len(right - wrong), int(0.08 * len(wrong)))
+    assert kept
     believed, ordinary = asked[: len(wrong) + kept], asked[len(wrong) + kept :]
     assert len(set(believed)) == len(believed)
     assert set(believed) >= wrong
     assert set(believed) - wrong <= right
-    assert wrong
-    assert kept
     assert len(ordinary) == int(0.3 * len(believed))
     assert {image_id for image_id, _ in ordinary} <= {image_id for image_id, _ in believed}
     assert {image_id for image_id, _ in asked} <= set(train.image_ids.tolist())
