@@ -26,7 +26,6 @@ TINY_REPAIR = [
     "repair.num_latents=8",
     "repair.val_images=5",
     "repair.rounds=2",
-    "repair.least_gain=0",
     "repair.right_beliefs=0.08",
     "split=val",
 ]

@@ -37,7 +37,7 @@ from ivqa.diagnosis import (
 )
 from ivqa.errors import UserError
 from ivqa.files import digest, write_json
-from ivqa.ranges import Count, NonNegative, Share
+from ivqa.ranges import Count, NonNegative
 from ivqa.report import print_table
 from ivqa.report.table_files import write_table
 from ivqa.robustness import DisturbsImages, RobustnessCallback
@@ -71,7 +71,7 @@ class RepairSettings:
     """How wrong beliefs are collected and corrected.
 
     Args:
-        rounds: Rounds at most; the next one is not begun once a round brings nothing.
+        rounds: Rounds at most.
         num_images: Training images, drawn at random for each round, whose beliefs are searched;
             None for all.
         num_latents: Samples of each generator for an image-answer pair of these images.
@@ -83,8 +83,8 @@ class RepairSettings:
         policy: Whether a policy that is trained against each model asks too; without it, the
             supervised generator asks every model the same questions.
         val_images: Validation images on which the rounds are compared; None for all.
-        least_gain: A round that lowers the wrong rate of the validation images by no more than
-            this is the last one, in [0, 1].
+        patience: Rounds in a row that do not lower the wrong rate of the validation images
+            below that of all models before them, after which the repair ends.
         controls: Whether the controls are trained too.
     """
 
@@ -96,7 +96,7 @@ class RepairSettings:
     ordinary: NonNegative = 0.3
     policy: bool = False
     val_images: Count | None = 200
-    least_gain: Share = 0.01
+    patience: Count = 2
     controls: bool = True
 
 
@@ -207,7 +207,8 @@ class RepairRun:
             UserError: No belief of the first model can be judged.
         """
         models = [self.trained("before", [])]
-        if math.isinf(self.wrong_rate(models[0])):
+        rates = [self.wrong_rate(models[0])]
+        if math.isinf(rates[0]):
             raise UserError(
                 "no belief about the validation images can be judged: a repair needs data with an "
                 "oracle, or with captions and several questions an image"
@@ -220,13 +221,13 @@ class RepairRun:
             if not new:
                 break
             models.append(self.trained(f"round_{number}", entries + self.ordinary(entries)))
-            before, now = (self.wrong_rate(model) for model in models[-2:])
+            rates.append(self.wrong_rate(models[-1]))
             self.console.print(
-                f"round {number}: {len(entries):,} beliefs added; {before:.1%} of the "
-                f"beliefs were wrong, {now:.1%} are wrong now (validation images)",
+                f"round {number}: {len(entries):,} beliefs added; {rates[-2]:.1%} of the "
+                f"beliefs were wrong, {rates[-1]:.1%} are wrong now (validation images)",
                 soft_wrap=True,
             )
-            if before - now <= self.settings.least_gain:
+            if number - rates.index(min(rates)) >= self.settings.patience:
                 break
         return models
 
