@@ -1,6 +1,7 @@
 """Fixtures of the whole suite."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,17 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no real data: {folder} does not exist; set IVQA_SHARED_DATA")
     return folder
+
+
+@pytest.fixture(scope="module")
+def on_cpu() -> Iterator[None]:
+    """Hides a GPU from tests that compare with a plain pass of a library on the CPU.
+
+    That the devices agree is the matter of the tests of devices, test_*_devices.py.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.cuda, "is_available", lambda: False)
+        yield
 
 
 @pytest.fixture(autouse=True)

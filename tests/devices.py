@@ -4,8 +4,12 @@ A test computes its expected values on the CPU and what it tests on the device, 
 without a GPU runs the same lines.
 """
 
+from typing import TypeVar
+
 import pytest
 import torch
+
+Module = TypeVar("Module", bound=torch.nn.Module)
 
 DEVICES = [
     "cpu",
@@ -15,3 +19,13 @@ DEVICES = [
     ),
 ]
 on_devices = pytest.mark.parametrize("device", DEVICES)
+
+
+def with_gradients(module: Module) -> Module:
+    """Disables dropout; recurrent layers stay in training mode, where cuDNN has gradients."""
+    module.eval()
+    for part in module.modules():
+        if isinstance(part, torch.nn.RNNBase):
+            part.dropout = 0.0
+            part.train()
+    return module

@@ -158,12 +158,20 @@ def _file_of(module: str) -> Path | None:
         return None
     if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
         return None
-    return None if _is_installed(spec.origin) else Path(spec.origin)
+    file = Path(spec.origin)
+    folder = file.parent.parent if spec.submodule_search_locations else file.parent
+    return None if _holds_libraries(folder) else file
 
 
-def _is_installed(origin: str) -> bool:
+@cache
+def _holds_libraries(folder: Path) -> bool:
+    """Whether installers put modules into a folder: Python's own, or beside their metadata.
+
+    `pip install` writes a dist-info for each library, also with --user and --target.
+    """
     places = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
-    return any(Path(origin).is_relative_to(place) for place in places)
+    own = any(folder.is_relative_to(place) for place in places)
+    return own or any(folder.glob("*.dist-info"))
 
 
 def _written(node: Any) -> str:

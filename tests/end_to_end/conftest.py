@@ -106,10 +106,10 @@ def known_questions(monkeypatch: pytest.MonkeyPatch) -> None:
             if not self.training or UNK not in words
         ]
         texts = [asked[number % len(asked)] for number in range(num_samples)] * len(answers)
-        pair = torch.arange(len(answers)).repeat_interleave(num_samples)
-        tokens = self.question_vocabulary.encode(texts)
+        pair = torch.arange(len(answers), device=self.device).repeat_interleave(num_samples)
+        tokens = self.question_vocabulary.encode(texts).to(self.device)
         z = self.network.prior(len(texts), generator)
-        return Questions(tokens, texts, torch.zeros(len(texts)), pair, z)
+        return Questions(tokens, texts, torch.zeros(len(texts), device=self.device), pair, z)
 
     monkeypatch.setattr(NetworkQuestioner, "sample", sample)
 

@@ -35,7 +35,7 @@ def _command(root: Path, model: str = "vanilla") -> list[str]:
 def test_beliefs_are_watched_in_training_and_do_not_change_it(
     run: Run, tiny_root: Path, tmp_path: Path
 ) -> None:
-    command = _command(tiny_root)
+    command = [*_command(tiny_root), "+trainer.deterministic=true"]
     status, printed = run("train", *command, f"output_dir={tmp_path / 'plain'}")
     assert status == 0, printed
     watching = [*command, "callbacks=beliefs", *TINY_PROBE]

@@ -21,6 +21,8 @@ from ivqa.features.extraction import extract
 from ivqa.features.pictures import Network, Resize
 from ivqa.integrity import MANIFEST
 
+pytestmark = pytest.mark.usefixtures("on_cpu")
+
 SMALL = ConceptFeatures(image_size=32, width=16, epochs=6, batch_size=8)
 
 

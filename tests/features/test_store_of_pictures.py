@@ -3,10 +3,13 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 
 from ivqa.data import VQADataset
 from ivqa.features import BackboneFeatures, ConceptFeatures
+
+pytestmark = pytest.mark.usefixtures("on_cpu")
 
 
 def test_no_split_is_computed_and_the_features_are_those_of_the_store(

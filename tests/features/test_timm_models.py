@@ -14,6 +14,8 @@ from ivqa.features import TimmFeatures, offered_places
 
 timm = pytest.importorskip("timm")
 
+pytestmark = pytest.mark.usefixtures("on_cpu")
+
 
 def _saved(arch: str, place: Path, **arguments: Any) -> Any:
     """A network with random weights, saved as a file or, with timm's config.json, as a folder."""

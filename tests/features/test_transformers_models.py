@@ -13,6 +13,8 @@ from torch import Tensor
 from ivqa.data import VQADataset
 from ivqa.features import TransformersFeatures, offered_places
 
+pytestmark = pytest.mark.usefixtures("on_cpu")
+
 SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
 SMALL |= {"intermediate_size": 48}
 PATCHES = {"image_size": 48, "patch_size": 16}

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import ivqa.vqa
-from ivqa.code_digest import code_digest
+from ivqa.code_digest import _file_of, _holds_libraries, code_digest
 
 SOURCE = '''"""A network."""
 
@@ -95,6 +95,24 @@ def test_other_models_of_a_package_do_not_count(tmp_path: Path) -> None:
 
 def test_installed_libraries_do_not_count() -> None:
     assert code_digest([torch.optim.Adam, len, "json"]) == code_digest([])
+
+
+@pytest.mark.parametrize("kind", ["a module", "a package"])
+def test_libraries_in_another_folder_do_not_count(folder: Path, kind: str) -> None:
+    """`pip install --user` and --target write into folders that sysconfig does not name."""
+
+    def counts() -> bool:
+        for looked_up in (_file_of, _holds_libraries):
+            looked_up.cache_clear()
+        importlib.invalidate_caches()
+        return code_digest(["toy_layers"]) != code_digest([])
+
+    if kind == "a package":
+        (folder / "toy_layers").mkdir()
+        (folder / "toy_layers.py").rename(folder / "toy_layers" / "__init__.py")
+    assert counts()
+    (folder / "toy_layers-1.0.dist-info").mkdir()
+    assert not counts()
 
 
 def test_the_digest_covers_the_modules_that_a_module_imports(

@@ -8,7 +8,7 @@ import pytest
 import torch
 from toy_generators import random_batch, random_images
 
-from devices import on_devices
+from devices import on_devices, with_gradients
 from ivqa.generators import Beam, Sampling
 
 Factory = Callable[..., Any]
@@ -24,7 +24,7 @@ def _modules(network: Factory, build: Build, device: str) -> tuple[Any, Any]:
         still = partial(network, dropout=0.0)
         module = build(still, optimizer=partial(torch.optim.SGD, lr=0.01)).to(place)
         module.log_dict = lambda *_, **__: None
-        made.append(module.eval())
+        made.append(with_gradients(module))
     return made[0], made[1]
 
 

@@ -35,6 +35,8 @@ from ivqa.text.vocabulary import EOS, UNK, Tokens
 from ivqa.vlm.loading import load_pretrained
 from tiny_transformers import Pictures, tiny_blip2, tiny_paligemma, tiny_qwen
 
+pytestmark = pytest.mark.usefixtures("on_cpu")
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:

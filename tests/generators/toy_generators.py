@@ -11,6 +11,7 @@ from ivqa.generators import (
     AttentiveGenerator,
     ImageAnswerTypeGenerator,
     ImageOnlyGenerator,
+    PriorGenerator,
     VariationalGenerator,
 )
 from ivqa.text.vocabulary import Tokens
@@ -21,6 +22,7 @@ ANSWER_WORDS = ["yes", "no", "red", "2", "a", "dog"]
 
 NETWORKS = {
     "variational": partial(VariationalGenerator, answer_size=6, latent_size=4),
+    "prior": partial(PriorGenerator),
     "answer_only": partial(AnswerOnlyGenerator, answer_size=6),
     "image_only": partial(ImageOnlyGenerator),
     "image_answer_type": partial(ImageAnswerTypeGenerator),

@@ -8,6 +8,8 @@ from ivqa.text.answers import AnswerVocabulary
 from ivqa.vqa.hf_blip import HFBlip
 from tiny_transformers import ANSWERS, QUESTIONS, Pictures, tiny_blip
 
+pytestmark = pytest.mark.usefixtures("on_cpu")
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:

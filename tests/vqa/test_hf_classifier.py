@@ -7,6 +7,8 @@ from ivqa.data.batch import ImageBatch
 from ivqa.vqa.hf_classifier import HFClassifier
 from tiny_transformers import QUESTIONS, Pictures, tiny_vilt
 
+pytestmark = pytest.mark.usefixtures("on_cpu")
+
 ANSWERS = ["yes", "no", "red", "blue", "2", "3", "cat"]
 
 

@@ -22,6 +22,8 @@ from tiny_transformers import (
     tiny_qwen,
 )
 
+pytestmark = pytest.mark.usefixtures("on_cpu")
+
 # How each model is built, its prompt, and the text that it then reads.
 KINDS: dict[str, tuple[Callable[[Path], Path], str, str]] = {
     "llava": (tiny_llava, "{question}", "<image> question : {question} answer :"),

@@ -24,6 +24,8 @@ from ivqa.vqa.openai_model import OpenAIModel
 from ivqa.vqa.openai_replies import REFUSAL
 from tiny_transformers import QUESTIONS, Pictures, tiny_llava
 
+pytestmark = pytest.mark.usefixtures("on_cpu")
+
 NO_LOGPROBS = (400, {}, '{"error": {"message": "logprobs are not supported by this model"}}')
 
 

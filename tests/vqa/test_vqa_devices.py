@@ -7,7 +7,7 @@ import pytest
 import torch
 from toy_zoo import ZOO, feature_sizes
 
-from devices import on_devices
+from devices import on_devices, with_gradients
 from ivqa.data.batch import ImageBatch, VQABatch
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.text.vocabulary import Vocabulary
@@ -28,7 +28,7 @@ def _module(kind: str) -> VQAModule:
         optimizer=partial(torch.optim.SGD, lr=0.1),
     )
     module.log_dict = lambda *_, **__: None  # type: ignore[method-assign, assignment]
-    return module.eval()  # dropout draws other numbers on another device
+    return with_gradients(module)  # dropout draws other numbers on another device
 
 
 def _batch(images: ImageBatch) -> VQABatch:

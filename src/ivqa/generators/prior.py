@@ -34,4 +34,5 @@ class PriorGenerator(QuestionGenerator):
 
     def conditions(self, images: ImageBatch, answer: Tokens) -> Conditions:
         """Returns h_0 for each of P pairs; see `QuestionGenerator.conditions`."""
-        return Conditions(self.start.expand(len(answer), -1))
+        # Copied rather than expanded: cuDNN's LSTM needs a contiguous h_0.
+        return Conditions(self.start.repeat(len(answer), 1))
