@@ -67,4 +67,6 @@ def test_gradients_are_those_of_the_cpu(
         found.append({n: p.grad for n, p in module.named_parameters() if p.grad is not None})
     assert found[0].keys() == found[1].keys()
     for name, value in found[0].items():
-        torch.testing.assert_close(found[1][name].cpu(), value, atol=2e-3, rtol=2e-3, msg=name)
+        torch.testing.assert_close(
+            found[1][name].cpu(), value, atol=2e-3, rtol=2e-3, msg=partial("{}: {}".format, name)
+        )

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import joblib
 import pytest
 from PIL import Image
 
@@ -82,6 +83,15 @@ def test_processes_that_need_the_same_scenes_at_once_share_them(tmp_path: Path) 
     assert [process.wait(timeout=300) for process in running] == [0, 0]
     alone = generate_scenes(tmp_path / "alone", images={"train": 4}, workers=1, progress=False)
     assert _contents(tmp_path / "scenes") == _contents(alone)
+
+
+def test_a_job_of_joblib_can_be_the_first_that_needs_scenes(tmp_path: Path) -> None:
+    settings = {"images": {"train": 4}, "workers": 2, "progress": False}
+    roots = [tmp_path / name / "scenes" for name in ("a", "b")]
+    list(
+        joblib.Parallel(n_jobs=2)(joblib.delayed(generate_scenes)(one, **settings) for one in roots)
+    )
+    assert _contents(roots[0]) == _contents(generate_scenes(tmp_path / "alone", **settings))
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="finds processes by /proc")

@@ -59,7 +59,9 @@ def test_a_training_step_is_that_of_the_cpu(device: str, kind: str, images: Imag
     torch.testing.assert_close(losses[1], losses[0], atol=1e-4, rtol=1e-4)
     trained = module.state_dict()
     for name, value in expected.state_dict().items():
-        torch.testing.assert_close(trained[name].cpu(), value, atol=1e-3, rtol=1e-3, msg=name)
+        torch.testing.assert_close(
+            trained[name].cpu(), value, atol=1e-3, rtol=1e-3, msg=partial("{}: {}".format, name)
+        )
     here = expected.log_scores(images, QUESTIONS)
     there = module.log_scores(images, QUESTIONS)  # the images stay on the CPU
     torch.testing.assert_close(there.cpu(), here, atol=5e-3, rtol=5e-3)

@@ -5,11 +5,17 @@ import os
 import random
 import shutil
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
-from multiprocessing import get_context, parent_process
+from multiprocessing import (
+    get_all_start_methods,
+    get_context,
+    get_start_method,
+    parent_process,
+)
 from pathlib import Path
 from typing import Any
 
@@ -117,17 +123,13 @@ def _generate(root: Path, settings: _Settings, workers: int, *, progress: bool) 
     shutil.rmtree(draft, ignore_errors=True)  # an interrupted run leaves it
     with Progress(transient=True, disable=not progress) as bar:
         task = bar.add_task("drawing scenes", total=sum(settings.images.values()))
-        # Spawned, not forked: a fork of a process that runs torch's threads can hang.
-        context = get_context("spawn")
-        with ProcessPoolExecutor(
-            workers, mp_context=context, initializer=_end_with_the_parent
-        ) as pool:
+        with _mapping(workers) as mapped:
             for order, (split, number) in enumerate(settings.images.items()):
                 folder = draft / "images" / split
                 folder.mkdir(parents=True)
                 draw = partial(_generate_chunk, settings, split, order * _IDS_PER_SPLIT, folder)
                 parts = []
-                for part in pool.map(draw, range(0, number, _CHUNK)):
+                for part in mapped(draw, range(0, number, _CHUNK)):
                     parts.append(part)
                     bar.advance(task, len(part["scenes"]))
                 _write_split(draft, split, parts)
@@ -136,6 +138,20 @@ def _generate(root: Path, settings: _Settings, workers: int, *, progress: bool) 
     # The draft replaces the root only when it is complete.
     shutil.rmtree(root, ignore_errors=True)
     draft.rename(root)
+
+
+@contextmanager
+def _mapping(workers: int) -> Iterator[Callable[..., Iterable[Any]]]:
+    """Yields `map` over processes, or over this one where it cannot start any."""
+    # A worker of joblib, such as a job of hydra/launcher=joblib, has a start method of joblib's,
+    # which processes that it starts do not know.
+    if get_start_method(allow_none=True) not in (None, *get_all_start_methods()):
+        yield map
+        return
+    # Spawned, not forked: a fork of a process that runs torch's threads can hang.
+    context = get_context("spawn")
+    with ProcessPoolExecutor(workers, mp_context=context, initializer=_end_with_the_parent) as pool:
+        yield pool.map
 
 
 def _end_with_the_parent() -> None:
