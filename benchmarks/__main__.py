@@ -56,6 +56,8 @@ def main(names: list[str]) -> None:
         rows = module.run()
         print_table(rows, title=name, console=Console())
         machine = f"{os.cpu_count()} cores ({platform.machine()})"
+        if torch.cuda.is_available():
+            machine += f", {torch.cuda.get_device_name()}"
         stamp = f"{datetime.now(UTC):%Y-%m-%d}, {machine}, seed {SEED}, {versions()}"
         title, claim = f"{name} on {processor}", module.__doc__.strip()
         text = f"## {title}\n\n{claim}\n\n`python -m benchmarks {name}` on {stamp}\n\n"

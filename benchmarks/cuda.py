@@ -1,5 +1,9 @@
 """Goal: a CUDA device is at least ten times as fast as the processor in every hot path.
 
+Image features reach it. Training and sampling are limited by the start of many small kernels,
+beliefs also by the words of the questions, which the processor splits. LASSO solves its working
+sets on the processor, and they take most of the time.
+
 Image features, training steps, sampling, the search of beliefs, and LASSO with products in
 bfloat16, each at the sizes of conf/model with random weights and inputs, in turn on both devices.
 The benchmark runs only when asked for: python -m benchmarks cuda
