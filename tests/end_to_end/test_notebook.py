@@ -31,7 +31,7 @@ def test_the_stored_outputs_are_complete() -> None:
     assert kinds == {"stream", "execute_result"}  # no errors
 
 
-@pytest.mark.slow  # generates the embedded data and trains a VQA model
+@pytest.mark.slow  # generates the embedded data
 def test_the_notebook_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "docs"
     folder.mkdir()
@@ -48,4 +48,4 @@ def test_the_notebook_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         namespace["picture"], namespace["questions"]
     )
     assert namespace["scores"].shape == (2, 2)
-    assert (tmp_path / "artifacts" / "models").is_dir()
+    assert (tmp_path / "artifacts" / "features").is_dir()
