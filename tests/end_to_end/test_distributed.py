@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from pytorch_lightning.utilities import rank_zero_only
 
-from .conftest import PROJECT, TINY_DIAGNOSIS, Run, metrics_of
+from .conftest import PROJECT, TINY_DIAGNOSIS, TINY_FEATURES, Run, metrics_of
 
 TRAIN = ["model=language_only", "model.epochs=2", "model.batch_size=16", "seed=3"]
 TRAIN += ["trainer.precision=32-true", "trainer.accelerator=cpu"]
@@ -77,6 +78,23 @@ def test_two_processes_diagnose_what_one_does(run: Run, tiny_root: Path, tmp_pat
     for file in ("beliefs.jsonl", "report.html"):
         assert (two / file).read_bytes() == (one / file).read_bytes(), file
     assert metrics_of(two) == metrics_of(one)
+
+
+def test_a_missing_model_has_its_log_whichever_process_trains_it(
+    run: Run, tiny_root: Path, artifacts: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def logs() -> set[Path]:
+        return set((artifacts / "models").glob("vanilla-*/run/metrics.csv"))
+
+    earlier = logs()
+    monkeypatch.setattr(rank_zero_only, "rank", 1)  # as in the second process of torchrun
+    command = ["model=vanilla", "seed=11", "data=vqa_json", f"data.root={tiny_root}", "split=val"]
+    status, printed = run("evaluate", *command, *TINY_FEATURES, "model.epochs=1")
+    assert status == 0, printed
+    assert "No trained vanilla" in printed
+    (log,) = logs() - earlier
+    assert "val/vqa_accuracy" in log.read_text()
+    assert rank_zero_only.rank == 1  # type: ignore[attr-defined]
 
 
 def test_torchrun_needs_one_directory_for_a_diagnosis(

@@ -1,6 +1,7 @@
 """Trained models: loaded from the artifact store, released weights or a checkpoint, or trained."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import pytorch_lightning as pl
 from hydra.utils import get_object, instantiate
 from omegaconf import DictConfig
+from pytorch_lightning.utilities import rank_zero_only
 
 from ivqa.errors import UserError
 from ivqa.features import PixelStore
@@ -170,6 +172,21 @@ def _announce(bench: Workbench, released: Released) -> None:
     )
 
 
+@contextmanager
+def _first_of_one() -> Iterator[None]:
+    """Makes this process the first one for Lightning, whichever process of a run it is.
+
+    A model that processes of torchrun or srun need is trained by one of them, alone. Lightning
+    knows the rank from the launcher, and loggers write nothing where it is not 0.
+    """
+    rank = rank_zero_only.rank  # type: ignore[attr-defined]
+    rank_zero_only.rank = 0  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        rank_zero_only.rank = rank  # type: ignore[attr-defined]
+
+
 def _trained(bench: Workbench) -> Path:
     """The checkpoint of the model in the artifact store; an absent model is trained."""
     cfg = bench.cfg
@@ -186,7 +203,8 @@ def _trained(bench: Workbench) -> Path:
                 soft_wrap=True,
             )
             part, run = bench.trained_as_part(), folder / "run"
-            metrics = train_model(part, run, resume=can_continue(run))
-            end_wandb_run()  # the next model of this process logs to a W&B run of its own
+            with _first_of_one():
+                metrics = train_model(part, run, resume=can_continue(run))
+                end_wandb_run()  # the next model of this process logs to a W&B run of its own
             bench.store.keep(folder, best_checkpoint(run), run, metrics["train/seconds"])
     return file
