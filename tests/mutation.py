@@ -72,6 +72,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "diagnosis.mistakes": ("diagnosis/test_mistakes.py",),
     "diagnosis.reranking": ("diagnosis/test_reranking.py", "diagnosis/test_consensus.py"),
     "diagnosis.consensus": ("diagnosis/test_consensus.py",),
+    "diagnosis.dual_module": ("diagnosis/test_dual_module.py",),
     "diagnosis.legality": (),
     "generators.objective": (),
     "generators.elbo_terms": (),

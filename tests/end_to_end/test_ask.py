@@ -236,7 +236,7 @@ def test_without_an_answer_the_vqa_model_chooses_and_a_folder_gives_a_page(
         (["image=PICTURES/one.png", "model=ivqa_answer_only"], "reads no images"),
         (["image=PICTURES/one.png", "features=none"], "but features=none"),
         (["image=PICTURES/one.png", "model=mlb"], "generates no questions"),
-        (["image=PICTURES/one.png", "model=ivqa_consensus", "vqa=mlb"], "gives no probabilities"),
+        (["image=PICTURES/one.png", "model=ivqa_vqg_vqa", "vqa=mlb"], "gives no probabilities"),
         (["image=PICTURES/one.png", "model=ivqa_nearest_neighbour"], "gives no probabilities"),
         (["image=PICTURES/one.png", "vqa=legality"], "answers no questions"),
         (["image=PICTURES/one.png", "ckpt=none.ckpt"], "there is no such checkpoint"),

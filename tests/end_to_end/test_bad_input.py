@@ -298,6 +298,22 @@ def _nothing(root: Path) -> None:
             "n2nmn clones expert layouts, but these data have none",
         ),
         (
+            _without("layouts_train.json"),
+            "train model=ivqa_attention",
+            "answer_network= of model=ivqa_attention learns from layouts, which split 'train' does "
+            "not have; pass answer_network=mlb",
+        ),
+        (
+            _first(["_Find", "_Filter", "_Exist"]),
+            "train model=ivqa_attention",
+            "uses _Filter, which is not among the modules",
+        ),
+        (
+            _nothing,
+            "train model=ivqa_attention model.module.answer_features=[concepts] answer_network=mlb",
+            "attention needs a spatial feature, but 'concepts' is one vector an image",
+        ),
+        (
             _nothing,
             "train model=n2nmn model.module.network.modules=[_Find,_And]",
             "must hold an answer module and only these",

@@ -27,7 +27,9 @@ def _data(root: Path) -> list[str]:
     return ["data=vqa_json", f"data.root={root}"]
 
 
-@pytest.mark.parametrize("model", ["ivqa_vae", "ivqa_answer_only", "ivqa_image_only"])
+@pytest.mark.parametrize(
+    "model", ["ivqa_vae", "ivqa_answer_only", "ivqa_image_only", "ivqa_attention"]
+)
 def test_evaluate_trains_what_it_needs_and_reuses_it(
     model: str, run: Run, tiny_root: Path, tmp_path: Path
 ) -> None:

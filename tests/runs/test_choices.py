@@ -57,12 +57,12 @@ def _rounds(command: str, *, with_path: bool) -> Iterator[dict[str, str]]:
         with_path: Whether to take the choices that require a path (`???`), or the others.
     """
     groups = [group for group in _groups(command) if group not in ALONE]
-    # A group inside of a model, such as the rewards, exists for the default model alone.
+    # A group inside of a model, such as the rewards, exists for the default models alone.
     for inner in (False, True):
         choices = {
             group: [file.stem for file in _files(group) if ("???" in file.read_text()) == with_path]
             for group in groups
-            if ("@model." in group) == inner
+            if (".module." in group) == inner
         }
         for number in range(max(map(len, choices.values()), default=0)):
             yield {group: names[number] for group, names in choices.items() if names[number:]}

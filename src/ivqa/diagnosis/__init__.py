@@ -27,6 +27,7 @@ from ivqa.diagnosis.corrections import (
     ordinary_questions,
     right_answers,
 )
+from ivqa.diagnosis.dual_module import DualModule
 from ivqa.diagnosis.figures import SearchFigures, search_metrics
 from ivqa.diagnosis.legality import LegalityModule
 from ivqa.diagnosis.legality_cnn import LegalityCNN
@@ -65,6 +66,7 @@ __all__ = [
     "Candidates",
     "ConsensusQuestioner",
     "DiversityReward",
+    "DualModule",
     "Found",
     "GoalReward",
     "Irrelevant",

@@ -1,9 +1,12 @@
 """Questions that a VQA model finds to fit, and among them the one most like the others."""
 
+from typing import Any, Self
+
 import torch
 from torch import Tensor
 
 from ivqa.data import VQADataModule
+from ivqa.diagnosis.dual_module import DualModule
 from ivqa.diagnosis.reranking import ProposalQuestioner
 from ivqa.errors import UserError
 from ivqa.generators import Questions
@@ -20,6 +23,20 @@ class ConsensusQuestioner(ProposalQuestioner):
     """
 
     _statistics: CiderStatistics | None = None
+
+    @classmethod
+    def of(cls, module: DualModule, **settings: Any) -> Self:
+        """Weights the questions of a generator by the VQA model that it was trained with.
+
+        Args:
+            module: The generator.
+            **settings: answer_weight and num_proposals, see `ProposalQuestioner`.
+
+        Returns:
+            The generator with weights.
+        """
+        answerer: Any = module.answerer  # typed: `Answerer` allows models without a closed set
+        return cls(module, answerer, **settings)
 
     def remember(self, datamodule: VQADataModule) -> None:
         """Counts the n-grams of the training questions, which the utility needs.

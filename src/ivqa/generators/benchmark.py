@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import ClassVar, Protocol, TypeVar
@@ -21,7 +21,7 @@ from ivqa.generators.decoding import Sampling
 from ivqa.generators.inference import ask
 from ivqa.generators.module import QuestionGenerationModule
 from ivqa.generators.pool_ranking import PoolRanking
-from ivqa.generators.protocol import Questions
+from ivqa.generators.protocol import Questioner, Questions, RemembersTraining
 from ivqa.metrics import caption_metrics, oracle_consistency, question_diversity, verdict
 from ivqa.ranges import Count, CountOrZero, NonNegative, Positive, Seed
 from ivqa.scenes import Oracle, oracle_of
@@ -83,6 +83,10 @@ class WritesPages(Protocol):
         """Writes the pages and returns the path of the main page."""
 
 
+Decoding = Callable[[QuestionGenerationModule], Questioner]
+"""Takes a trained generator; returns what is asked in its place."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class QuestionBenchmark:
     """Generates one best and several sampled questions for every (image, answer) pair of a split.
@@ -100,6 +104,8 @@ class QuestionBenchmark:
         batch_size: Pairs that are processed together.
         seed: Of all sampling.
         headline: Name of the metric that summarises the benchmark.
+        decoding: Wraps the generator in one that asks and ranks with more than its likelihood, such
+            as `ConsensusQuestioner.of`; None asks the generator itself.
         pages: Writes HTML pages if the data have images; None writes none.
         pools: Ranks pools of questions; None ranks none.
     """
@@ -115,6 +121,7 @@ class QuestionBenchmark:
     batch_size: Count = 250
     seed: Seed = 0
     headline: str = "cider"
+    decoding: Decoding | None = None
     pages: WritesPages | None = None
     pools: PoolRanking | None = None
 
@@ -148,13 +155,16 @@ class QuestionBenchmark:
             whose answer is the given one (consistent); and the metrics of `PoolRanking`.
         """
         split = datamodule.dataset.split(stage).require_answers()
-        best, samples = self._ask(module, datamodule, stage, console)
+        asked = module if self.decoding is None else self.decoding(module)
+        if isinstance(asked, RemembersTraining):
+            asked.remember(datamodule)
+        best, samples = self._ask(asked, datamodule, stage, console)
         metrics = caption_metrics(best.text, [[question] for question in split.questions])
         training = datamodule.dataset.split("train").questions
         diversity = question_diversity(_grouped(samples.text, self.num_samples), training)
         metrics[f"unique_of_{self.num_samples}"] = diversity.pop("unique_of_n")
         metrics |= {name: value for name, value in diversity.items() if value == value}  # not NaN
-        metrics["unique_of_100"] = self._unique_of_100(module, datamodule, stage)
+        metrics["unique_of_100"] = self._unique_of_100(asked, datamodule, stage)
         # Only data sets of scenes have an oracle.
         oracle = oracle_of(datamodule.dataset, stage)
         judged: dict[str, list[str]] = {}
@@ -164,7 +174,7 @@ class QuestionBenchmark:
                 shares = oracle_consistency(judged[name])
                 metrics |= {f"{name}/{term}": share for term, share in shares.items()}
         if self.pools is not None:
-            metrics |= self.pools.run(module, datamodule, stage, run_dir, console)
+            metrics |= self.pools.run(asked, datamodule, stage, run_dir, console)
         items = list(self._items(split, best, samples, judged))
         _write_questions(run_dir / "questions.jsonl", split, items)
         if self.pages is not None and split.images is not None:
@@ -174,7 +184,7 @@ class QuestionBenchmark:
 
     def _ask(
         self,
-        module: QuestionGenerationModule,
+        module: Questioner,
         datamodule: VQADataModule,
         stage: str,
         console: Console,
@@ -218,9 +228,7 @@ class QuestionBenchmark:
             for kind, own in counts.items()
         }
 
-    def _unique_of_100(
-        self, module: QuestionGenerationModule, datamodule: VQADataModule, stage: str
-    ) -> float:
+    def _unique_of_100(self, module: Questioner, datamodule: VQADataModule, stage: str) -> float:
         """Mean number of distinct questions among 100 samples, over random pairs."""
         split = datamodule.dataset.split(stage)
         rng = np.random.default_rng(self.seed)

@@ -1,6 +1,6 @@
 """Checks of the data against the configuration, before features and training start."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from hydra.utils import get_object, instantiate
@@ -34,16 +34,24 @@ def check_data(bench: Workbench, splits: Collection[str], unscored: Collection[s
     _check_endpoints(bench)
 
 
-def _networks(bench: Workbench, hook: str) -> Iterator[tuple[Any, dict[str, Any], DictConfig]]:
+def _networks(
+    bench: Workbench, hook: str
+) -> Iterator[tuple[Any, dict[str, Any], DictConfig, Sequence[str]]]:
     """The networks of the model and its parts whose class has the method `hook`.
 
     Yields:
-        The class, its arguments, and the configuration that the model is built with.
+        The class, its arguments, the configuration that the model is built with, and the image
+        features that the network reads.
     """
     for part in bench.models():
-        node = part.cfg.model.module.get("network")
-        if node and "_target_" in node and hasattr(target := get_object(node._target_), hook):
-            yield target, {**defaults_of(target), **plain(node)}, part.cfg
+        model = part.cfg.model
+        for key, features in (
+            ("network", model.image_features),
+            ("answer_network", model.module.get("answer_features")),
+        ):
+            node = model.module.get(key)
+            if node and "_target_" in node and hasattr(target := get_object(node._target_), hook):
+                yield target, {**defaults_of(target), **plain(node)}, part.cfg, list(features)
 
 
 def _check_annotations(
@@ -64,11 +72,20 @@ def _check_annotations(
 
 def _check_layouts(bench: Workbench) -> None:
     """Checks layouts on the training splits of each model to train, and on the evaluated split."""
-    for network, arguments, cfg in _networks(bench, "check_split"):
+    for network, arguments, cfg, _ in _networks(bench, "check_split"):
         training = ["train", "val"] if cfg.get("ckpt", "auto") == "auto" else []
         evaluated = [cfg.split] if cfg is bench.cfg and cfg.get("split") else []
-        for split in dict.fromkeys([*training, *evaluated]):
-            network.check_split(arguments, bench.dataset.split(split), learns=split == "train")
+        for name in dict.fromkeys([*training, *evaluated]):
+            split = bench.dataset.split(name)
+            try:
+                network.check_split(arguments, split, learns=name == "train")
+            except UserError as error:
+                if split.layouts is None and cfg.model.module.get("answer_network"):
+                    raise UserError(
+                        f"answer_network= of model={cfg.model.name} learns from layouts, which "
+                        f"split '{name}' does not have; pass answer_network=mlb, which needs none"
+                    ) from error
+                raise
 
 
 def _check_features(bench: Workbench) -> None:
@@ -80,8 +97,8 @@ def _check_features(bench: Workbench) -> None:
         return
     for reader in (bench, *bench.probe.values()):
         check_offered(reader, offered)
-        for network, arguments, cfg in _networks(reader, "check_features"):
-            places = {name: offered[name] for name in cfg.model.image_features}
+        for network, arguments, cfg, features in _networks(reader, "check_features"):
+            places = {name: offered[name] for name in features}
             network.check_features(arguments, str(cfg.model.name), places)
 
 

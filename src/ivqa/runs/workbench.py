@@ -18,6 +18,7 @@ from ivqa.data import (
     VQADataset,
     build_vocabularies,
 )
+from ivqa.diagnosis import DualModule
 from ivqa.features import FeatureStore, PixelStore
 from ivqa.files import content_digest
 from ivqa.identity import code_of, decisive, plain
@@ -257,6 +258,8 @@ class Workbench:
         cfg = self.cfg
         answers = getattr(module, "answers", None) or vocabularies.answers
         closed = answers is not None
+        answering = module.answerer if isinstance(module, DualModule) else module
+        network = getattr(answering, "network", None)  # which may learn from layouts
         return VQADataModule(
             dataset=self.dataset,
             features=self.features,
@@ -264,18 +267,21 @@ class Workbench:
             answer_words=vocabularies.answer_words,
             answer_vocabulary=answers,
             # With a closed answer set, batches carry the accuracy of each of its answers, and
-            # training leaves out questions whose main answer is not in it.
+            # training leaves out questions whose main answer is not in it, unless the module
+            # learns from them too.
             contents=BatchContents(
                 image_features=tuple(self.wanted_features),
                 soft_targets=closed,
                 answer_counts=closed and getattr(module, "learns_counts", False),
-                encode_layouts=getattr(getattr(module, "network", None), "encode_layouts", None),
+                encode_layouts=getattr(network, "encode_layouts", None),
             ),
             batching=BatchSettings(
                 batch_size=cfg.model.batch_size,
                 length_window=cfg.model.get("length_window", 1),
                 max_question_length=cfg.max_question_length,
-                drop_unknown_answers=closed,
+                drop_unknown_answers=(
+                    closed and not getattr(module, "learns_other_answers", False)
+                ),
                 seed=cfg.seed,
                 # An encoder then computes each image once per epoch, not once per question.
                 group_by_image=getattr(module, "image_encoder", None) is not None,
