@@ -232,8 +232,31 @@ def test_pixels_are_encoded_once_for_both_losses() -> None:
     torch.testing.assert_close(
         asked, module.answerer.network.eval()(ready, WORDS.encode(QUESTIONS)).log_softmax(dim=1)
     )
-    rates = {id(value) for group in module._parameter_groups() for value in [group]}
-    assert len(rates) == len(list(module.parameters()))
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.1])
+def test_each_network_has_its_learning_rate(scale: float) -> None:
+    module = _module(
+        feature_sizes={"concepts": 5, "pooled": 16},
+        image_encoder=FEATURES.encoder(["concepts", "pooled"]),
+        optimizer=partial(torch.optim.Adam, lr=0.02),
+        answer_learning_rate_scale=3.0,
+    )
+    assert module.image_encoder is not None
+    module.image_encoder.learning_rate_scale = scale
+    rates = {
+        id(value): group["lr"]
+        for group in module.configure_optimizers().param_groups
+        for value in group["params"]
+    }
+    assert rates.keys() == {id(value) for value in module.parameters()}
+    for part, expected in (
+        (module.network, 0.02),
+        (module.answerer.network, 0.06),
+        (module.image_encoder, 0.02 * scale),
+    ):
+        (found,) = {rates[id(value)] for value in part.parameters()}
+        assert found == pytest.approx(expected)
 
 
 def test_a_checkpoint_names_both_networks_and_the_answers() -> None:

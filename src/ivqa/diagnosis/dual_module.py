@@ -17,7 +17,7 @@ from torch.optim import Optimizer
 from ivqa.data.batch import PixelEncoder, VQABatch
 from ivqa.errors import UserError
 from ivqa.generators import QuestionGenerationModule, QuestionNetwork
-from ivqa.ranges import Count, NonNegative
+from ivqa.ranges import Count, NonNegative, Positive
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.text.vocabulary import Vocabulary
 from ivqa.vqa import VQAModule, VQANetwork
@@ -41,6 +41,7 @@ class DualModule(QuestionGenerationModule):
         answer_network: The network of phi; called with num_words, num_answers and feature_sizes.
         answer_features: The image features that it reads.
         answer_loss_weight: Weight of -log phi(a | I, q) beside the negative ELBO.
+        answer_learning_rate_scale: Learning rate of the VQA model over that of the generator.
         max_question_length: Words of a question that the VQA model reads; the rest is cut.
         **options: Arguments of `QuestionGenerationModule`.
     """
@@ -59,6 +60,7 @@ class DualModule(QuestionGenerationModule):
         answer_network: Callable[..., VQANetwork],
         answer_features: Sequence[str],
         answer_loss_weight: NonNegative = 1.0,
+        answer_learning_rate_scale: Positive = 1.0,
         max_question_length: Count = 26,
         **options: Any,
     ) -> None:
@@ -71,6 +73,7 @@ class DualModule(QuestionGenerationModule):
         )
         self.answers = answers
         self.answer_loss_weight = answer_loss_weight
+        self.answer_learning_rate_scale = answer_learning_rate_scale
         self.answerer = VQAModule(
             network=answer_network,
             question_vocabulary=question_vocabulary,
@@ -159,6 +162,22 @@ class DualModule(QuestionGenerationModule):
                 nn.utils.clip_grad_value_(parameters, gradient_clip_val)
             elif gradient_clip_val:
                 nn.utils.clip_grad_norm_(parameters, gradient_clip_val)
+
+    def _parameter_groups(self) -> list[dict[str, Any]]:
+        """The parameters to train; those of the VQA model apart, with their learning rate."""
+        assert self.optimizer is not None  # checked by configure_optimizers()
+        groups: list[Any] = list(super()._parameter_groups())
+        if not isinstance(groups[0], dict):  # the image encoder has no learning rate of its own
+            groups = [{"params": groups}]
+        answering = list(self.answerer.network.parameters())
+        known = {id(value) for value in answering}
+        asking = [
+            {**group, "params": [value for value in group["params"] if id(value) not in known]}
+            for group in groups
+        ]
+        # The factory alone knows the learning rate.
+        rate = self.optimizer([nn.Parameter(torch.zeros(1))]).param_groups[0]["lr"]
+        return [*asking, {"params": answering, "lr": rate * self.answer_learning_rate_scale}]
 
     def component(self) -> dict[str, Any]:
         """Returns words, answers, features and the settings of both networks, for a checkpoint."""
