@@ -155,9 +155,11 @@ class QuestionBenchmark:
             whose answer is the given one (consistent); and the metrics of `PoolRanking`.
         """
         split = datamodule.dataset.split(stage).require_answers()
-        asked = module if self.decoding is None else self.decoding(module)
-        if isinstance(asked, RemembersTraining):
-            asked.remember(datamodule)
+        asked: Questioner = module
+        if self.decoding is not None:
+            asked = self.decoding(module)
+            if isinstance(asked, RemembersTraining):
+                asked.remember(datamodule)
         best, samples = self._ask(asked, datamodule, stage, console)
         metrics = caption_metrics(best.text, [[question] for question in split.questions])
         training = datamodule.dataset.split("train").questions
