@@ -78,9 +78,10 @@ def results_page(
     """
     parts = [
         "# Results",
-        "`make results` runs every command below and writes this page. Each table has the commit, "
-        "the machine and the duration of its own run. ± is the standard deviation over seeds; "
-        "brackets are 95 percent bootstrap intervals.",
+        "`make results` runs every command below and writes this page. Each table names the "
+        "commit and the machine of its own run, and the duration where it was recorded; `+` after a "
+        "commit marks uncommitted changes. ± is the standard deviation over seeds; brackets are "
+        "95 percent bootstrap intervals.",
     ]
     for title, text, experiments in sections:
         parts += [f"## {title}", *_paragraphs(text)]
