@@ -79,8 +79,8 @@ def results_page(
     parts = [
         "# Results",
         "`make results` runs every command below and writes this page. Each table names the "
-        "commit and the machine of its own run, and the duration where it was recorded; `+` after a "
-        "commit marks uncommitted changes. ± is the standard deviation over seeds; brackets are "
+        "commit and the machine of its own run, and the duration where it was recorded; `+` after "
+        "a commit marks uncommitted changes. ± is the standard deviation over seeds; brackets are "
         "95 percent bootstrap intervals.",
     ]
     for title, text, experiments in sections:
