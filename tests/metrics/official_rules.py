@@ -82,7 +82,7 @@ def official_score(prediction: str, given: list[str], revision: int) -> float:
     prediction = without_outer_space(prediction)
     if revision == 2018:
         given = [without_outer_space(text) for text in given]
-    differ = any(text != given[0] for text in given)
+    differ = len(given) == 1 or any(text != given[0] for text in given)
     if revision == 2015:
         prediction = in_plain_words(without_marks(prediction))
         if differ:

@@ -15,9 +15,14 @@ HUMAN = [["yes"] * 10, ["no"] * 10, ["2"] * 9 + ["3"], ["<b>no</b>"] * 10]
 IDS = np.array([11, 12, 13, 14])
 
 
+def _split(kinds: list[str]) -> VQASplit:
+    return VQASplit("val", IDS, np.array([1, 1, 2, 2]), QUESTIONS[0], HUMAN,
+                    [human[0] for human in HUMAN], kinds, ["is it"] * 4)  # fmt: skip
+
+
 def _records(clean: list[str], noisy: list[str]) -> NoiseRecords:
     kinds = ["yes/no", "yes/no", "number", "yes/no"]
-    return NoiseRecords.scored(IDS, kinds, [clean, noisy], HUMAN, QUESTIONS)
+    return NoiseRecords.scored(_split(kinds), [clean, noisy], QUESTIONS)
 
 
 # Right, wrong, right, wrong without noise; then wrong, right, right (as a word), wrong otherwise.
@@ -42,8 +47,7 @@ def test_two_thirds_of_the_examples_are_broken() -> None:
 
 
 def test_the_page_counts_and_shows_answers_that_flip(tmp_path: Path) -> None:
-    split = VQASplit("val", IDS, np.array([1, 1, 2, 2]), QUESTIONS[0], HUMAN,
-                     [human[0] for human in HUMAN], ["yes/no"] * 4, ["is it"] * 4)  # fmt: skip
+    split = _split(["yes/no"] * 4)
     page = tmp_path / "robustness.html"
     models = [NoisePageModel("MLB", MODEL), NoisePageModel("B & C", OTHER)]
     write_noise_page(page, "Noise", models, split)

@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from ivqa.text.answers import AnswerVocabulary, accuracy_of_matches
+from ivqa.text.answer_matching import accuracy_of_matches
+from ivqa.text.answers import AnswerVocabulary
 from ivqa.text.normalisation import normalise_answer
 
 
 def official_accuracy(prediction: str, given: list[str]) -> float:
     """Leave-one-out average over the annotators, with the loops of the official evaluation."""
-    if len(set(given)) > 1:
+    if len(given) == 1 or len(set(given)) > 1:
         prediction, given = normalise_answer(prediction), [normalise_answer(a) for a in given]
     if len(given) != 10:
         return min(given.count(prediction) / min(3, len(given)), 1.0)

@@ -1,13 +1,46 @@
 """A-OKVQA: questions that need knowledge of the world (Schwenk et al., ECCV 2022)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
+from ivqa.data.answer_metric import ExactMatch
 from ivqa.data.columns import Entry
 from ivqa.data.file_patterns import FilePatterns
 from ivqa.data.published import PublishedDataset, Record, records, texts
 from ivqa.data.validation import Problems, check_id, check_text, shown
+from ivqa.data.vqa_json import VQASplit
+from ivqa.text.answer_matching import AnswerRule, as_written
+
+
+def _of_three(matches: NDArray[np.int64], annotators: NDArray[np.int64]) -> NDArray[np.float64]:
+    return np.minimum(matches / 3, 1.0)
+
+
+class AOKVQAMetric(ExactMatch):
+    """The evaluation of A-OKVQA, evaluation/eval_predictions.py of its repository.
+
+    Direct answers: min(equal direct answers / 3, 1), letter by letter. Questions with
+    "difficult_direct_answer" are left out. Multiple choice: the share of all questions for which
+    the choice "correct_choice_idx" was chosen.
+    """
+
+    rule = AnswerRule(as_written, as_written, worth=_of_three)
+
+    def counted(self, split: VQASplit) -> NDArray[np.bool_]:
+        """Which questions have direct answers that count, see `AnswerMetric.counted`."""
+        difficult = split.extras.get("difficult_direct_answer", [False] * len(split))
+        return np.array([value is not True for value in difficult], dtype=np.bool_)
+
+    def choice_accuracies(self, split: VQASplit, chosen: Sequence[str]) -> NDArray[np.float64]:
+        """Compares with the correct choices, see `AnswerMetric.choice_accuracies`."""
+        assert split.multiple_choices is not None
+        correct = zip(split.multiple_choices, split.extras["correct_choice_idx"], strict=True)
+        right = [choices[at] for choices, at in correct]
+        return (np.array(chosen, dtype=object) == np.array(right, dtype=object)).astype(np.float64)
 
 
 def official_aokvqa(
@@ -36,6 +69,7 @@ def official_aokvqa(
     return PublishedDataset(
         root,
         reader=read_aokvqa,
+        metric=AOKVQAMetric(),
         title="A-OKVQA",
         train=train,
         val=val,

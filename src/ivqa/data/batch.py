@@ -152,6 +152,7 @@ class VQABatch:
         soft_targets: The VQA accuracy in [0, 1] of every answer of A, (B, |A|) float32.
         layout: Expert layouts in the numbers of the model, (B, T) int64.
         answer_counts: How many annotators gave each answer of A, (B, |A|) float32.
+        counted: Which questions the evaluation of the data set counts, (B,) bool; None for all.
     """
 
     rows: Tensor
@@ -163,6 +164,7 @@ class VQABatch:
     soft_targets: Tensor | None = None
     layout: Tensor | None = None
     answer_counts: Tensor | None = None
+    counted: Tensor | None = None
 
     def encoded(self, encoder: PixelEncoder | None) -> "VQABatch":
         """Returns the batch with image features from pixels; see `ImageBatch.encoded`."""

@@ -4,12 +4,14 @@ import os
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from pathlib import Path
 
+from ivqa.data.answer_metric import ExactMatch
 from ivqa.data.clevr_language import SYNONYMS, ClevrLanguage
 from ivqa.data.clevr_programs import (
     ClevrScene,
     Step,
     answers_of,
     fact_of,
+    kind_of,
     layout_of,
     program_of,
 )
@@ -25,7 +27,9 @@ class ClevrDataset(PublishedDataset):
 
     questions/CLEVR_SPLIT_questions.json has questions and programs, scenes/CLEVR_SPLIT_scenes.json
     the things in the images, images/SPLIT/ the images. The programs give the layouts of module
-    networks. The splits "train" and "val" have an oracle. The split "test" has no answers.
+    networks, and `question_types`: exist, count, compare_integer, compare_attribute or
+    query_attribute, by which the paper reports the share of answers that equal the right one. The
+    splits "train" and "val" have an oracle. The split "test" has no answers.
 
     Args:
         root: The folder.
@@ -49,6 +53,7 @@ class ClevrDataset(PublishedDataset):
         super().__init__(
             inner if inner.is_dir() else root,
             reader=read_clevr,
+            metric=ExactMatch(),
             title="CLEVR",
             train=train,
             val=val,
@@ -210,6 +215,7 @@ def _programs(path: Path, problems: Problems) -> Iterator[tuple[Entry, Step | No
                 image_id=image_id,
                 question=question,
                 answers=None if answer is None else [answer],
+                question_type=None if program is None else kind_of(program),
                 extras={"question_family_index": family},
             ),
             program,

@@ -161,6 +161,28 @@ def answers_of(program: Step, scene: ClevrScene) -> frozenset[str]:
     return frozenset(_text(value) for value in _values(program, scene))
 
 
+def kind_of(program: Step) -> str:
+    """The kind of a question in the tables of the paper, by the function that gives its answer.
+
+    Args:
+        program: The program.
+
+    Returns:
+        "exist", "count", "compare_integer", "compare_attribute" or "query_attribute".
+
+    Example:
+        >>> kind_of(Step("equal_size", (Step("query_size"), Step("query_size"))))
+        'compare_attribute'
+    """
+    name = program.function
+    if name in ("exist", "count"):
+        return name
+    if name.startswith("query_"):
+        return "query_attribute"
+    compared = name.removeprefix("equal_") in ATTRIBUTES
+    return "compare_attribute" if compared else "compare_integer"
+
+
 def layout_of(program: Step) -> list[str]:
     """The expert layout of a question for module networks (Hu et al., N2NMN, ICCV 2017).
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ivqa.data.answer_metric import AnswerMetric
 from ivqa.data.images import ImageFiles
 from ivqa.data.validation import Problems, shown
 from ivqa.data.vqa_json import VQASplit, answer_type_of, main_answer_of
@@ -113,7 +114,11 @@ class Columns:
             self.extras.setdefault(name, []).append(shared)
 
     def split(
-        self, name: str, images: ImageFiles | None, images_tried: tuple[str, ...]
+        self,
+        name: str,
+        images: ImageFiles | None,
+        images_tried: tuple[str, ...],
+        metric: AnswerMetric | None = None,
     ) -> VQASplit:
         """Returns the columns as a split.
 
@@ -121,6 +126,7 @@ class Columns:
             name: Name of the split.
             images: The image files, or None for text-only data.
             images_tried: The paths that were searched for images.
+            metric: How answers are scored; None for VQA accuracy.
         """
         return VQASplit(
             name=name,
@@ -137,6 +143,7 @@ class Columns:
             images_tried=images_tried,
             layouts=self.layouts or None,
             extras=self.extras,
+            metric=metric or AnswerMetric(),
         )
 
     def _answered(self, answers: tuple[str, ...]) -> tuple[list[str], str, str]:

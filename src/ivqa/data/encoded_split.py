@@ -64,6 +64,7 @@ class EncodedSplit(Dataset[VQABatch]):
         feature_names: The features that batches contain.
         feature_rows: The row of each question's image in `features`, (N,) int64.
         answer_counts: Whether batches contain the counts of `soft_targets` too.
+        counted: Which questions the evaluation of the data set counts, (N,) bool; None for all.
     """
 
     split: VQASplit
@@ -77,6 +78,7 @@ class EncodedSplit(Dataset[VQABatch]):
     feature_names: tuple[str, ...]
     feature_rows: NDArray[np.int64]
     answer_counts: bool = False
+    counted: Tensor | None = None
 
     @classmethod
     def build(
@@ -110,7 +112,7 @@ class EncodedSplit(Dataset[VQABatch]):
         answers, kinds = answer_vocabulary, {kind: i for i, kind in enumerate(ANSWER_TYPES)}
         soft = None
         if answers is not None and (contents.soft_targets or contents.answer_counts):
-            soft = answers.soft_targets(split.answers)
+            soft = answers.soft_targets(split.answers, rule=split.metric.rule)
         feature_rows = np.zeros(len(split), dtype=np.int64)
         if features is not None and contents.image_features:
             distinct, inverse = np.unique(split.image_ids, return_inverse=True)
@@ -119,7 +121,10 @@ class EncodedSplit(Dataset[VQABatch]):
             split=split,
             question=question_vocabulary.encode(split.questions, max_question_length),
             answer=answer_words.encode(split.main_answers),
-            answer_type=torch.tensor([kinds.get(kind, -1) for kind in split.answer_types]),
+            answer_type=torch.tensor(
+                [kinds.get(kind, -1) for kind in split.metric.answer_types(split)]
+            ),
+            counted=torch.from_numpy(split.metric.counted(split)),
             target=(
                 torch.full((len(split),), -1)
                 if answers is None
@@ -149,6 +154,7 @@ class EncodedSplit(Dataset[VQABatch]):
             answer_counts=(
                 soft.dense_counts(rows) if soft is not None and self.answer_counts else None
             ),
+            counted=None if self.counted is None else self.counted[index],
         )
 
     def __len__(self) -> int:

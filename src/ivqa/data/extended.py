@@ -157,6 +157,6 @@ def _joined(own: VQASplit, extra: VQASplit) -> VQASplit:
         layouts=layouts,
         # Training reads none of these, which `extra` may lack.
         multiple_choices=None,
-        extras={},
+        extras={key: values + [None] * len(extra) for key, values in own.extras.items()},
         kinds=None,
     )

@@ -15,6 +15,7 @@ from ivqa.data.columns import Entry
 from ivqa.data.file_patterns import FilePatterns
 from ivqa.data.gqa_execution import GQAWords, judge
 from ivqa.data.gqa_graphs import SceneGraph, read_graphs
+from ivqa.data.gqa_metric import GQAMetric
 from ivqa.data.gqa_programs import Step, layout_of, program_of
 from ivqa.data.images import ImageFiles
 from ivqa.data.oracles import NOT_UNDERSTOOD, Judgement, judge_all
@@ -34,10 +35,12 @@ class GQADataset(PublishedDataset):
     questions/SPLIT_questions.json has questions and programs; a split such as "train_all" is a
     folder of files. sceneGraphs/ has train_sceneGraphs.json and val_sceneGraphs.json, images/ all
     images. The programs give layouts of module networks, which GQA does not have itself. Splits of
-    train and val have an oracle where the scene graphs are there.
+    train and val have an oracle where the scene graphs are there. Answers are scored by
+    `GQAMetric`, which finds TIER_choices.json, or the folder TIER_choices, in eval/ or in the root.
 
-    `extras` has the types of a question that GQA calls "semantic" and "structural", and the global
-    "group" of its answer; `question_types` is the detailed type, such as "existAnd".
+    `extras` has the types of a question that GQA calls "semantic" and "structural", the global
+    "group" of its answer and "isBalanced"; `question_types` is the detailed type, such as
+    "existAnd".
 
     Args:
         root: The folder.
@@ -69,6 +72,19 @@ class GQADataset(PublishedDataset):
             ),
             images_in=gqa_images,
         )
+
+    def metric(self, name: str) -> GQAMetric:
+        """The official evaluation, see `PublishedDataset.metric`."""
+        return GQAMetric(self._paths(name), self._choices(name.partition("_")[0]))
+
+    def _choices(self, tier: str) -> list[Path]:
+        """The files of the choices of "train" or "val"; the official file may be cut into parts."""
+        for folder in (self.root / "eval", self.root):
+            if os.path.lexists(path := folder / f"{tier}_choices.json"):
+                return [path]
+            if parts := sorted(folder.glob(f"{tier}_choices/*.json")):
+                return parts
+        return []
 
     def oracle(self, stage_or_name: str) -> "GQAOracle | None":
         """The oracle of a split, from its scene graphs and programs.
@@ -294,6 +310,7 @@ def _read(
         return None, None
     types, groups = record.get("types") or {}, record.get("groups") or {}
     extras = {"semantic": types.get("semantic"), "structural": types.get("structural")}
+    extras |= {"group": groups.get("global"), "isBalanced": record.get("isBalanced", True)}
     return (
         Entry(
             name=name,
@@ -302,7 +319,7 @@ def _read(
             question=question,
             answers=None if answer is None else [answer],
             question_type=types.get("detailed"),
-            extras={**extras, "group": groups.get("global")},
+            extras=extras,
         ),
         program,
     )

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ivqa.data.answer_metric import AnswerMetric
 from ivqa.data.columns import Columns, Entry
 from ivqa.data.dataset import VQADataset
 from ivqa.data.file_patterns import FilePatterns
@@ -33,6 +34,7 @@ class PublishedDataset(VQADataset):
         files: `question_file` and `image_pattern` are used. A split may also be a folder of files,
             named like the file without its ending.
         images_in: Lists the images of a folder whose names match a pattern.
+        metric: The official evaluation of the data set; None for VQA accuracy.
         title: See `VQADataset`.
 
     Raises:
@@ -49,11 +51,13 @@ class PublishedDataset(VQADataset):
         test: str | None,
         files: FilePatterns,
         images_in: Callable[[Path, str], ImageFiles] = ImageFiles.in_folder,
+        metric: AnswerMetric | None = None,
         title: str | None = None,
     ) -> None:
         super().__init__(root, train=train, val=val, test=test, files=files, title=title)
         self._reader = reader
         self._list_images = images_in
+        self._metric = metric
 
     def lacks_annotations(self, stage_or_name: str) -> bool:
         """Whether the questions of a split have no answers; only the first question is read.
@@ -84,7 +88,19 @@ class PublishedDataset(VQADataset):
         if images is not None and path is not None:
             check_images(images, np.array(columns.image_ids, dtype=np.int64), path, problems)
         problems.raise_if_any()
-        return columns.split(name, images, tuple(map(str, self._image_paths(name))))
+        tried = tuple(map(str, self._image_paths(name)))
+        return columns.split(name, images, tried, self.metric(name))
+
+    def metric(self, name: str) -> AnswerMetric | None:
+        """How answers to the questions of a split are scored.
+
+        Args:
+            name: Name of the split.
+
+        Returns:
+            The official evaluation; None for VQA accuracy.
+        """
+        return self._metric
 
     def _entries(self, name: str, problems: Problems) -> Iterator[tuple[Path, Entry]]:
         for path in self._paths(name):

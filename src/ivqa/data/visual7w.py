@@ -1,12 +1,41 @@
 """Visual7W, telling questions: what, where, when, who, why and how (Zhu et al., CVPR 2016)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
+from ivqa.data.answer_metric import ExactMatch
 from ivqa.data.columns import Entry
 from ivqa.data.file_patterns import FilePatterns
 from ivqa.data.published import PublishedDataset, Record, records, texts
 from ivqa.data.validation import Problems, check_id, check_text, shown
+from ivqa.data.vqa_json import VQASplit
+from ivqa.text.answer_matching import AnswerRule
+from ivqa.text.answers import vqa_accuracies
+
+
+class Visual7WMetric(ExactMatch):
+    """The evaluation of the Visual7W toolkit, for open and multiple-choice answers alike.
+
+    An answer is right if it equals the published one up to upper and lower case. Full stops count,
+    and most published answers end with one. So there is also `visual7w/normalised`: the share of
+    right answers after the normalisation of the VQA evaluation, which removes full stops, for
+    models that do not write them. The toolkit has no such figure.
+    """
+
+    rule = AnswerRule(str.lower, str.lower)
+
+    def figures(
+        self,
+        split: VQASplit,
+        answers: Sequence[str],
+        accuracies: NDArray[np.float64],
+        probability: NDArray[np.float64] | None = None,
+    ) -> dict[str, float]:
+        """Computes the accuracy without full stops, see `AnswerMetric.figures`."""
+        return {"visual7w/normalised": float(vqa_accuracies(answers, split.answers).mean())}
 
 
 def official_visual7w(
@@ -19,7 +48,7 @@ def official_visual7w(
     """Opens Visual7W under its official file names.
 
     dataset_v7w_telling.json holds all splits, images/ all images. The answers are sentences as
-    published, such as "At a park."; the normalisation of answers removes their full stops.
+    published, such as "At a park."; `Visual7WMetric` says how they are compared.
     `multiple_choices` has the answer and the three wrong choices in alphabetical order.
 
     Args:
@@ -34,6 +63,7 @@ def official_visual7w(
     return PublishedDataset(
         root,
         reader=read_visual7w,
+        metric=Visual7WMetric(),
         title="Visual7W",
         train=train,
         val=val,

@@ -1,18 +1,93 @@
 """VizWiz: questions of blind people about their photographs (Gurari et al., CVPR 2018)."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import average_precision_score, f1_score
+
+from ivqa.data.answer_metric import ExactMatch
 from ivqa.data.batch import ANSWER_TYPES
 from ivqa.data.columns import Entry
 from ivqa.data.file_patterns import FilePatterns
 from ivqa.data.published import PublishedDataset, Record, records
 from ivqa.data.records import answer_texts
 from ivqa.data.validation import Problems, check_text, shown
+from ivqa.data.vqa_json import VQASplit
+from ivqa.text.answer_matching import AnswerRule, as_written, leave_one_out
+from ivqa.text.normalisation import CONTRACTIONS, clean_space, strip_punctuation, unify_words
 
 _NUMBER = re.compile(r"(\d+)\.\w+$")
+_UNANSWERABLE = "unanswerable"
+# Quirk of the official program: most of its contractions have curly apostrophes, so that "dont"
+# equals "don’t" and not "don't". These are the words with straight ones.
+_STRAIGHT = {"aint", "arent", "cant", "couldve", "couldnt", "weve", "wheres", "whove"}
+_STRAIGHT_SPELLINGS = _STRAIGHT | {"couldn'tve", "hadn'tve"}
+
+
+def _curly(word: str) -> str:
+    return word.replace("'", "’")
+
+
+_CONTRACTIONS = {
+    spelling if spelling in _STRAIGHT_SPELLINGS else _curly(spelling): (
+        target if spelling in _STRAIGHT else _curly(target)
+    )
+    for spelling, target in CONTRACTIONS.items()
+}
+
+
+def _normalised(answer: str) -> str:
+    return unify_words(strip_punctuation(clean_space(answer)), _CONTRACTIONS)
+
+
+class VizWizMetric(ExactMatch):
+    """The evaluation of VizWiz-VQA, vqaEval.py of its API.
+
+    Accuracy: the leave-one-out average of VQA, but the answer is always normalised and the
+    annotators' answers never are; by answer type, with "unanswerable" as a fourth.
+
+    Answerability: average precision and F1 of unanswerable questions. The challenge takes a score
+    of each question from a submission of its own; F1 calls a question unanswerable where the score
+    of "answerable" is below 0.5. A VQA model has no such score. It is taken from the answer
+    "unanswerable": 1 - phi(unanswerable | I, q) for a model with a closed set that has this answer,
+    else 0 where the answer is "unanswerable" after normalisation and 1 elsewhere, as is usual for
+    generative models.
+    """
+
+    rule = AnswerRule(_normalised, as_written, worth=leave_one_out)
+    probed = _UNANSWERABLE
+
+    def answer_types(self, split: VQASplit) -> list[str]:
+        """The official types, see `AnswerMetric.answer_types`."""
+        official = split.extras.get("answer_type", split.answer_types)
+        return [kind or "" for kind in official]
+
+    def figures(
+        self,
+        split: VQASplit,
+        answers: Sequence[str],
+        accuracies: NDArray[np.float64],
+        probability: NDArray[np.float64] | None = None,
+    ) -> dict[str, float]:
+        """Computes vizwiz/answerability_..., see `AnswerMetric.figures`.
+
+        They are left out where no question is unanswerable.
+        """
+        wanted = np.array(split.extras["answerable"]) == 0
+        if probability is None:
+            said = [_normalised(answer) == _UNANSWERABLE for answer in answers]
+            probability = np.array(said, dtype=np.float64)
+        if not wanted.any():
+            return {}
+        precision = average_precision_score(wanted, probability)
+        return {
+            "vizwiz/answerability_average_precision": float(precision),
+            "vizwiz/answerability_f1": float(f1_score(wanted, probability > 0.5)),
+        }
 
 
 def official_vizwiz(
@@ -26,7 +101,8 @@ def official_vizwiz(
 
     Annotations/SPLIT.json lists the questions, images/SPLIT/ holds the photographs. Each photograph
     has one question, whose id is the number in the file name. Questions of the answer type
-    "unanswerable" count as "other"; `extras` has "answerable" and the official "answer_type".
+    "unanswerable" are of the type "other" here, as in VQA; `extras` has "answerable" and the
+    official "answer_type".
 
     Args:
         root: The folder.
@@ -40,6 +116,7 @@ def official_vizwiz(
     return PublishedDataset(
         root,
         reader=read_vizwiz,
+        metric=VizWizMetric(),
         title="VizWiz",
         train=train,
         val=val,
@@ -90,15 +167,15 @@ def read_vizwiz(path: Path, split: str, problems: Problems) -> Iterator[Entry]:
             image_id=int(number[1]),
             question=question,
             answers=answers,
-            answer_type="other" if kind == "unanswerable" else kind,
+            answer_type="other" if kind == _UNANSWERABLE else kind,
             extras=extras,
         )
 
 
 def _extras(record: Record, path: Path, where: str, problems: Problems) -> dict[str, Any]:
     kind, answerable = record.get("answer_type"), record.get("answerable")
-    if kind not in (*ANSWER_TYPES, "unanswerable"):
-        known = ", ".join((*ANSWER_TYPES, "unanswerable"))
+    if kind not in (*ANSWER_TYPES, _UNANSWERABLE):
+        known = ", ".join((*ANSWER_TYPES, _UNANSWERABLE))
         problems.add(path, where, "answer_type", f"must be one of {known}, not {shown(kind)}")
     if answerable not in (0, 1):
         problems.add(path, where, "answerable", f"must be 0 or 1, not {shown(answerable)}")

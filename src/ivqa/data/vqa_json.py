@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ivqa.data.answer_metric import AnswerMetric
 from ivqa.data.images import ImageFiles
 from ivqa.data.records import (
     Record,
@@ -51,6 +52,7 @@ class VQASplit:
             has N values.
         kinds: The kind of belief of each question (key "kind" of the questions file), "" where it
             is unknown; None in files without kinds.
+        metric: How answers to the questions are scored.
     """
 
     name: str
@@ -69,6 +71,7 @@ class VQASplit:
     layouts: dict[int, list[str]] | None = None
     extras: Mapping[str, list[Any]] = field(default_factory=dict)
     kinds: list[str] | None = None
+    metric: AnswerMetric = field(default_factory=AnswerMetric)
 
     def __len__(self) -> int:
         return len(self.questions)

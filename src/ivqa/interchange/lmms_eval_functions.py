@@ -42,18 +42,19 @@ def process_results(doc: dict[str, Any], results: list[str]) -> dict[str, Any]:
 
 
 def vqa_accuracy(answer: str, given: list[str]) -> float:
-    """The official VQA accuracy of an answer, in [0, 1] (Antol et al. 2015, vqaEval.py of 2018).
+    """The VQA accuracy of an answer, in [0, 1] (Antol et al. 2015, vqaEval.py of 2018).
 
     Args:
         answer: The answer.
-        given: The answers of the n annotators. With n = 10 each annotator in turn is left out;
-            with other n the accuracy is min(matches / min(3, n), 1).
+        given: The answers of the n annotators. With n = 10 each annotator in turn is left out, as
+            in the official evaluation; with other n the accuracy is min(matches / min(3, n), 1).
 
     Returns:
         The accuracy; 0 without annotators.
     """
     cleaned = [clean_space(one) for one in given]
-    if len(set(cleaned)) == 1:  # the official evaluation normalises only where annotators differ
+    # The official evaluation normalises only where annotators differ; one alone has no rule there.
+    if len(set(cleaned)) == 1 < len(given):
         matches = cleaned.count(clean_space(answer))
     else:
         matches = [normalise_answer(one) for one in given].count(normalise_answer(answer))

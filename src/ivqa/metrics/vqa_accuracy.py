@@ -1,62 +1,11 @@
-"""Official VQA accuracy (Antol et al. 2015), overall and by answer type."""
+"""Mean accuracy of answers, overall and by answer type."""
 
-from collections.abc import Sequence
-
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torchmetrics import Metric
 
 from ivqa.data.batch import ANSWER_TYPES
-from ivqa.text.answers import AnswerVocabulary, Revision
-
-
-def vqa_accuracies(
-    predictions: Sequence[str],
-    human_answers: Sequence[Sequence[str]],
-    *,
-    leave_one_out: bool = True,
-    revision: Revision = 2018,
-) -> NDArray[np.float32]:
-    """Computes the official VQA accuracy of each predicted answer (Antol et al. 2015).
-
-        accuracy = mean over annotators i of min(1, matches among the other annotators / 3)
-
-    Args:
-        predictions: N answers.
-        human_answers: The annotators' answers to each of the N questions.
-        leave_one_out: False computes min(matches / 3, 1), the short form that many papers report.
-        revision: Revision of the official evaluation, see `AnswerMatching`. Papers before 2018
-            used 2015.
-
-    Returns:
-        (N,) float32 in [0, 1].
-
-    Raises:
-        ValueError: Predictions and questions differ in number.
-
-    Example:
-        >>> accuracies = vqa_accuracies(["2", "red"], [["2"] * 3 + ["3"] * 7, ["blue"]])
-        >>> [round(float(accuracy), 2) for accuracy in accuracies]
-        [0.9, 0.0]
-    """
-    if len(predictions) != len(human_answers):
-        raise ValueError(
-            f"{len(predictions)} predictions for {len(human_answers)} questions; give one each"
-        )
-    # Only the predictions can score, so they are the whole vocabulary.
-    distinct = {answer: code for code, answer in enumerate(dict.fromkeys(predictions))}
-    soft = AnswerVocabulary(list(distinct)).soft_targets(
-        human_answers, leave_one_out=leave_one_out, revision=revision
-    )
-    # The question of each entry of the sparse targets.
-    rows = np.repeat(np.arange(len(soft)), np.diff(soft.offsets))
-    chosen = np.array([distinct[answer] for answer in predictions], dtype=np.int64)
-    hits = soft.indices == chosen[rows]
-    accuracies = np.zeros(len(soft), dtype=np.float32)
-    accuracies[rows[hits]] = soft.values[hits]
-    return accuracies
+from ivqa.text.answers import vqa_accuracies as vqa_accuracies
 
 
 class VQAAccuracy(Metric):

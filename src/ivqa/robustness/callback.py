@@ -102,13 +102,7 @@ class RobustnessCallback(MeasuringCallback):
                 track(levels, description="noisy questions", transient=True)
             )
         ]
-        records = NoiseRecords.scored(
-            split.question_ids[rows],
-            [split.answer_types[row] for row in rows],
-            answers,
-            [split.answers[row] for row in rows],
-            levels,
-        )
+        records = NoiseRecords.scored(split, answers, levels, rows)
         if isinstance(self.noise, Certified):
             return records, self.noise.figures(clean, pool)
         return records, {}
@@ -136,7 +130,7 @@ class RobustnessCallback(MeasuringCallback):
 
     def _rows(self, split: VQASplit) -> NDArray[np.int64]:
         """The positions of the questions that are asked, in the order of the split."""
-        rows = np.arange(len(split))
+        rows = np.flatnonzero(split.metric.counted(split))
         # A prefix of one random order: more questions contain the fewer ones.
         if self.num_questions is not None and self.num_questions < len(rows):
             rows = np.random.default_rng(self.seed).permutation(rows)[: self.num_questions]

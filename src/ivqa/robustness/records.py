@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from ivqa.data import DataError
+from ivqa.data import DataError, VQASplit
 from ivqa.errors import UserError
 from ivqa.files import written
 from ivqa.metrics import PUBLISHED_R_SCORE, RScore, vqa_accuracies
@@ -41,27 +41,34 @@ class NoiseRecords:
     @classmethod
     def scored(
         cls,
-        question_ids: NDArray[np.int64],
-        answer_types: Sequence[str],
+        split: VQASplit,
         answers: Sequence[Sequence[str]],
-        human_answers: Sequence[Sequence[str]],
         questions: Sequence[Sequence[str]] | None = None,
+        rows: NDArray[np.int64] | None = None,
     ) -> "NoiseRecords":
-        """Computes the official VQA accuracy of every answer.
+        """Computes the official accuracy of every answer.
 
         Args:
-            question_ids: Ids (N,), int64.
-            answer_types: Answer types of the N questions.
+            split: The split of the questions.
             answers: L + 1 lists of N answers.
-            human_answers: The annotators' answers to each of the N questions.
             questions: L + 1 lists of the N questions as they were asked; None where unknown.
+            rows: Positions (N,) of the questions in the split; None for all.
 
         Returns:
-            The records.
+            The records, without the questions that the metric of the split does not count.
+
+        Raises:
+            UserError: No question counts.
         """
+        metric, rows = split.metric, np.arange(len(split)) if rows is None else rows
+        counted = np.flatnonzero(metric.counted(split)[rows])
+        if not len(counted):
+            raise UserError(f"split '{split.name}' has no question that counts for its accuracy")
+        types, human = metric.answer_types(split), [split.answers[row] for row in rows]
         # (L + 1, N): the human answers to a question are the same at every level.
-        accuracies = np.stack([vqa_accuracies(level, human_answers) for level in answers])
-        return cls(question_ids, answer_types, answers, accuracies.astype(np.float64), questions)
+        accuracies = np.stack([vqa_accuracies(level, human, rule=metric.rule) for level in answers])
+        kinds = [types[row] for row in rows]
+        return cls(split.question_ids[rows], kinds, answers, accuracies, questions).select(counted)
 
     @classmethod
     def read(cls, run_dir: Path) -> "NoiseRecords":

@@ -13,7 +13,7 @@ from ivqa.report import print_metrics
 from ivqa.robustness import NoiseRecords
 from ivqa.runs.loggers import log_results
 from ivqa.tasks.noise_curve import show_noise_curve
-from ivqa.vqa.benchmark import score_answers
+from ivqa.vqa.benchmark import score_answers, score_choices
 
 
 def score(cfg: DictConfig) -> float:
@@ -26,7 +26,7 @@ def score(cfg: DictConfig) -> float:
         cfg: The configuration of evaluate.py.
 
     Returns:
-        The accuracy in [0, 1] of a single file; the R_score of several.
+        The accuracy in [0, 1] of a single file, NaN if no question counts; the R_score of several.
 
     Raises:
         UserError: cfg.predictions is an empty list.
@@ -41,8 +41,13 @@ def score(cfg: DictConfig) -> float:
         raise UserError("predictions=[] names no result file; pass at least one")
     levels = [read_results(file, split) for file in files]
     metrics = score_answers(split, levels[0])
-    records = NoiseRecords.scored(split.question_ids, split.answer_types, levels, split.answers)
-    records.write(run_dir)
+    if split.multiple_choices is not None and all(
+        answer in choices for answer, choices in zip(levels[0], split.multiple_choices, strict=True)
+    ):
+        metrics |= score_choices(split, levels[0])  # as in predictions_multiple_choice.json
+    if "vqa/accuracy" in metrics or len(levels) > 1:
+        records = NoiseRecords.scored(split, levels)
+        records.write(run_dir)
     if len(levels) > 1:
         curve = records.curve(instantiate(cfg.r_score))
         metrics |= {f"robustness/{name}": value for name, value in curve.metrics().items()}
@@ -53,4 +58,4 @@ def score(cfg: DictConfig) -> float:
     print_metrics(metrics, title=title, console=console)
     log_results(cfg, metrics, show_noise_curve(metrics, files[0].stem, run_dir, split, console))
     console.print(f"run: {run_dir}", soft_wrap=True)
-    return metrics.get("robustness/r_score", metrics["vqa/accuracy"])
+    return metrics.get("robustness/r_score", metrics.get("vqa/accuracy", float("nan")))

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Literal
 
 import numpy as np
 import torch
@@ -12,42 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ivqa.errors import UserError
-from ivqa.text.normalisation import clean_space, normalise_answer, strip_punctuation
-
-Revision = Literal[2015, 2018]
-"""Revision of the official evaluation; it decides which answers count as equal."""
-
-# Accuracy by the number of matching annotators among ten: the mean of min(matches / 3, 1) over the
-# ten subsets of nine annotators [Antol et al. 2015, vqaEval.py].
-_LEAVE_ONE_OUT = np.array([0.0, 0.3, 0.6, 0.9] + [1.0] * 7, dtype=np.float32)
-
-
-def accuracy_of_matches(
-    matches: NDArray[np.int64], annotators: NDArray[np.int64], *, leave_one_out: bool = True
-) -> NDArray:
-    """Computes the VQA accuracy of answers that some of n annotators gave, element-wise.
-
-    For n = 10 it is the official leave-one-out average; for other n it is
-    min(matches / min(3, n), 1), which is exact match for n = 1 and 0 for n = 0.
-
-    Args:
-        matches: How many annotators gave the answer, any shape, int64.
-        annotators: The number n of annotators, same shape, int64.
-        leave_one_out: If False, the formula for other n is used for n = 10 too.
-
-    Returns:
-        Accuracies in [0, 1], same shape, float32.
-
-    Example:
-        >>> accuracy_of_matches(np.array([2, 2, 1, 0]), np.array([10, 5, 1, 0])).round(3).tolist()
-        [0.6000000238418579, 0.6669999957084656, 1.0, 0.0]
-    """
-    # The official formula has 3; with fewer annotators their number replaces it.
-    divisor = np.clip(annotators, 1, 3)
-    shortcut = np.minimum(matches / divisor, 1.0).astype(np.float32)
-    if not leave_one_out:
-        return shortcut
-    return np.where(annotators == 10, _LEAVE_ONE_OUT[np.minimum(matches, 10)], shortcut)
+from ivqa.text.answer_matching import VQA_2018, AnswerMatching, AnswerRule
 
 
 @dataclass(frozen=True)
@@ -59,14 +23,14 @@ class SoftTargets:
             following three arrays.
         indices: Indices of answers, (nnz,) int64.
         counts: How many annotators gave each answer, (nnz,) int64.
-        values: The accuracy of each answer in (0, 1], (nnz,) float32.
+        values: The accuracy of each answer in (0, 1], (nnz,) float64.
         num_answers: |A|.
     """
 
     offsets: NDArray[np.int64]
     indices: NDArray[np.int64]
     counts: NDArray[np.int64]
-    values: NDArray[np.float32]
+    values: NDArray[np.float64]
     num_answers: int
 
     def dense(self, rows: NDArray[np.int64]) -> Tensor:
@@ -172,21 +136,19 @@ class AnswerVocabulary:
         self,
         human_answers: Sequence[Sequence[str]],
         *,
-        leave_one_out: bool = True,
-        revision: Revision = 2018,
+        rule: AnswerRule = VQA_2018,
     ) -> SoftTargets:
         """Computes counts and accuracies of all answers of the vocabulary.
 
         Args:
             human_answers: The unprocessed answers of the annotators of each of N questions; a
                 question without answers gets an empty row.
-            leave_one_out: See `accuracy_of_matches`.
-            revision: Decides which answers count as equal, see `AnswerMatching`.
+            rule: Decides which answers count as equal, and their accuracies.
 
         Returns:
             The counts and accuracies of N questions.
         """
-        matching = AnswerMatching(self.answers, revision)
+        matching = AnswerMatching(self.answers, rule)
         found = [matching.of(given) for given in human_answers]
         lengths = np.array([len(indices) for indices in found], dtype=np.int64)
         rows = np.repeat(np.arange(len(found)), lengths)
@@ -200,61 +162,52 @@ class AnswerVocabulary:
         np.cumsum(np.bincount(row_of, minlength=len(human_answers)), out=offsets[1:])
         annotators = np.array([len(given) for given in human_answers], dtype=np.int64)
         counts = matches.astype(np.int64)
-        values = accuracy_of_matches(counts, annotators[row_of], leave_one_out=leave_one_out)
-        return SoftTargets(offsets, index_of, counts, values.astype(np.float32), len(self))
+        values = rule.worth(counts, annotators[row_of])
+        return SoftTargets(offsets, index_of, counts, values, len(self))
 
 
-class AnswerMatching:
-    """Finds the answers that count as equal to those of annotators, by a revision of vqaEval.py.
+def vqa_accuracies(
+    predictions: Sequence[str],
+    human_answers: Sequence[Sequence[str]],
+    *,
+    rule: AnswerRule = VQA_2018,
+) -> NDArray[np.float64]:
+    """Computes the accuracy of each predicted answer by the rule of an evaluation.
 
-    Both revisions distinguish whether all annotators of a question gave the same answer:
+    By default it is VQA accuracy [Antol et al. 2015]: with ten annotators the official
 
-    - 2018: white space at the ends is removed from both sides. If the annotators differ, both sides
-      are normalised by `ivqa.text.normalisation`.
-    - 2015: the answers are always normalised. Of the annotators' answers only the punctuation is
-      normalised, and only if the annotators differ. An annotator's answer such as "a dog", "two" or
-      "dog " therefore matches no answer.
+        accuracy = mean over annotators i of min(1, matches among the other annotators / 3),
+
+    with another number n min(matches / min(3, n), 1), for which there is no official formula.
 
     Args:
-        answers: The answers to compare with, in the order of their positions.
-        revision: The revision of the official evaluation.
+        predictions: N answers.
+        human_answers: The annotators' answers to each of the N questions.
+        rule: Which answers are equal, and what matches count. Papers before 2018 used `VQA_2015`;
+            many report `VQA_SHORTCUT`, min(matches / 3, 1).
+
+    Returns:
+        (N,) float64 in [0, 1].
+
+    Raises:
+        ValueError: Predictions and questions differ in number.
+
+    Example:
+        >>> accuracies = vqa_accuracies(["2", "red"], [["2"] * 3 + ["3"] * 7, ["blue"]])
+        >>> [round(float(accuracy), 2) for accuracy in accuracies]
+        [0.9, 0.0]
     """
-
-    def __init__(self, answers: Sequence[str], revision: Revision = 2018) -> None:
-        self.revision = revision
-        self._as_they_are = _positions(clean_space(answer) for answer in answers)
-        self._normalised = _positions(normalise_answer(answer) for answer in answers)
-        # Annotator's answer -> (its form if all agree, positions of equal answers if they differ).
-        self._known: dict[str, tuple[str, list[int]]] = {}
-
-    def of(self, given: Sequence[str]) -> list[int]:
-        """Returns the positions of the equal answers for every annotator of one question in turn.
-
-        Args:
-            given: The answers of the annotators.
-
-        Returns:
-            Concatenated positions; an annotator's answer can equal no, one or several answers.
-        """
-        known = [self._known.get(text) or self._read(text) for text in given]
-        texts = {text for text, _ in known}
-        if len(texts) == 1:
-            forms = self._as_they_are if self.revision == 2018 else self._normalised
-            # Every annotator matches the same answers.
-            return forms.get(texts.pop(), []) * len(given)
-        return [position for _, equal in known for position in equal]
-
-    def _read(self, text: str) -> tuple[str, list[int]]:
-        if self.revision == 2018:
-            read = clean_space(text), self._normalised.get(normalise_answer(text), [])
-        else:
-            read = text, self._normalised.get(strip_punctuation(text), [])
-        self._known[text] = read
-        return read
-
-
-def _positions(forms: Iterable[str]) -> dict[str, list[int]]:
-    positions: dict[str, list[int]] = {}
-    for position, form in enumerate(forms):
-        positions.setdefault(form, []).append(position)
-    return positions
+    if len(predictions) != len(human_answers):
+        raise ValueError(
+            f"{len(predictions)} predictions for {len(human_answers)} questions; give one each"
+        )
+    # Only the predictions can score, so they are the whole vocabulary.
+    distinct = {answer: code for code, answer in enumerate(dict.fromkeys(predictions))}
+    soft = AnswerVocabulary(list(distinct)).soft_targets(human_answers, rule=rule)
+    # The question of each entry of the sparse targets.
+    rows = np.repeat(np.arange(len(soft)), np.diff(soft.offsets))
+    chosen = np.array([distinct[answer] for answer in predictions], dtype=np.int64)
+    hits = soft.indices == chosen[rows]
+    accuracies = np.zeros(len(soft))
+    accuracies[rows[hits]] = soft.values[hits]
+    return accuracies

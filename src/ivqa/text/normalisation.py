@@ -5,6 +5,7 @@ official code are therefore kept; they are marked "quirk".
 """
 
 import re
+from collections.abc import Mapping
 
 _NUMBERS = "zero one two three four five six seven eight nine ten"
 _DIGITS = {"none": "0"} | {word: str(value) for value, word in enumerate(_NUMBERS.split())}
@@ -155,13 +156,14 @@ def strip_punctuation(text: str) -> str:
     return _FULL_STOP.sub("", stripped, count=_MOST_FULL_STOPS)
 
 
-def unify_words(text: str) -> str:
+def unify_words(text: str, contractions: Mapping[str, str] = CONTRACTIONS) -> str:
     """Unifies case, number words, articles and contractions; the last step of `normalise_answer`.
 
     This is processDigitArticle of vqaEval.py.
 
     Args:
         text: The answer without punctuation.
+        contractions: Spellings of words and what replaces them.
 
     Returns:
         Lower-case words with single spaces: number words as digits, without articles, with the
@@ -172,7 +174,7 @@ def unify_words(text: str) -> str:
         "2 dogs don't bark"
     """
     words = (_DIGITS.get(word, word) for word in text.lower().split())
-    return " ".join(CONTRACTIONS.get(word, word) for word in words if word not in _ARTICLES)
+    return " ".join(contractions.get(word, word) for word in words if word not in _ARTICLES)
 
 
 def clean_space(text: str) -> str:

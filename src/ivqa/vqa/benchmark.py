@@ -1,4 +1,4 @@
-"""The VQA benchmark of an answerer: official accuracy, and a result file for the servers.
+"""The VQA benchmark of an answerer: official accuracies, and a result file for the servers.
 
 The file is a little over 300 lines, because the metrics of each function are listed.
 """
@@ -17,14 +17,14 @@ from rich.console import Console
 from rich.progress import track
 
 from ivqa.data import VQADataModule, VQASplit
-from ivqa.data.batch import ANSWER_TYPES
+from ivqa.data.answer_metric import means_by
 from ivqa.data.results import results_text
 from ivqa.errors import UserError
 from ivqa.files import write_text
 from ivqa.metrics.polling import polling_metrics
-from ivqa.metrics.vqa_accuracy import VQAAccuracy, vqa_accuracies
 from ivqa.metrics.wups import require_wordnet, wups
 from ivqa.ranges import Count, Share
+from ivqa.text.answers import vqa_accuracies
 from ivqa.vqa.module import VQAModule
 from ivqa.vqa.protocol import Answerer
 
@@ -86,8 +86,8 @@ class VQABenchmark:
             The metrics of `score_answers` and `wups_metrics` if the split has annotations;
             vqa/questions_per_second,
             reading data included; vqa/truncated, the share of questions that the model cuts, if it
-            has `is_cut`; the metrics of `expert_metrics` for module networks; vqa/multiple_choice
-            and vqa/multiple_choice_coverage of `choose_answers` for multiple choices.
+            has `is_cut`; the metrics of `expert_metrics` for module networks; `score_choices` and
+            vqa/multiple_choice_coverage of `choose_answers` for multiple choices.
         """
         split = datamodule.dataset.split(stage)
         started = time.perf_counter()
@@ -101,7 +101,8 @@ class VQABenchmark:
             batch_size=self.batch_size,
         )
         seconds = time.perf_counter() - started
-        metrics = write_answers(split, answers, run_dir, console)
+        probability = probability_of(module, datamodule, stage, self.batch_size)
+        metrics = write_answers(split, answers, run_dir, console, probability)
         if split.has_answers:
             metrics |= wups_metrics(split, answers, self.wups)
         metrics["vqa/questions_per_second"] = len(split) / seconds
@@ -113,15 +114,17 @@ class VQABenchmark:
             chosen, coverage = choose_answers(module, datamodule, stage, console, self.batch_size)
             write_text(run_dir / "predictions_multiple_choice.json", results_text(split, chosen))
             if split.has_answers:
-                right = vqa_accuracies(chosen, split.answers)
-                asked = np.array([bool(choices) for choices in split.multiple_choices])
-                metrics["vqa/multiple_choice"] = float(right[asked].mean())
+                metrics |= score_choices(split, chosen)
             metrics["vqa/multiple_choice_coverage"] = coverage
         return metrics
 
 
 def write_answers(
-    split: VQASplit, answers: Sequence[str], run_dir: Path, console: Console
+    split: VQASplit,
+    answers: Sequence[str],
+    run_dir: Path,
+    console: Console,
+    probability: NDArray[np.float64] | None = None,
 ) -> dict[str, float]:
     """Writes predictions.json, an official result file, and scores the answers.
 
@@ -130,6 +133,7 @@ def write_answers(
         answers: The answer to each question.
         run_dir: Folder of the file.
         console: Where it prints that a split has no annotations.
+        probability: See `score_answers`.
 
     Returns:
         The metrics of `score_answers`; none without annotations.
@@ -137,7 +141,7 @@ def write_answers(
     file = run_dir / "predictions.json"
     write_text(file, results_text(split, answers))
     if split.has_answers:
-        return score_answers(split, answers)
+        return score_answers(split, answers, probability)
     console.print(
         f"split '{split.name}' has no annotations, so its accuracy is not known here; {file} "
         f"answers all {len(split)} questions in the format of the evaluation server",
@@ -202,12 +206,14 @@ def accuracy_of(
         UserError: The split has no annotations.
     """
     split = datamodule.dataset.split(stage).require_answers()
-    rows = np.arange(len(split))
+    asked = split.metric.counted(split)
     if image_ids is not None:
-        rows = np.flatnonzero(np.isin(split.image_ids, image_ids))
+        asked &= np.isin(split.image_ids, image_ids)
+    rows = np.flatnonzero(asked)
     ids, questions = split.image_ids[rows], [split.questions[row] for row in rows]
     answers = answer_all(module, datamodule, stage, ids, questions, console)
-    return float(vqa_accuracies(answers, [split.answers[row] for row in rows]).mean())
+    human = [split.answers[row] for row in rows]
+    return float(vqa_accuracies(answers, human, rule=split.metric.rule).mean())
 
 
 @torch.no_grad()
@@ -289,48 +295,100 @@ def choose_answers(
     return chosen, known / max(number, 1)
 
 
-def score_answers(split: VQASplit, answers: Sequence[str]) -> dict[str, float]:
-    """Computes official accuracies.
+def probability_of(
+    module: Answerer, datamodule: VQADataModule, stage: str, batch_size: int
+) -> NDArray[np.float64] | None:
+    """Computes phi of the answer that the metric of a split reads, for a model with a closed set.
+
+    Args:
+        module: The VQA system.
+        datamodule: The data.
+        stage: Which split of the data.
+        batch_size: Questions at once.
+
+    Returns:
+        (N,) in [0, 1]; None if the metric reads none, or the answer is not in the closed set.
+    """
+    split = datamodule.dataset.split(stage)
+    answer = split.metric.probed
+    if not split.has_answers or answer is None or answer not in (module.answers or ()):
+        return None
+    found = [
+        module.log_scores(
+            datamodule.images_of(stage, ids), split.questions[at : at + len(ids)], [answer]
+        )
+        for at in range(0, len(split), batch_size)
+        for ids in [split.image_ids[at : at + batch_size]]
+    ]
+    return torch.cat(found)[:, 0].double().exp().cpu().numpy()
+
+
+def score_answers(
+    split: VQASplit, answers: Sequence[str], probability: NDArray[np.float64] | None = None
+) -> dict[str, float]:
+    """Computes official accuracies: those of the data set, which are VQA's by default.
 
     Args:
         split: The questions with annotations.
         answers: The answer to each question.
+        probability: phi of the answer `probed` of the split's metric, (N,), where it is known.
 
     Returns:
-        Fractions in [0, 1]: vqa/accuracy, and vqa/yes_no, vqa/number and vqa/other by answer type;
-        vqa/accuracy_shortcut, min(matches / 3, 1) without leave-one-out; vqa/accuracy_2015, of the
-        evaluation code before 2018; vqa/question_type/... of the most frequent question types;
+        Fractions in [0, 1]: vqa/accuracy, and vqa/yes_no, vqa/number and vqa/other by answer type,
+        over the questions that the metric counts; its further accuracies, for VQA
+        vqa/accuracy_shortcut, min(matches / 3, 1) without leave-one-out, and vqa/accuracy_2015, of
+        the evaluation code before 2018; vqa/question_type/... of the most frequent question types;
         vqa/kind/... by expert layout, if the data have layouts; vqa/belief/... by kind of belief,
         if the questions are beliefs; polling/... of `polling_metrics`, if every right answer is
-        yes or no. Types without questions are left out.
+        yes or no; the figures of the metric. Types without questions are left out, and all
+        accuracies if no question counts.
 
     Raises:
         UserError: The split has no annotations.
     """
-    human = split.require_answers().answers
-    accuracies = vqa_accuracies(answers, human)
-    kinds = {kind: index for index, kind in enumerate(ANSWER_TYPES)}
-    metric = VQAAccuracy()
-    metric.update(
-        torch.from_numpy(accuracies),
-        torch.tensor([kinds.get(kind, -1) for kind in split.answer_types]),
-    )
-    metrics = {
-        f"vqa/{name.removeprefix('vqa_')}": value.item() for name, value in metric.compute().items()
-    }
-    shortcut = vqa_accuracies(answers, human, leave_one_out=False)
-    metrics["vqa/accuracy_shortcut"] = float(shortcut.mean())
-    metrics["vqa/accuracy_2015"] = float(vqa_accuracies(answers, human, revision=2015).mean())
+    human, metric = split.require_answers().answers, split.metric
+    accuracies = vqa_accuracies(answers, human, rule=metric.rule)
+    counted = np.flatnonzero(metric.counted(split)).tolist()
+    own = accuracies[counted]
+
+    def by(prefix: str, kinds: Sequence[str]) -> dict[str, float]:
+        return _means(prefix, [kinds[row] for row in counted], own)
+
+    metrics: dict[str, float] = {}
+    if len(counted):
+        metrics["vqa/accuracy"] = float(own.mean())
+        types = metric.answer_types(split)
+        for kind, mean in means_by([types[row] for row in counted], own).items():
+            metrics[f"vqa/{kind.replace('/', '_')}"] = mean
+        for name, rule in metric.further.items():
+            metrics[f"vqa/{name}"] = float(
+                vqa_accuracies(answers, human, rule=rule)[counted].mean()
+            )
     if split.layouts is not None:
         layouts = [split.layouts.get(number, ()) for number in split.question_ids.tolist()]
-        metrics |= _means("vqa/kind", [kind_of_layout(layout) for layout in layouts], accuracies)
+        metrics |= by("vqa/kind", [kind_of_layout(layout) for layout in layouts])
     if split.kinds is not None:
-        kinds_of_belief = [kind or "unknown" for kind in split.kinds]
-        metrics |= _means("vqa/belief", kinds_of_belief, accuracies)
+        metrics |= by("vqa/belief", [kind or "unknown" for kind in split.kinds])
     if set(split.main_answers) == {"yes", "no"}:
         figures = polling_metrics(answers, [answer == "yes" for answer in split.main_answers])
         metrics |= {f"polling/{name}": value for name, value in figures.items()}
-    return metrics | _means("vqa/question_type", split.question_types, accuracies)
+    metrics |= by("vqa/question_type", split.question_types)
+    return metrics | metric.figures(split, answers, accuracies, probability)
+
+
+def score_choices(split: VQASplit, chosen: Sequence[str]) -> dict[str, float]:
+    """Computes the official accuracy of multiple choice.
+
+    Args:
+        split: The questions with annotations and multiple choices.
+        chosen: The candidate that was chosen for each question; "" for none.
+
+    Returns:
+        vqa/multiple_choice in [0, 1], over the questions that have candidates.
+    """
+    right = split.metric.choice_accuracies(split, chosen)
+    asked = np.array([bool(choices) for choices in split.multiple_choices or ()])
+    return {"vqa/multiple_choice": float(right[asked].mean())}
 
 
 def wups_metrics(
@@ -371,7 +429,7 @@ def kind_of_layout(layout: Sequence[str]) -> str:
     return f"{name}_by_place" if "_Transform" in layout else name
 
 
-def _means(prefix: str, kinds: Sequence[str], accuracies: NDArray[np.float32]) -> dict[str, float]:
+def _means(prefix: str, kinds: Sequence[str], accuracies: NDArray[np.float64]) -> dict[str, float]:
     """Mean accuracy of each of the most frequent kinds, by PREFIX/KIND."""
     found, codes = np.unique(np.array(kinds), return_inverse=True)
     counts = np.bincount(codes)

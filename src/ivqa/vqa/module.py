@@ -205,6 +205,8 @@ class VQAModule(TrainedModule):
     def validation_step(self, batch: VQABatch, batch_idx: int) -> None:
         """Adds the official accuracies of the most probable answers of a batch.
 
+        Questions that the evaluation of the data set does not count are left out.
+
         Args:
             batch: B questions with soft_targets.
             batch_idx: Number of the batch.
@@ -212,7 +214,10 @@ class VQAModule(TrainedModule):
         assert batch.soft_targets is not None
         images = batch.images.encoded(self.image_encoder)
         best = self.network(images, batch.question).argmax(dim=1, keepdim=True)
-        self.accuracy.update(batch.soft_targets.gather(1, best)[:, 0], batch.answer_type)
+        accuracies, types = batch.soft_targets.gather(1, best)[:, 0], batch.answer_type
+        if batch.counted is not None:
+            accuracies, types = accuracies[batch.counted], types[batch.counted]
+        self.accuracy.update(accuracies, types)
 
     @staticmethod
     def validation_metrics(arguments: Mapping[str, Any]) -> set[str]:

@@ -1,0 +1,113 @@
+"""How a data set scores answers: VQA accuracy, unless its reader has a subclass."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ivqa.text.answer_matching import EXACT, VQA_2015, VQA_2018, VQA_SHORTCUT, AnswerRule
+from ivqa.text.answers import vqa_accuracies
+
+if TYPE_CHECKING:
+    from ivqa.data.vqa_json import VQASplit
+
+
+class AnswerMetric:
+    """VQA accuracy; subclasses are the official evaluations of other data sets.
+
+    Attributes:
+        rule: Gives the accuracy of an answer: `vqa/accuracy`, and the accuracy under noise.
+        further: Further accuracies by name, by other rules.
+        probed: An answer whose probability `figures` reads, or None.
+    """
+
+    rule: ClassVar[AnswerRule] = VQA_2018
+    further: ClassVar[Mapping[str, AnswerRule]] = {
+        "accuracy_shortcut": VQA_SHORTCUT,
+        "accuracy_2015": VQA_2015,
+    }
+    probed: ClassVar[str | None] = None
+
+    def counted(self, split: "VQASplit") -> NDArray[np.bool_]:
+        """Which questions the evaluation counts.
+
+        Args:
+            split: N questions with annotations.
+
+        Returns:
+            (N,) bool.
+        """
+        return np.ones(len(split), dtype=np.bool_)
+
+    def answer_types(self, split: "VQASplit") -> list[str]:
+        """The answer types by which the evaluation lists accuracies; "" for none.
+
+        Args:
+            split: N questions with annotations.
+
+        Returns:
+            N types.
+        """
+        return split.answer_types
+
+    def choice_accuracies(self, split: "VQASplit", chosen: Sequence[str]) -> NDArray[np.float64]:
+        """Computes the accuracy of the candidate that was chosen for each question.
+
+        Args:
+            split: N questions with annotations and multiple choices.
+            chosen: N candidates; "" for none.
+
+        Returns:
+            (N,) float64 in [0, 1].
+        """
+        return vqa_accuracies(chosen, split.answers, rule=self.rule)
+
+    def figures(
+        self,
+        split: "VQASplit",
+        answers: Sequence[str],
+        accuracies: NDArray[np.float64],
+        probability: NDArray[np.float64] | None = None,
+    ) -> dict[str, float]:
+        """Computes what the evaluation reports beside accuracies.
+
+        Args:
+            split: N questions with annotations.
+            answers: The answer to each question.
+            accuracies: Their accuracies by `rule`, (N,).
+            probability: phi of the answer `probed` for each question, (N,); None where unknown.
+
+        Returns:
+            Figures by flat names that start with the data set's. A figure that cannot be computed
+            is left out.
+        """
+        return {}
+
+
+class ExactMatch(AnswerMetric):
+    """The share of answers that equal the right one letter by letter."""
+
+    rule = EXACT
+    further: ClassVar[Mapping[str, AnswerRule]] = {}
+
+
+def means_by(kinds: Sequence[object], values: NDArray[np.float64]) -> dict[str, float]:
+    """Averages values by kind.
+
+    Args:
+        kinds: N kinds; values of the kind None or "" are left out.
+        values: N values.
+
+    Returns:
+        The mean of each kind, in the order of their first values.
+
+    Example:
+        >>> means_by(["a", None, "a", "b"], np.array([1.0, 0.0, 0.5, 0.25]))
+        {'a': 0.75, 'b': 0.25}
+    """
+    own: dict[object, list[float]] = {kind: [] for kind in kinds if kind}
+    for kind, value in zip(kinds, values.tolist(), strict=True):
+        if kind:
+            own[kind].append(value)
+    return {str(kind): float(np.mean(found)) for kind, found in own.items()}
