@@ -52,7 +52,7 @@ class HFBlip(HFWriter):
             answer_batch_size=answer_batch_size,
             max_new_tokens=max_new_tokens,
         )
-        decode_greedily(model, [model.config.text_config.sep_token_id])
+        decode_greedily(self.model, [self.model.config.text_config.sep_token_id])
 
     @property
     def max_question_tokens(self) -> int:
