@@ -118,6 +118,14 @@ def test_noise_on_images_reaches_the_files(root: Path) -> None:
         assert (wanted != _pixels(before)).any()
 
 
+def test_an_exported_image_is_the_one_that_ivqa_sees(root: Path) -> None:
+    levels = levels_of(root)
+    file = levels.split.require_images().path(1)
+    Image.fromarray(np.full((8, 10, 2), (0, 51), dtype=np.uint8)).save(file)
+    content = next(iter(levels.with_images(0)))[2]
+    assert (_pixels(content) == 204).all()  # a fifth of black on white
+
+
 def test_the_answer_key_reads_back(levels: QuestionLevels, tmp_path: Path) -> None:
     VLMEvalKitTables().write(levels, tmp_path, "tiny")
     read = VQADataset(tmp_path / "answer_key", train=None, val=None, test="test").split("test")

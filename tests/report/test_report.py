@@ -1,5 +1,6 @@
 """Pages are self-contained and escape their text; tables show all values."""
 
+import base64
 import io
 import re
 from pathlib import Path
@@ -19,6 +20,7 @@ from ivqa.report import (
     write_contact_sheet_png,
 )
 from ivqa.report.belief_plots import svg
+from ivqa.report.contact_sheet import data_uri
 
 
 @pytest.fixture
@@ -72,6 +74,11 @@ def test_a_page_without_an_oracle_has_no_verdicts(tmp_path: Path, items: list) -
     item = AskedPair(items[0].image, "yes", "yes/no", "Is it?", plain, [plain])
     write_contact_sheet(tmp_path / "page.html", [item], "t", "s", {})
     assert "all verdicts" not in (tmp_path / "page.html").read_text()
+
+
+def test_a_thumbnail_shows_transparency_as_white() -> None:
+    content = base64.b64decode(data_uri(Image.new("RGBA", (9, 9))).partition(",")[2])
+    assert Image.open(io.BytesIO(content)).getpixel((4, 4)) == (255, 255, 255)
 
 
 def test_the_picture_holds_all_items(tmp_path: Path, items: list) -> None:

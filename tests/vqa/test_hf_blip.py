@@ -52,6 +52,11 @@ def test_written_answers_are_those_of_generate(folder: Path) -> None:
     inputs = blip.processor(images=Pictures().open(9), text=QUESTIONS[1], return_tensors="pt")
     tokens = blip.model.generate(**inputs, max_new_tokens=6)
     assert written[1] == blip.processor.decode(tokens[0], skip_special_tokens=True).strip()
+    hostile = HFBlip.load(str(folder), max_new_tokens=6)
+    for part in (hostile.model, hostile.model.text_decoder):
+        part.generation_config.update(repetition_penalty=9.0, no_repeat_ngram_size=1, min_length=5)
+    hostile = HFBlip(hostile.model, hostile.processor, max_new_tokens=6)
+    assert hostile.answer(_images(Pictures()), QUESTIONS) == written
 
 
 def test_a_closed_set_restricts_the_answers(folder: Path, tmp_path: Path) -> None:

@@ -1,7 +1,10 @@
 """Every family of generative models in miniature, against transformers' own `generate`."""
 
+import json
+import shutil
 from inspect import signature
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -115,6 +118,57 @@ def test_written_answers_are_those_of_generate(model: HFGenerative) -> None:
         if torch.equal(tokens[:prompt], inputs["input_ids"][0]):
             tokens = tokens[prompt:]
         assert answer == model.processor.tokenizer.decode(tokens, skip_special_tokens=True).strip()
+
+
+# What a generation_config.json may ask for instead of the most probable text.
+DECODINGS: dict[str, dict[str, Any]] = {
+    "penalties": {
+        "repetition_penalty": 1.8, "no_repeat_ngram_size": 1, "min_new_tokens": 3, "top_k": 1,
+        "guidance_scale": 3.0, "exponential_decay_length_penalty": [1, 0.2], "min_length": 99,
+        "suppress_tokens": list(range(5, 20)), "bad_words_ids": [[20], [21]],
+        "begin_suppress_tokens": [3], "forced_eos_token_id": 24, "stop_strings": ["a"],
+    },
+    "beams": {
+        "num_beams": 3, "length_penalty": -2.0, "num_return_sequences": 2, "max_length": 7,
+        "do_sample": True, "temperature": 9.0, "typical_p": 0.5,
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("decoding", DECODINGS)
+def test_the_decoding_of_a_folder_does_not_change_answers(
+    name: str, folder: Path, model: HFGenerative, decoding: str, tmp_path: Path
+) -> None:
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    file = tmp_path / "generation_config.json"
+    config = json.loads(file.read_text()) if file.exists() else {}
+    file.write_text(json.dumps({**config, **DECODINGS[decoding]}))
+    other = _load(name, tmp_path)
+    assert other.answer(_images(), ASKED) == model.answer(_images(), ASKED)
+    scores = [one.log_scores(_images(), ASKED, ANSWERS[:2]) for one in (model, other)]
+    torch.testing.assert_close(*scores)
+
+
+def test_each_token_of_an_answer_is_the_most_probable_one(
+    model: HFGenerative, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    generate, told = model.model.generate, []
+
+    def recorded(**inputs: Any) -> Tensor:
+        told.append(generate(**inputs, output_logits=True, return_dict_in_generate=True))
+        return told[-1].sequences
+
+    recorded.__signature__ = signature(generate)  # type: ignore[attr-defined]
+    monkeypatch.setattr(model.model, "generate", recorded)
+    forced = model.model.generation_config.forced_bos_token_id
+    model.answer(_images(), ASKED)
+    for one in told:
+        steps = one.sequences[:, -len(one.logits) :]
+        best = torch.stack(one.logits).argmax(dim=2).T
+        ended = torch.isin(steps, torch.tensor(model.ends)).cumsum(dim=1).cumsum(dim=1) > 1
+        free = ~ended if forced is None else ~ended & (torch.arange(steps.shape[1]) > 0)
+        assert free.any()
+        assert torch.equal(steps[free], best[free])
 
 
 def test_a_batch_equals_single_questions(name: str, folder: Path, model: HFGenerative) -> None:

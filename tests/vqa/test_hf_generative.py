@@ -1,5 +1,6 @@
 """Each architecture in miniature against one plain forward pass for each question and answer."""
 
+import json
 from collections.abc import Callable
 from inspect import signature
 from pathlib import Path
@@ -10,6 +11,7 @@ from PIL import Image
 from torch import Tensor
 
 from ivqa.data.batch import ImageBatch
+from ivqa.errors import UserError
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.vqa.hf_generative import HFGenerative
 from tiny_transformers import (
@@ -140,6 +142,17 @@ def test_probabilities_of_all_end_tokens_are_added(tmp_path: Path) -> None:
     torch.testing.assert_close(either[0] + either[1], either[2])
 
 
+@pytest.mark.parametrize("listed", [3, [3], [3, 3], []])
+def test_an_end_token_counts_once(listed: int | list[int], tmp_path: Path) -> None:
+    folder = tiny_llava(tmp_path)
+    scores = []
+    for given in (3, listed):
+        (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": given}))
+        model = HFGenerative.load(str(folder))
+        scores.append(model.log_scores(_images(Pictures()), QUESTIONS, ["cat"]))
+    torch.testing.assert_close(*scores)
+
+
 def test_probabilities_of_all_forms_of_an_answer_are_added(tmp_path: Path) -> None:
     folder = str(tiny_llava(tmp_path))
     forms = ["{answer}", "a {answer}", "{answer} is {Answer}", "{Answer}"]
@@ -189,6 +202,25 @@ def test_a_picture_that_the_processor_refuses_is_described(tmp_path: Path) -> No
         model.answer(_images(Strips()), QUESTIONS)
 
 
+@pytest.mark.parametrize(
+    ("template", "fault"),
+    [
+        ("{{ raise_exception('roles must\nalternate') }}", "fails with 'roles must alternate'"),
+        ("{% if %}", "fails with 'Expected an expression"),
+        ("{{ messages[0]['content'] + 'x' }}", "fails with 'can only concatenate list"),
+        ("{{ messages[1]['content'] }}", "fails with 'list object has no element 1'"),
+        ("<image> answer :", "leaves out the text of the user"),
+    ],
+)
+def test_a_chat_template_that_fails_is_described(template: str, fault: str, tmp_path: Path) -> None:
+    folder = tiny_llava(tmp_path)
+    (folder / "chat_template.jinja").write_text(template)
+    with pytest.raises(UserError) as raised:
+        HFGenerative.load(str(folder))
+    assert f"the chat template of {folder} {fault}" in str(raised.value)
+    assert "chat_template.jinja, or set model.chat=false" in str(raised.value)
+
+
 def test_an_input_of_each_token_that_cannot_grow_is_refused(tmp_path: Path) -> None:
     model = HFGenerative.load(str(tiny_llava(tmp_path)))
     processor = model.processor
@@ -224,6 +256,9 @@ def test_bad_input_is_named(tmp_path: Path) -> None:
         HFGenerative.load(folder, answer_forms=[])
     with pytest.raises(ValueError, match="1 questions for 5 images"):
         model.answer(images, ["what"])
+    model.model.generation_config.eos_token_id = [3, 4000]
+    with pytest.raises(ValueError, match="end token 4000 is not one of this model's"):
+        HFGenerative(model.model, model.processor)
     model.model.generation_config.eos_token_id = None
     model.processor.tokenizer.eos_token = None
     with pytest.raises(ValueError, match="has no end token"):

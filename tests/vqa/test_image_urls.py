@@ -93,6 +93,22 @@ def test_other_files_are_encoded_again(
     assert np.abs(np.int16(_seen(image)) - exact).mean() < (3 if name == "a.jpg" else 1e-9)
 
 
+@pytest.mark.parametrize("kind", ["RGB and tRNS", "RGBA", "LA", "I;16"])
+def test_what_readers_show_differently_is_encoded_again(kind: str, tmp_path: Path) -> None:
+    shades = np.arange(240, dtype=np.uint8).reshape(12, 20)
+    if kind == "RGB and tRNS":
+        picture, options = Image.fromarray(np.dstack([shades] * 3)), {"transparency": (0, 0, 0)}
+        expected = np.where(shades == 0, 255, shades)
+    elif kind == "I;16":
+        picture, options, expected = Image.fromarray(shades.astype(np.uint16) * 256), {}, shades
+    else:
+        grey = Image.fromarray(np.dstack([np.zeros_like(shades), shades]))  # black, more and more
+        picture, options, expected = grey.convert(kind), {}, 255 - shades
+    files = _files(tmp_path, "a.png", picture, **options)
+    seen = np.asarray(_seen(encode_image(files, 7, 2048)))
+    np.testing.assert_array_equal(seen, np.dstack([expected] * 3))
+
+
 @pytest.mark.parametrize("name", ["a.gif", "a.png"])
 def test_an_animation_is_its_first_picture(name: str, tmp_path: Path) -> None:
     frames = [_picture().rotate(180)]

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from PIL import Image, ImageOps
+from PIL import Image
 
 from ivqa.data.images import IMAGE_SUFFIXES, open_picture
+from ivqa.data.rgb import to_rgb
 from ivqa.errors import UserError
 from ivqa.files import FileError, check_regular
 
@@ -35,30 +36,27 @@ class GivenPictures:
 def read_picture(picture: Picture) -> Image.Image:
     """Reads one picture.
 
-    A rotation in its EXIF data is applied, as every viewer does. An animation gives its first
-    frame.
-
     Args:
         picture: The path of an image file; or an image; or an array (H, W), (H, W, 3) or (H, W, 4)
-            of dtype uint8: grey, RGB, or RGB and opacity, which is ignored.
+            of dtype uint8: grey, RGB, or RGB and opacity.
 
     Returns:
-        The picture in RGB.
+        The picture in RGB, see `to_rgb`.
 
     Raises:
         FileError: The file is missing or is not an image.
-        UserError: The array is not a picture.
+        UserError: The array or the image is not a picture.
     """
     if isinstance(picture, str | Path):
         with warnings.catch_warnings():
             # Pillow warns above 89 megapixels and refuses above 179.
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-            opened = open_picture(check_regular(picture))
-    elif isinstance(picture, Image.Image):
-        opened = picture.convert("RGB")
-    else:
-        opened = _of_array(picture)
-    return ImageOps.exif_transpose(opened)
+            return open_picture(check_regular(picture))
+    image = picture if isinstance(picture, Image.Image) else _of_array(picture)
+    try:
+        return to_rgb(image)
+    except ValueError as error:
+        raise UserError(f"a picture of mode {image.mode} cannot be read: {error}") from None
 
 
 def picture_files(place: str) -> list[Path]:
@@ -101,4 +99,4 @@ def _of_array(pixels: object) -> Image.Image:
             "a picture must be a path, a PIL image, or a uint8 array (height, width, 3) with "
             f"values from 0 to 255, not {found}"
         )
-    return Image.fromarray(pixels).convert("RGB")
+    return Image.fromarray(pixels)

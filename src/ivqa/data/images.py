@@ -9,8 +9,9 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageOps
+from PIL import Image
 
+from ivqa.data.rgb import to_rgb
 from ivqa.data.validation import DataError, Problems
 from ivqa.errors import UserError
 from ivqa.files import FileError, check_regular, read_bytes
@@ -146,7 +147,7 @@ def open_picture(path: Path, what: str = "picture") -> Image.Image:
         what: Describes the image in the error message.
 
     Returns:
-        The image in RGB, rotated as its EXIF data say; the first frame of an animation.
+        The image in RGB, see `to_rgb`.
 
     Raises:
         FileError: The file cannot be read, is not an image, or is cut off.
@@ -167,8 +168,7 @@ def _decoded(content: bytes) -> Image.Image:
         with Image.open(io.BytesIO(content)) as image:
             image.verify()  # compares checksums, which decoding ignores
     with Image.open(io.BytesIO(content)) as image:
-        # Cameras store a rotation beside the pixels; viewers and annotators see it applied.
-        return ImageOps.exif_transpose(image).convert("RGB")
+        return to_rgb(image)
 
 
 def _is_cut(content: bytes, picture: Image.Image) -> bool:

@@ -13,6 +13,7 @@ from rich.progress import track
 
 from ivqa.data import VQADataset, VQASplit
 from ivqa.data.images import open_picture
+from ivqa.data.rgb import is_plain
 from ivqa.files import read_bytes, write_json
 from ivqa.robustness import DisturbsImages
 
@@ -90,7 +91,8 @@ class QuestionLevels:
 
         Yields:
             The record, the name of the image file, and its bytes: those of the file if it is a
-            JPEG or PNG and the level does not disturb images, else a PNG.
+            JPEG or PNG that every reader shows alike and the level does not disturb images, else a
+            PNG.
 
         Raises:
             UserError: The split has no images, or one cannot be read.
@@ -116,7 +118,7 @@ class QuestionLevels:
             picture = open_picture(path, f"image {image_id}")  # refuses damaged files
             content = read_bytes(path)
             with Image.open(io.BytesIO(content)) as opened:
-                if opened.format in _KNOWN_FORMATS:
+                if opened.format in _KNOWN_FORMATS and is_plain(opened):
                     return path.name, content
         else:
             clean = open_picture(path, f"image {image_id}")

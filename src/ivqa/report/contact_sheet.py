@@ -11,6 +11,7 @@ from typing import Any
 from PIL import Image, ImageDraw, ImageFont
 
 from ivqa.data.images import open_picture
+from ivqa.data.rgb import to_rgb
 from ivqa.files import write_bytes
 from ivqa.generators.benchmark import AskedPair, GeneratedQuestion
 from ivqa.report.pages import render
@@ -80,8 +81,7 @@ def write_contact_sheet_png(path: Path, items: Sequence[AskedPair], columns: int
     draw = ImageDraw.Draw(sheet)
     for number, item in enumerate(items):
         x, y = (number % columns) * (_CELL + 16) + 8, (number // columns) * (height + 12) + 8
-        with _opened(item.image) as picture:
-            picture = picture.copy()
+        picture = _opened(item.image)
         picture.thumbnail((_CELL, _CELL), Image.Resampling.LANCZOS)
         if picture.width < _CELL:
             picture = picture.resize((_CELL, _CELL * picture.height // picture.width))
@@ -126,8 +126,7 @@ def data_uri(image: Path | Image.Image, size: int = _THUMBNAIL, quality: int = 8
     Returns:
         A thumbnail of at most `size` pixels a side, as "data:image/jpeg;base64,...".
     """
-    with _opened(image) as picture:
-        thumbnail = picture.convert("RGB")
+    thumbnail = _opened(image)
     thumbnail.thumbnail((size, size), Image.Resampling.LANCZOS)
     data = io.BytesIO()
     thumbnail.save(data, "JPEG", quality=quality)
@@ -135,7 +134,7 @@ def data_uri(image: Path | Image.Image, size: int = _THUMBNAIL, quality: int = 8
 
 
 def _opened(image: Path | Image.Image) -> Image.Image:
-    return image.copy() if isinstance(image, Image.Image) else open_picture(image)
+    return to_rgb(image) if isinstance(image, Image.Image) else open_picture(image)
 
 
 def _wrapped(text: str, font: Any) -> list[str]:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageFilter
 from scipy.signal import oaconvolve
 
+from ivqa.data.rgb import to_rgb
 from ivqa.ranges import AtLeastOne, Count, Positive, Seed
 
 Quality = Annotated[int, Interval(ge=1, le=95)]  # Pillow's range for JPEG
@@ -216,7 +217,7 @@ class JPEGCompression(ImageNoise):
         data = io.BytesIO()
         image.save(data, format="JPEG", quality=self.qualities[level - 1])
         with Image.open(data) as compressed:
-            return compressed.convert("RGB")
+            return to_rgb(compressed)
 
 
 @dataclass(frozen=True)

@@ -1,17 +1,28 @@
 """What a model of transformers predicts after prompts: the logits of given continuations."""
 
 import copy
+from collections.abc import Sequence
 from functools import partial
 from inspect import Parameter, signature
 from typing import Any, Protocol, cast
 
 import torch
 from torch import Tensor
-from transformers import DynamicCache
+from transformers import DynamicCache, GenerationConfig
 from transformers.modeling_outputs import BaseModelOutput
 
 from ivqa.errors import UserError
 from ivqa.vlm.prompts import Prompts
+
+# What is kept of a generation_config.json: settings that do not change the most probable text.
+# Models that force a first token, such as Florence-2, were trained with it.
+_NEUTRAL = (
+    "bos_token_id",
+    "decoder_start_token_id",
+    "forced_bos_token_id",
+    "pad_token_id",
+    "use_cache",
+)
 
 
 class Continued(Protocol):
@@ -165,19 +176,47 @@ def end_tokens(model: Any, processor: Any, what: str) -> list[int]:
         what: What the model writes, for the message: "an answer".
 
     Returns:
-        At least one token.
+        At least one token; each once, because their probabilities are added.
 
     Raises:
-        UserError: There are none.
+        UserError: There are none, or one is not in the vocabulary.
     """
     configured = model.generation_config.eos_token_id
-    ends = configured if configured is not None else processor.tokenizer.eos_token_id
-    if ends is None:
+    given = processor.tokenizer.eos_token_id if configured in (None, []) else configured
+    listed = given if isinstance(given, list | tuple) else [] if given is None else [given]
+    ends = list(dict.fromkeys(int(end) for end in listed))
+    if not ends:
         raise UserError(
             f"this model has no end token, without which {what} has no probability; set "
             "eos_token_id in its generation_config.json"
         )
-    return [int(end) for end in ends] if isinstance(ends, list | tuple) else [int(ends)]
+    size = getattr(model.config, "text_config", model.config).vocab_size
+    for end in ends:
+        if not 0 <= end < size:
+            raise UserError(
+                f"end token {end} is not one of this model's {size} tokens; correct eos_token_id "
+                "in its generation_config.json"
+            )
+    return ends
+
+
+def decode_greedily(model: Any, ends: Sequence[int]) -> None:
+    """Lets `generate` write the most probable token at each step, up to an end token.
+
+    A generation_config.json may set penalties, sampling, beams or forbidden tokens, with which a
+    written answer is not the one that the model's own probabilities prefer.
+
+    Args:
+        model: A model of transformers; also the language models inside it are set.
+        ends: See `end_tokens`.
+    """
+    for part in model.modules():
+        config = getattr(part, "generation_config", None)
+        if config is not None:
+            kept = {name: getattr(config, name, None) for name in _NEUTRAL}
+            if kept["pad_token_id"] is None:
+                kept["pad_token_id"] = ends[0]
+            part.generation_config = GenerationConfig(**kept, eos_token_id=list(ends))
 
 
 def _encoded(states: Tensor) -> dict[str, Any]:

@@ -30,7 +30,7 @@ class PromptReader:
         field: Name of what differs between prompts: "question", or "answer" of a generator.
 
     Raises:
-        UserError: The prompt has no such field, or there is no chat template to use.
+        UserError: The prompt has no such field, or there is no chat template to use, or it fails.
     """
 
     def __init__(
@@ -52,6 +52,7 @@ class PromptReader:
         if hasattr(processor, "qformer_tokenizer"):
             # The encoder counts positions from the left, padding included.
             processor.qformer_tokenizer.padding_side = "right"
+        self.text("What is in the picture")  # a template that fails does so before long work
 
     def read(
         self, pictures: list[Image.Image], index: Tensor, questions: list[str]
@@ -131,7 +132,11 @@ class PromptReader:
                 refused = row
                 break
         width, height = pictures[int(index[refused])].size
-        remedy = "remove or pad such pictures" if self.chat else _REMEDY
+        remedy = (
+            "remove or pad such pictures, or correct a chat template without image token"
+            if self.chat
+            else _REMEDY
+        )
         return UserError(
             f"the processor refuses the prompt '{texts[refused][:80]}' with a picture of "
             f"{width} x {height} pixels: {error}; {remedy}"
@@ -183,6 +188,9 @@ class PromptReader:
 
         Args:
             question: The question.
+
+        Raises:
+            UserError: The chat template fails, or leaves the question out.
         """
         asked = self.prompt.replace(f"{{{self.field}}}", question)
         if not self.chat:
@@ -190,11 +198,25 @@ class PromptReader:
         content = [{"type": "image"}, {"type": "text", "text": asked}]
         # Models that can think, such as Qwen3.5, answer at once.
         thinks = "enable_thinking" in str(self.processor.chat_template)
-        return self.processor.apply_chat_template(
-            [{"role": "user", "content": content}],
-            add_generation_prompt=True,
-            tokenize=False,
-            **({"enable_thinking": False} if thinks else {}),
+        try:
+            text = self.processor.apply_chat_template(
+                [{"role": "user", "content": content}],
+                add_generation_prompt=True,
+                tokenize=False,
+                **({"enable_thinking": False} if thinks else {}),
+            )
+        except Exception as error:  # a template raises what it likes
+            reason = " ".join(str(error).split())[:200]
+            raise self._bad_template(f"fails with '{reason}'") from error
+        if question.strip() not in text:
+            raise self._bad_template("leaves out the text of the user")
+        return text
+
+    def _bad_template(self, fault: str) -> UserError:
+        model = self.model.config.name_or_path or type(self.model).__name__
+        return UserError(
+            f"the chat template of {model} {fault}; correct its chat_template.jinja, or set "
+            "model.chat=false and write the whole prompt with the image token into model.prompt"
         )
 
     @property

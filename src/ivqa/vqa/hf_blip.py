@@ -11,6 +11,7 @@ from transformers import BlipForQuestionAnswering
 from ivqa.errors import UserError
 from ivqa.ranges import Count
 from ivqa.text.answers import AnswerVocabulary
+from ivqa.vlm.continuation import decode_greedily
 from ivqa.vqa.hf_answerer import HFWriter, longer_than
 from ivqa.vqa.likelihood import answer_batches, answer_log_likelihood
 
@@ -51,6 +52,7 @@ class HFBlip(HFWriter):
             answer_batch_size=answer_batch_size,
             max_new_tokens=max_new_tokens,
         )
+        decode_greedily(self.model, [self.model.config.text_config.sep_token_id])
 
     @property
     def max_question_tokens(self) -> int:
@@ -113,7 +115,6 @@ class HFBlip(HFWriter):
     def _written(
         self, pictures: list[Image.Image], index: Tensor, questions: list[str]
     ) -> list[str]:
-        config = self.model.config.text_config
         texts = [""] * len(questions)
         for rows, states in self._read(pictures, index, questions):
             start = torch.full(
@@ -123,8 +124,6 @@ class HFBlip(HFWriter):
                 input_ids=start,
                 attention_mask=torch.ones_like(start),
                 encoder_hidden_states=states,
-                eos_token_id=config.sep_token_id,
-                pad_token_id=config.pad_token_id,
                 max_new_tokens=min(self.max_new_tokens, self.max_question_tokens - 1),
                 do_sample=False,
                 num_beams=1,

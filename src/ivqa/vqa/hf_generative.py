@@ -11,7 +11,7 @@ from torch import Tensor
 from transformers import AutoModelForImageTextToText
 
 from ivqa.errors import UserError
-from ivqa.vlm.continuation import Writer, end_tokens
+from ivqa.vlm.continuation import Writer, decode_greedily, end_tokens
 from ivqa.vlm.prompt_reader import PromptReader
 from ivqa.vlm.prompts import Prompts
 from ivqa.vqa.hf_answerer import HFWriter
@@ -62,6 +62,7 @@ class HFGenerative(HFWriter):
         self.answer_forms = _checked_forms(answer_forms)
         self.writer = Writer(model, cache=cache)
         self.ends = end_tokens(model, processor, "an answer")
+        decode_greedily(model, self.ends)
 
     def _prepared(self, answers: Sequence[str]) -> "_Forms":
         texts = [_written_as(self.answer_forms, answer) for answer in answers]

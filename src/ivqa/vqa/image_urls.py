@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from PIL import Image
-from PIL.ExifTags import Base
 
 from ivqa.data.batch import PixelSource
 from ivqa.data.images import ImageFiles
+from ivqa.data.rgb import is_plain
 from ivqa.files import bytes_digest, read_bytes
 
 _MIME_TYPES = {"JPEG": "image/jpeg", "PNG": "image/png"}
@@ -42,10 +42,10 @@ class EncodedImage:
 def encode_image(source: PixelSource, image_id: int, max_side: int) -> EncodedImage:
     """Encodes an image for a request.
 
-    The bytes of a JPEG or PNG file are sent as they are where every reader sees the same picture:
-    RGB or grey, one frame, no rotation by EXIF, at most `max_side` pixels wide and high. Any other
-    image is rotated as its EXIF data say, converted to RGB, reduced to `max_side` and encoded
-    again: a JPEG file as JPEG, everything else, noise included, without loss as PNG.
+    The bytes of a JPEG or PNG file are sent as they are where every reader sees the same picture
+    (`is_plain`) of at most `max_side` pixels a side. Any other image is converted as `to_rgb` says,
+    reduced to `max_side` and encoded again: a JPEG file as JPEG, everything else, noise included,
+    without loss as PNG.
 
     Args:
         source: Opens the image.
@@ -63,7 +63,8 @@ def encode_image(source: PixelSource, image_id: int, max_side: int) -> EncodedIm
     if isinstance(source, ImageFiles):
         content = read_bytes(source.path(image_id))
         with Image.open(io.BytesIO(content)) as file:
-            if _is_sent_unchanged(file, max_side):
+            plain = file.format in _MIME_TYPES and is_plain(file)
+            if plain and max(file.size) <= max_side:
                 return EncodedImage(content, _MIME_TYPES[str(file.format)])
             # MPO is how many cameras store JPEG, with a second picture in the file.
             kind = "JPEG" if file.format in ("JPEG", "MPO") else "PNG"
@@ -73,13 +74,3 @@ def encode_image(source: PixelSource, image_id: int, max_side: int) -> EncodedIm
     # The options of the other format are ignored. subsampling=0 keeps the colours of all pixels.
     picture.save(buffer, kind, quality=_JPEG_QUALITY, subsampling=0)
     return EncodedImage(buffer.getvalue(), _MIME_TYPES[kind])
-
-
-def _is_sent_unchanged(file: Image.Image, max_side: int) -> bool:
-    return (
-        file.format in _MIME_TYPES
-        and file.mode in ("RGB", "L")
-        and getattr(file, "n_frames", 1) == 1
-        and file.getexif().get(Base.Orientation, 1) == 1
-        and max(file.size) <= max_side
-    )
