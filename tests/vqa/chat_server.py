@@ -27,6 +27,7 @@ class ChatServer:
         faults: What goes wrong with the next requests, one each: a status with headers and body,
             "cut" (the connection is closed in the middle) or "text" (a body that is no JSON).
         latency: Seconds before an answer.
+        pause: Seconds between two bytes of an answer.
         asked: The bodies of all requests to /chat/completions, failed ones too.
         times: When they arrived.
         most: The largest number of requests at the same time.
@@ -35,6 +36,7 @@ class ChatServer:
     reply: Reply
     faults: deque[Any] = field(default_factory=deque)
     latency: float = 0.0
+    pause: float = 0.0
     key: str | None = None
     models: tuple[str, ...] = ("tiny",)
     asked: list[dict[str, Any]] = field(default_factory=list)
@@ -68,16 +70,23 @@ class ChatServer:
         return response
 
 
-def said(*texts: str, logprobs: Any = None, **fields: Any) -> dict[str, Any]:
-    """A response whose choices are `texts`."""
+def said(
+    *texts: str | None,
+    logprobs: Any = None,
+    finish: str = "stop",
+    message: dict[str, Any] | None = None,
+    **fields: Any,
+) -> dict[str, Any]:
+    """A response whose choices are `texts`; `message` has further fields of each message."""
     return {
         "choices": [
             {
-                "message": {"role": "assistant", "content": text},
-                "finish_reason": "stop",
+                "index": at,
+                "message": {"role": "assistant", "content": text, **(message or {})},
+                "finish_reason": finish,
                 "logprobs": logprobs,
             }
-            for text in texts
+            for at, text in enumerate(texts)
         ],
         "usage": {"prompt_tokens": 100, "completion_tokens": 2 * len(texts)},
         **fields,
@@ -111,9 +120,21 @@ def serving(server: ChatServer) -> Iterator[ChatServer]:
                 self.send_header(name, value)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
-            self.wfile.write(body[:10] if cut else body)
-            self.wfile.flush()
+            if server.pause:
+                self._trickle(body)
+            else:
+                self.wfile.write(body[:10] if cut else body)
+                self.wfile.flush()
             self.close_connection = cut
+
+        def _trickle(self, body: bytes) -> None:
+            try:
+                for at in range(len(body)):
+                    self.wfile.write(body[at : at + 1])
+                    self.wfile.flush()
+                    time.sleep(server.pause)
+            except ConnectionError:  # the client has gone
+                self.close_connection = True
 
         def log_message(self, *_: Any) -> None:
             pass

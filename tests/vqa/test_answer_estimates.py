@@ -1,6 +1,7 @@
 """phi from log-probabilities and from samples, against values computed by hand."""
 
 import math
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ def _entry(token: str, p: float, others: dict[str, float], **fields: object) -> 
     return {"token": token, "logprob": math.log(p), "top_logprobs": shown, **fields}
 
 
-def _choice(*entries: dict[str, object], text: str = "x") -> Choice:
+def _choice(*entries: dict[str, object], text: str) -> Choice:
     body = {"message": {"content": text}, "logprobs": {"content": list(entries)}}
     return read_choices({"choices": [body]})[0]
 
@@ -24,6 +25,7 @@ WRITTEN = _choice(
     _entry(" big", 0.6, {" big": 0.6, " cat": 0.3, " Big": 0.05}),
     _entry(" cat", 0.9, {" cat": 0.9, "<|im_end|>": 0.05}),
     _entry("</s>", 0.8, {"</s>": 0.8, ".": 0.1, "<|im_end|>": 0.05}),
+    text="A big cat",
 )
 
 
@@ -54,6 +56,7 @@ def test_a_character_of_several_tokens_is_put_together() -> None:
         _entry("\\xc3", 0.5, {}, bytes=[umlaut[0]]),
         _entry("\\xbc", 1.0, {}, bytes=[umlaut[1]]),
         _entry("n", 1.0, {}),
+        text="grün",
     )
     assert choice.tokens is not None
     assert reached_answers(choice.tokens) == {"grün": pytest.approx(0.25)}
@@ -61,7 +64,7 @@ def test_a_character_of_several_tokens_is_put_together() -> None:
 
 def test_an_end_token_of_unknown_probability_is_left_out() -> None:
     end = {"token": "", "bytes": [], "logprob": -9999.0, "top_logprobs": []}
-    choice = _choice(_entry("red", 0.5, {"red": 0.5, "blue": 0.25}), end)
+    choice = _choice(_entry("red", 0.5, {"red": 0.5, "blue": 0.25}), end, text="red")
     assert choice.tokens is not None
     assert reached_answers(choice.tokens) == {
         "red": pytest.approx(0.5),
@@ -71,13 +74,14 @@ def test_an_end_token_of_unknown_probability_is_left_out() -> None:
 
 def test_end_tokens_that_are_spelled_alike_are_added() -> None:
     ends = [{"token": "", "logprob": math.log(p)} for p in (0.5, 0.25)]
-    choice = _choice(_entry("red", 0.5, {}), {**ends[0], "top_logprobs": ends})
-    assert choice.tokens is not None
-    assert reached_answers(choice.tokens) == {"red": pytest.approx(0.5 * 0.75)}
+    for own in ends:
+        choice = _choice(_entry("red", 0.5, {}), {**own, "top_logprobs": ends}, text="red")
+        assert choice.tokens is not None
+        assert reached_answers(choice.tokens) == {"red": pytest.approx(0.5 * 0.75)}
 
 
 def test_tokens_without_alternatives_are_read() -> None:
-    choice = _choice({"token": "red", "logprob": math.log(0.5)})
+    choice = _choice({"token": "red", "logprob": math.log(0.5)}, text="red")
     assert choice.tokens is not None
     assert reached_answers(choice.tokens) == {"red": pytest.approx(0.5)}
     assert unreached_log_prob(choice.tokens) == pytest.approx(math.log(0.5))
@@ -92,19 +96,17 @@ def test_samples_are_counted_with_smoothing() -> None:
 @pytest.mark.parametrize(
     ("text", "fields", "refused"),
     [
-        ("I'm sorry, but I can't assist with that.", {}, True),
-        ("I’m unable to help with identifying people.", {}, True),
-        ("Sorry, I cannot say.", {}, True),
-        ("I can't help with this request.", {}, True),
-        ("Sorry we're closed", {}, False),  # the text of a sign
-        ("I cannot tell", {}, False),
+        ("Sorry, I'm closed", {}, False),  # the text of a sign
+        ("I'm sorry, but I can't assist with that.", {}, False),
+        ([{"type": "refusal", "refusal": "No."}], {}, True),
         ("red", {"refusal": "No."}, True),
         (None, {"refusal": "No."}, True),
         (None, {}, False),
-        ("red", {}, False),
+        ("red", {"refusal": None}, False),
+        ("[refused to answer]", {}, False),
     ],
 )
-def test_refusals(text: str | None, fields: dict[str, str], refused: bool) -> None:
+def test_a_refusal_is_known_by_its_field(text: Any, fields: dict[str, Any], refused: bool) -> None:
     (choice,) = read_choices({"choices": [{"message": {"content": text, **fields}}]})
     assert choice.is_refusal is refused
     assert choice.text == (REFUSAL if refused else text or "")
@@ -128,7 +130,12 @@ def test_a_text_in_parts_is_joined() -> None:
         ({"error": {"message": "over\nloaded"}, "choices": [1]}, "reports an error: .*over"),
         ({"choices": ["red"]}, "malformed"),
         ({"choices": [{"text": "red"}]}, "malformed .*message"),
-        ({"choices": [{"message": {}, "logprobs": {"content": [{}]}}]}, "malformed"),
+        ({"choices": [{"message": {"content": 5}}]}, "malformed .*content"),
+        ({"choices": [{"message": {"content": [5]}}]}, "malformed .*content"),
+        ({"choices": [{"message": {"content": [{"text": 5}]}}]}, "malformed .*content"),
+        ({"choices": [{"message": {"content": ""}, "finish_reason": 5}]}, "malformed .*reason"),
+        ({"choices": [{"message": {"content": "x"}, "finish_reason": "error"}]}, "an error: error"),
+        ({"choices": [{"message": {"content": "x"}, "error": {"code": 502}}]}, "an error: .*502"),
     ],
 )
 def test_malformed_responses_are_refused(response: object, reason: str) -> None:

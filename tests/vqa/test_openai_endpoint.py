@@ -1,12 +1,14 @@
 """Requests to a local server with faults: what is sent, repeated, kept and counted."""
 
 import json
+import math
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -155,6 +157,71 @@ def test_a_response_that_takes_too_long_is_asked_for_again(
     endpoint = _endpoint(server, tmp_path, timeout=0.2, retries=0)
     with pytest.raises(UserError, match=r"did not respond within 0\.2 s .*raise the endpoint's"):
         endpoint.ask(_requests("a"))
+
+
+def test_a_response_that_trickles_in_times_out(server: ChatServer, tmp_path: Path) -> None:
+    server.pause = 0.05  # between two bytes, of which a response has about 200
+    endpoint = _endpoint(server, tmp_path, timeout=0.5, retries=1)
+    started = time.monotonic()
+    with pytest.raises(UserError, match=r"did not respond within 0\.5 s"):
+        endpoint.ask(_requests("a"))
+    assert time.monotonic() - started < 6
+    assert len(server.asked) == 2
+    server.pause = 0.0
+    assert _texts(endpoint, "a") == ["answer to a"]
+
+
+@pytest.mark.parametrize(
+    ("prompt_tokens", "expected"),
+    [("12", 12), (12, 12), (12.0, 12), (-1, 0), (None, 0), (True, 0), ([1], 0), (10**400, 0),
+     ("many", 0), (math.nan, 0)],
+)  # fmt: skip
+def test_token_counts_of_any_type_are_survived(
+    prompt_tokens: object, expected: int, server: ChatServer, tmp_path: Path
+) -> None:
+    usage = {"prompt_tokens": prompt_tokens, "completion_tokens": 2}
+    server.reply = lambda prompt, image, body: said("red", usage=usage)
+    endpoint = _endpoint(server, tmp_path)
+    assert _texts(endpoint, "a") == ["red"]
+    assert (endpoint.usage.prompt_tokens, endpoint.usage.completion_tokens) == (expected, 2)
+
+
+def test_half_a_character_is_replaced_and_the_response_kept(
+    server: ChatServer, tmp_path: Path
+) -> None:
+    server.reply = lambda prompt, image, body: said("red \ud83d", id="\udc00")
+    assert _texts(_endpoint(server, tmp_path), "a") == ["red \ufffd"]
+    assert _texts(_endpoint(server, tmp_path), "a") == ["red \ufffd"]
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize("depth", [900, *range(970, 1000, 2), 100_000])
+def test_a_deeply_nested_response_is_malformed(
+    depth: int, server: ChatServer, tmp_path: Path
+) -> None:
+    nested = '{"choices": [{"message": {"content": "red"}}], "x": ' + "[" * depth + "]" * depth
+    server.faults.append((200, {}, nested + "}"))
+    # What is read near Python's limit must also be written.
+    malformed = pytest.raises(UserError, match="nested too deeply")
+    with nullcontext() if depth == 900 else malformed if depth > 1000 else suppress(UserError):
+        assert _texts(_endpoint(server, tmp_path, retries=0), "a") == ["red"]
+    assert _texts(_endpoint(server, tmp_path), "a")[0] in ("red", "answer to a")
+
+
+def test_an_interrupt_loses_no_response(
+    server: ChatServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.latency = 0.2
+    endpoint = _endpoint(server, tmp_path, workers=4)
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(endpoint, "_check_answers", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        endpoint.ask(_requests(*map(str, range(20))))
+    kept = len(list(tmp_path.rglob("*.json")))
+    assert kept == len(server.asked) < 20
 
 
 @pytest.mark.parametrize(

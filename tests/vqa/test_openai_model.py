@@ -1,5 +1,6 @@
 """The answerer behind an endpoint: answers, phi and what it says about both."""
 
+import json
 import math
 import threading
 from collections import deque
@@ -82,7 +83,7 @@ class TinyModel:
             )  # fmt: skip
         tokens = found.sequences[0, inputs["input_ids"].shape[1] :].tolist()
         names = [
-            "</s>" if at == 3 else f" {word}"
+            "</s>" if at == 3 else "" if at in processor.tokenizer.all_special_ids else f" {word}"
             for at, word in enumerate(
                 processor.tokenizer.convert_ids_to_tokens(range(len(processor.tokenizer)))
             )
@@ -181,10 +182,11 @@ def test_phi_from_log_probabilities(server: ChatServer, tmp_path: Path) -> None:
 def test_phi_from_samples_where_there_are_no_log_probabilities(
     refusing: bool, server: ChatServer, tmp_path: Path
 ) -> None:
-    drawn = ["Red", "red.", "blue", "Sorry, I cannot say", "a red"]
+    drawn = said("Red", "red.", "blue", None, "a red")
+    drawn["choices"][3]["message"]["refusal"] = "I cannot say"
 
     def reply(prompt: str, image: Image.Image, body: dict[str, Any]) -> dict[str, Any]:
-        return said(*drawn[: body["n"]]) if "n" in body else said("Red")
+        return drawn if "n" in body else said("Red")
 
     server.reply = reply
     server.faults = deque([NO_LOGPROBS] if refusing else [])
@@ -225,7 +227,7 @@ def test_refusals_are_answers_that_match_nothing(server: ChatServer, tmp_path: P
     def reply(prompt: str, image: Image.Image, body: dict[str, Any]) -> dict[str, Any]:
         if "color" not in prompt:
             return _certain(prompt, image, body)
-        return said("I'm sorry, but I can't assist with that.")
+        return said(None, message={"refusal": "I can't assist with that."})
 
     server.reply = reply
     model = _model(server, tmp_path)
@@ -238,6 +240,198 @@ def test_refusals_are_answers_that_match_nothing(server: ChatServer, tmp_path: P
     torch.testing.assert_close(phi[1:], torch.tensor([[0.75, 0.125]] * 4))
     assert model.answer(images, questions) == [expected[row] for row in order]
     assert model.usage()["served/refusals"] == 1
+
+
+WORDINGS = {
+    "OpenAI": (403, "You are not allowed to request logprobs from this model"),
+    "Vertex": (400, "Logprobs is not enabled for models/gemini-2.5-flash"),
+    "Vertex quota": (403, "You've reached the maximum number of requests with logprobs"),
+    "Groq": (403, "logprobs is not supported with this model"),
+    "words": (422, "Log probabilities are unavailable in reasoning mode"),
+    "parameter": (403, "x" * 300 + " is not permitted: top_logprobs"),
+}
+
+
+@pytest.mark.parametrize("server_of", WORDINGS)
+def test_an_endpoint_that_refuses_log_probabilities_is_asked_for_samples(
+    server_of: str, server: ChatServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, message = WORDINGS[server_of]
+    refusal = (status, {}, json.dumps({"error": {"message": message}}))
+    server.faults = deque([refusal])
+    model = _model(server, tmp_path / "auto", scoring={"num_samples": 1})
+    assert model.answer(IMAGES, QUESTIONS) == ["red"] * 5
+    model.log_scores(IMAGES, QUESTIONS, ["red"])
+    model.log_scores(IMAGES, QUESTIONS, ["blue"])
+    assert capsys.readouterr().out.count("phi is estimated from samples, because http") == 1
+    assert model.usage()["served/phi_logprobs"] == 0
+    server.faults = deque([refusal])
+    strict = _model(server, tmp_path / "strict", scoring={"phi": "logprobs"})
+    with pytest.raises(UserError, match=r"refuses log-prob.*set scoring\.phi=samples"):
+        strict.log_scores(IMAGES, QUESTIONS, ["red"])
+
+
+def _spelled(**probabilities: float) -> dict[str, Any]:
+    """A reply of one token, the first, with its alternatives."""
+    return said(next(iter(probabilities)), logprobs=_tokens(**probabilities))
+
+
+def test_phi_of_a_token_without_alternatives_leaves_the_rest_to_others(
+    server: ChatServer, tmp_path: Path
+) -> None:
+    server.reply = lambda prompt, image, body: _spelled(Red=0.9)
+    model = _model(server, tmp_path)
+    phi = model.log_scores(IMAGES, QUESTIONS, ["red", "blue", "green"]).exp()
+    torch.testing.assert_close(phi, torch.tensor([[0.9, 0.05, 0.05]] * 5))
+    assert model.usage()["served/phi_unreached"] == pytest.approx(2 / 3)
+
+
+NO_NUMBERS: dict[str, Any] = {
+    "stopped": None,
+    "of the thoughts": _tokens(blue=0.9, red=0.05),
+    "positive": {"content": [{"token": "Red", "logprob": 0.5}]},
+    "NaN": {"content": [{"token": "Red", "logprob": math.nan}]},
+    "-inf": {"content": [{"token": "Red", "logprob": -math.inf}]},
+    "over 1": _tokens(Red=0.6, blue=0.6),
+}
+
+
+@pytest.mark.parametrize("fault", NO_NUMBERS)
+def test_unusable_log_probabilities_in_mid_run_are_replaced_by_samples_and_counted(
+    fault: str, server: ChatServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def reply(prompt: str, image: Image.Image, body: dict[str, Any]) -> dict[str, Any]:
+        if "n" in body:
+            return said("red", "red", "red", "blue")
+        return said("Red", logprobs=NO_NUMBERS[fault]) if prompt == "bad" else _spelled(Red=0.9)
+
+    server.reply = reply
+    model = _model(server, tmp_path, scoring={"num_samples": 4})
+    questions = ["what", "bad", "is it", "is it red"]
+    for _ in range(2):
+        phi = model.log_scores(_images(0, 1, 2, 0), questions, ["red"]).exp()
+        torch.testing.assert_close(phi, torch.tensor([[0.9], [3.5 / 5], [0.9], [0.9]]))
+    assert model.usage()["served/phi_logprobs"] == 0.75
+    assert model.usage()["served/phi_samples"] == 4
+    assert len(server.asked) == 5
+    told = capsys.readouterr().out
+    assert told.count("phi of some answers is estimated from samples") == 1
+    strict = _model(server, tmp_path, scoring={"phi": "logprobs"})
+    with pytest.raises(UserError, match=r"no log-probabilities.*; set scoring\.phi=samples"):
+        strict.log_scores(_images(0, 1, 2, 0), questions, ["red"])
+
+
+def test_every_sample_is_a_request_of_its_own_without_n_and_seed(
+    server: ChatServer, tmp_path: Path
+) -> None:
+    drawn = iter(["red", "blue", "red", "red"])
+    server.reply = lambda prompt, image, body: said(next(drawn))
+    scoring, settings = {"phi": "samples", "num_samples": 4}, {"n": None, "seed": None}
+    model = _model(server, tmp_path, scoring=scoring, settings=settings)
+    phi = model.log_scores(_images(0), ["what"], ["red", "blue"]).exp()
+    torch.testing.assert_close(phi, torch.tensor([[3.5 / 5, 1.5 / 5]]))
+    assert len(server.asked) == 4
+    assert not any({"n", "seed", "draw"} & set(body) for body in server.asked)
+    again = _model(server, tmp_path, scoring=scoring, settings=settings)
+    torch.testing.assert_close(again.log_scores(_images(0), ["what"], ["red"]).exp(), phi[:, :1])
+    assert len(server.asked) == 4
+
+
+def test_repeated_choices_are_one_sample(server: ChatServer, tmp_path: Path) -> None:
+    def reply(prompt: str, image: Image.Image, body: dict[str, Any]) -> dict[str, Any]:
+        drawn = said("blue" if body["seed"] else "red")
+        return {**drawn, "choices": drawn["choices"] * 3}
+
+    server.reply = reply
+    model = _model(server, tmp_path, scoring={"phi": "samples", "num_samples": 3})
+    phi = model.log_scores(_images(0), ["what"], ["red", "blue"]).exp()
+    torch.testing.assert_close(phi, torch.tensor([[1.5 / 4, 2.5 / 4]]))
+    assert len(server.asked) == 3
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"temperature": 0}, r"settings\.temperature=0 makes all samples equal"),
+        ({"seed": 7}, r"settings\.seed=7 makes all samples equal"),
+    ],
+)
+def test_settings_that_make_all_samples_equal_are_refused(
+    settings: dict[str, Any], message: str, server: ChatServer, tmp_path: Path
+) -> None:
+    model = _model(server, tmp_path, scoring={"phi": "samples"}, settings=settings)
+    with pytest.raises(UserError, match=message):
+        model.log_scores(_images(0), ["what"], ["red"])
+
+
+CUT = said("", finish="length", message={"reasoning_content": "First I look"})
+LOST: dict[str, tuple[dict[str, Any], dict[str, float]]] = {
+    "cut in thoughts": (CUT, {"cut": 1, "failed": 1}),
+    "null": (said(None, finish="length"), {"cut": 1, "failed": 1}),
+    "only thoughts": (said(None, message={"reasoning": "yes"}), {"cut": 1, "failed": 1}),
+    "unclosed tag": (said("<think>It is"), {"cut": 1, "failed": 1}),
+    "empty": (said("  "), {"cut": 0, "failed": 1}),
+    "failed request": (said("Error code: 429 - slow down"), {"cut": 0, "failed": 1}),
+    "answer cut": (said("A red car with", finish="length"), {"cut": 1, "failed": 0}),
+}
+
+
+@pytest.mark.parametrize("kind", LOST)
+def test_answers_that_are_none_are_counted_reported_and_asked_for_again(
+    kind: str, server: ChatServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    response, counted = LOST[kind]
+
+    def reply(prompt: str, image: Image.Image, body: dict[str, Any]) -> dict[str, Any]:
+        return response if prompt == "bad" else _spelled(Red=0.9)
+
+    server.reply = reply
+    model, questions = _model(server, tmp_path), ["what", "bad", "is it"]
+    text = "" if counted["failed"] else "a red car with"
+    assert model.answer(_images(0, 1, 2), questions) == ["red", text, "red"]
+    if counted["failed"]:
+        assert model.log_scores(_images(0, 1, 2), questions, ["red"]).exp()[1] == 0
+    assert len(server.asked) == 3  # not asked for twice by one process
+    capsys.readouterr()
+    usage = model.usage()
+    assert {name: usage[f"served/{name}"] for name in ("cut", "failed")} == counted
+    assert usage["served/answers"] == 3
+    told = capsys.readouterr().out
+    said_so = "of 3 answers {cut} are cut (served/cut) and {failed} are none (served/failed); raise"
+    assert told.count(said_so.format(**counted)) == 1
+    server.reply = lambda prompt, image, body: _spelled(Red=0.9)
+    again = _model(server, tmp_path)
+    if counted["failed"]:
+        assert again.answer(_images(0, 1, 2), questions) == ["red"] * 3
+    assert again.answer(_images(0, 1, 2), questions)[::2] == ["red"] * 2
+    assert len(server.asked) - 3 == counted["failed"]
+
+
+def test_a_run_without_any_answer_stops_before_all_is_paid_for(
+    server: ChatServer, tmp_path: Path
+) -> None:
+    server.reply = lambda prompt, image, body: CUT
+    model = _model(server, tmp_path)
+    questions = [f"what is {number}" for number in range(200)]
+    with pytest.raises(UserError, match=r"no answer in \d+ replies: .* raise max_new_tokens"):
+        model.answer(_images(*[0] * 200), questions)
+    assert 20 <= len(server.asked) < 80
+
+
+def test_samples_without_an_answer_are_left_out(server: ChatServer, tmp_path: Path) -> None:
+    server.reply = lambda prompt, image, body: said(*["red", "", "blue", "<think>"])
+    model = _model(server, tmp_path, scoring={"phi": "samples", "num_samples": 4})
+    phi = model.log_scores(_images(0), ["what"], ["red"]).exp()
+    assert phi.item() == pytest.approx(1.5 / 3)
+    server.reply = lambda prompt, image, body: said("", "", "", "")
+    assert model.log_scores(_images(0), ["is it"], ["red"]).exp().item() == 0
+
+
+def test_thoughts_are_no_part_of_an_answer(server: ChatServer, tmp_path: Path) -> None:
+    server.reply = lambda prompt, image, body: said("<think>It is red.</think>\n\nYes [X]hm[/X]")
+    assert _model(server, tmp_path).answer(_images(0), ["is it"]) == ["yes [x]hm[/x]"]
+    own = _model(server, tmp_path, thoughts=[("[X]", "[/X]")])
+    assert own.answer(_images(0), ["is it"]) == ["<think>it is red.</think>\n\nyes"]
 
 
 def test_answers_are_written_as_annotators_write(server: ChatServer, tmp_path: Path) -> None:

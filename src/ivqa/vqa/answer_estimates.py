@@ -9,6 +9,7 @@ from ivqa.ranges import Count, Positive
 from ivqa.text.normalisation import normalise_answer
 from ivqa.vqa.openai_replies import WrittenToken
 
+_LEAST = 1e-6  # what remains for unreached answers where rounding leaves nothing
 _SMOOTHING = 0.5  # Krichevsky and Trofimov 1981: the mean under Jeffreys' prior
 
 
@@ -18,7 +19,8 @@ class Scoring:
 
     Args:
         phi: "logprobs" reads the log-probabilities of the written tokens and their alternatives,
-            "samples" counts sampled answers. "auto" takes "logprobs" if the endpoint returns them.
+            "samples" counts sampled answers. "auto" takes "logprobs" if the endpoint returns them,
+            and samples for the replies of which they cannot be used.
         top_logprobs: Alternatives of each token; endpoints allow up to 5 or 20.
         num_samples: Sampled answers to a question.
         temperature: Of the sampled answers; phi belongs to this temperature.
@@ -70,6 +72,37 @@ def reached_answers(tokens: Sequence[WrittenToken]) -> dict[str, float]:
     return {answer: min(p, 1.0) for answer, p in reached.items()}
 
 
+def log_phi(tokens: Sequence[WrittenToken], answers: Sequence[str]) -> tuple[list[float], int]:
+    """Estimates log phi of answers by `reached_answers`; their probabilities sum to at most 1.
+
+    The answers that are not reached have the probability of `unreached_log_prob`, and together at
+    most the probability that the reached answers leave.
+
+    Args:
+        tokens: The written tokens with their alternatives, at least one.
+        answers: Normalised answers; equal ones count once.
+
+    Returns:
+        The log of the estimate of each answer, and how many answers are not reached.
+
+    Example:
+        >>> written = [WrittenToken(b"yes", math.log(0.9), ())]
+        >>> values, unreached = log_phi(written, ["yes", "no", "red"])
+        >>> [round(math.exp(value), 3) for value in values], unreached
+        ([0.9, 0.05, 0.05], 2)
+    """
+    reached = reached_answers(tokens)
+    total = sum(reached.values())
+    # A log-probability of -800 or so is 0 as a probability.
+    absent = {answer for answer in answers if not reached.get(answer)}
+    left = max(1 - total, _LEAST) / max(len(absent), 1)
+    unreached = min(unreached_log_prob(tokens), math.log(left))
+    # Rounding of the endpoint can bring the sum above 1.
+    excess = math.log(max(total, 1.0))
+    values = [unreached if a in absent else math.log(reached[a]) - excess for a in answers]
+    return values, sum(answer in absent for answer in answers)
+
+
 def unreached_log_prob(tokens: Sequence[WrittenToken]) -> float:
     """Log-probability that stands for an answer which `reached_answers` does not contain.
 
@@ -88,7 +121,8 @@ def unreached_log_prob(tokens: Sequence[WrittenToken]) -> float:
 def frequency_log_prob(counts: Mapping[str, int], answer: str) -> float:
     """Estimates log phi from n sampled answers: (count + 0.5) / (n + 1).
 
-    The smoothing keeps the probability of an answer that no sample gave above 0.
+    The smoothing keeps the probability of an answer that no sample gave above 0. Without samples
+    nothing is known, and the estimate is 0.
 
     Args:
         counts: How many of the n samples gave each normalised answer.
@@ -101,4 +135,6 @@ def frequency_log_prob(counts: Mapping[str, int], answer: str) -> float:
         >>> round(math.exp(frequency_log_prob({"red": 3, "blue": 1}, "red")), 3)
         0.7
     """
+    if not counts:
+        return -math.inf
     return math.log((counts.get(answer, 0) + _SMOOTHING) / (sum(counts.values()) + 2 * _SMOOTHING))

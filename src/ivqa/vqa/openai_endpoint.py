@@ -1,12 +1,11 @@
 """Requests to an OpenAI-compatible endpoint: cached, concurrent, retried and limited in number."""
 
-import json
 import logging
 import os
 import random
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict
 from functools import cached_property
@@ -18,13 +17,19 @@ from rich.console import Console
 
 from ivqa.errors import UserError
 from ivqa.ranges import Count, CountOrZero, Positive
+from ivqa.vqa.openai_client import openai_client
 from ivqa.vqa.openai_errors import described, openai_package
-from ivqa.vqa.openai_replies import Choice, read_choices, token_counts
+from ivqa.vqa.openai_replies import Choice, parse_response, read_choices, token_counts
 from ivqa.vqa.openai_requests import ChatRequest, Usage
 from ivqa.vqa.response_cache import ResponseCache
 
 _CHECK_SECONDS = 10.0  # for the list of models, before long work starts
 _ESTIMATE_AFTER = 20  # responses, whose mean predicts the tokens of all
+REMEDY = (
+    "raise max_new_tokens, which thoughts count for too (a model that thinks may need 2000), or "
+    "turn its thoughts off by a field of settings, such as {reasoning_effort: minimal}"
+)
+"""What to do about answers that are cut."""
 _FIRST_DELAY, _LONGEST_DELAY = 0.5, 8.0  # seconds between attempts, as in the client
 
 
@@ -35,13 +40,16 @@ def _address(url: str) -> str:
 
 
 Address = Annotated[str, AfterValidator(_address)]
+Reader = Callable[[Any], tuple[Choice, ...]]
+"""Reads the choices of a response, as `read_choices` does."""
 
 
 class Endpoint:
     """An OpenAI-compatible endpoint, such as vLLM, SGLang, llama.cpp or a commercial one.
 
     Every response is written to disk before it is used. The name of its file does not depend on the
-    address, because a served model may move to another port.
+    address, because a served model may move to another port. The next process asks again for a
+    response without an answer (`is_lost` of a choice).
 
     Args:
         base_url: The address, up to /v1.
@@ -50,7 +58,7 @@ class Endpoint:
         workers: Requests at the same time.
         max_requests: Number of requests that one command may send; None sets no limit. Earlier
             responses and repeated attempts do not count.
-        timeout: Seconds to wait for a response.
+        timeout: Seconds to wait for a whole response.
         retries: Further attempts after a failed one: rate limits (429), server errors (5xx), cut
             connections, time-outs and malformed responses. The client waits as long as Retry-After
             says, otherwise 0.5 s, then twice as long each time up to 8 s, less a random part.
@@ -112,7 +120,7 @@ class Endpoint:
         openai = openai_package()
         client = self._client.with_options(timeout=_CHECK_SECONDS, max_retries=1)
         try:
-            content = json.loads(client.models.with_raw_response.list().content)
+            content = parse_response(client.models.with_raw_response.list().content)
             names = [str(entry["id"]) for entry in content["data"]]
         except openai.OpenAIError as error:
             raise self._described(error) from None
@@ -129,31 +137,39 @@ class Endpoint:
                 "incomplete"
             )
 
-    def ask(self, requests: Sequence[ChatRequest]) -> list[tuple[Choice, ...]]:
+    def ask(
+        self, requests: Sequence[ChatRequest], read: Reader = read_choices
+    ) -> list[tuple[Choice, ...]]:
         """Answers requests from the cache or the endpoint, several at the same time.
 
         Args:
             requests: N requests; equal ones are sent once.
+            read: Reads the responses.
 
         Returns:
             The choices of each request, in the order of the requests.
 
         Raises:
-            UserError: `max_requests` is reached, or a request failed for good. All responses that
-                arrived are in the cache.
+            UserError: `max_requests` is reached, a request failed for good, or none of the first
+                responses has an answer. All responses that arrived are in the cache.
         """
         distinct = {request.key: request for request in requests}
         with ThreadPoolExecutor(self.workers) as pool:
-            stored = zip(distinct, pool.map(self._stored, distinct), strict=True)
+            kept = pool.map(lambda key: self._stored(key, read), distinct)
+            stored = zip(distinct, kept, strict=True)
             found = {key: choices for key, choices in stored if choices is not None}
             missing = [request for key, request in distinct.items() if key not in found]
             left = len(missing)
             if self.max_requests is not None:
                 left = min(left, self.max_requests - self.usage.requests)
-            sent = {pool.submit(self._answered, request): request.key for request in missing[:left]}
+            sent = {
+                pool.submit(self._answered, request, read): request.key
+                for request in missing[:left]
+            }
             try:
                 for future in as_completed(sent):
                     found[sent[future]] = future.result()
+                    self._check_answers()
             except BaseException:
                 # Requests on their way are paid for, so their responses are awaited.
                 pool.shutdown(cancel_futures=True)
@@ -166,37 +182,55 @@ class Endpoint:
             )
         return [found[request.key] for request in requests]
 
-    def _stored(self, key: str) -> tuple[Choice, ...] | None:
+    def _stored(self, key: str, read: Reader) -> tuple[Choice, ...] | None:
         response = self._cache.get(key)
         if response is None:
             return None
         try:
-            choices = read_choices(response)
+            choices = read(response)
         except ValueError:
             return None  # written by another program
         with self._lock:
-            if key not in self._known:
-                self._known.add(key)
-                self.usage.reused += 1
-                self.usage.refusals += sum(choice.is_refusal for choice in choices)
+            if key in self._known:
+                return choices
+            if any(choice.is_lost for choice in choices):
+                return None  # of an earlier process; the endpoint may answer now
+            self.usage.reused += 1
+            self._count(key, choices)
         return choices
 
-    def _answered(self, request: ChatRequest) -> tuple[Choice, ...]:
+    def _answered(self, request: ChatRequest, read: Reader) -> tuple[Choice, ...]:
         """Sends a request, stores the response and counts it."""
-        response, choices, retries = self._send(request)
+        response, choices, retries = self._send(request, read)
         self._cache.put(request.key, request.identity(), response)
         prompt, completion = token_counts(response)
         with self._lock:
-            self._known.add(request.key)
             usage = self.usage
             usage.requests += 1
             usage.retries += retries
             usage.prompt_tokens += prompt
             usage.completion_tokens += completion
-            usage.refusals += sum(choice.is_refusal for choice in choices)
+            self._count(request.key, choices)
             if usage.requests == _ESTIMATE_AFTER and usage.prompt_tokens:
                 Console().print(self._estimate(), soft_wrap=True, highlight=False)
         return choices
+
+    def _count(self, key: str, choices: Sequence[Choice]) -> None:
+        self._known.add(key)
+        self.usage.answers += len(choices)
+        self.usage.refusals += sum(choice.is_refusal for choice in choices)
+        self.usage.cut += sum(choice.is_cut for choice in choices)
+        self.usage.failed += sum(choice.is_lost for choice in choices)
+
+    def _check_answers(self) -> None:
+        """Stops before more is paid for, if there has been no answer so far."""
+        usage = self.usage
+        if usage.failed == usage.answers >= _ESTIMATE_AFTER:
+            raise UserError(
+                f"{self.base_url} has given no answer in {usage.answers} replies: {usage.cut} are "
+                "cut before their answer begins, the others are empty or hold a failed request; "
+                f"{REMEDY}"
+            )
 
     def _estimate(self) -> str:
         read = self.usage.prompt_tokens / _ESTIMATE_AFTER
@@ -208,7 +242,9 @@ class Endpoint:
             f"and {number * wrote:,.0f}"
         )
 
-    def _send(self, request: ChatRequest) -> tuple[dict[str, Any], tuple[Choice, ...], int]:
+    def _send(
+        self, request: ChatRequest, read: Reader
+    ) -> tuple[dict[str, Any], tuple[Choice, ...], int]:
         """Returns the response, its choices and the number of failed attempts."""
         openai = openai_package()
         fault, failed = "", 0
@@ -228,8 +264,8 @@ class Endpoint:
                 raise self._described(error, request.text) from None
             failed += int(received.response.request.headers.get("x-stainless-retry-count", 0))
             try:
-                response = json.loads(received.content)
-                return response, read_choices(response), failed
+                response = parse_response(received.content)
+                return response, read(response), failed
             except ValueError as error:  # the client repeats only what fails before a response
                 fault, failed = str(error), failed + 1
         raise UserError(
@@ -245,9 +281,7 @@ class Endpoint:
             logging.getLogger(name).setLevel(logging.WARNING)
         # The client requires a key; endpoints without keys ignore it.
         key = os.environ[self.api_key_env] if self.api_key_env else "none"
-        return openai_package().OpenAI(
-            base_url=self.base_url, api_key=key, timeout=self.timeout, max_retries=self.retries
-        )
+        return openai_client(self.base_url, key=key, timeout=self.timeout, retries=self.retries)
 
     def _described(self, error: Exception, prompt: str = "") -> UserError:
         return described(

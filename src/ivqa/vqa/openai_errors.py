@@ -1,14 +1,22 @@
 """Errors of the package openai as one sentence each."""
 
+import re
 from typing import Any
 
 from ivqa.errors import UserError
 
 _LONGEST = 200  # characters of a server's own words
+# "You are not allowed to request logprobs from this model", "log probabilities are unsupported",
+# {"param": "top_logprobs"}: with the statuses 400, 403, 422, 500 and others.
+_LOGPROBS = re.compile(r"log[\s_-]*prob", re.IGNORECASE)
 
 
 class RequestRefused(UserError):
     """The endpoint does not accept a request, such as one with an unknown setting."""
+
+
+class LogprobsRefused(RequestRefused):
+    """The endpoint answers no request for log-probabilities, or not for so many."""
 
 
 def openai_package() -> Any:
@@ -48,10 +56,12 @@ def described(
         kept: A sentence that says where earlier responses are.
 
     Returns:
-        `RequestRefused` for a request that the endpoint does not accept, otherwise a UserError.
+        `RequestRefused` for a request that the endpoint does not accept, `LogprobsRefused` if the
+        log-probabilities are the reason, otherwise a UserError.
     """
     openai = openai_package()
-    reason = one_line(str(getattr(error, "message", error)).rstrip(".")) or type(error).__name__
+    said = str(getattr(error, "message", error))
+    reason = one_line(said.rstrip(".")) or type(error).__name__
     asked = f" ({one_line(prompt)})" if prompt else ""
     status = getattr(error, "status_code", None)
     if isinstance(error, openai.APITimeoutError):
@@ -63,6 +73,11 @@ def described(
         cause = one_line(str(error.__cause__ or reason))
         return UserError(
             f"the connection to {url} failed ({cause}); start the server or set base_url. {kept}"
+        )
+    if status not in (None, 429) and _LOGPROBS.search(said):
+        return LogprobsRefused(
+            f"{url} refuses log-probabilities ({reason}); set scoring.phi=samples, or a smaller "
+            "scoring.top_logprobs"
         )
     if status in (401, 403):
         refused = f"the key in {api_key_env}" if api_key_env else "requests without key"

@@ -4,6 +4,7 @@ import math
 from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, Self
 
 import torch
@@ -15,20 +16,17 @@ from ivqa.errors import UserError
 from ivqa.ranges import Count
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.text.normalisation import normalise_answer
-from ivqa.vqa.answer_estimates import (
-    Scoring,
-    frequency_log_prob,
-    reached_answers,
-    unreached_log_prob,
-)
+from ivqa.text.thoughts import THOUGHTS, Tags
+from ivqa.vqa.answer_estimates import Scoring, frequency_log_prob, log_phi
 from ivqa.vqa.image_urls import EncodedImage, encode_image
-from ivqa.vqa.openai_endpoint import Endpoint
-from ivqa.vqa.openai_errors import RequestRefused
-from ivqa.vqa.openai_replies import Choice
+from ivqa.vqa.openai_endpoint import REMEDY, Endpoint
+from ivqa.vqa.openai_errors import LogprobsRefused
+from ivqa.vqa.openai_replies import Choice, read_choices
 from ivqa.vqa.openai_requests import ChatRequest
 
 _KEPT_IMAGES = 512  # encoded images in memory: about 100 kB each
 _Pair = tuple[EncodedImage, str]  # an image and the prompt about it
+_MOST_LOST = 0.01  # share of answers that are cut or failed without a warning
 _PROBES = 8  # requests, one by one, until a response shows whether it has log-probabilities
 
 
@@ -47,6 +45,8 @@ class OpenAIModel(nn.Module):
             nothing and counts "Yes." as wrong.
         settings: Further fields of every request, such as {reasoning_effort: low}. They replace
             fields of the same name; null leaves a field out.
+        thoughts: Tags around thoughts, which are no part of an answer; None takes the usual ones,
+            see `THOUGHTS`.
 
     Raises:
         UserError: The prompt has no {question}.
@@ -65,6 +65,7 @@ class OpenAIModel(nn.Module):
         max_side: Count = 2048,
         lower_case: bool = True,
         settings: Mapping[str, Any] | None = None,
+        thoughts: Tags | None = None,
     ) -> None:
         super().__init__()
         if "{question}" not in prompt:
@@ -77,9 +78,12 @@ class OpenAIModel(nn.Module):
         self.max_side = max_side
         self.lower_case = lower_case
         self.settings = dict(settings or {})
+        self.thoughts = THOUGHTS if thoughts is None else thoughts
         self._has_logprobs = {"logprobs": True, "samples": False}.get(self.scoring.phi)
         self._asks_logprobs = self.scoring.phi != "samples"
-        self._scores, self._unreached = 0, 0
+        self._scores, self._by_samples, self._unreached = 0, 0, 0
+        self._flaw = ""  # why phi is not estimated from log-probabilities
+        self._told: set[str] = set()
         self._source: PixelSource | None = None
         self._encoded: OrderedDict[int, EncodedImage] = OrderedDict()
 
@@ -129,13 +133,16 @@ class OpenAIModel(nn.Module):
             questions: B questions.
 
         Returns:
-            B answers; `REFUSAL` for a refusal.
+            B answers; `REFUSAL` for a refusal, "" where there is no answer.
 
         Raises:
             UserError: The batch has no pixels, or the endpoint fails, see `Endpoint.ask`.
             ValueError: Images and questions differ in number.
         """
-        texts = [choice.text for choice in self._greedy(self._pairs(images, questions))]
+        choices = self._greedy(self._pairs(images, questions))
+        if choices and all(choice.is_lost for choice in choices):
+            self._tell_once(f"warning: {self.path} gave no answer (served/failed); {REMEDY}")
+        texts = [choice.text for choice in choices]
         return [text.lower().removesuffix(".") for text in texts] if self.lower_case else texts
 
     def log_scores(
@@ -165,41 +172,67 @@ class OpenAIModel(nn.Module):
         wanted = [normalise_answer(answer) for answer in answers]
         if self._has_logprobs is None:
             self._find_out(pairs)
-        self._scores += len(pairs) * len(wanted)
         if self._has_logprobs is False:
-            counts = [Counter(map(normalise_answer, texts)) for texts in self._sampled(pairs)]
-            rows = [[frequency_log_prob(own, answer) for answer in wanted] for own in counts]
+            if self._flaw:
+                self._tell_once(f"phi is estimated from samples, because {self._flaw}")
+            rows = self._from_samples(pairs, wanted)
         else:
-            rows = [self._row(choice, wanted) for choice in self._greedy(pairs)]
+            choices = self._greedy(pairs)
+            rows = [self._from_tokens(choice, wanted) for choice in choices]
+            flawed = [row for row, one in enumerate(choices) if one.is_answer and not one.tokens]
+            if flawed:
+                self._tell_once(
+                    f"phi of some answers is estimated from samples (served/phi_logprobs), because "
+                    f"{self._faulty(choices[flawed[0]])}"
+                )
+                sampled = self._from_samples([pairs[row] for row in flawed], wanted)
+                for row, values in zip(flawed, sampled, strict=True):
+                    rows[row] = values
+        self._scores += len(pairs) * len(wanted)
         return torch.tensor(rows, dtype=torch.float32).view(len(pairs), len(wanted))
 
     def usage(self) -> dict[str, float]:
         """Returns what the command has asked, and how phi was estimated.
 
+        It warns if more than one percent of the answers were cut or failed.
+
         Returns:
-            served/requests, served/reused, served/retries, served/refusals, served/prompt_tokens
-            and served/completion_tokens, see `Usage`. If phi was asked for: served/phi_logprobs, 1
-            if it comes from log-probabilities and 0 if it comes from samples, and
-            served/phi_samples, the number of samples, or served/phi_unreached, the share of
-            (question, answer) pairs that the log-probabilities do not reach.
+            served/requests, served/reused, served/retries, served/answers, served/refusals,
+            served/cut, served/failed, served/prompt_tokens and served/completion_tokens, see
+            `Usage`. If phi was asked for: served/phi_logprobs, the share of (question, answer)
+            pairs whose phi comes from log-probabilities; served/phi_samples, the number of samples,
+            if others come from samples; and served/phi_unreached, the share of the first that the
+            log-probabilities do not reach.
         """
+        usage = self.endpoint.usage
+        if max(usage.cut, usage.failed) > _MOST_LOST * usage.answers:
+            _tell(
+                f"warning: of {usage.answers:,} answers {usage.cut:,} are cut (served/cut) and "
+                f"{usage.failed:,} are none (served/failed); {REMEDY}"
+            )
         figures = {f"served/{name}": value for name, value in self.endpoint.figures().items()}
-        if self._scores and self._has_logprobs is False:
-            figures["served/phi_logprobs"] = 0.0
+        if self._scores:
+            figures["served/phi_logprobs"] = 1 - self._by_samples / self._scores
+        if self._by_samples:
             figures["served/phi_samples"] = float(self.scoring.num_samples)
-        elif self._scores:
-            figures["served/phi_logprobs"] = 1.0
-            figures["served/phi_unreached"] = self._unreached / self._scores
+        if by_tokens := self._scores - self._by_samples:
+            figures["served/phi_unreached"] = self._unreached / by_tokens
         return figures
 
-    def _row(self, choice: Choice, answers: Sequence[str]) -> list[float]:
+    def _from_tokens(self, choice: Choice, answers: Sequence[str]) -> list[float]:
         """Log phi of normalised answers by the log-probabilities of one written answer."""
-        tokens = choice.tokens or ()
-        reached, least = reached_answers(tokens), unreached_log_prob(tokens)
-        # A log-probability of -100 or so is 0 as a probability.
-        known = [reached.get(answer, 0.0) for answer in answers]
-        self._unreached += sum(not probability for probability in known)
-        return [math.log(probability) if probability else least for probability in known]
+        if not choice.is_answer or not choice.tokens:
+            self._unreached += len(answers) * (not choice.is_answer)
+            return [-math.inf] * len(answers)
+        values, unreached = log_phi(choice.tokens, answers)
+        self._unreached += unreached
+        return values
+
+    def _from_samples(self, pairs: Sequence[_Pair], answers: Sequence[str]) -> list[list[float]]:
+        """Log phi of normalised answers by the frequencies of sampled ones."""
+        self._by_samples += len(pairs) * len(answers)
+        counts = [Counter(map(normalise_answer, texts)) for texts in self._sampled(pairs)]
+        return [[frequency_log_prob(own, answer) for answer in answers] for own in counts]
 
     def _pairs(self, images: ImageBatch, questions: list[str]) -> list[_Pair]:
         """Encodes the images and writes the prompts of B questions."""
@@ -236,61 +269,84 @@ class OpenAIModel(nn.Module):
         if self._asks_logprobs:
             settings |= {"logprobs": True, "top_logprobs": self.scoring.top_logprobs}
         choices = [found[0] for found in self._ask(pairs, settings)]
-        if self.scoring.phi == "logprobs" and any(
-            choice.tokens is None and choice.text and not choice.is_refusal for choice in choices
-        ):
-            raise UserError(
-                f"{self.endpoint.base_url} returns no log-probabilities; set scoring.phi=samples"
-            )
+        if self.scoring.phi == "logprobs":
+            for choice in choices:
+                if choice.is_answer and not choice.tokens:
+                    raise UserError(f"{self._faulty(choice)}; set scoring.phi=samples")
         return choices
 
     def _find_out(self, pairs: Sequence[_Pair]) -> None:
-        """Asks questions until a response shows whether the endpoint returns log-probabilities."""
+        """Asks questions until an answer shows whether the endpoint returns log-probabilities."""
         for pair in pairs[:_PROBES]:
             self._has_logprobs = True
             try:
                 (choice,) = self._greedy([pair])
-            except RequestRefused as error:
-                self._has_logprobs = None
-                if "logprob" not in str(error):
-                    raise
+            except LogprobsRefused as error:
                 self._has_logprobs = self._asks_logprobs = False
-                _tell(f"{error}; phi is estimated from samples")
+                self._flaw = str(error)
                 return
             # An endpoint that ignores the setting is asked on with it: its responses keep their
             # names on disk.
-            self._has_logprobs = choice.tokens is not None
-            if choice.text and not choice.is_refusal:
+            self._has_logprobs = None
+            if choice.is_answer:
+                self._has_logprobs = bool(choice.tokens)
+                self._flaw = self._faulty(choice)
                 return
-            self._has_logprobs = self._has_logprobs or None
+
+    def _faulty(self, choice: Choice) -> str:
+        usable = f" that can be used: {choice.flaw}" if choice.flaw else ""
+        return f"{self.endpoint.base_url} returns no log-probabilities{usable}"
 
     def _sampled(self, pairs: Sequence[_Pair]) -> list[list[str]]:
-        """`scoring.num_samples` answers to each question, drawn at `scoring.temperature`."""
+        """`scoring.num_samples` answers to each question, drawn at `scoring.temperature`.
+
+        Refusals are answers; samples that are cut before their answer or failed are left out.
+        """
+        if self.settings.get("temperature") == 0:
+            raise UserError(
+                "settings.temperature=0 makes all samples equal; remove it from settings: answers "
+                "are decoded at temperature 0 anyway, and samples at scoring.temperature"
+            )
         number = self.scoring.num_samples
-        texts: list[list[str]] = [[] for _ in pairs]
+        drawn: list[list[Choice]] = [[] for _ in pairs]
         seed = 0
         # Some endpoints return fewer answers than the n that was asked for, often one.
-        while rows := [row for row, own in enumerate(texts) if len(own) < number]:
-            for missing in sorted({number - len(texts[row]) for row in rows}):
-                asked = [row for row in rows if number - len(texts[row]) == missing]
+        while rows := [row for row, own in enumerate(drawn) if len(own) < number]:
+            if seed and self.settings.get("seed") is not None:
+                raise UserError(
+                    f"settings.seed={self.settings['seed']} makes all samples equal, because the "
+                    "endpoint draws one for each request; remove it from settings"
+                )
+            for missing in sorted({number - len(drawn[row]) for row in rows}):
+                asked = [row for row in rows if number - len(drawn[row]) == missing]
                 settings = {
                     "temperature": self.scoring.temperature,
                     "max_tokens": self.max_new_tokens,
                     "n": missing,
                     "seed": seed,
                 }
-                drawn = self._ask([pairs[row] for row in asked], settings)
-                for row, choices in zip(asked, drawn, strict=True):
-                    texts[row] += [choice.text for choice in choices][:missing]
+                found = self._ask([pairs[row] for row in asked], settings, draw=seed)
+                for row, choices in zip(asked, found, strict=True):
+                    drawn[row] += choices[:missing]
             seed += 1
-        return texts
+        return [[choice.text for choice in own if not choice.is_lost] for own in drawn]
 
-    def _ask(self, pairs: Sequence[_Pair], settings: Mapping[str, Any]) -> list[tuple[Choice, ...]]:
+    def _ask(
+        self, pairs: Sequence[_Pair], settings: Mapping[str, Any], draw: int = 0
+    ) -> list[tuple[Choice, ...]]:
         merged = {**settings, **self.settings}
         kept = {name: value for name, value in merged.items() if value is not None}
+        if "seed" in kept:  # the requests differ by it
+            draw = 0
         return self.endpoint.ask(
-            [ChatRequest(self.path, image, text, kept) for image, text in pairs]
+            [ChatRequest(self.path, image, text, kept, draw) for image, text in pairs],
+            partial(read_choices, thoughts=self.thoughts),
         )
+
+    def _tell_once(self, text: str) -> None:
+        if text not in self._told:
+            self._told.add(text)
+            _tell(text)
 
 
 def _tell(text: str) -> None:

@@ -18,12 +18,14 @@ class ChatRequest:
         image: The image.
         text: The prompt.
         settings: Further fields of the body, such as temperature.
+        draw: Tells requests with equal bodies apart, where each is one more sample; not sent.
     """
 
     model: str
     image: EncodedImage
     text: str
     settings: Mapping[str, Any]
+    draw: int = 0
 
     def body(self) -> dict[str, Any]:
         """The body of the request to /chat/completions."""
@@ -31,7 +33,8 @@ class ChatRequest:
 
     def identity(self) -> dict[str, Any]:
         """Everything that is sent, with the digest of the image in place of its bytes."""
-        return {**self._with_image(self.image.digest), **self.settings}
+        draw = {"draw": self.draw} if self.draw else {}
+        return {**self._with_image(self.image.digest), **self.settings, **draw}
 
     @cached_property
     def key(self) -> str:
@@ -54,7 +57,10 @@ class Usage:
         requests: Requests that were answered.
         reused: Distinct requests whose responses were found on disk.
         retries: Attempts that failed and were repeated.
-        refusals: Refusals among the distinct answers, those found on disk included.
+        answers: Distinct answers, those found on disk included.
+        refusals: Refusals among them.
+        cut: Those that the limit of tokens cut, or that end in thoughts.
+        failed: Those that are none: empty, cut before they began, or what a failed request left.
         prompt_tokens: Tokens that the endpoint read, as it counts them.
         completion_tokens: Tokens that it wrote.
     """
@@ -62,7 +68,10 @@ class Usage:
     requests: int = 0
     reused: int = 0
     retries: int = 0
+    answers: int = 0
     refusals: int = 0
+    cut: int = 0
+    failed: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
 

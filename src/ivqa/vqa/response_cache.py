@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ivqa.files import write_bytes
+from ivqa.vqa.openai_replies import parse_response
 
 
 class ResponseCache:
@@ -30,7 +31,7 @@ class ResponseCache:
             The response, None if there is none or its file is damaged.
         """
         try:
-            record = json.loads(self._path(key).read_bytes())
+            record = parse_response(self._path(key).read_bytes())
         except (FileNotFoundError, ValueError):
             return None
         response = record.get("response") if isinstance(record, dict) else None
