@@ -1,7 +1,8 @@
 """Reads and writes PyTorch weights; damaged or non-finite ones raise a one-sentence error."""
 
+import re
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from ivqa.files import FileError, check_regular, written
+
+_CONTENTS = "contents"  # key of the list of contents in a checkpoint
+_CHECKED_ELSEWHERE = ("state_dict", "component", _CONTENTS)
 
 
 def write_weights(path: str | Path, content: Mapping[str, Any]) -> None:
@@ -56,8 +60,7 @@ def read_weights(path: str | Path, what: str = "a file of weights") -> dict[str,
         _check_sums(file)
         content = torch.load(file, map_location="cpu", weights_only=True)
     except Exception as error:  # unpickling raises whatever the bytes lead to
-        reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
-        raise FileError(f"{file} is not a readable checkpoint ({reason}); restore it") from error
+        raise FileError(f"{file} is not a readable checkpoint ({_reason(error)}") from error
     if not isinstance(content, dict):
         raise FileError(f"{file} holds a {type(content).__name__}, which is not {what}")
     return content
@@ -83,6 +86,21 @@ def state_dict_of(content: Mapping[str, Any], path: str | Path) -> dict[str, Ten
     return state
 
 
+def with_contents(checkpoint: Mapping[str, Any]) -> dict[str, Any]:
+    """Adds a list of its contents to a checkpoint, by which `training_state` finds what is missing.
+
+    Lightning continues without the state of a parameter, a scheduler or a callback that the
+    checkpoint does not have, and so with other results.
+
+    Args:
+        checkpoint: The checkpoint.
+
+    Returns:
+        The checkpoint with the list: names, numbers and texts, and the type and shape of tensors.
+    """
+    return {**checkpoint, _CONTENTS: _outline(_listed(checkpoint))}
+
+
 def training_state(path: str | Path) -> dict[str, Any]:
     """Loads a Lightning checkpoint from which training can continue.
 
@@ -93,8 +111,8 @@ def training_state(path: str | Path) -> dict[str, Any]:
         The content of the checkpoint.
 
     Raises:
-        FileError: The weights, the optimiser state or the progress of training is missing, or a
-            value is not finite.
+        FileError: The weights, the optimiser state or the progress of training is missing, in
+            whole or in part, or was changed, or a value is not finite.
     """
     content = read_weights(path, "a Lightning checkpoint")
     state_dict_of(content, path)
@@ -107,6 +125,11 @@ def training_state(path: str | Path) -> dict[str, Any]:
         raise FileError(
             f"{path} has no '{absent[0]}', so training cannot continue from it; start the run "
             "again without resume="
+        )
+    if fault := _change(content.get(_CONTENTS), _outline(_listed(content))):
+        raise FileError(
+            f"{path} {fault}, so training cannot continue exactly from it; restore the file, or "
+            "start the run again without resume="
         )
     check_finite({"optimizer_states": content["optimizer_states"]}, path)
     return content
@@ -152,6 +175,49 @@ def load_into(module: nn.Module, state: Mapping[str, Any], path: str | Path, wha
             f"{path} does not hold the weights of {what} ({reason}); pass the model= and sizes it "
             "was trained with"
         ) from error
+
+
+def _listed(checkpoint: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in checkpoint.items() if key not in _CHECKED_ELSEWHERE}
+
+
+def _outline(value: Any) -> Any:
+    """Nested dicts with the values of `value` at their ends; type and shape stand for a tensor."""
+    if isinstance(value, Tensor):
+        return f"{value.dtype} {tuple(value.shape)}"
+    if isinstance(value, Mapping):
+        return {str(key): _outline(item) for key, item in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return {str(index): _outline(item) for index, item in enumerate(value)}
+    return repr(value)
+
+
+def _change(written: Any, found: Any, name: str = "") -> str | None:
+    """What a checkpoint lacks, or has otherwise, than its list of contents says; None: nothing."""
+    if not name and written is None:
+        return "does not list its contents, as checkpoints of this version of ivqa do"
+    if isinstance(written, dict) and isinstance(found, dict):
+        for key in dict.fromkeys([*written, *found]):
+            path = f"{name}.{key}".lstrip(".")
+            if key not in found:
+                return f"lacks '{path}', which was written with it"
+            if key not in written:
+                return f"has '{path}', which was not written with it"
+            if fault := _change(written[key], found[key], path):
+                return fault
+        return None
+    return None if written == found else f"has another '{name}' than was written"
+
+
+def _reason(error: Exception) -> str:
+    """Why a file could not be read, and what to do; without PyTorch's advice to run its code."""
+    text = str(error)
+    if "weights_only" not in text:
+        first = (text.splitlines() or [type(error).__name__])[0].rstrip(".")
+        return f"{first}); restore it"
+    found = re.search(r"GLOBAL (\S+)", text)
+    what = found.group(1) if found else "other objects than tensors and plain containers"
+    return f"it holds {what}, which could run code); store its weights alone, as a state_dict"
 
 
 def _check_sums(file: Path) -> None:

@@ -8,8 +8,11 @@ from typing import Any
 
 import torch
 
+from ivqa.weights import with_contents, write_weights
+
 from .conftest import Run, metrics_of
 
+LANGUAGE_ONLY = ["model=language_only", "model.epochs=1", "features=none"]
 PRIOR = ["model=prior", "model.epochs=1", "features=none"]
 
 
@@ -42,6 +45,10 @@ def _widen(checkpoint: dict[str, Any]) -> None:
 
 _nan, _other = _edit(_diverge), _edit(_widen)
 _no_optimiser = _edit(lambda checkpoint: checkpoint.pop("optimizer_states"))
+_no_moments = _edit(lambda checkpoint: checkpoint["optimizer_states"][0]["state"].pop(0))
+_no_groups = _edit(lambda checkpoint: checkpoint["optimizer_states"][0]["param_groups"].clear())
+_no_schedulers = _edit(lambda checkpoint: checkpoint["lr_schedulers"].clear())
+_no_version = _edit(lambda checkpoint: checkpoint.pop("pytorch-lightning_version"))
 
 
 def _data(root: Path) -> list[str]:
@@ -78,7 +85,7 @@ def test_a_damaged_model_of_the_store_is_reported_and_trained_again(
 
 
 def test_damaged_runs_are_not_resumed(run: Run, tiny_root: Path, tmp_path: Path) -> None:
-    command = [*PRIOR, *_data(tiny_root)]
+    command = [*LANGUAGE_ONLY, *_data(tiny_root)]
     assert run("train", *command, "output_dir=whole")[0] == 0
     for file, spoil in (
         ("checkpoints/last.ckpt", _empty),
@@ -86,6 +93,12 @@ def test_damaged_runs_are_not_resumed(run: Run, tiny_root: Path, tmp_path: Path)
         ("checkpoints/last.ckpt", _nan),
         ("checkpoints/last.ckpt", _other),
         ("checkpoints/last.ckpt", _no_optimiser),
+        ("checkpoints/last.ckpt", _no_moments),
+        ("checkpoints/last.ckpt", _no_groups),
+        ("checkpoints/last.ckpt", _no_schedulers),
+        ("checkpoints/last.ckpt", _no_version),
+        ("checkpoints/best.ckpt", Path.unlink),
+        ("checkpoints/best.ckpt", _cut),
         ("config.yaml", _empty),
         ("overrides.yaml", _empty),
     ):
@@ -99,6 +112,29 @@ def test_damaged_runs_are_not_resumed(run: Run, tiny_root: Path, tmp_path: Path)
         assert "Traceback" not in printed
         assert f"spoilt/{file}" in printed
         shutil.rmtree(folder)
+
+
+def test_a_run_that_was_moved_still_knows_its_best_epoch(
+    run: Run, tiny_root: Path, tmp_path: Path
+) -> None:
+    command = [*LANGUAGE_ONLY, *_data(tiny_root), "output_dir=run"]
+    assert run("train", *command)[0] == 0
+    _edit(lambda checkpoint: checkpoint.pop("pytorch-lightning_version"))(
+        tmp_path / "run" / "checkpoints" / "best.ckpt"
+    )  # only the weights of best.ckpt are used
+    (tmp_path / "run").rename(tmp_path / "moved")
+    best = (tmp_path / "moved" / "checkpoints" / "best.ckpt").read_bytes()
+    # No further epoch reaches an accuracy of 2.
+    last = tmp_path / "moved" / "checkpoints" / "last.ckpt"
+    content = torch.load(last, weights_only=True)
+    (state,) = content["callbacks"].values()
+    state |= {"best_model_score": torch.tensor(2.0), "kth_value": torch.tensor(2.0)}
+    state["best_k_models"] = dict.fromkeys(state["best_k_models"], torch.tensor(2.0))
+    write_weights(last, with_contents(content))
+    status, printed = run("train", "resume=moved", "trainer.max_epochs=3")
+    assert status == 0, printed
+    assert metrics_of(tmp_path / "moved")["train/epochs"] == 3
+    assert (tmp_path / "moved" / "checkpoints" / "best.ckpt").read_bytes() == best
 
 
 def test_damaged_checkpoints_are_not_evaluated(run: Run, tiny_root: Path, tmp_path: Path) -> None:

@@ -224,9 +224,11 @@ def test_a_signal_ends_a_training_with_a_sentence_and_its_status(
 def test_a_resumed_run_must_keep_its_settings(run: Run, tiny_root: Path, tmp_path: Path) -> None:
     command = ["model=ivqa_answer_only", *_data(tiny_root), *TINY]
     assert run("train", *command, f"output_dir={tmp_path / 'run'}")[0] == 0
-    status, printed = run("train", f"resume={tmp_path / 'run'}", "model.epochs=4")
+    status, printed = run("train", "resume=run", "model.batch_size=32", "seed=2")
     assert status == 1
-    assert "'model' was" in printed
+    changes = "seed is 1 there, 2 here; model.batch_size is 16 there, 32 here; start a new run"
+    assert f"error: resume={tmp_path / 'run'}: {changes}" in printed
+    assert len(printed) < 300
     status, printed = run("train", f"resume={tmp_path / 'run'}", "trainer.max_epochs=4")
     assert status == 0, printed
     assert metrics_of(tmp_path / "run")["train/epochs"] == 4

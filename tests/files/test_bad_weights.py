@@ -1,8 +1,11 @@
 """Damaged checkpoints and weights, and folders of models."""
 
 import io
+import pickle
 import resource
 import shutil
+from argparse import Namespace
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +19,7 @@ from ivqa.encoders.skip_thoughts import load_skip_thoughts
 from ivqa.features.backbones import BackboneFeatures
 from ivqa.runs.checkpoints import load_checkpoint
 from ivqa.vqa.hf_blip import HFBlip
-from ivqa.weights import read_weights, training_state, write_weights
+from ivqa.weights import read_weights, training_state, with_contents, write_weights
 from tiny_transformers import tiny_blip
 
 
@@ -53,13 +56,15 @@ USED = {
     "a word twice": _checkpoint(component={"feature_sizes": {}, "answers": ["a", "a"]}),
 }
 RESUMED = {
-    "no optimiser": _checkpoint(optimizer_states=...),
-    "an empty optimiser": _checkpoint(optimizer_states=[]),
-    "no step": _checkpoint(global_step=...),
-    "a step of text": _checkpoint(global_step="3"),
-    "no loops": _checkpoint(loops=...),
-    "no schedulers": _checkpoint(lr_schedulers=...),
-    "NaN in the optimiser": _checkpoint(optimizer_states=[{"state": {0: {"exp_avg": NAN}}}]),
+    "no optimiser": with_contents(_checkpoint(optimizer_states=...)),
+    "an empty optimiser": with_contents(_checkpoint(optimizer_states=[])),
+    "no step": with_contents(_checkpoint(global_step=...)),
+    "a step of text": with_contents(_checkpoint(global_step="3")),
+    "no loops": with_contents(_checkpoint(loops=...)),
+    "no schedulers": with_contents(_checkpoint(lr_schedulers=...)),
+    "NaN in the optimiser": with_contents(
+        _checkpoint(optimizer_states=[{"state": {0: {"exp_avg": NAN}}}])
+    ),
 }
 
 
@@ -81,9 +86,78 @@ def test_checkpoints_without_training_state_are_refused_for_resuming(
 
 def test_complete_checkpoints_are_read(tmp_path: Path) -> None:
     masked = {"layer.weight": torch.ones(2), "mask": torch.tensor([0.0, float("-inf")])}
-    torch.save(_checkpoint(state_dict=masked), tmp_path / "a.ckpt")
+    torch.save(with_contents(_checkpoint(state_dict=masked)), tmp_path / "a.ckpt")
     for read in (load_checkpoint, training_state):
         assert read(tmp_path / "a.ckpt")["global_step"] == 3
+
+
+# What Lightning would continue without, or with another value, and without a word.
+LOST: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
+    "the state of a parameter": (
+        lambda one: one["optimizer_states"][0]["state"].pop(1),
+        "lacks 'optimizer_states.0.state.1'",
+    ),
+    "a moment of a parameter": (
+        lambda one: one["optimizer_states"][0]["state"][0].pop("exp_avg"),
+        "lacks 'optimizer_states.0.state.0.exp_avg'",
+    ),
+    "a moment of another shape": (
+        lambda one: one["optimizer_states"][0]["state"][0].update(exp_avg=torch.ones(2)),
+        "has another 'optimizer_states.0.state.0.exp_avg'",
+    ),
+    "parameter groups": (
+        lambda one: one["optimizer_states"][0]["param_groups"].clear(),
+        "lacks 'optimizer_states.0.param_groups.0'",
+    ),
+    "schedulers": (lambda one: one["lr_schedulers"].clear(), "lacks 'lr_schedulers.0'"),
+    "a callback": (lambda one: one["callbacks"].pop("best"), "lacks 'callbacks.best'"),
+    "the progress of a loop": (lambda one: one["loops"].pop("fit_loop"), "lacks 'loops.fit_loop'"),
+    "Lightning's version": (
+        lambda one: one.pop("pytorch-lightning_version"),
+        "lacks 'pytorch-lightning_version'",
+    ),
+    "the scaler of half precision": (
+        lambda one: one.pop("MixedPrecision"),
+        "lacks 'MixedPrecision'",
+    ),
+    "another step": (lambda one: one.update(global_step=4), "has another 'global_step'"),
+    "another epoch": (lambda one: one.update(epoch=7), "has another 'epoch'"),
+    "the list itself": (lambda one: one.pop("contents"), "does not list its contents"),
+}
+
+
+@pytest.mark.parametrize("lost", LOST)
+def test_a_checkpoint_that_lost_a_part_is_not_resumed(lost: str, tmp_path: Path) -> None:
+    moments = {index: {"exp_avg": torch.ones(2, 2)} for index in range(2)}
+    whole = {
+        **_checkpoint(optimizer_states=[{"state": moments, "param_groups": [{"lr": 0.1}]}]),
+        "lr_schedulers": [{"last_epoch": 3}],
+        "callbacks": {"best": {"best_model_score": torch.tensor(0.5)}},
+        "loops": {"fit_loop": {"total": 3}},
+        "pytorch-lightning_version": "2.6.0",
+        "MixedPrecision": {"scale": 65536.0},
+    }
+    file = tmp_path / "last.ckpt"
+    write_weights(file, with_contents(whole))
+    content = training_state(file)
+    change, message = LOST[lost]
+    change(content)
+    torch.save(content, file)
+    found = refused(training_state, file)
+    assert f"last.ckpt {message}" in found
+    assert "without resume=" in found
+
+
+def test_a_checkpoint_of_other_objects_is_refused_without_advice_to_run_its_code(
+    tmp_path: Path,
+) -> None:
+    torch.save({"state_dict": {}, "arguments": Namespace(a=1)}, tmp_path / "a.ckpt")
+    (tmp_path / "b.ckpt").write_bytes(pickle.dumps({"arguments": Namespace(a=1)}, protocol=4))
+    for name, what in (("a", "it holds argparse.Namespace"), ("b", "other objects than tensors")):
+        message = refused(load_checkpoint, tmp_path / f"{name}.ckpt")
+        assert what in message
+        assert "weights_only" not in message
+        assert "\x1b" not in message
 
 
 @pytest.mark.parametrize("kept", [0.1, 0.5, 0.9, 0.999])

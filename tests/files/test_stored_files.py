@@ -14,6 +14,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from ivqa.checkpoint_io import AtomicCheckpointIO
 from ivqa.data import VQADataset
 from ivqa.encoders.encoder import stored_rows
 from ivqa.features import FeatureStore
@@ -23,7 +24,6 @@ from ivqa.files import FileError, locked, write_text, written
 from ivqa.integrity import MANIFEST, damage, is_whole, manifest_of, seal
 from ivqa.ranking import QuestionRanker, RandomRanker, Ranking
 from ivqa.robustness import BasicQuestionNoise
-from ivqa.runs.checkpoints import AtomicCheckpointIO
 from ivqa.scenes import generate_scenes
 
 Spoil = Callable[[Path], Any]

@@ -3,6 +3,7 @@
 import errno
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hydra import compose, initialize_config_dir
@@ -128,10 +129,10 @@ def _message(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> str:
-    def fails(cfg: object, conf_dir: Path) -> float:
-        raise error
-
-    monkeypatch.setattr("ivqa.runs.command_line.run_task", fails)
+    # Within ivqa, because an error of another module is one of the user's own code.
+    scope: dict[str, Any] = {"__name__": "ivqa.failing", "error": error}
+    exec(compile("def fails(cfg, conf_dir):\n    raise error\n", "fails.py", "exec"), scope)
+    monkeypatch.setattr("ivqa.runs.command_line.run_task", scope["fails"])
     (tmp_path / "some.yaml").write_text(
         "defaults: [_self_]\nhydra: {run: {dir: '${oc.env:RUN_DIR}'}}\n"
     )

@@ -15,6 +15,7 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader, Dataset
 from torchmetrics.classification import MultilabelAveragePrecision
 
+from ivqa.checkpoint_io import AtomicCheckpointIO
 from ivqa.device import fastest_dtype
 from ivqa.features.compact_cnn import CompactCNN
 from ivqa.features.progress import TrainingProgress
@@ -214,6 +215,7 @@ def _trainer(folder: Path, epochs: int, generator: torch.Generator) -> pl.Traine
         devices=1,
         logger=False,
         callbacks=[checkpoint, _Order(generator), progress],
+        plugins=[AtomicCheckpointIO()],
         enable_progress_bar=False,
         enable_model_summary=False,
     )

@@ -1,4 +1,4 @@
-"""Checkpoints that are written atomically, and training that continues exactly where it stopped."""
+"""Checkpoints from which training continues exactly where it stopped."""
 
 import os
 from pathlib import Path
@@ -7,33 +7,12 @@ from typing import Any
 import numpy as np
 import pytorch_lightning as pl
 import torch
-from pytorch_lightning.plugins.io import TorchCheckpointIO
 from torch import nn
 
 from ivqa.errors import UserError
 from ivqa.files import FileError
 from ivqa.ranges import Count, Seed
-from ivqa.weights import load_into, read_weights, state_dict_of, training_state, write_weights
-
-
-class AtomicCheckpointIO(TorchCheckpointIO):
-    """Writes a checkpoint to a temporary file in its folder and renames it.
-
-    Lightning's own temporary file is in the system's temporary folder. Moving it to another disk
-    copies it, and a kill during the copy leaves a damaged checkpoint.
-    """
-
-    def save_checkpoint(
-        self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any | None = None
-    ) -> None:
-        """Writes a checkpoint completely or not at all.
-
-        Args:
-            checkpoint: The content.
-            path: The file to write.
-            storage_options: Unused; part of Lightning's interface.
-        """
-        write_weights(path, checkpoint)
+from ivqa.weights import load_into, read_weights, state_dict_of, training_state
 
 
 class LastCheckpoint(pl.callbacks.Checkpoint):
@@ -177,6 +156,27 @@ def restore_training(module: nn.Module, path: Path, what: str) -> int:
     checkpoint = training_state(path)
     load_into(module, checkpoint["state_dict"], path, what)
     return checkpoint["global_step"]
+
+
+def check_best(last: Path, best: Path) -> None:
+    """Checks that a resumed run has the best checkpoint so far, with which it compares later ones.
+
+    Args:
+        last: The checkpoint from which training continues.
+        best: The checkpoint of the best epoch.
+
+    Raises:
+        FileError: The run wrote a best checkpoint, and it is missing or damaged.
+    """
+    states = training_state(last)["callbacks"].values()
+    if not any(Path(state.get("best_model_path", "")).name == best.name for state in states):
+        return
+    if not best.is_file():
+        raise FileError(
+            f"{best} is missing, the best checkpoint of the run so far; restore it, or start the "
+            "run again without resume="
+        )
+    load_checkpoint(best)
 
 
 def check_component(component: Any, path: Path) -> None:

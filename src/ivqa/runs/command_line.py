@@ -27,7 +27,7 @@ from ivqa.errors import UserError
 from ivqa.files import read_yaml
 from ivqa.runs import completion
 from ivqa.runs.config_choices import config_folders
-from ivqa.runs.error_messages import describe, is_user_error
+from ivqa.runs.error_messages import describe, is_user_error, place_in_own_code
 from ivqa.runs.help_page import choices_page
 from ivqa.runs.memory import keep_freed_memory
 from ivqa.runs.replaced_nodes import with_replaced_nodes
@@ -46,9 +46,10 @@ _PATHS = _LISTS | {
 def entry_point(conf_dir: Path, config_name: str) -> None:
     """Composes the configuration from the command line and runs its task.
 
-    Exits with status 1 after an error. An error that the user can fix is one sentence on stderr;
-    IVQA_TRACEBACK=1 adds its traceback. Any other error is a bug and shows its traceback. Exits
-    with status 130 after SIGINT (Ctrl-C) and 143 after SIGTERM, as shells and clusters expect.
+    Exits with status 1 after an error. An error that the user can fix is one sentence on stderr,
+    and so is one of the user's own code, with its place; IVQA_TRACEBACK=1 adds the traceback. Any
+    other error is a bug and shows its traceback. Exits with status 130 after SIGINT (Ctrl-C) and
+    143 after SIGTERM, as shells and clusters expect.
 
     Args:
         conf_dir: The folder of configuration files.
@@ -60,8 +61,11 @@ def entry_point(conf_dir: Path, config_name: str) -> None:
 
     def fail(error: Exception) -> NoReturn:
         by_user = is_user_error(error)
-        if not by_user or os.environ.get("IVQA_TRACEBACK") == "1":
+        own = None if by_user else place_in_own_code(error)
+        if not (by_user or own) or os.environ.get("IVQA_TRACEBACK") == "1":
             traceback.print_exception(error)
+        if own:
+            _stop(f"{own}; this is your own code, and IVQA_TRACEBACK=1 shows the traceback", 1)
         if by_user:
             _stop(describe(error, sys.argv[1:], conf_dir=conf_dir, config_name=config_name), 1)
         _stop(f"{type(error).__name__}: this is a bug in ivqa, please report it with the above", 1)

@@ -2,9 +2,13 @@
 
 import difflib
 import errno
+import os
 import re
+import sysconfig
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from traceback import walk_tb
+from types import FrameType
 
 from hydra.errors import (
     ConfigCompositionException,
@@ -37,6 +41,7 @@ _USER_ERRORS = (
     YAMLError,
 )
 _DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)  # full, over the quota, read-only
+_INSTALLED = [sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib")]
 # The code reads a key that the composed configuration lacks: a bug, although OmegaConf raises it.
 _WRONG_ACCESS = (ConfigAttributeError, ConfigKeyError, ConfigIndexError, ConfigTypeError)
 
@@ -60,6 +65,35 @@ def is_user_error(error: BaseException) -> bool:
     is_of_disk = isinstance(error, OSError) and error.errno in _DISK_ERRORS
     is_listed = isinstance(error, _USER_ERRORS) and not isinstance(error, _WRONG_ACCESS)
     return is_listed or is_of_disk
+
+
+def place_in_own_code(error: BaseException) -> str | None:
+    """Finds where an error left the user's own code, such as the class of a reward.
+
+    Args:
+        error: The error; its causes are searched too.
+
+    Returns:
+        "MODULE.CLASS.METHOD (FILE:LINE)" and the error itself, for the innermost frame outside of
+        ivqa and of installed libraries; None if there is none.
+    """
+    chain: BaseException | None = error
+    while chain is not None:
+        frames = [frame for frame, _ in walk_tb(chain.__traceback__) if _is_own(frame)]
+        if frames:
+            line = next(at for frame, at in walk_tb(chain.__traceback__) if frame is frames[-1])
+            code, module = frames[-1].f_code, frames[-1].f_globals.get("__name__")
+            said = " ".join(f"{type(chain).__name__}: {chain}".split())
+            return f"{module}.{code.co_qualname} ({code.co_filename}:{line}) raised {said}"
+        chain = chain.__cause__ or chain.__context__
+    return None
+
+
+def _is_own(frame: FrameType) -> bool:
+    root = str(frame.f_globals.get("__name__")).partition(".")[0]
+    if root in ("ivqa", "hydra_plugins") or not os.path.isabs(file := frame.f_code.co_filename):
+        return False  # the code of <string> and <frozen importlib> is not in a file
+    return not any(Path(file).is_relative_to(folder) for folder in _INSTALLED)
 
 
 def describe(

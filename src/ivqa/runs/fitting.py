@@ -11,11 +11,13 @@ from omegaconf import DictConfig
 from pytorch_lightning.plugins.environments import LightningEnvironment
 from torch import distributed
 
+from ivqa.checkpoint_io import AtomicCheckpointIO
 from ivqa.data import VQADataModule
 from ivqa.files import write_json
 from ivqa.runs.callbacks import applicable, build_callbacks
-from ivqa.runs.checkpoints import AtomicCheckpointIO, restore_training
+from ivqa.runs.checkpoints import check_best, load_checkpoint, restore_training
 from ivqa.runs.run_directory import begin_run, best_checkpoint, last_checkpoint
+from ivqa.weights import load_into
 
 
 def fit(
@@ -47,7 +49,10 @@ def fit(
     cfg = cfg.copy()
     cfg.output_dir = str(run_dir)
     last, best = last_checkpoint(run_dir), best_checkpoint(run_dir)
-    first_step = restore_training(module, last, f"model={cfg.model.name}") if resume else 0
+    first_step = 0
+    if resume:
+        check_best(last, best)
+        first_step = restore_training(module, last, f"model={cfg.model.name}")
     begin_run(cfg, run_dir, resume=resume)
     trainer = build_trainer(cfg, run_dir, probe, first_step)
     started = time.perf_counter()
@@ -59,10 +64,9 @@ def fit(
         return {}
 
     limit = cfg.trainer.limit_val_batches
-    checkpoint = best if best.is_file() else None  # a fast dev run writes none
-    metrics = validate(
-        cfg, module, datamodule, "val", run_dir, limit, probe=probe, checkpoint=checkpoint
-    )
+    if best.is_file():  # a fast dev run writes none
+        load_into(module, load_checkpoint(best)["state_dict"], best, f"model={cfg.model.name}")
+    metrics = validate(cfg, module, datamodule, "val", run_dir, limit, probe=probe)
     metrics["train/epochs"] = float(trainer.current_epoch)
     metrics["train/seconds"] = seconds
     metrics["model/parameters"] = float(sum(value.numel() for value in module.parameters()))
@@ -116,7 +120,6 @@ def validate(
     limit_batches: float,
     *,
     probe: Mapping[str, Any],
-    checkpoint: Path | None = None,
 ) -> dict[str, float]:
     """Validates a module on a split.
 
@@ -128,7 +131,6 @@ def validate(
         run_dir: The directory for files of callbacks.
         limit_batches: A number of batches (int), or a share of all batches (float).
         probe: Trained models that callbacks use, by name.
-        checkpoint: Its weights are loaded into the module first; None keeps the module's own.
 
     Returns:
         The metrics that the module and the callbacks log, as "<split>/<term>", without those that
@@ -155,11 +157,5 @@ def validate(
         plugins=[LightningEnvironment()],  # one process, also under torchrun and Slurm
     )
     pl.seed_everything(cfg.seed, workers=True, verbose=False)
-    (values,) = trainer.validate(
-        module,
-        datamodule=datamodule.evaluating(split),
-        ckpt_path=checkpoint,
-        verbose=False,
-        weights_only=True,
-    )
+    (values,) = trainer.validate(module, datamodule=datamodule.evaluating(split), verbose=False)
     return applicable({key.replace("val/", f"{split}/", 1): x for key, x in values.items()})

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from ivqa.errors import UserError
 from ivqa.runs.data_checks import check_data, check_offered
+from ivqa.runs.own_components import try_models, try_text_components
 from ivqa.runs.workbench import Workbench
 
 
@@ -36,6 +37,7 @@ def open_workbench(cfg: DictConfig, splits: list[str], unscored: Collection[str]
         dataset.split(split)
     bench = Workbench(cfg, dataset, None, Console())
     check_data(bench, splits, unscored)
+    try_text_components(cfg, dataset, splits[0])
     return bench
 
 
@@ -51,9 +53,15 @@ def with_features(bench: Workbench, splits: list[str]) -> Workbench:
         model.
 
     Raises:
-        UserError: The model reads features that features= does not offer, or the data have no
-            images.
+        UserError: The model reads features that features= does not offer, the data have no
+            images, or a model or reward of the user fails on two questions.
     """
+    bench = _with_features(bench, splits)
+    try_models(bench)
+    return bench
+
+
+def _with_features(bench: Workbench, splits: list[str]) -> Workbench:
     readers = [one for one in (bench, *bench.probe.values()) if one.wanted_features]
     if not readers:
         return bench

@@ -22,6 +22,7 @@ from ivqa.errors import UserError
 from ivqa.files import write_json
 from ivqa.identity import decisive, plain
 from ivqa.ranking import BQDRanking, with_answers, write_parquet
+from ivqa.runs.own_components import try_text_components
 from ivqa.runs.run_directory import begin_run
 from ivqa.tasks.bqd_results import bqd_figures, finish_bqd
 
@@ -40,6 +41,7 @@ def rank(cfg: DictConfig) -> float:
     """
     run_dir, console = Path(cfg.output_dir), Console()
     dataset = instantiate(cfg.data)
+    try_text_components(cfg, dataset, cfg.split)
     split, kept = dataset.split(cfg.split), slice(cfg.num_questions)
     job = BQDRanking(
         questions=split.questions[kept],

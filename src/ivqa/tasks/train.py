@@ -1,7 +1,6 @@
 """Training: a run directory with checkpoints, metrics and the configuration."""
 
 from pathlib import Path
-from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
@@ -10,7 +9,7 @@ from pytorch_lightning.utilities import rank_zero_only
 
 from ivqa.errors import UserError
 from ivqa.files import read_yaml
-from ivqa.identity import plain
+from ivqa.identity import differences, plain
 from ivqa.report.tables import print_metrics
 from ivqa.runs.preparation import open_workbench, with_features
 from ivqa.runs.run_directory import can_continue
@@ -66,18 +65,24 @@ def _was_interrupted(run_dir: Path) -> bool:
 def _check_unchanged(cfg: DictConfig, run_dir: Path) -> None:
     """Raises UserError if a resumed run changes more than its length, machine or logging."""
     before, now = read_yaml(run_dir / "config.yaml", dict), plain(cfg)
-    changeable = {"resume", "output_dir", "logger", "callbacks", "num_workers", "artifacts"}
-    for key, value in before.items():
-        if key in changeable or (key == "trainer" and _same_learning(value, now.get(key))):
-            continue
-        if now.get(key) != value:
-            raise UserError(
-                f"resume={run_dir}: '{key}' was {value} when the run began and is "
-                f"{now.get(key)} now; start a new run to change it"
-            )
-
-
-def _same_learning(before: dict[str, Any], now: dict[str, Any]) -> bool:
-    """Whether two Trainer configurations differ at most in the length of the training."""
+    changeable = {
+        "resume",
+        "output_dir",
+        "logger",
+        "callbacks",
+        "num_workers",
+        "artifacts",
+        "trust",
+    }
     length = {"max_epochs", "max_steps", "max_time"}
-    return all(now.get(key) == value for key, value in before.items() if key not in length)
+    # A later version of ivqa may have more keys.
+    kept = {key: value for key, value in before.items() if key not in {*changeable, "trainer"}}
+    changed = differences(kept, {key: now.get(key) for key in kept})
+    kept = {key: one for key, one in (before.get("trainer") or {}).items() if key not in length}
+    trainer = {key: now["trainer"].get(key) for key in kept}
+    changed += differences({"trainer": kept}, {"trainer": trainer})
+    if changed:
+        raise UserError(
+            f"resume={run_dir}: {'; '.join(changed[:5])}; start a new run to change "
+            f"{'it' if len(changed) == 1 else 'them'}"
+        )
