@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from omegaconf.errors import ConfigAttributeError
 
 from ivqa.errors import UserError
 from ivqa.runs.command_line import command_line, entry_point, quoted_path
-from ivqa.runs.config_choices import leaf_keys, reference_config
+from ivqa.runs.config_choices import composition_error, leaf_keys, reference_config
 from ivqa.runs.error_messages import describe, is_user_error
 from ivqa.runs.short_forms import expanded, shortened
 
@@ -45,6 +46,97 @@ def test_a_misspelt_override_names_the_nearest_valid_one(override: str, expected
     message = _error_of(override)
     assert expected in message
     assert "\n" not in message
+
+
+def _messages_of(command: str) -> list[str]:
+    """What a command prints about arguments that do not compose."""
+    name, *arguments = command.split()
+    written = expanded(arguments, CONF, name)
+    error = composition_error(written, [CONF], name)
+    assert error is not None
+    assert is_user_error(error)
+    return re.split(
+        "; (?!did|valid|a list|leave|write)",
+        describe(error, written, conf_dir=CONF, config_name=name),
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        (
+            "train modle=mlb trainr.max_epochs=3 data.rot=x",
+            ["'modle'; did you mean model?", "did you mean trainer.max_epochs", "'data.rot'; did"],
+        ),
+        # The choice that was meant decides about the other keys.
+        (
+            "train model=mlbb model.module.network.num_glimpses=3 trainer.max_epoch=3",
+            ["there is no model=mlbb; did you mean mlb?", "did you mean trainer.max_epochs"],
+        ),
+        (
+            "train modle=mlb model.module.network.num_glimpsess=3",
+            ["did you mean model?", "did you mean model.module.network.num_glimpses"],
+        ),
+        (
+            "evaluate predictons=x data=vqa_jsn data.root=x sed=[1",
+            ["cannot read the override 'sed=[1'", "did you mean vqa_json", "mean predictions?"],
+        ),
+        (
+            "diagnose vqaa=mlb vqa=mlbb ~datas reward=gaol num_image=3",
+            [
+                "no model=mlbb",
+                "no reward=gaol; did you mean goal",
+                "'vqaa'; did you mean vqa",
+                "'datas'; did you mean data",
+                "'num_image'; did you mean num_images",
+            ],
+        ),
+        (
+            "train model=mlb,mutan seed=1,2 sedd=3",
+            ["model=mlb,mutan: several values need -m", "list is seed=[1,2]", "did you mean seed"],
+        ),
+        (
+            "train +model=mlb +seed=3",
+            ["+model=mlb: this key is there", "+seed=3: this key is there"],
+        ),
+        (
+            "train model=mlb reward=full export=datasets ~data=clevr",
+            [
+                "reward=full: train.py has no such group",
+                "export=datasets: train.py has no such",
+                "~data=clevr: this file is not among those chosen",
+            ],
+        ),
+        (
+            "diagnose vqa=null data=null features=5",
+            ["vqa=null: choose a file of conf/model", "data=null: choose", "features=5: choose"],
+        ),
+        ("train trainer={max_epoch:3} sedd=1", ["did you mean trainer.max_epochs", "mean seed"]),
+        (
+            "train seed =3",
+            ["'seed': Error parsing override 'seed'; write KEY=VALUE", "'=3'; write"],
+        ),
+        (
+            "train model= foo=1",
+            ["there is no model=; valid are hf_blip", "valid are answer_network"],
+        ),
+    ],
+)
+def test_all_arguments_that_do_not_compose_are_reported(command: str, expected: list[str]) -> None:
+    messages = _messages_of(command)
+    assert len(messages) == len(expected)
+    for words in expected:
+        assert sum(words in message for message in messages) == 1
+
+
+def test_a_sweep_reports_all_misspelt_keys() -> None:
+    """Its values are tried one by one, so the first stands for all."""
+    arguments = ["-m", "model=mlb,mutan", "trainr.max_epochs=3", "sed=1,2"]
+    error = composition_error(["model=mlb", "trainr.max_epochs=3", "sed=1"], [CONF], "train")
+    assert error is not None
+    message = describe(error, arguments, conf_dir=CONF, config_name="train")
+    assert message.count("there is no configuration key") == 2
+    assert "several values" not in message
 
 
 def test_a_misspelt_key_of_a_task_is_recognised() -> None:

@@ -29,6 +29,7 @@ from ivqa.runs import completion
 from ivqa.runs.config_choices import config_folders
 from ivqa.runs.error_messages import describe, is_user_error, place_in_own_code
 from ivqa.runs.help_page import choices_page
+from ivqa.runs.hydra_flags import ended_by_a_closed_pipe, joined_flags
 from ivqa.runs.memory import keep_freed_memory
 from ivqa.runs.replaced_nodes import with_replaced_nodes
 from ivqa.runs.short_forms import expanded, key_of
@@ -83,24 +84,19 @@ def entry_point(conf_dir: Path, config_name: str) -> None:
                 wandb.finish()  # jobs of a multirun share a process: one W&B run each
 
     try:
-        if completion.answered(sys.argv[1:], conf_dir, config_name):
-            return
-        folders = config_folders(conf_dir, sys.argv[1:])
-        OmegaConf.register_new_resolver(  # for hydra.help in conf/run.yaml
-            "choices", lambda: choices_page(conf_dir, config_name, folders), replace=True
-        )
-        arguments = sys.argv[1:]
-        if _path(arguments, "sweep") is not None:
-            from ivqa.runs.sweep_files import with_sweep
-
-            arguments = with_sweep(arguments, folders, config_name)
-        arguments = command_line(with_multirun(arguments, conf_dir))
-        arguments = expanded(arguments, conf_dir, config_name)
-        sys.argv[1:] = with_replaced_nodes(arguments, folders, config_name)
-        main = hydra.main(version_base="1.3", config_path=str(conf_dir), config_name=config_name)
-        with _termination_raises():
-            main(job)()
+        sys.argv[1:] = joined_flags(sys.argv[1:])
+        with ended_by_a_closed_pipe(sys.argv[1:]):
+            if completion.answered(sys.argv[1:], conf_dir, config_name):
+                return
+            sys.argv[1:] = _overrides(sys.argv[1:], conf_dir, config_name)
+            main = hydra.main(
+                version_base="1.3", config_path=str(conf_dir), config_name=config_name
+            )
+            with _termination_raises():
+                main(job)()
     except (KeyboardInterrupt, SystemExit) as stop:
+        if isinstance(stop.__context__, BrokenPipeError):  # Rich exits: nobody reads the output
+            sys.exit(128 + signal.SIGPIPE)
         status = _status_of_signal(stop)
         if status is None:
             raise
@@ -111,6 +107,23 @@ def entry_point(conf_dir: Path, config_name: str) -> None:
         )
     except Exception as error:
         fail(error)
+
+
+def _overrides(arguments: list[str], conf_dir: Path, config_name: str) -> list[str]:
+    """The arguments that Hydra receives, with all short forms written out."""
+    folders = config_folders(conf_dir, arguments)
+    OmegaConf.register_new_resolver(  # for hydra.help in conf/run.yaml
+        "choices", lambda: choices_page(conf_dir, config_name, folders), replace=True
+    )
+    if _path(arguments, "sweep") is not None:
+        from ivqa.runs.sweep_files import with_sweep
+
+        arguments = with_sweep(arguments, folders, config_name)
+    arguments = command_line(with_multirun(arguments, conf_dir))
+    arguments = expanded(arguments, conf_dir, config_name)
+    arguments = with_replaced_nodes(arguments, folders, config_name)
+    # Hydra's parser wants the overrides in one piece, and some of them were added at the end.
+    return sorted(arguments, key=lambda item: item.startswith("-"))
 
 
 def run_task(cfg: DictConfig, conf_dir: Path) -> float:
@@ -152,7 +165,8 @@ def with_multirun(arguments: list[str], conf_dir: Path) -> list[str]:
     """
     name = _path(arguments, "experiment")
     file = conf_dir / "experiment" / f"{name}.yaml"
-    if name is None or not file.is_file() or any(item.startswith("-") for item in arguments):
+    others = (item for item in arguments if not item.startswith("--config-dir"))
+    if name is None or not file.is_file() or any(item.startswith("-") for item in others):
         return arguments
     node: Any = read_yaml(file, dict)
     for key in ("hydra", "sweeper", "params"):

@@ -11,8 +11,11 @@ from typing import Any
 
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import IntervalSweep, Transformer
 from hydra.errors import ConfigCompositionException, HydraException
 from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
 from ivqa.files import read_yaml
 from ivqa.runs.short_forms import ALIASES, key_of
@@ -64,9 +67,57 @@ def composed_choices(
         for item in arguments
         if "=" in item and "," not in item and key_of(item).partition("@")[0] in groups
     ]
+    return reference_config(folders[0], config_name, [*_searched(folders), *chosen])
+
+
+def composition_error(
+    arguments: Sequence[str], folders: Sequence[Path], config_name: str
+) -> Exception | None:
+    """The error that Hydra raises for the first argument that does not compose.
+
+    Args:
+        arguments: Overrides in Hydra's notation, without sweeps.
+        folders: The folders of configuration files: conf/ and those of --config-dir.
+        config_name: The command's own file in the first of them, without its ending.
+
+    Returns:
+        The error; None if all arguments compose.
+    """
+    GlobalHydra.instance().clear()
+    try:
+        with initialize_config_dir(str(folders[0].absolute()), version_base="1.3"):
+            compose(config_name, [*_searched(folders), *arguments])
+    except (HydraException, ValueError, OmegaConfBaseException) as error:
+        return error
+    return None
+
+
+def first_of_sweep(argument: str) -> str:
+    """The first value of a sweep, which composes without -m.
+
+    Args:
+        argument: An override in Hydra's notation.
+
+    Returns:
+        The override with the value alone; unchanged if it is no sweep over values.
+
+    >>> first_of_sweep("model=mlb,mcb"), first_of_sweep("a=range(1,4)"), first_of_sweep("a=[1,2]")
+    ('model=mlb', 'a=1', 'a=[1,2]')
+    """
+    try:
+        parsed = OverridesParser.create().parse_override(argument)
+    except HydraException:
+        return argument
+    if not parsed.is_sweep_override() or isinstance(parsed.value(), IntervalSweep):
+        return argument
+    first = next(iter(parsed.sweep_iterator(Transformer.encode)), "")
+    return f"{argument.partition('=')[0]}={first}"
+
+
+def _searched(folders: Sequence[Path]) -> list[str]:
+    """The override that lets Hydra read the folders of --config-dir too."""
     added = ",".join(f"file://{folder.absolute()}" for folder in folders[1:])
-    searched = [f"hydra.searchpath=[{added}]"] if added else []
-    return reference_config(folders[0], config_name, [*searched, *chosen])
+    return [f"hydra.searchpath=[{added}]"] if added else []
 
 
 def leaf_keys(cfg: DictConfig) -> list[str]:

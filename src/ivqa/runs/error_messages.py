@@ -10,6 +10,8 @@ from pathlib import Path
 from traceback import walk_tb
 from types import FrameType
 
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import QuotedString
 from hydra.errors import (
     ConfigCompositionException,
     HydraException,
@@ -22,13 +24,20 @@ from omegaconf.errors import (
     ConfigIndexError,
     ConfigKeyError,
     ConfigTypeError,
+    InterpolationResolutionError,
     OmegaConfBaseException,
 )
 from yaml import YAMLError
 
 from ivqa.errors import UserError
-from ivqa.runs.config_choices import composed_choices, config_folders, leaf_keys
-from ivqa.runs.short_forms import ALIASES, key_of, task_keys
+from ivqa.runs.config_choices import (
+    composed_choices,
+    composition_error,
+    config_folders,
+    first_of_sweep,
+    leaf_keys,
+)
+from ivqa.runs.short_forms import ALIASES, key_of, shortened, task_keys, written_out
 
 # Errors that the user can fix: ours, those of the machine, and overrides that do not compose.
 _USER_ERRORS = (
@@ -101,6 +110,9 @@ def describe(
 ) -> str:
     """Describes an error in one sentence, with the nearest valid names for a misspelt name.
 
+    Hydra raises an error for the first argument that does not compose; all others that do not are
+    described too.
+
     Args:
         error: An error that the user can fix.
         arguments: Arguments of the command line; the files that they choose have the valid keys.
@@ -110,26 +122,59 @@ def describe(
     Returns:
         The sentence, without a line break.
     """
+    folders = config_folders(conf_dir, arguments)
+    rest = [item for item in arguments if not item.startswith("-")]
+    if {"-m", "--multirun"} & set(arguments):
+        rest = list(map(first_of_sweep, rest))
+    sentences: list[str] = []
+    found: Exception | None = error
+    while found is not None:
+        sentence, argument, repaired = _described(found, rest, folders, config_name)
+        sentences.append(sentence)
+        if argument not in rest or sentence in sentences[:-1]:
+            break
+        place = rest.index(argument)
+        rest[place : place + 1] = repaired
+        found = composition_error(rest, folders, config_name)
+    return "; ".join(sentences)
+
+
+def _described(
+    error: Exception, arguments: Sequence[str], folders: Sequence[Path], config_name: str
+) -> tuple[str, str, list[str]]:
+    """Describes one error.
+
+    Returns:
+        The sentence, the argument that does not compose ("" for other errors), and what to try in
+        its place: the choice that was meant, which decides about the keys of other arguments, or
+        nothing.
+    """
+    text = str(error)
     if isinstance(error, InstantiationException) and error.__cause__ is not None:
-        return f"{error.__cause__} (configuration node {_node(error)})"
+        return f"{error.__cause__} (configuration node {_node(error)})", "", []
     if isinstance(error, MissingConfigException) and error.options:
         name = str(error.missing_cfg_file)
-        choice, group = Path(name).name, str(Path(name).parent)
-        return f"there is no {group}={choice}{_nearest(choice, error.options)}"
+        argument = next((item for item in arguments if _file_of(item) == name), "")
+        key, _, choice = (argument or name[::-1].replace("/", "=", 1)[::-1]).partition("=")
+        near = difflib.get_close_matches(choice, error.options, n=1, cutoff=0.6)
+        sentence = f"there is no {_group(key)}={choice}{_nearest(choice, error.options)}"
+        return sentence, argument, [f"{key}={one}" for one in near]
     if isinstance(error, OverrideParseException):
-        return f"cannot read the override '{error.override}': {str(error).splitlines()[0]}"
-    if "Config group override must be a string" in str(error):  # the message lacks the key
-        # The message does not name the group; null is the likely mistake.
-        without = [item for item in arguments if (conf_dir / key_of(item)).is_dir() and "=" in item]
-        group = next((item for item in without if item.endswith("=null")), without[-1])
-        return f"{group}: choose a file of conf/{key_of(group)}"
-    if isinstance(error, YAMLError):
-        return " ".join(str(error).split())
-    text = str(error)
+        reason = text.splitlines()[0]
+        hint = "" if "=" in str(error.override) else "; write KEY=VALUE"
+        sentence = f"cannot read the override '{error.override}': {reason}{hint}"
+        return sentence, str(error.override), []
+    if "Config group override must be a string" in text:
+        wrong = (item for item in arguments if item[:1] == "=" or _no_file(item, folders))
+        if (argument := next(wrong, ""))[:1] == "=":
+            return f"cannot read the override '{argument}'; write KEY=VALUE", argument, []
+        remedy = f"choose a file of conf/{_group(argument)}, or leave it out"
+        return f"{shortened(argument)}: {remedy}", argument, []
     if isinstance(error, ConfigCompositionException):
-        folders = config_folders(conf_dir, arguments)
         return _composition_error(error, arguments, folders=folders, config_name=config_name)
-    return text
+    if isinstance(error, InterpolationResolutionError):
+        return f"{error.full_key} does not resolve ({text.splitlines()[0]})", "", []
+    return " ".join(text.split()), "", []
 
 
 def _composition_error(
@@ -138,27 +183,69 @@ def _composition_error(
     *,
     folders: Sequence[Path],
     config_name: str,
-) -> str:
+) -> tuple[str, str, list[str]]:
     """Describes an override of a key that does not exist, or of a node by another kind of value."""
     text, cause = str(error), str(error.__cause__)
     if merged := re.match(r"Error merging override (.*)", text):
-        key = merged.group(1).partition("=")[0].lstrip("+~")
-        return f"{merged.group(1)}: {cause.splitlines()[0]}; give one key, as in {key}.KEY=VALUE"
-    found = re.search(r"Could not (?:override|find|delete from config\.) '([^']+)'", text)
+        argument = merged.group(1)
+        key = argument.partition("=")[0].lstrip("+~")
+        reason = f"{cause.splitlines()[0]}; give one key, as in {key}.KEY=VALUE"
+        return f"{argument}: {reason}", argument, []
+    if ambiguous := re.match(r"Ambiguous value for argument '(.*)'", text):
+        argument = ambiguous.group(1)
+        key, _, values = argument.partition("=")
+        reason = f"several values need -m, which runs a job for each; a list is {key}=[{values}]"
+        return f"{argument}: {reason}", argument, [first_of_sweep(argument)]
+    present = re.search(r"An item is already at '([^']+)'|Multiple values for ([^. ]+)", text)
+    if present and (argument := _added(present.group(1) or present.group(2), arguments)):
+        return f"{argument}: this key is there; leave out the +", argument, [argument.lstrip("+")]
+    found = re.search(r"Could not (?:override|find|delete|delete from config\.) '([^']+)'", text)
     if found is None:
-        return text
-    key = found.group(1).split("@")[0]
+        return " ".join(text.split()), "", []
+    written = key = found.group(1)
     inner = re.search(r"full_key: (\S+)", cause)
     hint = ""
     if inner and inner.group(1).startswith(f"{key}."):
         hint = f" (to replace the whole node, name its class: {key}={{_target_:CLASS,KEY:VALUE}})"
         key = inner.group(1)
-    conf_dir = folders[0]
-    groups = [item.name for item in conf_dir.iterdir() if item.is_dir()]
+    argument = next((item for item in arguments if written in (key_of(item), item[1:])), "")
+    groups = [item.name for item in folders[0].iterdir() if item.is_dir()]
+    if _group(key) in groups:
+        lack = f"{config_name}.py has no such group beside the other choices"
+        lack = "this file is not among those chosen" if argument[:1] == "~" else lack
+        return f"{shortened(argument or key)}: {lack}", argument, []
     # Only the chosen files decide which keys exist: features=resnet50 has features.arch.
     known = leaf_keys(composed_choices(arguments, folders, config_name))
-    valid = [*known, *groups, *ALIASES, *task_keys(conf_dir, config_name)]
-    return f"there is no configuration key '{key}'{_nearest(key, valid)}{hint}"
+    valid = [*known, *groups, *ALIASES, *task_keys(folders[0], config_name)]
+    near = difflib.get_close_matches(key, [*groups, *ALIASES], n=1, cutoff=0.6)
+    changes = "=" in argument and "." not in key
+    repaired = [written_out(f"{name}={argument.partition('=')[2]}") for name in near if changes]
+    return f"there is no configuration key '{key}'{_nearest(key, valid)}{hint}", argument, repaired
+
+
+def _added(key: str, arguments: Sequence[str]) -> str:
+    """The argument that adds a key with one +; "" if there is none."""
+    added = [item for item in arguments if item[:1] == "+" and item[:2] != "++"]
+    return next((item for item in added if key_of(item) == key), "")
+
+
+def _group(argument: str) -> str:
+    """The folder of conf/ from which an override chooses a file: "model" of model@vqa=mlb."""
+    return key_of(argument).partition("@")[0]
+
+
+def _no_file(argument: str, folders: Sequence[Path]) -> bool:
+    """Whether an argument gives null, a number or a mapping where a group needs a file."""
+    group, value = _group(argument), argument.partition("=")[2]
+    if not group or not any((folder / group).is_dir() for folder in folders):
+        return False
+    parsed = OverridesParser.create().parse_override(f"key={value}").value()
+    return not isinstance(parsed, str | QuotedString | list)
+
+
+def _file_of(argument: str) -> str:
+    """The file that an override chooses, as Hydra names it: "model/mlb" of model@vqa=mlb."""
+    return f"{_group(argument)}/{argument.partition('=')[2]}"
 
 
 def _nearest(word: str, valid: Iterable[str]) -> str:

@@ -1,0 +1,68 @@
+"""The flags of Hydra's command line: -m, --cfg job, --info, --config-dir DIR and others."""
+
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from hydra._internal.utils import get_args_parser
+
+from ivqa.errors import UserError
+
+
+def joined_flags(arguments: Sequence[str]) -> list[str]:
+    """Writes each flag of Hydra as one argument with its long name: -c job as --cfg=job.
+
+    Args:
+        arguments: Arguments of the command line, with flags at any place.
+
+    Returns:
+        The overrides in their order, then the flags. An unknown flag ends the process.
+
+    Raises:
+        UserError: Two flags exclude each other.
+
+    >>> joined_flags(["-c", "job", "seed=1", "--info", "model=mlb"])
+    ['seed=1', 'model=mlb', '--cfg=job', '--info=all']
+    """
+    parser = get_args_parser()
+    # The value of --info may be left out; an override behind it is not the value.
+    given = [
+        "--info=all" if item in ("--info", "-i") and ("=" in after or after[:1] in "-+~") else item
+        for item, after in zip(arguments, [*arguments, ""][1:], strict=True)
+    ]
+    found = vars(parser.parse_intermixed_args(given))
+    actions = {action.dest: action for action in parser._actions if action.option_strings}
+    flags = [
+        actions[name].option_strings[0] + ("" if actions[name].nargs == 0 else f"={value}")
+        for name, value in found.items()
+        if name in actions and value != actions[name].default
+    ]
+    modes = [*_printing_flags(flags), *({"--run", "--multirun"} & set(flags))]
+    if len(modes) > 1 and "--help" not in modes:
+        raise UserError(f"{' and '.join(modes)} exclude each other; leave one out")
+    return [*(found["overrides"] or []), *flags]
+
+
+@contextmanager
+def ended_by_a_closed_pipe(arguments: Sequence[str]) -> Iterator[None]:
+    """Lets `--help | head` end without a message, as other tools do.
+
+    Args:
+        arguments: Arguments of the command line, written as `joined_flags` does.
+    """
+    if not _printing_flags(arguments) or not hasattr(signal, "SIGPIPE"):
+        yield
+        return
+    before = signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        signal.signal(signal.SIGPIPE, before)
+
+
+def _printing_flags(arguments: Sequence[str]) -> list[str]:
+    """The flags, written as `joined_flags` does, that let Hydra print something and stop."""
+    shows = ("--help", "--hydra-help", "--cfg", "--info", "--shell-completion")
+    return [item for item in arguments if item.partition("=")[0] in shows]
