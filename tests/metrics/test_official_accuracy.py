@@ -140,9 +140,7 @@ def test_a_result_file_and_the_noise_curve_score_the_same(tmp_path: Path) -> Non
     assert metrics["vqa/accuracy"] == pytest.approx(new.mean(), abs=1e-6)
     assert metrics["vqa/other"] == pytest.approx(new.mean(), abs=1e-6)
     assert metrics["vqa/accuracy_2015"] == pytest.approx(old.mean(), abs=1e-6)
-    records = NoiseRecords.scored(
-        split.question_ids, split.answer_types, [answers, answers], split.answers
-    )
+    records = NoiseRecords.scored(split, [answers, answers])
     for level in records.accuracies:
         assert first_differences(level, new) == []
 

@@ -15,9 +15,14 @@ HUMAN = [["yes"] * 10, ["no"] * 10, ["2"] * 9 + ["3"], ["<b>no</b>"] * 10]
 IDS = np.array([11, 12, 13, 14])
 
 
+def _split(kinds: list[str]) -> VQASplit:
+    return VQASplit("val", IDS, np.array([1, 1, 2, 2]), QUESTIONS[0], HUMAN,
+                    [human[0] for human in HUMAN], kinds, ["is it"] * 4)  # fmt: skip
+
+
 def _records(clean: list[str], noisy: list[str]) -> NoiseRecords:
     kinds = ["yes/no", "yes/no", "number", "yes/no"]
-    return NoiseRecords.scored(IDS, kinds, [clean, noisy], HUMAN, QUESTIONS)
+    return NoiseRecords.scored(_split(kinds), [clean, noisy], QUESTIONS)
 
 
 # Right, wrong, right, wrong without noise; then wrong, right, right (as a word), wrong otherwise.
@@ -33,17 +38,32 @@ def test_flips_are_broken_repaired_or_neither() -> None:
     assert not any(len(rows) for rows in vars(flips_at(OTHER, 1)).values())
 
 
+def test_an_answer_of_one_annotator_is_not_right() -> None:
+    """One of ten annotators gives an accuracy of 0.3, below `RIGHT`."""
+    accuracies = np.array([[0.3, 0.0, 1.0], [0.0, 0.3, 0.3]])
+    answers = [["a", "b", "c"], ["b", "a", "d"]]
+    ids = np.arange(3)
+    flips = flips_at(NoiseRecords(ids, ids, ["other"] * 3, answers, accuracies, np.zeros(3)), 1)
+    assert (flips.broken.tolist(), flips.repaired.tolist(), flips.other.tolist()) == (
+        [2],
+        [],
+        [0, 1],
+    )
+
+
 def test_two_thirds_of_the_examples_are_broken() -> None:
-    clean = NoiseRecords(np.arange(40), ["other"] * 40, [["a"] * 40, ["b"] * 40],
-                         np.array([[1.0] * 30 + [0] * 10, [0.0] * 30 + [1] * 10]))  # fmt: skip
+    accuracies = np.array([[1.0] * 30 + [0] * 10, [0.0] * 30 + [1] * 10])
+    ids = np.arange(40)
+    clean = NoiseRecords(
+        ids, ids, ["other"] * 40, [["a"] * 40, ["b"] * 40], accuracies, np.zeros(40)
+    )
     drawn = flips_at(clean, 1).examples(6)
     assert [row < 30 for row in drawn] == [True] * 4 + [False] * 2
     assert len({tuple(flips_at(clean, 1).examples(6, seed)) for seed in range(5)}) == 5
 
 
 def test_the_page_counts_and_shows_answers_that_flip(tmp_path: Path) -> None:
-    split = VQASplit("val", IDS, np.array([1, 1, 2, 2]), QUESTIONS[0], HUMAN,
-                     [human[0] for human in HUMAN], ["yes/no"] * 4, ["is it"] * 4)  # fmt: skip
+    split = _split(["yes/no"] * 4)
     page = tmp_path / "robustness.html"
     models = [NoisePageModel("MLB", MODEL), NoisePageModel("B & C", OTHER)]
     write_noise_page(page, "Noise", models, split)

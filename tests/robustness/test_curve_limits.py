@@ -22,6 +22,32 @@ def test_two_noisy_levels_have_a_trend() -> None:
     assert _metrics([1.0, 1.0], [0.5, 0.5], [1.0, 0.0])["trend"] == 0  # a tie
 
 
+def test_the_bootstrap_of_a_curve_draws_images() -> None:
+    """With all questions about one image, every resample is the whole split."""
+    accuracies = np.random.default_rng(0).random((3, 40))
+    curve = NoiseCurve(accuracies, ["other"] * 40, images=np.zeros(40, dtype=np.int64))
+    metrics = curve.metrics()
+    for name in ("partition_0/accuracy", "partition_2/accuracy", "r_score"):
+        ends = [metrics[f"{name}_{end}"] for end in ("low", "high")]
+        assert ends == pytest.approx([metrics[name]] * 2)
+    halves = NoiseCurve(accuracies, ["other"] * 40, images=np.repeat([8, 9], 20)).metrics()
+    means = [accuracies[0, :20].mean(), accuracies[0, 20:].mean()]
+    ends = [halves[f"partition_0/accuracy_{end}"] for end in ("low", "high")]
+    assert ends == pytest.approx(sorted(means))
+
+
+@pytest.mark.parametrize(("clean", "below"), [(0.4, 1), (0.5, 1), (0.6, 0)])
+def test_a_model_that_is_not_better_than_the_blind_baseline_is_marked(
+    clean: float, below: int
+) -> None:
+    accuracies = np.full((2, 4), clean)
+    curve = NoiseCurve(accuracies, ["other"] * 4, blind=np.array([1.0, 0.0, 1.0, 0.0]))
+    metrics = curve.metrics(resamples=5)
+    assert (metrics["r_score"], metrics["blind_accuracy"]) == (1, 0.5)
+    assert metrics["below_blind"] == below
+    assert "below_blind" not in _metrics([1.0, 1.0], [1.0, 1.0])
+
+
 def test_changed_answers_and_the_difference_of_accuracies() -> None:
     accuracies = np.array([[1.0, 0.0], [0.3, 0.0], [1.0, 1.0]])
     answers = [["Two", "red"], ["2", "blue"], ["3", "blue"]]

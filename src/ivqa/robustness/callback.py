@@ -102,13 +102,7 @@ class RobustnessCallback(MeasuringCallback):
                 track(levels, description="noisy questions", transient=True)
             )
         ]
-        records = NoiseRecords.scored(
-            split.question_ids[rows],
-            [split.answer_types[row] for row in rows],
-            answers,
-            [split.answers[row] for row in rows],
-            levels,
-        )
+        records = NoiseRecords.scored(split, answers, levels, rows)
         if isinstance(self.noise, Certified):
             return records, self.noise.figures(clean, pool)
         return records, {}

@@ -110,7 +110,7 @@ def diagnose(cfg: DictConfig) -> float:
     pairs = _chosen_pairs(cfg, split, module.answers, bench.dataset.split("train").main_answers)
     answerer = module.answerer
     asked = pairs.images if isinstance(answerer, Metered) else None  # each question costs
-    metrics = {"vqa/accuracy": accuracy_of(answerer, datamodule, cfg.split, asked, console)}
+    metrics = accuracy_of(answerer, datamodule, cfg.split, asked, console)
     metrics |= measured(cfg, obtain_probe(bench), answerer, datamodule, cfg.split, run_dir)
     # 3. Algorithm 1 over the pairs.
     origin = search_origin(cfg, bench.dataset, checkpoint)

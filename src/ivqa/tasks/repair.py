@@ -360,9 +360,8 @@ class RepairRun:
         correct = [one for one in found[0] if one.type in ("rephrase", "complementary")]
         figures["correct_per_pair"] = len(correct) / found[1]
         figures["added_questions"] = float(len(model.added) if model.added else 0)
-        figures["accuracy"] = accuracy_of(
-            model.module, model.datamodule, self.split, None, self.console
-        )
+        accuracy = accuracy_of(model.module, model.datamodule, self.split, None, self.console)
+        figures["accuracy"] = accuracy["vqa/accuracy"]
         if self.robustness is not None:
             noise = self.robustness.metrics(model.module, model.datamodule, self.split)
             ends = ("", "_low", "_high")

@@ -41,7 +41,7 @@ def score(cfg: DictConfig) -> float:
         raise UserError("predictions=[] names no result file; pass at least one")
     levels = [read_results(file, split) for file in files]
     metrics = score_answers(split, levels[0])
-    records = NoiseRecords.scored(split.question_ids, split.answer_types, levels, split.answers)
+    records = NoiseRecords.scored(split, levels)
     records.write(run_dir)
     if len(levels) > 1:
         curve = records.curve(instantiate(cfg.r_score))

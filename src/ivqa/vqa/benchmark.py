@@ -21,6 +21,7 @@ from ivqa.data.batch import ANSWER_TYPES
 from ivqa.data.results import results_text
 from ivqa.errors import UserError
 from ivqa.files import write_text
+from ivqa.metrics.bootstrap import interval, resampled_means
 from ivqa.metrics.polling import polling_metrics
 from ivqa.metrics.vqa_accuracy import VQAAccuracy, vqa_accuracies
 from ivqa.metrics.wups import require_wordnet, wups
@@ -28,6 +29,7 @@ from ivqa.ranges import Count, Share
 from ivqa.vqa.module import VQAModule
 from ivqa.vqa.protocol import Answerer
 
+_RESAMPLES = 1000  # of the bootstrap
 _MAX_KINDS = 100  # VQA has 65 question types; types derived from first words can be thousands
 
 
@@ -185,7 +187,7 @@ def accuracy_of(
     stage: str,
     image_ids: Sequence[int] | None,
     console: Console,
-) -> float:
+) -> dict[str, float]:
     """Answers the questions of a split and computes the official accuracy.
 
     Args:
@@ -196,7 +198,7 @@ def accuracy_of(
         console: Where progress is shown.
 
     Returns:
-        The mean accuracy in [0, 1].
+        The figures of `mean_accuracy`.
 
     Raises:
         UserError: The split has no annotations.
@@ -207,7 +209,26 @@ def accuracy_of(
         rows = np.flatnonzero(np.isin(split.image_ids, image_ids))
     ids, questions = split.image_ids[rows], [split.questions[row] for row in rows]
     answers = answer_all(module, datamodule, stage, ids, questions, console)
-    return float(vqa_accuracies(answers, [split.answers[row] for row in rows]).mean())
+    return mean_accuracy(vqa_accuracies(answers, [split.answers[row] for row in rows]), ids)
+
+
+def mean_accuracy(
+    accuracies: NDArray[np.float32], image_ids: NDArray[np.int64]
+) -> dict[str, float]:
+    """Averages accuracies over questions.
+
+    Args:
+        accuracies: (N,) accuracies in [0, 1].
+        image_ids: (N,) ids of the questions' images.
+
+    Returns:
+        vqa/accuracy, and the bounds vqa/accuracy_low and vqa/accuracy_high of its 95 percent
+        interval; the bootstrap draws images, whose questions are alike.
+    """
+    low, high = interval(resampled_means(accuracies[None], _RESAMPLES, 0, image_ids)[:, 0])
+    # In float32, as torchmetrics computes it in training.
+    mean = float(np.float32(accuracies.mean(dtype=np.float64)))
+    return {"vqa/accuracy": mean, "vqa/accuracy_low": low.item(), "vqa/accuracy_high": high.item()}
 
 
 @torch.no_grad()
@@ -297,7 +318,8 @@ def score_answers(split: VQASplit, answers: Sequence[str]) -> dict[str, float]:
         answers: The answer to each question.
 
     Returns:
-        Fractions in [0, 1]: vqa/accuracy, and vqa/yes_no, vqa/number and vqa/other by answer type;
+        Fractions in [0, 1]: vqa/accuracy and its interval of `mean_accuracy`; vqa/yes_no,
+        vqa/number and vqa/other by answer type;
         vqa/accuracy_shortcut, min(matches / 3, 1) without leave-one-out; vqa/accuracy_2015, of the
         evaluation code before 2018; vqa/question_type/... of the most frequent question types;
         vqa/kind/... by expert layout, if the data have layouts; vqa/belief/... by kind of belief,
@@ -318,6 +340,7 @@ def score_answers(split: VQASplit, answers: Sequence[str]) -> dict[str, float]:
     metrics = {
         f"vqa/{name.removeprefix('vqa_')}": value.item() for name, value in metric.compute().items()
     }
+    metrics |= mean_accuracy(accuracies, split.image_ids)
     shortcut = vqa_accuracies(answers, human, leave_one_out=False)
     metrics["vqa/accuracy_shortcut"] = float(shortcut.mean())
     metrics["vqa/accuracy_2015"] = float(vqa_accuracies(answers, human, revision=2015).mean())
