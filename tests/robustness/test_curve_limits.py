@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.stats import linregress
 
 from ivqa.robustness import NoiseCurve
 
@@ -20,6 +21,31 @@ def test_two_noisy_levels_have_a_trend() -> None:
     assert _metrics([1.0, 1.0], [1.0, 0.5], [0.5, 0.5])["trend"] == pytest.approx(-1)
     assert _metrics([1.0, 1.0], [0.5, 0.5], [1.0, 0.5])["trend"] == pytest.approx(1)
     assert _metrics([1.0, 1.0], [0.5, 0.5], [1.0, 0.0])["trend"] == 0  # a tie
+
+
+def _published(*percent: float) -> dict[str, float]:
+    """The figures of a curve with these accuracies at levels 0, 1, ..."""
+    return NoiseCurve(np.array(percent)[:, None] / 100, ["other"]).metrics(resamples=2)
+
+
+def test_the_slope_tells_rankings_apart_whose_trend_is_the_same() -> None:
+    # HieCoAtt on GBQD, ranked by LASSO and by ROUGE-L, as published [ROB, IJCV].
+    lasso = _published(60.48, 54.63, 52.67, 51.08, 51.34, 49.99, 50.27, 48.92)
+    rouge = _published(60.48, 11.96, 13.26, 13.25, 12.38, 13.49, 13.32, 13.25)
+    for curve, values in (
+        (lasso, [54.63, 52.67, 51.08, 51.34, 49.99, 50.27, 48.92]),
+        (rouge, [11.96, 13.26, 13.25, 12.38, 13.49, 13.32, 13.25]),
+    ):
+        assert curve["slope"] == pytest.approx(linregress(range(7), values).slope / 100)
+    # All of these fall at every level; the objective prefers the wider separation.
+    weak = _published(60, 50, 49.9, 49.8, 49.7, 49.6, 49.5, 49.4)
+    strong = _published(60, 58, 56, 54, 52, 50, 48, 46)
+    assert weak["trend"] == strong["trend"] == pytest.approx(-1)
+    assert (weak["slope"], strong["slope"]) == (pytest.approx(-0.001), pytest.approx(-0.02))
+    flat = _published(60, 50, 50, 50)
+    assert strong["slope"] < lasso["slope"] < weak["slope"] < flat["slope"] < rouge["slope"]
+    assert flat["slope"] == 0
+    assert "slope" not in _metrics([1.0, 0.0], [0.5, 0.0])
 
 
 def test_the_bootstrap_of_a_curve_draws_images() -> None:

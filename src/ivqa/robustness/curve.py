@@ -69,7 +69,10 @@ class NoiseCurve:
               that sees; else 0;
             - trend: Spearman's rank correlation of level and accuracy; -1 where the accuracy falls
               with every level; 0, not undefined, where all noisy levels have the same accuracy,
-              so that a sweep can compare this too; absent with fewer than two noisy levels.
+              so that a sweep can compare this too; absent with fewer than two noisy levels;
+            - slope: the least-squares slope of accuracy over the noisy levels, per level; below 0
+              where the ranking orders the questions by their noise, the further the better, while
+              trend is -1 for any such ranking; absent with fewer than two noisy levels.
 
             Without noisy levels there are only the accuracies.
         """
@@ -111,6 +114,8 @@ class NoiseCurve:
             equal = np.ptp(means[1:]) == 0  # no ranks to correlate: 0 / 0
             trend = 0.0 if equal else spearmanr(np.arange(1, len(means)), means[1:]).statistic
             figures["trend"] = float(trend)
+            centred = np.arange(1, len(means)) - len(means) / 2
+            figures["slope"] = float(centred @ means[1:] / (centred @ centred))
         return figures
 
 
