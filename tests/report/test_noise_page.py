@@ -70,9 +70,17 @@ def test_the_page_counts_and_shows_answers_that_flip(tmp_path: Path) -> None:
     text = page.read_text()
     plain = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", text.split("</style>")[1]))
     # Two of MLB's four answers are right without noise and two with it; R_score is 1 at no loss.
-    assert "MLB answers 50% of the questions correctly, and 50% with the least noise" in plain
-    assert "(R_score 1.00): 1 of 2 right answers become wrong." in plain
-    assert "MLB changes 75% of its answers: 1 from right to wrong, 1 from wrong to right." in plain
+    assert (
+        "MLB answers 50% of the questions correctly, and 50% with the least noise: "
+        "1 of 2 right answers become wrong."
+    ) in plain
+    assert (
+        "The accuracy of MLB does not change (R_score 1.00, because it changes by 0.05 points or "
+        "less). MLB changes 75% of its answers: 1 from right to wrong, 1 from wrong to right."
+    ) in plain
+    # The blind baseline: "yes" to the yes/no questions, "2" to the number.
+    assert "R_score says nothing about MLB: without noise it is 50.0% right" in plain
+    assert "R_score says nothing about B" not in plain  # 57.5 percent
     assert "B &amp; C changes 0% of its answers" in plain
     first, second = re.findall(r'<article id="([^"]+)">(.*?)</article>', text, re.DOTALL)
     assert (first[0], second[0]) == ("question-11-level-1", "question-12-level-1")
