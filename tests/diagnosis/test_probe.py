@@ -1,9 +1,11 @@
 """The belief probe and its callback, against figures that are counted by hand."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import pytorch_lightning as pl
 import torch
@@ -12,7 +14,7 @@ from toy_diagnosis import ANSWERS, LongIsLegal, WordAnswerer
 from toy_root import toy_root
 
 from ivqa.data import VQADataModule, VQADataset, build_vocabularies
-from ivqa.diagnosis import BeliefCallback, BeliefProbe, belief_figures
+from ivqa.diagnosis import Belief, BeliefCallback, BeliefProbe, belief_figures
 from ivqa.errors import UserError
 from ivqa.files import write_json
 from ivqa.generators import Questions
@@ -86,6 +88,20 @@ def test_the_figures_are_those_counted_by_hand(tmp_path: Path) -> None:
             "contradictions": 2 / 7,
         }
     )
+
+
+def test_the_interval_of_the_wrong_rate_is_that_of_its_complement() -> None:
+    """Of three images, one has a wrong belief; the bootstrap of the wrong ones by hand."""
+    right = Belief(1, "yes", "Is it?", 0.9, -1.0, 1.0, "rl", "rephrase", "proxy")
+    wrong = replace(right, type="adversarial")
+    beliefs = [replace(right, image_id=1)] * 3
+    beliefs += [replace(wrong, image_id=2), replace(right, image_id=3)]
+    figures = belief_figures(beliefs, 3)
+    counts = np.random.default_rng(0).multinomial(3, [1 / 3] * 3, 200_000)
+    share = counts @ [0, 1, 0] / (counts @ [3, 1, 1])
+    low, high = np.quantile(share, [0.025, 0.975])
+    assert (figures["wrong_rate_low"], figures["wrong_rate_high"]) == pytest.approx((low, high))
+    assert low < 0.2 < high  # 0.2 of the beliefs are wrong
 
 
 def test_a_probe_without_legality_and_with_frequent_answers(tmp_path: Path) -> None:

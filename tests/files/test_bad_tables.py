@@ -87,10 +87,12 @@ def test_a_changed_byte_of_a_table_is_found(tmp_path: Path) -> None:
 def _answers(**columns: Any) -> pa.Table:
     whole: dict[str, Any] = {
         "question_id": [1, 2, 1, 2],
+        "image_id": [5, 6, 5, 6],
         "answer_type": ["other"] * 4,
         "level": [0, 0, 1, 1],
         "answer": ["a"] * 4,
         "accuracy": [1.0, 0.0, 0.5, 0.5],
+        "blind_accuracy": [0.5] * 4,
     }
     return pa.table({name: v for name, v in {**whole, **columns}.items() if v is not None})
 
@@ -98,6 +100,7 @@ def _answers(**columns: Any) -> pa.Table:
 ANSWERS = {
     "no level": _answers(level=None),
     "no accuracy": _answers(accuracy=None),
+    "no images": _answers(image_id=None),
     "NaN": _answers(accuracy=[1.0, float("nan"), 0.5, 0.5]),
     "percent": _answers(accuracy=[100.0, 0.0, 50.0, 50.0]),
     "a missing answer": _answers(answer=["a", None, "a", "a"]),

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from toy_bqd import MAIN, POOL, MakeRanking, Watched
 
 from ivqa.data import DataError, VQADataset
+from ivqa.encoders.encoder import unit_rows
 from ivqa.encoders.tfidf import TfidfEncoder
 from ivqa.ranking import (
     BQDRanking,
@@ -181,7 +182,7 @@ class _Broken:
         return self
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        vectors = np.random.default_rng(0).standard_normal((len(texts), 8)).astype("f4")
+        vectors = unit_rows(np.random.default_rng(0).standard_normal((len(texts), 8)))
         vectors[[text == self.bad for text in texts]] = np.nan
         return vectors
 
@@ -193,6 +194,18 @@ def test_vectors_that_are_not_finite_are_refused(
 ) -> None:
     with pytest.raises(ValueError, match=f"the vector of '{re.escape(bad)}' is not finite"):
         list(make(ranker=ranker(_Broken(bad)), k=len(POOL) - 1).run())
+
+
+@pytest.mark.parametrize("ranker", [LassoQuestionRanker, CosineRanker])
+def test_vectors_that_are_not_unit_are_refused(
+    ranker: Callable[..., QuestionRanker], make: MakeRanking
+) -> None:
+    """A cosine of vectors of length 2 would be 4 times as large, and LASSO scales with lambda."""
+    encoder = _Broken("")
+    encoder.encode = lambda texts: 2 * _Broken("").encode(texts)  # type: ignore[method-assign]
+    question = re.escape(POOL[0])
+    with pytest.raises(ValueError, match=f"_Broken: the vector of '{question}' has length 2, not"):
+        list(make(ranker=ranker(encoder), k=4).run())
 
 
 def _shards(make: MakeRanking, tmp_path: Path, **changes: object) -> list[Path]:

@@ -10,8 +10,11 @@ from ivqa.report.belief_words import headline, sentence
 
 METRICS = {
     "vqa/accuracy": 0.807,
+    "robustness/partition_0/accuracy": 0.807,
     "robustness/partition_1/accuracy": 0.588,
-    "robustness/r_score": 0.04,
+    "robustness/r_score": 0.0,
+    "robustness/blind_accuracy": 0.331,
+    "robustness/below_blind": 0.0,
     "beliefs/count": 12345.0,
     "beliefs/per_pair": 66.2,
     "rl/per_pair": 39.53,
@@ -30,7 +33,8 @@ WRONG = Belief(1, "2", "How many stars are there?", 0.5, -3.0, 0.9, "rl", "adver
 def test_the_summary_says_what_the_metrics_say() -> None:
     assert summary(BeliefPageModel("mlb", [WRONG], METRICS), None) == [
         "mlb answers 81% of the questions correctly.",
-        "With basic questions appended, 59% (noise level 1; R_score 0.04).",
+        "Under noise of level 1, 59%: the accuracy falls by 21.9 points (R_score 0.00, because it "
+        "falls by 20 points or more).",
         "12,345 beliefs, 66.2 for each image and answer: the policy found 39.5, the generator "
         "before it 32.0.",
         "59% are correct (7% rephrase, 52% complementary), 41% are wrong (20% adversarial, "
@@ -39,6 +43,18 @@ def test_the_summary_says_what_the_metrics_say() -> None:
         "Of its wrong beliefs:",
         "  100%  mlb answers “how many …” wrongly (most often “2”)",
     ]
+
+
+def test_the_summary_warns_of_a_model_that_is_not_better_than_a_blind_one() -> None:
+    wrong = {"robustness/partition_0/accuracy": 0.0, "robustness/partition_1/accuracy": 0.0}
+    metrics = {**METRICS, **wrong, "robustness/r_score": 1.0, "robustness/below_blind": 1.0}
+    lines = summary(BeliefPageModel("mlb", [WRONG], metrics), None)
+    assert lines[1] == (
+        "Under noise of level 1, 0%: the accuracy does not change (R_score 1.00, because it "
+        "changes by 0.05 points or less)."
+    )
+    assert lines[2].startswith("R_score says nothing about mlb: without noise it is 0.0% right")
+    assert "33.1%" in lines[2]
 
 
 def test_types_of_some_beliefs_are_not_those_of_all() -> None:

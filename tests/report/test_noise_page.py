@@ -38,9 +38,25 @@ def test_flips_are_broken_repaired_or_neither() -> None:
     assert not any(len(rows) for rows in vars(flips_at(OTHER, 1)).values())
 
 
+def test_an_answer_of_one_annotator_is_not_right() -> None:
+    """One of ten annotators gives an accuracy of 0.3, below `RIGHT`."""
+    accuracies = np.array([[0.3, 0.0, 1.0], [0.0, 0.3, 0.3]])
+    answers = [["a", "b", "c"], ["b", "a", "d"]]
+    ids = np.arange(3)
+    flips = flips_at(NoiseRecords(ids, ids, ["other"] * 3, answers, accuracies, np.zeros(3)), 1)
+    assert (flips.broken.tolist(), flips.repaired.tolist(), flips.other.tolist()) == (
+        [2],
+        [],
+        [0, 1],
+    )
+
+
 def test_two_thirds_of_the_examples_are_broken() -> None:
-    clean = NoiseRecords(np.arange(40), ["other"] * 40, [["a"] * 40, ["b"] * 40],
-                         np.array([[1.0] * 30 + [0] * 10, [0.0] * 30 + [1] * 10]))  # fmt: skip
+    accuracies = np.array([[1.0] * 30 + [0] * 10, [0.0] * 30 + [1] * 10])
+    ids = np.arange(40)
+    clean = NoiseRecords(
+        ids, ids, ["other"] * 40, [["a"] * 40, ["b"] * 40], accuracies, np.zeros(40)
+    )
     drawn = flips_at(clean, 1).examples(6)
     assert [row < 30 for row in drawn] == [True] * 4 + [False] * 2
     assert len({tuple(flips_at(clean, 1).examples(6, seed)) for seed in range(5)}) == 5
@@ -54,9 +70,17 @@ def test_the_page_counts_and_shows_answers_that_flip(tmp_path: Path) -> None:
     text = page.read_text()
     plain = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", text.split("</style>")[1]))
     # Two of MLB's four answers are right without noise and two with it; R_score is 1 at no loss.
-    assert "MLB answers 50% of the questions correctly, and 50% with the least noise" in plain
-    assert "(R_score 1.00): 1 of 2 right answers become wrong." in plain
-    assert "MLB changes 75% of its answers: 1 from right to wrong, 1 from wrong to right." in plain
+    assert (
+        "MLB answers 50% of the questions correctly, and 50% with the least noise: "
+        "1 of 2 right answers become wrong."
+    ) in plain
+    assert (
+        "The accuracy of MLB does not change (R_score 1.00, because it changes by 0.05 points or "
+        "less). MLB changes 75% of its answers: 1 from right to wrong, 1 from wrong to right."
+    ) in plain
+    # The blind baseline: "yes" to the yes/no questions, "2" to the number.
+    assert "R_score says nothing about MLB: without noise it is 50.0% right" in plain
+    assert "R_score says nothing about B" not in plain  # 57.5 percent
     assert "B &amp; C changes 0% of its answers" in plain
     first, second = re.findall(r'<article id="([^"]+)">(.*?)</article>', text, re.DOTALL)
     assert (first[0], second[0]) == ("question-11-level-1", "question-12-level-1")

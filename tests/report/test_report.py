@@ -11,6 +11,7 @@ from PIL import Image
 from rich.console import Console
 
 from ivqa.generators.benchmark import AskedPair, GeneratedQuestion
+from ivqa.metrics import RScore
 from ivqa.report import (
     markdown_table,
     print_metrics,
@@ -161,12 +162,21 @@ def test_metrics_and_noise_curves_fit_80_columns() -> None:
     for level in range(8):
         metrics |= {f"robustness/partition_{level}/{kind}": level / 9 for kind in kinds}
         metrics[f"robustness/r_score_partition_{level}"] = 0.125 + level
+    metrics |= {"robustness/below_blind": 1.0, "robustness/blind_accuracy": 0.25}
     console = Console(file=io.StringIO(), width=80)
     print_metrics(metrics, title="t", console=console)
-    print_noise_curve(metrics, console=console)
+    print_noise_curve(metrics, "MLB", RScore(limit=0.3), console=console)
     printed = console.file.getvalue()  # type: ignore[attr-defined]
-    assert max(map(len, printed.split("\n"))) <= 80
-    assert {"1234567", "3", "0.778-0.778", "7.125"} <= set(_cells(printed))
+    table, notes = printed[: printed.index("R_score 0:")], printed[printed.index("R_score 0:") :]
+    assert max(map(len, table.split("\n"))) <= 80
+    # Level 7 has an accuracy of 7 / 9, that without noise is 0: -77.8 points are lost.
+    assert {"1234567", "3", "0.778-0.778", "-77.8", "7.125"} <= set(_cells(table))
+    ends, warning = notes.splitlines()
+    assert (
+        ends == "R_score 0: the accuracy changes by 30 points or more; 1: by 0.05 points or less."
+    )
+    assert warning.startswith("R_score says nothing about MLB: without noise it is 0.0% right")
+    assert "25.0%" in warning
 
 
 def test_markdown_has_one_line_for_each_row() -> None:

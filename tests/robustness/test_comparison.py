@@ -1,5 +1,6 @@
 """The comparison of two models under noise."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,16 @@ def _records(share: float, seed: int, ids: range = range(600), levels: int = 3) 
     accuracies = (draws < keep[:, None]).astype(float)
     answers = [["yes" if right else "no" for right in level] for level in accuracies]
     questions = [[f"Is it {i}, {level}?" for i in ids] for level in range(levels)]
-    return NoiseRecords(np.array(ids), ["yes/no"] * len(ids), answers, accuracies, questions)
+    # Each question has an image of its own.
+    return NoiseRecords(
+        np.array(ids),
+        np.array(ids),
+        ["yes/no"] * len(ids),
+        answers,
+        accuracies,
+        np.full(len(ids), 0.5),
+        questions,
+    )
 
 
 def test_records_are_read_as_they_were_written(tmp_path: Path) -> None:
@@ -30,6 +40,8 @@ def test_records_are_read_as_they_were_written(tmp_path: Path) -> None:
     assert read.questions == records.questions
     assert read.answer_types == records.answer_types
     np.testing.assert_array_equal(read.accuracies, records.accuracies)
+    np.testing.assert_array_equal(read.image_ids, records.image_ids)
+    np.testing.assert_array_equal(read.blind, records.blind)
     with pytest.raises(UserError, match=r"has no robustness\.parquet; evaluate the model"):
         NoiseRecords.read(tmp_path)
 
@@ -62,7 +74,9 @@ def test_answers_that_only_one_model_has_right_are_counted() -> None:
     """An answer is right if its accuracy is at least 0.5, which two of ten annotators give."""
     accuracies = [[1.0, 0.6, 0.5, 0.3, 0.0, 1.0, 0.9], [0.3, 0.5, 0.3, 0.0, 0.6, 0.0, 1.0]]
     first, second = (
-        NoiseRecords(np.arange(7), ["other"] * 7, [["a"] * 7], np.array([row]))
+        NoiseRecords(
+            np.arange(7), np.arange(7), ["other"] * 7, [["a"] * 7], np.array([row]), np.zeros(7)
+        )
         for row in accuracies
     )
     figures = paired_differences(first, second)
@@ -106,6 +120,22 @@ def test_an_interval_of_paired_answers_is_narrower_than_of_independent_ones() ->
         ends = [figures[f"partition_0/accuracy_difference_{end}"] for end in ("low", "high")]
         width[name] = ends[1] - ends[0]
     assert width["alike"] < width["other"] / 2
+
+
+def test_intervals_and_tests_of_differences_are_over_images() -> None:
+    """Two images, of which each model answers the questions about one: nothing is certain."""
+    half = np.repeat([1.0, 0.0], 300)
+    one, other = (
+        replace(_records(0.8, 0, levels=1), image_ids=np.repeat([1, 2], 300), accuracies=rows[None])
+        for rows in (half, half[::-1])
+    )
+    figures = paired_differences(one, other)
+    ends = [figures[f"partition_0/accuracy_difference_{end}"] for end in ("low", "high")]
+    assert ends == [-1, 1]
+    more = replace(other, accuracies=np.ones((1, 600)))
+    found = paired_differences(one, more)
+    assert found["partition_0/only_second"] == 300
+    assert found["partition_0/p_value"] == 0.5  # one image differs: the mid-p value of one throw
 
 
 def test_only_common_questions_are_compared() -> None:

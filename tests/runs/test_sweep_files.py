@@ -123,3 +123,9 @@ def test_a_wrong_sweep_is_refused(tmp_path: Path) -> None:
     (tmp_path / "sweep").mkdir()
     (tmp_path / "sweep" / "own.yaml").write_text(yaml.dump(SWEEP))
     assert with_sweep(["sweep=own"], [CONF, tmp_path], "evaluate")[0] == "-m"
+
+
+def test_the_sweep_of_lambda_minimises_the_slope_of_the_noise_curve() -> None:
+    """The trend is -1 for every ranking that orders the levels, so it has no minimum."""
+    metric = read_sweep(CONF / "sweep" / "lasso_lambda.yaml").metric
+    assert (metric.name, metric.goal) == ("robustness/slope", "minimize")

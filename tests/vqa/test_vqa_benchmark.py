@@ -1,8 +1,10 @@
 """The VQA benchmark on a split of four questions with obvious accuracies."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from rich.console import Console
@@ -95,6 +97,26 @@ def test_the_benchmark_scores_both_tasks(tmp_path: Path) -> None:
     for name, first in (("predictions", "red"), ("predictions_multiple_choice", "yes")):
         results = json.loads((tmp_path / f"{name}.json").read_text())
         assert results[0] == {"question_id": 0, "answer": first}
+
+
+def test_the_accuracy_of_multiple_choice_is_over_questions_with_choices(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The last answer, "dog", is not known, so that the question would count as wrong.
+    monkeypatch.setattr(f"{__name__}.CHOICES", [["no"], ["red", "blue"], ["2", "3"], []])
+    datamodule, model = _datamodule(_write(tmp_path)), Alphabetical(["blue", "no", "red", "3"])
+    metrics = VQABenchmark().run(model, datamodule, "val", tmp_path, "title", Console())
+    assert metrics["vqa/multiple_choice"] == 1
+
+
+def test_the_interval_of_the_accuracy_is_over_images(tmp_path: Path) -> None:
+    """Of two images, with one and three questions, one is drawn twice in half of the resamples."""
+    split = replace(_write(tmp_path).split("val"), image_ids=np.array([1, 2, 2, 2]))
+    metrics = score_answers(split, ["no", "blue", "2", "cat"])
+    assert metrics["vqa/accuracy"] == 0.25
+    assert (metrics["vqa/accuracy_low"], metrics["vqa/accuracy_high"]) == (0, 1)
+    metrics = score_answers(replace(split, image_ids=np.array([1, 1, 1, 1])), ["no"] * 4)
+    assert metrics["vqa/accuracy_low"] == metrics["vqa/accuracy_high"] == 0.25
 
 
 def test_accuracy_by_question_type_and_by_layout(tmp_path: Path) -> None:

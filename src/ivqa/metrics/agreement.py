@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ivqa.metrics.bootstrap import interval, resampled_means
+from ivqa.metrics.bootstrap import cluster_sums, interval, resampled_means
 
 # A sum of squares below this share of its terms is rounding: all values are equal.
 _ROUNDING = 1e-12
@@ -53,10 +53,7 @@ def krippendorff_interval(
     """
     sums = _unit_sums(ratings)  # (N, 4)
     if clusters is not None:
-        names, owner = np.unique(np.asarray(clusters), return_inverse=True)
-        joined = np.zeros((len(names), sums.shape[1]))
-        np.add.at(joined, owner, sums)
-        sums = joined
+        sums = cluster_sums(sums, clusters)
     # alpha depends on the number of ratings, so means become sums again.
     values = _alpha(resampled_means(sums.T, resamples, seed) * len(sums))
     values = values[np.isfinite(values)]

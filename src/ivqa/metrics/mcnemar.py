@@ -3,8 +3,10 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.stats import binom
+
+from ivqa.metrics.bootstrap import cluster_sums
 
 
 @dataclass(frozen=True)
@@ -22,18 +24,24 @@ class McNemar:
     p_value: float
 
 
-def mcnemar(first: NDArray[np.bool_], second: NDArray[np.bool_]) -> McNemar:
-    """Runs McNemar's exact two-sided test with mid-p (Fagerland et al. 2013).
+def mcnemar(
+    first: NDArray[np.bool_], second: NDArray[np.bool_], clusters: ArrayLike | None = None
+) -> McNemar:
+    """Runs McNemar's exact two-sided test with mid-p (Fagerland et al. 2013), also of clusters.
 
-        p = 2 P(X < k) + P(X = k),  X ~ Binomial(n, 1/2)
+        p = 2 P(S > |s|) + P(S = |s|),  S = sum_k e_k d_k,  s = sum_k d_k
 
-    where n is the number of questions that exactly one model answered correctly, and k is the
-    smaller of the two counts. Under the null hypothesis both models are equally good. The mid-p
-    value counts P(X = k) once instead of twice, which makes the exact test less conservative.
+    where d_k is the number of questions in cluster k that only the first model answered correctly
+    minus that of those that only the second did, and e_k is -1 or 1, each with probability 1/2.
+    Under the null hypothesis the models can be exchanged within each cluster. With one question a
+    cluster, S is binomial and the test is McNemar's. The mid-p value counts the observed outcome
+    once instead of twice, which makes the exact test less conservative.
 
     Args:
         first: (N,) bool: whether the first model answered each question correctly.
         second: (N,) bool: the same for the second model and the same questions.
+        clusters: (N,): questions of the same cluster, such as those about one image, are not
+            independent. None: each question alone.
 
     Returns:
         The two counts and p; p is 1 if the models never differ.
@@ -46,12 +54,27 @@ def mcnemar(first: NDArray[np.bool_], second: NDArray[np.bool_]) -> McNemar:
         >>> test = mcnemar(correct, ~correct)
         >>> test.only_first, test.only_second, round(test.p_value, 4)
         (12, 2, 0.0074)
+        >>> mcnemar(correct, ~correct, clusters=[1] * 14).p_value
+        0.5
     """
     if first.shape != second.shape:
         raise ValueError(f"McNemar's test pairs answers: {len(first)} do not pair {len(second)}")
+    differences = first.astype(np.int64) - second
+    if clusters is not None:
+        differences = cluster_sums(differences[:, None], clusters)[:, 0].astype(np.int64)
+    sums = _sign_flips(np.abs(differences))
+    middle, observed = len(sums) // 2, abs(int(differences.sum()))
+    p_value = 2 * sums[middle + observed + 1 :].sum() + sums[middle + observed]
     only_first, only_second = int((first & ~second).sum()), int((second & ~first).sum())
-    number, fewer = only_first + only_second, min(only_first, only_second)
-    # P(X <= k) = P(X < k) + P(X = k), so this is the sum in the docstring.
-    p_value = 2 * binom.cdf(fewer, number, 0.5) - binom.pmf(fewer, number, 0.5)
-    # With equal counts p is 1 up to rounding.
+    # Where the models do not differ, p is 1 up to rounding.
     return McNemar(only_first, only_second, float(min(p_value, 1.0)))
+
+
+def _sign_flips(sizes: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Probabilities of the sums -T ... T of sizes with random signs, (2 T + 1,); T is their sum."""
+    probabilities = np.ones(1)
+    for size, count in zip(*np.unique(sizes[sizes > 0], return_counts=True), strict=True):
+        own = np.zeros(2 * size * count + 1)  # size (2 X - count), X binomial
+        own[:: 2 * size] = binom.pmf(np.arange(count + 1), count, 0.5)
+        probabilities = np.convolve(probabilities, own)
+    return probabilities

@@ -18,6 +18,8 @@ from ivqa.ranking.deduplication import Distinct
 from ivqa.ranking.lasso_ranker import LassoRanker
 from ivqa.ranking.score_ranking import rank_by_scores
 
+_UNIT = 1e-3  # the square of a unit vector may differ from 1 by so much: float16 has 1e-3
+
 
 class QuestionRanker(Protocol):
     """Ranks a pool of basic questions for main questions."""
@@ -165,14 +167,17 @@ class RandomRanker:
 
 
 def _vectors(encoder: SentenceEncoder, texts: Sequence[str]) -> NDArray[np.float32]:
-    """The vectors (N, d) of the texts; raises UserError if one is not finite."""
+    """The vectors (N, d) of the texts; raises UserError if one is not finite, or not unit or 0."""
     vectors = encoder.encode(texts)
-    # A row's sum is finite only if all its numbers are, and needs no (N, d) mask.
-    finite = np.isfinite(vectors.sum(axis=1))
-    if not finite.all():
-        raise UserError(
-            f"the vector of '{texts[int(finite.argmin())]}' is not finite; check the encoder"
-        )
+    # A row's square is finite only if all its numbers are, and needs no (N, d) mask.
+    squares = np.einsum("nd,nd->n", vectors, vectors)
+    fits = (np.abs(squares - 1) < _UNIT) | (squares == 0)
+    if not fits.all():
+        row = int(fits.argmin())
+        fault = f"has length {squares[row] ** 0.5:g}, not 1; scale it in encode()"
+        if not np.isfinite(squares[row]):
+            fault = "is not finite; check the encoder"
+        raise UserError(f"{type(encoder).__name__}: the vector of '{texts[row]}' {fault}")
     return vectors
 
 

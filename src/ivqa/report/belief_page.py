@@ -24,6 +24,7 @@ from ivqa.files import write_bytes
 from ivqa.report.belief_data import PageBeliefs, mistake_rows
 from ivqa.report.belief_plots import belief_plots
 from ivqa.report.belief_words import BeliefPageModel, headline, sentence, typed_by
+from ivqa.report.noise_words import below_blind, change_in_words, score_in_words
 from ivqa.report.pages import render, script_json
 from ivqa.scenes import Oracle
 
@@ -199,6 +200,11 @@ def _summary(model: BeliefPageModel) -> dict[str, Any]:
         "of the questions answered correctly": metrics.get("vqa/accuracy"),
         "R_score": metrics.get("robustness/r_score"),
     }
+    noise = model.noise()
+    notes = below_blind(model.name, metrics)
+    if noise is not None:
+        words = score_in_words(*noise, model.r_score)
+        notes.insert(0, f"Noise of level 1: the accuracy {change_in_words(*noise)} ({words}).")
     formats = {"beliefs": ",.0f", "of the questions answered correctly": ".0%"}
     shares = {kind: f"beliefs/{kind}" for kind in ("correct", *TYPES)}
     if "beliefs/contradictions" in metrics:
@@ -215,5 +221,6 @@ def _summary(model: BeliefPageModel) -> dict[str, Any]:
             for kind, key in shares.items()
             if key in metrics
         },
+        "notes": notes,
         "typed_by": typed_by(model.beliefs),
     }

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from rich.console import Console
 
 from ivqa.diagnosis import Belief, Mistake, Reasons, across_confidence, commonest_mistakes
+from ivqa.metrics import PUBLISHED_R_SCORE, RScore
+from ivqa.report.noise_words import below_blind, change_in_words, score_in_words
 
 _THINGS = 3  # things that a sentence names
 _KINDS = 5  # kinds of wrong beliefs in the terminal
@@ -20,12 +22,21 @@ class BeliefPageModel:
         beliefs: Its beliefs.
         metrics: The metrics of the diagnosis by name.
         reasons: Why the model holds some of its beliefs, by line of beliefs.jsonl, from 1.
+        r_score: R_score with the tolerance and limit of the metrics.
     """
 
     name: str
     beliefs: Sequence[Belief]
     metrics: Mapping[str, float]
     reasons: Mapping[int, Reasons] = field(default_factory=dict)
+    r_score: RScore = PUBLISHED_R_SCORE
+
+    def noise(self) -> tuple[float, float] | None:
+        """The accuracies without noise and at level 1; None if noise was not measured."""
+        names = [f"robustness/partition_{level}/accuracy" for level in (0, 1)]
+        if not all(name in self.metrics for name in names):
+            return None
+        return self.metrics[names[0]], self.metrics[names[1]]
 
 
 def sentence(mistake: Mistake) -> str:
@@ -94,11 +105,12 @@ def summary(model: BeliefPageModel, oracle: object | None) -> list[str]:
     """
     name, metrics, beliefs = model.name, model.metrics, model.beliefs
     lines = [f"{name} answers {metrics['vqa/accuracy']:.0%} of the questions correctly."]
-    if "robustness/partition_1/accuracy" in metrics:
+    if (noise := model.noise()) is not None:
         lines.append(
-            f"With basic questions appended, {metrics['robustness/partition_1/accuracy']:.0%} "
-            f"(noise level 1; R_score {metrics['robustness/r_score']:.2f})."
+            f"Under noise of level 1, {noise[1]:.0%}: the accuracy {change_in_words(*noise)} "
+            f"({score_in_words(*noise, model.r_score)})."
         )
+        lines += below_blind(name, metrics)
     count = int(metrics["beliefs/count"])
     lines.append(
         f"{count:,} beliefs, {metrics['beliefs/per_pair']:.1f} for each image and answer: the "

@@ -36,8 +36,9 @@ def write_noise_curve(path: Path, models: Mapping[str, Mapping[str, float]]) -> 
         figure, (axes, losses) = plt.subplots(1, 2, figsize=(11, 4.0), layout="constrained")
         for name, metrics in models.items():
             means = accuracies(metrics)
-            score = metrics.get("robustness/r_score")
-            label = name if score is None else f"{name}, R_score {score:.2f}"
+            score, label = metrics.get("robustness/r_score"), name
+            if score is not None:
+                label = f"{name}, R_score {score:.2f} ({100 * (means[0] - means[1]):.1f} points)"
             (line,) = axes.plot(range(len(means)), means, marker="o", label=label)
             low, high = (accuracies(metrics, f"accuracy_{end}") for end in ("low", "high"))
             lost = [means[0] - mean for mean in means]

@@ -9,6 +9,7 @@ from ivqa.data import VQASplit
 from ivqa.files import write_bytes
 from ivqa.metrics import PUBLISHED_R_SCORE, RScore
 from ivqa.report.annotation_page import picture
+from ivqa.report.noise_words import below_blind, change_in_words, score_in_words
 from ivqa.report.pages import render
 from ivqa.robustness import RIGHT, Flips, NoiseRecords, common_questions, flips_at
 
@@ -69,7 +70,10 @@ def write_noise_page(
             {
                 "level": level,
                 "accuracies": [_accuracy(*own, level) for own in zip(names, figures, strict=True)],
-                "changes": [_changes(*own) for own in zip(names, flips, records, strict=True)],
+                "changes": [
+                    _changes(*own, r_score, level)
+                    for own in zip(names, flips, records, strict=True)
+                ],
                 "examples": [
                     _example(row, level, names, records, split)
                     for row in flips[0].examples(_EXAMPLES)
@@ -91,11 +95,15 @@ def _headline(
     if not changes:
         return []
     return [
-        f"{name} answers {own['partition_0/accuracy']:.0%} of the questions correctly, and "
-        f"{own['partition_1/accuracy']:.0%} with the least noise (R_score {own['r_score']:.2f}): "
-        f"{len(flips.broken):,} of {int((answers.accuracies[0] >= RIGHT).sum()):,} right answers "
-        "become wrong."
+        line
         for name, own, flips, answers in zip(names, figures, changes[0], records, strict=True)
+        for line in (
+            f"{name} answers {own['partition_0/accuracy']:.0%} of the questions correctly, and "
+            f"{own['partition_1/accuracy']:.0%} with the least noise: "
+            f"{len(flips.broken):,} of {int((answers.accuracies[0] >= RIGHT).sum()):,} right "
+            "answers become wrong.",
+            *below_blind(name, own, prefix=""),
+        )
     ]
 
 
@@ -107,9 +115,12 @@ def _accuracy(name: str, figures: dict[str, float], level: int) -> dict[str, Any
     return {"name": name, "value": value, "low": low, "high": high, "text": text}
 
 
-def _changes(name: str, flips: Flips, records: NoiseRecords) -> str:
+def _changes(name: str, flips: Flips, records: NoiseRecords, r_score: RScore, level: int) -> str:
     changed = sum(map(len, (flips.broken, flips.repaired, flips.other)))
+    clean, noisy = records.accuracies[[0, level]].mean(axis=1).tolist()
     return (
+        f"The accuracy of {name} {change_in_words(clean, noisy)} "
+        f"({score_in_words(clean, noisy, r_score)}). "
         f"{name} changes {changed / len(records):.0%} of its answers: {len(flips.broken):,} from "
         f"right to wrong, {len(flips.repaired):,} from wrong to right"
     )

@@ -8,6 +8,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ivqa.metrics import RScore
+from ivqa.report.noise_words import below_blind, ends_of_score
+
 _HEADING = 16  # characters of a heading before it folds inside of a word
 # Metrics with many values, which print_metrics leaves out.
 _LONG = ("robustness/partition_", "robustness/r_score_partition_", "vqa/question_type/")
@@ -36,7 +39,8 @@ def noise_rows(metrics: Mapping[str, float]) -> list[dict[str, Any]]:
         metrics: Values by name.
 
     Returns:
-        Rows with "level", the figures of the level, and "R_score" (NaN without noise).
+        Rows with "level", the figures of the level, "points lost" (of accuracy, in percentage
+        points) and "R_score" (both NaN without noise).
     """
     rows: list[dict[str, Any]] = []
     while f"robustness/partition_{len(rows)}/accuracy" in metrics:
@@ -44,20 +48,28 @@ def noise_rows(metrics: Mapping[str, float]) -> list[dict[str, Any]]:
         start = f"robustness/partition_{level}/"
         row = {key.removeprefix(start): metrics[key] for key in metrics if key.startswith(start)}
         score = metrics.get(f"robustness/r_score_partition_{level}", float("nan"))
-        rows.append({"level": level, **row, "R_score": score})
+        clean = rows[0]["accuracy"] if rows else float("nan")
+        lost = 100 * (clean - row["accuracy"])
+        rows.append({"level": level, **row, "points lost": lost, "R_score": score})
     return rows
 
 
-def print_noise_curve(metrics: Mapping[str, float], *, console: Console) -> None:
+def print_noise_curve(
+    metrics: Mapping[str, float], name: str, r_score: RScore, *, console: Console
+) -> None:
     """Prints robustness/partition_K/... as a table, one row for each level of noise.
+
+    The fall of accuracy stands beside R_score, which is 0 for any large one.
 
     Args:
         metrics: Values by name.
+        name: The name of the model.
+        r_score: R_score with its tolerance and limit.
         console: The terminal.
     """
     rows = noise_rows(metrics)
-    # Answer types, and the share of flips; Acc_diff follows from the accuracies.
-    own = ("level", "R_score", "acc_diff")
+    # Answer types; the page has the share of flips, for which 80 characters have no room.
+    own = ("level", "R_score", "acc_diff", "points lost", "flips")
     kinds = [name for name in columns_of(rows) if not name.startswith(("accuracy", *own))]
     columns = [
         ("level", [str(row["level"]) if row["level"] else "clean" for row in rows]),
@@ -65,9 +77,12 @@ def print_noise_curve(metrics: Mapping[str, float], *, console: Console) -> None
         ("accuracy", [f"{row['accuracy']:.3f}" for row in rows]),
         ("95 percent", [f"{row['accuracy_low']:.3f}-{row['accuracy_high']:.3f}" for row in rows]),
         *((kind, [f"{row[kind]:.3f}" if kind in row else "" for row in rows]) for kind in kinds),
+        ("points lost", [f"{row['points lost']:.1f}" if row["level"] else "" for row in rows]),
         ("R_score", [f"{row['R_score']:.3f}" if row["level"] else "" for row in rows]),
     ]
     _print_columns(columns, title="accuracy under noise", console=console)
+    for line in (ends_of_score(r_score), *below_blind(name, metrics)):
+        console.print(line, soft_wrap=True, markup=False, highlight=False)
 
 
 def print_table(rows: Sequence[Mapping[str, Any]], *, title: str, console: Console) -> None:

@@ -71,7 +71,7 @@ class RobustnessCallback(MeasuringCallback):
             return set()
         levels = arguments["noise"].get("levels", 1)
         curve = {f"robustness/partition_{level}/accuracy" for level in range(levels + 1)}
-        return curve | {f"robustness/{name}" for name in ("r_score", "area", "trend")}
+        return curve | {f"robustness/{name}" for name in ("r_score", "area", "trend", "slope")}
 
     def measure(
         self, answerer: Answerer, datamodule: VQADataModule, stage: str

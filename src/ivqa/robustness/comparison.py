@@ -25,8 +25,8 @@ def paired_differences(
     Args:
         first: Answers of the first model at levels 0..L.
         second: Answers of the second model at the same levels.
-        resamples: Number of resamples of the bootstrap. It draws the same questions for both
-            models and all levels.
+        resamples: Number of resamples of the bootstrap. It draws images, with the same questions
+            for both models and all levels.
         seed: Seed of the bootstrap.
         r_score: R_score with its tolerance and limit [ROB eq. 3].
 
@@ -38,7 +38,8 @@ def paired_differences(
           the bounds of the 95 percent interval;
         - partition_K/only_first and partition_K/only_second: the number of questions that only
           one model answers right (an accuracy of at least `RIGHT`);
-        - partition_K/p_value: McNemar's test of these two, not corrected for several levels.
+        - partition_K/p_value: McNemar's test of these two over images, not corrected for several
+          levels.
 
     Raises:
         UserError: The two have no common question or different levels.
@@ -49,7 +50,8 @@ def paired_differences(
     both = np.concatenate([first.accuracies, second.accuracies])  # (2 (L + 1), N)
     measured = both.mean(axis=1)[None]  # (1, 2 (L + 1))
     # Rounding may leave a mean slightly outside [0, 1], which R_score refuses.
-    drawn = np.clip(resampled_means(both, resamples, seed), 0, 1)  # (resamples, 2 (L + 1))
+    images = first.image_ids
+    drawn = np.clip(resampled_means(both, resamples, seed, images), 0, 1)  # (R, 2 (L + 1))
     figures = {"questions": float(len(first))}
     for level in range(levels):
         name = f"partition_{level}"
@@ -58,7 +60,8 @@ def paired_differences(
             f"{name}/accuracy_difference",
             *(means[:, levels + level] - means[:, level] for means in (measured, drawn)),
         )
-        test = mcnemar(first.accuracies[level] >= RIGHT, second.accuracies[level] >= RIGHT)
+        right = [one.accuracies[level] >= RIGHT for one in (first, second)]
+        test = mcnemar(right[0], right[1], images)
         figures[f"{name}/only_first"] = float(test.only_first)
         figures[f"{name}/only_second"] = float(test.only_second)
         figures[f"{name}/p_value"] = test.p_value

@@ -21,6 +21,8 @@ class NoiseCurve:
         answer_types: Answer types of the N questions.
         r_score: R_score with its tolerance and limit [ROB eq. 3].
         answers: L + 1 lists of the N answers; None where they are unknown.
+        images: (N,) ids of the questions' images; None where each question has its own.
+        blind: (N,) accuracies of a blind baseline; None where they are unknown.
 
     Example:
         >>> curve = NoiseCurve(np.array([[1.0, 1.0], [1.0, 0.5]]), ["other", "other"])
@@ -34,6 +36,8 @@ class NoiseCurve:
     answer_types: Sequence[str]
     r_score: RScore = PUBLISHED_R_SCORE
     answers: Sequence[Sequence[str]] | None = None
+    images: NDArray[np.int64] | None = None
+    blind: NDArray[np.float64] | None = None
 
     @property
     def means(self) -> NDArray[np.float64]:
@@ -44,8 +48,8 @@ class NoiseCurve:
         """Computes the figures of the curve.
 
         Args:
-            resamples: Number of resamples of the bootstrap. It draws the same questions at all
-                levels.
+            resamples: Number of resamples of the bootstrap. It draws images, with the same
+                questions at all levels.
             seed: Seed of the bootstrap.
 
         Returns:
@@ -60,16 +64,23 @@ class NoiseCurve:
             - partition_K/flips: the share of changed answers of `flips`, where answers are known;
             - area: the mean accuracy over the noisy levels, divided by the one without noise;
               absent where that is 0;
+            - blind_accuracy, the accuracy of the blind baseline, and below_blind: 1 where the
+              accuracy without noise is not above it, so that R_score says nothing about a model
+              that sees; else 0;
             - trend: Spearman's rank correlation of level and accuracy; -1 where the accuracy falls
               with every level; 0, not undefined, where all noisy levels have the same accuracy,
-              so that a sweep can compare this too; absent with fewer than two noisy levels.
+              so that a sweep can compare this too; absent with fewer than two noisy levels;
+            - slope: the least-squares slope of accuracy over the noisy levels, per level; below 0
+              where the ranking orders the questions by their noise, the further the better, while
+              trend is -1 for any such ranking; absent with fewer than two noisy levels.
 
             Without noisy levels there are only the accuracies.
         """
         figures: dict[str, float] = {}
         kinds = np.array(self.answer_types)
         # Rounding may leave a mean slightly outside [0, 1], which R_score refuses.
-        drawn = np.clip(resampled_means(self.accuracies, resamples, seed), 0, 1)  # (R, L + 1)
+        means_drawn = resampled_means(self.accuracies, resamples, seed, self.images)
+        drawn = np.clip(means_drawn, 0, 1)  # (R, L + 1)
         lows, highs = interval(drawn)
         for level, accuracies in enumerate(self.accuracies):
             figures[f"partition_{level}/accuracy"] = float(accuracies.mean())
@@ -94,12 +105,17 @@ class NoiseCurve:
                 figures[f"partition_{level}/flips"] = float(share)
         low, high = interval(np.asarray(self.r_score(drawn[:, 0], drawn[:, 1])))
         figures["r_score_low"], figures["r_score_high"] = float(low), float(high)
+        if self.blind is not None:
+            figures["blind_accuracy"] = float(self.blind.mean())
+            figures["below_blind"] = float(means[0] <= self.blind.mean())
         if means[0] > 0:
             figures["area"] = float(means[1:].mean() / means[0])
         if len(means) > 2:
             equal = np.ptp(means[1:]) == 0  # no ranks to correlate: 0 / 0
             trend = 0.0 if equal else spearmanr(np.arange(1, len(means)), means[1:]).statistic
             figures["trend"] = float(trend)
+            centred = np.arange(1, len(means)) - len(means) / 2
+            figures["slope"] = float(centred @ means[1:] / (centred @ centred))
         return figures
 
 

@@ -1,5 +1,6 @@
 """The answers of a model to every question at every level of noise: robustness.parquet of a run."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from ivqa.files import written
 from ivqa.metrics import PUBLISHED_R_SCORE, RScore, vqa_accuracies
 from ivqa.ranking.bqd_files import read_table
 from ivqa.robustness.curve import NoiseCurve
+from ivqa.text.answer_matching import VQA_2018, AnswerRule
 
 RECORDS_FILE = "robustness.parquet"
 
@@ -26,16 +28,20 @@ class NoiseRecords:
 
     Args:
         question_ids: Ids (N,), int64.
+        image_ids: Ids of the questions' images (N,), int64.
         answer_types: Answer types of the N questions.
         answers: L + 1 lists of N answers.
         accuracies: Accuracies of the answers (L + 1, N) in [0, 1].
+        blind: Accuracies of the blind baseline, `blind_accuracies` (N,), in [0, 1].
         questions: L + 1 lists of the N questions as they were asked; None where unknown.
     """
 
     question_ids: NDArray[np.int64]
+    image_ids: NDArray[np.int64]
     answer_types: Sequence[str]
     answers: Sequence[Sequence[str]]
     accuracies: NDArray[np.float64]
+    blind: NDArray[np.float64]
     questions: Sequence[Sequence[str]] | None = None
 
     @classmethod
@@ -65,10 +71,18 @@ class NoiseRecords:
         if not len(counted):
             raise UserError(f"split '{split.name}' has no question that counts for its accuracy")
         types, human = metric.answer_types(split), [split.answers[row] for row in rows]
+        kinds, main = [types[row] for row in rows], [split.main_answers[row] for row in rows]
         # (L + 1, N): the human answers to a question are the same at every level.
         accuracies = np.stack([vqa_accuracies(level, human, rule=metric.rule) for level in answers])
-        kinds = [types[row] for row in rows]
-        return cls(split.question_ids[rows], kinds, answers, accuracies, questions).select(counted)
+        return cls(
+            split.question_ids[rows],
+            split.image_ids[rows],
+            kinds,
+            answers,
+            accuracies,
+            blind_accuracies(kinds, main, human, metric.rule),
+            questions,
+        ).select(counted)
 
     @classmethod
     def read(cls, run_dir: Path) -> "NoiseRecords":
@@ -98,9 +112,11 @@ class NoiseRecords:
         has_questions = "question" in levels[0]  # the result files of other systems have none
         return cls(
             levels[0]["question_id"].to_numpy(),
+            levels[0]["image_id"].to_numpy(),
             levels[0]["answer_type"].tolist(),
             [rows["answer"].tolist() for rows in levels],
             np.stack([rows["accuracy"].to_numpy() for rows in levels]),
+            levels[0]["blind_accuracy"].to_numpy(),
             [rows["question"].tolist() for rows in levels] if has_questions else None,
         )
 
@@ -117,11 +133,13 @@ class NoiseRecords:
             pd.DataFrame(
                 {
                     "question_id": self.question_ids,
+                    "image_id": self.image_ids,
                     "answer_type": self.answer_types,
                     "level": level,
                     **({} if self.questions is None else {"question": self.questions[level]}),
                     "answer": answers,
                     "accuracy": self.accuracies[level],
+                    "blind_accuracy": self.blind,
                 }
             )
             for level, answers in enumerate(self.answers)
@@ -145,9 +163,11 @@ class NoiseRecords:
         questions = self.questions
         return NoiseRecords(
             self.question_ids[rows],
+            self.image_ids[rows],
             [self.answer_types[row] for row in chosen],
             [[level[row] for row in chosen] for level in self.answers],
             self.accuracies[:, rows],
+            self.blind[rows],
             None if questions is None else [[level[row] for row in chosen] for level in questions],
         )
 
@@ -160,22 +180,63 @@ class NoiseRecords:
         Returns:
             The curve, which computes the figures.
         """
-        return NoiseCurve(self.accuracies, self.answer_types, r_score, self.answers)
+        return NoiseCurve(
+            self.accuracies,
+            self.answer_types,
+            r_score,
+            self.answers,
+            images=self.image_ids,
+            blind=self.blind,
+        )
 
     def __len__(self) -> int:
         return len(self.question_ids)
 
 
+def blind_accuracies(
+    answer_types: Sequence[str],
+    main_answers: Sequence[str],
+    human_answers: Sequence[Sequence[str]],
+    rule: AnswerRule = VQA_2018,
+) -> NDArray[np.float64]:
+    """Computes the accuracies of a blind baseline: the majority answer of each answer type.
+
+    The majority answers are those of the N questions themselves, so that no other data is needed.
+
+    Args:
+        answer_types: Answer types of N questions.
+        main_answers: The most frequent human answer to each question.
+        human_answers: The annotators' answers to each question.
+        rule: The rule of the evaluation.
+
+    Returns:
+        (N,) float64 in [0, 1].
+
+    Example:
+        >>> humans = [["yes"], ["no"], ["yes"], ["2"]]
+        >>> main = [answers[0] for answers in humans]
+        >>> blind_accuracies(["yes/no"] * 3 + ["number"], main, humans).tolist()
+        [1.0, 0.0, 1.0, 1.0]
+    """
+    by_type: dict[str, Counter[str]] = {}
+    for kind, answer in zip(answer_types, main_answers, strict=True):
+        by_type.setdefault(kind, Counter())[answer] += 1
+    majority = {kind: answers.most_common(1)[0][0] for kind, answers in by_type.items()}
+    guesses = [majority[kind] for kind in answer_types]
+    return vqa_accuracies(guesses, human_answers, rule=rule)
+
+
 def _fault(table: pd.DataFrame) -> str | None:
     """The first fault in the columns or rows of robustness.parquet; None without a fault."""
     # NumPy's kinds of types: integers, objects (text) and floating-point numbers.
-    kinds = {"question_id": "i", "answer_type": "O", "level": "i", "answer": "O", "accuracy": "f"}
+    kinds = {"question_id": "i", "image_id": "i", "answer_type": "O", "level": "i"}
+    kinds |= {"answer": "O", "accuracy": "f", "blind_accuracy": "f"}
     for name, kind in kinds.items():
         if name not in table.columns:
             return f"it has no column {name}"
         if table[name].dtype.kind != kind or table[name].isna().any():
             return f"its column {name} has values that are missing or of another kind"
-    if not table["accuracy"].between(0, 1).all():
+    if not table[["accuracy", "blind_accuracy"]].stack().between(0, 1).all():
         return "an accuracy is not in [0, 1]"
     asked = [rows["question_id"].tolist() for _, rows in table.groupby("level", sort=True)]
     if sorted(set(table["level"])) != list(range(len(asked))) or not asked:

@@ -20,6 +20,7 @@ from ivqa.report import (
     write_noise_curve,
     write_noise_page,
 )
+from ivqa.report.noise_words import below_blind, ends_of_score
 from ivqa.robustness import NoiseRecords, common_questions, paired_differences
 from ivqa.runs.loggers import log_results
 
@@ -65,7 +66,9 @@ def compare(cfg: DictConfig) -> float:
     run_dir.mkdir(parents=True, exist_ok=True)
     write_text(run_dir / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
     write_json(run_dir / "metrics.json", metrics)
-    write_text(run_dir / "table.md", markdown_table(rows))
+    notes = [] if len(records[0].accuracies) == 1 else [ends_of_score(r_score)]
+    notes += [line for name, one in curves.items() for line in below_blind(name, one)]
+    write_text(run_dir / "table.md", "\n".join([markdown_table(rows), *notes]))
     write_noise_curve(run_dir / "robustness.png", curves)
     models = [NoisePageModel(*own) for own in zip(names, records, strict=True)]
     against = f"{', '.join(names[1:])} against {names[0]}"
@@ -76,6 +79,8 @@ def compare(cfg: DictConfig) -> float:
     console = Console()
     title = f"{against}, {len(records[0])} questions, 95 percent intervals"
     print_table(rows, title=title, console=console)
+    for note in notes:
+        console.print(note, soft_wrap=True, markup=False, highlight=False)
     console.print(
         f"picture: {run_dir / 'robustness.png'}\n"
         f"answers that change: {run_dir / 'robustness.html'}\nrun: {run_dir}",
@@ -131,6 +136,10 @@ def _rows(metrics: dict[str, float], names: Sequence[str], levels: int) -> list[
             )
             row[f"McNemar's p{of}"] = f"{metrics[f'{group}/{at}/p_value']:.2g}"
             if level:
+                for own, place in ((names[0], "first"), (name, _PLACES[names.index(name)])):
+                    lost = metrics[f"{place}/partition_0/accuracy"]
+                    lost -= metrics[f"{place}/{at}/accuracy"]
+                    row[f"points lost, {own}"] = f"{100 * lost:.1f}"
                 row[f"R_score difference{of}"] = _with_interval(
                     metrics, f"{group}/r_score_difference_{level}"
                 )

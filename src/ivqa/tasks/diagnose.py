@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
+from hydra.utils import instantiate
 from omegaconf import DictConfig
 from rich.console import Console
 from rich.progress import track
@@ -41,7 +42,7 @@ from ivqa.diagnosis import (
 from ivqa.errors import UserError
 from ivqa.files import locked, write_json
 from ivqa.generators import DistinctSampling, Sampling
-from ivqa.metrics import CiderStatistics
+from ivqa.metrics import PUBLISHED_R_SCORE, CiderStatistics
 from ivqa.report import (
     MOST_MODELS,
     BeliefPageModel,
@@ -65,6 +66,7 @@ from ivqa.runs.run_directory import begin_run, read_metrics
 from ivqa.runs.trained_models import obtain_module, obtain_probe
 from ivqa.scenes import Oracle, oracle_of
 from ivqa.tasks.compare import names_of_runs
+from ivqa.tasks.noise_curve import r_score_of
 from ivqa.tasks.search_origin import search_origin
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.vqa import Answerer, Metered
@@ -110,7 +112,7 @@ def diagnose(cfg: DictConfig) -> float:
     pairs = _chosen_pairs(cfg, split, module.answers, bench.dataset.split("train").main_answers)
     answerer = module.answerer
     asked = pairs.images if isinstance(answerer, Metered) else None  # each question costs
-    metrics = {"vqa/accuracy": accuracy_of(answerer, datamodule, cfg.split, asked, console)}
+    metrics = accuracy_of(answerer, datamodule, cfg.split, asked, console)
     metrics |= measured(cfg, obtain_probe(bench), answerer, datamodule, cfg.split, run_dir)
     # 3. Algorithm 1 over the pairs.
     origin = search_origin(cfg, bench.dataset, checkpoint)
@@ -138,12 +140,13 @@ def diagnose(cfg: DictConfig) -> float:
         write_reasons(run_dir / "reasons.jsonl", reasons)
         # 6. The report, the metrics, the terminal and the loggers.
         title = f"What {name} believes about {bench.dataset.title}"
-        shown = [BeliefPageModel(name, beliefs, metrics, reasons), *earlier]
+        r_score = instantiate(cfg.r_score) or PUBLISHED_R_SCORE
+        shown = [BeliefPageModel(name, beliefs, metrics, reasons, r_score), *earlier]
         curves = read_curves(training_log(checkpoint))
         _write_pages(run_dir, title, shown, split, pairs, curves, oracle)
         if "robustness/partition_1/accuracy" in metrics:
-            model = NoisePageModel(name, NoiseRecords.read(run_dir))
-            write_noise_page(run_dir / "robustness.html", f"{name} under noise", [model], split)
+            model, page = NoisePageModel(name, NoiseRecords.read(run_dir)), "robustness.html"
+            write_noise_page(run_dir / page, f"{name} under noise", [model], split, r_score)
         write_json(run_dir / "metrics.json", metrics)  # last: a run with it is finished
     print_summary(summary(shown[0], oracle), title=title, console=console)
     table = pd.DataFrame([belief.record() for belief in beliefs[:_LOGGED_BELIEFS]])
@@ -338,6 +341,7 @@ def _finished_runs(folders: Sequence[Path], name: str) -> list[BeliefPageModel]:
             read_beliefs(folder / "beliefs.jsonl"),
             read_metrics(folder / "metrics.json"),
             read_reasons(folder / "reasons.jsonl"),
+            r_score_of(folder),
         )
         for own, folder in zip(names_of_runs(folders), folders, strict=True)
     ]

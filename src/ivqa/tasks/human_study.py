@@ -146,20 +146,14 @@ def _model_scores(
 
     A question of several models counts for each of them.
     """
-    images, column = np.unique(image_ids, return_inverse=True)
     metrics: dict[str, float] = {}
     rows = []
     for name in study.runs:
         own = np.array([name in item.models for item in study.items]) & ~np.isnan(scores)
         if not own.any():
             raise DataError(f"no question of {name} has a score; collect more ratings")
-        # Each image has one question of a model, which may have no score. The same resamples for
-        # sums and counts give means of the questions that have one.
-        sums = np.zeros((2, len(images)))
-        sums[0, column[own]], sums[1, column[own]] = scores[own], 1
-        means = resampled_means(sums, resamples, seed=0)
-        drawn = means[means[:, 1] > 0]
-        low, high = interval(drawn[:, 0] / drawn[:, 1])
+        drawn = resampled_means(scores[own][None], resamples, 0, image_ids[own])
+        low, high = interval(drawn[:, 0])
         mean = float(scores[own].mean())
         metrics |= {
             f"human/{name}": mean,

@@ -143,8 +143,6 @@ def _mean(
     fits: NDArray[np.bool_], own: Sequence[BestQuestion], cfg: DictConfig
 ) -> tuple[float, float, float]:
     """The mean and its interval; the bootstrap draws images, whose questions are alike."""
-    _, image = np.unique([one.image_id for one in own], return_inverse=True)
-    sums = np.stack([np.bincount(image, fits), np.bincount(image)]).astype(np.float64)
-    drawn = resampled_means(sums, cfg.resamples, cfg.seed)
-    low, high = interval(drawn[:, 0] / drawn[:, 1])
+    images = [one.image_id for one in own]
+    low, high = interval(resampled_means(fits[None], cfg.resamples, cfg.seed, images)[:, 0])
     return float(fits.mean()), float(low), float(high)

@@ -8,6 +8,8 @@ import pandas as pd
 from rich.console import Console
 
 from ivqa.data import VQASplit
+from ivqa.files import read_yaml
+from ivqa.metrics import PUBLISHED_R_SCORE, RScore
 from ivqa.report import (
     NoisePageModel,
     noise_rows,
@@ -20,7 +22,12 @@ from ivqa.robustness import NoiseRecords
 
 
 def show_noise_curve(
-    metrics: Mapping[str, float], name: str, run_dir: Path, split: VQASplit, console: Console
+    metrics: Mapping[str, float],
+    name: str,
+    run_dir: Path,
+    split: VQASplit,
+    r_score: RScore | None,
+    console: Console,
 ) -> dict[str, Any]:
     """Shows the accuracy under noise, if it was measured.
 
@@ -31,6 +38,7 @@ def show_noise_curve(
         name: The legend of the curve.
         run_dir: The run directory, with robustness.parquet.
         split: The split of the questions.
+        r_score: R_score with the tolerance and limit of the metrics; None for the published ones.
         console: The terminal.
 
     Returns:
@@ -39,12 +47,27 @@ def show_noise_curve(
     if "robustness/partition_1/accuracy" not in metrics:
         return {}
     picture = run_dir / "robustness.png"
-    print_noise_curve(metrics, console=console)
+    r_score = r_score or PUBLISHED_R_SCORE
+    print_noise_curve(metrics, title_of(name), r_score, console=console)
     write_noise_curve(picture, {name: metrics})
     title = f"{title_of(name)} under noise"
     model = NoisePageModel(title_of(name), NoiseRecords.read(run_dir))
-    write_noise_page(run_dir / "robustness.html", title, [model], split)
+    write_noise_page(run_dir / "robustness.html", title, [model], split, r_score)
     console.print(
         f"picture: {picture}\nanswers that change: {run_dir / 'robustness.html'}", soft_wrap=True
     )
     return {"noise_curve": picture, "noise_table": pd.DataFrame(noise_rows(metrics))}
+
+
+def r_score_of(run_dir: Path) -> RScore:
+    """R_score with the tolerance and limit of a finished run.
+
+    Args:
+        run_dir: The run directory.
+
+    Returns:
+        That of its config.yaml; the published one for a run without.
+    """
+    file = run_dir / "config.yaml"
+    known = (read_yaml(file, dict) if file.is_file() else {}).get("r_score") or {}
+    return RScore(**{name: known[name] for name in vars(PUBLISHED_R_SCORE) if name in known})

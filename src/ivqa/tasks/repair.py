@@ -62,6 +62,7 @@ _COLUMNS = {
     "correct a pair": "correct_per_pair",
     "contradictions": "contradictions",
     "accuracy": "accuracy",
+    "accuracy lost by noise": "acc_diff",
     "R_score": "r_score",
 }
 
@@ -351,7 +352,7 @@ class RepairRun:
 
         Returns:
             The figures of `belief_figures`, "correct_per_pair", "accuracy", "added_questions", and
-            "r_score" with callbacks=robustness.
+            "r_score", "acc_diff" and "below_blind" with callbacks=robustness.
         """
         cfg = self.bench.cfg
         images, latents = cfg.num_images, cfg.num_latents
@@ -360,13 +361,14 @@ class RepairRun:
         correct = [one for one in found[0] if one.type in ("rephrase", "complementary")]
         figures["correct_per_pair"] = len(correct) / found[1]
         figures["added_questions"] = float(len(model.added) if model.added else 0)
-        figures["accuracy"] = accuracy_of(
-            model.module, model.datamodule, self.split, None, self.console
-        )
+        accuracy = accuracy_of(model.module, model.datamodule, self.split, None, self.console)
+        figures["accuracy"] = accuracy["vqa/accuracy"]
         if self.robustness is not None:
             noise = self.robustness.metrics(model.module, model.datamodule, self.split)
             ends = ("", "_low", "_high")
             figures |= {f"r_score{end}": noise[f"robustness/r_score{end}"] for end in ends}
+            # R_score alone is 0 for any large loss, and 1 for a model that is always wrong.
+            figures |= {name: noise[f"robustness/{name}"] for name in ("acc_diff", "below_blind")}
         return figures
 
     def beliefs(

@@ -48,14 +48,16 @@ def score(cfg: DictConfig) -> float:
     if "vqa/accuracy" in metrics or len(levels) > 1:
         records = NoiseRecords.scored(split, levels)
         records.write(run_dir)
+    r_score = instantiate(cfg.r_score)
     if len(levels) > 1:
-        curve = records.curve(instantiate(cfg.r_score))
+        curve = records.curve(r_score)
         metrics |= {f"robustness/{name}": value for name, value in curve.metrics().items()}
     write_text(run_dir / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
     write_json(run_dir / "metrics.json", metrics)
     console = Console()
     title = f"{files[0].name} on {dataset.title}, split {split.name}"
     print_metrics(metrics, title=title, console=console)
-    log_results(cfg, metrics, show_noise_curve(metrics, files[0].stem, run_dir, split, console))
+    media = show_noise_curve(metrics, files[0].stem, run_dir, split, r_score, console)
+    log_results(cfg, metrics, media)
     console.print(f"run: {run_dir}", soft_wrap=True)
     return metrics.get("robustness/r_score", metrics.get("vqa/accuracy", float("nan")))

@@ -21,6 +21,7 @@ from ivqa.data.answer_metric import means_by
 from ivqa.data.results import results_text
 from ivqa.errors import UserError
 from ivqa.files import write_text
+from ivqa.metrics.bootstrap import interval, resampled_means
 from ivqa.metrics.polling import polling_metrics
 from ivqa.metrics.wups import require_wordnet, wups
 from ivqa.ranges import Count, Share
@@ -28,6 +29,7 @@ from ivqa.text.answers import vqa_accuracies
 from ivqa.vqa.module import VQAModule
 from ivqa.vqa.protocol import Answerer
 
+_RESAMPLES = 1000  # of the bootstrap
 _MAX_KINDS = 100  # VQA has 65 question types; types derived from first words can be thousands
 
 
@@ -189,7 +191,7 @@ def accuracy_of(
     stage: str,
     image_ids: Sequence[int] | None,
     console: Console,
-) -> float:
+) -> dict[str, float]:
     """Answers the questions of a split and computes the official accuracy.
 
     Args:
@@ -200,7 +202,7 @@ def accuracy_of(
         console: Where progress is shown.
 
     Returns:
-        The mean accuracy in [0, 1].
+        The figures of `mean_accuracy`.
 
     Raises:
         UserError: The split has no annotations.
@@ -213,7 +215,25 @@ def accuracy_of(
     ids, questions = split.image_ids[rows], [split.questions[row] for row in rows]
     answers = answer_all(module, datamodule, stage, ids, questions, console)
     human = [split.answers[row] for row in rows]
-    return float(vqa_accuracies(answers, human, rule=split.metric.rule).mean())
+    return mean_accuracy(vqa_accuracies(answers, human, rule=split.metric.rule), ids)
+
+
+def mean_accuracy(
+    accuracies: NDArray[np.float64], image_ids: NDArray[np.int64]
+) -> dict[str, float]:
+    """Averages accuracies over questions.
+
+    Args:
+        accuracies: (N,) accuracies in [0, 1].
+        image_ids: (N,) ids of the questions' images.
+
+    Returns:
+        vqa/accuracy, and the bounds vqa/accuracy_low and vqa/accuracy_high of its 95 percent
+        interval; the bootstrap draws images, whose questions are alike.
+    """
+    low, high = interval(resampled_means(accuracies[None], _RESAMPLES, 0, image_ids)[:, 0])
+    mean = float(accuracies.mean())
+    return {"vqa/accuracy": mean, "vqa/accuracy_low": low.item(), "vqa/accuracy_high": high.item()}
 
 
 @torch.no_grad()
@@ -334,10 +354,11 @@ def score_answers(
         probability: phi of the answer `probed` of the split's metric, (N,), where it is known.
 
     Returns:
-        Fractions in [0, 1]: vqa/accuracy, and vqa/yes_no, vqa/number and vqa/other by answer type,
-        over the questions that the metric counts; its further accuracies, for VQA
-        vqa/accuracy_shortcut, min(matches / 3, 1) without leave-one-out, and vqa/accuracy_2015, of
-        the evaluation code before 2018; vqa/question_type/... of the most frequent question types;
+        Fractions in [0, 1]: vqa/accuracy and its interval of `mean_accuracy`, and vqa/yes_no,
+        vqa/number and vqa/other by answer type, over the questions that the metric counts; its
+        further accuracies, for VQA vqa/accuracy_shortcut, min(matches / 3, 1) without
+        leave-one-out, and vqa/accuracy_2015, of the evaluation code before 2018;
+        vqa/question_type/... of the most frequent question types;
         vqa/kind/... by expert layout, if the data have layouts; vqa/belief/... by kind of belief,
         if the questions are beliefs; polling/... of `polling_metrics`, if every right answer is
         yes or no; the figures of the metric. Types without questions are left out, and all
@@ -356,7 +377,7 @@ def score_answers(
 
     metrics: dict[str, float] = {}
     if len(counted):
-        metrics["vqa/accuracy"] = float(own.mean())
+        metrics |= mean_accuracy(own, split.image_ids[counted])
         types = metric.answer_types(split)
         for kind, mean in means_by([types[row] for row in counted], own).items():
             metrics[f"vqa/{kind.replace('/', '_')}"] = mean
