@@ -1,0 +1,54 @@
+"""What failed requests leave in place of an answer, in logs and in replies of endpoints."""
+
+import re
+
+# What clients write, at the start of the text and in their capitals. A model that reads "error" or
+# "request timed out" from a photograph of a screen answers in other words or without the full stop.
+_FAILURES = re.compile(
+    r"""
+    \[LMMS_EVAL_[A-Z_]+                     # lmms-eval: REQUEST_FAILED, BUDGET_EXCEEDED
+    | Fail(ed)?[ ]to[ ]obtain[ ]answer      # VLMEvalKit, with or without "via API"
+    | Chat[ ]Mode:[ ]Failed[ ]with[ ]all    # VLMEvalKit
+    | Image[ ]Decode[ ]Error\b              # VLMEvalKit, OmniLMM
+    | Traceback[ ]\(most[ ]recent[ ]call[ ]last\)
+    | ([\w.]+:[ ])?(                        # an exception as text, or with its class before it
+        Error[ ]code:[ ]\d{3}\b             # openai, any HTTP status
+      | (Request[ ]timed[ ]out|Connection[ ]error)\.(\s|$)  # openai
+      | Bad[ ]Response[ ]Status             # VLMEvalKit, Qwen
+      | Failed[ ]to[ ]parse[ ]the[ ]response
+      | \d{3}[ ](Client|Server)[ ]Error:[ ] # requests
+      | HTTPS?ConnectionPool\(
+      | \(?'?(Connection[ ]aborted|Read[ ]timed[ ]out|Max[ ]retries[ ]exceeded)\b
+      | CUDA[ ](out[ ]of[ ]memory|error:)
+      )
+    | (\w+\.)*\w*(API\w*Error|RateLimitError|TimeoutError|ConnectionError|OutOfMemoryError
+        |AuthenticationError|BadRequestError|InternalServerError|JSONDecodeError)(:[ ]|\()
+    | (429|50[0234])[ ](Too[ ]Many[ ]Requests|Internal[ ]Server[ ]Error|Bad[ ]Gateway
+        |Service[ ]Unavailable|Gateway[ ]Time-?[Oo]ut)\b
+    | \{\s*["']error["']\s*:                # the body of an error
+    | <(!DOCTYPE[ ])?html\b                 # an error page of a proxy
+    | (NaN|nan|null|<NA>)$                  # an empty cell of a table; "None" and "NA" are answers
+    """,
+    re.VERBOSE,
+)
+
+
+def failure(text: str) -> str | None:
+    """Says why a text is no answer of a model, but what a failed request left.
+
+    Refusals in the words of the model are answers: "Sorry, I'm closed" can be the text of a sign.
+
+    Args:
+        text: What stands in place of the answer.
+
+    Returns:
+        The reason, at most 80 characters; None for an answer.
+
+    Example:
+        >>> failure("Error code: 429 - {'error': ...}"), failure(" "), failure("error")
+        ("Error code: 429 - {'error': ...}", 'empty', None)
+    """
+    said = " ".join(text.split())
+    if not said:
+        return "empty"
+    return said[:80] if _FAILURES.match(said) else None
