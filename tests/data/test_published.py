@@ -63,7 +63,11 @@ def test_vizwiz(tmp_path: Path, roots: Any):
     assert split.answers[0] == ["unanswerable"] * 6 + ["bottle"] * 4
     assert split.main_answers == ["unanswerable", "on"]
     assert split.answer_types == ["other", "other"]
-    assert split.extras == {"answer_type": ["unanswerable", "other"], "answerable": [0, 1]}
+    assert split.extras == {
+        "image": ["VizWiz_val_00000042.jpg", "VizWiz_val_00000007.jpg"],
+        "answer_type": ["unanswerable", "other"],
+        "answerable": [0, 1],
+    }
     assert split.question_types == ["what is", "is this"]
     assert split.require_images().path(7).name == "VizWiz_val_00000007.png"
 

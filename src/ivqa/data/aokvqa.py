@@ -1,6 +1,6 @@
 """A-OKVQA: questions that need knowledge of the world (Schwenk et al., ECCV 2022)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from pathlib import Path
 
@@ -8,6 +8,7 @@ from ivqa.data.columns import Entry
 from ivqa.data.file_patterns import FilePatterns
 from ivqa.data.published import PublishedDataset, Record, records, texts
 from ivqa.data.validation import Problems, check_id, check_text, shown
+from ivqa.data.vqa_json import VQASplit
 
 
 def official_aokvqa(
@@ -37,6 +38,7 @@ def official_aokvqa(
         root,
         reader=read_aokvqa,
         title="A-OKVQA",
+        server_results=aokvqa_results,
         train=train,
         val=val,
         test=test,
@@ -104,6 +106,17 @@ def read_aokvqa(path: Path, split: str, problems: Problems) -> Iterator[Entry]:
             multiple_choices=choices,
             extras=extras,
         )
+
+
+def aokvqa_results(
+    split: VQASplit, answers: Sequence[str] | None, chosen: Sequence[str] | None
+) -> Record:
+    """Formats answers for the leaderboard, see `ivqa.data.results.results_text`."""
+    given = {"multiple_choice": chosen, "direct_answer": answers}
+    return {
+        name: {key: texts[row] for key, texts in given.items() if texts is not None}
+        for row, name in enumerate(split.extras["question_id"])
+    }
 
 
 def _checked_extras(

@@ -1,7 +1,7 @@
 """VizWiz: questions of blind people about their photographs (Gurari et al., CVPR 2018)."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from ivqa.data.file_patterns import FilePatterns
 from ivqa.data.published import PublishedDataset, Record, records
 from ivqa.data.records import answer_texts
 from ivqa.data.validation import Problems, check_text, shown
+from ivqa.data.vqa_json import VQASplit
 
 _NUMBER = re.compile(r"(\d+)\.\w+$")
 
@@ -26,7 +27,8 @@ def official_vizwiz(
 
     Annotations/SPLIT.json lists the questions, images/SPLIT/ holds the photographs. Each photograph
     has one question, whose id is the number in the file name. Questions of the answer type
-    "unanswerable" count as "other"; `extras` has "answerable" and the official "answer_type".
+    "unanswerable" count as "other"; `extras` has "image" (the name of the photograph), "answerable"
+    and the official "answer_type".
 
     Args:
         root: The folder.
@@ -41,6 +43,7 @@ def official_vizwiz(
         root,
         reader=read_vizwiz,
         title="VizWiz",
+        server_results=vizwiz_results,
         train=train,
         val=val,
         test=test,
@@ -91,8 +94,17 @@ def read_vizwiz(path: Path, split: str, problems: Problems) -> Iterator[Entry]:
             question=question,
             answers=answers,
             answer_type="other" if kind == "unanswerable" else kind,
-            extras=extras,
+            image_file=image,
+            extras={"image": image, **extras},
         )
+
+
+def vizwiz_results(
+    split: VQASplit, answers: Sequence[str] | None, chosen: Sequence[str] | None
+) -> list[Record]:
+    """Formats answers for the server, see `ivqa.data.results.results_text`."""
+    names = split.extras["image"]
+    return [{"image": n, "answer": a} for n, a in zip(names, answers or (), strict=True)]
 
 
 def _extras(record: Record, path: Path, where: str, problems: Problems) -> dict[str, Any]:

@@ -111,7 +111,9 @@ class VQABenchmark:
             metrics["vqa/truncated"] = float(np.mean(is_cut(split.questions)))
         if split.multiple_choices is not None:
             chosen, coverage = choose_answers(module, datamodule, stage, console, self.batch_size)
-            write_text(run_dir / "predictions_multiple_choice.json", results_text(split, chosen))
+            text = results_text(split, None, chosen)
+            write_text(run_dir / "predictions_multiple_choice.json", text)
+            write_text(run_dir / "predictions.json", results_text(split, answers, chosen))
             if split.has_answers:
                 right = vqa_accuracies(chosen, split.answers)
                 asked = np.array([bool(choices) for choices in split.multiple_choices])
