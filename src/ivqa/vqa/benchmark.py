@@ -304,7 +304,7 @@ def score_answers(split: VQASplit, answers: Sequence[str]) -> dict[str, float]:
         evaluation code before 2018; vqa/question_type/... of the most frequent question types;
         vqa/kind/... by expert layout, if the data have layouts; vqa/belief/... by kind of belief,
         if the questions are beliefs; polling/... of `polling_metrics`, if every right answer is
-        yes or no. Types without questions are left out.
+        yes or no, in any case. Types without questions are left out.
 
     Raises:
         UserError: The split has no annotations.
@@ -329,8 +329,9 @@ def score_answers(split: VQASplit, answers: Sequence[str]) -> dict[str, float]:
     if split.kinds is not None:
         kinds_of_belief = [kind or "unknown" for kind in split.kinds]
         metrics |= _means("vqa/belief", kinds_of_belief, accuracies)
-    if set(split.main_answers) == {"yes", "no"}:
-        figures = polling_metrics(answers, [answer == "yes" for answer in split.main_answers])
+    right = [answer.strip().lower() for answer in split.main_answers]
+    if set(right) <= {"yes", "no"}:
+        figures = polling_metrics(answers, [answer == "yes" for answer in right])
         metrics |= {f"polling/{name}": value for name, value in figures.items()}
     return metrics | _means("vqa/question_type", split.question_types, accuracies)
 
