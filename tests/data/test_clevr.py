@@ -412,6 +412,21 @@ def test_the_data_set_and_its_oracle(tmp_path: Path, roots: Any):
         oracle.judge(5, "How many cubes are there?")
 
 
+def test_a_file_name_that_contradicts_the_image_is_reported(tmp_path: Path, roots: Any):
+    root = write_root(tmp_path, ["2", "red"])
+    file = root / "CLEVR_v1.0" / "questions" / "CLEVR_val_questions.json"
+    text = file.read_text()
+    file.write_text(text.replace("CLEVR_val_000000.png", "CLEVR_val_000001.png"))
+    message = r"question 1: image_filename: is 'CLEVR_val_000001.png', but image_index is 0"
+    with pytest.raises(DataError, match=message):
+        ClevrDataset(root).split("val")
+    file.write_text(text)
+    roots.image(root / "CLEVR_v1.0" / "images" / "val" / "CLEVR_train_000000.png")
+    message = r"image 0: CLEVR_val_000000\.png: is CLEVR_train_000000\.png in"
+    with pytest.raises(DataError, match=message):
+        ClevrDataset(root).split("val")
+
+
 def test_a_program_that_contradicts_the_answer_is_reported(tmp_path: Path):
     dataset = ClevrDataset(write_root(tmp_path, [3, "red"]))
     message = (

@@ -275,6 +275,23 @@ def test_wrong_programs_are_refused(steps: list[str], message: str):
         program_of(question("Is it?", KITCHEN, "yes", *steps)["semantic"])
 
 
+@pytest.mark.parametrize(
+    ("thing", "message"),
+    [
+        (box("dog", [], [("on", "99")]), "object 3: relations: 'on' leads to object 99, which"),
+        (box(5, [], []), "object 3: names of objects, attributes and relations must be .* not 5"),
+        (box("dog", [7], []), "object 3: names of objects, .* must be texts, not 7"),
+        (box("dog", [], [(3.5, "1")]), "object 3: names of objects, .* must be texts, not 3.5"),
+    ],
+)
+def test_wrong_scene_graphs_are_reported(tmp_path: Path, thing: Any, message: str):
+    root = write_root(tmp_path)
+    graphs = {**GRAPHS, "5": {"objects": {"1": box("cup", [], []), "3": thing}}}
+    (root / "sceneGraphs" / "val_sceneGraphs.json").write_text(json.dumps(graphs))
+    with pytest.raises(DataError, match=rf"val_sceneGraphs\.json: image 5: {message}"):
+        GQADataset(root).oracle("val")
+
+
 def test_ids():
     assert question_number("0123") != question_number("123")
     with pytest.raises(DataError, match="not a text of 1 to 17 digits"):

@@ -63,9 +63,40 @@ def test_vizwiz(tmp_path: Path, roots: Any):
     assert split.answers[0] == ["unanswerable"] * 6 + ["bottle"] * 4
     assert split.main_answers == ["unanswerable", "on"]
     assert split.answer_types == ["other", "other"]
-    assert split.extras == {"answer_type": ["unanswerable", "other"], "answerable": [0, 1]}
+    assert split.extras == {
+        "image": ["VizWiz_val_00000042.jpg", "VizWiz_val_00000007.jpg"],
+        "answer_type": ["unanswerable", "other"],
+        "answerable": [0, 1],
+    }
     assert split.question_types == ["what is", "is this"]
     assert split.require_images().path(7).name == "VizWiz_val_00000007.png"
+
+
+def test_a_photograph_of_another_split_is_reported(tmp_path: Path, roots: Any):
+    """The id is the number alone: VizWiz_train_00000007 is another photograph than ..._val_..."""
+    dump(tmp_path / "Annotations" / "val.json", VIZWIZ)
+    roots.image(tmp_path / "images" / "val" / "VizWiz_val_00000042.png")
+    roots.image(tmp_path / "images" / "val" / "VizWiz_train_00000007.png")
+    message = r"val\.json: image 7: VizWiz_val_00000007\.jpg: is VizWiz_train_00000007\.png in"
+    with pytest.raises(DataError, match=message):
+        opened("vizwiz", tmp_path).split("val")
+
+
+@pytest.mark.parametrize("number", [2**63, 10**30])
+def test_ids_of_more_than_64_bits_are_reported(tmp_path: Path, roots: Any, number: int):
+    record = VIZWIZ[0] | {"image": f"VizWiz_val_{number}.jpg"}
+    dump(tmp_path / "Annotations" / "val.json", [record])
+    with pytest.raises(DataError, match=r"val\.json: .*: question_id: must fit 64 bits"):
+        opened("vizwiz", tmp_path).split("val")
+    dump(tmp_path / "Annotations" / "val.json", VIZWIZ)
+    roots.image(tmp_path / "images" / "val" / f"VizWiz_val_{number}.png")
+    with pytest.raises(DataError, match=rf"{number}\.png: the number in its name has more than 64"):
+        opened("vizwiz", tmp_path).split("val")
+    dump(tmp_path / "aokvqa_v1p0_train.json", [AOKVQA | {"image_id": number}])
+    with pytest.raises(
+        DataError, match=r"image_id: must be an integer of 64 bits, not (9223|1000)"
+    ):
+        opened("aokvqa", tmp_path).split("train")
 
 
 def test_the_test_split_of_vizwiz_has_no_answers(tmp_path: Path):

@@ -1,6 +1,7 @@
 """What lmms-eval and VLMEvalKit log, written by hand in their layouts, read as predictions."""
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -79,10 +80,7 @@ def test_a_workbook_of_vlmevalkit(tmp_path: Path) -> None:
 
 
 def test_a_workbook_without_its_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def absent(*arguments: object, **more: object) -> None:
-        raise ImportError("Missing optional dependency 'openpyxl'.")
-
-    monkeypatch.setattr(pd, "read_excel", absent)
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
     (tmp_path / "a.xlsx").write_bytes(b"PK")
     with pytest.raises(
         DataError, match=r"a\.xlsx: reading .xlsx files needs openpyxl; pip install"
@@ -95,17 +93,20 @@ def test_a_workbook_without_its_reader(tmp_path: Path, monkeypatch: pytest.Monke
     [
         (_sample(0, "yes"), "line 1: question_id: is missing; run a task that task=export wrote"),
         (_sample(0, ["a", "b"], doc={"question_id": 11}), "line 1: has 2 answers; run lmms-eval"),
+        (_sample(0, 2, doc={"question_id": 11}), "filtered_resps: must be text, not 2"),
+        ({"question_id": True, "answer": "a"}, "line 1: question_id: must be an integer of 64"),
+        ({"index": 11, "answer": "yes"}, "line 1: prediction: is missing"),  # the right answer
+        ({"question_id": 2**63, "answer": "a"}, "must be an integer of 64 bits or text, not 9223"),
         (
-            _sample(0, "[LMMS_EVAL_REQUEST_FAILED after 5 retries] x", doc={"question_id": 11}),
-            "line 1: the request failed",
+            {"question": "Is it?", "answer": "a", "question_id": 7},
+            "question 7: question_id: is not",
         ),
-        (_sample(0, None, doc={"question_id": 11}), "question 11: answer: must be text, not None"),
         (
             _sample(0, "a", doc={"question_id": 9}),
             "question 9: question_id: is not in split 'test'",
         ),
         ([1], "line 1: must be an object"),
-        ({"question_id": "x", "answer": "a"}, "line 1: question_id: must be an integer, not 'x'"),
+        ({"question_id": "x", "answer": "a"}, "question x: question_id: is not in split 'test'"),
     ],
 )
 def test_a_bad_line_is_named(tmp_path: Path, line: object, message: str) -> None:
@@ -124,18 +125,108 @@ def test_bad_files_are_named(tmp_path: Path) -> None:
         DataError, match=r"must have the columns question_id .*it has index, question"
     ):
         read_results(tmp_path / "a.tsv", SPLIT)
-    (tmp_path / "b.tsv").write_text(
-        "index\tprediction\n1x\tyes\n11\tFailed to obtain answer via API.\n"
-    )
-    with pytest.raises(DataError) as caught:
+    (tmp_path / "b.tsv").write_text("index\tprediction\n1x\tyes\n11\tno\n")
+    with pytest.raises(DataError, match="line 2, question 1x: question_id: is not in split 'test'"):
         read_results(tmp_path / "b.tsv", SPLIT)
-    assert "line 2: question_id: must be an integer, not '1x'" in str(caught.value)
-    assert "line 3: the request failed" in str(caught.value)
     (tmp_path / "c.xlsx").write_bytes(b"not a workbook")
     with pytest.raises(DataError, match=r"c\.xlsx"):
         read_results(tmp_path / "c.xlsx", SPLIT)
     with pytest.raises(DataError, match="file not found"):
         read_results(tmp_path / "none.tsv", SPLIT)
+
+
+def test_failed_requests_are_no_answers(tmp_path: Path) -> None:
+    lines = [_sample(0, [], doc={"question_id": 11}), _sample(1, "two", doc={"question_id": 12})]
+    last = _sample(2, "[LMMS_EVAL_REQUEST_FAILED after 5 retries] x", doc={"question_id": 13})
+    assert read_results(_lines(tmp_path / "a.jsonl", *lines, last), SPLIT) == [None, "two", None]
+    rows = [{"index": 11, "prediction": None}, {"index": 12, "prediction": float("nan")}]
+    (tmp_path / "a.json").write_text(json.dumps([*rows, {"index": 13, "prediction": "None"}]))
+    assert read_results(tmp_path / "a.json", SPLIT) == [None, None, "None"]
+    (tmp_path / "a.tsv").write_text(
+        "index\tprediction\n11\tFailed to obtain answer via API. \n12\t\n13\tSorry, I'm closed\n"
+    )
+    assert read_results(tmp_path / "a.tsv", SPLIT) == [None, None, "Sorry, I'm closed"]
+    official = [{"question_id": key, "answer": " "} for key in (11, 12, 13)]
+    (tmp_path / "b.json").write_text(json.dumps(official))
+    with pytest.raises(DataError, match=r"b\.json: all 3 requests failed, most with empty"):
+        read_results(tmp_path / "b.json", SPLIT)
+
+
+def test_cells_that_a_workbook_changes(tmp_path: Path) -> None:
+    """A formula shows another text than was written, and a number has 15 digits."""
+    openpyxl = pytest.importorskip("openpyxl")
+
+    def written(*rows: tuple[object, ...]) -> Path:
+        book = openpyxl.Workbook()
+        for row in (("index", "question_id", "prediction"), *rows):
+            book.active.append(row)
+        book.save(tmp_path / "a.xlsx")
+        return tmp_path / "a.xlsx"
+
+    file = written(("a", "11", "=1+1"), ("b", 12, None), ("c", 13.0, 2.5), (None, None, None))
+    assert read_results(file, SPLIT) == [None, None, "2.5"]
+    file = written(("a", 7.178437733643126e18, "yes"))
+    with pytest.raises(DataError, match=r"row 2: question_id has more than 15 digits, and Excel"):
+        read_results(file, SPLIT)
+
+
+@pytest.mark.parametrize("number", [11, "11", " 11 ", 11.0, "q11"])
+@pytest.mark.parametrize("name", ["question_id", "questionId", "question_index", "index"])
+def test_an_id_may_be_a_number_or_a_text(tmp_path: Path, name: str, number: object) -> None:
+    rows = [{name: number, "prediction": "a"}, *({name: n, "prediction": "b"} for n in (12, 13))]
+    (tmp_path / "a.json").write_text(json.dumps(rows))
+    assert read_results(tmp_path / "a.json", SPLIT) == ["a", "b", "b"]
+    assert read_results(_lines(tmp_path / "a.jsonl", *rows), SPLIT) == ["a", "b", "b"]
+    for suffix, separator in ((".tsv", "\t"), (".csv", ",")):
+        pd.DataFrame(rows).to_csv(tmp_path / f"a{suffix}", sep=separator, index=False)
+        assert read_results(tmp_path / f"a{suffix}", SPLIT) == ["a", "b", "b"]
+    logged = [_sample(0, "a", pope_accuracy={name: number})]
+    logged += [_sample(n, "b", pope_accuracy={name: n}) for n in (12, 13)]
+    assert read_results(_lines(tmp_path / "b.jsonl", *logged), SPLIT) == ["a", "b", "b"]
+
+
+def _polls(*questions: tuple[str, int]) -> VQASplit:
+    number = len(questions)
+    return VQASplit(
+        "popular", np.arange(number) + 1, np.array([image for _, image in questions]),
+        [text for text, _ in questions], [["yes"]] * number, ["yes"] * number,
+        ["yes/no"] * number, ["is"] * number,
+    )  # fmt: skip
+
+
+def test_lines_of_pope_are_matched_by_the_question(tmp_path: Path) -> None:
+    polls = _polls(("Is there a dog?", 1), ("Is there a cat?", 1), ("Is there a cup?", 2))
+    lines = [{"question": f"is there a {name}", "answer": name} for name in ("cup", "dog", "cat")]
+    assert read_results(_lines(tmp_path / "a.jsonl", *lines), polls) == ["dog", "cat", "cup"]
+    other = {"question": "Is there a bus?", "answer": "bus"}
+    with pytest.raises(DataError, match=r"line 3, question Is there a bus\?: question: is not in"):
+        read_results(_lines(tmp_path / "a.jsonl", *lines[:2], other), polls)
+    with pytest.raises(DataError, match=r"question 2: of 'popular' has no answer"):
+        read_results(_lines(tmp_path / "a.jsonl", *lines[:2]), polls)
+
+
+def test_equal_questions_of_pope_need_their_order_or_image(tmp_path: Path) -> None:
+    polls = _polls(("Is there a dog?", 1), ("Is there a cat?", 1), ("Is there a dog?", 2))
+    words = [("cat", 1), ("dog", 1), ("dog", 2)]
+    lines = [{"question": f"Is there a {n}?", "answer": f"{n} {at}"} for n, at in words]
+    in_order = [lines[1], lines[0], lines[2]]
+    wanted = ["dog 1", "cat 1", "dog 2"]
+    assert read_results(_lines(tmp_path / "a.jsonl", *in_order), polls) == wanted
+    with pytest.raises(DataError, match=r"line 2: question: 'Is there a dog\?' is asked 2 times"):
+        read_results(_lines(tmp_path / "a.jsonl", *lines), polls)
+    shown = [
+        {**line, "image": f"COCO_val2014_{at:012d}.jpg"}
+        for line, (_, at) in zip(lines, words, strict=True)
+    ]
+    assert read_results(_lines(tmp_path / "a.jsonl", *reversed(shown)), polls) == wanted
+
+
+def test_lines_of_text_are_in_the_order_of_the_questions(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("yes\n3\nno\n")
+    assert read_results(tmp_path / "a.txt", SPLIT) == ["yes", "3", "no"]
+    (tmp_path / "a.txt").write_text("yes\n3\n")
+    with pytest.raises(DataError, match=r"a\.txt: has 2 lines for 3 questions"):
+        read_results(tmp_path / "a.txt", SPLIT)
 
 
 def test_accuracy_by_kind_of_belief() -> None:

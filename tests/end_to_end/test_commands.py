@@ -81,13 +81,60 @@ def test_a_vqa_model_is_trained_and_its_answers_can_be_scored_again(
     scored = [f"predictions={file}", *_data(tiny_root)]
     status, printed = run("evaluate", *scored, f"output_dir={tmp_path / 'second'}")
     assert status == 0, printed
-    assert metrics_of(tmp_path / "second") == scores
+    assert metrics_of(tmp_path / "second") == {**scores, "vqa/failed": 0}
     results = json.loads(file.read_text())
     file.write_text(json.dumps([*results[1:], {"question_id": 5, "answer": "yes"}]))
     status, printed = run("evaluate", *scored)
     assert status == 1
     assert f"question {results[0]['question_id']}: of 'val' has no answer" in printed
     assert "question 5: question_id: is not in split 'val'" in printed
+
+
+def test_failed_requests_are_left_out_and_counted(
+    run: Run, tiny_root: Path, tmp_path: Path
+) -> None:
+    annotations = json.loads((tiny_root / "annotations_val.json").read_text())["annotations"]
+    right = {one["question_id"]: one["multiple_choice_answer"] for one in annotations}
+    ids, levels = list(right), []
+    for level, failed in enumerate((ids[:3], ids[2:4])):
+        records = [{"question_id": key, "answer": right[key]} for key in ids]
+        for record in records:
+            if record["question_id"] in failed:
+                record["answer"] = "Failed to obtain answer via API."
+        levels.append(tmp_path / f"level_{level}.json")
+        levels[-1].write_text(json.dumps(records))
+    folder = tmp_path / "run"
+    status, printed = run(
+        "evaluate",
+        f"predictions=[{levels[0]},{levels[1]}]",
+        *_data(tiny_root),
+        "data.test=val",
+        f"output_dir={folder}",
+    )
+    assert status == 0, printed
+    share = f"{3 / len(ids):.1%}"
+    assert f"warning: level_0.json: 3 of {len(ids)} requests failed ({share})" in printed
+    assert f"left out: {ids[0]}, {ids[1]}, {ids[2]}" in printed
+    metrics = metrics_of(folder)
+    assert (metrics["vqa/failed"], metrics["vqa/accuracy"]) == (4, 1)
+    assert metrics["robustness/partition_1/accuracy"] == 1
+    only = [{"question_id": key, "answer": ""} for key in ids]
+    levels[0].write_text(json.dumps(only))
+    status, printed = run("evaluate", f"predictions={levels[0]}", *_data(tiny_root))
+    assert status == 1
+    assert f"all {len(ids)} requests failed, most with empty" in printed
+
+
+@pytest.mark.parametrize("tool", ["vlmevalkit", "lmms_eval", "datasets"])
+def test_export_without_noise_writes_level_0(
+    tool: str, run: Run, tiny_root: Path, tmp_path: Path
+) -> None:
+    folder = f"output_dir={tmp_path / 'run'}"
+    status, printed = run("evaluate", f"export={tool}", *_data(tiny_root), folder)
+    assert status == 0, printed
+    assert "questions at 1 levels" in printed
+    names = {file.name for file in (tmp_path / "run" / "export").rglob("*level_0*")}
+    assert names & {"ivqa_questions_val_level_0.tsv", "level_0.parquet"}
 
 
 def test_the_model_of_the_documentation_trains_from_outside_the_package(

@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import yaml
 from PIL import Image
 from toy_questions import ANSWERS, KINDS, QUESTIONS, levels_of
 
 from ivqa.data import DataError, VQADataset
+from ivqa.data.results import read_results
 from ivqa.interchange import HuggingFaceDataset, LmmsEvalTasks, QuestionLevels, VLMEvalKitTables
 from ivqa.interchange.lmms_eval_functions import vqa_accuracy
 from ivqa.interchange.question_levels import drawn
@@ -67,6 +69,29 @@ def test_vlmevalkit_finds_the_image_of_each_row(levels: QuestionLevels, tmp_path
     assert [row["category"] for row in rows] == [*KINDS[:5], "other"]
     assert [json.loads(row["answers"]) for row in rows] == ANSWERS
     assert [row["answer"] for row in rows] == ["yes", "3", "orange", "blue", "no", "a dog"]
+
+
+def test_long_ids_survive_a_workbook(root: Path, tmp_path: Path) -> None:
+    """VLMEvalKit logs to .xlsx, where a number keeps 15 to 17 digits: those of A-OKVQA have 19."""
+    openpyxl = pytest.importorskip("openpyxl")
+    for file in root.glob("*_test.json"):
+        content = json.loads(file.read_text())
+        for record in next(iter(content.values())):
+            record["question_id"] += 7178437733643125760
+        file.write_text(json.dumps(content))
+    VLMEvalKitTables().write(levels_of(root), tmp_path, "tiny")
+    table = pd.read_csv(tmp_path / "tiny_level_0.tsv", sep="\t")
+    book = openpyxl.Workbook()
+    book.active.append(["index", "question_id", "prediction"])
+    for index, number, answer in zip(table["index"], table.question_id, table.answer, strict=True):
+        # What a workbook does to numbers; texts are kept.
+        cells = [float(one) if isinstance(one, np.integer) else one for one in (index, number)]
+        book.active.append([*cells, answer])
+    book.save(tmp_path / "tiny.xlsx")
+    key = VQADataset(tmp_path / "answer_key", train=None, val=None, test="test").split("test")
+    assert read_results(tmp_path / "tiny.xlsx", key) == table.answer.tolist()
+    images = dict(zip(table["index"], table["image"], strict=True))
+    assert all(len(image) > 64 or len(images[image]) > 64 for image in images.values())
 
 
 def test_the_functions_of_lmms_eval_run_without_ivqa(

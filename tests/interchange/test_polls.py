@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 from sklearn.metrics import f1_score, precision_score, recall_score
 
-from ivqa.data import VQADataset
+from ivqa.data import VQADataset, VQASplit
 from ivqa.data.results import read_results
 from ivqa.data.validation import DataError
 from ivqa.interchange.polls import Poll, draw_polls, read_instances, write_polls
@@ -38,14 +38,32 @@ def test_popular_objects_are_those_of_most_images() -> None:
     assert _absent(polls, 5) == ["cup", "table"]
 
 
-def test_adversarial_objects_occur_together_with_those_of_the_image() -> None:
-    polls = draw_polls(OBJECTS, "adversarial", num_objects=2)
-    # Image 1 (cup, table): chair 2 (with cup), dog 1, apple 1 + 1, sofa 0.
-    assert _absent(polls, 1) == ["apple", "chair"]
-    # Image 5 (dog, chair, sofa): cup with chair 2, with dog 1; table 0; apple 0.
-    assert _absent(polls, 5) == ["cup", "apple"]
-    # Image 3 (cup, chair): table 2; dog 1 + 2; apple 1; sofa 1.
-    assert _absent(polls, 3) == ["dog", "table"]
+def test_an_adversarial_object_is_the_most_frequent_companion_of_the_present_one() -> None:
+    """As in POPE's code, for each present object on its own.
+
+    Companions: cup: table 2, chair 2, apple 1, dog 1; table: cup 2, apple 1; chair: cup 2, dog 2,
+    sofa 1; dog: chair 2, cup 1, sofa 1; apple: cup 1, table 1; sofa: dog 1, chair 1.
+    """
+    random: dict[tuple[int, str], set[str]] = {}
+    for seed in range(60):
+        polls = draw_polls(OBJECTS, "adversarial", num_objects=2, seed=seed)
+        pairs = list(zip(polls[::2], polls[1::2], strict=True))
+        for image, wanted in (
+            (1, {"cup": "chair", "table": "apple"}),
+            (3, {"cup": "table", "chair": "dog"}),
+        ):
+            assert {one.object: two.object for one, two in pairs if one.image_id == image} == wanted
+        taken = None
+        for one, two in pairs:
+            if one.image_id != 5:
+                continue
+            if one.object in ("chair", "dog") and taken != "cup":
+                assert two.object == "cup"
+            else:  # all companions are present, or cup has been asked about
+                random.setdefault((5, one.object), set()).add(two.object)
+            taken = two.object
+    assert random[5, "dog"] == random[5, "chair"] == {"apple", "table"}
+    assert random[5, "sofa"] == {"apple", "table", "cup"}
 
 
 def test_each_image_has_as_many_present_as_absent_objects() -> None:
@@ -144,3 +162,28 @@ def test_coco_instances_are_read_and_other_files_are_named(tmp_path: Path) -> No
     file.write_text(json.dumps(content))
     with pytest.raises(DataError, match=r"instances\.json is not like COCO's"):
         read_instances(file)
+
+
+@pytest.mark.parametrize(
+    ("right", "said", "wanted"),
+    [
+        # One of two is right; nothing that says yes is wrong. F1 = 2 * 1 * .5 / 1.5.
+        (["yes", "yes"], ["yes", "no"], (1 / 2, 1, 1 / 2, 2 / 3, 1 / 2)),
+        (["no", "no"], ["yes", "no"], (1 / 2, 0, None, None, 1 / 2)),
+        (["no"], ["no"], (1, None, None, None, 0)),
+        (["Yes", "No"], ["Yes", "No"], (1, 1, 1, 1, 1 / 2)),  # MME and AMBER write capitals
+        (["YES", "no "], ["yes", "yes"], (1 / 2, 1 / 2, 1, 2 / 3, 1)),
+    ],
+)
+def test_polls_of_one_class_and_with_capitals(
+    right: list[str], said: list[str], wanted: tuple[float | None, ...]
+) -> None:
+    number = len(right)
+    split = VQASplit(
+        "val", np.arange(number), np.arange(number), ["Is it?"] * number,
+        [[answer] for answer in right], right, ["yes/no"] * number, ["is it"] * number,
+    )  # fmt: skip
+    names = ("accuracy", "precision", "recall", "f1", "yes_ratio")
+    figures = {f"polling/{n}": v for n, v in zip(names, wanted, strict=True) if v is not None}
+    found = score_answers(split, said)
+    assert {n: v for n, v in found.items() if n.startswith("polling")} == pytest.approx(figures)

@@ -71,6 +71,7 @@ def official_aokvqa(
         reader=read_aokvqa,
         metric=AOKVQAMetric(),
         title="A-OKVQA",
+        server_results=aokvqa_results,
         train=train,
         val=val,
         test=test,
@@ -138,6 +139,17 @@ def read_aokvqa(path: Path, split: str, problems: Problems) -> Iterator[Entry]:
             multiple_choices=choices,
             extras=extras,
         )
+
+
+def aokvqa_results(
+    split: VQASplit, answers: Sequence[str] | None, chosen: Sequence[str] | None
+) -> Record:
+    """Formats answers for the leaderboard, see `ivqa.data.results.results_text`."""
+    given = {"multiple_choice": chosen, "direct_answer": answers}
+    return {
+        name: {key: texts[row] for key, texts in given.items() if texts is not None}
+        for row, name in enumerate(split.extras["question_id"])
+    }
 
 
 def _checked_extras(

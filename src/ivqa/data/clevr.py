@@ -1,7 +1,8 @@
 """CLEVR: rendered scenes, questions with functional programs (Johnson et al., CVPR 2017)."""
 
 import os
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+import re
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ivqa.data.answer_metric import ExactMatch
@@ -20,6 +21,7 @@ from ivqa.data.file_patterns import FilePatterns
 from ivqa.data.oracles import FALSE_PREMISE, NOT_UNDERSTOOD, Judgement, judge_all
 from ivqa.data.published import PublishedDataset, Record, records
 from ivqa.data.validation import Problems, check_id, check_text, shown
+from ivqa.data.vqa_json import VQASplit
 
 
 class ClevrDataset(PublishedDataset):
@@ -55,6 +57,7 @@ class ClevrDataset(PublishedDataset):
             reader=read_clevr,
             metric=ExactMatch(),
             title="CLEVR",
+            server_results=clevr_results,
             train=train,
             val=val,
             test=test,
@@ -189,6 +192,14 @@ def read_clevr(path: Path, split: str, problems: Problems) -> Iterator[Entry]:
         yield entry if program is None else entry._replace(layout=layout_of(program))
 
 
+def clevr_results(
+    split: VQASplit, answers: Sequence[str] | None, chosen: Sequence[str] | None
+) -> list[Record]:
+    """Formats answers with CLEVR's name of the id, see `ivqa.data.results.results_text`."""
+    numbers = split.question_ids.tolist()
+    return [{"question_index": n, "answer": a} for n, a in zip(numbers, answers or (), strict=True)]
+
+
 def _programs(path: Path, problems: Problems) -> Iterator[tuple[Entry, Step | None]]:
     """The questions of a file and their programs; None in a test split."""
     for position, record in records(path, "questions", problems):
@@ -196,6 +207,10 @@ def _programs(path: Path, problems: Problems) -> Iterator[tuple[Entry, Step | No
         number = check_id(record, "question_index", path, f"entry {position}", problems)
         where = f"question {number}"
         image_id = check_id(record, "image_index", path, where, problems)
+        name = record.get("image_filename")
+        if name is not None and image_id != _number_of(name):
+            fault = f"is {shown(name)}, but image_index is {image_id}; download the file again"
+            problems.add(path, where, "image_filename", fault)
         question = check_text(record, "question", path, where, problems)
         program = _program(record, path, where, problems)
         answer = record.get("answer")
@@ -216,10 +231,17 @@ def _programs(path: Path, problems: Problems) -> Iterator[tuple[Entry, Step | No
                 question=question,
                 answers=None if answer is None else [answer],
                 question_type=None if program is None else kind_of(program),
+                image_file=name,
                 extras={"question_family_index": family},
             ),
             program,
         )
+
+
+def _number_of(name: object) -> int | None:
+    """The number at the end of a file name such as CLEVR_val_000042.png."""
+    found = re.search(r"(\d+)\.\w+$", name) if isinstance(name, str) else None
+    return None if found is None else int(found[1])
 
 
 def _program(record: Record, path: Path, where: str, problems: Problems) -> Step | None:

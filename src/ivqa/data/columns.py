@@ -9,7 +9,7 @@ import numpy as np
 
 from ivqa.data.answer_metric import AnswerMetric
 from ivqa.data.images import ImageFiles
-from ivqa.data.validation import Problems, shown
+from ivqa.data.validation import Problems, is_id, shown
 from ivqa.data.vqa_json import VQASplit, answer_type_of, main_answer_of
 from ivqa.text.tokens import tokenise
 
@@ -27,6 +27,7 @@ class Entry(NamedTuple):
         answer_type: The VQA answer type; None to derive it from the main answer.
         multiple_choices: Its candidate answers, or None.
         layout: Its expert layout, or None.
+        image_file: Name of the image file where the published file gives it, or None.
         extras: Further values by their official names.
     """
 
@@ -39,6 +40,7 @@ class Entry(NamedTuple):
     answer_type: str | None = None
     multiple_choices: list[str] | None = None
     layout: Sequence[str] | None = None
+    image_file: str | None = None
     extras: Mapping[str, Any] = {}
 
 
@@ -59,6 +61,7 @@ class Columns:
     question_types: list[str] = field(default_factory=list)
     multiple_choices: list[list[str]] = field(default_factory=list)
     layouts: dict[int, list[str]] = field(default_factory=dict)
+    image_files: dict[int, str] = field(default_factory=dict)
     extras: dict[str, list[Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -82,6 +85,15 @@ class Columns:
             problems.add(path, where, "", "occurs more than once; remove the copy")
             return
         self._seen.add(entry.question_id)
+        for field_name in ("question_id", "image_id"):
+            if not is_id(getattr(entry, field_name)):
+                problems.add(path, where, field_name, "must fit 64 bits; renumber the data")
+                return
+        if entry.image_file is not None:
+            known_file = self.image_files.setdefault(entry.image_id, entry.image_file)
+            if known_file != entry.image_file:
+                fault = f"is {entry.image_file} here, {known_file} for another question"
+                problems.add(path, where, f"image {entry.image_id}", f"{fault}; repair the file")
         known = self._texts.get(entry.question)
         if known is None:
             words = tokenise(entry.question)

@@ -6,7 +6,7 @@ with the shapes of the published files in its docstrings.
 
 import os
 import re
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +21,7 @@ from ivqa.data.images import ImageFiles
 from ivqa.data.oracles import NOT_UNDERSTOOD, Judgement, judge_all
 from ivqa.data.published import PublishedDataset, Record, records
 from ivqa.data.validation import DataError, Problems, check_text, shown
+from ivqa.data.vqa_json import VQASplit
 from ivqa.text.tokens import tokenise
 
 # Ids such as "n161313", of images that are not from Visual Genome, become 1,000,161,313.
@@ -64,6 +65,7 @@ class GQADataset(PublishedDataset):
             root,
             reader=read_gqa,
             title="GQA",
+            server_results=gqa_results,
             train=train,
             val=val,
             test=test,
@@ -241,6 +243,14 @@ def question_number(question_id: str) -> int:
     if not _QUESTION.fullmatch(question_id):
         raise DataError("its id is not a text of 1 to 17 digits; repair it")
     return int("1" + question_id)
+
+
+def gqa_results(
+    split: VQASplit, answers: Sequence[str] | None, chosen: Sequence[str] | None
+) -> list[Record]:
+    """Formats answers for the server, see `ivqa.data.results.results_text`."""
+    ids = (str(number)[1:] for number in split.question_ids.tolist())  # see `question_number`
+    return [{"questionId": i, "prediction": a} for i, a in zip(ids, answers or (), strict=True)]
 
 
 def gqa_images(folder: Path, name_pattern: str) -> ImageFiles:

@@ -63,6 +63,19 @@ class SceneGraph:
                 objects[number] = GraphObject(one["name"], attributes, relations, center)
             except (KeyError, TypeError) as error:
                 raise ValueError(f"object {number} is incomplete ({error!r})") from None
+            for text in (one["name"], *attributes, *(name for name, _ in relations)):
+                if not isinstance(text, str):
+                    raise ValueError(
+                        f"object {number}: names of objects, attributes and relations must be "
+                        f"texts, not {shown(text)}"
+                    )
+        for number, thing in objects.items():
+            for name, other in thing.relations:
+                if other not in objects:
+                    raise ValueError(
+                        f"object {number}: relations: {shown(name)} leads to object {other}, which "
+                        "is not there"
+                    )
         known = {key: record[key] for key in ("location", "weather") if record.get(key)}
         return cls(objects, known)
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from ivqa.data.rgb import to_rgb
-from ivqa.data.validation import DataError, Problems
+from ivqa.data.validation import DataError, Problems, is_id
 from ivqa.errors import UserError
 from ivqa.files import FileError, check_regular, read_bytes
 
@@ -82,6 +82,9 @@ class ImageFiles:
         ]
         if not found:
             raise DataError(f"no image in {folder} is named like {name_pattern}")
+        largest, path = max(found)
+        if not is_id(largest):
+            raise DataError(f"{path}: the number in its name has more than 64 bits; rename it")
         ids = np.array([image_id for image_id, _ in found], dtype=np.int64)
         return cls(ids, [Path(path) for _, path in found])
 

@@ -1,6 +1,7 @@
 """Data sets with file layouts of their own, read entry by entry."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from ivqa.data.file_patterns import FilePatterns
 from ivqa.data.images import ImageFiles
 from ivqa.data.json_stream import entries
 from ivqa.data.validation import Problems, shown
-from ivqa.data.vqa_json import VQASplit, check_images
+from ivqa.data.vqa_json import ServerResults, VQASplit, check_images
 
 Record = dict[str, Any]
 
@@ -35,6 +36,7 @@ class PublishedDataset(VQADataset):
             named like the file without its ending.
         images_in: Lists the images of a folder whose names match a pattern.
         metric: The official evaluation of the data set; None for VQA accuracy.
+        server_results: See `VQASplit`.
         title: See `VQADataset`.
 
     Raises:
@@ -52,12 +54,14 @@ class PublishedDataset(VQADataset):
         files: FilePatterns,
         images_in: Callable[[Path, str], ImageFiles] = ImageFiles.in_folder,
         metric: AnswerMetric | None = None,
+        server_results: ServerResults | None = None,
         title: str | None = None,
     ) -> None:
         super().__init__(root, train=train, val=val, test=test, files=files, title=title)
         self._reader = reader
         self._list_images = images_in
         self._metric = metric
+        self._server_results = server_results
 
     def lacks_annotations(self, stage_or_name: str) -> bool:
         """Whether the questions of a split have no answers; only the first question is read.
@@ -87,9 +91,11 @@ class PublishedDataset(VQADataset):
             problems.add(self._paths(name)[0], "", "", f"holds no question of split '{name}'")
         if images is not None and path is not None:
             check_images(images, np.array(columns.image_ids, dtype=np.int64), path, problems)
+            _check_names(images, columns.image_files, path, problems)
         problems.raise_if_any()
         tried = tuple(map(str, self._image_paths(name)))
-        return columns.split(name, images, tried, self.metric(name))
+        split = columns.split(name, images, tried, self.metric(name))
+        return replace(split, server_results=self._server_results)
 
     def metric(self, name: str) -> AnswerMetric | None:
         """How answers to the questions of a split are scored.
@@ -119,6 +125,17 @@ class PublishedDataset(VQADataset):
 
     def _images_in(self, folder: Path, name_pattern: str) -> ImageFiles:
         return self._list_images(folder, name_pattern)
+
+
+def _check_names(
+    images: ImageFiles, names: Mapping[int, str], path: Path, problems: Problems
+) -> None:
+    """Reports files that have the number of an image, but the name of another split's image."""
+    known = set(images.ids.tolist())
+    for image_id, name in names.items():
+        if image_id in known and (file := images.path(image_id)).stem != Path(name).stem:
+            fault = f"is {file.name} in {file.parent}; use questions and images of one split"
+            problems.add(path, f"image {image_id}", name, fault)
 
 
 def records(path: Path, key: str | None, problems: Problems) -> Iterator[tuple[str, Record]]:

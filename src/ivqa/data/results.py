@@ -1,41 +1,53 @@
-"""Result files: the official format [{"question_id", "answer"}, ...], and the logs of tools.
-
-`result_formats` lists the formats of the tools.
-"""
+"""Result files: those of the servers, and the logs of tools; `result_formats` lists the formats."""
 
 import json
-from collections.abc import Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
-from ivqa.data.result_formats import result_records
-from ivqa.data.validation import Problems, check_id, check_text
+from ivqa.data import aokvqa, gqa
+from ivqa.data.result_formats import Result, result_records
+from ivqa.data.validation import DataError, Problems, shown
 from ivqa.data.vqa_json import VQASplit
+from ivqa.text.tokens import tokenise
 
 
-def results_text(split: VQASplit, answers: Sequence[str]) -> str:
-    """Formats answers as the JSON text of a result file.
+def results_text(
+    split: VQASplit, answers: Sequence[str] | None, chosen: Sequence[str] | None = None
+) -> str:
+    """Formats answers as the JSON text of a result file for the server of the data set.
 
     Args:
         split: The split of N questions.
-        answers: The N answers in the order of the questions.
+        answers: The N answers in the order of the questions, or None.
+        chosen: The N chosen ones of multiple choices, or None. The official list has them where
+            there are no other answers; A-OKVQA's server reads both from one file.
 
     Returns:
-        A list of one record for each question.
+        A record for each question, with the published ids.
 
     Raises:
         ValueError: The number of answers differs from the number of questions.
     """
-    if len(answers) != len(split):
-        raise ValueError(f"{len(answers)} answers for {len(split)} questions of '{split.name}'")
-    records = [
+    for given in (answers, chosen):
+        if given is not None and len(given) != len(split):
+            raise ValueError(f"{len(given)} answers for {len(split)} questions of '{split.name}'")
+    write = split.server_results or _official
+    return json.dumps(write(split, answers, chosen), ensure_ascii=False)
+
+
+def _official(
+    split: VQASplit, answers: Sequence[str] | None, chosen: Sequence[str] | None
+) -> list[dict[str, object]]:
+    given = answers if answers is not None else chosen
+    return [
         {"question_id": question_id, "answer": answer}
-        for question_id, answer in zip(split.question_ids.tolist(), answers, strict=True)
+        for question_id, answer in zip(split.question_ids.tolist(), given or (), strict=True)
     ]
-    return json.dumps(records, ensure_ascii=False)
 
 
-def read_results(path: Path, split: VQASplit) -> list[str]:
+def read_results(path: Path, split: VQASplit) -> list[str | None]:
     """Reads a result file.
 
     Args:
@@ -43,44 +55,137 @@ def read_results(path: Path, split: VQASplit) -> list[str]:
         split: The split of N questions that the file must answer.
 
     Returns:
-        The N answers in the order of the questions.
+        The N answers in the order of the questions; None where the request failed, which is no
+        wrong answer.
 
     Raises:
-        DataError: Question ids are missing, unknown or repeated, or a record is malformed; the
-            message lists all problems.
+        DataError: Question ids are missing, unknown or repeated, a record is malformed, or all
+            requests failed; the message lists all problems.
     """
+    found = _matched(path, split)
+    reasons = Counter(result.failure for result in found if result.failure is not None)
+    if reasons.total() == len(split):
+        raise DataError(
+            f"{path}: all {len(split)} requests failed, most with {reasons.most_common(1)[0][0]}; "
+            "repair the connection to the model and ask again"
+        )
+    return [None if result.failure is not None else result.answer for result in found]
+
+
+def read_choices(path: Path, split: VQASplit) -> list[str] | None:
+    """Reads the chosen ones of multiple choices from a result file of A-OKVQA.
+
+    Args:
+        path: See `read_results`.
+        split: See `read_results`.
+
+    Returns:
+        The N choices; None if a question has none.
+
+    Raises:
+        DataError: See `read_results`.
+    """
+    choices = [result.choice for result in _matched(path, split)]
+    return None if None in choices else [str(choice) for choice in choices]
+
+
+def _matched(path: Path, split: VQASplit) -> list[Result]:
+    """The N results of a file in the order of the questions."""
     problems = Problems()
-    found: dict[int, str] = {}
-    known = set(split.question_ids.tolist())
-    for where, record in result_records(path, problems):
-        _read(record, where, path, split.name, known, found, problems)
-    for question_id in split.question_ids.tolist():
-        if question_id not in found:
+    results = list(result_records(path, problems))
+    named = [one for one in results if one.question_id or (one.image and not one.question)]
+    if len(named) == len(results):
+        rows = _rows_by_id(results, split)
+    elif not named and all(one.question is None for one in results):
+        if len(results) != len(split):
+            fault = f"has {len(results)} lines for {len(split)} questions; write one for each"
+            problems.add(path, "", "", fault)
+        rows = list(range(min(len(results), len(split))))
+    else:
+        rows = _rows_by_question(results, split, path, problems)
+    found: dict[int, Result] = {}
+    for result, row in zip(results, rows, strict=False):
+        name = result.question_id or result.question or result.image
+        where = f"{result.where}, question {name}"
+        field = "question_id" if result.question_id else "question"
+        if row is None:
+            problems.add(path, where, field, f"is not in split '{split.name}'")
+        elif row in found:
+            problems.add(path, where, field, "occurs twice")
+        elif row >= 0:
+            found[row] = result
+    for row, question_id in enumerate(split.question_ids.tolist()):
+        if row not in found:
             problems.add(path, f"question {question_id}", "", f"of '{split.name}' has no answer")
     problems.raise_if_any()
-    return [found[question_id] for question_id in split.question_ids.tolist()]
+    return [found[row] for row in range(len(split))]
 
 
-def _read(
-    record: Any,
-    place: str,
-    path: Path,
-    split: str,
-    known: set[int],
-    found: dict[int, str],
-    problems: Problems,
-) -> None:
-    if not isinstance(record, dict):
-        problems.add(path, place, "", "must be an object")
-        return
-    question_id = check_id(record, "question_id", path, place, problems)
-    if question_id is None:
-        return
-    where = f"{place}, question {question_id}"
-    answer = check_text(record, "answer", path, where, problems)
-    if question_id in found:
-        problems.add(path, where, "question_id", "occurs twice")
-    elif question_id not in known:
-        problems.add(path, where, "question_id", f"is not in split '{split}'")
-    elif answer is not None:
-        found[question_id] = answer
+def _rows_by_id(results: Sequence[Result], split: VQASplit) -> list[int | None]:
+    """The question of each result by its id: derived, or as published by the data set."""
+    known = {number: row for row, number in enumerate(split.question_ids.tolist())}
+    best: list[int | None] = []
+    hits = -1
+    # The same text may be an id of VQA and, with a 1 in front, one of GQA. No file has all of its
+    # ids known in both ways, so the way that knows most of them is the right one.
+    for derive in _DERIVED:
+        numbers = [derive(one.question_id or one.image or "") for one in results]
+        rows = [None if number is None else known.get(number) for number in numbers]
+        if (count := len(rows) - rows.count(None)) > hits:
+            best, hits = rows, count
+        if hits == len(rows):
+            break
+    return best
+
+
+def _plain(text: str) -> int | None:
+    # An exported table has a q before long ids, which a spreadsheet would round.
+    found = re.fullmatch(r"q?(-?\d{1,19})", text, re.ASCII)
+    return None if found is None else int(found[1])
+
+
+def _of_gqa(text: str) -> int | None:
+    return gqa.question_number(text) if re.fullmatch(r"\d{1,17}", text, re.ASCII) else None
+
+
+def _of_file(text: str) -> int | None:
+    """The number in the name of an image file: the id of VizWiz's question about it."""
+    found = re.search(r"(\d{1,19})(\.\w+)?$", text, re.ASCII)
+    return None if found is None else int(found[1])
+
+
+_DERIVED: tuple[Callable[[str], int | None], ...] = (
+    _plain,
+    _of_gqa,
+    aokvqa.question_number,
+    _of_file,
+)
+
+
+def _rows_by_question(
+    results: Sequence[Result], split: VQASplit, path: Path, problems: Problems
+) -> list[int | None]:
+    """The question of each result by its text, as POPE's files have it; -1 after a fault.
+
+    Many questions of POPE have the same text. They are told apart by the image, or by the order, if
+    all lines are in the order of the questions.
+    """
+    wanted = [tuple(tokenise(text)) for text in split.questions]
+    given = [tuple(tokenise(one.question or "")) for one in results]
+    if given == wanted[: len(given)]:
+        return list(range(len(given)))
+    rows_of: dict[object, list[int]] = {}
+    for row, (text, image) in enumerate(zip(wanted, split.image_ids.tolist(), strict=True)):
+        rows_of.setdefault((text, None), []).append(row)
+        rows_of.setdefault((text, image), []).append(row)
+    rows: list[int | None] = []
+    for text, one in zip(given, results, strict=True):
+        possible = rows_of.get((text, _of_file(one.image or "")), [])
+        if len(possible) > 1:
+            fault = (
+                f"{shown(one.question)} is asked {len(possible)} times, and the lines are not in "
+                f"the order of split '{split.name}'; add question_id to each line"
+            )
+            problems.add(path, one.where, "question", fault)
+        rows.append(possible[0] if len(possible) == 1 else -1 if possible else None)
+    return rows

@@ -98,7 +98,8 @@ def check_id(
         return None
     value = record[field]
     if not is_id(value):
-        problems.add(file, where, field, f"must be an integer, not {shown(value)}")
+        kind = "an integer of 64 bits" if type(value) is int else "an integer"
+        problems.add(file, where, field, f"must be {kind}, not {shown(value)}")
         return None
     return int(value)
 

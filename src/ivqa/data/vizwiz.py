@@ -101,8 +101,8 @@ def official_vizwiz(
 
     Annotations/SPLIT.json lists the questions, images/SPLIT/ holds the photographs. Each photograph
     has one question, whose id is the number in the file name. Questions of the answer type
-    "unanswerable" are of the type "other" here, as in VQA; `extras` has "answerable" and the
-    official "answer_type".
+    "unanswerable" are of the type "other" here, as in VQA; `extras` has "image" (the name of the
+    photograph), "answerable" and the official "answer_type".
 
     Args:
         root: The folder.
@@ -118,6 +118,7 @@ def official_vizwiz(
         reader=read_vizwiz,
         metric=VizWizMetric(),
         title="VizWiz",
+        server_results=vizwiz_results,
         train=train,
         val=val,
         test=test,
@@ -168,8 +169,17 @@ def read_vizwiz(path: Path, split: str, problems: Problems) -> Iterator[Entry]:
             question=question,
             answers=answers,
             answer_type="other" if kind == _UNANSWERABLE else kind,
-            extras=extras,
+            image_file=image,
+            extras={"image": image, **extras},
         )
+
+
+def vizwiz_results(
+    split: VQASplit, answers: Sequence[str] | None, chosen: Sequence[str] | None
+) -> list[Record]:
+    """Formats answers for the server, see `ivqa.data.results.results_text`."""
+    names = split.extras["image"]
+    return [{"image": n, "answer": a} for n, a in zip(names, answers or (), strict=True)]
 
 
 def _extras(record: Record, path: Path, where: str, problems: Problems) -> dict[str, Any]:

@@ -2,8 +2,8 @@
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +53,8 @@ class VQASplit:
         kinds: The kind of belief of each question (key "kind" of the questions file), "" where it
             is unknown; None in files without kinds.
         metric: How answers to the questions are scored.
+        server_results: Formats answers for the server of the data set, with its own ids, see
+            `ivqa.data.results.results_text`; None for the official list.
     """
 
     name: str
@@ -72,9 +74,26 @@ class VQASplit:
     extras: Mapping[str, list[Any]] = field(default_factory=dict)
     kinds: list[str] | None = None
     metric: AnswerMetric = field(default_factory=AnswerMetric)
+    server_results: "ServerResults | None" = None
 
     def __len__(self) -> int:
         return len(self.questions)
+
+    def select(self, rows: NDArray[np.int64]) -> "VQASplit":
+        """Returns the questions `rows` (N',) in that order."""
+        columns: dict[str, Any] = {
+            name: [values[row] for row in rows.tolist()]
+            for name, values in vars(self).items()
+            if isinstance(values, list)
+        }
+        extras = {name: [held[row] for row in rows.tolist()] for name, held in self.extras.items()}
+        return replace(
+            self,
+            question_ids=self.question_ids[rows],
+            image_ids=self.image_ids[rows],
+            extras=extras,
+            **columns,
+        )
 
     def require_images(self) -> ImageFiles:
         """Returns the image files.
@@ -101,6 +120,11 @@ class VQASplit:
                 "on it; choose another split or add its annotations file"
             )
         return self
+
+
+# The JSON value that a server reads, from a split and its answers, or the chosen ones of multiple
+# choices, or both.
+ServerResults = Callable[[VQASplit, Sequence[str] | None, Sequence[str] | None], Any]
 
 
 def read_split(

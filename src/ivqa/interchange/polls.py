@@ -2,7 +2,7 @@
 
 For each image, some questions are about objects in it and as many about objects that are not.
 The absent objects are drawn at random, or are the most frequent objects of the data (popular), or
-those that most often occur together with the objects of the image (adversarial).
+the most frequent companions of the present ones that are asked about (adversarial).
 """
 
 import json
@@ -72,8 +72,10 @@ def draw_polls(
         seed: Seed of the draw.
 
     Returns:
-        The polls, image by image; present and absent objects alternate. Popular and adversarial
-        objects come by falling number of images, and by name among equal numbers.
+        The polls, image by image; present and absent objects alternate. Popular objects come by
+        falling number of images. Adversarial is, after each present object, the absent one that is
+        in the most images with it, or a random one where it has no absent companion left. Among
+        equal numbers the first name counts.
     """
     names = sorted(set().union(*objects.values()))
     column = {name: at for at, name in enumerate(names)}
@@ -92,16 +94,20 @@ def draw_polls(
         own = np.random.default_rng([seed, ids[row]])
         here, absent = np.flatnonzero(present[row]), np.flatnonzero(~present[row])
         asked = own.permutation(here)[:num_objects]
-        scores = {
-            "random": own.permutation(len(absent)),
-            "popular": together[absent, absent],
-            "adversarial": together[np.ix_(absent, here)].sum(axis=1),
-        }[strategy]
-        # Stable: equal scores stay in the order of the names.
-        chosen = absent[np.argsort(-scores, kind="stable")[:num_objects]]
-        for first, second in zip(asked, chosen, strict=True):
+        ranks = own.permutation(len(absent))
+        left = np.ones(len(absent), dtype=bool)
+        for first in asked:
+            companions = together[first, absent]
+            scores = {
+                "random": ranks,
+                "popular": together[absent, absent],
+                "adversarial": np.where(companions > 0, companions, ranks - len(absent)),
+            }[strategy]
+            # The first of equal scores is the first by name.
+            best = np.flatnonzero(left)[scores[left].argmax()]
+            left[best] = False
             polls.append(Poll(ids[row], names[first], True))
-            polls.append(Poll(ids[row], names[second], False))
+            polls.append(Poll(ids[row], names[absent[best]], False))
     return polls
 
 

@@ -2,7 +2,7 @@
 
 import io
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -159,22 +159,7 @@ def drawn(split: VQASplit, number: int | None, seed: int) -> VQASplit:
     if number is None or number >= len(split):
         return split
     rows = np.sort(np.random.default_rng(seed).permutation(len(split))[:number])
-    lists: dict[str, Any] = {
-        name: [values[row] for row in rows.tolist()]
-        for name in (
-            "questions",
-            "answers",
-            "main_answers",
-            "answer_types",
-            "question_types",
-            "multiple_choices",
-            "kinds",
-        )
-        if (values := getattr(split, name)) is not None
-    }
-    return replace(
-        split, question_ids=split.question_ids[rows], image_ids=split.image_ids[rows], **lists
-    )
+    return split.select(rows)
 
 
 def write_answer_key(levels: QuestionLevels, folder: Path) -> None:

@@ -36,7 +36,8 @@ class VLMEvalKitTables:
     def write(self, levels: QuestionLevels, folder: Path, name: str) -> str:
         """Writes the tables and the answers in VQA format (answer_key/).
 
-        The column `index` is the question's id. The first question about an image has the image
+        The column `index` is the question's id; ids of more than 15 digits become texts such as
+        q7178437733643125760, because VLMEvalKit logs to .xlsx, which rounds long numbers. The first question about an image has the image
         itself, the others have the index of that question, as VLMEvalKit allows. `category` is the
         kind of belief, or the answer type where the question is not a belief. `answers` is a JSON
         list.
@@ -63,22 +64,28 @@ class VLMEvalKitTables:
         )
 
     def _write_table(self, path: Path, levels: QuestionLevels, level: int) -> None:
-        first: dict[int, int] = {}  # the first question about each image
+        first: dict[int, str] = {}  # the first question about each image
         with path.open("w", encoding="utf-8", newline="") as stream:
             writer = csv.DictWriter(
                 stream, _COLUMNS, delimiter="\t", lineterminator="\n", extrasaction="ignore"
             )
             writer.writeheader()
             for record, _, content in levels.with_images(level):
-                index = record["question_id"]
+                index = _id(record["question_id"])
                 shown = first.setdefault(record["image_id"], index)
-                image = base64.b64encode(content).decode() if shown == index else str(shown)
+                image = base64.b64encode(content).decode() if shown == index else shown
                 row = {
                     **record,
                     "index": index,
+                    "question_id": index,
+                    "image_id": _id(record["image_id"]),
                     "image": image,
                     "question": record["question"] + self.post_prompt,
                     "category": record["kind"] or record["answer_type"],
                     "answers": json.dumps(record["answers"], ensure_ascii=False),
                 }
                 writer.writerow(row)
+
+
+def _id(number: int) -> str:
+    return f"q{number}" if abs(number) >= 10**15 else str(number)

@@ -35,7 +35,7 @@ def export(cfg: DictConfig) -> float:
     exporter: Exporter = instantiate(cfg.export)
     split = drawn(whole, cfg.num_questions, cfg.seed)
     questions, image_noise = [split.questions], None
-    if cfg.noise:
+    if cfg.get("noise"):  # the group noise=null leaves no key
         noise = instantiate(cfg.noise)
         questions += noise.disturbed(split.questions, instantiate(cfg.bqd)(dataset))
         image_noise = noise if isinstance(noise, DisturbsImages) else None

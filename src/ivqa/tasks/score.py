@@ -1,12 +1,17 @@
 """Scoring: the result files of any VQA system, with or without noise."""
 
+from collections.abc import Sequence
+from operator import contains
 from pathlib import Path
 
+import numpy as np
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
-from ivqa.data.results import read_results
+from ivqa.data import VQASplit
+from ivqa.data.results import read_choices, read_results
+from ivqa.data.validation import listed
 from ivqa.errors import UserError
 from ivqa.files import write_json, write_text
 from ivqa.report import print_metrics
@@ -15,12 +20,15 @@ from ivqa.runs.loggers import log_results
 from ivqa.tasks.noise_curve import show_noise_curve
 from ivqa.vqa.benchmark import score_answers, score_choices
 
+_FEW = 0.01  # share of failed requests that is no reason for a warning
+
 
 def score(cfg: DictConfig) -> float:
     """Scores the result files cfg.predictions of any VQA system (task=score).
 
     The first file answers the clean questions; further files answer the questions of noise levels
-    1, 2, ... and give the noise curve. Writes metrics.json and robustness.parquet.
+    1, 2, ... and give the noise curve. Questions whose request failed in a file are left out, and
+    vqa/failed counts them. Writes metrics.json and robustness.parquet.
 
     Args:
         cfg: The configuration of evaluate.py.
@@ -29,22 +37,26 @@ def score(cfg: DictConfig) -> float:
         The accuracy in [0, 1] of a single file, NaN if no question counts; the R_score of several.
 
     Raises:
-        UserError: cfg.predictions is an empty list.
+        UserError: cfg.predictions is an empty list, or each question failed in a file.
         DataError: A result file does not fit the split.
     """
     run_dir = Path(cfg.output_dir)
     dataset = instantiate(cfg.data)
-    split = dataset.split(cfg.split).require_answers()
+    whole = dataset.split(cfg.split).require_answers()
     several = not isinstance(cfg.predictions, str)
     files = [Path(file) for file in cfg.predictions] if several else [Path(cfg.predictions)]
     if not files:
         raise UserError("predictions=[] names no result file; pass at least one")
-    levels = [read_results(file, split) for file in files]
+    console = Console()
+    split, levels = _answered(whole, files, console)
     metrics = score_answers(split, levels[0])
-    if split.multiple_choices is not None and all(
-        answer in choices for answer, choices in zip(levels[0], split.multiple_choices, strict=True)
-    ):
-        metrics |= score_choices(split, levels[0])  # as in predictions_multiple_choice.json
+    metrics["vqa/failed"] = float(len(whole) - len(split))
+    if whole.multiple_choices is not None:
+        chosen = read_choices(files[0], whole)
+        if chosen is not None:
+            metrics |= score_choices(whole, chosen)
+        elif all(map(contains, split.multiple_choices or (), levels[0])):
+            metrics |= score_choices(split, levels[0])  # as in predictions_multiple_choice.json
     if "vqa/accuracy" in metrics or len(levels) > 1:
         records = NoiseRecords.scored(split, levels)
         records.write(run_dir)
@@ -54,10 +66,32 @@ def score(cfg: DictConfig) -> float:
         metrics |= {f"robustness/{name}": value for name, value in curve.metrics().items()}
     write_text(run_dir / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
     write_json(run_dir / "metrics.json", metrics)
-    console = Console()
     title = f"{files[0].name} on {dataset.title}, split {split.name}"
     print_metrics(metrics, title=title, console=console)
     media = show_noise_curve(metrics, files[0].stem, run_dir, split, r_score, console)
     log_results(cfg, metrics, media)
     console.print(f"run: {run_dir}", soft_wrap=True)
     return metrics.get("robustness/r_score", metrics.get("vqa/accuracy", float("nan")))
+
+
+def _answered(
+    whole: VQASplit, files: Sequence[Path], console: Console
+) -> tuple[VQASplit, list[list[str]]]:
+    """The questions that each file answers, and their answers in each file."""
+    levels = [read_results(file, whole) for file in files]
+    failed = [{row for row, answer in enumerate(level) if answer is None} for level in levels]
+    rows = [row for row in range(len(whole)) if not any(row in lost for lost in failed)]
+    for file, lost in zip(files, failed, strict=True):
+        if lost:
+            ids = listed([str(whole.question_ids[row]) for row in sorted(lost)])
+            share = len(lost) / len(whole)
+            console.print(
+                f"{'warning: ' if share > _FEW else ''}{file.name}: {len(lost)} of {len(whole)} "
+                f"requests failed ({share:.1%}); these questions are left out: {ids}",
+                style="yellow" if share > _FEW else None,
+                soft_wrap=True,
+            )
+    if not rows:
+        raise UserError("each question failed in one of the files; ask the model again")
+    answers = [[answer for row in rows if (answer := level[row]) is not None] for level in levels]
+    return whole if len(rows) == len(whole) else whole.select(np.array(rows)), answers

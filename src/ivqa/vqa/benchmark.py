@@ -114,7 +114,9 @@ class VQABenchmark:
             metrics["vqa/truncated"] = float(np.mean(is_cut(split.questions)))
         if split.multiple_choices is not None:
             chosen, coverage = choose_answers(module, datamodule, stage, console, self.batch_size)
-            write_text(run_dir / "predictions_multiple_choice.json", results_text(split, chosen))
+            text = results_text(split, None, chosen)
+            write_text(run_dir / "predictions_multiple_choice.json", text)
+            write_text(run_dir / "predictions.json", results_text(split, answers, chosen))
             if split.has_answers:
                 metrics |= score_choices(split, chosen)
             metrics["vqa/multiple_choice_coverage"] = coverage
@@ -361,8 +363,8 @@ def score_answers(
         vqa/question_type/... of the most frequent question types;
         vqa/kind/... by expert layout, if the data have layouts; vqa/belief/... by kind of belief,
         if the questions are beliefs; polling/... of `polling_metrics`, if every right answer is
-        yes or no; the figures of the metric. Types without questions are left out, and all
-        accuracies if no question counts.
+        yes or no, in any case; the figures of the metric. Types without questions are left out, and
+        all accuracies if no question counts.
 
     Raises:
         UserError: The split has no annotations.
@@ -390,8 +392,9 @@ def score_answers(
         metrics |= by("vqa/kind", [kind_of_layout(layout) for layout in layouts])
     if split.kinds is not None:
         metrics |= by("vqa/belief", [kind or "unknown" for kind in split.kinds])
-    if set(split.main_answers) == {"yes", "no"}:
-        figures = polling_metrics(answers, [answer == "yes" for answer in split.main_answers])
+    right = [answer.strip().lower() for answer in split.main_answers]
+    if set(right) <= {"yes", "no"}:
+        figures = polling_metrics(answers, [answer == "yes" for answer in right])
         metrics |= {f"polling/{name}": value for name, value in figures.items()}
     metrics |= by("vqa/question_type", split.question_types)
     return metrics | metric.figures(split, answers, accuracies, probability)
