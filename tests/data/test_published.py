@@ -11,6 +11,7 @@ from omegaconf import OmegaConf
 
 from ivqa.data import DataError, VQADataset, json_stream
 from ivqa.data.aokvqa import question_number
+from ivqa.data.file_patterns import QUESTION_FILES
 from ivqa.data.json_stream import entries
 
 CONF = Path(__file__).parents[2] / "conf" / "data"
@@ -243,6 +244,44 @@ def test_a_missing_image_and_a_missing_split_are_reported(tmp_path: Path, roots:
         opened("aokvqa", tmp_path).split("train")
     with pytest.raises(DataError, match=r"split 'val' not found: .* splits there: train"):
         opened("aokvqa", tmp_path).split("val")
+
+
+FILES = {
+    "vqa_json": "questions_val.json.gz",
+    "vqa_v2": "v2_OpenEnded_mscoco_val_questions.json",
+    "aokvqa": "aokvqa_v1p0_val.json",
+    "visual7w": "dataset_v7w_telling.json",
+    "clevr": "questions/CLEVR_val_questions.json",
+    "gqa": "questions/val_questions.json",
+    "vizwiz": "Annotations/val.json",
+}
+
+
+@pytest.mark.parametrize("fits", FILES)
+@pytest.mark.parametrize("choice", FILES)
+def test_files_of_another_layout_name_the_data_that_fit(tmp_path: Path, fits: str, choice: str):
+    if choice == fits:
+        return
+    dump(tmp_path / FILES[fits], [])
+    if (choice, fits) == ("gqa", "clevr"):
+        return  # the names of CLEVR's files are names of GQA's, too
+    splits = "all" if fits == "visual7w" else "val"
+    with pytest.raises(DataError, match=rf"; its files fit data={fits} \(splits {splits}\)$"):
+        opened(choice, tmp_path, train=None, val="absent", test=None).split("absent")
+
+
+def test_every_layout_is_known():
+    for file in CONF.glob("*.yaml"):
+        if not file.stem.startswith("scenes"):
+            pattern = opened(file.stem, Path(".")).files.question_file
+            assert QUESTION_FILES[file.stem] == pattern
+
+
+def test_vqa_1_and_okvqa_have_the_same_file_names(tmp_path: Path):
+    dump(tmp_path / "OpenEnded_mscoco_val2014_questions.json", [])
+    message = r"its files fit data=vqa_v1 \(splits val2014\) or data=okvqa \(splits val2014\)"
+    with pytest.raises(DataError, match=message):
+        opened("vqa_v2", tmp_path).split("val2014")
 
 
 def test_the_fingerprint_covers_the_file(tmp_path: Path):

@@ -88,6 +88,7 @@ def test_damaged_data_are_refused(
         (["features=none"], ["features=none", "concepts"]),
         (["model.image_features=[grids]"], ["grids", "offer"]),
         (["data.root=nowhere"], ["nowhere"]),
+        (["min_word_count=1000000"], ["no word occurs 1000000 times", "lower min_word_count"]),
         (["model.module._target_=ivqa.Nothing"], ["cannot be imported"]),
     ],
 )

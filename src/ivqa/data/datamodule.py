@@ -16,6 +16,7 @@ from ivqa.data.batch_settings import BatchContents, BatchSettings
 from ivqa.data.dataset import VQADataset
 from ivqa.data.encoded_split import EncodedSplit, ImageFeatures
 from ivqa.data.loading import BatchLoader, OrderedBatches, Rows, ShuffledBatches, with_source
+from ivqa.data.validation import DataError
 from ivqa.data.vqa_json import VQASplit
 from ivqa.errors import UserError
 from ivqa.text.answers import AnswerVocabulary
@@ -34,9 +35,14 @@ def build_vocabularies(train: VQASplit, min_count: int = 1) -> tuple[Vocabulary,
         The vocabulary of the questions, and that of the words in the main answers.
 
     Raises:
-        DataError: The split has no annotations.
+        DataError: The split has no annotations, or no word occurs often enough.
     """
     questions = Vocabulary.build(train.questions, min_count=min_count)
+    if not questions.words:
+        raise DataError(
+            f"no word occurs {min_count} times in the questions of split '{train.name}', so that "
+            "all words would be unknown; lower min_word_count"
+        )
     return questions, Vocabulary.build(train.require_answers().main_answers)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from ivqa.data.file_patterns import FilePatterns
+from ivqa.data.file_patterns import FilePatterns, layouts_in
 from ivqa.data.images import ImageFiles
 from ivqa.data.json_files import read_bytes
 from ivqa.data.oracles import Oracle
@@ -190,9 +190,12 @@ class VQADataset:
 
     def _no_questions(self, name: str) -> DataError:
         tried = listed(self.files.candidates(name)["questions"])
+        there = self.files.splits_in(self.root)
+        other = {} if there else layouts_in(self.root)
+        hint = " or ".join(f"data={key} (splits {listed(names)})" for key, names in other.items())
         return DataError(
             f"split '{name}' not found: none of {tried} exists in {self.root}; "
-            f"splits there: {listed(self.files.splits_in(self.root))}"
+            + (f"its files fit {hint}" if hint else f"splits there: {listed(there)}")
         )
 
     def _files(self, name: str) -> dict[str, Path | None]:

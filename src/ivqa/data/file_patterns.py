@@ -7,6 +7,19 @@ from pathlib import Path
 
 from ivqa.data.json_files import CONTAINERS
 
+# The question files of each data=, to name the one that fits a folder.
+QUESTION_FILES = {
+    "vqa_json": "questions_{split}",
+    "vqa_v2": "v2_OpenEnded_mscoco_{split}_questions",
+    "vqa_v1": "OpenEnded_mscoco_{split}_questions",
+    "okvqa": "OpenEnded_mscoco_{split}_questions",
+    "aokvqa": "aokvqa_v1p0_{split}",
+    "visual7w": "dataset_v7w_telling",
+    "clevr": "questions/CLEVR_{split}_questions",
+    "gqa": "questions/{split}_questions",
+    "vizwiz": "Annotations/{split}",
+}
+
 
 @dataclass(frozen=True, kw_only=True)
 class FilePatterns:
@@ -60,11 +73,14 @@ class FilePatterns:
     def splits_in(self, root: Path) -> list[str]:
         """Returns the names of the splits whose questions file exists under `root`."""
         path = Path(self.question_file)
-        before, _, after = re.escape(path.name).partition(re.escape("{split}"))
-        expression = re.compile(rf"{before}(.+?){after}(?:\.json|\.json\.gz|\.zip)?")
+        expression = re.compile(
+            re.escape(path.name).replace(re.escape("{split}"), "(?P<split>.+?)")
+            + r"(?:\.json|\.json\.gz|\.zip)?"
+        )
         folder = root / path.parent
         found = folder.iterdir() if folder.is_dir() else ()
-        return sorted({m[1] for entry in found if (m := expression.fullmatch(entry.name))})
+        matches = [match for entry in found if (match := expression.fullmatch(entry.name))]
+        return sorted({match.groupdict().get("split", "all") for match in matches})
 
     def images_of(self, split: str) -> list[str]:
         """Returns the image patterns of a split, in the order in which they are tried."""
@@ -72,6 +88,24 @@ class FilePatterns:
         listed_patterns = [patterns] if isinstance(patterns, str) else list(patterns or ())
         name = self.image_splits.get(split, split)
         return [pattern.replace("{split}", name) for pattern in listed_patterns]
+
+
+def layouts_in(root: Path) -> dict[str, list[str]]:
+    """The splits under a root by the data= that reads them.
+
+    Args:
+        root: The folder.
+
+    Returns:
+        The names of the splits; no entry for a data= whose files are not there.
+    """
+    found = {
+        name: FilePatterns(question_file=pattern).splits_in(root)
+        for name, pattern in QUESTION_FILES.items()
+    }
+    if found["clevr"]:  # its files match the pattern of GQA too
+        found["gqa"] = []
+    return {name: splits for name, splits in found.items() if splits}
 
 
 def _with_endings(path: str) -> list[str]:

@@ -15,6 +15,7 @@ import csv
 import io
 import math
 from collections.abc import Collection, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -76,7 +77,7 @@ def result_records(path: Path, problems: Problems) -> Iterator[Result]:
 
 def _json(path: Path) -> Iterator[tuple[str, Any]]:
     content = open_json(path)
-    if isinstance(content, dict) and not content.keys() & {*_IDS, "image", "annotations"}:
+    if isinstance(content, dict) and all(isinstance(one, dict | str) for one in content.values()):
         for name, value in content.items():
             answers = value if isinstance(value, dict) else {"direct_answer": value}
             yield f"question {name}", {"question_id": name, **answers}
@@ -115,9 +116,9 @@ def _workbook(path: Path) -> Iterator[tuple[str, Any]]:
     try:
         import openpyxl
 
-        sheet = openpyxl.load_workbook(check_regular(path), read_only=True).worksheets[0]
-        sheet.reset_dimensions()  # some writers store wrong ones
-        rows = list(sheet.iter_rows())
+        with closing(openpyxl.load_workbook(check_regular(path), read_only=True)) as book:
+            book.worksheets[0].reset_dimensions()  # some writers store wrong ones
+            rows = list(book.worksheets[0].iter_rows())
     except ImportError:
         raise DataError(
             f"{path}: reading .xlsx files needs openpyxl; pip install 'ivqa[excel]', or save "
@@ -133,7 +134,8 @@ def _workbook(path: Path) -> Iterator[tuple[str, Any]]:
     for number, cells in enumerate(rows[1:], start=2):
         read = {name: _cell(cell, name) for name, cell in zip(names, cells, strict=False)}
         row = dict.fromkeys(names) | read  # empty cells at the end of a row are not stored
-        if isinstance(row.get(key), float) and abs(row[key]) >= _EXACT:
+        given_id = row[key]
+        if isinstance(given_id, float) and abs(given_id) >= _EXACT:
             raise DataError(
                 f"{path}, row {number}: {key} has more than 15 digits, and Excel has rounded it; "
                 "write the table as .tsv, or export the questions again: long ids are now text"

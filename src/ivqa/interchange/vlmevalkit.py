@@ -37,10 +37,10 @@ class VLMEvalKitTables:
         """Writes the tables and the answers in VQA format (answer_key/).
 
         The column `index` is the question's id; ids of more than 15 digits become texts such as
-        q7178437733643125760, because VLMEvalKit logs to .xlsx, which rounds long numbers. The first question about an image has the image
-        itself, the others have the index of that question, as VLMEvalKit allows. `category` is the
-        kind of belief, or the answer type where the question is not a belief. `answers` is a JSON
-        list.
+        q7178437733643125760, because VLMEvalKit logs to .xlsx, which rounds long numbers. The first
+        question about an image has the image itself, the others have the index of that question, as
+        VLMEvalKit allows. `category` is the kind of belief, or the answer type where the question
+        is not a belief. `answers` is a JSON list.
 
         Args:
             levels: The questions.

@@ -6,6 +6,7 @@ from typing import Any
 from hydra.utils import get_object, instantiate
 from omegaconf import DictConfig
 
+from ivqa.data.datamodule import build_vocabularies
 from ivqa.errors import UserError
 from ivqa.features import offered_places
 from ivqa.identity import plain
@@ -15,7 +16,7 @@ from ivqa.runs.workbench import Workbench
 
 
 def check_data(bench: Workbench, splits: Collection[str], unscored: Collection[str] = ()) -> None:
-    """Checks annotations, layouts, noise and image features against the configuration.
+    """Checks annotations, words, layouts, noise and image features against the configuration.
 
     Args:
         bench: The data, whose splits are read, and a configuration that is valid by itself
@@ -27,6 +28,8 @@ def check_data(bench: Workbench, splits: Collection[str], unscored: Collection[s
         UserError: The data do not fit; names the split, question or key, and the remedy.
     """
     _check_annotations(bench, splits, unscored)
+    if "train" in splits and bench.cfg.min_word_count > 1:
+        build_vocabularies(bench.dataset.split("train"), bench.cfg.min_word_count)
     _check_layouts(bench)
     _check_features(bench)
     _check_callbacks(bench)
