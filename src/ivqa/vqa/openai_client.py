@@ -46,7 +46,7 @@ def _limit(response: Any) -> None:
     library = import_module(type(response).__module__.partition(".")[0])
     stream, deadline = response.stream, response.request.extensions[_DEADLINE]
 
-    class Limited(library.SyncByteStream):  # type: ignore[misc, name-defined]
+    class Limited(library.SyncByteStream):  # type: ignore[name-defined]
         def __iter__(self) -> Iterator[bytes]:
             for chunk in stream:
                 if time.monotonic() > deadline:

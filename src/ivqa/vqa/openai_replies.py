@@ -134,9 +134,7 @@ def read_choices(response: Any, thoughts: Tags = THOUGHTS) -> tuple[Choice, ...]
     try:
         given = _CHOICES.validate_python(choices, strict=True)
     except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        raise ValueError(f"a choice is malformed ({place}: {first['msg']})") from None
+        raise ValueError(f"a choice is malformed ({_first_fault(error)})") from None
     distinct: dict[Any, _GivenChoice] = {}
     for at, choice in enumerate(given):
         distinct.setdefault((choice.index,) if type(choice.index) is int else at, choice)
@@ -194,6 +192,11 @@ def _short(value: Any) -> str:
     return " ".join(str(value).split())[:200]
 
 
+def _first_fault(error: ValidationError) -> str:
+    first = error.errors(include_input=False, include_url=False)[0]
+    return ": ".join(filter(None, [".".join(map(str, first["loc"])), first["msg"]]))
+
+
 def _count(value: Any) -> int:
     """A number of tokens, which some servers write as text; 0 for anything else."""
     try:
@@ -232,10 +235,12 @@ def _tokens(given: Any, answer: str) -> tuple[WrittenToken, ...] | None:
     if not content:
         return None
     try:
-        tokens = tuple(map(_token, _POSITIONS.validate_python(content, strict=True)))
+        positions = _POSITIONS.validate_python(content, strict=True)
     except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        raise ValueError(f"{first['loc'][-1]} of a token: {first['msg']}") from None
+        raise ValueError(f"a token is malformed ({_first_fault(error)})") from None
+    tokens = tuple(map(_token, positions))
+    if any(END.fullmatch(position.token.strip()) for position in positions[:-1]):
+        raise ValueError("their tokens go on after the end")
     spelled = b"".join(token.text for token in tokens).decode(errors="replace").strip()
     if spelled != answer:
         raise ValueError(f"their tokens spell '{spelled[:40]}' and not '{answer[:40]}'")
@@ -248,17 +253,18 @@ def _token(given: _GivenPosition) -> WrittenToken:
         if text:
             raise ValueError(f"token '{name}' has no probability")
         return WrittenToken(text, 0.0, ())
-    # The written token is usually among the alternatives. Servers can spell several tokens alike,
-    # so only one of them is left out.
+    # The written token is usually among the alternatives. Servers can spell several special tokens
+    # "", so only one of them is left out.
     same = [one for one in others if one.token == name]
     close = [one for one in same if abs(one.logprob - given.logprob) <= _LOG_ERROR]
     if close:
         others.remove(close[0])
-    elif same and text:
+    elif same and name:
         raise ValueError(f"token '{name}' has two probabilities")
     pairs = [(_bytes(one), min(one.logprob, 0.0)) for one in others if one.logprob > _UNKNOWN]
-    # Tokens that end a text can be spelled alike and be equally rare.
-    if max(Counter(pair for pair in pairs if pair[0]).values(), default=1) > 1:
+    # Special tokens that are spelled "" can be equally rare.
+    copies = Counter((one.token, one.logprob) for one in others if one.token)
+    if max(copies.values(), default=1) > 1:
         raise ValueError(f"an alternative to token '{name}' is there twice")
     log_prob = min(given.logprob, 0.0)
     total = math.exp(log_prob) + sum(math.exp(value) for _, value in pairs)
@@ -269,8 +275,6 @@ def _token(given: _GivenPosition) -> WrittenToken:
 
 def _bytes(entry: _GivenToken) -> bytes:
     """The bytes of a token, by its field `bytes` where a character needs several tokens."""
-    if END.fullmatch(entry.token.strip()):
-        return b""
     if byte := _BYTE.fullmatch(entry.token):
         return bytes.fromhex(byte[1])
     text = entry.token.encode()
@@ -278,7 +282,7 @@ def _bytes(entry: _GivenToken) -> bytes:
     # Some servers show a token as its vocabulary spells it.
     if _is_text(given) and given not in (text, re.sub("[Ġ▁]", " ", entry.token).encode()):
         raise ValueError(f"the bytes of token '{entry.token}' spell '{given.decode()[:40]}'")
-    return given
+    return b"" if END.fullmatch(entry.token.strip()) else given
 
 
 def _is_text(content: bytes) -> bool:
