@@ -9,7 +9,15 @@ import pytest
 
 from ivqa.data import ClevrDataset, DataError
 from ivqa.data.clevr_language import ClevrLanguage
-from ivqa.data.clevr_programs import ClevrScene, answers_of, fact_of, layout_of, program_of
+from ivqa.data.clevr_programs import (
+    ClevrScene,
+    answers_of,
+    fact_of,
+    kind_of,
+    layout_of,
+    program_of,
+)
+from ivqa.vqa.benchmark import score_answers
 from ivqa.vqa.layouts import ANSWER_MODULES, MAP_MODULES, LayoutGrammar
 
 COLORS = ("gray", "red", "blue", "green", "brown", "purple", "cyan", "yellow")
@@ -167,6 +175,21 @@ def test_every_function_of_clevr_is_in_the_table():
     for name in VALUES:
         expected |= {f"query_{name}", f"same_{name}", f"equal_{name}", f"filter_{name}"}
     assert used | {"filter_material"} == expected
+
+
+def test_kinds_of_questions_are_those_of_the_paper():
+    """Tables 1 and 2 of the paper have five kinds; what is compared gives two of them."""
+    kinds: dict[str, set[str]] = {}
+    for written, _, _ in TABLE:
+        program = program_of(steps(*written))
+        kinds.setdefault(kind_of(program), set()).add(steps(*written)[-1]["function"])
+    assert kinds == {
+        "exist": {"exist"},
+        "count": {"count"},
+        "compare_integer": {"equal_integer", "less_than", "greater_than"},
+        "compare_attribute": {f"equal_{name}" for name in VALUES},
+        "query_attribute": {f"query_{name}" for name in VALUES},
+    }
 
 
 def interpreted(program: Steps, scene: Any) -> str | None:
@@ -391,6 +414,9 @@ def test_the_data_set_and_its_oracle(tmp_path: Path, roots: Any):
     assert split.question_ids.tolist() == [0, 1]
     assert split.answers == [["2"], ["red"]]
     assert split.answer_types == ["number", "other"]
+    assert split.question_types == ["count", "query_attribute"]
+    found = score_answers(split, ["2", "Red"])  # letter by letter
+    assert (found["vqa/accuracy"], found["vqa/question_type/count"]) == (0.5, 1)
     assert split.layouts == {0: ["_Find", "_Count"], 1: ["_Find", "_Describe"]}
     assert split.require_images().path(0).name == "CLEVR_val_000000.png"
     assert dataset.lacks_annotations("test")

@@ -11,6 +11,8 @@ from hydra import compose, initialize_config_dir
 from hydra.utils import get_class
 from omegaconf import OmegaConf
 
+from ivqa.data.aokvqa import question_number
+
 from .conftest import (
     PROJECT,
     TINY,
@@ -312,3 +314,38 @@ def test_the_targets_of_a_vqa_model_are_a_setting(
     assert "model.module.targets=counts: must be" in printed
     for known in ("main", "annotators", "accuracies"):
         assert known in printed
+
+
+def test_a_data_set_is_scored_by_its_own_evaluation(run: Run, tmp_path: Path) -> None:
+    """A-OKVQA: difficult questions do not count, one of ten direct answers is a third."""
+    records = [
+        {
+            "image_id": at, "question_id": f"name{at}", "question": f"What is {word}?",
+            "choices": ["cab", "bus"], "correct_choice_idx": at % 2, "rationales": [],
+            "direct_answers": ["cab"] + ["taxi"] * 9, "difficult_direct_answer": at == 3,
+        }
+        for at, word in enumerate(["one", "two", "three", "four"])
+    ]  # fmt: skip
+    for split in ("train", "val"):
+        (tmp_path / f"aokvqa_v1p0_{split}.json").write_text(json.dumps(records))
+    data = ["data=aokvqa", f"data.root={tmp_path}"]
+    answers = ["cab", "cab", "bus", "cab"]
+    results = [
+        {"question_id": question_number(f"name{at}"), "answer": answer}
+        for at, answer in enumerate(answers)
+    ]
+    (tmp_path / "results.json").write_text(json.dumps(results))
+    scored = [f"predictions={tmp_path / 'results.json'}", f"output_dir={tmp_path / 'scored'}"]
+    status, printed = run("evaluate", *data, *scored)
+    assert status == 0, printed
+    metrics = metrics_of(tmp_path / "scored")
+    assert metrics["vqa/accuracy"] == pytest.approx(2 / 9, abs=1e-9)
+    assert metrics["vqa/multiple_choice"] == 0.25
+    model = ["model=language_only", "features=none", "model.epochs=1", f"artifacts={tmp_path}/a"]
+    noise = ["callbacks=robustness", "noise=word_shuffling", f"output_dir={tmp_path / 'run'}"]
+    status, printed = run("evaluate", *data, *model, *noise)
+    assert status == 0, printed
+    metrics = metrics_of(tmp_path / "run")
+    assert metrics["vqa/accuracy"] == metrics["robustness/partition_0/accuracy"]
+    assert metrics["test/vqa_accuracy"] == pytest.approx(metrics["vqa/accuracy"])
+    assert metrics["vqa/multiple_choice"] in (0, 0.25, 0.5)

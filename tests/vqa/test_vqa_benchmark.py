@@ -10,7 +10,13 @@ import torch
 from rich.console import Console
 from torch import Tensor
 
-from ivqa.data import BatchContents, VQADataModule, VQADataset, build_vocabularies
+from ivqa.data import (
+    BatchContents,
+    VQADataModule,
+    VQADataset,
+    build_vocabularies,
+    official_vizwiz,
+)
 from ivqa.data.batch import ImageBatch, VQABatch
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.text.vocabulary import Tokens
@@ -126,6 +132,41 @@ def test_accuracy_by_question_type_and_by_layout(tmp_path: Path) -> None:
     assert metrics["vqa/kind/exist"] == 1
     assert metrics["vqa/kind/describe"] == 0.5
     assert metrics["vqa/kind/count"] == 0
+
+
+class Unsure(Alphabetical):
+    """Answers "red" to everything, but believes "unanswerable" of the first question."""
+
+    def log_scores(
+        self, images: ImageBatch, questions: list[str], answers: list[str] | None = None
+    ) -> Tensor:
+        if answers != ["unanswerable"]:
+            raise AssertionError("asked for the scores of other answers")
+        return torch.tensor([[0.75 if text == "What is it?" else 0.25] for text in questions]).log()
+
+
+@pytest.mark.parametrize(("knows", "f1"), [(True, 1.0), (False, 0.0)])
+def test_answerability_of_vizwiz_is_the_probability_of_an_answer(
+    knows: bool, f1: float, tmp_path: Path
+) -> None:
+    records = [
+        {"image": f"v_{at}.jpg", "question": text, "answers": [{"answer": "x"}] * 10,
+         "answer_type": kind, "answerable": int(kind == "other")}
+        for at, (text, kind) in enumerate(
+            [("What is it?", "unanswerable"), ("Is it red?", "other"), ("How many?", "other")]
+        )
+    ]  # fmt: skip
+    (tmp_path / "Annotations").mkdir()
+    (tmp_path / "Annotations" / "val.json").write_text(json.dumps(records))
+    datamodule = _datamodule(official_vizwiz(tmp_path, train="val"))
+    model = Unsure(["red", "unanswerable"] if knows else ["red"])
+    metrics = VQABenchmark(batch_size=2).run(model, datamodule, "val", tmp_path, "", Console())
+    assert metrics["vizwiz/answerability_f1"] == f1
+    # Without the answer all three are alike, of which one is unanswerable.
+    precision = 1 if knows else 1 / 3
+    assert metrics["vizwiz/answerability_average_precision"] == pytest.approx(precision)
+    assert {"vqa/other", "vqa/unanswerable"} < metrics.keys()
+    assert "vqa/accuracy_2015" not in metrics
 
 
 class Planner(VQANetwork):

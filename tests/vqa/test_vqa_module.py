@@ -1,3 +1,4 @@
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -108,6 +109,10 @@ def test_validation_reports_official_accuracy_by_answer_type(
     }
     assert logged == pytest.approx(expected)
     assert len(set(expected.values())) > 2
+    some = replace(batch, counted=torch.tensor([False, True, False, True, False]))
+    (logged,) = _trainer(tmp_path).validate(module, _loader(some), verbose=False)
+    of_some = {"vqa_accuracy": (found[1] + found[3]) / 2, "yes_no": found[3], "other": found[1]}
+    assert logged == pytest.approx({f"val/{name}": value for name, value in of_some.items()})
 
 
 def test_scores_are_log_probabilities_and_columns_can_be_chosen(

@@ -30,7 +30,7 @@ def process_results(doc: dict[str, Any], results: list[str]) -> dict[str, Any]:
         results: The answer of the model, alone in a list.
 
     Returns:
-        The official accuracy, and what identifies the answer in the log: with --log_samples,
+        The VQA accuracy, and what identifies the answer in the log: with --log_samples,
         lmms-eval writes the values of this dict, but not the question's other columns.
     """
     answer = results[0]

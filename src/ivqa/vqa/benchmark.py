@@ -27,7 +27,7 @@ from ivqa.metrics.wups import require_wordnet, wups
 from ivqa.ranges import Count, Share
 from ivqa.text.answers import vqa_accuracies
 from ivqa.vqa.module import VQAModule
-from ivqa.vqa.protocol import Answerer
+from ivqa.vqa.protocol import Answerer, Metered
 
 _RESAMPLES = 1000  # of the bootstrap
 _MAX_KINDS = 100  # VQA has 65 question types; types derived from first words can be thousands
@@ -329,11 +329,12 @@ def probability_of(
         batch_size: Questions at once.
 
     Returns:
-        (N,) in [0, 1]; None if the metric reads none, or the answer is not in the closed set.
+        (N,) in [0, 1]; None if the metric reads none, the answer is not in the closed set, or each
+        question to the model costs.
     """
     split = datamodule.dataset.split(stage)
-    answer = split.metric.probed
-    if not split.has_answers or answer is None or answer not in (module.answers or ()):
+    answer = split.metric.probed if split.has_answers else None
+    if answer is None or answer not in (module.answers or ()) or isinstance(module, Metered):
         return None
     found = [
         module.log_scores(
