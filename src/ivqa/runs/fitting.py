@@ -93,7 +93,7 @@ def build_trainer(
         cfg: The configuration.
         run_dir: The run directory.
         probe: Trained models that callbacks use, by name.
-        first_step: The step that a resumed run continues from; metrics.csv keeps the rows before it.
+        first_step: The step that a resumed run continues from; metrics.csv keeps rows before it.
 
     Returns:
         The Trainer; it writes checkpoints atomically.
