@@ -221,6 +221,44 @@ def test_wandb_works_offline(
     assert (tmp_path / "run" / "metrics.csv").is_file()
 
 
+# As small as Lightning's interface allows, with an argument of its own.
+LOGGER = """
+import json
+from pathlib import Path
+from pytorch_lightning.loggers.logger import Logger
+
+class Lines(Logger):
+    def __init__(self, file: str) -> None:
+        super().__init__()
+        self.file = Path(file)
+
+    name = version = "lines"
+
+    def log_hyperparams(self, params, *args, **kwargs):
+        pass
+
+    def log_metrics(self, metrics, step=None):
+        with self.file.open("a") as stream:
+            stream.write(json.dumps({**metrics, "step": step}) + "\\n")
+"""
+
+
+def test_any_logger_of_lightning_works(
+    run: Run, tiny_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "line_logger.py").write_text(LOGGER)
+    monkeypatch.syspath_prepend(tmp_path)
+    place = "+logger.lines.file=${output_dir}/lines.jsonl"
+    added = ["+logger.lines._target_=line_logger.Lines", place]
+    command = ["model=language_only", *_data(tiny_root), "model.epochs=1", *added]
+    for name, more in {"both": [], "own": ["logger.csv=null"]}.items():
+        status, printed = run("train", *command, *more, f"output_dir={tmp_path / name}")
+        assert status == 0, printed
+        lines = (tmp_path / name / "lines.jsonl").read_text().splitlines()
+        assert any("val/vqa_accuracy" in json.loads(line) for line in lines)
+        assert (tmp_path / name / "metrics.csv").is_file() == (name == "both")
+
+
 def test_a_killed_run_resumes_to_the_same_bits(
     run: Run, tiny_root: Path, tmp_path: Path, artifacts: Path
 ) -> None:

@@ -16,6 +16,7 @@ from ivqa.data import VQADataModule
 from ivqa.files import write_json
 from ivqa.runs.callbacks import applicable, build_callbacks
 from ivqa.runs.checkpoints import check_best, load_checkpoint, restore_training
+from ivqa.runs.loggers import RunCSVLogger
 from ivqa.runs.run_directory import begin_run, best_checkpoint, last_checkpoint
 from ivqa.weights import load_into
 
@@ -96,12 +97,15 @@ def build_trainer(
         cfg: The configuration.
         run_dir: The run directory.
         probe: Trained models that callbacks use, by name.
-        first_step: The step that a resumed run continues from; loggers keep the rows before it.
+        first_step: The step that a resumed run continues from; metrics.csv keeps rows before it.
 
     Returns:
         The Trainer; it writes checkpoints atomically.
     """
-    loggers = [instantiate(node, first_step=first_step) for node in (cfg.logger or {}).values()]
+    loggers = [instantiate(node) for node in (cfg.logger or {}).values() if node is not None]
+    for logger in loggers:
+        if isinstance(logger, RunCSVLogger):
+            logger.first_step = first_step
     return instantiate(
         cfg.trainer,
         callbacks=build_callbacks(cfg, probe),

@@ -85,11 +85,10 @@ class RunWandbLogger(WandbLogger):
 
     Args:
         save_dir: The run directory.
-        first_step: Unused: W&B keeps the logged steps of a run id.
         **options: Arguments of Lightning's WandbLogger.
     """
 
-    def __init__(self, save_dir: str, first_step: int = 0, **options: Any) -> None:
+    def __init__(self, save_dir: str, **options: Any) -> None:
         file = Path(save_dir) / "wandb_id.txt"
         if not file.is_file():
             write_text(file, secrets.token_hex(4))
@@ -141,9 +140,13 @@ def loggers_of_part(loggers: DictConfig | None) -> DictConfig | None:
     kept = {
         name: node
         for name, node in loggers.items()
-        if not issubclass(get_object(node._target_), WandbLogger)
+        if node is not None and not _writes_to_wandb(get_object(node._target_))
     }
     return OmegaConf.create(kept)
+
+
+def _writes_to_wandb(target: Any) -> bool:
+    return isinstance(target, type) and issubclass(target, WandbLogger)
 
 
 def log_results(
