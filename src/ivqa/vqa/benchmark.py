@@ -25,6 +25,7 @@ from ivqa.metrics.bootstrap import interval, resampled_means
 from ivqa.metrics.polling import polling_metrics
 from ivqa.metrics.vqa_accuracy import VQAAccuracy, vqa_accuracies
 from ivqa.metrics.wups import require_wordnet, wups
+from ivqa.provenance import note_questions
 from ivqa.ranges import Count, Share
 from ivqa.vqa.module import VQAModule
 from ivqa.vqa.protocol import Answerer
@@ -178,6 +179,7 @@ def answer_all(
         rows = slice(start, start + batch_size)
         images = datamodule.images_of(stage, image_ids[rows])
         answers += module.answer(images, list(questions[rows]))
+    note_questions(len(questions))
     return answers
 
 
