@@ -35,6 +35,7 @@ NEUTRAL = (
     "ivqa.files",
     "ivqa.identity",
     "ivqa.integrity",
+    "ivqa.provenance",
     "ivqa.released",
     "ivqa.report",
     "ivqa.runs",

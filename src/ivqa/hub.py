@@ -4,11 +4,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from huggingface_hub import HfApi
+from huggingface_hub import HfApi, try_to_load_from_cache
 from huggingface_hub.errors import HfHubHTTPError
 from transformers.utils import logging
 
 from ivqa.errors import UserError
+from ivqa.provenance import note_model
 
 _PROBE_SECONDS = 5.0
 
@@ -46,6 +47,44 @@ def check_hub_id(name: str, example: str) -> None:
             f"there is no folder '{name}'; write a model and its processor there with "
             f"save_pretrained, or pass a hub id such as {example}"
         )
+
+
+def check_revision(path: str, revision: str | None) -> None:
+    """Checks that a revision belongs to a hub id.
+
+    Args:
+        path: A folder or a hub id.
+        revision: The branch, tag or commit; None for none.
+
+    Raises:
+        UserError: A revision is given for a folder.
+    """
+    if revision is not None and Path(path).is_dir():
+        raise UserError(
+            f"revision={revision} names a version on the hub, but '{path}' is a folder; leave "
+            "revision= out, or pass a hub id"
+        )
+
+
+def note_commit(path: str, revision: str | None) -> str | None:
+    """Adds a model to the record of the run, with its commit.
+
+    Args:
+        path: A folder, or a hub id whose config.json was loaded.
+        revision: The branch, tag or commit of a hub id; None for "main".
+
+    Returns:
+        The commit; None for a folder outside of the cache of the hub.
+    """
+    folder: Path | None = Path(path).resolve()
+    if not Path(path).is_dir():
+        file = try_to_load_from_cache(path, "config.json", revision=revision or "main")
+        folder = Path(file).parent if isinstance(file, str) else None
+    # The cache has each commit in models--MAKER--NAME/snapshots/COMMIT.
+    known = folder is not None and folder.parent.name == "snapshots"
+    commit = folder.name if folder is not None and known else None
+    note_model(path, commit)
+    return commit
 
 
 @contextmanager

@@ -24,6 +24,9 @@ NEUTRAL_SETTINGS = {
     *("api_key_env", "base_url", "endpoint", "max_requests", "workers"),
 }
 
+# Settings that change nothing while they are null; results of before they existed stay valid.
+_OFF_IF_NULL = {"augment", "revision"}
+
 # Settings that name a file or a folder: the identity contains the digest of its content.
 FILE_SETTINGS = {"candidates", "path", "weights"}
 
@@ -94,8 +97,8 @@ def decisive(settings: Any) -> Any:
         settings: Plain dicts, lists and values.
 
     Returns:
-        The same structure without `NEUTRAL_SETTINGS` and without an augmentation that is switched
-        off; names of existing files are replaced by the digests of their contents.
+        The same structure without `NEUTRAL_SETTINGS` and without an augmentation or a revision that
+        is null; names of existing files are replaced by the digests of their contents.
 
     Example:
         >>> decisive({"lr": 0.1, "kernels": "fast", "parts": [{"cache": "x", "size": 8}]})
@@ -105,7 +108,7 @@ def decisive(settings: Any) -> Any:
         return {
             str(name): _by_content(name, decisive(value))
             for name, value in settings.items()
-            if name not in NEUTRAL_SETTINGS and (name != "augment" or value)
+            if name not in NEUTRAL_SETTINGS and (name not in _OFF_IF_NULL or value)
         }
     if isinstance(settings, list | tuple):
         return [decisive(value) for value in settings]

@@ -51,7 +51,19 @@ def test_two_models_are_compared_question_by_question(
         key = name if name != "r_score" else "r_score_partition_1"
         assert differences[f"first/{key}"] == pytest.approx(metrics[f"robustness/{name}"])
         assert differences[f"second/{key}"] == pytest.approx(other[f"robustness/{name}"])
-    assert (compared / "table.md").read_text().count("\n") == 10
+    table = (compared / "table.md").read_text()
+    assert table.count("\n|") == 9  # eight levels and the lines below the header
+    assert "R_score 0: the accuracy changes by 100 points or more; 1: by 0 points or less." in table
+    origin = json.loads((runs[1] / "provenance.json").read_text())
+    assert origin["command"].startswith("python evaluate.py data=vqa_json ")
+    # 30 questions of the benchmark and at each of eight levels; the weights by their digest.
+    assert (origin["model"], origin["questions_asked"]) == ("vanilla", 270)
+    assert len(origin["models"]["vanilla"]) == 16
+    assert f"; {origin['started'][:10]}; " in (runs[1] / "robustness.html").read_text()
+    assert metrics["robustness/blind_accuracy"] == pytest.approx(
+        records[records["level"] == 0]["blind_accuracy"].mean()
+    )
+    assert metrics["vqa/accuracy_low"] <= metrics["vqa/accuracy"] <= metrics["vqa/accuracy_high"]
     assert (compared / "robustness.png").stat().st_size > 1000
     assert "data:image/jpeg" in (runs[0] / "robustness.html").read_text()
     assert "Vanilla VQA changes" in (compared / "robustness.html").read_text()

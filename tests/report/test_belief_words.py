@@ -53,7 +53,7 @@ def test_the_summary_warns_of_a_model_that_is_not_better_than_a_blind_one() -> N
         "Under noise of level 1, 0%: the accuracy does not change (R_score 1.00, because it "
         "changes by 0.05 points or less)."
     )
-    assert lines[2].startswith("R_score says nothing about mlb: without noise it is 0.0% right")
+    assert lines[2].startswith("R_score says nothing about mlb: without noise its accuracy is 0.0%")
     assert "33.1%" in lines[2]
 
 

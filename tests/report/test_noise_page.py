@@ -79,7 +79,7 @@ def test_the_page_counts_and_shows_answers_that_flip(tmp_path: Path) -> None:
         "less). MLB changes 75% of its answers: 1 from right to wrong, 1 from wrong to right."
     ) in plain
     # The blind baseline: "yes" to the yes/no questions, "2" to the number.
-    assert "R_score says nothing about MLB: without noise it is 50.0% right" in plain
+    assert "R_score says nothing about MLB: without noise its accuracy is 50.0%" in plain
     assert "R_score says nothing about B" not in plain  # 57.5 percent
     assert "B &amp; C changes 0% of its answers" in plain
     first, second = re.findall(r'<article id="([^"]+)">(.*?)</article>', text, re.DOTALL)

@@ -175,7 +175,7 @@ def test_metrics_and_noise_curves_fit_80_columns() -> None:
     assert (
         ends == "R_score 0: the accuracy changes by 30 points or more; 1: by 0.05 points or less."
     )
-    assert warning.startswith("R_score says nothing about MLB: without noise it is 0.0% right")
+    assert warning.startswith("R_score says nothing about MLB: without noise its accuracy is 0.0%")
     assert "25.0%" in warning
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ivqa.encoders.encoder import TrainedEncoder, unit_rows
 from ivqa.files import FileError, content_digest
+from ivqa.hub import check_revision, note_commit
 from ivqa.ranges import Count
 from ivqa.weights import check_finite
 
@@ -22,20 +23,29 @@ class TransformersEncoder(TrainedEncoder):
         batch_size: Texts that are encoded together.
         max_length: Tokens; longer texts are truncated.
         cache: Folder for encodings; None stores none.
+        revision: The branch, tag or commit of a hub id; None for "main".
 
     Raises:
         UserError: The model cannot be loaded, or a weight is not finite.
     """
 
     def __init__(
-        self, path: str, batch_size: Count = 64, max_length: Count = 64, cache: str | None = None
+        self,
+        path: str,
+        batch_size: Count = 64,
+        max_length: Count = 64,
+        cache: str | None = None,
+        revision: str | None = None,
     ) -> None:
         from transformers import AutoModel, AutoTokenizer
 
         super().__init__(cache)
+        check_revision(path, revision)
         try:
-            self._model: Any = AutoModel.from_pretrained(path).eval()
-            self._tokenizer: Any = AutoTokenizer.from_pretrained(path)
+            self._model: Any = AutoModel.from_pretrained(path, revision=revision or "main").eval()
+            commit = note_commit(path, revision)
+            at = "main" if Path(path).is_dir() or commit is None else commit
+            self._tokenizer: Any = AutoTokenizer.from_pretrained(path, revision=at)
         except Exception as error:  # Transformers raises errors of many types
             kind = "folder" if Path(path).is_dir() else "hub id (is the network there?)"
             reason = " ".join(str(error).split())[:300]
@@ -46,6 +56,8 @@ class TransformersEncoder(TrainedEncoder):
         check_finite(self._model.state_dict(), path)
         self.path, self.batch_size, self.max_length = path, batch_size, max_length
         self.content = content_digest(path)
+        if revision is not None:  # a public attribute is part of the names of cached encodings
+            self.revision = revision
 
     @torch.no_grad()
     def _encode(self, texts: Sequence[str]) -> NDArray[np.float32]:

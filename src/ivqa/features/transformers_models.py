@@ -15,7 +15,7 @@ from transformers import AutoConfig, AutoImageProcessor, AutoModel
 from ivqa.errors import UserError
 from ivqa.features.pictures import Resize
 from ivqa.features.pretrained import PretrainedFeatures
-from ivqa.hub import check_hub_id, errors_only, hub_answers
+from ivqa.hub import check_hub_id, check_revision, errors_only, hub_answers, note_commit
 from ivqa.ranges import ImageSize
 from ivqa.weights import check_finite
 
@@ -116,10 +116,12 @@ class TransformersFeatures(PretrainedFeatures):
     Args:
         path: A folder with model and image processor, as save_pretrained writes them; it is read
             offline. Or a hub id.
+        revision: The branch, tag or commit of a hub id; None for "main".
         image_size: Pixels of a side; None for the size in the processor's configuration.
     """
 
     path: str = "google/siglip2-base-patch16-224"
+    revision: str | None = None
     image_size: ImageSize | None = None
 
     @property
@@ -157,6 +159,7 @@ class TransformersFeatures(PretrainedFeatures):
                 size of the images is not known.
         """
         local = Path(self.path).is_dir()
+        check_revision(self.path, self.revision)
         if not local:
             check_hub_id(self.path, "facebook/dinov2-base")
             local = not hub_answers(self.path)
@@ -164,8 +167,13 @@ class TransformersFeatures(PretrainedFeatures):
             with errors_only():
                 processor = self._processor(local=local)
                 model, report = AutoModel.from_pretrained(
-                    self.path, dtype="float32", output_loading_info=True, local_files_only=local
+                    self.path,
+                    revision=self.revision or "main",
+                    dtype="float32",
+                    output_loading_info=True,
+                    local_files_only=local,
                 )
+                note_commit(self.path, self.revision)
         except Exception as error:  # transformers raises many kinds
             raise self._unusable(error) from error
         missing = sorted(report["missing_keys"])
@@ -182,7 +190,9 @@ class TransformersFeatures(PretrainedFeatures):
         return VisionModel(model, has_pooler=not missing), prepare
 
     def _processor(self, *, local: bool) -> Any:
-        return AutoImageProcessor.from_pretrained(self.path, local_files_only=local)
+        return AutoImageProcessor.from_pretrained(
+            self.path, revision=self.revision or "main", local_files_only=local
+        )
 
     def _unusable(self, error: Exception) -> UserError:
         reason = " ".join(str(error).split())[:300].rstrip(".")

@@ -49,6 +49,7 @@ class TransformerGenerator(QuestionNetwork):
         question_words: The vocabulary of the questions in batches.
         answer_words: The vocabulary of the answers in batches.
         path: A folder written by save_pretrained, or a hub id.
+        revision: See `load_pretrained`.
         prompt: The prompt, with {answer} in it. It is put into the processor's chat template where
             there is one; otherwise it holds the image token too.
         question_prefix: Text before each question; " " for tokenisers whose words begin with
@@ -76,6 +77,7 @@ class TransformerGenerator(QuestionNetwork):
         question_words: Vocabulary,
         answer_words: Vocabulary,
         path: str,
+        revision: str | None = None,
         prompt: str = "Answer: {answer}. Ask the question.",
         question_prefix: str = "",
         lora: LowRankSettings | None = None,
@@ -86,7 +88,7 @@ class TransformerGenerator(QuestionNetwork):
         self.check_arguments({"lora": lora, "prompt": prompt})
         # Lightning moves the module to its device.
         model, processor = load_pretrained(
-            path, AutoModelForImageTextToText, device="cpu", dtype=dtype
+            path, AutoModelForImageTextToText, revision=revision, device="cpu", dtype=dtype
         )
         self.question_words, self.answer_words = question_words, answer_words
         self.rows_at_once = rows_at_once

@@ -91,6 +91,6 @@ def below_blind(name: str, metrics: Mapping[str, float], prefix: str = "robustne
         f"{metrics[prefix + key]:.1%}" for key in ("partition_0/accuracy", "blind_accuracy")
     )
     return [
-        f"R_score says nothing about {name}: without noise it is {clean} right, and the most "
-        f"frequent answer of each answer type {blind}, without a look at question or image."
+        f"R_score says nothing about {name}: without noise its accuracy is {clean}, not above the "
+        f"{blind} of a blind baseline, the most frequent answer of each answer type."
     ]

@@ -10,6 +10,8 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from ivqa import provenance
+
 # Scripts without attributes; <script type="application/json"> holds data and does not run.
 _SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 
@@ -18,7 +20,8 @@ def render(template: str, **values: Any) -> str:
     """Renders a page.
 
     Its content security policy allows no network and no script except those of the template, which
-    it names by their SHA-256. So a question that escaping missed could still not run.
+    it names by their SHA-256. So a question that escaping missed could still not run. A template
+    may show `provenance`, one line about the origin of the figures.
 
     Args:
         template: Name of a file in `templates/` whose scripts use no values.
@@ -28,7 +31,7 @@ def render(template: str, **values: Any) -> str:
         The page.
     """
     environment = _environment()
-    page = environment.get_template(template).render(**values)
+    page = environment.get_template(template).render(provenance=provenance.line(), **values)
     charset = '<meta charset="utf-8">'
     policy = f'<meta http-equiv="Content-Security-Policy" content="{_policy(template)}">'
     marked = page.replace(charset, f"{charset}\n{policy}", 1)

@@ -12,6 +12,7 @@ from rich.progress import track
 from ivqa.data import VQADataModule, VQADataset, VQASplit
 from ivqa.errors import UserError
 from ivqa.metrics import PUBLISHED_R_SCORE, RScore
+from ivqa.provenance import note_questions
 from ivqa.ranges import Count, CountOrZero, Seed
 from ivqa.robustness.noise import Certified, Checkable, DisturbsImages, Noise
 from ivqa.robustness.records import NoiseRecords
@@ -192,4 +193,5 @@ class RobustnessCallback(MeasuringCallback):
             part = slice(start, start + self.batch_size)
             images = datamodule.images_of(stage, image_ids[part], disturb)
             answers += answerer.answer(images, questions[part])
+        note_questions(len(questions))
         return answers

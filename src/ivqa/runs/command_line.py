@@ -139,6 +139,9 @@ def run_task(cfg: DictConfig, conf_dir: Path) -> float:
     Raises:
         UserError: The configuration is invalid; lists all faults before any work starts.
     """
+    from pytorch_lightning.utilities import rank_zero_only
+
+    from ivqa import provenance
     from ivqa.runs.config_checks import check_config
     from ivqa.runs.precision import set_precision
     from ivqa.runs.trust import check_targets
@@ -150,7 +153,14 @@ def run_task(cfg: DictConfig, conf_dir: Path) -> float:
         set_precision(cfg.trainer)
     # The directory that Hydra chose: in a multirun it numbers the directories of the jobs.
     cfg.output_dir = HydraConfig.get().runtime.output_dir
-    return instantiate(cfg.command)(cfg)
+    model = (cfg.get("vqa") or cfg.get("model") or {}).get("name")
+    hydra_cfg = HydraConfig.get()
+    provenance.begin(f"{hydra_cfg.job.config_name}.py", list(hydra_cfg.overrides.task), model)
+    result = instantiate(cfg.command)(cfg)
+    run_dir = Path(cfg.output_dir)
+    if (run_dir / "metrics.json").is_file() and not rank_zero_only.rank:  # type: ignore[attr-defined]
+        provenance.write(run_dir)
+    return result
 
 
 def with_multirun(arguments: list[str], conf_dir: Path) -> list[str]:

@@ -13,6 +13,8 @@ from pytorch_lightning.utilities import rank_zero_only
 
 from ivqa.errors import UserError
 from ivqa.features import PixelStore
+from ivqa.files import file_digest
+from ivqa.provenance import note_model
 from ivqa.released import Released
 from ivqa.runs.checkpoints import load_checkpoint
 from ivqa.runs.fitting import fit
@@ -110,6 +112,7 @@ def obtain_module(bench: Workbench) -> tuple[Any, Vocabularies, Path]:
     if bench.cfg.model.get("pretrained"):
         chosen = None if bench.cfg.model.num_answers is None else bench.vocabularies.answers
         none = Vocabularies(Vocabulary([]), Vocabulary([]), chosen)
+        note_model(str(bench.cfg.model.path))
         return build_module(bench, none), none, Path(bench.cfg.model.path)
     if bench.cfg.model.get("untrained"):
         return build_module(bench, bench.vocabularies).eval(), bench.vocabularies, bench.store.root
@@ -130,6 +133,7 @@ def obtain_module(bench: Workbench) -> tuple[Any, Vocabularies, Path]:
     module = build_module(bench, vocabularies)
     check_same_encoder(component, getattr(module, "image_encoder", None), str(path))
     load_into(module, weights, path, f"model={bench.cfg.model.name}")
+    note_model(str(bench.cfg.model.name), file_digest(path))
     return module.eval(), vocabularies, path
 
 

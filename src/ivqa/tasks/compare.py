@@ -68,7 +68,7 @@ def compare(cfg: DictConfig) -> float:
     write_json(run_dir / "metrics.json", metrics)
     notes = [] if len(records[0].accuracies) == 1 else [ends_of_score(r_score)]
     notes += [line for name, one in curves.items() for line in below_blind(name, one)]
-    write_text(run_dir / "table.md", "\n".join([markdown_table(rows), *notes]))
+    write_text(run_dir / "table.md", "\n".join([markdown_table(rows), *notes]) + "\n" * bool(notes))
     write_noise_curve(run_dir / "robustness.png", curves)
     models = [NoisePageModel(*own) for own in zip(names, records, strict=True)]
     against = f"{', '.join(names[1:])} against {names[0]}"

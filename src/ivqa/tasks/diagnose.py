@@ -43,6 +43,7 @@ from ivqa.errors import UserError
 from ivqa.files import locked, write_json
 from ivqa.generators import DistinctSampling, Sampling
 from ivqa.metrics import PUBLISHED_R_SCORE, CiderStatistics
+from ivqa.provenance import note_questions
 from ivqa.report import (
     MOST_MODELS,
     BeliefPageModel,
@@ -207,6 +208,7 @@ def search_beliefs(
         seed = np.random.SeedSequence([cfg.seed, chosen.start]).generate_state(1)[0]
         found = search(images, answers, torch.Generator().manual_seed(int(seed)))
         sums = figures.sums(found, list(zip(image_ids, answers, strict=True)))
+        note_questions(len(found.candidates.first))
         log.write(chosen, found.beliefs(image_ids), sums)
 
 

@@ -28,15 +28,15 @@ from rich.console import Console
 
 from ivqa.errors import UserError
 from ivqa.files import digest, read_json, read_yaml, write_json, write_text
+from ivqa.provenance import commit_of, seeds_of, this_machine, versions
 from ivqa.report.results_page import Experiment, Record, results_page
 from ivqa.runs.multirun import distinguishing
 from ivqa.runs.run_directory import read_metrics
-from ivqa.tasks.provenance import commit_of, seeds_of, this_machine, versions
 
 # Of these a setting is called by its value alone: "mlb" for "model=mlb".
 _KNOWN_GROUPS = ("model", "vqa", "reward", "ranker")
 # Their code changes no number.
-_WITHOUT_EFFECT = ("report", "tasks/results.py", "tasks/provenance.py", "runs/console.py")
+_WITHOUT_EFFECT = ("report", "tasks/results.py", "provenance.py", "runs/console.py")
 
 
 @dataclass(frozen=True)

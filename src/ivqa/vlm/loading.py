@@ -16,7 +16,7 @@ from transformers import (
 )
 
 from ivqa.errors import UserError
-from ivqa.hub import check_hub_id, errors_only, hub_answers
+from ivqa.hub import check_hub_id, check_revision, errors_only, hub_answers, note_commit
 from ivqa.weights import check_finite
 
 _ADAPTERS = (
@@ -40,13 +40,20 @@ Dtype = Literal["auto", "float32", "float16", "bfloat16"]
 
 
 def load_pretrained(
-    path: str, model_class: Any, *, device: Device = "auto", dtype: Dtype = "float32"
+    path: str,
+    model_class: Any,
+    *,
+    revision: str | None = None,
+    device: Device = "auto",
+    dtype: Dtype = "float32",
 ) -> tuple[Any, Any]:
     """Loads a model in evaluation mode, and its processor.
 
     Args:
         path: A folder written by save_pretrained, which is read offline, or a hub id.
         model_class: A class of transformers, an Auto class or a model.
+        revision: The branch, tag or commit of a hub id; None for "main". The record of the run
+            keeps the commit.
         device: "cpu" or a GPU such as "cuda:1"; "auto" takes a GPU if there is one.
         dtype: Type of the weights; "auto" is that of the checkpoint.
 
@@ -61,7 +68,9 @@ def load_pretrained(
     local = Path(path).is_dir()
     known: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
     where, remedy = f"folder '{path}'", "write model and processor there with save_pretrained"
+    check_revision(path, revision)
     if not local:
+        known["revision"] = revision or "main"
         check_hub_id(path, "llava-hf/llava-1.5-7b-hf")
         where, remedy = (
             f"hub id '{path}'",
@@ -73,6 +82,9 @@ def load_pretrained(
         if local and not Path(path, "config.json").is_file():
             raise FileNotFoundError("it has no config.json")
         config = AutoConfig.from_pretrained(path, **known)
+        commit = note_commit(path, revision)
+        if not local and commit is not None:
+            known["revision"] = commit  # all files of one commit, though the branch may move on
         _check_kind(path, config, model_class)
         if local:
             _check_files(path)

@@ -24,6 +24,7 @@ from ivqa.files import write_text
 from ivqa.metrics.bootstrap import interval, resampled_means
 from ivqa.metrics.polling import polling_metrics
 from ivqa.metrics.wups import require_wordnet, wups
+from ivqa.provenance import note_questions
 from ivqa.ranges import Count, Share
 from ivqa.text.answers import vqa_accuracies
 from ivqa.vqa.module import VQAModule
@@ -184,6 +185,7 @@ def answer_all(
         rows = slice(start, start + batch_size)
         images = datamodule.images_of(stage, image_ids[rows])
         answers += module.answer(images, list(questions[rows]))
+    note_questions(len(questions))
     return answers
 
 

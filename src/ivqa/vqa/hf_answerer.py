@@ -171,6 +171,7 @@ class HFWriter(HFAnswerer, ABC):
         *,
         answers: AnswerVocabulary | None = None,
         candidates: ExistingFile | None = None,
+        revision: str | None = None,
         device: Device = "auto",
         dtype: Dtype = "float32",
         **arguments: Any,
@@ -181,6 +182,7 @@ class HFWriter(HFAnswerer, ABC):
             path: A local folder or a hub id.
             answers: The closed set; None: it writes its answers.
             candidates: A file with a closed set, which replaces `answers`; see `read_candidates`.
+            revision: See `load_pretrained`.
             device: See `load_pretrained`.
             dtype: See `load_pretrained`.
             arguments: Further arguments of the constructor.
@@ -192,7 +194,9 @@ class HFWriter(HFAnswerer, ABC):
             UserError: The model or the candidates cannot be loaded.
         """
         answers = answers if candidates is None else read_candidates(candidates)
-        loaded = load_pretrained(path, cls.architecture, device=device, dtype=dtype)
+        loaded = load_pretrained(
+            path, cls.architecture, revision=revision, device=device, dtype=dtype
+        )
         return cls(*loaded, answers=answers, **arguments)
 
 

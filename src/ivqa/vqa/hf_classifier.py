@@ -55,12 +55,19 @@ class HFClassifier(HFAnswerer):
 
     @classmethod
     def load(
-        cls, path: str, *, device: Device = "auto", dtype: Dtype = "float32", **arguments: Any
+        cls,
+        path: str,
+        *,
+        revision: str | None = None,
+        device: Device = "auto",
+        dtype: Dtype = "float32",
+        **arguments: Any,
     ) -> Self:
         """Loads a classifier and its processor.
 
         Args:
             path: A local folder or a hub id.
+            revision: See `load_pretrained`.
             device: See `load_pretrained`.
             dtype: See `load_pretrained`.
             arguments: Further arguments of the constructor.
@@ -72,7 +79,8 @@ class HFClassifier(HFAnswerer):
             UserError: The model cannot be loaded, or is not a classifier.
         """
         kind = AutoModelForVisualQuestionAnswering
-        return cls(*load_pretrained(path, kind, device=device, dtype=dtype), **arguments)
+        loaded = load_pretrained(path, kind, revision=revision, device=device, dtype=dtype)
+        return cls(*loaded, **arguments)
 
     @property
     def max_question_tokens(self) -> int:

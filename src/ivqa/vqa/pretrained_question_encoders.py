@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from ivqa.encoders.skip_thoughts import SkipThoughtsPath, load_skip_thoughts
 from ivqa.errors import UserError
 from ivqa.files import FileError
+from ivqa.hub import check_revision, note_commit
 from ivqa.ranges import Count, ShareBelowOne
 from ivqa.text.vocabulary import BOS, EOS, PAD, UNK, Tokens
 from ivqa.vqa.question_encoder import QuestionEncoder, RecurrentEncoder
@@ -90,6 +91,7 @@ class TransformersQuestionEncoder(QuestionEncoder):
     Args:
         num_words: Size of the vocabulary, special tokens included.
         path: A local folder or a hub id.
+        revision: The branch, tag or commit of a hub id; None for "main".
         frozen: Whether the transformers model is not trained.
         max_pieces: Pieces of a word; further ones are cut.
         max_length: Pieces of a question; further ones are cut.
@@ -106,6 +108,7 @@ class TransformersQuestionEncoder(QuestionEncoder):
         *,
         num_words: int,
         path: str,
+        revision: str | None = None,
         frozen: bool = True,
         max_pieces: Count = 8,
         max_length: Count = 64,
@@ -113,8 +116,10 @@ class TransformersQuestionEncoder(QuestionEncoder):
         from transformers import AutoConfig, AutoModel
 
         super().__init__()
+        check_revision(path, revision)
         try:
-            config = AutoConfig.from_pretrained(path)
+            config = AutoConfig.from_pretrained(path, revision=revision or "main")
+            commit = note_commit(path, revision)
         except Exception as error:  # transformers raises many kinds
             reason = " ".join(str(error).split())[:300]
             raise FileError(
@@ -122,6 +127,7 @@ class TransformersQuestionEncoder(QuestionEncoder):
                 "is a network and pass question_encoder.path=FOLDER"
             ) from error
         self.path, self.max_length, self.frozen = path, max_length, frozen
+        self.revision = "main" if Path(path).is_dir() else commit or revision or "main"
         self.model = AutoModel.from_config(config).requires_grad_(not frozen)
         self.size = int(config.hidden_size)
         self.padding = int(getattr(config, "pad_token_id", None) or 0)
@@ -155,8 +161,9 @@ class TransformersQuestionEncoder(QuestionEncoder):
         from transformers import AutoModel, AutoTokenizer
 
         try:
-            state = AutoModel.from_pretrained(self.path).state_dict()
-            tokenizer = AutoTokenizer.from_pretrained(self.path)
+            loaded = AutoModel.from_pretrained(self.path, revision=self.revision)
+            state = loaded.state_dict()
+            tokenizer = AutoTokenizer.from_pretrained(self.path, revision=self.revision)
         except Exception as error:  # transformers raises many kinds
             reason = " ".join(str(error).split())[:300]
             raise FileError(
