@@ -32,6 +32,7 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 # What a file system without locks answers.
 _NO_LOCKS = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
+_NOT_WRITABLE = {errno.EACCES, errno.EPERM, errno.EROFS}
 
 
 class FileError(UserError):
@@ -65,6 +66,10 @@ def written(path: Path) -> Iterator[Path]:
     try:
         yield draft
         draft.replace(path)
+    except OSError as error:
+        if error.filename in (None, str(draft)):  # a full disk is noticed by the write
+            error.filename = str(path)
+        raise
     finally:
         draft.unlink(missing_ok=True)
 
@@ -72,7 +77,11 @@ def written(path: Path) -> Iterator[Path]:
 def write_bytes(path: Path, content: bytes) -> None:
     """Writes bytes atomically, see `written`."""
     with written(path) as draft:
-        draft.write_bytes(content)
+        try:
+            draft.write_bytes(content)
+        except OSError as error:
+            error.add_note(f"it needs {len(content) / 1e6:,.1f} MB")
+            raise
 
 
 def write_text(path: Path, text: str) -> None:
@@ -308,13 +317,24 @@ def content_digest(path: str | Path) -> str:
 def locked(folder: Path) -> Iterator[None]:
     """Holds a folder for one process at a time; other processes print a message and wait.
 
+    A folder that this process may not write is not locked: its files are read, and an attempt to
+    write one names the file.
+
     Args:
         folder: The folder to lock, by a file `.lock` in it; it is created if it does not exist.
 
     Raises:
-        FileError: The file system has no locks.
+        FileError: The file system has no locks, or the folder cannot be created.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        if error.errno not in _NOT_WRITABLE:
+            raise
+        raise FileError(
+            f"{folder} does not exist and cannot be created ({error.strerror}); choose a folder "
+            "that you may write, such as artifacts=FOLDER"
+        ) from None
     with taken(folder / ".lock", f"Waiting for the process that makes {folder}"):
         yield
 
@@ -324,21 +344,33 @@ def taken(file: Path, message: str) -> Iterator[None]:
     """Holds a lock, for which it waits while another process holds it.
 
     Args:
-        file: The file of the lock.
+        file: The file of the lock; without permission to write it, nothing is held.
         message: What the terminal shows before waiting.
 
     Raises:
         FileError: The file system has no locks.
     """
-    lock = taken_at_once(file)
-    if lock is None:
-        Console().print(message, soft_wrap=True)
-        lock = FileLock(file)
-        lock.acquire()
+    lock: BaseFileLock | None = None
+    with _ignored_if_not_writable():
+        lock = taken_at_once(file)
+        if lock is None:
+            Console().print(message, soft_wrap=True)
+            lock = FileLock(file)
+            lock.acquire()
     try:
         yield
     finally:
-        lock.release()
+        if lock is not None:
+            lock.release()
+
+
+@contextmanager
+def _ignored_if_not_writable() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _NOT_WRITABLE:
+            raise
 
 
 def taken_at_once(file: Path) -> BaseFileLock | None:

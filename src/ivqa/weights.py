@@ -35,8 +35,8 @@ def write_weights(path: str | Path, content: Mapping[str, Any]) -> None:
             stopped = error.__context__
             if stopped is None:
                 raise
-            if isinstance(stopped, OSError) and stopped.filename is None:
-                stopped.filename = str(file)
+            if isinstance(stopped, OSError):
+                stopped.add_note(f"it needs about {_size(content) / 1e6:,.1f} MB")
             raise stopped from None
 
 
@@ -175,6 +175,14 @@ def load_into(module: nn.Module, state: Mapping[str, Any], path: str | Path, wha
             f"{path} does not hold the weights of {what} ({reason}); pass the model= and sizes it "
             "was trained with"
         ) from error
+
+
+def _size(value: Any) -> int:
+    """The bytes of all tensors in nested dicts and lists."""
+    if isinstance(value, Tensor):
+        return value.nbytes
+    inner = value.values() if isinstance(value, Mapping) else value
+    return sum(map(_size, inner)) if isinstance(value, Mapping | list | tuple) else 0
 
 
 def _listed(checkpoint: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,9 @@
 """train.py and evaluate.py, from the command line to their output files."""
 
 import json
+import shlex
 import signal
+import subprocess
 import time
 from pathlib import Path
 
@@ -294,8 +296,8 @@ def test_a_signal_ends_a_training_with_a_sentence_and_its_status(
     number: int, status: int, tiny_root: Path, tmp_path: Path, artifacts: Path
 ) -> None:
     command = ["model=prior", *_data(tiny_root), "features=none", "trainer.max_epochs=100000"]
-    process = start("train", *command, "output_dir=run", cwd=tmp_path, artifacts=artifacts)
-    last = tmp_path / "run" / "checkpoints" / "last.ckpt"
+    process = start("train", *command, "output_dir=my run", cwd=tmp_path, artifacts=artifacts)
+    last = tmp_path / "my run" / "checkpoints" / "last.ckpt"
     while not last.is_file() and process.poll() is None:
         time.sleep(0.02)
     process.send_signal(number)
@@ -304,8 +306,13 @@ def test_a_signal_ends_a_training_with_a_sentence_and_its_status(
     finally:
         process.kill()
     assert process.returncode == status, printed
-    assert "interrupted; written files are kept, and resume=DIR continues" in printed
     assert "Traceback" not in printed
+    told = "error: interrupted; written files are kept; continue with: "
+    assert told in printed
+    line = printed.split(told)[1].splitlines()[0]
+    again = [*shlex.split(line), "trainer.max_epochs=1", "artifacts=store"]
+    subprocess.run(again, cwd=tmp_path, check=True, capture_output=True)
+    assert (tmp_path / "my run" / "metrics.json").is_file()
 
 
 def test_a_resumed_run_must_keep_its_settings(run: Run, tiny_root: Path, tmp_path: Path) -> None:

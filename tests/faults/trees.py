@@ -81,7 +81,7 @@ def _decisive(value: Any) -> Any:
     """
     if not isinstance(value, dict):
         return value
-    left_out = ("loops", "current_score")
+    left_out = ("loops", "current_score", "contents")  # contents lists the counters too
     return {key: _decisive(item) for key, item in value.items() if key not in left_out}
 
 

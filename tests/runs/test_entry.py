@@ -3,11 +3,14 @@
 import errno
 import os
 import re
+import shlex
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hydra import compose, initialize_config_dir
+from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import QuotedString
 from hydra.errors import ConfigCompositionException, HydraException, InstantiationException
@@ -18,6 +21,7 @@ from ivqa.errors import UserError
 from ivqa.runs.command_line import command_line, entry_point, quoted_path
 from ivqa.runs.config_choices import composition_error, leaf_keys, reference_config
 from ivqa.runs.error_messages import describe, is_user_error
+from ivqa.runs.resuming import continuing_command
 from ivqa.runs.short_forms import expanded, shortened
 
 CONF = Path(__file__).parents[2] / "conf"
@@ -244,8 +248,11 @@ def _instantiation(cause: Exception) -> InstantiationException:
     ("error", "sentence"),
     [
         (UserError("seed=a is wrong"), "error: seed=a is wrong\n"),
-        (PermissionError(13, "Permission denied", "/there"), "Permission denied: '/there'\n"),
-        (OSError(28, "No space left on device"), "No space left on device\n"),
+        (
+            PermissionError(13, "Permission denied", "/there"),
+            "error: /there: permission denied; change its permissions, or choose another folder\n",
+        ),
+        (OSError(28, "No space left on device"), "MB are free); make room on the disk\n"),
         (_instantiation(UserError("rank=0")), "error: rank=0 (configuration node model.module)\n"),
     ],
 )
@@ -362,4 +369,45 @@ def test_errors_of_the_disk_are_the_user_s_to_mend(number: int, is_users: bool) 
     error = OSError(number, os.strerror(number), "artifacts/data")
     assert is_user_error(error) is is_users
     told = describe(error, [], conf_dir=Path("conf"), config_name="train")
-    assert told == f"[Errno {number}] {os.strerror(number)}: 'artifacts/data'"
+    if is_users:
+        assert told.startswith(f"artifacts/data: {os.strerror(number).lower()}")
+        assert "choose " in told or "make room" in told
+
+
+def _started(folder: Path, mode: str = "RUN") -> None:
+    """Makes this process one that Hydra started with this directory."""
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        cfg = compose("train", [f"hydra.mode={mode}"], return_hydra_config=True)
+    cfg.hydra.runtime.output_dir = cfg.hydra.sweep.dir = str(folder)
+    HydraConfig.instance().set_config(cfg)
+
+
+def test_the_command_that_continues_is_complete_or_absent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_dir = tmp_path / "it's [my] run"
+    run_dir.mkdir()
+    monkeypatch.setattr("sys.argv", ["/some where/train.py"])
+    monkeypatch.setattr(HydraConfig.instance(), "cfg", None)
+    given = ["--config-dir", "my conf", "model=mine", "trust=[mine]", "output_dir=x", "seed=2"]
+    assert continuing_command(given) is None  # nothing was started
+    _started(run_dir)
+    assert continuing_command(given) is None
+    for name in ("config.yaml", "overrides.yaml"):
+        (run_dir / name).touch()
+        assert continuing_command(given) is None  # it wrote nothing to continue from
+    (run_dir / "progress.json").touch()
+    line = continuing_command(given)
+    assert line is not None
+    assert shlex.split(line) == [
+        *(sys.executable, "/some where/train.py", f"resume={run_dir}"),
+        *("--config-dir", "my conf", "trust=[mine]"),
+    ]
+    monkeypatch.setattr("sys.argv", ["/bin/ivqa-train"])
+    assert continuing_command(["seed=2"]) == shlex.join(["/bin/ivqa-train", f"resume={run_dir}"])
+
+    _started(run_dir, "MULTIRUN")
+    assert continuing_command(given) is None
+    (run_dir / "study.journal").touch()  # a sweep continues with its own command
+    line = continuing_command(["sweep=rewards", "output_dir=x"])
+    assert line == shlex.join(["/bin/ivqa-train", "sweep=rewards", f"output_dir={run_dir}"])

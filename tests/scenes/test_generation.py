@@ -73,6 +73,17 @@ if __name__ == "__main__":
 """
 
 
+def test_a_plain_script_can_be_the_first_that_needs_scenes(tmp_path: Path) -> None:
+    """As README's example: without `if __name__ == "__main__"`."""
+    lines = [line.strip() for line in SCRIPT.splitlines() if "__main__" not in line]
+    (tmp_path / "plain.py").write_text("\n".join(["print('started')", *lines]))
+    command = [sys.executable, "plain.py", "scenes", "120"]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert (ran.returncode, ran.stdout) == (0, "started\n"), ran.stderr
+    alone = generate_scenes(tmp_path / "alone", images={"train": 120}, workers=1, progress=False)
+    assert _contents(tmp_path / "scenes") == _contents(alone)
+
+
 def _start(script: Path, root: Path, images: int) -> subprocess.Popen[bytes]:
     script.write_text(SCRIPT)  # a file, because the worker processes import it
     return subprocess.Popen([sys.executable, str(script), str(root), str(images)])

@@ -1,7 +1,7 @@
 """Diagnosis: finds the beliefs of a VQA model with a question generator trained for it."""
 
 from ivqa.diagnosis.adversary import AdversarialJudge
-from ivqa.diagnosis.annotations import apply_annotations, corrected_answers
+from ivqa.diagnosis.annotations import apply_annotations, check_annotations, corrected_answers
 from ivqa.diagnosis.belief_log import BeliefLog
 from ivqa.diagnosis.beliefs import (
     TYPES,
@@ -87,6 +87,7 @@ __all__ = [
     "agreement",
     "apply_annotations",
     "belief_figures",
+    "check_annotations",
     "choose_pairs",
     "commonest_mistakes",
     "confirmed_questions",

@@ -1,7 +1,7 @@
 """Types of beliefs from the annotations that people made in annotate.html [iVQA 6]."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -52,6 +52,27 @@ def apply_annotations(beliefs: Sequence[Belief], path: Path) -> list[Belief]:
     return typed
 
 
+def check_annotations(path: Path, image_ids: Collection[int]) -> None:
+    """Checks a file for `apply_annotations` before the beliefs are known.
+
+    Args:
+        path: The file.
+        image_ids: The images of the split whose beliefs are searched.
+
+    Raises:
+        DataError: A record lacks a field, a value has another type, or an image is not of the
+            split.
+    """
+    with warnings.catch_warnings(action="ignore"):  # `apply_annotations` gives them
+        votes = _votes(_records(path), path, None)
+    corrected_answers([], path)
+    if strange := [key for key in votes if key[0] not in image_ids]:
+        raise DataError(
+            f"annotations={path}: image {strange[0][0]} is not in the split of this run; give the "
+            "file that the run's own annotate.html exported"
+        )
+
+
 def corrected_answers(beliefs: Sequence[Belief], path: Path) -> dict[Belief, list[str]]:
     """Reads the right answers that people entered for wrong beliefs in annotate.html.
 
@@ -99,8 +120,10 @@ def _records(path: Path) -> list[Any]:
     return records
 
 
-def _votes(records: Sequence[object], path: Path, known: set[_Key]) -> dict[_Key, list[_Vote]]:
-    """The complete annotations of each belief; warns of incomplete records."""
+def _votes(
+    records: Sequence[object], path: Path, known: set[_Key] | None
+) -> dict[_Key, list[_Vote]]:
+    """The complete annotations of each belief; warns of incomplete records. None: all are known."""
     votes: dict[_Key, list[_Vote]] = {}
     ignored: list[str] = []  # the missing field of each incomplete record; "" for a score alone
     for number, record in enumerate(records, start=1):
@@ -110,7 +133,7 @@ def _votes(records: Sequence[object], path: Path, known: set[_Key]) -> dict[_Key
             ignored.append(missing)
             continue
         key, (relevant, same, correct) = _judgement(record, where)
-        if key not in known:
+        if known is not None and key not in known:
             raise DataError(f"{where}: '{key[2]}' is not a belief of this run")
         # An irrelevant belief is neither the same fact nor correct.
         votes.setdefault(key, []).append((relevant, relevant and same, relevant and correct))

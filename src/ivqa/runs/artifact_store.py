@@ -44,7 +44,8 @@ class ArtifactStore:
             identity: Written to identity.json in the folder.
         """
         with locked(folder):
-            write_json(folder / "identity.json", identity)
+            if not (folder / "identity.json").is_file():
+                write_json(folder / "identity.json", identity)
             yield
 
     @staticmethod

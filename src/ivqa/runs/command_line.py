@@ -27,11 +27,17 @@ from ivqa.errors import UserError
 from ivqa.files import read_yaml
 from ivqa.runs import completion
 from ivqa.runs.config_choices import config_folders
-from ivqa.runs.error_messages import describe, is_user_error, place_in_own_code
+from ivqa.runs.error_messages import (
+    describe,
+    is_disk_error,
+    is_user_error,
+    place_in_own_code,
+)
 from ivqa.runs.help_page import choices_page
 from ivqa.runs.hydra_flags import ended_by_a_closed_pipe, joined_flags
 from ivqa.runs.memory import keep_freed_memory
 from ivqa.runs.replaced_nodes import with_replaced_nodes
+from ivqa.runs.resuming import PROGRESS, check_command, continuing_command
 from ivqa.runs.short_forms import expanded, key_of
 
 # Keys whose value is a path, beside keys that end in `.path` or contain `.part_ckpt.`; the value
@@ -57,6 +63,8 @@ def entry_point(conf_dir: Path, config_name: str) -> None:
         config_name: The command's own file there, without its ending.
     """
     keep_freed_memory()
+    given = sys.argv[1:]
+    continues: list[str] = []  # the command that continues this run, if there is one
     # Hydra then raises errors instead of printing a shortened traceback and exiting.
     os.environ["HYDRA_FULL_ERROR"] = "1"
 
@@ -68,15 +76,18 @@ def entry_point(conf_dir: Path, config_name: str) -> None:
         if own:
             _stop(f"{own}; this is your own code, and IVQA_TRACEBACK=1 shows the traceback", 1)
         if by_user:
-            _stop(describe(error, sys.argv[1:], conf_dir=conf_dir, config_name=config_name), 1)
+            told = describe(error, sys.argv[1:], conf_dir=conf_dir, config_name=config_name)
+            hint = f"; then continue with: {continues[0]}" if continues else ""
+            _stop(told + hint if is_disk_error(error) else told, 1)
         _stop(f"{type(error).__name__}: this is a bug in ivqa, please report it with the above", 1)
 
     def job(cfg: DictConfig) -> float | None:
         try:
             return run_task(cfg, conf_dir)
-        except Exception as error:
-            if HydraConfig.get().mode is RunMode.MULTIRUN:
-                raise  # Hydra reports it and runs the other jobs of the sweep
+        except BaseException as error:
+            continues[:] = filter(None, [continuing_command(given)])
+            if not isinstance(error, Exception) or HydraConfig.get().mode is RunMode.MULTIRUN:
+                raise  # a signal; or Hydra reports it and runs the other jobs of the sweep
             fail(error)
         finally:
             wandb = sys.modules.get("wandb")
@@ -100,11 +111,8 @@ def entry_point(conf_dir: Path, config_name: str) -> None:
         status = _status_of_signal(stop)
         if status is None:
             raise
-        _stop(
-            "interrupted; written files are kept, and resume=DIR continues from the last "
-            "checkpoint",
-            status,
-        )
+        hint = f"; continue with: {continues[0]}" if continues else ""
+        _stop(f"interrupted; written files are kept{hint}", status)
     except Exception as error:
         fail(error)
 
@@ -119,6 +127,8 @@ def _overrides(arguments: list[str], conf_dir: Path, config_name: str) -> list[s
         from ivqa.runs.sweep_files import with_sweep
 
         arguments = with_sweep(arguments, folders, config_name)
+    if (resumed := _path(arguments, "resume")) not in (None, "null"):
+        check_command(Path(str(resumed)), config_name)
     arguments = command_line(with_multirun(arguments, conf_dir))
     arguments = expanded(arguments, conf_dir, config_name)
     arguments = with_replaced_nodes(arguments, folders, config_name)
@@ -211,8 +221,7 @@ def command_line(arguments: list[str]) -> list[str]:
             )
         if not (run_dir / "config.yaml").is_file():
             raise UserError(f"resume={run_dir}: no run was started there (config.yaml is missing)")
-        progress = (Path("checkpoints") / "last.ckpt", Path("progress.json"), Path("parts"))
-        if not any((run_dir / path).exists() for path in progress):
+        if not any((run_dir / path).exists() for path in PROGRESS):
             raise UserError(
                 f"resume={run_dir}: nothing to resume, the run stopped before its first "
                 "checkpoint; start it again without resume="

@@ -4,6 +4,7 @@ import difflib
 import errno
 import os
 import re
+import shutil
 import sysconfig
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -71,9 +72,13 @@ def is_user_error(error: BaseException) -> bool:
         return is_user_error(error.__cause__)
     if not isinstance(error, UserError) and "Config group override must be" in str(error):
         return True  # Hydra raises a plain ValueError here
-    is_of_disk = isinstance(error, OSError) and error.errno in _DISK_ERRORS
     is_listed = isinstance(error, _USER_ERRORS) and not isinstance(error, _WRONG_ACCESS)
-    return is_listed or is_of_disk
+    return is_listed or is_disk_error(error)
+
+
+def is_disk_error(error: BaseException) -> bool:
+    """Whether a disk is full, over the user's quota or read-only."""
+    return isinstance(error, OSError) and error.errno in _DISK_ERRORS
 
 
 def place_in_own_code(error: BaseException) -> str | None:
@@ -170,11 +175,27 @@ def _described(
             return f"cannot read the override '{argument}'; write KEY=VALUE", argument, []
         remedy = f"choose a file of conf/{_group(argument)}, or leave it out"
         return f"{shortened(argument)}: {remedy}", argument, []
+    if isinstance(error, OSError) and (is_disk_error(error) or isinstance(error, PermissionError)):
+        return _about_file(error), "", []
     if isinstance(error, ConfigCompositionException):
         return _composition_error(error, arguments, folders=folders, config_name=config_name)
     if isinstance(error, InterpolationResolutionError):
         return f"{error.full_key} does not resolve ({text.splitlines()[0]})", "", []
     return " ".join(text.split()), "", []
+
+
+def _about_file(error: OSError) -> str:
+    """A file that could not be read or written, why, and the remedy."""
+    file = str(error.filename or "a file of the run")
+    reason = (error.strerror or str(error)).lower()
+    if isinstance(error, PermissionError):
+        return f"{file}: {reason}; change its permissions, or choose another folder"
+    if error.errno == errno.EROFS:
+        return f"{file}: {reason}; choose a folder that you may write"
+    place = next((one for one in Path(file).absolute().parents if one.is_dir()), Path())
+    free = f"{shutil.disk_usage(place).free / 1e6:,.0f} MB are free"
+    needed = "".join(f"{note}, " for note in getattr(error, "__notes__", ()))
+    return f"{file}: {reason} ({needed}{free}); make room on the disk"
 
 
 def _composition_error(

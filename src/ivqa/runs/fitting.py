@@ -54,6 +54,9 @@ def fit(
     if resume:
         check_best(last, best)
         first_step = restore_training(module, last, f"model={cfg.model.name}")
+    else:  # of an earlier run in this directory, which resume= must not continue
+        for file in (last, best, run_dir / "metrics.json"):
+            file.unlink(missing_ok=True)
     begin_run(cfg, run_dir, resume=resume)
     trainer = build_trainer(cfg, run_dir, probe, first_step)
     started = time.perf_counter()

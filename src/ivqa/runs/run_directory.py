@@ -1,15 +1,18 @@
 """The files of a run directory: config.yaml, overrides.yaml, metrics.json and checkpoints/."""
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from functools import wraps
 from pathlib import Path
 
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
+from pytorch_lightning.utilities import rank_zero_only
 
 from ivqa.data.validation import shown
 from ivqa.errors import UserError
-from ivqa.files import FileError, read_json, read_yaml, write_text
+from ivqa.files import FileError, read_json, read_yaml, taken_at_once, write_text
 from ivqa.runs.checkpoints import load_checkpoint
 from ivqa.weights import training_state
 
@@ -28,6 +31,37 @@ def begin_run(cfg: DictConfig, run_dir: Path, *, resume: bool) -> None:
         # Hydra overwrites its own copy when the run is resumed.
         overrides = OmegaConf.create(list(HydraConfig.get().overrides.task))
         write_text(run_dir / "overrides.yaml", OmegaConf.to_yaml(overrides))
+
+
+def holds_directory(task: Callable[[DictConfig], float]) -> Callable[[DictConfig], float]:
+    """Lets one process at a time run a task in cfg.output_dir, with all processes of its training.
+
+    The lock vanishes with its process. On a file system without locks nothing is held.
+
+    Args:
+        task: The task.
+
+    Returns:
+        The task, which raises UserError where another process holds the directory.
+    """
+
+    @wraps(task)
+    def alone(cfg: DictConfig) -> float:
+        run_dir = Path(cfg.output_dir)
+        with ExitStack() as held:
+            if rank_zero_only.rank == 0:  # type: ignore[attr-defined]
+                run_dir.mkdir(parents=True, exist_ok=True)
+                with suppress(FileError):
+                    lock = taken_at_once(run_dir / ".lock")
+                    if lock is None:
+                        raise UserError(
+                            f"output_dir={run_dir}: another process runs there; wait until it "
+                            "ends, or choose another output_dir"
+                        )
+                    held.callback(lock.release)
+            return task(cfg)
+
+    return alone
 
 
 def last_checkpoint(run_dir: Path) -> Path:

@@ -4,19 +4,17 @@ import json
 import os
 import random
 import shutil
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
-from multiprocessing import (
-    get_all_start_methods,
-    get_context,
-    get_start_method,
-    parent_process,
-)
+from multiprocessing import get_all_start_methods, get_start_method, parent_process
+from multiprocessing.context import SpawnContext, SpawnProcess
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from rich.console import Console
@@ -148,10 +146,31 @@ def _mapping(workers: int) -> Iterator[Callable[..., Iterable[Any]]]:
     if get_start_method(allow_none=True) not in (None, *get_all_start_methods()):
         yield map
         return
-    # Spawned, not forked: a fork of a process that runs torch's threads can hang.
-    context = get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=context, initializer=_end_with_the_parent) as pool:
+    with ProcessPoolExecutor(
+        workers, mp_context=_WorkerContext(), initializer=_end_with_the_parent
+    ) as pool:
         yield pool.map
+
+
+class _Worker(SpawnProcess):
+    """A process that does not run the user's script again, as spawned processes otherwise do.
+
+    A script without `if __name__ == "__main__"` would then start processes in each process. A fork
+    would not run it either, but can hang in a process that runs torch's threads.
+    """
+
+    @staticmethod
+    def _Popen(process_obj: Any) -> Any:  # noqa: N802: the name in multiprocessing
+        script = sys.modules["__main__"]
+        sys.modules["__main__"] = ModuleType("__main__")
+        try:
+            return SpawnProcess._Popen(process_obj)
+        finally:
+            sys.modules["__main__"] = script
+
+
+class _WorkerContext(SpawnContext):
+    Process = _Worker
 
 
 def _end_with_the_parent() -> None:

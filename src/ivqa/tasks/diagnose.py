@@ -24,6 +24,7 @@ from ivqa.diagnosis import (
     SearchFigures,
     agreement,
     apply_annotations,
+    check_annotations,
     choose_pairs,
     corrected_answers,
     listed_beliefs,
@@ -100,6 +101,9 @@ def diagnose(cfg: DictConfig) -> float:
     earlier = _finished_runs([Path(folder) for folder in cfg.compare], name)
     splits = list(dict.fromkeys(["train", "val", cfg.split]))
     bench = open_workbench(cfg, splits)
+    if cfg.annotations is not None:
+        image_ids = set(bench.dataset.split(cfg.split).image_ids.tolist())
+        check_annotations(Path(cfg.annotations), image_ids)
     bench = with_features(bench, splits)
     run_dir, console = Path(cfg.output_dir), bench.console
     split = bench.dataset.split(cfg.split).require_answers()

@@ -17,6 +17,7 @@ from ivqa.runs.callbacks import measured
 from ivqa.runs.fitting import validate
 from ivqa.runs.loggers import log_results
 from ivqa.runs.preparation import open_workbench, with_compared_images, with_features
+from ivqa.runs.run_directory import holds_directory
 from ivqa.runs.trained_models import obtain_module, obtain_probe
 from ivqa.runs.workbench import Workbench
 from ivqa.tasks.noise_curve import show_noise_curve
@@ -24,6 +25,7 @@ from ivqa.vqa import Metered, VQAModule
 from ivqa.vqa.benchmark import answer_all, write_answers
 
 
+@holds_directory
 def evaluate(cfg: DictConfig) -> float:
     """Runs the benchmark of a model on cfg.split (task=evaluate).
 

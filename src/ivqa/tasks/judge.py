@@ -19,7 +19,7 @@ from ivqa.runs.data_checks import check_data
 from ivqa.runs.loggers import log_results
 from ivqa.runs.picture_model import answers_questions, training_splits
 from ivqa.runs.preparation import open_workbench, with_features
-from ivqa.runs.run_directory import begin_run, run_directories
+from ivqa.runs.run_directory import begin_run, holds_directory, run_directories
 from ivqa.runs.trained_models import obtain_module
 from ivqa.runs.workbench import Workbench
 from ivqa.tasks.compare import names_of_runs
@@ -31,6 +31,7 @@ from ivqa.vqa.benchmark import answer_all
 _REFERENCE = "data set"  # row of the questions that people asked
 
 
+@holds_directory
 def judge(cfg: DictConfig) -> float:
     """Asks a VQA model the best questions of generators (task=judge).
 

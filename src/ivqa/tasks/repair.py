@@ -44,7 +44,7 @@ from ivqa.robustness import DisturbsImages, RobustnessCallback
 from ivqa.runs.callbacks import applicable, build_callbacks
 from ivqa.runs.loggers import log_results
 from ivqa.runs.preparation import open_workbench, with_features
-from ivqa.runs.run_directory import begin_run
+from ivqa.runs.run_directory import begin_run, holds_directory
 from ivqa.runs.trained_models import obtain_module
 from ivqa.runs.workbench import Workbench
 from ivqa.scenes import Oracle, oracle_of
@@ -120,6 +120,7 @@ class Trained:
     added: VQASplit | None = None
 
 
+@holds_directory
 def repair(cfg: DictConfig) -> float:
     """Trains cfg.vqa again with its corrected wrong beliefs, in rounds (experiment=repair).
 

@@ -17,12 +17,14 @@ from ivqa.files import write_json, write_text
 from ivqa.report import print_metrics
 from ivqa.robustness import NoiseRecords
 from ivqa.runs.loggers import log_results
+from ivqa.runs.run_directory import holds_directory
 from ivqa.tasks.noise_curve import show_noise_curve
 from ivqa.vqa.benchmark import score_answers, score_choices
 
 _FEW = 0.01  # share of failed requests that is no reason for a warning
 
 
+@holds_directory
 def score(cfg: DictConfig) -> float:
     """Scores the result files cfg.predictions of any VQA system (task=score).
 

@@ -12,10 +12,11 @@ from ivqa.files import read_yaml
 from ivqa.identity import differences, plain
 from ivqa.report.tables import print_metrics
 from ivqa.runs.preparation import open_workbench, with_features
-from ivqa.runs.run_directory import can_continue
+from ivqa.runs.run_directory import can_continue, holds_directory
 from ivqa.runs.trained_models import publish, train_model
 
 
+@holds_directory
 def train(cfg: DictConfig) -> float:
     """Trains the configured model, prints its metrics and stores it (train.py).
 

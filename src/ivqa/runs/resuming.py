@@ -1,0 +1,77 @@
+"""Which runs can continue, and the command that continues one. Imports no PyTorch."""
+
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from hydra.core.hydra_config import HydraConfig
+from hydra.types import RunMode
+
+from ivqa.errors import UserError
+from ivqa.files import FileError, read_yaml
+from ivqa.runs.short_forms import key_of
+
+PROGRESS = (Path("checkpoints") / "last.ckpt", Path("progress.json"), Path("parts"))
+"""Files and folders of a run directory, of which a run that can continue has at least one."""
+
+
+def check_command(run_dir: Path, config_name: str) -> None:
+    """Checks that a run to continue was started by this command.
+
+    Args:
+        run_dir: The run directory.
+        config_name: The command: "train", "evaluate" or "diagnose".
+
+    Raises:
+        UserError: It was started by another command.
+    """
+    try:
+        stored: Any = read_yaml(run_dir / ".hydra" / "hydra.yaml", dict)
+        earlier = stored["hydra"]["job"]["config_name"]
+    except (FileError, KeyError, TypeError):
+        return  # Hydra's own files are not needed to continue
+    if earlier != config_name:
+        program = str(earlier).join(sys.argv[0].rsplit(config_name, 1))
+        raise UserError(
+            f"resume={run_dir} is a run of {earlier}, not of {config_name}; continue it with: "
+            f"{_written(program, [f'resume={run_dir}'])}"
+        )
+
+
+def continuing_command(given: Sequence[str]) -> str | None:
+    """The command that continues the run of this process.
+
+    Args:
+        given: The arguments of this process, as the user wrote them.
+
+    Returns:
+        A line for the shell; None where no run was started, or it has nothing to continue from.
+    """
+    if not HydraConfig.initialized():
+        return None
+    hydra_cfg = HydraConfig.get()
+    if hydra_cfg.mode is RunMode.MULTIRUN:
+        folder = Path(hydra_cfg.sweep.dir)
+        if not (folder / "study.journal").is_file():
+            return None  # the jobs that were finished would run again
+        kept = [item for item in given if key_of(item) != "output_dir"]
+        return _written(sys.argv[0], [*kept, f"output_dir={folder}"])
+    folder = Path(hydra_cfg.runtime.output_dir)
+    needed = [folder / "config.yaml", folder / "overrides.yaml"]
+    if not all(map(Path.is_file, needed)) or not any((folder / one).exists() for one in PROGRESS):
+        return None
+    options = [
+        item
+        for before, item in zip(["", *given], given, strict=False)
+        if item.startswith(("--config-dir", "-cd"))
+        or before in ("--config-dir", "-cd")
+        or key_of(item) == "trust"
+    ]
+    return _written(sys.argv[0], [f"resume={folder}", *options])
+
+
+def _written(program: str, arguments: Sequence[str]) -> str:
+    interpreter = [sys.executable] if program.endswith(".py") else []
+    return shlex.join([*interpreter, program, *arguments])
