@@ -4,7 +4,6 @@ from pathlib import Path
 
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
-from rich.console import Console
 
 from ivqa.data.results import read_results
 from ivqa.errors import UserError
@@ -13,6 +12,7 @@ from ivqa.report import print_metrics
 from ivqa.robustness import NoiseRecords
 from ivqa.runs.loggers import log_results
 from ivqa.tasks.noise_curve import show_noise_curve
+from ivqa.terminal import terminal
 from ivqa.vqa.benchmark import score_answers
 
 
@@ -48,7 +48,7 @@ def score(cfg: DictConfig) -> float:
         metrics |= {f"robustness/{name}": value for name, value in curve.metrics().items()}
     write_text(run_dir / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
     write_json(run_dir / "metrics.json", metrics)
-    console = Console()
+    console = terminal()
     title = f"{files[0].name} on {dataset.title}, split {split.name}"
     print_metrics(metrics, title=title, console=console)
     log_results(cfg, metrics, show_noise_curve(metrics, files[0].stem, run_dir, split, console))

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import AfterValidator
-from rich.console import Console
 
 from ivqa.errors import UserError
 from ivqa.ranges import Count, CountOrZero, Positive
+from ivqa.terminal import terminal
 from ivqa.vqa.openai_errors import described, openai_package
 from ivqa.vqa.openai_replies import Choice, read_choices, token_counts
 from ivqa.vqa.openai_requests import ChatRequest, Usage
@@ -195,7 +195,7 @@ class Endpoint:
             usage.completion_tokens += completion
             usage.refusals += sum(choice.is_refusal for choice in choices)
             if usage.requests == _ESTIMATE_AFTER and usage.prompt_tokens:
-                Console().print(self._estimate(), soft_wrap=True, highlight=False)
+                terminal().print(self._estimate(), soft_wrap=True, highlight=False)
         return choices
 
     def _estimate(self) -> str:
