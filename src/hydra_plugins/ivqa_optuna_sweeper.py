@@ -13,7 +13,8 @@ from hydra.plugins.launcher import Launcher
 from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf
-from rich.console import Console
+
+from ivqa.terminal import terminal
 
 
 class OptunaSweeper(Sweeper):
@@ -73,5 +74,5 @@ class OptunaSweeper(Sweeper):
             SweepJob(sweep, fixed, self.trials, self.seed, self.jobs),
             compose=lambda overrides: loader.load_sweep_config(config, list(overrides)),
             launch=self.launcher.launch,
-            console=Console(),
+            console=terminal(),
         )

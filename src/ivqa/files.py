@@ -21,9 +21,9 @@ from typing import Any
 
 import yaml
 from filelock import BaseFileLock, FileLock, Timeout
-from rich.console import Console
 
 from ivqa.errors import UserError
+from ivqa.terminal import terminal
 
 _SAMPLED = 64 << 20  # bytes; `content_digest` reads three samples of larger files
 _SAMPLE = 1 << 20  # bytes of each sample
@@ -354,7 +354,7 @@ def taken(file: Path, message: str) -> Iterator[None]:
     with _ignored_if_not_writable():
         lock = taken_at_once(file)
         if lock is None:
-            Console().print(message, soft_wrap=True)
+            terminal().print(message, soft_wrap=True)
             lock = FileLock(file)
             lock.acquire()
     try:

@@ -79,7 +79,7 @@ class EncoderBenchmark:
         ]
         write_json(run_dir / "neighbours.json", pairs)
         for pair in pairs[: self.num_shown]:
-            console.print(f"{pair['question']}  ->  {pair['nearest']}", markup=False)
+            console.print(f"{pair['question']}  ->  {pair['nearest']}")
         return metrics
 
 

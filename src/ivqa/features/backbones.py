@@ -12,7 +12,6 @@ from typing import Annotated
 import torch
 import torchvision
 from PIL import Image
-from rich.console import Console
 from torch import Tensor, nn
 
 from ivqa.errors import UserError
@@ -20,6 +19,7 @@ from ivqa.features.pictures import Resize
 from ivqa.features.places import half_down, half_up, halved
 from ivqa.features.pretrained import Normalised, PretrainedFeatures
 from ivqa.ranges import ImageSize, Seed, one_of
+from ivqa.terminal import terminal
 from ivqa.weights import check_finite, read_weights
 
 # ImageNet's mean and standard deviation by channel, with which torchvision's weights were trained.
@@ -137,8 +137,9 @@ class BackboneFeatures(PretrainedFeatures):
             UserError: The weights cannot be downloaded, or the file does not hold them.
         """
         if self.weights == "random":
-            Console().print(
-                f"[bold]image features: {self.arch} with random weights, for a trial only[/]",
+            terminal().print(
+                f"image features: {self.arch} with random weights, for a trial only",
+                style="bold",
                 soft_wrap=True,
             )
             with torch.random.fork_rng(range(torch.cuda.device_count())):

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from rich.console import Console
 from torch import Tensor
 
 from ivqa.code_digest import code_digest
@@ -29,6 +28,7 @@ from ivqa.files import content_digest, digest
 from ivqa.integrity import damage, manifest_of, seal
 from ivqa.ranges import Count, ExistingFile, ImageSize, LearningRate, Seed
 from ivqa.released import Released, find
+from ivqa.terminal import terminal
 from ivqa.weights import check_finite, read_weights, write_weights
 
 # Seconds that two cores without bfloat16 arithmetic need for one image of 96 px in one epoch;
@@ -187,7 +187,7 @@ class ConceptFeatures:
         seal(manifest_of(file), [file])
         _remove_temporary(file.parent)
         if val is not None:
-            Console().print(
+            terminal().print(
                 f"image features: mean average precision of the concepts {precision:.3f} "
                 f"on {val.name}",
                 soft_wrap=True,
@@ -198,7 +198,7 @@ class ConceptFeatures:
         # The time is proportional to the number of pixels.
         size = num_images * self.epochs * (self.image_size / 96) ** 2
         seconds = max(_SECONDS_PER_IMAGE * size, 10)
-        Console().print(
+        terminal().print(
             f"image features: training a concept predictor on {num_images} images and "
             f"{num_concepts} concepts (up to {seconds:.0f} s on 2 cores); it is stored for "
             "later runs",

@@ -9,7 +9,6 @@ import pytorch_lightning as pl
 import torch
 from numpy.typing import NDArray
 from pytorch_lightning.callbacks import Callback, ModelCheckpoint
-from rich.console import Console
 from torch import Tensor
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, Dataset
@@ -20,6 +19,7 @@ from ivqa.device import fastest_dtype
 from ivqa.features.compact_cnn import CompactCNN
 from ivqa.features.progress import TrainingProgress
 from ivqa.files import FileError
+from ivqa.terminal import terminal
 from ivqa.weights import load_into, training_state
 
 Batch = tuple[Tensor, Tensor]
@@ -239,7 +239,7 @@ def _resumable(file: Path, module: ConceptTraining) -> Path | None:
         state = training_state(file)["state_dict"]
         load_into(module, state, file, "the concept predictor")
     except FileError as error:
-        Console().print(f"{error}: the concept predictor is trained again", soft_wrap=True)
+        terminal().print(f"{error}: the concept predictor is trained again", soft_wrap=True)
         return None
     return file
 

@@ -15,7 +15,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from PIL import Image
-from rich.console import Console
 from torch import Tensor
 from torch.utils.data import DataLoader, Sampler
 
@@ -29,6 +28,7 @@ from ivqa.features.progress import tracked
 from ivqa.features.store import FeatureStore, read_meta
 from ivqa.files import FileError, copy_file, locked, write_json
 from ivqa.integrity import MANIFEST, damage, seal
+from ivqa.terminal import terminal
 
 _PART = 256  # images of a part: a kill loses at most one part
 
@@ -82,7 +82,9 @@ def build_store(
             for name in todo:
                 extract(network, images[name], folder / name, device=device, **options)
             seconds = time.perf_counter() - started
-            Console().print(f"image features: stored in {folder} ({seconds:.0f} s)", soft_wrap=True)
+            terminal().print(
+                f"image features: stored in {folder} ({seconds:.0f} s)", soft_wrap=True
+            )
     pictures = PictureFeatures(make_network, batch_size)
     with locked(folder):
         if names:
@@ -276,7 +278,7 @@ def _remove_if_damaged(folder: Path) -> None:
     if not (folder / MANIFEST).is_file():
         return
     if fault := damage(folder / MANIFEST):
-        Console().print(f"{fault}: these features are computed again", soft_wrap=True)
+        terminal().print(f"{fault}: these features are computed again", soft_wrap=True)
         shutil.rmtree(folder)
 
 

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from rich.console import Console
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torchmetrics.functional.classification import multilabel_average_precision
@@ -30,6 +29,7 @@ from ivqa.features.store import FeatureStore
 from ivqa.files import digest, locked, write_json
 from ivqa.integrity import damage, manifest_of, seal
 from ivqa.ranges import Count, LearningRate, NonNegative, Seed
+from ivqa.terminal import terminal
 from ivqa.weights import load_into, read_weights, write_weights
 
 _BATCH = 512
@@ -156,7 +156,7 @@ class PretrainedConcepts:
         shown = ", ".join(
             f"{name} {value:.3f}" for name, value in report.items() if isinstance(value, float)
         )
-        Console().print(f"image features: {len(concepts)} concepts; {shown}", soft_wrap=True)
+        terminal().print(f"image features: {len(concepts)} concepts; {shown}", soft_wrap=True)
 
     def _fit(self, heads: "_Heads", at: int, pooled: Tensor, targets: Tensor) -> None:
         """Trains one head in place: AdamW, learning rate falling to 0 along a cosine."""

@@ -11,7 +11,6 @@ import torch
 from huggingface_hub import snapshot_download
 from PIL import Image
 from pydantic import AfterValidator
-from rich.console import Console
 from torch import Tensor, nn
 
 from ivqa.errors import UserError
@@ -19,6 +18,7 @@ from ivqa.features.pictures import Resize
 from ivqa.features.pretrained import Normalised, PretrainedFeatures, optional_package
 from ivqa.hub import hub_answers
 from ivqa.ranges import ImageSize, Seed
+from ivqa.terminal import terminal
 from ivqa.weights import check_finite
 
 _WHAT = "features=timm"
@@ -153,8 +153,9 @@ class TimmFeatures(PretrainedFeatures):
             UserError: timm is not installed, or the weights cannot be found, downloaded or read.
         """
         if self.weights == "random":
-            Console().print(
-                f"[bold]image features: {self.arch} with random weights, for a trial only[/]",
+            terminal().print(
+                f"image features: {self.arch} with random weights, for a trial only",
+                style="bold",
                 soft_wrap=True,
             )
             with torch.random.fork_rng(range(torch.cuda.device_count())):

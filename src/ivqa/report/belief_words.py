@@ -145,9 +145,9 @@ def print_summary(lines: Sequence[str], *, title: str, console: Console) -> None
         title: The title.
         console: The terminal.
     """
-    console.print(f"\n[bold]{title}[/]")
+    console.print(f"\n{title}", style="bold")
     for line in lines:
-        console.print(line, markup=False, highlight=False)
+        console.print(line, highlight=False)
 
 
 def typed_by(beliefs: Sequence[Belief]) -> str:

@@ -22,6 +22,7 @@ from hydra.types import RunMode
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
+from rich.text import Text
 
 from ivqa.errors import UserError
 from ivqa.files import read_yaml
@@ -307,11 +308,6 @@ def _text(value: str) -> str | None:
 
 
 def _stop(message: str, status: int) -> NoReturn:
-    Console(stderr=True, highlight=False, soft_wrap=True).print(
-        f"[bold red]error:[/] {_escape(message)}"
-    )
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    console.print(Text.assemble(("error: ", "bold red"), message))
     sys.exit(status)
-
-
-def _escape(message: str) -> str:
-    return message.replace("[", r"\[")

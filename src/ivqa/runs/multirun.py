@@ -7,7 +7,6 @@ from typing import Any
 import pandas as pd
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig
-from rich.console import Console
 
 from ivqa.files import read_yaml, write_json
 from ivqa.report.noise_curve import write_noise_curve
@@ -16,6 +15,7 @@ from ivqa.report.table_files import write_table
 from ivqa.report.tables import print_table
 from ivqa.runs.run_directory import read_metrics
 from ivqa.runs.short_forms import shortened
+from ivqa.terminal import terminal
 
 
 class MultirunTable(Callback):
@@ -66,7 +66,7 @@ class MultirunTable(Callback):
         counted = f"{len(finished)} of {len(jobs)} runs"
         title = counted if self.title is None else f"{self.title} ({counted})"
         write_table(sweep_dir, rows, title)
-        console = Console()
+        console = terminal()
         print_table(rows, title=title, console=console)
         for job in jobs:
             if not job["metrics"]:
@@ -106,7 +106,7 @@ class MultirunShares(Callback):
         means = frame.groupby(level=0, sort=False).mean()[list(self.columns.values())]
         means.columns = pd.Index(list(self.columns))
         write_shares(sweep_dir / "shares.png", means)
-        Console().print(f"bars: {sweep_dir / 'shares.png'}", soft_wrap=True)
+        terminal().print(f"bars: {sweep_dir / 'shares.png'}", soft_wrap=True)
 
 
 class MultirunCurves(Callback):
@@ -127,7 +127,7 @@ class MultirunCurves(Callback):
             names = distinguishing([job["overrides"] for job in jobs])
             curves = {name: job["metrics"] for name, job in zip(names, jobs, strict=True)}
             write_noise_curve(sweep_dir / "curves.png", curves)
-            Console().print(f"curves: {sweep_dir / 'curves.png'}", soft_wrap=True)
+            terminal().print(f"curves: {sweep_dir / 'curves.png'}", soft_wrap=True)
 
 
 def distinguishing(overrides: Sequence[Sequence[str]]) -> list[str]:

@@ -309,7 +309,7 @@ def _note(
             reason = f"{type(error).__name__}: {reason}"
         study.set_user_attr("errors", {**errors(study), str(trial.number): reason})
         study.tell(trial.number, state=TrialState.FAIL)
-        console.print(f"point {trial.number} failed: {reason}", soft_wrap=True, markup=False)
+        console.print(f"point {trial.number} failed: {reason}", soft_wrap=True)
         return False
     study.tell(trial.number, value)
     best = f"best {cell(study.best_value)}, point {study.best_trial.number}"

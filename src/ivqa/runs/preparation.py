@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytorch_lightning as pl
 from hydra.utils import instantiate
 from omegaconf import DictConfig
-from rich.console import Console
 
 from ivqa.errors import UserError
 from ivqa.runs.data_checks import check_data, check_offered
 from ivqa.runs.own_components import try_models, try_text_components
 from ivqa.runs.workbench import Workbench
+from ivqa.terminal import terminal
 
 
 def open_workbench(cfg: DictConfig, splits: list[str], unscored: Collection[str] = ()) -> Workbench:
@@ -35,7 +35,7 @@ def open_workbench(cfg: DictConfig, splits: list[str], unscored: Collection[str]
     dataset = instantiate(cfg.data)
     for split in splits:
         dataset.split(split)
-    bench = Workbench(cfg, dataset, None, Console())
+    bench = Workbench(cfg, dataset, None, terminal())
     check_data(bench, splits, unscored)
     try_text_components(cfg, dataset, splits[0])
     return bench

@@ -117,7 +117,7 @@ def _show(study: optuna.Study, job: SweepJob, folder: Path, console: Console) ->
     print_table(rows, title=title, console=console)
     for trial in failed:
         reason = errors(study)[str(trial.number)]
-        console.print(f"point {trial.number} failed: {reason}", soft_wrap=True, markup=False)
+        console.print(f"point {trial.number} failed: {reason}", soft_wrap=True)
     write_sweep_plot(
         folder / "sweep.png",
         [{name: trial.params[key] for key, name in names.items()} for trial in finished],
@@ -131,5 +131,4 @@ def _show(study: optuna.Study, job: SweepJob, folder: Path, console: Console) ->
         f"  python {job.sweep.program} {command}\n"
         f"table: {folder / 'table.html'} (and .md, .csv, .tex)\nplot: {folder / 'sweep.png'}",
         soft_wrap=True,
-        markup=False,
     )

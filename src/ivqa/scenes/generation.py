@@ -17,7 +17,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from rich.console import Console
 from rich.progress import Progress
 
 from ivqa.errors import UserError
@@ -32,6 +31,7 @@ from ivqa.scenes.programs import Program, evaluate
 from ivqa.scenes.questions import question_type, sample_contrast, sample_program
 from ivqa.scenes.renderer import render
 from ivqa.scenes.world import Scene, change_scene, sample_scene
+from ivqa.terminal import terminal
 
 # Raise it whenever the same settings give other data, so that older caches are not used.
 VERSION = 2
@@ -192,7 +192,7 @@ def _is_complete(root: Path, settings: _Settings) -> bool:
     except FileError:
         return False
     if fault := damage(root / MANIFEST):
-        Console().print(f"{fault}: the scenes are generated again", soft_wrap=True)
+        terminal().print(f"{fault}: the scenes are generated again", soft_wrap=True)
     return fault is None
 
 

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
-from rich.console import Console
 
 from ivqa.diagnosis.challenge_union import join_challenges
 from ivqa.errors import UserError
 from ivqa.files import write_json, write_text
 from ivqa.report import print_table
 from ivqa.tasks.compare import names_of_runs
+from ivqa.terminal import terminal
 
 _CONTENT = {
     "challenge": "wrong beliefs whose right answer is known",
@@ -51,7 +51,7 @@ def join(cfg: DictConfig) -> float:
     write_text(run_dir / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
     metrics = {f"challenge/{split}": float(len(asked)) for split, asked in joined.items()}
     write_json(run_dir / "metrics.json", metrics)
-    console = Console()
+    console = terminal()
     print_table(rows, title=f"beliefs of {', '.join(names)}", console=console)
     console.print(f"data root: {root}\nrun: {run_dir}", soft_wrap=True)
     return metrics.get("challenge/challenge", 0.0)

@@ -7,7 +7,6 @@ from typing import Any
 import pandas as pd
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
-from rich.console import Console
 
 from ivqa.errors import UserError
 from ivqa.files import read_yaml, write_json, write_text
@@ -23,6 +22,7 @@ from ivqa.report import (
 from ivqa.report.noise_words import below_blind, ends_of_score
 from ivqa.robustness import NoiseRecords, common_questions, paired_differences
 from ivqa.runs.loggers import log_results
+from ivqa.terminal import terminal
 
 _PLACES = ("first", "second", "third", "fourth")
 _DIFFERENCES = ("compare", "compare_third", "compare_fourth")  # each from the first model
@@ -76,7 +76,7 @@ def compare(cfg: DictConfig) -> float:
     write_noise_page(run_dir / "robustness.html", against, models, None, r_score)
     media = {"noise_curves": run_dir / "robustness.png", "comparison": pd.DataFrame(rows)}
     log_results(cfg, metrics, media)
-    console = Console()
+    console = terminal()
     title = f"{against}, {len(records[0])} questions, 95 percent intervals"
     print_table(rows, title=title, console=console)
     for note in notes:

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from omegaconf import DictConfig, OmegaConf
-from rich.console import Console
 
 from ivqa.errors import UserError
 from ivqa.files import read_yaml, write_json, write_text
@@ -17,6 +16,7 @@ from ivqa.report.table_files import write_table
 from ivqa.report.tables import with_interval
 from ivqa.runs.loggers import log_results
 from ivqa.runs.run_directory import read_metrics, run_directories
+from ivqa.terminal import terminal
 
 _FEWEST_RUNS = 3  # a line through two points fits always
 
@@ -53,7 +53,7 @@ def correlate(cfg: DictConfig) -> float:
     frame = pd.DataFrame(columns)
     clusters = _clusters(runs)
     counted = f"{len(runs)} runs of {len(set(clusters))} models and seeds, 95 percent intervals"
-    console, run_dir = Console(), Path(cfg.output_dir)
+    console, run_dir = terminal(), Path(cfg.output_dir)
     metrics: dict[str, float] = {}
     table = []
     for target in cfg.targets:

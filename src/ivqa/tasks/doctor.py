@@ -15,9 +15,10 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 
 from packaging.requirements import Requirement
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from ivqa.terminal import terminal
 
 _LOW_DISK = 5 << 30  # bytes; features of VQA v2's images need more
 _LOW_MEMORY = 4 << 30  # bytes
@@ -49,20 +50,18 @@ def main(arguments: Sequence[str]) -> int:
     Returns:
         The exit status: 1 if something is broken, 2 for other arguments, else 0.
     """
-    console = Console()
+    console = terminal()
     if not 1 <= len(arguments) <= 2 or arguments[0] != "doctor":
-        console.print("usage: python -m ivqa doctor \\[DATA_ROOT]", soft_wrap=True)
+        console.print("usage: python -m ivqa doctor [DATA_ROOT]", soft_wrap=True)
         return 2
     findings = list(examine(arguments[1] if len(arguments) == 2 else None))
     table = Table(title="ivqa doctor", show_lines=False)
     for name in ("", "what", "found", "remedy"):
         table.add_column(name, overflow="fold")
     for finding in findings:
-        mark = (
-            "[red]✗[/]" if finding.broken else "[yellow]![/]" if finding.remedy else "[green]✓[/]"
-        )
-        # Text, since Rich would read "[photos]" in a plain string as markup.
-        table.add_row(mark, *map(Text, (finding.what, finding.found, finding.remedy)))
+        colour = "red" if finding.broken else "yellow" if finding.remedy else "green"
+        mark = Text({"red": "✗", "yellow": "!", "green": "✓"}[colour], style=colour)
+        table.add_row(mark, finding.what, finding.found, finding.remedy)
     console.print(table)
     broken = sum(finding.broken for finding in findings)
     console.print(f"{broken} broken" if broken else "Everything that ivqa needs works.")

@@ -5,12 +5,12 @@ from pathlib import Path
 
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
-from rich.console import Console
 
 from ivqa.files import write_text
 from ivqa.interchange import Exporter, QuestionLevels
 from ivqa.interchange.question_levels import drawn
 from ivqa.robustness import DisturbsImages
+from ivqa.terminal import terminal
 
 
 def export(cfg: DictConfig) -> float:
@@ -28,7 +28,7 @@ def export(cfg: DictConfig) -> float:
     Raises:
         UserError: The split has no images, or an image cannot be read.
     """
-    run_dir, console = Path(cfg.output_dir), Console()
+    run_dir, console = Path(cfg.output_dir), terminal()
     dataset = instantiate(cfg.data)
     whole = dataset.split(cfg.split)
     whole.require_images()
@@ -46,6 +46,6 @@ def export(cfg: DictConfig) -> float:
     folder = run_dir / "export"  # apart from config.yaml, which a tool would take for a task
     told = exporter.write(levels, folder, name)
     console.print(f"{len(split)} questions at {levels.num_levels} levels")
-    console.print(told, soft_wrap=True, markup=False, highlight=False)
+    console.print(told, soft_wrap=True, highlight=False)
     console.print(f"run: {run_dir}", soft_wrap=True)
     return float(len(split))

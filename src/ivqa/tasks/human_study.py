@@ -9,7 +9,6 @@ import pandas as pd
 from hydra.utils import instantiate
 from numpy.typing import NDArray
 from omegaconf import DictConfig, OmegaConf
-from rich.console import Console
 
 from ivqa.data import DataError
 from ivqa.errors import UserError
@@ -31,6 +30,7 @@ from ivqa.runs.run_directory import run_directories
 from ivqa.tasks.compare import names_of_runs
 from ivqa.tasks.study_items import Study, StudyItem, draw_study
 from ivqa.tasks.study_ratings import read_ratings
+from ivqa.terminal import terminal
 
 _FEWEST_MODELS = 3  # a line through two points fits always
 _COEFFICIENTS = ("pearson", "spearman")
@@ -63,7 +63,7 @@ def human_study(cfg: DictConfig) -> float:
 
 def _write_study(cfg: DictConfig) -> float:
     """Writes annotate.html and key.json."""
-    run_dir, console = Path(cfg.output_dir), Console()
+    run_dir, console = Path(cfg.output_dir), terminal()
     folders = run_directories([Path(run) for run in cfg.runs])
     split = instantiate(cfg.data).split(cfg.split).require_answers()
     split.require_images()
@@ -83,7 +83,6 @@ def _write_study(cfg: DictConfig) -> float:
         f"{page}\nkey, which the people must not see: {key}\nresults: python evaluate.py "
         f"study={run_dir} human=[ANNA.json,BEN.json]",
         soft_wrap=True,
-        markup=False,
         highlight=False,
     )
     return float(len(study.items))
@@ -91,7 +90,7 @@ def _write_study(cfg: DictConfig) -> float:
 
 def _evaluate_ratings(cfg: DictConfig) -> float:
     """Prints and writes scores, agreement and correlations."""
-    run_dir, console = Path(cfg.output_dir), Console()
+    run_dir, console = Path(cfg.output_dir), terminal()
     files = [Path(file) for file in ([cfg.human] if isinstance(cfg.human, str) else cfg.human)]
     study = Study.read(files[0].parent if cfg.study is None else Path(cfg.study))
     people, ratings = read_ratings(files, study)

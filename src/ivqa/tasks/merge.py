@@ -3,12 +3,12 @@
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
-from rich.console import Console
 
 from ivqa.data import DataError
 from ivqa.files import write_text
 from ivqa.ranking import merge_shards, write_parquet
 from ivqa.tasks.bqd_results import bqd_figures, finish_bqd
+from ivqa.terminal import terminal
 
 
 def merge(cfg: DictConfig) -> float:
@@ -35,4 +35,4 @@ def merge(cfg: DictConfig) -> float:
     file = run_dir / "bqd.parquet"
     write_parquet(file, table, origin)
     title = f"basic questions of {len(files)} shards in {folder}"
-    return finish_bqd(run_dir, file, table, bqd_figures(table), title, Console(), records=True)
+    return finish_bqd(run_dir, file, table, bqd_figures(table), title, terminal(), records=True)

@@ -5,13 +5,13 @@ from pathlib import Path
 
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
-from rich.console import Console
 
 from ivqa.data import VQADataset
 from ivqa.errors import UserError
 from ivqa.files import write_text
 from ivqa.interchange.polls import STRATEGIES, ListsObjects, draw_polls, read_instances, write_polls
 from ivqa.scenes import oracle_of
+from ivqa.terminal import terminal
 
 
 def polls(cfg: DictConfig) -> float:
@@ -29,7 +29,7 @@ def polls(cfg: DictConfig) -> float:
     Raises:
         UserError: The objects in the images are not known, or no image has enough of them.
     """
-    run_dir, console = Path(cfg.output_dir), Console()
+    run_dir, console = Path(cfg.output_dir), terminal()
     dataset = instantiate(cfg.data)
     split = dataset.split(cfg.split)
     known = _objects(cfg, dataset)
@@ -59,7 +59,6 @@ def polls(cfg: DictConfig) -> float:
         f"score other answers: python evaluate.py predictions=FILE data=vqa_json data.root={root} "
         "data.test=popular",
         soft_wrap=True,
-        markup=False,
         highlight=False,
     )
     return float(number)

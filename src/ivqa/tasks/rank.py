@@ -25,6 +25,7 @@ from ivqa.ranking import BQDRanking, with_answers, write_parquet
 from ivqa.runs.own_components import try_text_components
 from ivqa.runs.run_directory import begin_run
 from ivqa.tasks.bqd_results import bqd_figures, finish_bqd
+from ivqa.terminal import terminal
 
 
 def rank(cfg: DictConfig) -> float:
@@ -39,7 +40,7 @@ def rank(cfg: DictConfig) -> float:
     Returns:
         The number of main questions.
     """
-    run_dir, console = Path(cfg.output_dir), Console()
+    run_dir, console = Path(cfg.output_dir), terminal()
     dataset = instantiate(cfg.data)
     try_text_components(cfg, dataset, cfg.split)
     split, kept = dataset.split(cfg.split), slice(cfg.num_questions)

@@ -18,7 +18,6 @@ from hydra import compose, initialize_config_dir
 from hydra.core.hydra_config import HydraConfig
 from hydra.utils import instantiate
 from omegaconf import DictConfig, open_dict
-from rich.console import Console
 from torchmetrics.functional.classification import binary_auroc, multilabel_average_precision
 
 from ivqa.data import VQADataModule
@@ -32,6 +31,7 @@ from ivqa.runs.trained_models import build_module, obtain_module
 from ivqa.runs.vocabularies import Vocabularies
 from ivqa.runs.workbench import Workbench
 from ivqa.scenes import ScenesDataset, parse
+from ivqa.terminal import terminal
 from ivqa.weights import load_into, write_weights
 
 CONF = Path(__file__).parents[3] / "conf"
@@ -232,7 +232,7 @@ def _bench(dataset: ScenesDataset | None, *overrides: str) -> Workbench:
     """A workbench without features; its data are not read yet."""
     cfg = compose_diagnosis(*overrides)
     data = instantiate(cfg.data) if dataset is None else dataset
-    return Workbench(cfg, data, None, Console())
+    return Workbench(cfg, data, None, terminal())
 
 
 def _features(bench: Workbench, features: ConceptFeatures) -> FeatureStore:

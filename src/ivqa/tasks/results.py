@@ -24,14 +24,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from ivqa.errors import UserError
 from ivqa.files import digest, read_json, read_yaml, write_json, write_text
 from ivqa.provenance import commit_of, seeds_of, this_machine, versions
 from ivqa.report.results_page import Experiment, Record, results_page
 from ivqa.runs.multirun import distinguishing
 from ivqa.runs.run_directory import read_metrics
+from ivqa.terminal import terminal
 
 # Of these a setting is called by its value alone: "mlb" for "model=mlb".
 _KNOWN_GROUPS = ("model", "vqa", "reward", "ranker")
@@ -117,7 +116,7 @@ def obtain(project: Project, experiment: Experiment) -> bool:
     Returns:
         False where the command or one of its jobs failed; the log is beside its directory.
     """
-    console = Console()
+    console = terminal()
     if missing := [name for name in experiment.needs if not os.environ.get(name)]:
         console.print(f"{experiment.name}: skipped, {' and '.join(missing)} is not set")
         return True
@@ -128,7 +127,7 @@ def obtain(project: Project, experiment: Experiment) -> bool:
     if stamp.is_file() and read_json(stamp) == made_by:
         console.print(f"{experiment.name}: done before, by the same code")
         return True
-    console.print(f"{experiment.name}: python {experiment.command}", soft_wrap=True, markup=False)
+    console.print(f"{experiment.name}: python {experiment.command}", soft_wrap=True)
     # Jobs of an earlier command would count as jobs of this one; trained models are in the store.
     shutil.rmtree(directory, ignore_errors=True)
     start = time.monotonic()

@@ -19,6 +19,7 @@ from ivqa.robustness import NoiseRecords
 from ivqa.runs.loggers import log_results
 from ivqa.runs.run_directory import holds_directory
 from ivqa.tasks.noise_curve import show_noise_curve
+from ivqa.terminal import terminal
 from ivqa.vqa.benchmark import score_answers, score_choices
 
 _FEW = 0.01  # share of failed requests that is no reason for a warning
@@ -49,7 +50,7 @@ def score(cfg: DictConfig) -> float:
     files = [Path(file) for file in cfg.predictions] if several else [Path(cfg.predictions)]
     if not files:
         raise UserError("predictions=[] names no result file; pass at least one")
-    console = Console()
+    console = terminal()
     split, levels = _answered(whole, files, console)
     metrics = score_answers(split, levels[0])
     metrics["vqa/failed"] = float(len(whole) - len(split))

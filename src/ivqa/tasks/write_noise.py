@@ -4,11 +4,11 @@ from pathlib import Path
 
 from hydra.utils import instantiate
 from omegaconf import DictConfig
-from rich.console import Console
 
 from ivqa.errors import UserError
 from ivqa.files import write_json
 from ivqa.robustness import DisturbsImages
+from ivqa.terminal import terminal
 
 
 def write_noise(cfg: DictConfig) -> float:
@@ -49,5 +49,5 @@ def write_noise(cfg: DictConfig) -> float:
             {"questions": records},
             indent=None,
         )
-    Console().print(f"run: {run_dir}", soft_wrap=True)
+    terminal().print(f"run: {run_dir}", soft_wrap=True)
     return float(len(levels) - 1)

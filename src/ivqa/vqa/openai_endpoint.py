@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import AfterValidator
-from rich.console import Console
 
 from ivqa.errors import UserError
 from ivqa.ranges import Count, CountOrZero, Positive
+from ivqa.terminal import terminal
 from ivqa.vqa.openai_client import openai_client
 from ivqa.vqa.openai_errors import described, openai_package
 from ivqa.vqa.openai_replies import Choice, parse_response, read_choices, token_counts
@@ -212,7 +212,7 @@ class Endpoint:
             usage.completion_tokens += completion
             self._count(request.key, choices)
             if usage.requests == _ESTIMATE_AFTER and usage.prompt_tokens:
-                Console().print(self._estimate(), soft_wrap=True, highlight=False)
+                terminal().print(self._estimate(), soft_wrap=True, highlight=False)
         return choices
 
     def _count(self, key: str, choices: Sequence[Choice]) -> None:

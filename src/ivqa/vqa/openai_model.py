@@ -8,12 +8,12 @@ from functools import partial
 from typing import Any, Self
 
 import torch
-from rich.console import Console
 from torch import Tensor, nn
 
 from ivqa.data.batch import ImageBatch, PixelSource
 from ivqa.errors import UserError
 from ivqa.ranges import Count
+from ivqa.terminal import terminal
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.text.normalisation import normalise_answer
 from ivqa.text.thoughts import THOUGHTS, Tags
@@ -350,4 +350,4 @@ class OpenAIModel(nn.Module):
 
 
 def _tell(text: str) -> None:
-    Console().print(text, soft_wrap=True, markup=False, highlight=False)
+    terminal().print(text, soft_wrap=True, markup=False, highlight=False)

@@ -1,0 +1,11 @@
+"""The terminal of the commands."""
+
+from rich.console import Console
+
+
+def terminal() -> Console:
+    """A console that prints texts as they are.
+
+    By default Rich reads "[photos]" in a path as markup, and ":car:" as the name of an emoji.
+    """
+    return Console(markup=False, emoji=False)
