@@ -292,6 +292,17 @@ def test_wrong_scene_graphs_are_reported(tmp_path: Path, thing: Any, message: st
         GQADataset(root).oracle("val")
 
 
+def test_types_and_places_must_be_texts(tmp_path: Path):
+    root = write_root(tmp_path, {"07": {**QUESTIONS["07"], "types": {"detailed": 5}}})
+    with pytest.raises(DataError, match="question 07: types: must be an object of texts, not"):
+        GQADataset(root).split("val")
+    root = write_root(tmp_path)
+    graphs = {KITCHEN: {**GRAPHS[KITCHEN], "location": 5}, POND: GRAPHS[POND]}
+    (root / "sceneGraphs" / "val_sceneGraphs.json").write_text(json.dumps(graphs))
+    with pytest.raises(DataError, match=f"image {KITCHEN}: location must be text, not 5"):
+        GQADataset(root).oracle("val")
+
+
 def test_ids():
     assert question_number("0123") != question_number("123")
     with pytest.raises(DataError, match="not a text of 1 to 17 digits"):

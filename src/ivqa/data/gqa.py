@@ -318,7 +318,7 @@ def _read(
         problems.add(path, where, "", f"{error}; download the file again")
     if question is None or image is None or len(problems) > before:
         return None, None
-    types, groups = record.get("types") or {}, record.get("groups") or {}
+    types, groups = (_names(record, key, path, where, problems) for key in ("types", "groups"))
     extras = {"semantic": types.get("semantic"), "structural": types.get("structural")}
     extras |= {"group": groups.get("global"), "isBalanced": record.get("isBalanced", True)}
     return (
@@ -333,6 +333,15 @@ def _read(
         ),
         program,
     )
+
+
+def _names(record: Record, key: str, path: Path, where: str, problems: Problems) -> Record:
+    """An object of texts, or {} where the record has none or a fault is reported."""
+    value = record.get(key) or {}
+    if isinstance(value, dict) and all(isinstance(one, str | None) for one in value.values()):
+        return value
+    problems.add(path, where, key, f"must be an object of texts, not {shown(value)}")
+    return {}
 
 
 def _key(question: str) -> str:

@@ -77,6 +77,9 @@ class SceneGraph:
                         "is not there"
                     )
         known = {key: record[key] for key in ("location", "weather") if record.get(key)}
+        for key, text in known.items():
+            if not isinstance(text, str):
+                raise ValueError(f"{key} must be text, not {shown(text)}")
         return cls(objects, known)
 
 
