@@ -10,6 +10,7 @@ from PIL import Image
 from torch import Tensor
 
 from ivqa.data.batch import ImageBatch
+from ivqa.errors import UserError
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.vqa.hf_generative import HFGenerative
 from tiny_transformers import (
@@ -169,6 +170,37 @@ def test_a_model_that_can_think_answers_at_once(tmp_path: Path) -> None:
         template + "{% if enable_thinking is not defined or enable_thinking %} <think>{% endif %}"
     )
     assert model.reader.text("is it") == "<image> question : is it answer :"
+
+
+@pytest.mark.parametrize(
+    ("tags", "expected"),
+    [(None, ["yes", ""]), ([], ["it is. </think> yes", "<think> it is"])],
+)
+def test_thoughts_are_no_part_of_a_written_answer(
+    tags: list[tuple[str, str]] | None, expected: list[str], tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    model = HFGenerative.load(str(tiny_llava(tmp_path)), thoughts=tags)
+    wrote = iter(["it is. </think> yes", "<think> it is"])
+
+    def decoded(tokens: Tensor, **_: object) -> list[str]:
+        return [next(wrote) for _ in tokens]
+
+    monkeypatch.setattr(model.processor.tokenizer, "batch_decode", decoded)
+    assert model.answer(_images(Pictures()).select(torch.tensor([0, 1])), ["is it"] * 2) == expected
+
+
+@pytest.mark.parametrize(
+    "template", ["{{ raise_exception('no pictures') }}", "{{ messages[0].x.y }}", "{% if %}"]
+)
+def test_a_chat_template_that_raises_is_named(template: str, tmp_path: Path) -> None:
+    model = HFGenerative.load(str(tiny_llava(tmp_path)))
+    model.processor.chat_template = template
+    message = (
+        rf"the chat template of {tmp_path}.* refuses a question .*set model\.module\.chat=false"
+    )
+    with pytest.raises(UserError, match=message):
+        model.answer(_images(Pictures()), QUESTIONS)
 
 
 def test_a_picture_that_the_processor_refuses_is_described(tmp_path: Path) -> None:

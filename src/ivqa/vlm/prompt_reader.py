@@ -190,12 +190,20 @@ class PromptReader:
         content = [{"type": "image"}, {"type": "text", "text": asked}]
         # Models that can think, such as Qwen3.5, answer at once.
         thinks = "enable_thinking" in str(self.processor.chat_template)
-        return self.processor.apply_chat_template(
-            [{"role": "user", "content": content}],
-            add_generation_prompt=True,
-            tokenize=False,
-            **({"enable_thinking": False} if thinks else {}),
-        )
+        try:
+            return self.processor.apply_chat_template(
+                [{"role": "user", "content": content}],
+                add_generation_prompt=True,
+                tokenize=False,
+                **({"enable_thinking": False} if thinks else {}),
+            )
+        except Exception as error:  # a template can raise anything
+            reason = " ".join(str(error).split())[:200].rstrip(".")
+            raise UserError(
+                f"the chat template of {self.model.config.name_or_path} refuses a question about a "
+                f"picture ({type(error).__name__}: {reason}); set model.module.chat=false and "
+                "write the template's text into model.prompt"
+            ) from error
 
     @property
     def _takes_encoded(self) -> bool:
