@@ -184,6 +184,24 @@ def test_a_model_that_can_think_answers_at_once(tmp_path: Path) -> None:
     assert model.reader.text("is it") == "<image> question : is it answer :"
 
 
+@pytest.mark.parametrize(
+    ("tags", "expected"),
+    [(None, ["yes", ""]), ([], ["it is. </think> yes", "<think> it is"])],
+)
+def test_thoughts_are_no_part_of_a_written_answer(
+    tags: list[tuple[str, str]] | None, expected: list[str], tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    model = HFGenerative.load(str(tiny_llava(tmp_path)), thoughts=tags)
+    wrote = iter(["it is. </think> yes", "<think> it is"])
+
+    def decoded(tokens: Tensor, **_: object) -> list[str]:
+        return [next(wrote) for _ in tokens]
+
+    monkeypatch.setattr(model.processor.tokenizer, "batch_decode", decoded)
+    assert model.answer(_images(Pictures()).select(torch.tensor([0, 1])), ["is it"] * 2) == expected
+
+
 def test_a_picture_that_the_processor_refuses_is_described(tmp_path: Path) -> None:
     """Qwen-VL refuses pictures that are 200 times longer than wide."""
 

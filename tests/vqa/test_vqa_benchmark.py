@@ -18,10 +18,11 @@ from ivqa.data import (
     official_vizwiz,
 )
 from ivqa.data.batch import ImageBatch, VQABatch
+from ivqa.errors import UserError
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.text.vocabulary import Tokens
 from ivqa.vqa import VQAModule
-from ivqa.vqa.benchmark import VQABenchmark, choose_answers, score_answers
+from ivqa.vqa.benchmark import VQABenchmark, choose_answers, score_answers, write_answers
 from ivqa.vqa.network import VQANetwork
 
 QUESTIONS = ["Is it red?", "What color is it?", "How many?", "What is it?"]
@@ -226,3 +227,16 @@ def test_a_split_without_candidates_has_nothing_to_choose_from(tmp_path: Path) -
         choose_answers(model, datamodule, "val", Console(), 3)
     metrics = VQABenchmark().run(model, datamodule, "val", tmp_path, "title", Console())
     assert "vqa/multiple_choice" not in metrics
+
+
+def test_answers_that_are_none_are_counted_and_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    split = _write(tmp_path).split("val")
+    given = ["no", "", "Error code: 429 - {}", "dog"]
+    metrics = write_answers(split, given, tmp_path, Console(width=300))
+    assert (metrics["vqa/failed"], metrics["vqa/accuracy"]) == (2, 0.5)
+    assert "warning: 2 of 4 answers are none" in capsys.readouterr().out
+    assert write_answers(split, ANSWERS, tmp_path, Console(quiet=True))["vqa/failed"] == 0
+    with pytest.raises(UserError, match=r"none of the 4 answers in .* raise max_new_tokens"):
+        write_answers(split, [" "] * 4, tmp_path, Console(quiet=True))

@@ -27,10 +27,12 @@ from ivqa.metrics.wups import require_wordnet, wups
 from ivqa.provenance import note_questions
 from ivqa.ranges import Count, Share
 from ivqa.text.answers import vqa_accuracies
+from ivqa.text.failed_answers import failure
 from ivqa.vqa.module import VQAModule
 from ivqa.vqa.protocol import Answerer, Metered
 
 _RESAMPLES = 1000  # of the bootstrap
+_MOST_FAILED = 0.01  # share of answers that are none without a warning
 _MAX_KINDS = 100  # VQA has 65 question types; types derived from first words can be thousands
 
 
@@ -141,18 +143,34 @@ def write_answers(
         probability: See `score_answers`.
 
     Returns:
-        The metrics of `score_answers`; none without annotations.
+        With annotations, the metrics of `score_answers` and vqa/failed, how many answers are none,
+        see `failure`; without, vqa/failed if there are some.
+
+    Raises:
+        UserError: None of them is an answer.
     """
     file = run_dir / "predictions.json"
     write_text(file, results_text(split, answers))
+    failed = sum(failure(answer) is not None for answer in answers)
+    if failed == len(answers) > 0:
+        raise UserError(
+            f"none of the {failed:,} answers in {file} is one: they are empty, cut within thoughts "
+            "or hold what a failed request left; raise max_new_tokens, or look at the server's log"
+        )
+    if failed > _MOST_FAILED * len(answers):
+        console.print(
+            f"warning: {failed:,} of {len(answers):,} answers are none, but empty, cut within "
+            "thoughts or what a failed request left (vqa/failed); they count as wrong",
+            soft_wrap=True,
+        )
     if split.has_answers:
-        return score_answers(split, answers, probability)
+        return {"vqa/failed": float(failed), **score_answers(split, answers, probability)}
     console.print(
         f"split '{split.name}' has no annotations, so its accuracy is not known here; {file} "
         f"answers all {len(split)} questions in the format of the evaluation server",
         soft_wrap=True,
     )
-    return {}
+    return {"vqa/failed": float(failed)} if failed else {}
 
 
 def answer_all(

@@ -11,6 +11,7 @@ from torch import Tensor
 from transformers import AutoModelForImageTextToText
 
 from ivqa.errors import UserError
+from ivqa.text.thoughts import THOUGHTS, Tags, without_thoughts
 from ivqa.vlm.continuation import Writer, decode_greedily, end_tokens
 from ivqa.vlm.prompt_reader import PromptReader
 from ivqa.vlm.prompts import Prompts
@@ -35,6 +36,8 @@ class HFGenerative(HFWriter):
         answer_forms: How an answer may be written, with {answer} or {Answer} (the first letter in
             upper case) in each. The probabilities of all forms are added.
         cache: Whether keys and values of the prompt are kept for all answers; see `Writer`.
+        thoughts: Tags around thoughts, which are no part of a written answer: one that ends within
+            them is ""; None takes the usual tags, see `THOUGHTS`.
         writing: answers, batch_size, answer_batch_size and max_new_tokens, see `HFWriter`.
 
     Raises:
@@ -54,11 +57,13 @@ class HFGenerative(HFWriter):
         answer_prefix: str = "",
         answer_forms: Sequence[str] = ("{answer}",),
         cache: bool = True,
+        thoughts: Tags | None = None,
         **writing: Any,
     ) -> None:
         super().__init__(model, processor, **writing)
         self.reader = PromptReader(model, processor, prompt=prompt, chat=chat)
         self.answer_prefix = answer_prefix
+        self.thoughts = THOUGHTS if thoughts is None else thoughts
         self.answer_forms = _checked_forms(answer_forms)
         self.writer = Writer(model, cache=cache)
         self.ends = end_tokens(model, processor, "an answer")
@@ -126,7 +131,7 @@ class HFGenerative(HFWriter):
                 tokens = tokens[:, length:]
             decoded = self.processor.tokenizer.batch_decode(tokens, skip_special_tokens=True)
             for row, text in zip(prompts.rows.tolist(), decoded, strict=True):
-                texts[row] = text.strip()
+                texts[row] = without_thoughts(text, self.thoughts) or ""
         return texts
 
 

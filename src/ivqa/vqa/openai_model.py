@@ -181,10 +181,8 @@ class OpenAIModel(nn.Module):
             rows = [self._from_tokens(choice, wanted) for choice in choices]
             flawed = [row for row, one in enumerate(choices) if one.is_answer and not one.tokens]
             if flawed:
-                self._tell_once(
-                    f"phi of some answers is estimated from samples (served/phi_logprobs), because "
-                    f"{self._faulty(choices[flawed[0]])}"
-                )
+                reason = self._faulty(choices[flawed[0]])
+                self._tell_once(f"phi of some answers is estimated from samples, because {reason}")
                 sampled = self._from_samples([pairs[row] for row in flawed], wanted)
                 for row, values in zip(flawed, sampled, strict=True):
                     rows[row] = values
