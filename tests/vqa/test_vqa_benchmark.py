@@ -235,7 +235,7 @@ def test_answers_that_are_none_are_counted_and_reported(
     split = _write(tmp_path).split("val")
     given = ["no", "", "Error code: 429 - {}", "dog"]
     metrics = write_answers(split, given, tmp_path, Console(width=300))
-    assert (metrics["vqa/failed"], metrics["vqa/accuracy"]) == (2, 0.5)
+    assert (metrics["vqa/failed"], metrics["vqa/accuracy"]) == (2, 1.0)  # of the other two
     assert "warning: 2 of 4 answers are none" in capsys.readouterr().out
     assert write_answers(split, ANSWERS, tmp_path, Console(quiet=True))["vqa/failed"] == 0
     with pytest.raises(UserError, match=r"none of the 4 answers in .* raise max_new_tokens"):

@@ -18,6 +18,7 @@ from ivqa.metrics import PUBLISHED_R_SCORE, RScore, vqa_accuracies
 from ivqa.ranking.bqd_files import read_table
 from ivqa.robustness.curve import NoiseCurve
 from ivqa.text.answer_matching import VQA_2018, AnswerRule
+from ivqa.vqa.benchmark import answered_rows
 
 RECORDS_FILE = "robustness.parquet"
 
@@ -61,15 +62,20 @@ class NoiseRecords:
             rows: Positions (N,) of the questions in the split; None for all.
 
         Returns:
-            The records, without the questions that the metric of the split does not count.
+            The records, without the questions that the metric of the split does not count and those
+            whose request failed at a level.
 
         Raises:
-            UserError: No question counts.
+            UserError: No question is left.
         """
         metric, rows = split.metric, np.arange(len(split)) if rows is None else rows
         counted = np.flatnonzero(metric.counted(split)[rows])
+        for level in answers:
+            counted = np.intersect1d(counted, answered_rows(level))
         if not len(counted):
-            raise UserError(f"split '{split.name}' has no question that counts for its accuracy")
+            raise UserError(
+                f"split '{split.name}' has no question that counts and is answered at each level"
+            )
         types, human = metric.answer_types(split), [split.answers[row] for row in rows]
         kinds, main = [types[row] for row in rows], [split.main_answers[row] for row in rows]
         # (L + 1, N): the human answers to a question are the same at every level.

@@ -88,10 +88,9 @@ class VQABenchmark:
             console: Where progress is shown.
 
         Returns:
-            The metrics of `score_answers` and `wups_metrics` if the split has annotations;
-            vqa/questions_per_second,
-            reading data included; vqa/truncated, the share of questions that the model cuts, if it
-            has `is_cut`; the metrics of `expert_metrics` for module networks; `score_choices` and
+            The metrics of `write_answers`; vqa/questions_per_second, reading data included;
+            vqa/truncated, the share of questions that the model cuts, if it has `is_cut`; the
+            metrics of `expert_metrics` for module networks; `score_choices` and
             vqa/multiple_choice_coverage of `choose_answers` for multiple choices.
         """
         split = datamodule.dataset.split(stage)
@@ -107,9 +106,7 @@ class VQABenchmark:
         )
         seconds = time.perf_counter() - started
         probability = probability_of(module, datamodule, stage, self.batch_size)
-        metrics = write_answers(split, answers, run_dir, console, probability)
-        if split.has_answers:
-            metrics |= wups_metrics(split, answers, self.wups)
+        metrics = write_answers(split, answers, run_dir, console, probability, wups=self.wups)
         metrics["vqa/questions_per_second"] = len(split) / seconds
         if isinstance(module, VQAModule) and module.network.encode_layouts and split.layouts:
             metrics |= expert_metrics(module, datamodule, stage)
@@ -132,6 +129,7 @@ def write_answers(
     run_dir: Path,
     console: Console,
     probability: NDArray[np.float64] | None = None,
+    wups: Sequence[float] = (),
 ) -> dict[str, float]:
     """Writes predictions.json, an official result file, and scores the answers.
 
@@ -141,17 +139,20 @@ def write_answers(
         run_dir: Folder of the file.
         console: Where it prints that a split has no annotations.
         probability: See `score_answers`.
+        wups: Thresholds of `wups_metrics`.
 
     Returns:
-        With annotations, the metrics of `score_answers` and vqa/failed, how many answers are none,
-        see `failure`; without, vqa/failed if there are some.
+        With annotations, vqa/failed, how many texts are no answers (see `failure`), and the
+        metrics of `score_answers` and `wups_metrics` over the others; without, vqa/failed if
+        there are some.
 
     Raises:
         UserError: None of them is an answer.
     """
     file = run_dir / "predictions.json"
     write_text(file, results_text(split, answers))
-    failed = sum(failure(answer) is not None for answer in answers)
+    rows = answered_rows(answers)
+    failed = len(answers) - len(rows)
     if failed == len(answers) > 0:
         raise UserError(
             f"none of the {failed:,} answers in {file} is one: they are empty, cut within thoughts "
@@ -160,17 +161,26 @@ def write_answers(
     if failed > _MOST_FAILED * len(answers):
         console.print(
             f"warning: {failed:,} of {len(answers):,} answers are none, but empty, cut within "
-            "thoughts or what a failed request left (vqa/failed); they count as wrong",
+            "thoughts or what a failed request left (vqa/failed); these questions are left out",
             soft_wrap=True,
         )
     if split.has_answers:
-        return {"vqa/failed": float(failed), **score_answers(split, answers, probability)}
+        if failed:
+            split, answers = split.select(rows), [answers[row] for row in rows]
+            probability = None if probability is None else probability[rows]
+        scores = score_answers(split, answers, probability)
+        return {"vqa/failed": float(failed), **scores, **wups_metrics(split, answers, wups)}
     console.print(
         f"split '{split.name}' has no annotations, so its accuracy is not known here; {file} "
         f"answers all {len(split)} questions in the format of the evaluation server",
         soft_wrap=True,
     )
     return {"vqa/failed": float(failed)} if failed else {}
+
+
+def answered_rows(answers: Sequence[str]) -> NDArray[np.int64]:
+    """Returns the positions (N',) of the texts that are answers, see `failure`."""
+    return np.flatnonzero([failure(answer) is None for answer in answers])
 
 
 def answer_all(
@@ -236,8 +246,14 @@ def accuracy_of(
     rows = np.flatnonzero(asked)
     ids, questions = split.image_ids[rows], [split.questions[row] for row in rows]
     answers = answer_all(module, datamodule, stage, ids, questions, console)
-    human = [split.answers[row] for row in rows]
-    return mean_accuracy(vqa_accuracies(answers, human, rule=split.metric.rule), ids)
+    given = answered_rows(answers)
+    if not len(given):
+        raise UserError(
+            f"none of the {len(rows):,} questions of split '{split.name}' that count has an answer"
+        )
+    human = [split.answers[row] for row in rows[given]]
+    written = [answers[at] for at in given]
+    return mean_accuracy(vqa_accuracies(written, human, rule=split.metric.rule), ids[given])
 
 
 def mean_accuracy(
