@@ -109,6 +109,31 @@ def test_the_budget_stops_cleanly_and_the_next_run_asks_only_the_rest(
     assert metrics["served/reused"] == len(texts)
 
 
+def test_replies_without_an_answer_are_counted_and_stop_a_run_if_there_is_no_other(
+    run: Run, server: ChatServer, tiny_root: Path, tmp_path: Path
+) -> None:
+    def cut(prompt: str, image: Image.Image, body: dict[str, Any]) -> dict[str, Any]:
+        return said(None, finish="length", message={"reasoning_content": "It is"})
+
+    server.reply = cut
+    command = [*_served(server), *_data(tiny_root), "split=val", f"output_dir={tmp_path / 'run'}"]
+    store = f"artifacts={tmp_path / 'store'}"
+    status, printed = run("evaluate", *command, store)
+    assert status == 1
+    assert "raise max_new_tokens" in printed
+    assert not (tmp_path / "run" / "metrics.json").exists()
+    first = server.asked[0]["messages"][0]["content"][1]["text"]
+    server.reply = lambda prompt, image, body: (cut if prompt == first else _drawn)(
+        prompt, image, body
+    )
+    status, printed = run("evaluate", *command, store)
+    assert status == 0, printed
+    metrics = metrics_of(tmp_path / "run")
+    assert metrics["served/cut"] == metrics["served/failed"] == metrics["served/reused"] + 1 > 0
+    assert metrics["vqa/failed"] >= 1
+    assert ("warning: of" in printed) == (metrics["served/cut"] > 0.01 * metrics["served/answers"])
+
+
 def test_a_served_model_is_diagnosed_with_another_model_s_policy(
     run: Run, server: ChatServer, tiny_root: Path, tmp_path: Path
 ) -> None:

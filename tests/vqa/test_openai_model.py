@@ -303,17 +303,20 @@ def test_unusable_log_probabilities_in_mid_run_are_replaced_by_samples_and_count
     def reply(prompt: str, image: Image.Image, body: dict[str, Any]) -> dict[str, Any]:
         if "n" in body:
             return said("red", "red", "red", "blue")
-        return said("Red", logprobs=NO_NUMBERS[fault]) if prompt == "bad" else _spelled(Red=0.9)
+        if prompt.startswith("bad"):  # the reasons differ
+            return said("Red" * len(prompt), logprobs=NO_NUMBERS[fault])
+        return _spelled(Red=0.9)
 
     server.reply = reply
     model = _model(server, tmp_path, scoring={"num_samples": 4})
     questions = ["what", "bad", "is it", "is it red"]
-    for _ in range(2):
+    for bad in ("bad", "bad?"):
+        questions[1] = bad
         phi = model.log_scores(_images(0, 1, 2, 0), questions, ["red"]).exp()
         torch.testing.assert_close(phi, torch.tensor([[0.9], [3.5 / 5], [0.9], [0.9]]))
     assert model.usage()["served/phi_logprobs"] == 0.75
     assert model.usage()["served/phi_samples"] == 4
-    assert len(server.asked) == 5
+    assert len(server.asked) == 7
     told = capsys.readouterr().out
     assert told.count("phi of some answers is estimated from samples") == 1
     strict = _model(server, tmp_path, scoring={"phi": "logprobs"})

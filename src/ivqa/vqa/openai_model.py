@@ -141,7 +141,7 @@ class OpenAIModel(nn.Module):
         """
         choices = self._greedy(self._pairs(images, questions))
         if choices and all(choice.is_lost for choice in choices):
-            self._tell_once(f"warning: {self.path} gave no answer (served/failed); {REMEDY}")
+            self._tell_once(f"warning: {self.path} gave no answer (served/failed); ", REMEDY)
         texts = [choice.text for choice in choices]
         return [text.lower().removesuffix(".") for text in texts] if self.lower_case else texts
 
@@ -173,8 +173,8 @@ class OpenAIModel(nn.Module):
         if self._has_logprobs is None:
             self._find_out(pairs)
         if self._has_logprobs is False:
-            if self._flaw:
-                self._tell_once(f"phi is estimated from samples, because {self._flaw}")
+            if self._flaw:  # "" where samples are set
+                self._tell_once("phi is estimated from samples, because ", self._flaw)
             rows = self._from_samples(pairs, wanted)
         else:
             choices = self._greedy(pairs)
@@ -182,7 +182,7 @@ class OpenAIModel(nn.Module):
             flawed = [row for row, one in enumerate(choices) if one.is_answer and not one.tokens]
             if flawed:
                 reason = self._faulty(choices[flawed[0]])
-                self._tell_once(f"phi of some answers is estimated from samples, because {reason}")
+                self._tell_once("phi of some answers is estimated from samples, because ", reason)
                 sampled = self._from_samples([pairs[row] for row in flawed], wanted)
                 for row, values in zip(flawed, sampled, strict=True):
                     rows[row] = values
@@ -190,9 +190,7 @@ class OpenAIModel(nn.Module):
         return torch.tensor(rows, dtype=torch.float32).view(len(pairs), len(wanted))
 
     def usage(self) -> dict[str, float]:
-        """Returns what the command has asked, and how phi was estimated.
-
-        It warns if more than one percent of the answers were cut or failed.
+        """Returns what was asked, and warns if over one percent of the answers were cut or failed.
 
         Returns:
             served/requests, served/reused, served/retries, served/answers, served/refusals,
@@ -341,10 +339,10 @@ class OpenAIModel(nn.Module):
             partial(read_choices, thoughts=self.thoughts),
         )
 
-    def _tell_once(self, text: str) -> None:
+    def _tell_once(self, text: str, reason: str) -> None:
         if text not in self._told:
             self._told.add(text)
-            _tell(text)
+            _tell(text + reason)
 
 
 def _tell(text: str) -> None:
