@@ -20,8 +20,8 @@ from rich.console import Console
 from benchmarks.staleness import noted, record
 from ivqa.device import fastest_dtype
 from ivqa.files import write_text
+from ivqa.provenance import versions
 from ivqa.report.tables import markdown_table, print_table
-from ivqa.tasks.provenance import versions
 
 NAMES = (
     "input_pipeline",

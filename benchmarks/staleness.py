@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from ivqa.code_digest import code_digest
-from ivqa.tasks.provenance import commit_of
+from ivqa.provenance import commit_of
 
 _RECORD = re.compile(r"<!-- commit (\S+), code (\S+) -->")
 _NOTE = re.compile(r"\*\*Older code\.\*\* [^\n]*\n\n")
