@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ivqa.vqa.answer_estimates import frequency_log_prob, reached_answers, unreached_log_prob
+from ivqa.vqa.answer_estimates import frequency_log_probs, reached_answers, unreached_log_prob
 from ivqa.vqa.openai_replies import REFUSAL, Choice, read_choices
 
 
@@ -89,8 +89,11 @@ def test_tokens_without_alternatives_are_read() -> None:
 
 def test_samples_are_counted_with_smoothing() -> None:
     counts = {"red": 6, "blue": 2}
-    values = [math.exp(frequency_log_prob(counts, answer)) for answer in ("red", "blue", "green")]
-    assert values == pytest.approx([6.5 / 9, 2.5 / 9, 0.5 / 9])
+    values = [math.exp(value) for value in frequency_log_probs(counts, ["red", "blue", "green"])]
+    assert values == pytest.approx([6.5 / 9.5, 2.5 / 9.5, 0.5 / 9.5])
+    assert sum(values) == pytest.approx(1)  # of more answers than samples, too
+    many = [f"answer {number}" for number in range(50)]
+    assert sum(map(math.exp, frequency_log_probs({"red": 8}, ["red", *many]))) == pytest.approx(1)
 
 
 @pytest.mark.parametrize(

@@ -195,7 +195,7 @@ def test_phi_from_samples_where_there_are_no_log_probabilities(
     assert all(("logprobs" in body) is not refusing for body in server.asked[1:])
     assert "served/phi_logprobs" not in model.usage()  # phi was not asked for
     phi = model.log_scores(IMAGES, QUESTIONS, ["red", "blue", "green"]).exp()
-    torch.testing.assert_close(phi, torch.tensor([[3.5 / 6, 1.5 / 6, 0.5 / 6]] * 5))
+    torch.testing.assert_close(phi, torch.tensor([[3.5 / 7, 1.5 / 7, 0.5 / 7]] * 5))
     sampled = [body for body in server.asked if "n" in body]
     assert len(sampled) == 5
     assert {(body["n"], body["temperature"]) for body in sampled} == {(5, 0.7)}

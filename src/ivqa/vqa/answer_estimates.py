@@ -118,23 +118,25 @@ def unreached_log_prob(tokens: Sequence[WrittenToken]) -> float:
     return min([tokens[0].log_prob, *(log_prob for _, log_prob in tokens[0].others)])
 
 
-def frequency_log_prob(counts: Mapping[str, int], answer: str) -> float:
-    """Estimates log phi from n sampled answers: (count + 0.5) / (n + 1).
+def frequency_log_probs(counts: Mapping[str, int], answers: Sequence[str]) -> list[float]:
+    """Estimates log phi from n sampled answers: (count + 0.5) / (n + 0.5 K).
 
-    The smoothing keeps the probability of an answer that no sample gave above 0. Without samples
-    nothing is known, and the estimate is 0.
+    K is the number of different answers that were sampled or are asked for, at least 2, so that the
+    estimates add up to at most 1. The smoothing keeps the probability of an answer that no sample
+    gave above 0. Without samples nothing is known, and the estimates are 0.
 
     Args:
         counts: How many of the n samples gave each normalised answer.
-        answer: A normalised answer.
+        answers: Normalised answers.
 
     Returns:
-        The log of the estimate.
+        The logs of the estimates.
 
     Example:
-        >>> round(math.exp(frequency_log_prob({"red": 3, "blue": 1}, "red")), 3)
-        0.7
+        >>> [round(math.exp(p), 2) for p in frequency_log_probs({"red": 3, "blue": 1}, ["red"])]
+        [0.7]
     """
     if not counts:
-        return -math.inf
-    return math.log((counts.get(answer, 0) + _SMOOTHING) / (sum(counts.values()) + 2 * _SMOOTHING))
+        return [-math.inf] * len(answers)
+    total = sum(counts.values()) + _SMOOTHING * max(2, len({*counts, *answers}))
+    return [math.log((counts.get(answer, 0) + _SMOOTHING) / total) for answer in answers]

@@ -17,7 +17,7 @@ from ivqa.terminal import terminal
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.text.normalisation import normalise_answer
 from ivqa.text.thoughts import THOUGHTS, Tags
-from ivqa.vqa.answer_estimates import Scoring, frequency_log_prob, log_phi
+from ivqa.vqa.answer_estimates import Scoring, frequency_log_probs, log_phi
 from ivqa.vqa.image_urls import EncodedImage, encode_image
 from ivqa.vqa.openai_endpoint import REMEDY, Endpoint
 from ivqa.vqa.openai_errors import LogprobsRefused
@@ -152,7 +152,7 @@ class OpenAIModel(nn.Module):
 
         With log-probabilities one request scores any number of answers; see `reached_answers` for
         what they mean and `unreached_log_prob` for answers that they do not reach. Otherwise it is
-        the smoothed frequency among sampled answers, see `frequency_log_prob`.
+        the smoothed frequency among sampled answers, see `frequency_log_probs`.
 
         Args:
             images: Images of B questions, with pixels.
@@ -228,7 +228,7 @@ class OpenAIModel(nn.Module):
         """Log phi of normalised answers by the frequencies of sampled ones."""
         self._by_samples += len(pairs) * len(answers)
         counts = [Counter(map(normalise_answer, texts)) for texts in self._sampled(pairs)]
-        return [[frequency_log_prob(own, answer) for answer in answers] for own in counts]
+        return [frequency_log_probs(own, answers) for own in counts]
 
     def _pairs(self, images: ImageBatch, questions: list[str]) -> list[_Pair]:
         """Encodes the images and writes the prompts of B questions."""
