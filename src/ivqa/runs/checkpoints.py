@@ -35,6 +35,19 @@ class AtomicCheckpointIO(TorchCheckpointIO):
         """
         write_weights(path, checkpoint)
 
+    def remove_checkpoint(self, path: str | Path) -> None:
+        """Deletes a file; a path with `..`, a folder or an address stays as it is.
+
+        ModelCheckpoint reads from a checkpoint what it may delete, and checks only that the path
+        begins with its own folder.
+
+        Args:
+            path: The file.
+        """
+        file = Path(path)
+        if ".." not in file.parts and file.is_file():
+            file.unlink()
+
 
 class LastCheckpoint(pl.callbacks.Checkpoint):
     """Writes last.ckpt, from which `resume=` continues, after each epoch and every N steps.

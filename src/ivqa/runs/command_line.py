@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
@@ -31,7 +31,7 @@ from ivqa.runs.error_messages import describe, is_user_error
 from ivqa.runs.help_page import choices_page
 from ivqa.runs.memory import keep_freed_memory
 from ivqa.runs.replaced_nodes import with_replaced_nodes
-from ivqa.runs.short_forms import expanded, key_of
+from ivqa.runs.short_forms import expanded, key_of, overrides_first
 
 # Keys whose value is a path, beside keys that end in `.path` or contain `.part_ckpt.`; the value
 # of a key in _LISTS may also be a list of paths in brackets.
@@ -66,8 +66,11 @@ def entry_point(conf_dir: Path, config_name: str) -> None:
             _stop(describe(error, sys.argv[1:], conf_dir=conf_dir, config_name=config_name), 1)
         _stop(f"{type(error).__name__}: this is a bug in ivqa, please report it with the above", 1)
 
+    own: list[str] = []  # the user's arguments, without those of a stored run
+
     def job(cfg: DictConfig) -> float | None:
         try:
+            _check_resumed(cfg, own, conf_dir)
             return run_task(cfg, conf_dir)
         except Exception as error:
             if HydraConfig.get().mode is RunMode.MULTIRUN:
@@ -90,9 +93,10 @@ def entry_point(conf_dir: Path, config_name: str) -> None:
             from ivqa.runs.sweep_files import with_sweep
 
             arguments = with_sweep(arguments, folders, config_name)
-        arguments = command_line(with_multirun(arguments, conf_dir))
+        own[:] = arguments = with_multirun(arguments, conf_dir)
+        arguments = command_line(arguments, folders)
         arguments = expanded(arguments, conf_dir, config_name)
-        sys.argv[1:] = with_replaced_nodes(arguments, folders, config_name)
+        sys.argv[1:] = overrides_first(with_replaced_nodes(arguments, folders, config_name))
         main = hydra.main(version_base="1.3", config_path=str(conf_dir), config_name=config_name)
         with _termination_raises():
             main(job)()
@@ -124,16 +128,25 @@ def run_task(cfg: DictConfig, conf_dir: Path) -> float:
     """
     from ivqa.runs.config_checks import check_config
     from ivqa.runs.precision import set_precision
-    from ivqa.runs.trust import check_targets
 
-    if cfg.get("resume") is not None:  # the run may come from elsewhere
-        check_targets(cfg, f"resume={cfg.resume}", conf_dir, cfg.trust)
     check_config(cfg)
     if cfg.get("trainer"):
         set_precision(cfg.trainer)
     # The directory that Hydra chose: in a multirun it numbers the directories of the jobs.
     cfg.output_dir = HydraConfig.get().runtime.output_dir
     return instantiate(cfg.command)(cfg)
+
+
+def _check_resumed(cfg: DictConfig, own: Sequence[str], conf_dir: Path) -> None:
+    """Checks what a resumed run sets, since it may come from elsewhere; `own` is the user's."""
+    resume = _path(own, "resume")
+    if resume in (None, "null"):
+        return
+    from ivqa.runs.stored_runs import check_stored, own_settings
+
+    settings = own_settings(map(quoted_path, own))
+    folders = config_folders(conf_dir, own)
+    check_stored(cfg, f"resume={resume}", Path(str(resume)), folders, settings)
 
 
 def with_multirun(arguments: list[str], conf_dir: Path) -> list[str]:
@@ -156,7 +169,7 @@ def with_multirun(arguments: list[str], conf_dir: Path) -> list[str]:
     return ["-m", *arguments] if node else arguments
 
 
-def command_line(arguments: list[str]) -> list[str]:
+def command_line(arguments: list[str], folders: Sequence[Path] = ()) -> list[str]:
     """Translates the arguments of a command to Hydra's overrides.
 
     `resume=DIR` restores the overrides of that run, before the new ones, and its directory. With
@@ -164,6 +177,7 @@ def command_line(arguments: list[str]) -> list[str]:
 
     Args:
         arguments: Arguments of the command line.
+        folders: The user's folders of configuration files.
 
     Returns:
         The overrides, with paths quoted for Hydra (`quoted_path`).
@@ -174,7 +188,7 @@ def command_line(arguments: list[str]) -> list[str]:
     multirun = bool({"-m", "--multirun"} & set(arguments))
     resume = _path(arguments, "resume")
     if resume not in (None, "null"):
-        from ivqa.runs.trust import without_trust
+        from ivqa.runs.stored_runs import check_links, stored_overrides
 
         run_dir = Path(str(resume))
         if (run_dir / "multirun.yaml").is_file():
@@ -190,8 +204,9 @@ def command_line(arguments: list[str]) -> list[str]:
                 "checkpoint; start it again without resume="
             )
         file = run_dir / "overrides.yaml"
-        stored = without_trust(map(str, read_yaml(file, list)), file)
-        earlier = [item for item in stored if key_of(item) not in ("resume", "output_dir")]
+        check_links(run_dir)
+        stored = [quoted_path(str(item)) for item in read_yaml(file, list)]
+        earlier = stored_overrides(stored, file, folders)
         # Later overrides win, so the user may change the length of the training.
         arguments = [*earlier, *arguments, f"output_dir={run_dir}"]
     elif multirun and (output_dir := _path(arguments, "output_dir")):

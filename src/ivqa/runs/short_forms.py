@@ -8,6 +8,12 @@ from ivqa.files import read_yaml
 # Choices of a group for another place of the configuration, which Hydra writes as group@place.
 ALIASES = {"vqa": "model@vqa", "reward": "reward@model.module.rewards"}
 
+# Options of Hydra whose value is the next argument.
+_OPTIONS_WITH_VALUE = {
+    *("--config-dir", "-cd", "--config-path", "-cp", "--config-name", "-cn"),
+    *("--cfg", "-c", "--package", "-p", "--experimental-rerun"),
+}
+
 
 def expanded(arguments: Sequence[str], conf_dir: Path, config_name: str) -> list[str]:
     """Expands the short forms among the arguments of a command.
@@ -80,6 +86,26 @@ def shortened(override: str) -> str:
         if override.startswith(f"{long}="):
             return short + override.removeprefix(long)
     return override
+
+
+def overrides_first(arguments: Sequence[str]) -> list[str]:
+    """Moves options behind the overrides, which Hydra reads only if they stand together.
+
+    Args:
+        arguments: Arguments of a command, in Hydra's notation.
+
+    Returns:
+        The overrides, then the options with their values.
+
+    >>> overrides_first(["model=mine", "--config-dir", "my_conf", "seed=1", "-m"])
+    ['model=mine', 'seed=1', '--config-dir', 'my_conf', '-m']
+    """
+    options: list[str] = []
+    overrides: list[str] = []
+    for before, argument in zip(["", *arguments], arguments, strict=False):
+        is_value = before in _OPTIONS_WITH_VALUE or (before == "--info" and "=" not in argument)
+        (options if is_value or argument.startswith("-") else overrides).append(argument)
+    return [*overrides, *options]
 
 
 def key_of(argument: str) -> str:
