@@ -207,12 +207,23 @@ def command_line(arguments: list[str], folders: Sequence[Path] = ()) -> list[str
         check_links(run_dir)
         stored = [quoted_path(str(item)) for item in read_yaml(file, list)]
         earlier = stored_overrides(stored, file, folders)
+        _note_other_store(stored, arguments)
         # Later overrides win, so the user may change the length of the training.
         arguments = [*earlier, *arguments, f"output_dir={run_dir}"]
     elif multirun and (output_dir := _path(arguments, "output_dir")):
         written = f"hydra.sweep.dir={output_dir}"
         arguments = [written if key_of(item) == "output_dir" else item for item in arguments]
     return [quoted_path(argument, multirun=multirun) for argument in arguments]
+
+
+def _note_other_store(stored: Sequence[str], own: Sequence[str]) -> None:
+    given = _path(stored, "artifacts")
+    if given is not None and _path(own, "artifacts") is None:
+        Console(stderr=True).print(
+            _escape(f"artifacts={given} of the run is not used; add it to use that store"),
+            soft_wrap=True,
+            highlight=False,
+        )
 
 
 def quoted_path(argument: str, *, multirun: bool = False) -> str:

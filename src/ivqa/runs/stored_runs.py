@@ -172,6 +172,9 @@ def check_links(run_dir: Path) -> None:
     """
     root = run_dir.resolve()
     for folder, folders, files in os.walk(run_dir):
+        if Path(folder).parent == run_dir / "wandb":  # W&B links logs, and writes a new folder
+            folders.clear()
+            continue
         for path in (Path(folder, name) for name in (*folders, *files)):
             if path.is_symlink() and not path.resolve().is_relative_to(root):
                 raise UserError(

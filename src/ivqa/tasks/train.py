@@ -66,7 +66,15 @@ def _was_interrupted(run_dir: Path) -> bool:
 def _check_unchanged(cfg: DictConfig, run_dir: Path) -> None:
     """Raises UserError if a resumed run changes more than its length, machine or logging."""
     before, now = read_yaml(run_dir / "config.yaml", dict), plain(cfg)
-    changeable = {"resume", "output_dir", "logger", "callbacks", "num_workers", "artifacts"}
+    changeable = {
+        "resume",
+        "trust",
+        "output_dir",
+        "artifacts",
+        "logger",
+        "callbacks",
+        "num_workers",
+    }
     for key, value in before.items():
         if key in changeable or (key == "trainer" and _same_learning(value, now.get(key))):
             continue
