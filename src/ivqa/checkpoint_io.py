@@ -50,6 +50,19 @@ class AtomicCheckpointIO(TorchCheckpointIO):
                 callbacks[name] = _moved(state, earlier, folder)
         return checkpoint
 
+    def remove_checkpoint(self, path: str | Path) -> None:
+        """Deletes a file; a path with `..`, a folder or an address stays as it is.
+
+        ModelCheckpoint reads from a checkpoint what it may delete, and checks only that the path
+        begins with its own folder.
+
+        Args:
+            path: The file.
+        """
+        file = Path(path)
+        if ".." not in file.parts and file.is_file():
+            file.unlink()
+
 
 def _moved(value: Any, earlier: str, folder: str) -> Any:
     """Replaces the folder at the beginning of all texts in nested dicts, keys included."""

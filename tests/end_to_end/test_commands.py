@@ -1,6 +1,7 @@
 """train.py and evaluate.py, from the command line to their output files."""
 
 import json
+import os
 import shlex
 import signal
 import subprocess
@@ -141,16 +142,18 @@ def test_export_without_noise_writes_level_0(
     assert names & {"ivqa_questions_val_level_0.tsv", "level_0.parquet"}
 
 
+def _write_model_of_the_documentation(folder: Path) -> None:
+    page = (PROJECT / "docs" / "vqa_models.md").read_text()
+    (folder / "my_models.py").write_text(page.split("```python\n")[1].split("```")[0])
+    (folder / "my_conf" / "model").mkdir(parents=True)
+    config = page.split("```yaml\n")[1].split("```")[0]
+    (folder / "my_conf" / "model" / "bag_of_words.yaml").write_text(config)
+
+
 def test_the_model_of_the_documentation_trains_from_outside_the_package(
     run: Run, tiny_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    page = (PROJECT / "docs" / "vqa_models.md").read_text()
-    code = page.split("```python\n")[1].split("```")[0]
-    config = page.split("```yaml\n")[1].split("```")[0]
-    (tmp_path / "my_models.py").write_text(code)
-    folder = tmp_path / "my_conf" / "model"
-    folder.mkdir(parents=True)
-    (folder / "bag_of_words.yaml").write_text(config)
+    _write_model_of_the_documentation(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     conf = ["--config-dir", str(tmp_path / "my_conf"), "model=bag_of_words"]
     command = [*conf, *_data(tiny_root), *TINY_FEATURES, "model.epochs=30", "model.batch_size=16"]
@@ -286,6 +289,36 @@ def test_a_killed_run_resumes_to_the_same_bits(
         assert torch.equal(value, states[1]["state_dict"][key]), key
     csv = [(tmp_path / name / "metrics.csv").read_text() for name in ("whole", "killed")]
     assert csv[0] == csv[1]
+
+
+def test_a_killed_run_of_an_own_model_resumes(
+    run: Run, tiny_root: Path, tmp_path: Path, artifacts: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _write_model_of_the_documentation(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ["PYTHONPATH"]]))
+    conf = ["--config-dir", "my_conf"]
+    command = ["model=bag_of_words", *_data(tiny_root), *TINY_FEATURES, "model.batch_size=16"]
+    long = [*conf, *command, "model.epochs=1000", "output_dir=killed"]
+    killed = start("train", *long, cwd=tmp_path, artifacts=artifacts)
+    last = tmp_path / "killed" / "checkpoints" / "last.ckpt"
+    while not last.is_file() and killed.poll() is None:
+        time.sleep(0.02)
+    killed.kill()
+    killed.communicate()
+    before = torch.load(last, weights_only=True)["global_step"]
+    shorter = ["resume=killed", "trainer.max_epochs=50"]
+    for arguments in (
+        [*conf, *shorter, "trust=[my_models]"],
+        [*shorter, "--config-dir=my_conf"],
+        [shorter[0], "-cd", "my_conf", shorter[1]],
+    ):
+        status, printed = run("train", *arguments)
+        assert status == 0, printed
+        assert torch.load(last, weights_only=True)["global_step"] >= before
+    status, printed = run("train", *shorter)
+    assert status == 1
+    assert "bag_of_words" in printed
 
 
 @pytest.mark.parametrize(

@@ -200,7 +200,7 @@ class TimmFeatures(PretrainedFeatures):
     def _from_file(self) -> nn.Module:
         """Loads a state_dict; all weights must be there, except those of a classifier."""
         timm = _timm()
-        state = timm.models.load_state_dict(self.weights)
+        state = timm.models.load_state_dict(self.weights, weights_only=True)
         names = timm.get_pretrained_cfg(self.arch).classifier or ()
         names = (names,) if isinstance(names, str) else names
         rows = [len(state[key]) for name in names if (key := f"{name}.weight") in state]

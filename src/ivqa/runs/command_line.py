@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
@@ -40,6 +40,7 @@ from ivqa.runs.memory import keep_freed_memory
 from ivqa.runs.replaced_nodes import with_replaced_nodes
 from ivqa.runs.resuming import PROGRESS, check_command, continuing_command
 from ivqa.runs.short_forms import expanded, key_of
+from ivqa.terminal import terminal
 
 # Keys whose value is a path, beside keys that end in `.path` or contain `.part_ckpt.`; the value
 # of a key in _LISTS may also be a list of paths in brackets.
@@ -66,16 +67,17 @@ def entry_point(conf_dir: Path, config_name: str) -> None:
     keep_freed_memory()
     given = sys.argv[1:]
     continues: list[str] = []  # the command that continues this run, if there is one
+    own: list[str] = []  # the user's arguments, without those of a stored run
     # Hydra then raises errors instead of printing a shortened traceback and exiting.
     os.environ["HYDRA_FULL_ERROR"] = "1"
 
     def fail(error: Exception) -> NoReturn:
         by_user = is_user_error(error)
-        own = None if by_user else place_in_own_code(error)
-        if not (by_user or own) or os.environ.get("IVQA_TRACEBACK") == "1":
+        place = None if by_user else place_in_own_code(error)
+        if not (by_user or place) or os.environ.get("IVQA_TRACEBACK") == "1":
             traceback.print_exception(error)
-        if own:
-            _stop(f"{own}; this is your own code, and IVQA_TRACEBACK=1 shows the traceback", 1)
+        if place:
+            _stop(f"{place}; this is your own code, and IVQA_TRACEBACK=1 shows the traceback", 1)
         if by_user:
             told = describe(error, sys.argv[1:], conf_dir=conf_dir, config_name=config_name)
             hint = f"; then continue with: {continues[0]}" if continues else ""
@@ -84,6 +86,7 @@ def entry_point(conf_dir: Path, config_name: str) -> None:
 
     def job(cfg: DictConfig) -> float | None:
         try:
+            _check_resumed(cfg, own, conf_dir)
             return run_task(cfg, conf_dir)
         except BaseException as error:
             continues[:] = filter(None, [continuing_command(given)])
@@ -100,7 +103,7 @@ def entry_point(conf_dir: Path, config_name: str) -> None:
         with ended_by_a_closed_pipe(sys.argv[1:]):
             if completion.answered(sys.argv[1:], conf_dir, config_name):
                 return
-            sys.argv[1:] = _overrides(sys.argv[1:], conf_dir, config_name)
+            sys.argv[1:], own[:] = _overrides(sys.argv[1:], conf_dir, config_name)
             main = hydra.main(
                 version_base="1.3", config_path=str(conf_dir), config_name=config_name
             )
@@ -118,8 +121,10 @@ def entry_point(conf_dir: Path, config_name: str) -> None:
         fail(error)
 
 
-def _overrides(arguments: list[str], conf_dir: Path, config_name: str) -> list[str]:
-    """The arguments that Hydra receives, with all short forms written out."""
+def _overrides(
+    arguments: list[str], conf_dir: Path, config_name: str
+) -> tuple[list[str], list[str]]:
+    """The arguments that Hydra receives, with all short forms written out, and the user's own."""
     folders = config_folders(conf_dir, arguments)
     OmegaConf.register_new_resolver(  # for hydra.help in conf/run.yaml
         "choices", lambda: choices_page(conf_dir, config_name, folders), replace=True
@@ -130,11 +135,12 @@ def _overrides(arguments: list[str], conf_dir: Path, config_name: str) -> list[s
         arguments = with_sweep(arguments, folders, config_name)
     if (resumed := _path(arguments, "resume")) not in (None, "null"):
         check_command(Path(str(resumed)), config_name)
-    arguments = command_line(with_multirun(arguments, conf_dir))
+    own = with_multirun(arguments, conf_dir)
+    arguments = command_line(own, folders)
     arguments = expanded(arguments, conf_dir, config_name)
     arguments = with_replaced_nodes(arguments, folders, config_name)
     # Hydra's parser wants the overrides in one piece, and some of them were added at the end.
-    return sorted(arguments, key=lambda item: item.startswith("-"))
+    return sorted(arguments, key=lambda item: item.startswith("-")), own
 
 
 def run_task(cfg: DictConfig, conf_dir: Path) -> float:
@@ -155,10 +161,7 @@ def run_task(cfg: DictConfig, conf_dir: Path) -> float:
     from ivqa import provenance
     from ivqa.runs.config_checks import check_config
     from ivqa.runs.precision import set_precision
-    from ivqa.runs.trust import check_targets
 
-    if cfg.get("resume") is not None:  # the run may come from elsewhere
-        check_targets(cfg, f"resume={cfg.resume}", conf_dir, cfg.trust)
     check_config(cfg)
     if cfg.get("trainer"):
         set_precision(cfg.trainer)
@@ -172,6 +175,18 @@ def run_task(cfg: DictConfig, conf_dir: Path) -> float:
     if (run_dir / "metrics.json").is_file() and not rank_zero_only.rank:  # type: ignore[attr-defined]
         provenance.write(run_dir)
     return result
+
+
+def _check_resumed(cfg: DictConfig, own: Sequence[str], conf_dir: Path) -> None:
+    """Checks what a resumed run sets, since it may come from elsewhere; `own` is the user's."""
+    resume = _path(own, "resume")
+    if resume in (None, "null"):
+        return
+    from ivqa.runs.stored_runs import check_stored, own_settings
+
+    settings = own_settings(map(quoted_path, own))
+    folders = config_folders(conf_dir, own)
+    check_stored(cfg, f"resume={resume}", Path(str(resume)), folders, settings)
 
 
 def with_multirun(arguments: list[str], conf_dir: Path) -> list[str]:
@@ -195,7 +210,7 @@ def with_multirun(arguments: list[str], conf_dir: Path) -> list[str]:
     return ["-m", *arguments] if node else arguments
 
 
-def command_line(arguments: list[str]) -> list[str]:
+def command_line(arguments: list[str], folders: Sequence[Path] = ()) -> list[str]:
     """Translates the arguments of a command to Hydra's overrides.
 
     `resume=DIR` restores the overrides of that run, before the new ones, and its directory. With
@@ -203,6 +218,7 @@ def command_line(arguments: list[str]) -> list[str]:
 
     Args:
         arguments: Arguments of the command line.
+        folders: The user's folders of configuration files.
 
     Returns:
         The overrides, with paths quoted for Hydra (`quoted_path`).
@@ -213,7 +229,7 @@ def command_line(arguments: list[str]) -> list[str]:
     multirun = bool({"-m", "--multirun"} & set(arguments))
     resume = _path(arguments, "resume")
     if resume not in (None, "null"):
-        from ivqa.runs.trust import without_trust
+        from ivqa.runs.stored_runs import check_links, stored_overrides
 
         run_dir = Path(str(resume))
         if (run_dir / "multirun.yaml").is_file():
@@ -228,14 +244,26 @@ def command_line(arguments: list[str]) -> list[str]:
                 "checkpoint; start it again without resume="
             )
         file = run_dir / "overrides.yaml"
-        stored = without_trust(map(str, read_yaml(file, list)), file)
-        earlier = [item for item in stored if key_of(item) not in ("resume", "output_dir")]
+        check_links(run_dir)
+        stored = [quoted_path(str(item)) for item in read_yaml(file, list)]
+        earlier = stored_overrides(stored, file, folders)
+        _note_other_store(stored, arguments)
         # Later overrides win, so the user may change the length of the training.
         arguments = [*earlier, *arguments, f"output_dir={run_dir}"]
     elif multirun and (output_dir := _path(arguments, "output_dir")):
         written = f"hydra.sweep.dir={output_dir}"
         arguments = [written if key_of(item) == "output_dir" else item for item in arguments]
     return [quoted_path(argument, multirun=multirun) for argument in arguments]
+
+
+def _note_other_store(stored: Sequence[str], own: Sequence[str]) -> None:
+    given = _path(stored, "artifacts")
+    if given is not None and _path(own, "artifacts") is None:
+        terminal(stderr=True).print(
+            f"artifacts={given} of the run is not used; add it to use that store",
+            soft_wrap=True,
+            highlight=False,
+        )
 
 
 def quoted_path(argument: str, *, multirun: bool = False) -> str:

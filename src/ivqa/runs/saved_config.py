@@ -11,18 +11,19 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Quote, QuotedString
 from hydra.errors import HydraException
-from omegaconf import DictConfig, open_dict
+from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from ivqa.errors import UserError
 from ivqa.files import read_yaml
 from ivqa.runs.config_checks import check_config
+from ivqa.runs.config_values import join, nodes
 from ivqa.runs.console import conf_dir
 from ivqa.runs.error_messages import describe
 from ivqa.runs.precision import set_precision
 from ivqa.runs.run_directory import best_checkpoint
 from ivqa.runs.short_forms import ALIASES
-from ivqa.runs.trust import check_targets
+from ivqa.runs.stored_runs import OwnSettings, check_stored, is_written, own_settings
 
 
 @contextmanager
@@ -60,7 +61,9 @@ def configured(source: str | Path, overrides: Mapping[str, Any]) -> Iterator[Dic
                 del cfg["hydra"]
                 cfg.trust = list(trust)
             if name == "config":  # a run may come from elsewhere
-                check_targets(cfg, str(source), conf_dir(), trust)
+                own = own_settings([*arguments, f"trust={_written(list(trust))}"])
+                _relocate(cfg, folder, own)
+                check_stored(cfg, str(source), folder, [conf_dir()], own)
             check_config(cfg)
             with open_dict(cfg):
                 cfg.ckpt = str(ckpt or cfg.get("ckpt", "auto"))
@@ -103,6 +106,32 @@ def _run(run: Path, checkpoint: Path) -> tuple[Path, str, str | None]:
             "trust the rest of the run"
         )
     return run, "config", os.fspath(checkpoint) if checkpoint.is_file() else None
+
+
+def _relocate(cfg: DictConfig, run: Path, own: OwnSettings) -> None:
+    """Gives a stored configuration its place on this machine: directory, and artifact store.
+
+    Args:
+        cfg: The configuration, in which all paths below the two are written out.
+        run: The run directory.
+        own: What the user gave.
+    """
+    stored = OmegaConf.to_container(cfg, resolve=False)
+    assert isinstance(stored, dict)
+    for node, path in nodes(cfg):
+        for key in filter(is_written, map(str, node)):
+            if OmegaConf.is_interpolation(node, key) or join(path, key) in own.keys or not path:
+                continue
+            for name in ("output_dir", "artifacts"):
+                place, value = str(stored.get(name)), str(node[key])
+                if value == place or value.startswith(f"{place}/"):
+                    node[key] = f"${{{name}}}{value.removeprefix(place)}"
+    with open_dict(cfg):
+        cfg.resume = None
+        if "output_dir" not in own.keys:
+            cfg.output_dir = str(run)
+        if "artifacts" not in own.keys:
+            cfg.artifacts = read_yaml(conf_dir() / "run.yaml", dict)["artifacts"]
 
 
 def _written(value: Any) -> str:
