@@ -145,7 +145,7 @@ def diagnose(cfg: DictConfig) -> float:
         write_reasons(run_dir / "reasons.jsonl", reasons)
         # 6. The report, the metrics, the terminal and the loggers.
         title = f"What {name} believes about {bench.dataset.title}"
-        r_score = instantiate(cfg.r_score) or PUBLISHED_R_SCORE
+        r_score = instantiate(cfg.get("r_score")) or PUBLISHED_R_SCORE
         shown = [BeliefPageModel(name, beliefs, metrics, reasons, r_score), *earlier]
         curves = read_curves(training_log(checkpoint))
         _write_pages(run_dir, title, shown, split, pairs, curves, oracle)

@@ -96,7 +96,7 @@ def _show(bench: Workbench, metrics: dict[str, float], title: str, run_dir: Path
     if metrics:
         print_metrics(metrics, title=title, console=bench.console)
     split = bench.dataset.split(bench.cfg.split)
-    name, r_score = str(bench.cfg.name), instantiate(bench.cfg.r_score)
+    name, r_score = str(bench.cfg.name), instantiate(bench.cfg.get("r_score"))
     media = show_noise_curve(metrics, name, run_dir, split, r_score, bench.console)
     log_results(bench.cfg, metrics, media)
 
