@@ -339,10 +339,10 @@ def score_answers(split: VQASplit, answers: Sequence[str]) -> dict[str, float]:
         torch.from_numpy(accuracies),
         torch.tensor([kinds.get(kind, -1) for kind in split.answer_types]),
     )
-    metrics = {
+    metrics = mean_accuracy(accuracies, split.image_ids)
+    metrics |= {
         f"vqa/{name.removeprefix('vqa_')}": value.item() for name, value in metric.compute().items()
     }
-    metrics |= mean_accuracy(accuracies, split.image_ids)
     shortcut = vqa_accuracies(answers, human, leave_one_out=False)
     metrics["vqa/accuracy_shortcut"] = float(shortcut.mean())
     metrics["vqa/accuracy_2015"] = float(vqa_accuracies(answers, human, revision=2015).mean())
