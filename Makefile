@@ -4,7 +4,7 @@ VENV   := .venv
 READY  := $(VENV)/.installed
 RUN    := $(VENV)/bin/python
 
-.PHONY: demo test test-processors mutate faults lint slow release benchmarks results docs docs-check clean
+.PHONY: demo test test-processors lower-bounds mutate faults lint slow release benchmarks results docs docs-check clean
 
 demo: $(READY)
 	$(RUN) diagnose.py vqa=mlb
@@ -17,6 +17,10 @@ test: lint
 # SEEDS: seeds of each learning test. ONLY: default, avx2, avx512, native or other (than native).
 test-processors: $(READY)
 	$(RUN) tests/processors.py $(if $(ONLY),--only $(ONLY)) -- --learning-seeds $(or $(SEEDS),1)
+
+# Installs the lowest versions that pyproject.toml allows, imports all of ivqa and runs quick tests.
+lower-bounds: $(READY)
+	$(RUN) tests/lower_bounds.py
 
 # Small faults in the scoring modules that the tests must find; docs/mutation.md. Not in CI.
 # ONLY: pattern of modules, 'metrics.*'. SAMPLE: mutants a module, 0 for all. SURVIVORS=1: those.

@@ -266,7 +266,7 @@ def test_bad_input_is_named(tmp_path: Path) -> None:
         model.log_scores(images, QUESTIONS, ["a <image>"])
     with pytest.raises(ValueError, match=r"must have \{question\} in it"):
         HFGenerative.load(folder, prompt="what?")
-    with pytest.raises(ValueError, match=r"refuses the prompt 'is .* write the image token"):
+    with pytest.raises(ValueError, match="write the image token"):
         HFGenerative.load(folder, chat=False).answer(images, QUESTIONS)
     with pytest.raises(ValueError, match=r"answer_forms: 'yes' must have \{answer\} or"):
         HFGenerative.load(folder, answer_forms=["{answer}", "yes"])
