@@ -1,9 +1,9 @@
-"""Installs the lowest versions that pyproject.toml allows, imports all of ivqa and runs quick tests.
+"""Installs the lowest versions that pyproject.toml allows, imports ivqa and runs quick tests.
 
     python tests/lower_bounds.py [--folder FOLDER]
 
-The environment is a new one in FOLDER, of about 8 GB; packages that pyproject.toml does not name get
-the version that pip chooses. The exit status is that of the first step that fails.
+The environment is a new one in FOLDER, of about 8 GB; packages that pyproject.toml does not name
+get the version that pip chooses. The exit status is that of the first step that fails.
 """
 
 import argparse

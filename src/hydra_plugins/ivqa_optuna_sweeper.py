@@ -14,6 +14,7 @@ from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf
 
+from ivqa.errors import UserError
 from ivqa.terminal import terminal
 
 
@@ -58,10 +59,19 @@ class OptunaSweeper(Sweeper):
             UserError: The sweep cannot run, or none of its points has a result.
         """
         # Of size: PyTorch and Optuna.
+        from ivqa.ranges import Count, Seed
+        from ivqa.runs.config_values import value_fault
         from ivqa.runs.optuna_sweep import SweepJob
         from ivqa.runs.sweep_files import read_sweep, with_overrides
         from ivqa.runs.sweeps import sweep_in
 
+        settings = [
+            ("trials", self.trials, Count | None),
+            ("hydra.sweeper.seed", self.seed, Seed),
+            ("hydra.sweeper.jobs", self.jobs, Count),
+        ]
+        if faults := [fault for one in settings if (fault := value_fault(*one))]:
+            raise UserError("; ".join(faults))
         assert self.config is not None
         assert self.launcher is not None
         config, loader = self.config, self.hydra_context.config_loader

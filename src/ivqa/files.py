@@ -13,8 +13,9 @@ import re
 import shutil
 import socket
 import stat
+import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -135,6 +136,45 @@ def check_regular(path: str | Path) -> Path:
     if not stat.S_ISREG(mode):
         raise FileError(f"{file} is a pipe, a socket or a device; give a regular file")
     return file
+
+
+def check_folder(key: str, path: str) -> None:
+    """Checks that a folder can be made and written, without making it.
+
+    Args:
+        key: The key of the configuration that names the folder.
+        path: The folder; `~` is expanded. A folder that exists may be read-only.
+
+    Raises:
+        FileError: A parent is a file, or the system allows no folder there.
+    """
+    place = Path(path).expanduser().absolute()
+    try:
+        with suppress(FileNotFoundError, NotADirectoryError):
+            place.stat()  # raises if the path is too long
+        nearest = next(folder for folder in (place, *place.parents) if folder.exists())
+        for name in place.relative_to(nearest).parts:
+            with suppress(FileNotFoundError, NotADirectoryError):
+                (nearest / name).stat()  # raises if the name is too long
+        tempfile.TemporaryDirectory(dir=nearest).cleanup()
+    except OSError as error:
+        if error.errno not in _NOT_WRITABLE or not place.is_dir():
+            raise FileError(no_folder(key, path, error)) from None
+
+
+def no_folder(key: str, path: str, error: OSError) -> str:
+    """The message for a folder that cannot be made or written.
+
+    Args:
+        key: The key of the configuration that names the folder.
+        path: The folder.
+        error: What the system says.
+
+    Returns:
+        The sentence.
+    """
+    reason = "a file of this name exists" if isinstance(error, FileExistsError) else error.strerror
+    return f"{key}={path}: no folder can be made there ({reason}); choose another one"
 
 
 def read_bytes(path: str | Path) -> bytes:

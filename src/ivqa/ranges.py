@@ -18,8 +18,8 @@ Count = Annotated[int, Interval(ge=1, le=LARGEST)]
 EvenCount = Annotated[int, Interval(ge=2, le=LARGEST), MultipleOf(2)]
 CountOrZero = Annotated[int, Interval(ge=0, le=LARGEST)]
 Seed = Annotated[int, Interval(ge=0, le=2**32 - 1)]  # range of NumPy's seeds
-Positive = Annotated[float, Gt(0)]
-NonNegative = Annotated[float, Ge(0)]
+Positive = Annotated[float, Ge(1e-12), Le(LARGEST)]  # x / 1e-300 overflows
+NonNegative = Annotated[float, Ge(0), Le(LARGEST)]
 Share = Annotated[float, Ge(0), Le(1)]
 PositiveShare = Annotated[float, Gt(0), Le(1)]
 ShareBelowOne = Annotated[float, Ge(0), Lt(1)]  # dropout probabilities, decay rates

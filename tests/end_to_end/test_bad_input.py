@@ -238,6 +238,27 @@ def test_paths_may_contain_any_character(run: Run, tiny_root: Path, tmp_path: Pa
         ("train", "model.monitor=val/nothing", "model.monitor=val/nothing: ivqa_vae does not log"),
         ("train", "data=null", "data=null: choose a file of conf/data"),
         ("train", "~data", "data must be set"),
+        ("train", "~trainer", "trainer must be set"),
+        ("train", "~model.module", "leave ~model.module out"),
+        ("train", "~model", "model must be set"),
+        ("diagnose", "vqa=null", "vqa=null: choose a file of conf/model"),
+        ("train", "command=null", "command=null: must be a mapping"),
+        (
+            "evaluate",
+            "callbacks=robustness ranker.lam=1e300",
+            "ranker.lam=1e+300: must be a number",
+        ),
+        ("train", "data=vqa_json data.root=", "data.root='': must be the folder"),
+        ("train", "data=vqa_json data.root=s3://a/b", "s3://a/b: is an address; download"),
+        ("evaluate", "sweep=lasso_lambda trials=-1", "trials=-1: must be an integer from 1"),
+        ("evaluate", "sweep=lasso_lambda trials=0", "trials=0: must be an integer from 1"),
+        ("evaluate", "sweep=lasso_lambda trials=a", "trials=a: must be an integer from 1"),
+        ("evaluate", "-m --cfg job", "exclude each other"),
+        (
+            "train",
+            "modle=mlb trainr.max_epochs=3",
+            "mean model?; there is no configuration key 'tr",
+        ),
         ("evaluate", "split=nothing", "split=nothing: must be one of train, val, test"),
         ("evaluate", "ckpt=/no/such/file", "ckpt=/no/such/file: there is no such checkpoint"),
         ("diagnose", "num_images=-1", "num_images=-1: must be an integer from 1"),
@@ -247,11 +268,65 @@ def test_bad_values_are_refused_before_data_are_read(
     command: str, override: str, expected: str, run: Run, tmp_path: Path
 ) -> None:
     store = tmp_path / "store"
-    status, printed = run(command, override, f"artifacts={store}", f"output_dir={tmp_path / 'run'}")
+    folders = [f"artifacts={store}", f"output_dir={tmp_path / 'run'}"]
+    status, printed = run(command, *override.split(), *folders)
     assert status == 1
     assert expected in printed
     assert printed.count("\n") == printed.count("error:") == 1
     assert not store.exists()
+
+
+LONG = "x" * 300
+
+
+@pytest.mark.parametrize(
+    "folder",
+    ["file", "file/below", "/dev/null", "/dev/null/x", "/proc/x", "/proc", LONG, f"a/{LONG}/b"],
+)
+@pytest.mark.parametrize("key", ["output_dir", "artifacts", "-m output_dir", "name"])
+def test_folders_that_cannot_be_made_are_refused(
+    key: str, folder: str, run: Run, tmp_path: Path
+) -> None:
+    if key == "name" and LONG not in folder:
+        pytest.skip("a name is the last part of a folder")
+    (tmp_path / "file").touch()
+    *flags, name = key.split()
+    train = ["model=language_only", "features=none"]
+    status, printed = run("train", *flags, *train, f"{name}={folder}")
+    assert status == 1
+    assert "no folder can be made there (" in printed
+    named = "output_dir" if name == "name" else name
+    assert printed.startswith(f"error: {named}=")
+    assert printed.count("\n") == printed.count("error:") == 1
+    assert {path.name for path in tmp_path.iterdir()} <= {"file", "outputs", "a"}
+
+
+def test_a_folder_of_any_name_is_printed_as_it_is(run: Run, root: Path, tmp_path: Path) -> None:
+    train = ["model=language_only", "features=none", "data=vqa_json", f"data.root={root}"]
+    for name in ("run[a]", "[/b]", ":car: é", "a\nb"):
+        status, printed = run("train", *train, "model.epochs=1", f"output_dir={tmp_path / name}")
+        assert status == 0
+        assert printed.endswith(f"run: {tmp_path / name}\n")
+        assert metrics_of(tmp_path / name)
+
+
+def test_the_home_directory_is_meant_by_a_tilde(
+    run: Run, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    train = ["model=language_only", "features=none", "data=vqa_json", "model.epochs=1"]
+    assert run("train", *train, "data.root=~/root", "output_dir=~/a [run]")[0] == 0
+    assert metrics_of(tmp_path / "a [run]")
+    assert not (tmp_path / "~").exists()
+
+
+def test_too_little_memory_is_one_sentence(run: Run, root: Path, tmp_path: Path) -> None:
+    train = ["model=language_only", "features=none", "data=vqa_json", f"data.root={root}"]
+    status, printed = run("train", *train, "question_encoder.size=1000000000")
+    assert status == 1
+    assert "error: the memory does not suffice (" in printed
+    assert "choose smaller sizes or batches" in printed
+    assert "Traceback" not in printed
 
 
 def _layouts(change: Callable[[dict], None]) -> Callable[[Path], None]:

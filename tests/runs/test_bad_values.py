@@ -6,13 +6,17 @@ from pathlib import Path
 
 import pytest
 from hydra import compose, initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from omegaconf import DictConfig, OmegaConf
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf, open_dict
 
 from ivqa.errors import UserError
 from ivqa.runs.config_checks import check_config
 from ivqa.runs.config_types import settings_of
 from ivqa.runs.config_values import value_faults
+from ivqa.runs.error_messages import describe
 
 CONF = Path(__file__).parents[2] / "conf"
 
@@ -22,8 +26,8 @@ OPTIONAL_COUNT = "a 1.5 true 0 -1"
 SEED = "a 1.5 null -1 99999999999"
 SHARE = "a null -0.1 1.1 nan inf"
 DROPOUT = "a null -1 1 2 nan"
-POSITIVE = "a null 0 -1 nan inf"
-NON_NEGATIVE = "a null -1 nan"
+POSITIVE = "a null 0 -1 nan inf 1e300 1e-300"
+NON_NEGATIVE = "a null -1 nan 1e300"
 FLAG = "a 1 null"
 FILE = "/no/such/file 5"
 
@@ -35,13 +39,15 @@ BAD: dict[str, dict[str, str]] = {
         "min_word_count": COUNT,
         "num_workers": "a -1 1.5 null",
         "model.epochs": ANY,
-        "model.gradient_clip": "a -1 nan",
+        "model.gradient_clip": "a -1 nan 1e300",
         "model.num_answers": OPTIONAL_COUNT,
         "model.monitor": "null 5",
         "model.monitor_mode": "a null 1",
         "model.image_features": "concepts [1]",
         "model.length_window": "a 0",
         "model.module.optimizer.lr": "0 a 1e30 -1 nan null true",
+        "model.module.network._partial_": "null a 1",
+        "command": "null 5 a",
         "model.module.network.joint_size": "-1 a 1.5 null",
         "model.module.network.latent_size": COUNT,
         "model.module.network.hidden_size": COUNT,
@@ -80,7 +86,7 @@ BAD: dict[str, dict[str, str]] = {
         "split": "null 5",
         "ckpt": "/no/such/file null none 5",
         "questions": "/no/such/folder 5",
-        "ranker.lam": "a 0 -1 nan",
+        "ranker.lam": "a 0 -1 nan inf -inf 1e300 1e-300",
         "ranker.positive": FLAG,
         "ranker.deduplicate": "a 0 1 2",
         "ranker.on_uncertified": "1 never null",
@@ -259,6 +265,9 @@ TOGETHER = [
     ("evaluate callbacks=robustness", "r_score.limit=0.0005"),
     ("evaluate callbacks=robustness", "ranker.lam=null"),
     ("train model=legality", "model.module.network.maps=[32]"),
+    ("train data=vqa_json", "data.root=''"),
+    ("train data=vqa_json", "data.root='http://host/data'"),
+    ("train data=gqa", "data.root='s3://bucket/gqa'"),
 ]
 
 VALID = [
@@ -356,6 +365,55 @@ def test_the_key_that_the_user_wrote_is_named() -> None:
     assert len(faults) == len(bad)
     (fault,) = value_faults(_overridden(cfg, {"model.batch_size": "0"}))
     assert fault == "model.batch_size=0: must be an integer from 1 to 1,000,000,000"
+
+
+# Keys that a command cannot do without, with the groups that the rest of the command chooses.
+DELETED = {
+    "train model=mlb": "model.module model.module.network model.module._target_ model.batch_size "
+    "model.module.network._partial_ model.benchmark data._target_ logger logger.csv._target_ seed "
+    "callbacks.best._target_ features augment artifacts trust question_encoder._target_ command",
+    "diagnose": "model.parts model.parts.judge model.module.rewards model.part_ckpt.judge pool vqa "
+    "model.parts.questioner.module num_images vqa.module.network",
+    "evaluate callbacks=robustness": "ranker ranker._target_ encoder noise bqd r_score split",
+    "evaluate task=rank": "k shard ranker bqd.splits",
+}
+
+
+def _checked(command: str) -> None:
+    """Composes and checks a configuration as a command does, with the overrides known to Hydra."""
+    name, *overrides = command.split()
+    GlobalHydra.instance().clear()
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        cfg = compose(name, overrides, return_hydra_config=True)
+        HydraConfig.instance().set_config(cfg)
+        with open_dict(cfg):
+            del cfg["hydra"]
+        check_config(cfg)
+
+
+@pytest.mark.parametrize("command", DELETED)
+def test_a_key_that_is_deleted_but_needed_is_named(command: str) -> None:
+    for key in DELETED[command].split():
+        with pytest.raises((UserError, HydraException)) as raised:
+            _checked(f"{command} ~{key}")
+        name = command.split()[0]
+        message = describe(raised.value, [f"~{key}"], conf_dir=CONF, config_name=name)
+        assert f"leave ~{key} out" in message
+        assert "must be set" not in message
+
+
+@pytest.mark.parametrize(
+    "override", ["~callbacks.best", "~logger.csv", "~model.module.scheduler", "~trainer.precision"]
+)
+def test_what_a_command_can_do_without_may_be_deleted(override: str) -> None:
+    _checked(f"train model=mlb {override}")
+
+
+@pytest.mark.parametrize("value", ["null", "5"])
+def test_a_class_has_a_name(value: str) -> None:
+    for key in ("model.module._target_", "data._target_", "callbacks.best._target_"):
+        with pytest.raises(UserError, match=f"{key}={value}: must be the name of a class"):
+            check_config(_overridden(_composed("train model=mlb"), {key: value}))
 
 
 def test_all_faults_are_reported_at_once() -> None:

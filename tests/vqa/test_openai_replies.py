@@ -374,7 +374,8 @@ def test_damaged_replies_of_a_server_are_right_or_counted(tmp_path: Path) -> Non
             counted = {name for name in ("failed", "refusals", "cut") if usage[f"served/{name}"]}
             if usage["served/phi_logprobs"] == 0:
                 assert allowed == {FLAWED}
-                assert phi == pytest.approx([(3.5 if a == "dog" else 0.5) / 4 for a in asked])
+                total = 3 + 0.5 * max(2, len({"dog", *asked}))
+                assert phi == pytest.approx([(3.5 if a == "dog" else 0.5) / total for a in asked])
             elif counted & {"failed", "refusals"}:
                 assert allowed <= {LOST, REFUSED}
                 assert phi == [0] * len(asked)

@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ivqa.errors import UserError
-from ivqa.files import read_yaml
+from ivqa.files import check_folder, no_folder, read_yaml
 from ivqa.runs import completion
 from ivqa.runs.config_choices import config_folders
 from ivqa.runs.error_messages import (
@@ -84,7 +84,11 @@ def entry_point(conf_dir: Path, config_name: str) -> None:
             _stop(told + hint if is_disk_error(error) else told, 1)
         _stop(f"{type(error).__name__}: this is a bug in ivqa, please report it with the above", 1)
 
+    begun = False
+
     def job(cfg: DictConfig) -> float | None:
+        nonlocal begun
+        begun = True
         try:
             _check_resumed(cfg, own, conf_dir)
             return run_task(cfg, conf_dir)
@@ -118,6 +122,8 @@ def entry_point(conf_dir: Path, config_name: str) -> None:
         hint = f"; continue with: {continues[0]}" if continues else ""
         _stop(f"interrupted; written files are kept{hint}", status)
     except Exception as error:
+        if isinstance(error, OSError) and not begun:  # Hydra makes the directory before the job
+            error = UserError(no_folder("output_dir", str(error.filename), error))
         fail(error)
 
 
@@ -163,6 +169,7 @@ def run_task(cfg: DictConfig, conf_dir: Path) -> float:
     from ivqa.runs.precision import set_precision
 
     check_config(cfg)
+    check_folder("artifacts", cfg.artifacts)
     if cfg.get("trainer"):
         set_precision(cfg.trainer)
     # The directory that Hydra chose: in a multirun it numbers the directories of the jobs.
@@ -272,6 +279,7 @@ def quoted_path(argument: str, *, multirun: bool = False) -> str:
     A path may then contain = [ ] , quotes and letters beyond ASCII. Values that Hydra reads as
     text or null stay unchanged, with their quotes and escapes, and so do lists. With -m a comma
     separates the values of a sweep; a path with commas then needs its own quotes: "ckpt='a,b'".
+    `~/` becomes the home directory.
 
     Args:
         argument: An argument of the command line.
@@ -290,6 +298,8 @@ def quoted_path(argument: str, *, multirun: bool = False) -> str:
     is_sweep = multirun and name != "hydra.sweep.dir" and "," in value
     if not is_path or not equals or value in ("", "null") or is_list or is_sweep:
         return argument
+    if value.startswith("~/"):  # a shell leaves it behind "="
+        value, argument = str(Path(value).expanduser()), f"{key}={Path(value).expanduser()}"
     if _text(value) is not None:
         return argument
     return f"{key}={QuotedString(text=value, quote=Quote.single).with_quotes()}"

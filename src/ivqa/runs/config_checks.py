@@ -13,6 +13,7 @@ from omegaconf.errors import InterpolationResolutionError, OmegaConfBaseExceptio
 from ivqa.errors import UserError
 from ivqa.runs.config_rules import rule_faults
 from ivqa.runs.config_values import join, nodes, value_faults
+from ivqa.runs.config_words import shown
 from ivqa.runs.signatures import arguments_of
 
 # Keys that Hydra's `instantiate` reads beside every _target_.
@@ -50,6 +51,14 @@ def check_config(cfg: DictConfig) -> None:
         UserError: Lists all faults.
     """
     faults = [f"{key} must be set" for key in sorted(missing_keys(cfg))]
+    reference = _same_choices(cfg)
+    if reference is not None:
+        faults += [
+            f"{group} must be set; choose a file of conf/{group}"
+            for group in ("data", "model", "trainer")
+            if group in reference and not isinstance(cfg.get(group), DictConfig)
+        ]
+        faults += _deleted(cfg, reference)
     try:
         OmegaConf.missing_keys(cfg)  # resolves all interpolations of nodes
     except InterpolationResolutionError as error:  # nothing else can be checked
@@ -60,13 +69,6 @@ def check_config(cfg: DictConfig) -> None:
             f"configuration: {error.full_key} does not resolve ({reason}); choose a file of that "
             "group, such as vqa=mlb"
         ) from error
-    reference = _same_choices(cfg)
-    if reference is not None:
-        faults += [
-            f"{group} must be set; choose a file of conf/{group}"
-            for group in ("data", "model", "trainer")
-            if group in reference and not isinstance(cfg.get(group), DictConfig)
-        ]
     for node, path in nodes(cfg):
         faults += _unresolvable(node, path)
         if "_target_" in node and not OmegaConf.is_missing(node, "_target_"):
@@ -86,6 +88,37 @@ def check_config(cfg: DictConfig) -> None:
         raise UserError("configuration: " + "; ".join(faults))
 
 
+def _deleted(cfg: DictConfig, reference: DictConfig) -> list[str]:
+    """Keys that an override with ~ deletes although they are needed.
+
+    Arguments with a default may be deleted, and so may components of a mapping of them, such as
+    callbacks.
+    """
+    faults = []
+    for known, path in nodes(reference):
+        if path.partition(".")[0] == "hydra":
+            continue
+        node = OmegaConf.select(cfg, path) if path else cfg
+        if not isinstance(node, DictConfig) or node is known or _holds_components(known):
+            continue
+        target = known.get("_target_") if not OmegaConf.is_missing(known, "_target_") else None
+        if target is not None and node.get("_target_") == target:
+            arguments = arguments_of(get_object(target))
+            needed = [name for name, (one, _) in arguments.items() if one.default is one.empty]
+            needed.append("_partial_")
+        elif "_target_" in node:
+            continue  # another class takes other arguments
+        else:
+            needed = ["_target_"] if target is not None else [str(key) for key in known]
+        others = set() if path else {"hydra", "data", "model", "trainer"}  # reported as groups
+        faults += [
+            f"{join(path, key)} is deleted but needed; leave ~{join(path, key)} out"
+            for key in needed
+            if key in known.keys() - node.keys() - others
+        ]
+    return faults
+
+
 def _unresolvable(node: DictConfig, path: str) -> list[str]:
     faults = []
     for key in node:
@@ -99,6 +132,8 @@ def _unresolvable(node: DictConfig, path: str) -> list[str]:
 
 
 def _unknown_arguments(node: DictConfig, path: str) -> list[str]:
+    if not isinstance(node._target_, str):
+        return [f"{join(path, '_target_')}={shown(node._target_)}: must be the name of a class"]
     try:
         target = get_object(node._target_)
     except Exception as error:
@@ -117,12 +152,13 @@ def _unknown_arguments(node: DictConfig, path: str) -> list[str]:
 def _is_added(node: DictConfig, key: str, known: DictConfig) -> bool:
     """Whether a key adds a component to a mapping of components, as to callbacks or logger."""
     child = node[key] if not OmegaConf.is_missing(node, key) else None
-    others = [value for _, value in known.items_ex(resolve=False) if value is not None]
-    return (
-        isinstance(child, DictConfig)
-        and "_target_" in child
-        and all(isinstance(other, DictConfig) and "_target_" in other for other in others)
-    )
+    return isinstance(child, DictConfig) and "_target_" in child and _holds_components(known)
+
+
+def _holds_components(node: DictConfig) -> bool:
+    """Whether all values of a mapping are components, as those of callbacks or logger are."""
+    values = [value for _, value in node.items_ex(resolve=False) if value is not None]
+    return all(isinstance(value, DictConfig) and "_target_" in value for value in values)
 
 
 def _unknown(key: str, known: list[str]) -> str:

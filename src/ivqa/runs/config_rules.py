@@ -39,6 +39,7 @@ def rule_faults(cfg: DictConfig) -> list[str]:
         *_monitors(cfg),
         *_augmentation(cfg),
         *_closed_answers(cfg),
+        *_data_root(cfg),
         *_splits(cfg),
         *_shards(cfg),
         *_samples(cfg),
@@ -102,6 +103,15 @@ def _augmentation(cfg: DictConfig) -> Iterator[str]:
             f"augment= is for VQA models that ivqa trains, and model={cfg.model.name} is not one; "
             "leave it out"
         )
+
+
+def _data_root(cfg: DictConfig) -> Iterator[str]:
+    """The data lie in a folder of this machine."""
+    root = str(cfg.data.get("root", "."))
+    if not root.strip():
+        yield "data.root='': must be the folder that holds the data"
+    elif "://" in root:
+        yield f"data.root={root}: is an address; download the data and give their folder"
 
 
 def _splits(cfg: DictConfig) -> Iterator[str]:

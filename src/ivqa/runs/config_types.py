@@ -56,6 +56,7 @@ class RunSettings(TypedDict, total=False):
 
     # every command
     task: Text
+    command: Component
     short_form: Text
     name: Text
     data: Component

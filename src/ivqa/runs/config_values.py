@@ -64,7 +64,7 @@ def value_fault(name: str, value: Any, annotation: Any) -> str | None:
     >>> value_fault("model.batch_size", 0, Count)
     'model.batch_size=0: must be an integer from 1 to 1,000,000,000'
     >>> value_fault("lr", "fast", Positive | None)
-    'lr=fast: must be a number above 0 or null'
+    'lr=fast: must be a number from 1e-12 to 1,000,000,000 or null'
     >>> value_fault("sizes", [3, 1.5], Sequence[int])
     'sizes[1]=1.5: must be an integer'
     """
@@ -140,7 +140,8 @@ def expected_values(node: DictConfig, path: str) -> Mapping[str, Any]:
         target = get_object(node._target_)
     except Exception:  # check_config reports targets that cannot be imported
         return {}
-    return {name: hint for name, (_, hint) in arguments_of(target).items()}
+    found = {name: hint for name, (_, hint) in arguments_of(target).items()}
+    return {"_partial_": bool, "_recursive_": bool} | found
 
 
 @cache

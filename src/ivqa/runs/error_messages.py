@@ -72,6 +72,8 @@ def is_user_error(error: BaseException) -> bool:
         return is_user_error(error.__cause__)
     if not isinstance(error, UserError) and "Config group override must be" in str(error):
         return True  # Hydra raises a plain ValueError here
+    if _is_of_memory(error):
+        return True
     is_listed = isinstance(error, _USER_ERRORS) and not isinstance(error, _WRONG_ACCESS)
     return is_listed or is_disk_error(error)
 
@@ -145,7 +147,7 @@ def describe(
 
 
 def _described(
-    error: Exception, arguments: Sequence[str], folders: Sequence[Path], config_name: str
+    error: BaseException, arguments: Sequence[str], folders: Sequence[Path], config_name: str
 ) -> tuple[str, str, list[str]]:
     """Describes one error.
 
@@ -155,8 +157,12 @@ def _described(
         nothing.
     """
     text = str(error)
+    if _is_of_memory(error):
+        reason = text.splitlines()[0] if text else "MemoryError"
+        return f"the memory does not suffice ({reason}); choose smaller sizes or batches", "", []
     if isinstance(error, InstantiationException) and error.__cause__ is not None:
-        return f"{error.__cause__} (configuration node {_node(error)})", "", []
+        cause, *_ = _described(error.__cause__, arguments, folders, config_name)
+        return f"{cause} (configuration node {_node(error)})", "", []
     if isinstance(error, MissingConfigException) and error.options:
         name = str(error.missing_cfg_file)
         argument = next((item for item in arguments if _file_of(item) == name), "")
@@ -180,6 +186,9 @@ def _described(
     if isinstance(error, ConfigCompositionException):
         return _composition_error(error, arguments, folders=folders, config_name=config_name)
     if isinstance(error, InterpolationResolutionError):
+        absent = re.search(r"Interpolation key '([^']+)' not found", text)
+        if absent and (argument := _deletes(absent.group(1), arguments)):
+            return f"{argument}: this key is needed; leave {argument} out", argument, []
         return f"{error.full_key} does not resolve ({text.splitlines()[0]})", "", []
     return " ".join(text.split()), "", []
 
@@ -230,6 +239,8 @@ def _composition_error(
         hint = f" (to replace the whole node, name its class: {key}={{_target_:CLASS,KEY:VALUE}})"
         key = inner.group(1)
     argument = next((item for item in arguments if written in (key_of(item), item[1:])), "")
+    if argument[:1] != "~" and (deletes := _deletes(key, arguments)):
+        return f"{deletes}: {argument} needs this key; leave {deletes} out", deletes, []
     groups = [item.name for item in folders[0].iterdir() if item.is_dir()]
     if _group(key) in groups:
         lack = f"{config_name}.py has no such group beside the other choices"
@@ -238,6 +249,8 @@ def _composition_error(
     # Only the chosen files decide which keys exist: features=resnet50 has features.arch.
     known = leaf_keys(composed_choices(arguments, folders, config_name))
     valid = [*known, *groups, *ALIASES, *task_keys(folders[0], config_name)]
+    if key in known and argument[:1] == "~":  # Hydra takes null for absent
+        return f"{argument}: the value is null already; leave {argument} out", argument, []
     near = difflib.get_close_matches(key, [*groups, *ALIASES], n=1, cutoff=0.6)
     changes = "=" in argument and "." not in key
     repaired = [written_out(f"{name}={argument.partition('=')[2]}") for name in near if changes]
@@ -248,6 +261,12 @@ def _added(key: str, arguments: Sequence[str]) -> str:
     """The argument that adds a key with one +; "" if there is none."""
     added = [item for item in arguments if item[:1] == "+" and item[:2] != "++"]
     return next((item for item in added if key_of(item) == key), "")
+
+
+def _deletes(key: str, arguments: Sequence[str]) -> str:
+    """The argument that deletes a key or a node around it; "" if there is none."""
+    deleting = [item for item in arguments if item[:1] == "~"]
+    return next((item for item in deleting if f"{key}.".startswith(f"{key_of(item)}.")), "")
 
 
 def _group(argument: str) -> str:
@@ -277,6 +296,12 @@ def _nearest(word: str, valid: Iterable[str]) -> str:
         return f"; did you mean {' or '.join(close)}?"
     shown = candidates if len(candidates) <= 30 else [key for key in candidates if "." not in key]
     return f"; valid are {', '.join(shown)}"
+
+
+def _is_of_memory(error: BaseException) -> bool:
+    """Whether the memory of the machine or of its accelerator was too small."""
+    names = {kind.__name__ for kind in type(error).__mro__}
+    return bool({"MemoryError", "OutOfMemoryError"} & names) or "t allocate memory" in str(error)
 
 
 def _node(error: InstantiationException) -> str:

@@ -22,8 +22,8 @@ def joined_flags(arguments: Sequence[str]) -> list[str]:
     Raises:
         UserError: Two flags exclude each other.
 
-    >>> joined_flags(["-c", "job", "seed=1", "--info", "model=mlb"])
-    ['seed=1', 'model=mlb', '--cfg=job', '--info=all']
+    >>> joined_flags(["-c", "job", "seed=1", "--resolve", "model=mlb"])
+    ['seed=1', 'model=mlb', '--cfg=job', '--resolve']
     """
     parser = get_args_parser()
     # The value of --info may be left out; an override behind it is not the value.

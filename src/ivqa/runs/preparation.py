@@ -37,7 +37,8 @@ def open_workbench(cfg: DictConfig, splits: list[str], unscored: Collection[str]
         dataset.split(split)
     bench = Workbench(cfg, dataset, None, terminal())
     check_data(bench, splits, unscored)
-    try_text_components(cfg, dataset, splits[0])
+    if splits:
+        try_text_components(cfg, dataset, splits[0])
     return bench
 
 
