@@ -144,3 +144,14 @@ def test_coco_instances_are_read_and_other_files_are_named(tmp_path: Path) -> No
     file.write_text(json.dumps(content))
     with pytest.raises(DataError, match=r"instances\.json is not like COCO's"):
         read_instances(file)
+
+
+def test_images_are_drawn_at_random() -> None:
+    objects = {image: {"cup", "dog"} if image % 2 else {"cat", "sofa"} for image in range(20)}
+    drawn = [
+        sorted({poll.image_id for poll in draw_polls(objects, "random", num_images=5,
+                                                     num_objects=2, seed=seed)})
+        for seed in range(4)
+    ]  # fmt: skip
+    assert list(range(5)) not in drawn
+    assert len(set(map(tuple, drawn))) == 4
