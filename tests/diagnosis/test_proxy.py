@@ -83,3 +83,12 @@ def test_agreement_counts_beliefs_with_both_types() -> None:
     shares = agreement(first, second)
     assert shares == pytest.approx({"typed": 0.75, "type": 1 / 3, "relevant": 1.0, "correct": 0.5})
     assert agreement(first[3:], second[3:]) == {"typed": 0.0}
+
+
+@pytest.mark.parametrize(("said", "kind"), [(1, "adversarial"), (2, "complementary")])
+def test_one_annotator_of_ten_is_not_enough(said: int, kind: str) -> None:
+    """The official accuracy is 0.3 with one annotator of ten, and 0.6 with two."""
+    answers = [["red"] * 10, ["yes"] * (10 - said) + ["no"] * said]
+    split = replace(_split(), answers=answers)
+    (typed,) = typed_by_proxy([_belief("Is the heart small?", "no")], split, REFERENCES)
+    assert typed.type == kind

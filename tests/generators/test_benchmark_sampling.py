@@ -109,3 +109,29 @@ def test_everything_is_asked_of_what_decoding_puts_in_place(tmp_path: Path) -> N
     )
     assert ranked[1] is module
     assert module.seen
+
+
+@pytest.mark.parametrize(("source", "novel"), [("train", 0.0), ("val", 1.0)])
+def test_novel_questions_are_not_in_the_training_split(
+    source: str, novel: float, tmp_path: Path
+) -> None:
+    root = generate_scenes(
+        tmp_path / "scenes", images={"train": 3, "val": 3}, workers=1, progress=False
+    )
+    dataset = VQADataset(root, val="val")
+    training, texts = dataset.split("train").questions, dataset.split(source).questions
+    known = {one.lower() for one in training}
+    texts = [one for one in texts if (one.lower() in known) == (source == "train")]
+
+    class Copying(_Module):
+        def sample(self, images: Any, answers: list[str], n: int, *rest: Any) -> Any:
+            found = super().sample(images, answers, n, *rest)
+            asked = [texts[at % len(texts)] for at in range(len(found))]
+            return Questions(found.tokens, asked, found.log_likelihood, found.pair)
+
+    module: Any = Copying()
+    datamodule = VQADataModule(dataset, None, *build_vocabularies(dataset.split("train")))
+    figures = QuestionBenchmark(num_samples=3, num_alternatives=0).run(
+        module, datamodule, "val", tmp_path, "title", Console(quiet=True)
+    )
+    assert figures["novel"] == novel

@@ -187,3 +187,14 @@ def test_polls_of_one_class_and_with_capitals(
     figures = {f"polling/{n}": v for n, v in zip(names, wanted, strict=True) if v is not None}
     found = score_answers(split, said)
     assert {n: v for n, v in found.items() if n.startswith("polling")} == pytest.approx(figures)
+
+
+def test_images_are_drawn_at_random() -> None:
+    objects = {image: {"cup", "dog"} if image % 2 else {"cat", "sofa"} for image in range(20)}
+    drawn = [
+        sorted({poll.image_id for poll in draw_polls(objects, "random", num_images=5,
+                                                     num_objects=2, seed=seed)})
+        for seed in range(4)
+    ]  # fmt: skip
+    assert list(range(5)) not in drawn
+    assert len(set(map(tuple, drawn))) == 4

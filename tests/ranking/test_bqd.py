@@ -273,3 +273,15 @@ def test_real_questions_have_certified_rankings(shared_data: Path, make: MakeRan
         own = tokenise(row["question"])
         assert own in map(tokenise, pool)
         assert own not in map(tokenise, row["basic_questions"])
+
+
+def test_a_ranking_does_not_continue_with_another_exclusion_of_duplicates(
+    make: MakeRanking,
+) -> None:
+    origins = [make(exclude_duplicates=excluded).origin for excluded in (True, False)]
+    assert [origin["exclude_duplicates"] for origin in origins] == [True, False]
+    job = make(exclude_duplicates=True)
+    list(job.run())
+    other = make(exclude_duplicates=False, ranker=CosineRanker(TfidfEncoder(size=24, min_count=1)))
+    with pytest.raises(ValueError, match="exclude_duplicates"):
+        list(other.run())

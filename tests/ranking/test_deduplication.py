@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from sklearn.linear_model import Lasso
 
 from ivqa.encoders.tfidf import TfidfEncoder
 from ivqa.ranking import CosineRanker, LassoQuestionRanker, QuestionRanker
@@ -68,3 +69,20 @@ def test_rankings_without_near_duplicates_have_rows_of_the_whole_pool(kind: type
     # Excluding one copy excludes its whole group.
     own = once.rank(questions, doubled, 6, [[], [doubled.index("how many cars are there") + 1]])
     assert "how many cars are there" not in [doubled[row] for row in own.indices[1]]
+
+
+def test_alpha_of_scikit_learn_is_lam_over_the_dimensions() -> None:
+    """Its squared error is divided by the rows of the problem: the dimensions, not the pool."""
+    questions = ["what color is the horse", "how many cars are there"]
+    by_alpha = LassoQuestionRanker(TfidfEncoder(size=9, min_count=1), lam=None, alpha=1e-2)
+    found = by_alpha.rank(questions, POOL, 4, [[], []])
+    encoder = TfidfEncoder(size=9, min_count=1).fit(POOL)
+    pool, own = encoder.encode(POOL), encoder.encode(questions)
+    assert pool.shape[1] != len(POOL)
+    for row in range(2):
+        model = Lasso(alpha=1e-2, positive=True, fit_intercept=False, tol=1e-8, max_iter=10**6)
+        weights = model.fit(pool.T, own[row]).coef_
+        number = min(4, int((weights > 1e-6).sum()))
+        assert found.scores[row][:number] == pytest.approx(
+            np.sort(weights)[::-1][:number], abs=1e-4
+        )

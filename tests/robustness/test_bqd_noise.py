@@ -103,3 +103,18 @@ def test_helpful_questions_follow_the_main_question() -> None:
     assert noise.levels == 1
     figures = noise.figures(["One?", "Two?"], [])
     assert (figures["helpful_0"], figures["helpful_2"]) == (0.5, 0.5)
+
+
+def test_ratios_are_over_questions_whose_divisor_is_positive() -> None:
+    """0 / 0 is neither a mean of 0 nor a warning."""
+    scores = np.array([[0.8, 0.4, 0.2], [0.5, 0.0, 0.0], [0.0, 0.0, 0.0], [0.8, 0.6, 0.0]])
+    with np.errstate(all="raise"):
+        figures = selection_figures(scores, (0.3, 0.4, 0.4))
+        nothing = selection_figures(np.zeros((2, 3)))
+    ratios = {"score1": [0.8, 0.5, 0, 0.8], "score2_over_score1": [0.5, 0, 0.75]}
+    for name, values in {**ratios, "score3_over_score2": [0.5, 0.0]}.items():
+        assert figures[name] == pytest.approx(np.mean(values))
+        assert figures[f"{name}_std"] == pytest.approx(np.std(values))
+    assert [figures[f"helpful_{n}"] for n in range(4)] == [0.25, 0.25, 0.25, 0.25]
+    assert (nothing["score1"], nothing["helpful_0"]) == (0, 1)
+    assert not [name for name in nothing if "over" in name]

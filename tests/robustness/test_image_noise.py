@@ -78,8 +78,9 @@ def test_joint_noise_is_both_at_the_same_level(picture: Image.Image) -> None:
     joint = JointNoise(words, pixels)
     questions = ["What color is the small car?"]
     assert joint.disturbed(questions, []) == words.disturbed(questions, [])
-    disturbed = joint.disturbed_image(picture, 1, 4)
-    assert disturbed.tobytes() == pixels.disturbed_image(picture, 1, 4).tobytes()
+    found = [joint.disturbed_image(picture, 1, level).tobytes() for level in range(1, 8)]
+    assert found == [pixels.disturbed_image(picture, 1, at).tobytes() for at in range(1, 8)]
+    assert len(set(found)) == 7
     assert joint.figures(questions, []) == {}
     with pytest.raises(ValueError, match="equally many levels, not 3 on the question and 7"):
         JointNoise(WordShuffling(levels=3), pixels)

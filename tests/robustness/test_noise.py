@@ -309,3 +309,12 @@ def test_the_encoder_gives_reproducible_unit_vectors() -> None:
 def test_the_message_names_a_pool_that_is_too_small(ranker: QuestionRanker) -> None:
     with pytest.raises(ValueError, match="only 3 questions to rank, but k is 21"):
         BasicQuestionNoise(ranker).disturbed(["Is it?"], POOL[:3])
+
+
+def test_a_cached_ranking_is_of_the_same_exclusion_of_duplicates(tmp_path: Path) -> None:
+    questions, ranker = ["Is the car red?"], CosineRanker(TfidfEncoder(size=24, min_count=1))
+    first = {}
+    for excluded in (True, False, True):  # from the cache the second time
+        noise = BasicQuestionNoise(ranker, 1, 1, str(tmp_path), exclude_duplicates=excluded)
+        first[excluded] = noise.disturbed(questions, POOL)[0][0]
+        assert (first[excluded] == "Is the car red? Is the car red?") is not excluded

@@ -1,5 +1,6 @@
 """Sweeps by Optuna with a launcher that computes the objective from the overrides."""
 
+import csv
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -10,6 +11,8 @@ from hydra.core.utils import JobReturn, JobStatus
 from rich.console import Console
 
 from ivqa.errors import UserError
+from ivqa.report.tables import cell
+from ivqa.runs import sweeps
 from ivqa.runs.optuna_sweep import SweepJob, failed_trials, finished_trials, run_sweep
 from ivqa.runs.sweep_files import SweepFile
 
@@ -216,3 +219,22 @@ def test_draws_need_a_number_of_points(tmp_path: Path) -> None:
     jobs = Jobs(tmp_path)
     _run(_job({**DRAWN, "run_cap": 2}), jobs)
     assert len(jobs.ran) == 2
+
+
+@pytest.mark.parametrize(("goal", "order"), [("minimize", "201"), ("maximize", "102")])
+def test_the_objective_keeps_its_sign_in_study_table_and_best_point(
+    goal: str, order: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    metric, values = {"name": "loss", "goal": goal}, {"1": -1.0, "2": 2.0, "3": -3.0}
+    parameters = {"a": {"values": [1, 2, 3]}}
+    job = _job({**GRID, "metric": metric, "parameters": parameters})
+    jobs = Jobs(tmp_path, lambda point: values[point["a"]])
+    study = _run(job, jobs)
+    assert [trial.value for trial in finished_trials(study)] == [-1.0, 2.0, -3.0]
+    assert study.best_trial.number == int(order[0])
+    sweeps._show(study, job, tmp_path, Console())
+    with (tmp_path / "table.csv").open() as stream:
+        rows = list(csv.DictReader(stream))
+    assert "".join(row["point"] for row in rows) == order  # best first
+    assert [float(row["loss"]) for row in rows] == [[-1.0, 2.0, -3.0][int(at)] for at in order]
+    assert f"best: point {order[0]}, loss {cell(float(rows[0]['loss']))}" in capsys.readouterr().out

@@ -28,6 +28,7 @@ from ivqa.metrics import (
 from ivqa.scenes import ScenesDataset
 from ivqa.tasks.compare import names_of_runs
 from ivqa.tasks.human_study import human_study
+from ivqa.tasks.study_items import draw_study
 
 CONF = Path(__file__).parents[2] / "conf"
 IMAGES = {"train": 4, "val": 2, "test": 12}
@@ -362,3 +363,31 @@ def test_runs_are_named_by_what_distinguishes_them(tmp_path: Path) -> None:
     assert names_of_runs(folders[:2]) == ["vae, seed 1", "vae, seed 2"]
     assert names_of_runs(folders[1:]) == ["second", "first"]
     assert names_of_runs(folders) == [str(folder) for folder in folders]
+
+
+def test_the_score_of_a_question_is_the_mean_over_people(
+    study: Path, dataset: ScenesDataset, tmp_path: Path
+) -> None:
+    """Of 0, 1 and 4 it is 5 / 3, where the median is 1."""
+    items = _key(study)["items"]
+    files = [
+        _rate(study, tmp_path / f"{score}.json", str(score), {one["id"]: score for one in items})
+        for score in (0, 1, 4)
+    ]
+    human_study(_cfg(dataset, tmp_path / "out", human=files, study=str(study)))
+    metrics = json.loads((tmp_path / "out" / "metrics.json").read_text())
+    assert [metrics[f"human/{name}"] for name in MODELS] == pytest.approx([5 / 3] * 3)
+
+
+def test_images_of_a_study_are_drawn_at_random(
+    dataset: ScenesDataset, runs: list[Path], tmp_path: Path
+) -> None:
+    named, split = {run.name: run for run in runs}, dataset.split("test")
+    drawn = [
+        sorted({item.image_id for item in draw_study(named, split, num_images=4, seed=seed).items})
+        for seed in range(6)
+    ]
+    images = sorted(set(split.image_ids.tolist()))
+    assert drawn.count(images[:4]) <= 1
+    assert len(set(map(tuple, drawn))) >= 4
+    assert set().union(*drawn) > set(images[:4])

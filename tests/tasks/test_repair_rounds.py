@@ -1,5 +1,6 @@
-"""When the rounds of a repair end, on given shares of wrong beliefs."""
+"""When the rounds of a repair end and which is kept, on given shares of wrong beliefs."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -8,6 +9,8 @@ from unittest.mock import Mock
 import pytest
 
 from ivqa.data.columns import Entry
+from ivqa.diagnosis import Belief
+from ivqa.tasks import repair
 from ivqa.tasks.repair import RepairRun, RepairSettings, Trained
 
 
@@ -50,3 +53,57 @@ def test_rounds_end_when_none_in_a_row_is_better_than_all_before(
         "before",
         *(f"round_{number}" for number in range(1, trained + 1)),
     ]
+
+
+# Wrong rates on the validation images, and on the images of the report, of "before" and each round.
+@pytest.mark.parametrize(
+    ("rates", "reported", "best"),
+    [
+        ([0.5, 0.4, 0.2, 0.3], [0.6, 0.1, 0.5, 0.2], 2),  # neither the last nor the best reported
+        ([0.5, 0.2, 0.3, 0.4], [0.6, 0.5, 0.1, 0.2], 1),
+        ([0.1, 0.4, 0.3, 0.2], [0.1, 0.3, 0.5, 0.4], 3),  # "before" is no repair
+    ],
+)
+def test_the_repaired_model_is_that_of_the_round_with_the_best_validation_images(
+    rates: list[float],
+    reported: list[float],
+    best: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Run(_Rounds):
+        def __init__(self, bench: Any, run_dir: Path, settings: RepairSettings) -> None:
+            super().__init__(rates, settings)
+
+        def figures(self, model: Trained) -> dict[str, float]:
+            name = model.name.removeprefix("round_")
+            return {"wrong_rate": reported[0 if name == "before" else int(name)]}
+
+    cfg: Any = Mock(output_dir=str(tmp_path), split="test", resume=None)
+    monkeypatch.setattr(repair, "RepairRun", Run)
+    settings = RepairSettings(rounds=3, patience=9, controls=False)
+    monkeypatch.setattr(repair, "instantiate", lambda node: settings)
+    for name in ("_check_trains", "open_workbench", "check_extensible", "with_features"):
+        monkeypatch.setattr(repair, name, Mock())
+    for name in ("begin_run", "write_table", "print_table", "log_results"):
+        monkeypatch.setattr(repair, name, Mock())
+    assert repair.repair(cfg) == reported[best]
+    metrics = json.loads((tmp_path / "metrics.json").read_text())
+    assert metrics["repaired/wrong_rate"] == reported[best]
+    assert metrics["round_3/wrong_rate"] == reported[3]
+
+
+def test_rounds_are_compared_on_validation_images_alone() -> None:
+    asked: list[tuple[Any, ...]] = []
+
+    class Run(RepairRun):
+        def beliefs(self, model: Trained, *where: Any) -> tuple[list[Belief], int]:
+            asked.append(where)
+            kinds = ["adversarial", "rephrase", "rephrase", "rephrase"]
+            one = Belief(7, "yes", "Is it?", 0.5, -3.0, 0.9, "rl")
+            return [Belief(**{**vars(one), "type": kind}) for kind in kinds], 4
+
+    settings = RepairSettings(val_images=11, num_images=99, num_latents=3)
+    run = Run(cast(Any, Mock(cfg=Mock(split="test", seed=1))), Path(), settings)
+    assert run.wrong_rate(cast(Any, Mock())) == 0.25
+    assert asked == [("val", "compared", 11, 3, 1)]

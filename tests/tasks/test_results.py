@@ -102,6 +102,15 @@ def test_settings_become_sorted_columns_and_shared_rows_come_first() -> None:
     ]
 
 
+def test_settings_are_sorted_by_the_mean_over_seeds() -> None:
+    by_mean = Experiment("e", "evaluate.py", {"acc": ["acc", ".2f"]}, sort="acc")
+    # The first seeds rise from a to c, and so do the last ones; the means fall.
+    seeds = {"a": [0.1, 0.9, 0.2], "b": [0.2, 0.6, 0.3], "c": [0.3, 0.0, 0.4]}
+    settings = {name: [{"acc": value} for value in own] for name, own in seeds.items()}
+    table = result_table(by_mean, settings).splitlines()[2:]
+    assert [line.split(" | ")[0] for line in table] == ["| c", "| b", "| a"]
+
+
 def test_the_page_has_command_commit_machine_and_seconds() -> None:
     first = Experiment(
         "skip", "evaluate.py x={dir}/first", {"acc": ["acc", ".1%"]}, first="train.py"
