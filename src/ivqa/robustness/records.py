@@ -62,20 +62,20 @@ class NoiseRecords:
             rows: Positions (N,) of the questions in the split; None for all.
 
         Returns:
-            The records, without the questions that the metric of the split does not count and those
-            whose request failed at a level.
+            The records, without the questions that the metric of the split does not count, and
+            those without an answer at level 0.
 
         Raises:
             UserError: No question is left.
         """
         metric, rows = split.metric, np.arange(len(split)) if rows is None else rows
-        counted = np.flatnonzero(metric.counted(split)[rows])
-        for level in answers:
-            counted = np.intersect1d(counted, answered_rows(level))
+        # Questions without a clean answer are left out, as from the accuracy. A model that is
+        # silent under noise alone is not robust: its answer is wrong.
+        counted = np.intersect1d(
+            np.flatnonzero(metric.counted(split)[rows]), answered_rows(answers[0])
+        )
         if not len(counted):
-            raise UserError(
-                f"split '{split.name}' has no question that counts and is answered at each level"
-            )
+            raise UserError(f"split '{split.name}' has no question that counts and has an answer")
         types, human = metric.answer_types(split), [split.answers[row] for row in rows]
         kinds, main = [types[row] for row in rows], [split.main_answers[row] for row in rows]
         # (L + 1, N): the human answers to a question are the same at every level.
