@@ -34,24 +34,43 @@ ImagesOfSplit = Annotated[
 ]  # scenes number their images in blocks of 10**6
 
 
-def _existing_file(path: str) -> str:
-    file = Path(path).expanduser()
-    if file.is_dir():
-        raise ValueError("this is a folder, and a file is needed")
-    if file.is_fifo():
-        raise ValueError("this is a pipe, and a file is needed")
-    if not file.is_file():
-        raise ValueError("there is no such file")
-    return path
+def existing_file(path: str) -> str:
+    """Validates the path of a regular file.
+
+    Raises:
+        ValueError: Says what is there instead.
+    """
+    return _existing(path, Path.is_file, "file")
 
 
 def _existing_folder(path: str) -> str:
-    if not Path(path).expanduser().is_dir():
-        raise ValueError("there is no such folder")
-    return path
+    return _existing(path, Path.is_dir, "folder")
 
 
-ExistingFile = Annotated[str, AfterValidator(_existing_file)]
+def _existing(path: str, is_right: Callable[[Path], bool], kind: str) -> str:
+    place = Path(path).expanduser()
+    try:
+        if is_right(place):
+            return path
+        is_link, exists = place.is_symlink(), place.exists()
+    except (OSError, RuntimeError) as error:  # no permission, a name that is too long, a loop
+        raise ValueError(f"cannot be read ({getattr(error, 'strerror', error)})") from None
+    if is_link and not exists:
+        raise ValueError(f"this is a link to a {kind} that does not exist")
+    if not exists:
+        raise ValueError(f"there is no such {kind}")
+    found = next((name for name, test in _KINDS.items() if test(place)), "a device")
+    raise ValueError(f"this is {found}, and a {kind} is needed")
+
+
+_KINDS: dict[str, Callable[[Path], bool]] = {
+    "a folder": Path.is_dir,
+    "a file": Path.is_file,
+    "a pipe": Path.is_fifo,
+}
+
+
+ExistingFile = Annotated[str, AfterValidator(existing_file)]
 ExistingFolder = Annotated[str, AfterValidator(_existing_folder)]
 
 

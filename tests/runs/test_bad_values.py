@@ -1,5 +1,6 @@
 """Every invalid value is refused in one sentence that names its key; valid values are accepted."""
 
+import os
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -443,3 +444,36 @@ def test_the_absent_file_of_a_list_is_named(tmp_path: Path) -> None:
     assert fault == f"predictions[1]={tmp_path}/b.json: there is no such file"
     faults = value_faults(_overridden(_composed("evaluate task=score"), {"predictions": "[]"}))
     assert faults == ["predictions=[]: must be text or a list that is not empty or null"]
+
+
+@pytest.mark.parametrize(
+    ("name", "of_file", "of_folder"),
+    [
+        ("absent", "there is no such file", "there is no such folder"),
+        ("folder", "this is a folder, and a file is needed", None),
+        ("file", None, "this is a file, and a folder is needed"),
+        ("pipe", "this is a pipe, and a file is needed", "this is a pipe, and a folder is needed"),
+        ("/dev/null", "this is a device, and a file is needed", "this is a device, and a folder"),
+        ("link", "a link to a file that does not exist", "a link to a folder that does not exist"),
+        ("x" * 300, "cannot be read (File name too long)", "cannot be read (File name too long)"),
+    ],
+)
+def test_a_path_says_what_is_there_instead(
+    name: str, of_file: str | None, of_folder: str | None, tmp_path: Path
+) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    os.mkfifo(tmp_path / "pipe")
+    path = str(tmp_path / name)
+    for task, key, reason in (
+        ("task=score", "predictions", of_file),
+        ("task=human_study", "human", of_file),
+        ("task=evaluate", "ckpt", of_file and of_file.replace("such file", "such checkpoint")),
+        ("task=human_study", "study", of_folder),
+        ("task=merge", "shards", of_folder),
+    ):
+        faults = value_faults(_overridden(_composed(f"evaluate {task}"), {key: f"'{path}'"}))
+        own = [fault for fault in faults if fault.startswith(f"{key}=")]
+        assert len(own) == (reason is not None)
+        assert all(str(reason) in fault for fault in own)

@@ -6,7 +6,6 @@ its module, and arguments of PyTorch and Lightning, whose own annotations have n
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from pathlib import Path
 from typing import Annotated, Any, Literal, TypedDict, get_type_hints
 
 import pytorch_lightning as pl
@@ -34,15 +33,18 @@ from ivqa.ranges import (
     Seed,
     Share,
     ShareBelowOne,
+    existing_file,
     one_of,
 )
 
 
 def _weights(ckpt: str) -> str:
     """Validates ckpt=: a file, or "auto" for the artifact store, which trains an absent model."""
-    if ckpt != "auto" and not Path(ckpt).is_file():
-        raise ValueError("there is no such checkpoint; pass a file, or auto, which trains one")
-    return ckpt
+    try:
+        return ckpt if ckpt == "auto" else existing_file(ckpt)
+    except ValueError as error:
+        reason = str(error).replace("no such file", "no such checkpoint")
+        raise ValueError(f"{reason}; pass a file, or auto, which trains one") from None
 
 
 Checkpoint = Annotated[str, AfterValidator(_weights)]
