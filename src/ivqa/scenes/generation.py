@@ -160,7 +160,7 @@ class _Worker(SpawnProcess):
     """
 
     @staticmethod
-    def _Popen(process_obj: Any) -> Any:  # noqa: N802: the name in multiprocessing
+    def _Popen(process_obj: Any) -> Any:  # the name in multiprocessing
         script = sys.modules["__main__"]
         sys.modules["__main__"] = ModuleType("__main__")
         try:
