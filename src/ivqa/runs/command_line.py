@@ -122,7 +122,8 @@ def entry_point(conf_dir: Path, config_name: str) -> None:
         hint = f"; continue with: {continues[0]}" if continues else ""
         _stop(f"interrupted; written files are kept{hint}", status)
     except Exception as error:
-        if isinstance(error, OSError) and not begun:  # Hydra makes the directory before the job
+        # Hydra makes the directory before the job; its own errors are OSErrors without a file.
+        if isinstance(error, OSError) and error.filename and not begun:
             error = UserError(no_folder("output_dir", str(error.filename), error))
         fail(error)
 
