@@ -296,7 +296,7 @@ def test_a_killed_run_of_an_own_model_resumes(
 ) -> None:
     _write_model_of_the_documentation(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ["PYTHONPATH"]]))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     conf = ["--config-dir", "my_conf"]
     command = ["model=bag_of_words", *_data(tiny_root), *TINY_FEATURES, "model.batch_size=16"]
     long = [*conf, *command, "model.epochs=1000", "output_dir=killed"]

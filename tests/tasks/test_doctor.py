@@ -2,10 +2,12 @@
 
 import importlib.metadata
 import json
+import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from tests.documented_commands import PROJECT
 
 from ivqa import released
 from ivqa.tasks import doctor
@@ -43,6 +45,13 @@ def test_other_arguments_print_the_usage(capsys: pytest.CaptureFixture[str]) -> 
     assert capsys.readouterr().out.count("usage: python -m ivqa doctor [DATA_ROOT]") == 2
 
 
+def _bound(package: str) -> str:
+    dependencies = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"][
+        "dependencies"
+    ]
+    return next(line for line in dependencies if line.startswith(f"{package}>="))
+
+
 def test_absent_and_old_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     real = importlib.metadata.version
 
@@ -54,9 +63,10 @@ def test_absent_and_old_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(doctor, "version", version)
     found = list(doctor.packages())
     assert _named(found, "scipy") == Finding(
-        "scipy", "is not installed", "pip install 'scipy>=1.13'", broken=True
+        "scipy", "is not installed", f"pip install '{_bound('scipy')}'", broken=True
     )
-    assert _named(found, "pandas") == Finding("pandas", "0.1", "pip install 'pandas>=2.2'", True)
+    remedy = f"pip install '{_bound('pandas')}'"
+    assert _named(found, "pandas") == Finding("pandas", "0.1", remedy, broken=True)
     extra = _named(found, "extra 'served'")
     assert (extra.found, extra.broken) == ("without openai", False)
     assert "pip install 'ivqa[served]'" in extra.remedy
