@@ -7,8 +7,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from tests.documented_commands import PROJECT
 
+from documented_commands import PROJECT
 from ivqa import released
 from ivqa.tasks import doctor
 from ivqa.tasks.doctor import Finding, examine, main
