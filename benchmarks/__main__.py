@@ -1,9 +1,7 @@
 """Runs every benchmark and writes RESULTS.md: `make benchmarks`, python -m benchmarks [name ...].
 
-A section names the machine, the versions, the seed, and the commit and the code that it measured;
-it says so where the code has changed since. Ratios depend on what a processor is fast at, so each
-kind of processor has sections of its own.
-`python -m benchmarks --check` only brings these notes up to date.
+A section names the machine, the versions, the seed and the commit that it measured. Ratios depend
+on what a processor is fast at, so each kind of processor has sections of its own.
 """
 
 import importlib
@@ -17,10 +15,9 @@ import torch
 from pytorch_lightning import seed_everything
 from rich.console import Console
 
-from benchmarks.staleness import noted, record
 from ivqa.device import fastest_dtype
 from ivqa.files import write_text
-from ivqa.provenance import versions
+from ivqa.provenance import commit_of, versions
 from ivqa.report.tables import markdown_table, print_table
 
 NAMES = (
@@ -44,9 +41,6 @@ RESULTS = Path(__file__).with_name("RESULTS.md")
 def main(names: list[str]) -> None:
     """Runs the named benchmarks, all by default; other results in RESULTS.md stay as they are."""
     known = (*NAMES, *LONG)
-    if names == ["--check"]:
-        _write(_sections())
-        return
     if unknown := set(names) - set(known):
         sys.exit(f"error: no benchmark '{min(unknown)}'; there are {', '.join(known)}")
     sections, processor = _sections(), _processor()
@@ -59,16 +53,17 @@ def main(names: list[str]) -> None:
         if torch.cuda.is_available():
             machine += f", {torch.cuda.get_device_name()}"
         stamp = f"{datetime.now(UTC):%Y-%m-%d}, {machine}, seed {SEED}, {versions()}"
+        stamp += f", commit {commit_of(Path(__file__).parent)}"
         title, claim = f"{name} on {processor}", module.__doc__.strip()
         text = f"## {title}\n\n{claim}\n\n`python -m benchmarks {name}` on {stamp}\n\n"
-        sections[title] = f"{text}{record(name)}\n\n{markdown_table(rows)}"
+        sections[title] = text + markdown_table(rows)
     _write(sections)
 
 
 def _write(sections: dict[str, str]) -> None:
-    """Writes RESULTS.md, its sections in the order of the benchmarks, with their notes."""
+    """Writes RESULTS.md, its sections in the order of the benchmarks."""
     ordered = [
-        noted(sections[title], name)
+        sections[title]
         for name in (*NAMES, *LONG)
         for title in sorted(sections)
         if title.split()[0] == name

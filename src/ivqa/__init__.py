@@ -8,7 +8,7 @@ The modules directly in this package are what every other part builds on:
 - `files`: atomic writes, checked reads, digests and locks.
 - `arrays`, `weights`: checked reads of NumPy arrays and PyTorch weights.
 - `integrity`: manifests that reveal damaged files.
-- `code_digest`, `identity`: keys of stored results, computed from code and settings.
+- `identity`, `versions`: keys of stored results, computed from settings and versions.
 - `ranges`: argument types with their allowed ranges.
 - `device`: what the processor supports.
 - `trained`: the base class of trained modules.

@@ -14,8 +14,8 @@ from hydra.utils import get_object
 from omegaconf import OmegaConf
 from torch import Tensor, nn
 
-from ivqa.code_digest import code_digest
 from ivqa.files import bytes_digest, content_digest
+from ivqa.versions import code_version
 
 # Settings that do not change a result: where it is stored or computed, and how it is measured.
 NEUTRAL_SETTINGS = {
@@ -40,7 +40,7 @@ def identity_of(value: object) -> dict[str, Any]:
         value: Any object, such as a ranker or an encoder.
 
     Returns:
-        {"settings": nested plain values, "code": the code digest of all classes and functions}.
+        {"settings": nested plain values, "code": the `code_version` of all classes and functions}.
 
     Example:
         >>> class Cut:
@@ -51,7 +51,7 @@ def identity_of(value: object) -> dict[str, Any]:
     """
     roots: dict[Any, None] = {}
     settings = _describe(value, roots)
-    return {"settings": settings, "code": code_digest(roots)}
+    return {"settings": settings, "code": code_version(roots)}
 
 
 def plain(cfg: Any) -> Any:
@@ -66,25 +66,25 @@ def plain(cfg: Any) -> Any:
     return OmegaConf.to_container(cfg, resolve=True) if OmegaConf.is_config(cfg) else cfg
 
 
-def code_of(settings: Any, *more: str) -> str:
-    """Computes the digest of the code that a configuration builds.
+def code_of(settings: Any, *more: type) -> dict[str, int | str]:
+    """The versions of the code that a configuration builds.
 
     Args:
         settings: Plain dicts, lists and values; `_target_` names a class or function at any depth.
-        *more: Names of further modules.
+        *more: Further classes.
 
     Returns:
-        16 hexadecimal digits, see `code_digest`.
+        See `code_version`.
     """
-    roots = [*_targets(settings), *more]
-    return code_digest(roots)
+    return code_version([*_targets(settings), *more])
 
 
 def _targets(settings: Any) -> list[Any]:
     """The classes and functions that a configuration names in `_target_`, at any depth."""
     if isinstance(settings, Mapping):
         own = [get_object(settings["_target_"])] if "_target_" in settings else []
-        return own + [found for value in settings.values() for found in _targets(value)]
+        inner = (value for name, value in settings.items() if name not in NEUTRAL_SETTINGS)
+        return own + [found for value in inner for found in _targets(value)]
     if isinstance(settings, list):
         return [found for value in settings for found in _targets(value)]
     return []
@@ -98,7 +98,8 @@ def decisive(settings: Any) -> Any:
 
     Returns:
         The same structure without `NEUTRAL_SETTINGS` and without an augmentation or a revision that
-        is null; names of existing files are replaced by the digests of their contents.
+        is null; names of existing files are replaced by the digests of their contents, and paths of
+        this package's classes by their names, so that a class may move to another module.
 
     Example:
         >>> decisive({"lr": 0.1, "kernels": "fast", "parts": [{"cache": "x", "size": 8}]})
@@ -138,6 +139,8 @@ def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
 
 
 def _by_content(name: Any, value: Any) -> Any:
+    if name == "_target_" and str(value).startswith("ivqa."):
+        return get_object(value).__qualname__
     if name not in FILE_SETTINGS or not isinstance(value, str):
         return value
     return content_digest(value) or value

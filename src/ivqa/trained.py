@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from inspect import signature
-from typing import Any
+from typing import Any, ClassVar
 
 import pytorch_lightning as pl
 import torch
@@ -32,6 +32,8 @@ class ImageEncoder(nn.Module):
         settings: Describes the network in plain containers; a checkpoint stores it.
         learning_rate_scale: Learning rate of the network, as a multiple of the module's.
     """
+
+    version: ClassVar[int] = 1
 
     def __init__(
         self, network: nn.Module, settings: Mapping[str, Any], learning_rate_scale: float = 1.0
@@ -69,6 +71,8 @@ class TrainedModule(pl.LightningModule):
         image_encoder: Computes the image features of a batch from its pixels, and is trained and
             stored with the module. None for features that batches carry.
     """
+
+    version: ClassVar[int] = 1
 
     def __init__(
         self,

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytorch_lightning as pl
@@ -69,6 +69,8 @@ class VQADataModule(pl.LightningDataModule):
         UserError: A requested image feature is not provided.
         ValueError: `contents` or `batching` need an answer vocabulary, and there is none.
     """
+
+    version: ClassVar[int] = 1
 
     def __init__(
         self,

@@ -7,6 +7,7 @@ these from real questions in the same steps in which the policy learns from it.
 
 import copy
 from collections.abc import Sequence
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -37,6 +38,8 @@ class AdversarialJudge(nn.Module):
     Raises:
         UserError: There is no legality model to start from.
     """
+
+    version: ClassVar[int] = 1
 
     threshold: Tensor
     steps: Tensor

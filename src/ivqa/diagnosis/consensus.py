@@ -1,6 +1,6 @@
 """Questions that a VQA model finds to fit, and among them the one most like the others."""
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -21,6 +21,8 @@ class ConsensusQuestioner(ProposalQuestioner):
     resampled from p with the weights phi^w (Rubin 1987). The best question is the decision of
     minimum Bayes risk under p* with the utility CIDEr-D, see `expected_cider`.
     """
+
+    version: ClassVar[int] = 1
 
     _statistics: CiderStatistics | None = None
 

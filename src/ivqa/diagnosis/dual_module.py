@@ -7,7 +7,7 @@ same questions teaches both.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
@@ -45,6 +45,8 @@ class DualModule(QuestionGenerationModule):
         max_question_length: Words of a question that the VQA model reads; the rest is cut.
         **options: Arguments of `QuestionGenerationModule`.
     """
+
+    version: ClassVar[int] = 1
 
     learns_other_answers = True
     """Whether training keeps the questions whose answers are outside of the closed set."""

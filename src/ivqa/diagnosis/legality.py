@@ -1,7 +1,7 @@
 """The legality model p(legal | q): tells questions that people ask from nonsense [iVQA 5]."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypedDict, Unpack
+from typing import Any, ClassVar, TypedDict, Unpack
 
 import torch
 from torch import Tensor
@@ -62,6 +62,8 @@ class LegalityModule(TrainedModule):
     Raises:
         UserError: A share or a temperature is out of its range.
     """
+
+    version: ClassVar[int] = 1
 
     threshold: Tensor
 

@@ -1,7 +1,7 @@
 """The text CNN of the legality model: the discriminator of SeqGAN [iVQA 5]."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -33,6 +33,8 @@ class LegalityCNN(nn.Module):
     Raises:
         UserError: `widths` and `maps` differ in length, or a filter is wider than `max_length`.
     """
+
+    version: ClassVar[int] = 1
 
     def __init__(
         self,

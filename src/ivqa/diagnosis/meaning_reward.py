@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -24,6 +25,8 @@ class MeaningReward:
     Args:
         power: How strongly the wordings of one meaning share their reward.
     """
+
+    version: ClassVar[int] = 1
 
     power: NonNegative = 1.0
 

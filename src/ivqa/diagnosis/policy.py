@@ -4,7 +4,7 @@ import copy
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from itertools import chain
-from typing import Any, Literal, Unpack
+from typing import Any, ClassVar, Literal, Unpack
 
 import torch
 from torch import Tensor, nn
@@ -54,6 +54,8 @@ class PolicyGradientModule(TrainedModule):
         UserError: There is no reward, no set of answers, `update` is unknown, or "grpo" has a
             single sample of each pair.
     """
+
+    version: ClassVar[int] = 1
 
     def __init__(
         self,

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -57,6 +57,8 @@ class PolicyObjective:
     Raises:
         UserError: `baseline` or `latent` is unknown, or "pair_mean" has a single sample.
     """
+
+    version: ClassVar[int] = 1
 
     num_samples: Count = 10
     temperature: Positive = 1.0

@@ -3,6 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from dataclasses import replace
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -162,6 +163,8 @@ class RerankedQuestioner(ProposalQuestioner):
     With w = 1 given questions are scored by Bayes' rule, p(q | I, a) = p(q | I) phi(a | I, q) /
     p(a | I), without the constant p(a | I).
     """
+
+    version: ClassVar[int] = 1
 
     def choose(self, fit: Tensor, generator: torch.Generator | None) -> Tensor:
         """Takes the proposal of highest phi; see `ProposalQuestioner.choose`."""

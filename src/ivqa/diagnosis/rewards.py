@@ -4,7 +4,7 @@ A reward is a callable from `Candidates` to (N,) values in [0, 1], configured in
 """
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import torch
 from torch import Tensor
@@ -31,6 +31,8 @@ class Reward(Protocol):
 class GoalReward:
     """r_g = phi(a | I, q): the probability that the VQA model gives the pair's answer."""
 
+    version: ClassVar[int] = 1
+
     def __call__(self, candidates: Candidates) -> Tensor:
         """Computes phi(a | I, q).
 
@@ -51,6 +53,8 @@ class LegalityReward:
         threshold: The threshold in [0, 1]. None takes the legality model's own limit, which is
             calibrated on held-out questions.
     """
+
+    version: ClassVar[int] = 1
 
     threshold: Share | None = None
 
@@ -78,6 +82,8 @@ class DiversityReward:
 
     Of equally probable copies the first wins; with the paper's strict inequality none would.
     """
+
+    version: ClassVar[int] = 1
 
     def __call__(self, candidates: Candidates) -> Tensor:
         """Computes which questions are not copies.

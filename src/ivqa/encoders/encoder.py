@@ -3,16 +3,16 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from rich.progress import track
 
 from ivqa.arrays import load_array
-from ivqa.code_digest import code_digest
 from ivqa.files import digest, written
 from ivqa.integrity import is_whole, manifest_of, seal
+from ivqa.versions import code_version
 
 _STORED_AT_ONCE = 4096  # texts; 79 MB with vectors of 4800 dimensions
 
@@ -52,6 +52,8 @@ class TrainedEncoder(ABC):
             content; None stores none.
     """
 
+    version: ClassVar[int] = 1
+
     def __init__(self, cache: str | None) -> None:
         self._cache = cache
 
@@ -72,7 +74,7 @@ class TrainedEncoder(ABC):
             return self._encode(texts)
         # Public attributes determine the encodings; the cache's folder, for example, does not.
         settings = {name: value for name, value in vars(self).items() if name[0] != "_"}
-        code = code_digest([type(self)])
+        code = code_version([type(self)])
         name = digest([type(self).__name__, settings, code, list(texts)])
         return stored_rows(Path(self._cache) / f"{name}.npy", texts, self._encode)
 

@@ -7,7 +7,7 @@ last states of a forward and a backward GRU (1200 each). combine concatenates un
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -149,6 +149,8 @@ class SkipThoughtsEncoder(TrainedEncoder):
     Raises:
         UserError: `kind` is unknown, or a file is missing or invalid; the message names it.
     """
+
+    version: ClassVar[int] = 1
 
     def __init__(
         self,

@@ -5,7 +5,7 @@ follows the last. See `skip_thoughts_network` for the equations.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -62,6 +62,8 @@ class SkipThoughtsModule(TrainedModule):
         unknown: Share of the words, in [0, 1), that the encoders read as <unk> in training, so
             that <unk> gets a vector.
     """
+
+    version: ClassVar[int] = 1
 
     def __init__(
         self,

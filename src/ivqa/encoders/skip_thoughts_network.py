@@ -6,6 +6,7 @@ has one matrix for each gate (C_r, C_u, C); here they are one.
 """
 
 from collections.abc import Iterable, Mapping
+from typing import ClassVar
 
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -78,6 +79,8 @@ class SkipThoughtsNetwork(nn.Module):
     Raises:
         UserError: `size` is odd.
     """
+
+    version: ClassVar[int] = 1
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """Tf-idf of words and word pairs, reduced by a truncated SVD (latent semantic analysis)."""
 
 from collections.abc import Sequence
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,8 @@ class TfidfEncoder:
         >>> encoder.encode(["Two cats?", "a zebra", "why"]).shape
         (3, 2)
     """
+
+    version: ClassVar[int] = 1
 
     def __init__(self, size: Count = 256, longest: Count = 2, min_count: Count = 2) -> None:
         if size < 1 or longest < 1 or min_count < 1:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -28,6 +28,8 @@ class TransformersEncoder(TrainedEncoder):
     Raises:
         UserError: The model cannot be loaded, or a weight is not finite.
     """
+
+    version: ClassVar[int] = 1
 
     def __init__(
         self,

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from copy import copy
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,8 @@ class WhitenedEncoder:
         >>> encoder.fit(["a red dog", "a red cat", "two cats"]).encode(["a dog?"]).shape
         (1, 2)
     """
+
+    version: ClassVar[int] = 1
 
     def __init__(self, encoder: SentenceEncoder) -> None:
         self.encoder = encoder

@@ -5,7 +5,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,8 @@ class WordVectorEncoder:
     Raises:
         UserError: `path` is not a file.
     """
+
+    version: ClassVar[int] = 1
 
     def __init__(self, path: ExistingFile, *, idf: bool = True) -> None:
         if not Path(path).is_file():

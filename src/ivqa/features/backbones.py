@@ -7,7 +7,7 @@ Kim et al., MLB, ICLR 2017), and pool5 and fc7 of VGG (Lu et al., HieCoAtt, Neur
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import torch
 import torchvision
@@ -36,6 +36,8 @@ class ResNetFeatures(nn.Module):
         network: A ResNet of torchvision, with its weights.
     """
 
+    version: ClassVar[int] = 1
+
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
         self.body = nn.Sequential(*list(network.children())[:-2])
@@ -59,6 +61,8 @@ class VGGFeatures(nn.Module):
     Args:
         network: A VGG network of torchvision, with its weights.
     """
+
+    version: ClassVar[int] = 1
 
     def __init__(self, network: torchvision.models.VGG) -> None:
         super().__init__()
@@ -95,6 +99,8 @@ class BackboneFeatures(PretrainedFeatures):
         image_size: Pixels of a side. 448 gives 14 x 14 positions.
         seed: Seed of random weights.
     """
+
+    version: ClassVar[int] = 1
 
     arch: Architecture = "resnet152"
     head: Callable[..., nn.Module] = ResNetFeatures

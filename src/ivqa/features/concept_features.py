@@ -7,12 +7,11 @@ the captions. Here the predictor is a compact CNN, which gives a grid of feature
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from ivqa.code_digest import code_digest
 from ivqa.data.dataset import VQADataset
 from ivqa.data.vqa_json import VQASplit
 from ivqa.errors import UserError
@@ -29,6 +28,7 @@ from ivqa.integrity import damage, manifest_of, seal
 from ivqa.ranges import Count, ExistingFile, ImageSize, LearningRate, Seed
 from ivqa.released import Released, find
 from ivqa.terminal import terminal
+from ivqa.versions import code_version
 from ivqa.weights import check_finite, read_weights, write_weights
 
 # Seconds that two cores without bfloat16 arithmetic need for one image of 96 px in one epoch;
@@ -60,6 +60,8 @@ class ConceptFeatures:
             the same features; None to train.
         pretrained: Whether to use the released weights, if they are for these data and settings.
     """
+
+    version: ClassVar[int] = 1
 
     num_concepts: Count = 1000
     longest: Count = 2
@@ -129,9 +131,9 @@ class ConceptFeatures:
         return find(RELEASED_NAME, self.identity(dataset), self.code())
 
     @classmethod
-    def code(cls) -> str:
-        """The digest of the code that defines the features."""
-        return code_digest([cls])
+    def code(cls) -> dict[str, int | str]:
+        """The version of the code that defines the features."""
+        return code_version([cls])
 
     def _extractor(self, dataset: VQADataset, folder: Path, device: str) -> Network:
         network = self._network(dataset, folder)[0].eval().to(device)

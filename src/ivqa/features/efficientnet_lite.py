@@ -7,7 +7,7 @@ ReLU6. The packages hold the weights of the authors' TensorFlow release.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from PIL import Image
 from torch import Tensor, nn
@@ -57,6 +57,8 @@ class EfficientNetLiteFeatures(PretrainedFeatures):
         weights: A file with a state_dict; None for the weights of the package.
         image_size: Pixels of a side. 260 gives 9 x 9 positions, 416 gives 13 x 13.
     """
+
+    version: ClassVar[int] = 1
 
     arch: Literal["lite0", "lite1", "lite2", "lite3", "lite4"] = "lite2"
     weights: ExistingFile | None = None

@@ -4,7 +4,7 @@ import math
 from collections.abc import Collection, Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -29,6 +29,8 @@ class CompactNetwork(nn.Module):
         width: The number d of channels of the grid, a multiple of 4.
         num_concepts: The number C of detectors.
     """
+
+    version: ClassVar[int] = 1
 
     def __init__(
         self,
@@ -74,6 +76,8 @@ class TimmNetwork(nn.Module):
         UserError: timm is not installed or has no such model, its weights cannot be read, or it
             gives no grid.
     """
+
+    version: ClassVar[int] = 1
 
     mean: Tensor
     std: Tensor

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -20,6 +21,8 @@ class Resize:
         size: Pixels of a side.
         resampling: Interpolation of Pillow.
     """
+
+    version: ClassVar[int] = 1
 
     size: int
     resampling: Image.Resampling = Image.Resampling.BILINEAR

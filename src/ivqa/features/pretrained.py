@@ -5,13 +5,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from PIL import Image
 from torch import Tensor, nn
 
-from ivqa.code_digest import code_digest
 from ivqa.data.dataset import VQADataset
 from ivqa.errors import UserError
 from ivqa.features.extraction import build_store
@@ -19,6 +18,7 @@ from ivqa.features.pictures import Network
 from ivqa.features.store import FeatureStore
 from ivqa.files import content_digest, digest
 from ivqa.ranges import Count, CountOrZero
+from ivqa.versions import code_version
 
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
 
@@ -38,6 +38,8 @@ class PretrainedFeatures(ABC):
         dtype: Precision of matrix products and convolutions. "auto" is float32 on a CPU, and
             bfloat16 on a GPU that has it. Features are stored in float16 in any case.
     """
+
+    version: ClassVar[int] = 1
 
     batch_size: Count = 16
     num_workers: CountOrZero = 0
@@ -127,7 +129,8 @@ class PretrainedFeatures(ABC):
             for field in fields(self)
             if field.name not in _SPEED
         }
-        code = code_digest([type(self), *(value for value in settings.values() if callable(value))])
+        given = [value for value in settings.values() if callable(value)]
+        code = code_version([type(self), *given])
         described = {name: _described(name, value) for name, value in settings.items()}
         return digest({**described, "data": dataset.fingerprint(), "code": code})
 

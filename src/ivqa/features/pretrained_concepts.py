@@ -8,7 +8,7 @@ pooled feature of any pretrained network.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -17,7 +17,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torchmetrics.functional.classification import multilabel_average_precision
 
-from ivqa.code_digest import code_digest
 from ivqa.data.dataset import VQADataset
 from ivqa.data.vqa_json import VQASplit
 from ivqa.errors import UserError
@@ -30,6 +29,7 @@ from ivqa.files import digest, locked, write_json
 from ivqa.integrity import damage, manifest_of, seal
 from ivqa.ranges import Count, LearningRate, NonNegative, Seed
 from ivqa.terminal import terminal
+from ivqa.versions import code_version
 from ivqa.weights import load_into, read_weights, write_weights
 
 _BATCH = 512
@@ -54,6 +54,8 @@ class PretrainedConcepts:
         weight_decay: Weight of the squared norm of the head; small data need more.
         seed: Seed of the parts and of the order of the images.
     """
+
+    version: ClassVar[int] = 1
 
     backbone: PretrainedFeatures
     num_concepts: Count = 1000
@@ -201,7 +203,7 @@ class PretrainedConcepts:
 
     def _key(self, dataset: VQADataset) -> str:
         settings = {name: value for name, value in vars(self).items() if name != "backbone"}
-        code = code_digest([type(self)])
+        code = code_version([type(self)])
         return digest({**settings, "backbone": self.backbone.key(dataset), "code": code})
 
 

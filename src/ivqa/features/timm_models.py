@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import torch
 from huggingface_hub import snapshot_download
@@ -97,6 +97,8 @@ class TimmFeatures(PretrainedFeatures):
         image_size: Pixels of a side; None for the size in the model's configuration.
         seed: Seed of random weights.
     """
+
+    version: ClassVar[int] = 1
 
     arch: Architecture = "vit_base_patch16_siglip_224.v2_webli"
     weights: str = "pretrained"

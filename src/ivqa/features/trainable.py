@@ -4,21 +4,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from ivqa.code_digest import code_digest
 from ivqa.data.dataset import VQADataset
 from ivqa.errors import UserError
-from ivqa.features.decoding import pixels
 from ivqa.features.image_networks import CompactNetwork
+from ivqa.features.pictures import Resize
 from ivqa.features.pixel_store import PixelStore, store_pixels
 from ivqa.files import digest
 from ivqa.identity import decisive
 from ivqa.ranges import ImageSize, Positive
 from ivqa.trained import ImageEncoder, network_settings
+from ivqa.versions import code_version
 
 _NAMES = ("grid", "pooled", "concepts")
 
@@ -38,6 +38,8 @@ class TrainableFeatures:
         learning_rate_scale: Learning rate of the network as a multiple of the model's; below 1 to
             change pretrained weights slowly.
     """
+
+    version: ClassVar[int] = 1
 
     network: Callable[..., nn.Module] = CompactNetwork
     image_size: ImageSize = 96
@@ -63,7 +65,7 @@ class TrainableFeatures:
         stored = {
             "image_size": self.image_size,
             "data": dataset.fingerprint(),
-            "code": code_digest([pixels]),
+            "code": code_version([Resize]),
         }
         directory = root / f"pixels-{digest(stored)}"
         return PixelStore(
@@ -110,7 +112,7 @@ class TrainableFeatures:
             "image_size": self.image_size,
             "learning_rate_scale": self.learning_rate_scale,
             "data": dataset.fingerprint(),
-            "code": code_digest([type(self), self.network, ImageEncoder]),
+            "code": code_version([type(self), self.network, ImageEncoder]),
         }
 
     def _described(self) -> dict[str, Any]:

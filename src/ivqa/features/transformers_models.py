@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from PIL import Image
@@ -119,6 +119,8 @@ class TransformersFeatures(PretrainedFeatures):
         revision: The branch, tag or commit of a hub id; None for "main".
         image_size: Pixels of a side; None for the size in the processor's configuration.
     """
+
+    version: ClassVar[int] = 1
 
     path: str = "google/siglip2-base-patch16-224"
     revision: str | None = None

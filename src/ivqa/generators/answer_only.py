@@ -1,7 +1,7 @@
 """Baseline A: questions from the answer alone (iVQA, section 4)."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import nn
 
@@ -21,6 +21,8 @@ class AnswerOnlyGenerator(QuestionGenerator):
         answer_size: d_a, dimensions of a; 512 in the paper.
         **decoder: Arguments of `QuestionGenerator`.
     """
+
+    version: ClassVar[int] = 1
 
     def __init__(
         self,

@@ -13,7 +13,7 @@ rank, because the LSTM multiplies both by one matrix.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -42,6 +42,8 @@ class AttendAndTellGenerator(QuestionGenerator):
     Raises:
         UserError: There is no feature "grid".
     """
+
+    version: ClassVar[int] = 1
 
     def __init__(
         self,

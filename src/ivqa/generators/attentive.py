@@ -10,7 +10,7 @@ The attention comes after the LSTM, so that all words of a question attend at on
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
@@ -38,6 +38,8 @@ class AttentiveGenerator(VariationalGenerator):
     Raises:
         UserError: There is no feature "grid".
     """
+
+    version: ClassVar[int] = 1
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """Baseline I + AT: questions from the image and the type of the answer (iVQA, section 4)."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +24,8 @@ class ImageAnswerTypeGenerator(QuestionGenerator):
         num_answer_words: Ignored; accepted because every generator is built with it.
         **decoder: Arguments of `QuestionGenerator`.
     """
+
+    version: ClassVar[int] = 1
 
     _type_of_word: Tensor  # (A,) int64
 

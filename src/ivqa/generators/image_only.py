@@ -1,7 +1,7 @@
 """Baseline I: visual question generation, from the image alone (iVQA, section 4)."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from ivqa.data.batch import ImageBatch
 from ivqa.generators.image_encoder import ImageEncoder
@@ -18,6 +18,8 @@ class ImageOnlyGenerator(QuestionGenerator):
             arguments.
         **decoder: Arguments of `QuestionGenerator`.
     """
+
+    version: ClassVar[int] = 1
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """Training of any question generator by the evidence lower bound."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -34,6 +34,8 @@ class QuestionGenerationModule(NetworkQuestioner):
         **options: Arguments of `NetworkQuestioner` (max_length, strategy, likelihood_samples) and
             of `TrainedModule` (optimizer, scheduler, image_encoder).
     """
+
+    version: ClassVar[int] = 1
 
     def __init__(
         self,

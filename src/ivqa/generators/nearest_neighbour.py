@@ -8,7 +8,7 @@ most similar to the others.
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -45,6 +45,8 @@ class NearestNeighbourQuestioner(nn.Module):
         feature_sizes: Last dimension of each image feature that measures the distance of images.
         neighbours: Number of nearest training pairs.
     """
+
+    version: ClassVar[int] = 1
 
     def __init__(
         self,

@@ -5,6 +5,7 @@ ELBO = E_q(z | I, q)[log p(q | z, I, a)] - KL(q(z | I, q) || N(0, I))   [iVQA 3.
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -182,6 +183,8 @@ class LinearAnnealing:
         >>> [LinearAnnealing(steps=4)(step) for step in (0, 1, 4, 9)]
         [0.0, 0.25, 1.0, 1.0]
     """
+
+    version: ClassVar[int] = 1
 
     steps: Count
 

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import track
 
-from ivqa.code_digest import code_digest
 from ivqa.data import VQADataModule
 from ivqa.features import FeatureStore
 from ivqa.files import digest, file_digest, locked, write_json
@@ -125,7 +124,7 @@ class PoolRanking:
                 "split": split.name,
                 "settings": vars(settings),
                 "features": features.key if isinstance(features, FeatureStore) else None,
-                "code": code_digest([build_pools]),
+                "version": PoolSettings.version,
             }
         )
         file = Path(self.folder) / f"{split.name}-{key}.parquet"

@@ -1,7 +1,7 @@
 """The prior of the bias table: questions without image and answer (iVQA, table 2)."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +19,8 @@ class PriorGenerator(QuestionGenerator):
         feature_sizes: Ignored, likewise.
         **decoder: Arguments of `QuestionGenerator`.
     """
+
+    version: ClassVar[int] = 1
 
     start: Tensor
 

@@ -16,7 +16,7 @@ probability.
 import copy
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -67,6 +67,8 @@ class TransformerGenerator(QuestionNetwork):
         UserError: The model cannot be loaded, lora does not fit it or lacks peft, or the prompt has
             no {answer}.
     """
+
+    version: ClassVar[int] = 1
 
     rows_at_once: int
     _base: Tensor  # checksum of the frozen weights, int64; 0 without LoRA

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import nn
@@ -32,6 +32,8 @@ class TransformerModule(QuestionGenerationModule):
             are where their images are.
         **options: See `QuestionGenerationModule`; max_length is a number of tokens.
     """
+
+    version: ClassVar[int] = 1
 
     network: TransformerGenerator
 

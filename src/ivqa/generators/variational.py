@@ -6,7 +6,7 @@ Decoder  h_0 = W_z z + W_I f_I + W_a a, c_0 = 0;  p(q | z, I, a) by an LSTM
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -77,6 +77,8 @@ class VariationalGenerator(QuestionGenerator):
         joint_size: Rank of a `JointTerm` that is added to h_0; 0 is the paper's h_0.
         **decoder: Arguments of `QuestionGenerator`.
     """
+
+    version: ClassVar[int] = 1
 
     def __init__(
         self,

@@ -18,6 +18,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +51,8 @@ class PoolSettings:
         neighbours: Most similar images from which CT questions come.
         seed: Seed of the draw.
     """
+
+    version: ClassVar[int] = 1
 
     num_pairs: Count | None = 5000
     size: Count = 24

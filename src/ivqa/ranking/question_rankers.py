@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 from zlib import crc32
 
 import numpy as np
@@ -59,6 +59,8 @@ class LassoQuestionRanker:
         on_uncertified: "warn" or "error" for rankings whose relative duality gap stays over 1e-6.
     """
 
+    version: ClassVar[int] = 1
+
     encoder: SentenceEncoder
     lam: Positive | None = 1e-6
     alpha: Positive | None = None
@@ -106,6 +108,8 @@ class CosineRanker:
             None keeps all.
     """
 
+    version: ClassVar[int] = 1
+
     encoder: SentenceEncoder
     deduplicate: OpenShare | None = None
 
@@ -139,6 +143,8 @@ class RandomRanker:
     Args:
         seed: Seed of the random numbers, combined with the text of each main question.
     """
+
+    version: ClassVar[int] = 1
 
     seed: Seed = 0
 

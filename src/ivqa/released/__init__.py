@@ -2,8 +2,8 @@
 
 They are the tools of a diagnosis (image features, question generator, legality model). With them, a
 diagnosis trains only the model that it examines. `manifest.json` records for each file of weights
-the data, the configuration and the code that it belongs to, and its scores; the weights are used
-only where all three agree. `ivqa.tasks.release` writes the files.
+the data, configuration and versions that it belongs to, and its scores; the weights are used only
+where all three agree. `ivqa.tasks.release` writes the files.
 """
 
 import json
@@ -31,14 +31,14 @@ class Released:
     Attributes:
         name: Name of the model.
         identity: The data and the configuration that the weights were trained for.
-        code: Digest of the code that the weights were last scored with.
+        code: Versions of the code that the weights were last scored with.
         scores: Scores by name.
         digest: Digest of the file's content.
     """
 
     name: str
     identity: Mapping[str, Any]
-    code: str
+    code: Mapping[str, int | str]
     scores: Mapping[str, float]
     digest: str
 
@@ -71,13 +71,13 @@ class Released:
             return json.loads(content.metadata()[_COMPONENT])
 
 
-def find(name: str, identity: Mapping[str, Any], code: str) -> Released | None:
+def find(name: str, identity: Mapping[str, Any], code: Mapping[str, int | str]) -> Released | None:
     """Looks up released weights for given data, configuration and code.
 
     Args:
         name: Name of the model, as in conf/.
         identity: The data and the configuration that need weights, as JSON values.
-        code: Digest of the code that will use the weights.
+        code: Versions of the code that will use the weights.
 
     Returns:
         The released weights, or None if none fit.
@@ -103,7 +103,7 @@ def release(
     component: Any,
     *,
     identity: Mapping[str, Any],
-    code: str,
+    code: Mapping[str, int | str],
     scores: Mapping[str, float],
 ) -> Released:
     """Writes weights into the package and records them in the manifest.
@@ -113,7 +113,7 @@ def release(
         weights: Tensors by name.
         component: Description of the model as a JSON value, see `Released.component`.
         identity: The data and the configuration that the weights were trained for.
-        code: Digest of the code that the weights were scored with.
+        code: Versions of the code that the weights were scored with.
         scores: Scores by name.
 
     Returns:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -20,6 +21,8 @@ class NoiseAugmentation:
             noise that takes long to compute; None for all.
         seed: Seed of that draw.
     """
+
+    version: ClassVar[int] = 1
 
     noise: Noise
     probability: Share = 0.5

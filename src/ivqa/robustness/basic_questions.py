@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +37,8 @@ class BasicQuestionNoise:
         exclude_duplicates: Whether duplicates of the main question in the pool are left out. With
             them, LASSO gives all its weight to the duplicate [IJCV, Table 8].
     """
+
+    version: ClassVar[int] = 1
 
     ranker: QuestionRanker
     levels: Count = 7

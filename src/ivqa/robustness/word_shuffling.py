@@ -6,6 +6,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -26,6 +27,8 @@ class WordShuffling:
         levels: Number of levels.
         seed: Seed of the orders.
     """
+
+    version: ClassVar[int] = 1
 
     levels: Count = 7
     seed: Seed = 0

@@ -224,10 +224,10 @@ class Workbench:
         """The folder of the trained model in the artifact store; it need not exist."""
         return self.store.folder("models", self.cfg.model.name, self.model_identity)
 
-    def code(self) -> str:
-        """Digest of the code that builds batches and of the classes named in the configuration."""
+    def code(self) -> dict[str, int | str]:
+        """The versions of the classes that the configuration names, and of the batches."""
         model = {k: v for k, v in plain(self.cfg.model).items() if k not in _INDIRECT_SETTINGS}
-        return code_of(decisive(model), "ivqa.data.datamodule")
+        return code_of(model, VQADataModule)
 
     def release_identity(self) -> dict[str, Any]:
         """The data and configuration that released weights must match.
@@ -294,14 +294,14 @@ class Workbench:
     def model_identity(self) -> dict[str, Any]:
         """Everything that determines the trained weights: the key in the artifact store.
 
-        It consists of data, settings, seed, a digest of the code (`code`), and for each part its
-        own identity or the digest of its checkpoint.
+        It consists of data, settings, seed, the versions of the code (`code`), and for each part
+        its own identity or the digest of its checkpoint.
         """
         cfg = self.cfg
         model = {k: v for k, v in plain(cfg.model).items() if k not in _INDIRECT_SETTINGS}
         if cfg.model.get("pretrained"):
             settings = decisive(model)
-            return {"model": settings, "code": code_of(settings)}
+            return {"model": settings, "code": code_of(model)}
         trainer = {
             key: value
             for key, value in plain(cfg.trainer).items()

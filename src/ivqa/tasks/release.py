@@ -2,8 +2,8 @@
 
 It trains image features, generator, legality model and MLB as `pretrained=false` does, or loads
 them from the artifact store, scores them on held-out scenes and writes them into `ivqa.released`.
-After a change of code that leaves the weights valid, `--check` scores the released weights again
-and records the digest of the new code if the scores are the same.
+`--check` scores the released weights again and records the versions of today's code if the scores
+are the same.
 """
 
 import argparse
@@ -123,7 +123,7 @@ def _release_features(bench: Workbench) -> None:
 
 
 def check(held_out: ScenesDataset, *overrides: str) -> None:
-    """Records the digest of the current code if the released weights score as before.
+    """Records the versions of the current code if the released weights score as before.
 
     Args:
         held_out: Held-out scenes; the validation split is used.
@@ -145,8 +145,8 @@ def check(held_out: ScenesDataset, *overrides: str) -> None:
         note(replace(before, code=codes[name]))
 
 
-def released_codes(*overrides: str) -> dict[str, str]:
-    """The digest of the current code of each released model.
+def released_codes(*overrides: str) -> dict[str, dict[str, int | str]]:
+    """The versions of the current code of each released model.
 
     Args:
         *overrides: Overrides of the command line.
@@ -236,7 +236,7 @@ def _bench(dataset: ScenesDataset | None, *overrides: str) -> Workbench:
 
 
 def _features(bench: Workbench, features: ConceptFeatures) -> FeatureStore:
-    """Features of the validation split by the released CNN, whether or not its code digest fits."""
+    """Features of the validation split by the released CNN, whether or not its version fits."""
     cnn = catalogue()[RELEASED_NAME]
     file = bench.store.root / "released_cnn.pt"
     network, concepts = features.load_released(cnn)

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from ivqa.ranges import Count, Positive
 from ivqa.text.normalisation import normalise_answer
@@ -25,6 +25,8 @@ class Scoring:
         num_samples: Sampled answers to a question.
         temperature: Of the sampled answers; phi belongs to this temperature.
     """
+
+    version: ClassVar[int] = 1
 
     phi: Literal["auto", "logprobs", "samples"] = "auto"
     top_logprobs: Count = 20

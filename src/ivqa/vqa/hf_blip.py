@@ -1,7 +1,7 @@
 """BLIP's question answering behind the `Answerer` protocol [Li et al. 2022]."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from PIL import Image
@@ -31,6 +31,8 @@ class HFBlip(HFWriter):
         answer_batch_size: Pairs of a question and an answer at once.
         max_new_tokens: Length of written answers in tokens.
     """
+
+    version: ClassVar[int] = 1
 
     architecture = BlipForQuestionAnswering
 

@@ -1,7 +1,7 @@
 """VQA classifiers of transformers, such as ViLT, behind the `Answerer` protocol."""
 
 from collections.abc import Sequence
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from PIL import Image
 from torch import Tensor
@@ -30,6 +30,8 @@ class HFClassifier(HFAnswerer):
     Raises:
         UserError: `score` is unknown, or the model has no classifier.
     """
+
+    version: ClassVar[int] = 1
 
     answers: AnswerVocabulary
 

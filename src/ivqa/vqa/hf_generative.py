@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from inspect import signature
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from PIL import Image
@@ -44,6 +44,8 @@ class HFGenerative(HFWriter):
         UserError: The prompt has no {question}, a form has no answer in it, there is no chat
             template to use, or the model has no end token.
     """
+
+    version: ClassVar[int] = 1
 
     architecture = AutoModelForImageTextToText
 

@@ -14,7 +14,7 @@ h_s = tanh(W_s [q^_s + v^_s; h_p]),  logits = W_h h_s
 
 import math
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -204,6 +204,8 @@ class HieCoAtt(GridNetwork):
         dropout: On every layer.
         inputs: num_words, num_answers and feature_sizes, see `OneFeatureNetwork`.
     """
+
+    version: ClassVar[int] = 1
 
     name = "hiecoatt"
 

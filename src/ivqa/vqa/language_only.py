@@ -1,6 +1,7 @@
 """The question-only baseline, "LSTM Q" of Antol et al. 2015."""
 
 from collections.abc import Callable, Mapping
+from typing import ClassVar
 
 from torch import Tensor, nn
 
@@ -22,6 +23,8 @@ class LanguageOnly(VQANetwork):
         joint_size: Size of the hidden layer.
         dropout: Before each linear layer.
     """
+
+    version: ClassVar[int] = 1
 
     def __init__(
         self,

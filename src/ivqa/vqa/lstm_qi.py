@@ -4,7 +4,7 @@ e_t = tanh(drop(W_e w_t)), a two-layer LSTM over e, q = [c_1; h_1; c_2; h_2] at 
 v = I / |I|,  logits = W drop(tanh(W_q drop(q)) * tanh(W_v drop(v))).
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -34,6 +34,8 @@ class LSTMQI(OneFeatureNetwork):
         inputs: num_words, num_answers and feature_sizes, see `OneFeatureNetwork`. A grid is
             averaged.
     """
+
+    version: ClassVar[int] = 1
 
     name = "lstm_qi"
 

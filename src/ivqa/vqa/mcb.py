@@ -9,7 +9,7 @@ Dropout follows both f.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -167,6 +167,8 @@ class MCB(NormalisedGridNetwork):
             feature_sizes, see `OneFeatureNetwork`. The paper neither pools nor standardises; here,
             what all positions of rectified features share would fill the sketches.
     """
+
+    version: ClassVar[int] = 1
 
     name = "mcb"
 

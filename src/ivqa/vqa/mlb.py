@@ -7,7 +7,7 @@ Dropout precedes every linear map of q, V (one mask for all positions) and the p
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -32,6 +32,8 @@ class MLB(GridNetwork):
         dropout: Before each linear layer except the one that scores the positions.
         inputs: num_words, num_answers and feature_sizes, see `OneFeatureNetwork`.
     """
+
+    version: ClassVar[int] = 1
 
     name = "mlb"
 

@@ -1,7 +1,7 @@
 """The LightningModule that trains every network of the zoo and answers questions with it."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
 import torch
 from torch import Tensor, nn
@@ -41,6 +41,8 @@ class VQAModule(TrainedModule):
     Raises:
         UserError: `targets` or `kernels` is unknown.
     """
+
+    version: ClassVar[int] = 1
 
     def __init__(
         self,

@@ -8,7 +8,7 @@ Dropout precedes W_q, W_v and W. The products and their sum have no activation.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -104,6 +104,8 @@ class MutanNoAttention(OneFeatureNetwork):
             averaged.
     """
 
+    version: ClassVar[int] = 1
+
     name = "mutan_noatt"
 
     def __init__(
@@ -161,6 +163,8 @@ class Mutan(GridNetwork):
         dropout: Before each linear layer outside of the fusions.
         inputs: num_words, num_answers and feature_sizes, see `OneFeatureNetwork`.
     """
+
+    version: ClassVar[int] = 1
 
     name = "mutan"
 

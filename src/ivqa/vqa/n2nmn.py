@@ -7,7 +7,7 @@ last module and of a question prior are added.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -46,6 +46,8 @@ class N2NMN(LayoutNetwork):
         inputs: modules, max_layout and the settings of the search, see `LayoutNetwork`, and
             num_words, num_answers and feature_sizes, see `OneFeatureNetwork`.
     """
+
+    version: ClassVar[int] = 1
 
     name = "n2nmn"
 

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator
 
@@ -64,6 +64,8 @@ class Endpoint:
             says, otherwise 0.5 s, then twice as long each time up to 8 s, less a random part.
         check_model: Whether `check` requires the model in the endpoint's list of models.
     """
+
+    version: ClassVar[int] = 1
 
     def __init__(
         self,

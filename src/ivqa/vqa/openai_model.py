@@ -5,7 +5,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
@@ -51,6 +51,8 @@ class OpenAIModel(nn.Module):
     Raises:
         UserError: The prompt has no {question}.
     """
+
+    version: ClassVar[int] = 1
 
     answers: AnswerVocabulary | None = None
 

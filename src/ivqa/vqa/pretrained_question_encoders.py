@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -32,6 +32,8 @@ class SkipThoughtsQuestionEncoder(RecurrentEncoder):
         frozen: Whether the weights are not trained.
         dropout: On the embeddings, with one mask for all words of a question.
     """
+
+    version: ClassVar[int] = 1
 
     def __init__(
         self,
@@ -99,6 +101,8 @@ class TransformersQuestionEncoder(QuestionEncoder):
     Raises:
         FileError: The configuration cannot be loaded.
     """
+
+    version: ClassVar[int] = 1
 
     pieces: Tensor  # (num_words, max_pieces) int64
     counts: Tensor  # pieces of each word, (num_words,) int64

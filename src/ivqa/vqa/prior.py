@@ -1,6 +1,7 @@
 """The prior baseline: the same answer to every question."""
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +21,8 @@ class Prior(VQANetwork):
         num_words: Ignored; every network is built with it.
         feature_sizes: Ignored; every network is built with it.
     """
+
+    version: ClassVar[int] = 1
 
     def __init__(
         self,

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -62,6 +62,8 @@ class RecurrentEncoder(QuestionEncoder):
     Raises:
         UserError: `cell` is unknown.
     """
+
+    version: ClassVar[int] = 1
 
     def __init__(
         self,

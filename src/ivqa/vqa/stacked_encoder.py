@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -41,6 +41,8 @@ class StackedLSTMEncoder(QuestionEncoder):
         path: Text file of the vectors g. It is read when training starts; a checkpoint has the
             vectors.
     """
+
+    version: ClassVar[int] = 1
 
     vectors: Tensor  # g, (num_words, vector_size)
 

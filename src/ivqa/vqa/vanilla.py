@@ -1,7 +1,7 @@
 """Vanilla: a question vector times a global image vector [iVQA 5; Antol et al. 2015]."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -27,6 +27,8 @@ class Vanilla(OneFeatureNetwork):
         inputs: num_words, num_answers and feature_sizes, see `OneFeatureNetwork`. A grid is
             averaged.
     """
+
+    version: ClassVar[int] = 1
 
     name = "vanilla"
 

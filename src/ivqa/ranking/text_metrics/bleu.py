@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,8 @@ class BleuRanker(TextMetricRanker):
     Raises:
         ValueError: The order is below 1.
     """
+
+    version: ClassVar[int] = 1
 
     order: Count = 4
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,8 @@ _DECIMALS = 9
 @dataclass(frozen=True)
 class CiderRanker(TextMetricRanker):
     """CIDEr-D with the document frequencies of the pool. The COCO evaluation calls it CIDEr."""
+
+    version: ClassVar[int] = 1
 
     def scores(self, pool: Sequence[Sequence[str]]) -> "CiderScores":
         """Prepares a pool; scores are in [0, 10].

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,8 @@ class MeteorRanker(TextMetricRanker):
         stages: The stages that this machine can run, "exact+stem" or "exact+stem+synonym". It
             cannot be chosen; a stored ranking depends on it, so it is a field.
     """
+
+    version: ClassVar[int] = 1
 
     stages: str = field(init=False, default_factory=_stages)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,8 @@ from ivqa.ranking.text_metrics.word_columns import WordColumns, bit_counts
 @dataclass(frozen=True)
 class RougeLRanker(TextMetricRanker):
     """ROUGE-L: the F measure of the longest common subsequence, with beta = 1.2."""
+
+    version: ClassVar[int] = 1
 
     def scores(self, pool: Sequence[Sequence[str]]) -> "RougeLScores":
         """Prepares a pool; scores are in [0, 1].
