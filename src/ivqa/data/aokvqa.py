@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from ivqa.data.answer_metric import ExactMatch
 from ivqa.data.columns import Entry
@@ -30,13 +31,14 @@ class AOKVQAMetric(ExactMatch):
 
     rule = AnswerRule(as_written, as_written, worth=_of_three)
 
+    @override
     def counted(self, split: VQASplit) -> NDArray[np.bool_]:
         """Which questions have direct answers that count, see `AnswerMetric.counted`."""
         difficult = split.extras.get("difficult_direct_answer", [False] * len(split))
         return np.array([value is not True for value in difficult], dtype=np.bool_)
 
+    @override
     def choice_accuracies(self, split: VQASplit, chosen: Sequence[str]) -> NDArray[np.float64]:
-        """Compares with the correct choices, see `AnswerMetric.choice_accuracies`."""
         assert split.multiple_choices is not None
         correct = zip(split.multiple_choices, split.extras["correct_choice_idx"], strict=True)
         right = [choices[at] for choices, at in correct]

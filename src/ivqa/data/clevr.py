@@ -5,6 +5,8 @@ import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from typing_extensions import override
+
 from ivqa.data.answer_metric import ExactMatch
 from ivqa.data.clevr_language import SYNONYMS, ClevrLanguage
 from ivqa.data.clevr_programs import (
@@ -67,18 +69,9 @@ class ClevrDataset(PublishedDataset):
             ),
         )
 
+    @override
     def oracle(self, stage_or_name: str) -> "ClevrOracle | None":
-        """The oracle of a split, from its scenes and programs.
-
-        Args:
-            stage_or_name: "train", "val", "test" or the name of a split.
-
-        Returns:
-            The oracle, or None for a split without scenes.
-
-        Raises:
-            DataError: The files are damaged, or a program does not give the published answer.
-        """
+        """The oracle of a split, from its scenes and programs."""
         self.prepare()
         name = self.name_of(stage_or_name)
         scenes = self.root / "scenes" / f"CLEVR_{name}_scenes.json"

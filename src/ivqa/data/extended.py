@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from typing_extensions import override
 
 from ivqa.data.columns import Columns, Entry
 from ivqa.data.dataset import VQADataset
@@ -32,34 +33,34 @@ class ExtendedDataset(VQADataset):
         self.base = base
         self.extra = extra
 
+    @override
     def prepare(self) -> None:
-        """Prepares the base, see `VQADataset.prepare`."""
         self.base.prepare()
 
     @property
+    @override
     def title(self) -> str:
         """What people call the base."""
         return self.base.title
 
     @property
+    @override
     def has_images(self) -> bool:
         """Whether the base has images."""
         return self.base.has_images
 
+    @override
     def lacks_annotations(self, stage_or_name: str) -> bool:
         """Whether a split of the base lacks annotations, see `VQADataset.lacks_annotations`."""
         return self.base.lacks_annotations(stage_or_name)
 
+    @override
     def oracle(self, stage_or_name: str) -> Oracle | None:
-        """The oracle of the base, see `VQADataset.oracle`."""
         return self.base.oracle(stage_or_name)
 
+    @override
     def fingerprint(self) -> str:
-        """Computes the digest of the base and of the further questions.
-
-        Returns:
-            16 hexadecimal digits.
-        """
+        """Computes the digest of the base and of the further questions."""
         extra = self.extra
         columns = [extra.image_ids.tolist(), extra.questions, extra.answers, extra.main_answers]
         return digest([self.base.fingerprint(), *columns])

@@ -10,6 +10,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+from typing_extensions import override
 
 from ivqa.data.columns import Entry
 from ivqa.data.file_patterns import FilePatterns
@@ -75,8 +76,8 @@ class GQADataset(PublishedDataset):
             images_in=gqa_images,
         )
 
+    @override
     def metric(self, name: str) -> GQAMetric:
-        """The official evaluation, see `PublishedDataset.metric`."""
         return GQAMetric(self._paths(name), self._choices(name.partition("_")[0]))
 
     def _choices(self, tier: str) -> list[Path]:
@@ -88,18 +89,9 @@ class GQADataset(PublishedDataset):
                 return parts
         return []
 
+    @override
     def oracle(self, stage_or_name: str) -> "GQAOracle | None":
-        """The oracle of a split, from its scene graphs and programs.
-
-        Args:
-            stage_or_name: "train", "val", "test" or the name of a split.
-
-        Returns:
-            The oracle, or None for a split without scene graphs, such as "testdev_balanced".
-
-        Raises:
-            DataError: A file is damaged.
-        """
+        """The oracle of a split, from its scene graphs and programs."""
         self.prepare()
         name = self.name_of(stage_or_name)
         graphs = self.root / "sceneGraphs" / f"{name.partition('_')[0]}_sceneGraphs.json"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from ivqa.data.answer_metric import ExactMatch, means_by
 from ivqa.data.published import records
@@ -42,10 +43,11 @@ class GQAMetric(ExactMatch):
         self.questions = tuple(questions)
         self.choices = tuple(choices)
 
+    @override
     def counted(self, split: VQASplit) -> NDArray[np.bool_]:
-        """Which questions are balanced, see `AnswerMetric.counted`."""
         return np.array([one is not False for one in split.extras["isBalanced"]], dtype=np.bool_)
 
+    @override
     def figures(
         self,
         split: VQASplit,
@@ -53,11 +55,6 @@ class GQAMetric(ExactMatch):
         accuracies: NDArray[np.float64],
         probability: NDArray[np.float64] | None = None,
     ) -> dict[str, float]:
-        """Computes the figures that the class lists, see `AnswerMetric.figures`.
-
-        Raises:
-            DataError: A file of choices lacks a question or is damaged.
-        """
         rows = np.flatnonzero(self.counted(split)).tolist()
         structural, semantic, groups = (
             [split.extras[name][row] for row in rows]

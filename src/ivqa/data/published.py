@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from typing_extensions import override
 
 from ivqa.data.answer_metric import AnswerMetric
 from ivqa.data.columns import Columns, Entry
@@ -63,15 +64,9 @@ class PublishedDataset(VQADataset):
         self._metric = metric
         self._server_results = server_results
 
+    @override
     def lacks_annotations(self, stage_or_name: str) -> bool:
-        """Whether the questions of a split have no answers; only the first question is read.
-
-        Args:
-            stage_or_name: "train", "val", "test" or the name of a split.
-
-        Raises:
-            DataError: The stage has no split, or its file cannot be read.
-        """
+        """Whether the questions of a split have no answers; only the first question is read."""
         name = self.name_of(stage_or_name)
         if name not in self._splits:
             self.prepare()

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from ivqa.data.answer_metric import ExactMatch
 from ivqa.data.columns import Entry
@@ -27,6 +28,7 @@ class Visual7WMetric(ExactMatch):
 
     rule = AnswerRule(str.lower, str.lower)
 
+    @override
     def figures(
         self,
         split: VQASplit,
@@ -34,7 +36,6 @@ class Visual7WMetric(ExactMatch):
         accuracies: NDArray[np.float64],
         probability: NDArray[np.float64] | None = None,
     ) -> dict[str, float]:
-        """Computes the accuracy without full stops, see `AnswerMetric.figures`."""
         return {"visual7w/normalised": float(vqa_accuracies(answers, split.answers).mean())}
 
 

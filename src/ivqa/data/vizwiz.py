@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import average_precision_score, f1_score
+from typing_extensions import override
 
 from ivqa.data.answer_metric import ExactMatch
 from ivqa.data.batch import ANSWER_TYPES
@@ -61,11 +62,12 @@ class VizWizMetric(ExactMatch):
     rule = AnswerRule(_normalised, as_written, worth=leave_one_out)
     probed = _UNANSWERABLE
 
+    @override
     def answer_types(self, split: VQASplit) -> list[str]:
-        """The official types, see `AnswerMetric.answer_types`."""
         official = split.extras.get("answer_type", split.answer_types)
         return [kind or "" for kind in official]
 
+    @override
     def figures(
         self,
         split: VQASplit,

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from typing_extensions import override
+
 from ivqa.data import VQADataModule, VQADataset
 from ivqa.diagnosis.candidates import LegalityJudge
 from ivqa.diagnosis.pairs import Pool
@@ -82,6 +84,7 @@ class BeliefCallback(MeasuringCallback):
         """
         dataset.split(stage).require_answers()
 
+    @override
     def metrics(
         self,
         answerer: Answerer,
@@ -89,20 +92,6 @@ class BeliefCallback(MeasuringCallback):
         stage: str,
         run_dir: Path | None = None,
     ) -> dict[str, float]:
-        """Measures what a model believes about images of a split.
-
-        Args:
-            answerer: The VQA model.
-            datamodule: The data.
-            stage: Stage or name of the split.
-            run_dir: Not used: no file is written.
-
-        Returns:
-            Figures with the prefix "beliefs/", see `belief_figures`.
-
-        Raises:
-            UserError: The split has no annotations, no pair has an answer that the model knows,
-                or the data lack an image feature that the generator reads.
-        """
+        """Measures what a model believes about images of a split."""
         figures = belief_figures(*self.probe.beliefs(answerer, datamodule, stage))
         return {f"beliefs/{name}": value for name, value in figures.items()}

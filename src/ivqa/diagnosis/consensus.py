@@ -4,6 +4,7 @@ from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from ivqa.data import VQADataModule
 from ivqa.diagnosis.dual_module import DualModule
@@ -49,17 +50,14 @@ class ConsensusQuestioner(ProposalQuestioner):
         training = datamodule.dataset.split("train").questions
         self._statistics = CiderStatistics.of([[question] for question in training])
 
+    @override
     def choose(self, fit: Tensor, generator: torch.Generator | None) -> Tensor:
-        """Draws a proposal with probability phi^w; see `ProposalQuestioner.choose`."""
         weights = (fit - fit.amax(dim=1, keepdim=True)).exp()
         return torch.multinomial(weights, 1, generator=generator)[:, 0]
 
+    @override
     def scores(self, proposals: Questions, fit: Tensor) -> Tensor:
-        """The expected CIDEr-D of each proposal under p*; see `ProposalQuestioner.scores`.
-
-        Raises:
-            UserError: `remember` was not called.
-        """
+        """The expected CIDEr-D of each proposal under p*; see `ProposalQuestioner.scores`."""
         if self._statistics is None:
             raise UserError(
                 "the consensus of questions needs the training questions: call "

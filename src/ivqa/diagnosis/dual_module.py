@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.optim import Optimizer
+from typing_extensions import override
 
 from ivqa.data.batch import PixelEncoder, VQABatch
 from ivqa.errors import UserError
@@ -85,19 +86,9 @@ class DualModule(QuestionGenerationModule):
             image_encoder=self.image_encoder,
         )
 
+    @override
     def training_step(self, batch: VQABatch, batch_idx: int) -> Tensor:
-        """Computes the loss of a batch: that of the generator plus that of the VQA model.
-
-        Args:
-            batch: B questions with their images, answers and targets.
-            batch_idx: Ignored.
-
-        Returns:
-            The loss, a scalar, in nats per question.
-
-        Raises:
-            UserError: A loss is not finite; the message names rows of the training split.
-        """
+        """Computes the loss of a batch: that of the generator plus that of the VQA model."""
         batch = _EncodedBatch.of(batch, self.image_encoder)
         loss = super().training_step(batch, batch_idx)
         output = self.answerer.network.train_forward(batch)
@@ -118,6 +109,7 @@ class DualModule(QuestionGenerationModule):
         )
         return loss + self.answer_loss_weight * torch.stack(list(terms.values())).sum()
 
+    @override
     def validation_step(self, batch: VQABatch, batch_idx: int) -> None:
         """Adds a batch to the validation terms and to the accuracy of the VQA model."""
         batch = _EncodedBatch.of(batch, self.image_encoder)
@@ -125,15 +117,13 @@ class DualModule(QuestionGenerationModule):
         self.answerer.validation_step(batch, batch_idx)
 
     @staticmethod
+    @override
     def validation_metrics(arguments: Mapping[str, Any]) -> set[str]:
-        """Returns the names of the metrics that validation logs: those of both models.
-
-        Args:
-            arguments: Arguments of the constructor, as in the configuration.
-        """
+        """Returns the names of the metrics that validation logs: those of both models."""
         own = QuestionGenerationModule.validation_metrics(arguments)
         return own | VQAModule.validation_metrics({})
 
+    @override
     def on_validation_epoch_end(self) -> None:
         """Logs the terms of the generator, and the VQA accuracy overall and by answer type."""
         super().on_validation_epoch_end()
@@ -165,6 +155,7 @@ class DualModule(QuestionGenerationModule):
             elif gradient_clip_val:
                 nn.utils.clip_grad_norm_(parameters, gradient_clip_val)
 
+    @override
     def _parameter_groups(self) -> list[dict[str, Any]]:
         """The parameters to train; those of the VQA model apart, with their learning rate."""
         assert self.optimizer is not None  # checked by configure_optimizers()
@@ -181,6 +172,7 @@ class DualModule(QuestionGenerationModule):
         rate = self.optimizer([nn.Parameter(torch.zeros(1))]).param_groups[0]["lr"]
         return [*asking, {"params": answering, "lr": rate * self.answer_learning_rate_scale}]
 
+    @override
     def component(self) -> dict[str, Any]:
         """Returns words, answers, features and the settings of both networks, for a checkpoint."""
         answerer = self.answerer.component()

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 from torchmetrics.classification import BinaryAUROC
+from typing_extensions import override
 
 from ivqa.data.batch import VQABatch
 from ivqa.diagnosis.legality_cnn import LegalityCNN
@@ -192,12 +193,9 @@ class LegalityModule(TrainedModule):
         self.log("val/kept", (scores > self.threshold).float().mean())
         self.auroc.reset()
 
+    @override
     def component(self) -> dict[str, Any]:
-        """Describes the module in a checkpoint, in plain containers.
-
-        Returns:
-            The words, no feature sizes, and the network with its settings.
-        """
+        """Describes the module in a checkpoint, in plain containers."""
         return {
             "question_words": list(self.question_vocabulary.words),
             "feature_sizes": {},

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal, Unpack
 
 import torch
 from torch import Tensor, nn
+from typing_extensions import override
 
 from ivqa.data.batch import ImageBatch, VQABatch
 from ivqa.diagnosis.adversary import AdversarialJudge
@@ -283,6 +284,7 @@ class PolicyGradientModule(TrainedModule):
                 "trainer.accumulate_grad_batches=1 and raise model.batch_size instead"
             )
 
+    @override
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Stores samples that further steps are to be made on, beside the component."""
         super().on_save_checkpoint(checkpoint)
@@ -290,6 +292,7 @@ class PolicyGradientModule(TrainedModule):
             state = {"samples": self._samples.state(), "steps_made": self._steps_made}
             checkpoint["policy_samples"] = state
 
+    @override
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Restores the samples of a run that was interrupted between the steps on them."""
         super().on_load_checkpoint(checkpoint)
@@ -335,17 +338,15 @@ class PolicyGradientModule(TrainedModule):
             {f"val/{name}": value for name, value in shown.items()}, batch_size=len(answers)
         )
 
+    @override
     def trained_parameters(self) -> Iterable[nn.Parameter]:
         """The parameters of the policy that its generator trains, and those of the adversary."""
         own = [] if self.adversary is None else self.adversary.network.parameters()
         return chain(self.questioner.trained_parameters(), own)
 
+    @override
     def component(self) -> dict[str, Any]:
-        """Describes the module in a checkpoint, in plain containers.
-
-        Returns:
-            The generator's description without feature sizes, which its parts check themselves.
-        """
+        """Describes the module in a checkpoint, in plain containers."""
         return {**self.questioner.component(), "feature_sizes": {}}
 
     def _legal_by_grammar(self, rows: Tensor, questions: Questions) -> dict[str, Tensor]:

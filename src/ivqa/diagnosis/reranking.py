@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
+from typing_extensions import override
 
 from ivqa.data.batch import ImageBatch
 from ivqa.generators import QuestionGenerationModule, Questions, Sampling, Strategy
@@ -166,12 +167,12 @@ class RerankedQuestioner(ProposalQuestioner):
 
     version: ClassVar[int] = 1
 
+    @override
     def choose(self, fit: Tensor, generator: torch.Generator | None) -> Tensor:
-        """Takes the proposal of highest phi; see `ProposalQuestioner.choose`."""
         return fit.argmax(dim=1)
 
+    @override
     def scores(self, proposals: Questions, fit: Tensor) -> Tensor:
-        """The fit itself; see `ProposalQuestioner.scores`."""
         return fit
 
 

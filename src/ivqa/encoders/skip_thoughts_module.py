@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torchmetrics import MeanMetric
+from typing_extensions import override
 
 from ivqa.encoders.skip_thoughts_network import SkipThoughtsNetwork
 from ivqa.errors import UserError
@@ -144,6 +145,7 @@ class SkipThoughtsModule(TrainedModule):
         for metric in self.nll.values():
             metric.reset()
 
+    @override
     def component(self) -> dict[str, Any]:
         """Returns words and network settings, which a checkpoint stores."""
         return {

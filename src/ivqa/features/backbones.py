@@ -13,6 +13,7 @@ import torch
 import torchvision
 from PIL import Image
 from torch import Tensor, nn
+from typing_extensions import override
 
 from ivqa.errors import UserError
 from ivqa.features.pictures import Resize
@@ -109,10 +110,11 @@ class BackboneFeatures(PretrainedFeatures):
     seed: Seed = 0
 
     @property
+    @override
     def name(self) -> str:
-        """The first part of the name of the store's folder."""
         return self.arch
 
+    @override
     def places(self) -> Mapping[str, int | None] | None:
         """The number of positions of each feature, by name; None for one vector per image."""
         if self.head not in (ResNetFeatures, VGGFeatures):
@@ -121,16 +123,8 @@ class BackboneFeatures(PretrainedFeatures):
         half = half_up if self.head is ResNetFeatures else half_down
         return {"grid": halved(self.image_size, 5, half) ** 2, "pooled": None}
 
+    @override
     def load(self) -> tuple[nn.Module, Callable[[Image.Image], Tensor]]:
-        """Loads the network.
-
-        Returns:
-            A module that takes uint8 pixels and returns features by name, and the function that
-            prepares an RGB picture.
-
-        Raises:
-            UserError: The weights cannot be downloaded, or the file does not hold them.
-        """
         return Normalised(self.head(self.network()), _MEAN, _STD), Resize(self.image_size)
 
     def network(self) -> nn.Module:

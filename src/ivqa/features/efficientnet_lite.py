@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal
 
 from PIL import Image
 from torch import Tensor, nn
+from typing_extensions import override
 
 from ivqa.errors import UserError
 from ivqa.features.pictures import Resize
@@ -65,25 +66,17 @@ class EfficientNetLiteFeatures(PretrainedFeatures):
     image_size: ImageSize = 260
 
     @property
+    @override
     def name(self) -> str:
-        """The first part of the name of the store's folder."""
         return f"efficientnet_{self.arch}"
 
+    @override
     def places(self) -> Mapping[str, int | None]:
         """The number of positions of the grid: the network halves the sides five times."""
         return {"grid": halved(self.image_size, 5, half_up) ** 2, "pooled": None}
 
+    @override
     def load(self) -> tuple[nn.Module, Callable[[Image.Image], Tensor]]:
-        """Loads the network.
-
-        Returns:
-            A module that takes uint8 pixels and returns features by name, and the function that
-            prepares an RGB picture.
-
-        Raises:
-            UserError: The package of the network or of its weights is not installed, or the file
-                does not hold the weights of this network.
-        """
         what = "features=efficientnet_lite"
         package = optional_package("efficientnet_lite_pytorch", "efficientnet-lite-pytorch", what)
         # The package pads by the size that it is told here.

@@ -12,6 +12,7 @@ from huggingface_hub import snapshot_download
 from PIL import Image
 from pydantic import AfterValidator
 from torch import Tensor, nn
+from typing_extensions import override
 
 from ivqa.errors import UserError
 from ivqa.features.pictures import Resize
@@ -106,18 +107,14 @@ class TimmFeatures(PretrainedFeatures):
     seed: Seed = 0
 
     @property
+    @override
     def name(self) -> str:
-        """The first part of the name of the store's folder."""
         source = Path(self.weights).name if Path(self.weights).is_dir() else self.arch
         return "timm_" + source.replace(_HUB, "").replace("/", "_")
 
+    @override
     def places(self) -> Mapping[str, int | None] | None:
-        """The number of positions of the grid, from a network without memory for its weights.
-
-        Returns:
-            The positions by name; None where they are not known without the hub, or the model does
-            not allow it.
-        """
+        """The number of positions of the grid, from a network without memory for its weights."""
         if self._source().startswith(_HUB):
             return None
         try:
@@ -129,16 +126,8 @@ class TimmFeatures(PretrainedFeatures):
             return None
         return {"grid": grid.shape[1], "pooled": None}
 
+    @override
     def load(self) -> tuple[nn.Module, Callable[[Image.Image], Tensor]]:
-        """Loads the network.
-
-        Returns:
-            A module that takes uint8 pixels and returns features by name, and the function that
-            prepares an RGB picture.
-
-        Raises:
-            UserError: timm is not installed, or the weights cannot be found, downloaded or read.
-        """
         network = self.network()
         config = _data_config(network)
         resampling = _timm().data.str_to_pil_interp(config["interpolation"])

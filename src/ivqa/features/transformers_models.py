@@ -11,6 +11,7 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoImageProcessor, AutoModel
+from typing_extensions import override
 
 from ivqa.errors import UserError
 from ivqa.features.pictures import Resize
@@ -127,16 +128,13 @@ class TransformersFeatures(PretrainedFeatures):
     image_size: ImageSize | None = None
 
     @property
+    @override
     def name(self) -> str:
-        """The first part of the name of the store's folder."""
         return f"transformers_{Path(self.path).name}"
 
+    @override
     def places(self) -> Mapping[str, int | None] | None:
-        """The number of positions of the grid, from a model without memory for its weights.
-
-        Returns:
-            The positions by name; None where they are not known without the hub.
-        """
+        """The number of positions of the grid, from a model without memory for its weights."""
         if not Path(self.path).is_dir():
             return None
         try:
@@ -149,17 +147,9 @@ class TransformersFeatures(PretrainedFeatures):
             return None
         return {"grid": grid.shape[1], "pooled": None}
 
+    @override
     def load(self) -> tuple[nn.Module, Callable[[Image.Image], Tensor]]:
-        """Loads the model and its image processor.
-
-        Returns:
-            A module that takes pixel values and returns features by name, and the function that
-            prepares an RGB picture.
-
-        Raises:
-            UserError: Neither folder nor hub has model and processor, weights are missing, or the
-                size of the images is not known.
-        """
+        """Loads the model and its image processor."""
         local = Path(self.path).is_dir()
         check_revision(self.path, self.revision)
         if not local:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from torch import nn
+from typing_extensions import override
 
 from ivqa.data.batch import ImageBatch
 from ivqa.generators.answer_encoder import AnswerEncoder
@@ -41,6 +42,7 @@ class AnswerOnlyGenerator(QuestionGenerator):
         )
         self.decoder_answer = nn.Linear(answer_size, self.decoder.hidden_size)
 
+    @override
     def conditions(self, images: ImageBatch, answer: Tokens) -> Conditions:
         """Computes W_a a of P pairs; see `QuestionGenerator.conditions`. Images are ignored."""
         return Conditions(self.decoder_answer(self.answer_encoder(answer)))

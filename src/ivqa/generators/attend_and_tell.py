@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from typing_extensions import override
 
 from ivqa.data.batch import ImageBatch
 from ivqa.errors import UserError
@@ -72,6 +73,7 @@ class AttendAndTellGenerator(QuestionGenerator):
         self.score = nn.Linear(attention_size, 1, bias=False)
         self.seen = nn.Linear(grid_size, self.decoder.embedding_size, bias=False)
 
+    @override
     def conditions(self, images: ImageBatch, answer: Tokens) -> Conditions:
         """Computes [h_0; c_0] = tanh(W [mean g; a]) of P pairs, and keeps the grids."""
         grid = images.feature("grid")
@@ -79,6 +81,7 @@ class AttendAndTellGenerator(QuestionGenerator):
         start = self.initial(torch.cat([mean, self.answer_encoder(answer)], dim=1)).tanh()
         return Conditions(start, grids=Grids(grid, images.index))
 
+    @override
     def token_log_probs(
         self,
         question: Tokens,
@@ -86,7 +89,6 @@ class AttendAndTellGenerator(QuestionGenerator):
         conditions: Conditions,
         temperature: float | None = None,
     ) -> Tensor:
-        """Scores words and <eos>; see `QuestionGenerator.token_log_probs`."""
         hidden, cell = conditions.decoder.chunk(2, dim=1)
         cells, keys, image = self._attended(conditions)
         cells, keys = cells[image], keys[image]
@@ -96,6 +98,7 @@ class AttendAndTellGenerator(QuestionGenerator):
             outputs.append(hidden)
         return self.decoder.scores(torch.stack(outputs, dim=1), question, temperature)
 
+    @override
     def decoding(self, conditions: Conditions, z: Tensor | None) -> tuple[Step, State]:
         """Prepares decoding; see `QuestionGenerator.decoding`. The state is (h, c, image)."""
         cells, keys, images = self._attended(conditions)

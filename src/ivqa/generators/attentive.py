@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from torch import Tensor, nn
+from typing_extensions import override
 
 from ivqa.data.batch import ImageBatch
 from ivqa.errors import UserError
@@ -68,14 +69,15 @@ class AttentiveGenerator(VariationalGenerator):
         )
         self.gates = nn.Linear(self.answer_encoder.size, layers * 3 * size)
 
+    @override
     def conditions(self, images: ImageBatch, answer: Tokens) -> Conditions:
         """Computes the conditions of `VariationalGenerator`, and the cells of the grids."""
         gates = 1 + self.gates(self.answer_encoder(answer)).unflatten(1, (len(self.layers), -1))
         grids = Grids(self.placed(images.feature("grid")), images.index, gates)
         return replace(super().conditions(images, answer), grids=grids)
 
+    @override
     def look(self, conditions: Conditions) -> Look:
-        """Returns the attention over the grids; see `QuestionGenerator.look`."""
         assert conditions.grids is not None  # set by conditions() above
         grids = conditions.grids
 

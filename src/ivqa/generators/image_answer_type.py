@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
+from typing_extensions import override
 
 from ivqa.data.batch import ANSWER_TYPES, ImageBatch
 from ivqa.data.vqa_json import answer_type_of
@@ -46,8 +47,8 @@ class ImageAnswerTypeGenerator(QuestionGenerator):
         types = [ANSWER_TYPES.index(answer_type_of(word)) for word in words]
         self.register_buffer("_type_of_word", torch.tensor(types), persistent=False)
 
+    @override
     def conditions(self, images: ImageBatch, answer: Tokens) -> Conditions:
-        """Computes W_I f_I + W_t t of P pairs; see `QuestionGenerator.conditions`."""
         return Conditions(self.decoder_image(images) + self.decoder_type(self.types(answer)))
 
     def types(self, answer: Tokens) -> Tensor:

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from typing_extensions import override
+
 from ivqa.data.batch import ImageBatch
 from ivqa.generators.image_encoder import ImageEncoder
 from ivqa.generators.network import Conditions, QuestionGenerator
@@ -33,6 +35,7 @@ class ImageOnlyGenerator(QuestionGenerator):
             feature_sizes=feature_sizes, size=self.decoder.hidden_size
         )
 
+    @override
     def conditions(self, images: ImageBatch, answer: Tokens) -> Conditions:
         """Computes W_I f_I of P pairs; see `QuestionGenerator.conditions`. Answers are ignored."""
         return Conditions(self.decoder_image(images))

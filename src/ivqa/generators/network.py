@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from typing_extensions import override
 
 from ivqa.data.batch import ImageBatch, VQABatch
 from ivqa.generators.attention import Grids
@@ -281,6 +282,7 @@ class QuestionGenerator(QuestionNetwork):
         """
         return None
 
+    @override
     def token_log_probs(
         self,
         question: Tokens,
@@ -288,12 +290,11 @@ class QuestionGenerator(QuestionNetwork):
         conditions: Conditions,
         temperature: float | None = None,
     ) -> Tensor:
-        """Scores words and <eos>; see `QuestionNetwork.token_log_probs`."""
         hidden = self.initial_hidden(conditions, z)
         return self.decoder(hidden, question, temperature, self.look(conditions))
 
+    @override
     def decoding(self, conditions: Conditions, z: Tensor | None) -> tuple[Step, State]:
-        """Prepares decoding; see `QuestionNetwork.decoding`."""
         hidden = self.initial_hidden(conditions, z)
         look = self.look(conditions)
         return self.decoder.stepper(len(hidden), look), self.decoder.start(hidden, look is not None)

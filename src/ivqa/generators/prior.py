@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
+from typing_extensions import override
 
 from ivqa.data.batch import ImageBatch
 from ivqa.generators.network import Conditions, QuestionGenerator
@@ -34,7 +35,7 @@ class PriorGenerator(QuestionGenerator):
         super().__init__(**decoder)
         self.start = nn.Parameter(torch.zeros(self.decoder.hidden_size))
 
+    @override
     def conditions(self, images: ImageBatch, answer: Tokens) -> Conditions:
-        """Returns h_0 for each of P pairs; see `QuestionGenerator.conditions`."""
         # Copied rather than expanded: cuDNN's LSTM needs a contiguous h_0.
         return Conditions(self.start.repeat(len(answer), 1))

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from ivqa.data.batch import ImageBatch
 from ivqa.errors import UserError
@@ -226,6 +227,7 @@ class NetworkQuestioner(TrainedModule):
         )
         return conditions, row
 
+    @override
     def component(self) -> dict[str, Any]:
         """Returns words, features and network settings, which a checkpoint stores."""
         return {

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from typing_extensions import override
 
 from ivqa.text.tokens import tokenise
 from ivqa.text.vocabulary import EOS, PAD, SPECIALS, UNK, Tokens, Vocabulary
@@ -67,16 +68,9 @@ class SubwordVocabulary(Vocabulary):
     def __contains__(self, word: str) -> bool:
         return UNK not in self._indices([word])[0]
 
+    @override
     def encode(self, texts: Sequence[str], max_length: int | None = None) -> Tokens:
-        """Converts texts to tokens.
-
-        Args:
-            texts: B texts; their words are written anew.
-            max_length: Maximum number of tokens; None for no limit.
-
-        Returns:
-            Tokens (B, T) with T the length of the longest text, at least 1.
-        """
+        """Converts texts to tokens."""
         rows = self._indices([self.write(tokenise(text)) for text in texts])
         return _padded([row[:max_length] for row in rows])
 
@@ -97,15 +91,9 @@ class SubwordVocabulary(Vocabulary):
         ]
         return _padded(self._indices([self.write(row) for row in rows])).to(tokens.ids.device)
 
+    @override
     def decode(self, tokens: Tokens) -> list[str]:
-        """Converts tokens to texts in the form of this vocabulary; <unk> is left out.
-
-        Args:
-            tokens: B texts.
-
-        Returns:
-            B texts.
-        """
+        """Converts tokens to texts in the form of this vocabulary; <unk> is left out."""
         ids, lengths = tokens.ids.tolist(), tokens.lengths.tolist()
         rows = [
             [at - FIRST for at in row[:length] if at >= FIRST]

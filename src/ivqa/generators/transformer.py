@@ -21,6 +21,7 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 from transformers import AutoModelForImageTextToText
+from typing_extensions import override
 
 from ivqa.data.batch import ImageBatch, VQABatch
 from ivqa.errors import UserError
@@ -124,34 +125,17 @@ class TransformerGenerator(QuestionNetwork):
         if "{answer}" not in arguments["prompt"]:
             raise UserError(f"the prompt must have {{answer}} in it, not '{arguments['prompt']}'")
 
+    @override
     def conditions(self, images: ImageBatch, answer: Tokens) -> Conditions:
-        """Keeps images and answers: they are read together, when a question is scored or decoded.
-
-        Args:
-            images: Images of P pairs, with a source of their pixels.
-            answer: (P, T) answers in the vocabulary `answers`.
-
-        Returns:
-            Conditions of the P pairs.
-
-        Raises:
-            UserError: The batch has no pixels.
-        """
+        """Keeps images and answers, which are read when a question is scored or decoded."""
         if images.source is None:
             raise UserError("this model reads pixels, but the batch has none; give an image folder")
         nothing = torch.zeros(len(answer), 0, device=answer.ids.device)
         return Conditions(nothing, images=images, answer=answer)
 
+    @override
     def forward(self, batch: VQABatch) -> GeneratorOutput:
-        """Computes the terms of the objective.
-
-        Args:
-            batch: B questions with their images and answers, in words.
-
-        Returns:
-            The terms of the B questions. The numbers of words are those of the batch, so that
-            likelihoods per word compare with those of other generators.
-        """
+        """Computes the terms of the objective."""
         own = replace(
             batch,
             question=self.questions.translate(batch.question, self.question_words),
@@ -159,6 +143,7 @@ class TransformerGenerator(QuestionNetwork):
         )
         return replace(super().forward(own), num_tokens=batch.question.lengths + 1)
 
+    @override
     def token_log_probs(
         self,
         question: Tokens,
@@ -187,6 +172,7 @@ class TransformerGenerator(QuestionNetwork):
                 scores[rows[own], : logits.shape[1]] = self.scores.of(logits, asked, temperature)
         return scores
 
+    @override
     def decoding(self, conditions: Conditions, z: Tensor | None) -> tuple[Step, State]:
         """Prepares decoding; see `QuestionNetwork.decoding`.
 

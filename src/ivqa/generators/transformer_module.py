@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import torch
 from torch import nn
+from typing_extensions import override
 
 from ivqa.data.batch import ImageBatch
 from ivqa.device import on_cpu
@@ -61,6 +62,7 @@ class TransformerModule(QuestionGenerationModule):
         self.answer_words = self.network.answers
         self._asked_on = device
 
+    @override
     def sample(
         self,
         images: ImageBatch,
@@ -69,7 +71,6 @@ class TransformerModule(QuestionGenerationModule):
         strategy: Strategy | None = None,
         generator: torch.Generator | None = None,
     ) -> Questions:
-        """Generates questions; see `NetworkQuestioner.sample`."""
         self._leave_cpu()
         found = super().sample(images, answers, num_samples, strategy, generator)
         here = images.index.device
@@ -80,6 +81,7 @@ class TransformerModule(QuestionGenerationModule):
             pair=found.pair.to(here),
         )
 
+    @override
     def likelihood(
         self,
         images: ImageBatch,
@@ -87,15 +89,16 @@ class TransformerModule(QuestionGenerationModule):
         questions: list[str],
         samples: int | None = None,
     ) -> Likelihood:
-        """Scores given questions, exactly; see `NetworkQuestioner.likelihood`."""
         self._leave_cpu()
         found = super().likelihood(images, answers, questions, samples)
         return Likelihood(found.value.to(images.index.device))
 
+    @override
     def trained_parameters(self) -> Iterable[nn.Parameter]:
         """Returns the adapters, or all weights without LoRA."""
         return [value for value in self.parameters() if value.requires_grad]
 
+    @override
     def component(self) -> dict[str, Any]:
         """Returns the words of the batches and the network's settings, for a checkpoint.
 

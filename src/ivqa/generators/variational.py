@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 from torch.nn import functional as F
+from typing_extensions import override
 
 from ivqa.data.batch import ImageBatch
 from ivqa.generators.answer_encoder import AnswerEncoder, last_hidden
@@ -116,6 +117,7 @@ class VariationalGenerator(QuestionGenerator):
                 hidden_size=hidden_size,
             )
 
+    @override
     def conditions(self, images: ImageBatch, answer: Tokens) -> Conditions:
         """Computes W_I f_I + W_a a for the decoder and W_I f_I for the question encoder."""
         encoded = self.answer_encoder(answer)  # (P, d_a)
@@ -124,25 +126,15 @@ class VariationalGenerator(QuestionGenerator):
             hidden = hidden + self.joint(images, encoded)
         return Conditions(decoder=hidden, encoder=self.encoder_image(images))
 
+    @override
     def initial_hidden(self, conditions: Conditions, z: Tensor | None) -> Tensor:
-        """Computes h_0 = W_z z + W_I f_I + W_a a, (N, d_h).
-
-        Args:
-            conditions: Of N rows.
-            z: (N, d_z).
-
-        Returns:
-            h_0, (N, d_h).
-
-        Raises:
-            ValueError: `z` is None.
-        """
+        """Computes h_0 = W_z z + W_I f_I + W_a a, (N, d_h)."""
         if z is None:
             raise ValueError("this generator needs z; draw it with prior() or posterior()")
         return conditions.decoder + self.decoder_latent(z)
 
+    @override
     def posterior(self, question: Tokens, conditions: Conditions) -> Posterior:
-        """Computes q(z | I, q) of N questions; see `QuestionGenerator.posterior`."""
         assert conditions.encoder is not None  # set by conditions() above
         embedded = self.decoder.dropout(self.decoder.embedding(question.ids))  # (N, T, d_e)
         hidden = last_hidden(self.encoder_lstm, embedded, question.lengths, conditions.encoder)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from ivqa.device import fastest_dtype
 from ivqa.errors import UserError
@@ -39,18 +40,13 @@ class LassoRanker(LassoSolver):
         settings = replace(settings, screening=settings.screening or fastest_dtype(device))
         super().__init__(*problem, device=device, settings=settings, **options)
 
+    @override
     def rank(
         self,
         vectors: NDArray[np.float32],
         k: int = 21,
         exclude: Sequence[Sequence[int]] | None = None,
     ) -> Ranking:
-        """Ranks the pool for each main question; see `LassoSolver.rank`.
-
-        Raises:
-            ValueError: As for `LassoSolver.rank`.
-            UserError: Rankings are uncertified and on_uncertified is "error".
-        """
         try:
             return super().rank(vectors, k, exclude)
         except UncertifiedError as error:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from rich.progress import track
+from typing_extensions import override
 
 from ivqa.data import VQADataModule, VQADataset, VQASplit
 from ivqa.errors import UserError
@@ -141,6 +142,7 @@ class RobustnessCallback(MeasuringCallback):
     def _pool_of(self, dataset: VQADataset) -> Sequence[str]:
         return self.pool(dataset) if self.pool else dataset.split("train").questions
 
+    @override
     def metrics(
         self,
         answerer: Answerer,
@@ -148,22 +150,7 @@ class RobustnessCallback(MeasuringCallback):
         stage: str,
         run_dir: Path | None = None,
     ) -> dict[str, float]:
-        """Measures the robustness of a model on a split.
-
-        Args:
-            answerer: The VQA model.
-            datamodule: The data.
-            stage: Stage or name of the split.
-            run_dir: Folder for robustness.parquet; None to write no file.
-
-        Returns:
-            Figures by name, all with the prefix "robustness/": those of `NoiseCurve.metrics`, those
-            of the noise, and "truncated", the share of questions at level 1 that are longer than
-            the model reads.
-
-        Raises:
-            UserError: The split has no annotations, or the noise cannot disturb a question.
-        """
+        """Measures the robustness of a model on a split."""
         records, certificate = self.measure(answerer, datamodule, stage)
         if run_dir is not None:
             records.write(run_dir)

@@ -15,6 +15,7 @@ from annotated_types import Interval
 from numpy.typing import NDArray
 from PIL import Image, ImageFilter
 from scipy.signal import oaconvolve
+from typing_extensions import override
 
 from ivqa.data.rgb import to_rgb
 from ivqa.ranges import AtLeastOne, Count, Positive, Seed
@@ -72,6 +73,7 @@ class GaussianNoise(ImageNoise):
     step: Positive = 0.04
     seed: Seed = 0
 
+    @override
     def disturbed_image(self, image: Image.Image, image_id: int, level: int) -> Image.Image:
         """The image plus noise of standard deviation step * level, clipped to valid pixels.
 
@@ -97,6 +99,7 @@ class Blur(ImageNoise):
     levels: Count = 7
     step: Positive = 0.005
 
+    @override
     def disturbed_image(self, image: Image.Image, image_id: int, level: int) -> Image.Image:
         """The image after a blur of standard deviation step * level * min(width, height).
 
@@ -122,6 +125,7 @@ class MotionBlur(ImageNoise):
     step: Positive = 0.02
     seed: Seed = 0
 
+    @override
     def disturbed_image(self, image: Image.Image, image_id: int, level: int) -> Image.Image:
         """The image after a mean over a line of step * level * min(width, height) pixels.
 
@@ -181,6 +185,7 @@ class SaltAndPepper(ImageNoise):
     step: Positive = 0.02
     seed: Seed = 0
 
+    @override
     def disturbed_image(self, image: Image.Image, image_id: int, level: int) -> Image.Image:
         """The image with step * level of its pixels white or black.
 
@@ -209,6 +214,7 @@ class JPEGCompression(ImageNoise):
         """The number of qualities."""
         return len(self.qualities)
 
+    @override
     def disturbed_image(self, image: Image.Image, image_id: int, level: int) -> Image.Image:
         """The image after compression and decompression.
 
@@ -234,6 +240,7 @@ class Occlusion(ImageNoise):
     step: Positive = 0.08
     seed: Seed = 0
 
+    @override
     def disturbed_image(self, image: Image.Image, image_id: int, level: int) -> Image.Image:
         """The image with step * level of its area hidden.
 

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 
+from typing_extensions import override
+
 from ivqa.data import VQADataset
 from ivqa.files import digest
 from ivqa.ranges import Count, ImagesOfSplit, Seed
@@ -55,10 +57,11 @@ class ScenesDataset(VQADataset):
         self._generated = False
 
     @property
+    @override
     def title(self) -> str:
-        """What people call the data, for titles of pages and tables."""
         return "balanced scenes" if self.balanced else "scenes"
 
+    @override
     def fingerprint(self) -> str:
         """A hash (16 hex digits) of the settings and the version of the generator.
 
@@ -71,6 +74,7 @@ class ScenesDataset(VQADataset):
         )
         return digest([settings, self.names])
 
+    @override
     def prepare(self) -> None:
         """Generates the data unless the root is complete."""
         if self._generated:

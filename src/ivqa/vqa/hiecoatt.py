@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from typing_extensions import override
 
 from ivqa.data.batch import ImageBatch
 from ivqa.ranges import Count, ShareBelowOne
@@ -276,29 +277,13 @@ class HieCoAtt(GridNetwork):
         image = self.dropout_places(self.image(grid).tanh())  # (M, L, d)
         return image.index_select(0, images.index)
 
+    @override
     def attention_maps(self, images: ImageBatch, question: Tokens) -> Tensor:
-        """Computes the attention maps of `forward`, see `VQANetwork`.
-
-        Args:
-            images: M images, and the image of each of B questions.
-            question: B questions.
-
-        Returns:
-            The maps of words, phrases and sentence, float32 (B, 3, L).
-        """
         summary = self.levels.summary(self.hierarchy(question), question.mask)  # s, (3, B, d)
         return self.levels.image.weights(self.places(images), summary)
 
+    @override
     def forward(self, images: ImageBatch, question: Tokens) -> Tensor:
-        """Computes answer logits.
-
-        Args:
-            images: M images, and the image of each of B questions.
-            question: B questions.
-
-        Returns:
-            Logits, (B, K).
-        """
         image = self.places(images)  # V, (B, L, d)
         levels = self.levels(self.hierarchy(question), question.mask, image)  # q^ + v^, (3, B, d)
         word, phrase, sentence = self.dropout(levels)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import ClassVar
 
 from torch import Tensor, nn
+from typing_extensions import override
 
 from ivqa.data.batch import ImageBatch
 from ivqa.ranges import Count, ShareBelowOne
@@ -42,15 +43,8 @@ class LanguageOnly(VQANetwork):
         self.output = nn.Linear(joint_size, num_answers)
         self.dropout = nn.Dropout(dropout)
 
+    @override
     def forward(self, images: ImageBatch, question: Tokens) -> Tensor:
-        """Computes answer logits from the questions alone.
-
-        Args:
-            images: Ignored.
-            question: B questions.
-
-        Returns:
-            Logits, (B, K).
-        """
+        """Computes answer logits from the questions alone."""
         encoded = self.dropout(self.question_encoder(question))
         return self.output(self.dropout(self.question(encoded).tanh()))

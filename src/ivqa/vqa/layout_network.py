@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from ivqa.data import VQASplit
 from ivqa.data.batch import ImageBatch, VQABatch
@@ -101,16 +102,9 @@ class LayoutNetwork(GridNetwork):
     def execute(self, images: ImageBatch, plan: Plan) -> Tensor:
         """Computes answer logits (B, K) under the layouts of a plan for B questions."""
 
+    @override
     def forward(self, images: ImageBatch, question: Tokens) -> Tensor:
-        """Computes answer logits under the layouts that the policy decodes greedily.
-
-        Args:
-            images: M images, and the image of each of B questions.
-            question: B questions.
-
-        Returns:
-            Logits, (B, K).
-        """
+        """Computes answer logits under the layouts that the policy decodes greedily."""
         return self.execute(images, self.policy(question, self.max_layout))
 
     def encode_layouts(self, layouts: Sequence[Sequence[str]]) -> Tensor:
@@ -124,44 +118,20 @@ class LayoutNetwork(GridNetwork):
         """
         return self.grammar.encode(layouts, self.max_layout)
 
+    @override
     def follow(self, batch: VQABatch) -> Tensor:
-        """Computes answer logits under the expert layouts of a batch.
-
-        Args:
-            batch: B questions with their layouts.
-
-        Returns:
-            Logits, (B, K).
-        """
         return self.execute(
             batch.images, self.policy(batch.question, self.max_layout, expert=batch.layout)
         )
 
+    @override
     def plan(self, question: Tokens) -> list[list[str]]:
-        """Predicts the layouts that `forward` executes.
-
-        Args:
-            question: B questions.
-
-        Returns:
-            The module names of each layout.
-        """
         layout = self.policy(question, self.max_layout).layout
         return [[self.grammar.tokens[token] for token in row if token] for row in layout.tolist()]
 
+    @override
     def train_forward(self, batch: VQABatch) -> TrainingOutput:
-        """Computes logits and losses of a cloning step or of a search step.
-
-        Args:
-            batch: B questions with images and targets, and with layouts for cloning.
-
-        Returns:
-            Cloning: logits under the experts' layouts, and the loss "layout". Search: logits under
-            sampled layouts, and the losses "policy" (REINFORCE) and "entropy".
-
-        Raises:
-            UserError: The step clones, and the batch has no layouts.
-        """
+        """Computes logits and losses of a cloning step or of a search step."""
         searching = self.search_after is not None and int(self.steps) >= self.search_after
         self.steps += 1
         if not searching:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence
+from typing_extensions import override
 
 from ivqa.data.batch import ImageBatch
 from ivqa.ranges import Count, Positive, ShareBelowOne
@@ -89,16 +90,8 @@ class LSTMQI(OneFeatureNetwork):
         encoded = states.transpose(0, 1).flatten(1)  # (B, 2 layers d_h)
         return encoded * (question.lengths > 0)[:, None]
 
+    @override
     def forward(self, images: ImageBatch, question: Tokens) -> Tensor:
-        """Computes answer logits.
-
-        Args:
-            images: M images, and the image of each of B questions.
-            question: B questions.
-
-        Returns:
-            Logits, (B, K).
-        """
         v = checked_feature(images, self.feature, self.feature_size)
         v = F.normalize(v.mean(dim=1) if v.dim() == 3 else v, dim=1)  # I / |I|, (M, d_v)
         f_v = self.image(self.dropout(v)).tanh().index_select(0, images.index)  # (B, d)

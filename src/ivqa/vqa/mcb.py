@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from typing_extensions import override
 
 from ivqa.data.batch import ImageBatch
 from ivqa.ranges import Count, ShareBelowOne
@@ -222,29 +223,13 @@ class MCB(NormalisedGridNetwork):
         hidden = self.hidden(self.dropout_places(f)).relu()  # (B, L, d_h)
         return self.glimpses(hidden).float().softmax(dim=1).mT
 
+    @override
     def attention_maps(self, images: ImageBatch, question: Tokens) -> Tensor:
-        """Computes the attention maps of `forward`, see `VQANetwork`.
-
-        Args:
-            images: M images, and the image of each of B questions.
-            question: B questions.
-
-        Returns:
-            The maps, float32 (B, G, L).
-        """
         grid = self.normalised_grid(images)  # (M, L, d_v)
         return self.attention(grid, images.index, self.question_encoder(question))
 
+    @override
     def forward(self, images: ImageBatch, question: Tokens) -> Tensor:
-        """Computes answer logits.
-
-        Args:
-            images: M images, and the image of each of B questions.
-            question: B questions.
-
-        Returns:
-            Logits, (B, K).
-        """
         grid = self.normalised_grid(images)  # v, (M, L, d_v)
         q = self.question_encoder(question)  # (B, d_q)
         alpha = self.attention(grid, images.index, q).to(grid.dtype)  # (B, G, L)

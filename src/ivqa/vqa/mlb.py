@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
+from typing_extensions import override
 
 from ivqa.data.batch import ImageBatch
 from ivqa.ranges import Count, ShareBelowOne
@@ -79,29 +80,13 @@ class MLB(GridNetwork):
         scores = self.kernels.matmul_by_image(guides, v.mT, index_or_none)  # (B, G, L)
         return (scores + self.glimpses.bias[:, None]).float().softmax(dim=2)
 
+    @override
     def attention_maps(self, images: ImageBatch, question: Tokens) -> Tensor:
-        """Computes the attention maps of `forward`, see `VQANetwork`.
-
-        Args:
-            images: M images, and the image of each of B questions.
-            question: B questions.
-
-        Returns:
-            The maps, float32 (B, G, L).
-        """
         grid = checked_grid(images, self.feature, self.feature_size)  # (M, L, d_v)
         return self.attention(grid, images.index, self.question_encoder(question))
 
+    @override
     def forward(self, images: ImageBatch, question: Tokens) -> Tensor:
-        """Computes answer logits.
-
-        Args:
-            images: M images, and the image of each of B questions.
-            question: B questions.
-
-        Returns:
-            Logits, (B, K).
-        """
         grid = checked_grid(images, self.feature, self.feature_size)  # V, (M, L, d_v)
         q = self.question_encoder(question)  # (B, d_q)
         alpha = self.attention(grid, images.index, q).to(grid.dtype)  # (B, G, L)

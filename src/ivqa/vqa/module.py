@@ -6,6 +6,7 @@ from typing import Any, ClassVar, get_args
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
+from typing_extensions import override
 
 from ivqa.data.batch import ANSWER_TYPES, ImageBatch, VQABatch
 from ivqa.errors import UserError
@@ -259,6 +260,7 @@ class VQAModule(TrainedModule):
         else:
             self.clip_gradients(optimizer, gradient_clip_val, gradient_clip_algorithm)
 
+    @override
     def component(self) -> dict[str, Any]:
         """Returns what a checkpoint stores about the module, in plain containers."""
         return {

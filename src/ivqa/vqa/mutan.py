@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
+from typing_extensions import override
 
 from ivqa.data.batch import ImageBatch
 from ivqa.errors import UserError
@@ -127,16 +128,8 @@ class MutanNoAttention(OneFeatureNetwork):
         self.output = nn.Linear(joint_size, self.num_answers)  # W
         self.dropout = nn.Dropout(dropout)
 
+    @override
     def forward(self, images: ImageBatch, question: Tokens) -> Tensor:
-        """Computes answer logits.
-
-        Args:
-            images: M images, and the image of each of B questions.
-            question: B questions.
-
-        Returns:
-            Logits, (B, K).
-        """
         v = checked_feature(images, self.feature, self.feature_size)
         v = v.mean(dim=1) if v.dim() == 3 else v  # (M, d_v)
         v = self.image(self.dropout(v)).tanh().index_select(0, images.index)  # v~, (B, t_v)
@@ -224,29 +217,13 @@ class Mutan(GridNetwork):
         )  # P^T z, (B, G, L)
         return (scores + self.glimpses.bias[:, None]).float().softmax(dim=2)
 
+    @override
     def attention_maps(self, images: ImageBatch, question: Tokens) -> Tensor:
-        """Computes the attention maps of `forward`, see `VQANetwork`.
-
-        Args:
-            images: M images, and the image of each of B questions.
-            question: B questions.
-
-        Returns:
-            The maps, float32 (B, G, L).
-        """
         grid = checked_grid(images, self.feature, self.feature_size)  # (M, L, d_v)
         return self.attention(grid, images.index, self.question_encoder(question))
 
+    @override
     def forward(self, images: ImageBatch, question: Tokens) -> Tensor:
-        """Computes answer logits.
-
-        Args:
-            images: M images, and the image of each of B questions.
-            question: B questions.
-
-        Returns:
-            Logits, (B, K).
-        """
         grid = checked_grid(images, self.feature, self.feature_size)  # (M, L, d_v)
         q = self.question_encoder(question)  # (B, d_q)
         weights = self.attention(grid, images.index, q).to(grid.dtype)  # (B, G, L)

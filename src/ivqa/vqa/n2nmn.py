@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
+from typing_extensions import override
 
 from ivqa.data.batch import ImageBatch
 from ivqa.errors import UserError
@@ -89,45 +90,23 @@ class N2NMN(LayoutNetwork):
         )
 
     @classmethod
+    @override
     def check_features(
         cls, arguments: Mapping[str, Any], model: str, places: Mapping[str, int | None]
     ) -> None:
-        """Checks that exactly one spatial feature on a square grid is chosen.
-
-        Args:
-            arguments: Arguments of the constructor, defaults included.
-            model: Name of the network in error messages.
-            places: Number of positions of each chosen feature; None for one vector an image.
-
-        Raises:
-            UserError: There is not one spatial feature, or its grid is not a square.
-        """
+        """Checks that exactly one spatial feature on a square grid is chosen."""
         super().check_features(arguments, model, places)
         (number,) = places.values()
         _side(number or 0)
 
+    @override
     def execute(self, images: ImageBatch, plan: Plan) -> Tensor:
-        """Executes layouts.
-
-        Args:
-            images: M images, and the image of each of B questions.
-            plan: Layouts and texts of B questions.
-
-        Returns:
-            Answer logits, (B, K).
-        """
+        """Executes layouts."""
         return self._executed(images, plan)[0]
 
+    @override
     def attention_maps(self, images: ImageBatch, question: Tokens) -> Tensor:
-        """Computes softmax(a) of the maps a that the last module of each layout takes.
-
-        Args:
-            images: M images, and the image of each of B questions.
-            question: B questions.
-
-        Returns:
-            Their mean for each question, float32 (B, 1, L); uniform for a module without maps.
-        """
+        """Computes softmax(a) of the maps a that the last module of each layout takes."""
         answers = self._executed(images, self.policy(question, self.max_layout))[1]
         grid = images.feature(self.feature)
         seen = grid.new_full((len(images), grid.shape[1]), 1 / grid.shape[1], dtype=torch.float32)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from torch import Tensor, nn
+from typing_extensions import override
 
 from ivqa.data.batch import ImageBatch, VQABatch
 from ivqa.errors import UserError
@@ -135,19 +136,11 @@ class OneFeatureNetwork(VQANetwork):
         self.feature, self.feature_size = single_feature(feature_sizes, self.name)
 
     @classmethod
+    @override
     def check_features(
         cls, arguments: Mapping[str, Any], model: str, places: Mapping[str, int | None]
     ) -> None:
-        """Checks that exactly one feature is chosen.
-
-        Args:
-            arguments: Arguments of the constructor, defaults included.
-            model: Name of the network in error messages.
-            places: Number of positions of each chosen feature; None for one vector an image.
-
-        Raises:
-            UserError: No feature or several features are chosen.
-        """
+        """Checks that exactly one feature is chosen."""
         single_feature(dict.fromkeys(places, 0), model)
 
 
@@ -155,19 +148,11 @@ class GridNetwork(OneFeatureNetwork):
     """A network that reads one spatial feature."""
 
     @classmethod
+    @override
     def check_features(
         cls, arguments: Mapping[str, Any], model: str, places: Mapping[str, int | None]
     ) -> None:
-        """Checks that exactly one feature is chosen, and that it is spatial.
-
-        Args:
-            arguments: Arguments of the constructor, defaults included; `pool` where it has one.
-            model: Name of the network in error messages.
-            places: Number of positions of each chosen feature; None for one vector an image.
-
-        Raises:
-            UserError: There is not one feature, it is global, or it cannot be pooled as asked.
-        """
+        """Checks that exactly one feature is chosen, and that it is spatial."""
         super().check_features(arguments, model, places)
         ((name, number),) = places.items()
         check_places(name, number, int(arguments.get("pool", 1)))

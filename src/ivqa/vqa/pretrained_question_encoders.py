@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from typing_extensions import override
 
 from ivqa.encoders.skip_thoughts import SkipThoughtsPath, load_skip_thoughts
 from ivqa.errors import UserError
@@ -206,15 +207,8 @@ class TransformersQuestionEncoder(QuestionEncoder):
         order = known.int().argsort(dim=1, descending=True, stable=True)[:, :longest]
         return self.pieces[words].flatten(1).gather(1, order), known.gather(1, order)
 
+    @override
     def forward(self, question: Tokens) -> Tensor:
-        """Encodes questions.
-
-        Args:
-            question: B questions of at most T words.
-
-        Returns:
-            Encodings, (B, size); 0 for an empty question.
-        """
         pieces, mask = self.sequences(question)
         hidden = self.model(input_ids=pieces, attention_mask=mask.long()).last_hidden_state
         mean = (hidden * mask[:, :, None]).sum(dim=1) / mask.sum(dim=1, keepdim=True).clamp_min(1)

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
+from typing_extensions import override
 
 from ivqa.data.batch import ImageBatch
 from ivqa.text.vocabulary import Tokens
@@ -34,14 +35,7 @@ class Prior(VQANetwork):
         super().__init__()
         self.bias = nn.Parameter(torch.zeros(num_answers))
 
+    @override
     def forward(self, images: ImageBatch, question: Tokens) -> Tensor:
-        """Returns the same logits for each question.
-
-        Args:
-            images: Ignored.
-            question: B questions; only their number counts.
-
-        Returns:
-            Logits, (B, K).
-        """
+        """Returns the same logits for each question."""
         return self.bias.expand(len(question), -1)

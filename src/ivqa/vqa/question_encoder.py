@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence
+from typing_extensions import override
 
 from ivqa.errors import UserError
 from ivqa.ranges import Count, ShareBelowOne
@@ -89,15 +90,8 @@ class RecurrentEncoder(QuestionEncoder):
             dropout=dropout if num_layers > 1 else 0.0,
         )
 
+    @override
     def forward(self, question: Tokens) -> Tensor:
-        """Encodes questions.
-
-        Args:
-            question: B questions of at most T words.
-
-        Returns:
-            Encodings, (B, size); 0 for an empty question.
-        """
         embedded = self.dropout(self.embedding(question.ids))  # (B, T, d_e)
         if torch.is_grad_enabled():
             # The backward pass of packed sequences takes longer than that of the padding. Without

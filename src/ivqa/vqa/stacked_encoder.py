@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
+from typing_extensions import override
 
 from ivqa.encoders.word_vectors import read_word_vectors, size_of_word_vectors
 from ivqa.errors import UserError
@@ -118,15 +119,8 @@ class StackedLSTMEncoder(QuestionEncoder):
                     )
                 self.vectors[row] = torch.from_numpy(found[word])
 
+    @override
     def forward(self, question: Tokens) -> Tensor:
-        """Encodes questions.
-
-        Args:
-            question: B questions of at most T words.
-
-        Returns:
-            q, (B, num_layers * d_h); 0 for an empty question.
-        """
         trained = self.embedding(question.ids).tanh()  # tanh(E w), (B, T, d_e)
         fixed = self.vectors[question.ids].to(trained.dtype)  # g(w), (B, T, d_g)
         states = torch.cat([trained, fixed], dim=2)

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 from torch.nn import functional as F
+from typing_extensions import override
 
 from ivqa.data.batch import ImageBatch
 from ivqa.ranges import Count, ShareBelowOne
@@ -49,16 +50,8 @@ class Vanilla(OneFeatureNetwork):
         self.output = nn.Linear(joint_size, self.num_answers)  # W
         self.dropout = nn.Dropout(dropout)
 
+    @override
     def forward(self, images: ImageBatch, question: Tokens) -> Tensor:
-        """Computes answer logits.
-
-        Args:
-            images: M images, and the image of each of B questions.
-            question: B questions.
-
-        Returns:
-            Logits, (B, K).
-        """
         v = checked_feature(images, self.feature, self.feature_size)
         v = F.normalize(v.mean(dim=1) if v.dim() == 3 else v, dim=1)  # (M, d_v)
         b = self.image(self.dropout(v)).tanh().index_select(0, images.index)  # (B, d)

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from ivqa.metrics.bleu import SMALL, TINY
 from ivqa.ranges import Count
@@ -32,12 +33,9 @@ class BleuRanker(TextMetricRanker):
         if self.order < 1:
             raise ValueError(f"BLEU needs an order of at least 1, not {self.order}")
 
+    @override
     def scores(self, pool: Sequence[Sequence[str]]) -> "BleuScores":
-        """Prepares a pool; scores are in [0, 1].
-
-        Args:
-            pool: N tokenised questions.
-        """
+        """Prepares a pool; scores are in [0, 1]."""
         return BleuScores(pool, self.order)
 
 

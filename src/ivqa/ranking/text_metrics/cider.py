@@ -7,6 +7,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix, diags, hstack
+from typing_extensions import override
 
 from ivqa.metrics.cider import SIGMA
 from ivqa.ranking.text_metrics.clipped_counts import ClippedCounts, ones
@@ -22,12 +23,9 @@ class CiderRanker(TextMetricRanker):
 
     version: ClassVar[int] = 1
 
+    @override
     def scores(self, pool: Sequence[Sequence[str]]) -> "CiderScores":
-        """Prepares a pool; scores are in [0, 10].
-
-        Args:
-            pool: N tokenised questions.
-        """
+        """Prepares a pool; scores are in [0, 10]."""
         return CiderScores(pool)
 
 

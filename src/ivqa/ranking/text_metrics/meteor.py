@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from ivqa.metrics.meteor import meteor_stages, stem, synonyms
 from ivqa.ranking.text_metrics.ranker import TextMetricRanker
@@ -33,12 +34,9 @@ class MeteorRanker(TextMetricRanker):
 
     stages: str = field(init=False, default_factory=_stages)
 
+    @override
     def scores(self, pool: Sequence[Sequence[str]]) -> "MeteorScores":
-        """Prepares a pool; scores are in [0, 1].
-
-        Args:
-            pool: N tokenised questions.
-        """
+        """Prepares a pool; scores are in [0, 1]."""
         return MeteorScores(pool)
 
 

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from ivqa.metrics.rouge_l import BETA
 from ivqa.ranking.text_metrics.ranker import TextMetricRanker
@@ -18,12 +19,9 @@ class RougeLRanker(TextMetricRanker):
 
     version: ClassVar[int] = 1
 
+    @override
     def scores(self, pool: Sequence[Sequence[str]]) -> "RougeLScores":
-        """Prepares a pool; scores are in [0, 1].
-
-        Args:
-            pool: N tokenised questions.
-        """
+        """Prepares a pool; scores are in [0, 1]."""
         return RougeLScores(pool)
 
 
