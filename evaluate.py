@@ -4,5 +4,5 @@ from pathlib import Path
 
 from ivqa.runs.command_line import entry_point
 
-if __name__ == "__main__":
+if __name__ == "__main__":  # the completion of Hydra looks for the word @hydra.main
     entry_point(Path(__file__).parent / "conf", "evaluate")

@@ -20,7 +20,6 @@ from ivqa.runs.command_line import command_line, with_multirun
 from ivqa.runs.config_checks import check_config, missing_keys
 from ivqa.runs.config_choices import choices_of, config_folders
 from ivqa.runs.error_messages import describe, is_user_error
-from ivqa.runs.replaced_nodes import with_replaced_nodes
 from ivqa.runs.short_forms import expanded, key_of
 from ivqa.runs.sweep_files import with_sweep
 
@@ -124,8 +123,7 @@ def jobs_of(task: str, given: list[str], *, every: bool = False) -> list[DictCon
     folders = config_folders(CONF, given)
     arguments = with_multirun(with_sweep(given, folders, task), CONF)
     written = expanded(command_line(arguments), CONF, task)
-    replaced = with_replaced_nodes(written, folders, task)
-    overrides = [item for item in replaced if ("=" in item and item[0] != "-") or item[0] == "~"]
+    overrides = [item for item in written if ("=" in item and item[0] != "-") or item[0] == "~"]
     added = ",".join(f"file://{folder.absolute()}" for folder in folders[1:])
     searched = [f"hydra.searchpath=[{added}]"] if added else []
     if every and "-m" in written:

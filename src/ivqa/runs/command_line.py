@@ -26,7 +26,6 @@ from rich.text import Text
 
 from ivqa.errors import UserError
 from ivqa.files import check_folder, no_folder, read_yaml
-from ivqa.runs import completion
 from ivqa.runs.config_choices import config_folders
 from ivqa.runs.error_messages import (
     describe,
@@ -37,7 +36,6 @@ from ivqa.runs.error_messages import (
 from ivqa.runs.help_page import choices_page
 from ivqa.runs.hydra_flags import ended_by_a_closed_pipe, joined_flags
 from ivqa.runs.memory import keep_freed_memory
-from ivqa.runs.replaced_nodes import with_replaced_nodes
 from ivqa.runs.resuming import PROGRESS, check_command, continuing_command
 from ivqa.runs.short_forms import expanded, key_of
 from ivqa.terminal import terminal
@@ -105,8 +103,6 @@ def entry_point(conf_dir: Path, config_name: str) -> None:
     try:
         sys.argv[1:] = joined_flags(sys.argv[1:])
         with ended_by_a_closed_pipe(sys.argv[1:]):
-            if completion.answered(sys.argv[1:], conf_dir, config_name):
-                return
             sys.argv[1:], own[:] = _overrides(sys.argv[1:], conf_dir, config_name)
             main = hydra.main(
                 version_base="1.3", config_path=str(conf_dir), config_name=config_name
@@ -145,7 +141,6 @@ def _overrides(
     own = with_multirun(arguments, conf_dir)
     arguments = command_line(own, folders)
     arguments = expanded(arguments, conf_dir, config_name)
-    arguments = with_replaced_nodes(arguments, folders, config_name)
     # Hydra's parser wants the overrides in one piece, and some of them were added at the end.
     return sorted(arguments, key=lambda item: item.startswith("-")), own
 

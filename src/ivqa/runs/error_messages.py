@@ -236,7 +236,7 @@ def _composition_error(
     inner = re.search(r"full_key: (\S+)", cause)
     hint = ""
     if inner and inner.group(1).startswith(f"{key}."):
-        hint = f" (to replace the whole node, name its class: {key}={{_target_:CLASS,KEY:VALUE}})"
+        hint = f" (to replace the whole node: ~{key} '+{key}={{_target_:CLASS,KEY:VALUE}}')"
         key = inner.group(1)
     argument = next((item for item in arguments if written in (key_of(item), item[1:])), "")
     if argument[:1] != "~" and (deletes := _deletes(key, arguments)):

@@ -1,4 +1,4 @@
-"""A dictionary with _target_ replaces a component; other dictionaries change keys."""
+"""Components are deleted, added and replaced; dictionaries change keys."""
 
 from pathlib import Path
 from typing import Any
@@ -13,16 +13,14 @@ from pytorch_lightning.callbacks import EarlyStopping, TQDMProgressBar
 from ivqa.errors import UserError
 from ivqa.runs.config_checks import check_config
 from ivqa.runs.error_messages import describe
-from ivqa.runs.replaced_nodes import with_replaced_nodes
 
 CONF = Path(__file__).parents[2] / "conf"
-BAR = "callbacks.progress={_target_:pytorch_lightning.callbacks.TQDMProgressBar,refresh_rate:3}"
+BAR = "+callbacks.progress={_target_:pytorch_lightning.callbacks.TQDMProgressBar,refresh_rate:3}"
 
 
 def _composed(*overrides: str) -> Any:
-    written = with_replaced_nodes(overrides, [CONF], "train")
     with initialize_config_dir(str(CONF), version_base="1.3"):
-        return compose("train", written)
+        return compose("train", [*overrides])
 
 
 def _message(*overrides: str) -> str:
@@ -32,42 +30,20 @@ def _message(*overrides: str) -> str:
 
 
 def test_a_component_is_replaced() -> None:
-    cfg = _composed(BAR)
+    cfg = _composed("~callbacks.progress", BAR)
     target = "pytorch_lightning.callbacks.TQDMProgressBar"
-    assert cfg.callbacks.progress == {"_target_": target, "refresh_rate": 3}  # without `leave`
+    assert cfg.callbacks.progress == {"_target_": target, "refresh_rate": 3}
     assert isinstance(instantiate(cfg.callbacks.progress), TQDMProgressBar)
     check_config(cfg)
 
 
-def test_later_overrides_change_the_new_component() -> None:
-    assert _composed(BAR, "callbacks.progress.refresh_rate=7").callbacks.progress.refresh_rate == 7
-
-
-def test_how_a_component_is_built_stays() -> None:
-    cfg = _composed("model.module.optimizer={_target_:torch.optim.SGD,lr:0.1}")
-    expected = {"_target_": "torch.optim.SGD", "_partial_": True, "lr": 0.1}
-    assert cfg.model.module.optimizer == expected  # without `fused`
-
-
 def test_the_new_component_takes_its_own_arguments_alone() -> None:
-    cfg = _composed(BAR.replace("refresh_rate", "refresh_rat"))
+    cfg = _composed("~callbacks.progress", BAR.replace("refresh_rate", "refresh_rat"))
     with pytest.raises(UserError, match=r"nothing reads callbacks.progress.refresh_rat \(did you"):
         check_config(cfg)
-    cfg = _composed(BAR.replace("TQDMProgressBar", "TQDMProgress"))
+    cfg = _composed("~callbacks.progress", BAR.replace("TQDMProgressBar", "TQDMProgress"))
     with pytest.raises(UserError, match="TQDMProgress cannot be imported"):
         check_config(cfg)
-
-
-def test_a_component_of_the_chosen_files_is_replaced() -> None:
-    reward = "model.module.rewards.goal={_target_:ivqa.diagnosis.GoalReward}"
-    cfg = _composed("model=ivqa_rl", "model@vqa=mlb", reward)
-    assert cfg.model.module.rewards.goal == {"_target_": "ivqa.diagnosis.GoalReward"}
-
-
-def test_other_overrides_stay() -> None:
-    given = ["model=mlb", "callbacks.progress=null", "data.images={val:3}", "-m", "seed=1,2"]
-    given += ["+callbacks.mine={_target_:x}", "callbacks.progress={leave:true}", "name=a_target_=b"]
-    assert with_replaced_nodes(given, [CONF], "train") == given
 
 
 def test_null_and_a_dictionary_without_a_class_work_as_before() -> None:
@@ -79,9 +55,10 @@ def test_an_unknown_key_in_a_dictionary_says_how_to_replace_the_node() -> None:
     message = _message("callbacks.progress={refresh_rate:3}")
     assert message.startswith("there is no configuration key 'callbacks.progress.refresh_rate';")
     assert message.endswith(
-        "(to replace the whole node, name its class: callbacks.progress={_target_:CLASS,KEY:VALUE})"
+        "(to replace the whole node: ~callbacks.progress "
+        "'+callbacks.progress={_target_:CLASS,KEY:VALUE}')"
     )
-    misspelt = BAR.replace("progress=", "progres=")
+    misspelt = BAR.removeprefix("+").replace("progress=", "progres=")
     assert "no configuration key 'callbacks.progres'; did you mean callbacks.progress" in _message(
         misspelt
     )
@@ -106,13 +83,3 @@ def test_a_component_is_added_to_components(monkeypatch: pytest.MonkeyPatch) -> 
         check_config(cfg)
     with pytest.raises(UserError, match=r"nothing reads callbacks.stop"):
         check_config(_composed("+callbacks.stop={monitor:x}"))
-
-
-def test_a_reference_is_replaced_and_its_node_stays() -> None:
-    """model.benchmark of a policy refers to the benchmark of its questioner."""
-    choices = ["model=ivqa_rl", "model@vqa=mlb"]
-    new = "model.benchmark={_target_:ivqa.vqa.benchmark.VQABenchmark}"
-    cfg, before = _composed(*choices, new), _composed(*choices)
-    assert OmegaConf.is_interpolation(before.model, "benchmark")
-    assert cfg.model.benchmark == {"_target_": "ivqa.vqa.benchmark.VQABenchmark"}
-    assert cfg.model.parts.questioner.benchmark == before.model.parts.questioner.benchmark
