@@ -85,7 +85,6 @@ MODULES: dict[str, tuple[str, ...]] = {
     "diagnosis.beliefs": (),
     "diagnosis.contradictions": (),
     "diagnosis.policy": (),
-    "diagnosis.policy_updates": ("diagnosis/test_policy_updates.py", "diagnosis/test_policy.py"),
     "diagnosis.meaning_reward": ("diagnosis/test_meaning_reward.py",),
     "diagnosis.adversary": ("diagnosis/test_adversary.py",),
     "diagnosis.corrections": ("diagnosis/test_corrections.py",),

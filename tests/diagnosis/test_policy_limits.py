@@ -20,7 +20,6 @@ from toy_diagnosis import (
 from ivqa.data.batch import VQABatch
 from ivqa.diagnosis import Candidates, GoalReward, LegalityReward, PolicyGradientModule
 from ivqa.diagnosis.collapse import CollapseMonitor
-from ivqa.diagnosis.policy_sampling import baseline
 from ivqa.generators import Greedy, Sampling
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.text.vocabulary import Tokens
@@ -116,7 +115,7 @@ def test_the_greedy_baseline_scores_complete_questions() -> None:
     policy = _policy(rewards={"noted": Noted()}, baseline="greedy")
     images = toy_images(4)
     questions = policy.sample(images, ASKED, 3, generator=torch.Generator().manual_seed(1))
-    earned = baseline(policy, images, ASKED, questions, torch.zeros(12, dtype=torch.float64))
+    earned = policy.baseline(images, ASKED, questions, torch.zeros(12, dtype=torch.float64))
     assert earned.dtype == torch.float64
     (candidates,) = seen
     greedy = candidates.questions

@@ -81,10 +81,6 @@ def jobs(endpoint: str) -> dict[str, Job]:
         "legality": train("legality", *PARTS, "model.epochs=3", "pretrained=false"),
         "skip_thoughts": train("skip_thoughts", "model.epochs=4", "model.batch_size=16", *STEPS),
         "policy": Job((*policy, "output_dir=run"), ready),
-        "policy_grpo": Job(
-            (*policy, "model.module.update=grpo", *STEPS, "output_dir=run"),
-            parts,
-        ),
         "beliefs": Job(
             (
                 *("diagnose", *DATA, *FEATURES, *POLICY, *SEARCH, "output_dir=run"),

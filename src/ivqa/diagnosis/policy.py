@@ -4,7 +4,7 @@ import copy
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from itertools import chain
-from typing import Any, ClassVar, Literal, Unpack
+from typing import Any, ClassVar, Unpack
 
 import torch
 from torch import Tensor, nn
@@ -13,12 +13,10 @@ from typing_extensions import override
 from ivqa.data.batch import ImageBatch, VQABatch
 from ivqa.diagnosis.adversary import AdversarialJudge
 from ivqa.diagnosis.candidates import Candidates, LegalityJudge
-from ivqa.diagnosis.collapse import CollapseMonitor
+from ivqa.diagnosis.collapse import CollapseMonitor, sample_statistics
 from ivqa.diagnosis.legality import LegalityModule, TrainingArguments
-from ivqa.diagnosis.policy_log_probs import drawn_words
-from ivqa.diagnosis.policy_objective import PolicyObjective
-from ivqa.diagnosis.policy_sampling import draw_samples, summary
-from ivqa.diagnosis.policy_updates import PolicySamples, clipped_loss, reinforce_loss
+from ivqa.diagnosis.policy_log_probs import drawn_words, greedy_questions
+from ivqa.diagnosis.policy_objective import PolicyObjective, pair_mean_baseline, reinforce_loss
 from ivqa.diagnosis.rewards import Reward
 from ivqa.errors import UserError
 from ivqa.generators import QuestionGenerationModule, Questions, Sampling, Strategy
@@ -33,9 +31,7 @@ class PolicyGradientModule(TrainedModule):
 
     The gradient is (r - b) grad log pi(w_t | w_<t; z, I, a), summed over the words of sampled
     questions [iVQA 5]; see `PolicyObjective`. The reward r of a question is the product of
-    `rewards`. With update="grpo", several clipped steps are made on one batch of samples, and the
-    advantage of a sample is relative to the samples of its pair; see `policy_updates`. The pairs
-    of the batches that these steps receive are then not used.
+    `rewards`.
 
     Args:
         questioner: The supervised generator. The policy starts as a copy of it; the generator
@@ -48,12 +44,10 @@ class PolicyGradientModule(TrainedModule):
             legality model as it is.
         answers: The answers to ask about, for an answerer without a closed set of answers.
         objective: Sampling, baseline and weights of the loss; None takes the defaults.
-        update: "reinforce" makes one step on each batch of samples, "grpo" several.
         training: `optimizer` and `scheduler` of `TrainedModule`.
 
     Raises:
-        UserError: There is no reward, no set of answers, `update` is unknown, or "grpo" has a
-            single sample of each pair.
+        UserError: There is no reward, or no set of answers.
     """
 
     version: ClassVar[int] = 1
@@ -67,13 +61,10 @@ class PolicyGradientModule(TrainedModule):
         judge: LegalityModule | None = None,
         answers: AnswerVocabulary | None = None,
         objective: PolicyObjective | None = None,
-        update: Literal["reinforce", "grpo"] = "reinforce",
         adversary: Callable[[LegalityModule | None], AdversarialJudge] | None = None,
         **training: Unpack[TrainingArguments],
     ) -> None:
         super().__init__(**training)
-        if update not in ("reinforce", "grpo"):
-            raise UserError(f"update must be reinforce or grpo, not {update}")
         if not rewards:
             raise UserError("a policy needs at least one reward; choose reward=full")
         known = answerer.answers if answerer.answers is not None else answers
@@ -89,13 +80,8 @@ class PolicyGradientModule(TrainedModule):
         self.rewards = dict(rewards)
         self.answers = known
         self.objective = PolicyObjective() if objective is None else objective
-        if update == "grpo" and self.objective.num_samples < 2:
-            raise UserError("update=grpo compares samples of a pair: set num_samples to 2 or more")
-        self.update = update
         self._collapse = CollapseMonitor()
         self._validated: tuple[Any, Any] | None = None  # oracle, image ids of the split
-        self._samples: PolicySamples | None = None  # of a further step of update="grpo"
-        self._steps_made = 0  # on these samples
 
     @property
     def reference(self) -> QuestionGenerationModule:
@@ -222,8 +208,7 @@ class PolicyGradientModule(TrainedModule):
         """Computes the policy's loss on sampled questions of the batch's pairs.
 
         Args:
-            batch: B pairs; the answer of each is known to the VQA model. Not used where
-                update="grpo" makes a further step on the samples of an earlier batch.
+            batch: B pairs; the answer of each is known to the VQA model.
             batch_idx: Number of the batch; not used.
 
         Returns:
@@ -232,35 +217,30 @@ class PolicyGradientModule(TrainedModule):
         Raises:
             UserError: The loss is not finite.
         """
-        objective, samples = self.objective, self._samples
-        shown: dict[str, Tensor] = {}
-        if samples is None:
-            samples, log_probs, shown = draw_samples(self, batch)
-            self._collapse.check(shown, self.global_step)
-            texts = samples.questions.text
-        else:
-            log_probs = objective.word_log_probs(
-                self.questioner, samples.images, samples.answers, samples.questions
-            )  # (N, T)
-            texts = []  # the adversary has learnt from them
-        words = drawn_words(samples.questions, self.questioner.max_length)  # (N,)
-        advantage = samples.advantage * samples.importance
-        if self.update == "grpo":
-            # At the first step on new samples, every ratio is 1.
-            ratio = (log_probs - samples.old).exp()
-            loss, shown["clipped"] = clipped_loss(advantage, ratio, words, objective.clip)
-            self._steps_made += 1
-            kept = self._steps_made < objective.inner_steps
-            self._samples = samples if kept else None
-            self._steps_made *= kept
-        else:
-            loss = reinforce_loss(advantage, log_probs.sum(dim=1), words)
+        objective, policy, images = self.objective, self.questioner, batch.images
+        answers = self._answers(batch.target)
+        strategy = Sampling(temperature=objective.temperature)
+        questions = policy.sample(images, answers, objective.num_samples, strategy)
+        candidates = self.candidates(questions, images, answers)
+        terms = self.compute_rewards(candidates)
+        log_probs = objective.log_probs(policy, images, answers, questions)  # (N,)
+        reward = terms["reward"].to(self.device)
+        if objective.entropy_weight or objective.kl_weight:
+            reward = reward - objective.penalty(
+                policy, self.reference, images, answers, questions, log_probs.detach()
+            )
+        # Only log_probs has a gradient.
+        advantage = reward - self.baseline(images, answers, questions, reward)  # (N,)
+        loss = reinforce_loss(advantage, log_probs, drawn_words(questions, policy.max_length))
+        shown = {**summary(candidates, terms), **self.legal_shares(candidates)}
+        shown["nats"] = -log_probs.detach().mean()
+        self._collapse.check(shown, self.global_step)
         if objective.supervised_weight:
-            loss = loss + objective.supervised_loss(self.questioner, batch)
-        if self.adversary is not None and texts:
+            loss = loss + objective.supervised_loss(policy, batch)
+        if self.adversary is not None:
             # The rewards are constants for the policy's gradient, so that each of the two losses
             # has a gradient for its own network alone.
-            own = self.adversary.loss(texts)
+            own = self.adversary.loss(questions.text)
             shown["adversary_loss"] = own.detach()
             loss = loss + own
         if not torch.isfinite(loss):
@@ -272,35 +252,28 @@ class PolicyGradientModule(TrainedModule):
         self.log_dict({f"train/{name}": v for name, v in shown.items()}, batch_size=len(batch))
         return loss
 
-    def on_train_start(self) -> None:
-        """Refuses gradients that are accumulated over several batches for update="grpo".
+    @torch.no_grad()
+    def baseline(
+        self, images: ImageBatch, answers: list[str], questions: Questions, reward: Tensor
+    ) -> Tensor:
+        """Computes the baseline b that `PolicyObjective.baseline` chooses.
 
-        Raises:
-            UserError: trainer.accumulate_grad_batches is not 1.
+        Args:
+            images: Images of the P pairs.
+            answers: Answers of the P pairs.
+            questions: N sampled questions of these pairs.
+            reward: (N,) their rewards.
+
+        Returns:
+            (N,) baselines.
         """
-        if self.update == "grpo" and self.trainer.accumulate_grad_batches != 1:
-            raise UserError(
-                "model.module.update=grpo steps after every batch: set "
-                "trainer.accumulate_grad_batches=1 and raise model.batch_size instead"
-            )
-
-    @override
-    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Stores samples that further steps are to be made on, beside the component."""
-        super().on_save_checkpoint(checkpoint)
-        if self._samples is not None:
-            state = {"samples": self._samples.state(), "steps_made": self._steps_made}
-            checkpoint["policy_samples"] = state
-
-    @override
-    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Restores the samples of a run that was interrupted between the steps on them."""
-        super().on_load_checkpoint(checkpoint)
-        state = checkpoint.get("policy_samples")
-        self._samples, self._steps_made = None, 0
-        if state is not None and self.update == "grpo":
-            self._samples = PolicySamples.restored(state["samples"], self.device)
-            self._steps_made = int(state["steps_made"])
+        if self.objective.baseline == "none":
+            return torch.zeros_like(reward)
+        if self.objective.baseline == "pair_mean":
+            return pair_mean_baseline(reward, self.objective.num_samples)
+        greedy = greedy_questions(self.questioner, images, answers, questions)
+        earned = self.compute_rewards(self.candidates(greedy, images, answers))["reward"]
+        return earned.to(reward)
 
     @staticmethod
     def validation_metrics(arguments: Mapping[str, Any]) -> set[str]:
@@ -361,3 +334,16 @@ class PolicyGradientModule(TrainedModule):
 
     def _answers(self, target: Tensor) -> list[str]:
         return [self.answers.answers[index] for index in target.tolist()]
+
+
+def summary(candidates: Candidates, terms: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Mean rewards and statistics of samples.
+
+    Args:
+        candidates: N sampled questions.
+        terms: Their rewards by name, (N,) each.
+
+    Returns:
+        Scalars by name.
+    """
+    return {**{name: r.mean() for name, r in terms.items()}, **sample_statistics(candidates)}

@@ -66,31 +66,9 @@ def question_log_probs(
     Returns:
         (N,) float32, in nats.
     """
-    return word_log_probs(questioner, questions, z, given, temperature).sum(dim=1)
-
-
-def word_log_probs(
-    questioner: QuestionGenerationModule,
-    questions: Questions,
-    z: Tensor | None,
-    given: Conditions,
-    temperature: float,
-) -> Tensor:
-    """Log-probabilities of the drawn words of questions; see `question_log_probs`.
-
-    Args:
-        questioner: The generator.
-        questions: N questions.
-        z: (N, d_z) latent values, None where the generator has none.
-        given: Conditions of the N questions.
-        temperature: Temperature of the sampling, above 0.
-
-    Returns:
-        (N, T) float32, in nats, with T at most `max_length`; 0 after the last drawn word.
-    """
     network = questioner.network
     log_probs = network.token_log_probs(questions.tokens, z, given, temperature)  # (N, T + 1)
-    return log_probs[:, : questioner.max_length]
+    return log_probs[:, : questioner.max_length].sum(dim=1)
 
 
 def drawn_words(questions: Questions, max_length: int) -> Tensor:

@@ -13,13 +13,11 @@ from ivqa.diagnosis.policy_log_probs import (
     drawn_words,
     evaluating,
     question_log_probs,
-    word_log_probs,
 )
-from ivqa.diagnosis.policy_updates import importance_weights
 from ivqa.errors import UserError
 from ivqa.generators import QuestionGenerationModule, Questions
 from ivqa.generators.objective import negative_elbo
-from ivqa.ranges import Count, NonNegative, OpenShare, Positive
+from ivqa.ranges import Count, NonNegative, Positive
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,10 +37,7 @@ class PolicyObjective:
         num_samples: Questions sampled for each (image, answer) pair and step, each from its own z.
         temperature: Temperature of the policy, above 0. Log-probabilities are those of the
             distribution at this temperature.
-        sampling_temperature: Temperature of the sampling, above 0, if it is another one. The
-            samples then have importance weights, see `importance_weights`. None samples at
-            `temperature`.
-        baseline: b of update=reinforce. "pair_mean" is the mean reward of the pair's other
+        baseline: b. "pair_mean" is the mean reward of the pair's other
             samples, "greedy" the reward of the greedy question of the same z (self-critical),
             "none" is 0.
         latent: Which z the gradient uses. "prior" uses the sampled z. "posterior" recomputes
@@ -51,8 +46,6 @@ class PolicyObjective:
         entropy_weight: Weight of the entropy bonus -log pi, per drawn word.
         kl_weight: Weight of the log-ratio log pi - log p, per drawn word.
         supervised_weight: Weight of the negative ELBO of the batch's own questions, per word.
-        inner_steps: Steps that update=grpo makes on one batch of samples.
-        clip: How far update=grpo lets a probability ratio leave 1 for gain, in (0, 1).
 
     Raises:
         UserError: `baseline` or `latent` is unknown, or "pair_mean" has a single sample.
@@ -67,9 +60,6 @@ class PolicyObjective:
     entropy_weight: NonNegative = 0.0
     kl_weight: NonNegative = 0.0
     supervised_weight: NonNegative = 0.0
-    sampling_temperature: Positive | None = None
-    inner_steps: Count = 4
-    clip: OpenShare = 0.2
 
     def __post_init__(self) -> None:
         if self.baseline not in ("pair_mean", "greedy", "none"):
@@ -110,26 +100,6 @@ class PolicyObjective:
         Returns:
             (N,) float32, in nats, with gradients, without dropout.
         """
-        return self.word_log_probs(policy, images, answers, questions).sum(dim=1)
-
-    def word_log_probs(
-        self,
-        policy: QuestionGenerationModule,
-        images: ImageBatch,
-        answers: list[str],
-        questions: Questions,
-    ) -> Tensor:
-        """Log-probabilities of the words of sampled questions; `log_probs` is their sum.
-
-        Args:
-            policy: The generator that sampled them.
-            images: Images of the P pairs.
-            answers: Answers of the P pairs.
-            questions: N sampled questions of these pairs.
-
-        Returns:
-            (N, T) float32, in nats, with gradients, without dropout; 0 after the last drawn word.
-        """
         network = policy.network
         with evaluating(policy):
             given = conditions_of(policy, images, answers, questions)
@@ -139,37 +109,7 @@ class PolicyObjective:
                 assert posterior is not None
                 # The sampled z ~ N(0, I) is the noise of z = mu + sigma * noise.
                 z = posterior.sample(z)
-            return word_log_probs(policy, questions, z, given, self.temperature)
-
-    @torch.no_grad()
-    def importance(
-        self,
-        policy: QuestionGenerationModule,
-        images: ImageBatch,
-        answers: list[str],
-        questions: Questions,
-    ) -> Tensor:
-        """Importance weights of samples that were drawn at `sampling_temperature`.
-
-        Args:
-            policy: The generator that sampled them.
-            images: Images of the P pairs.
-            answers: Answers of the P pairs.
-            questions: N sampled questions of these pairs.
-
-        Returns:
-            (N,) float32, see `importance_weights`; 1 without a temperature of the sampling.
-        """
-        drawn_at = self.sampling_temperature
-        if drawn_at is None:
-            return torch.ones(len(questions), device=policy.device)
-        with evaluating(policy):
-            given = conditions_of(policy, images, answers, questions)
-            own, drawn = (
-                question_log_probs(policy, questions, questions.z, given, temperature)
-                for temperature in (self.temperature, drawn_at)
-            )
-        return importance_weights(own, drawn)
+            return question_log_probs(policy, questions, z, given, self.temperature)
 
     @torch.no_grad()
     def penalty(
@@ -228,3 +168,40 @@ class PolicyObjective:
         )
         # negative_elbo is a mean over questions; this makes it a mean over words.
         return self.supervised_weight * elbo * len(batch) / output.num_tokens.sum()
+
+
+def reinforce_loss(advantage: Tensor, log_probs: Tensor, words: Tensor) -> Tensor:
+    """Loss whose gradient is that of REINFORCE, per drawn word.
+
+    Args:
+        advantage: (N,) reward minus baseline, without gradients.
+        log_probs: (N,) log pi of the samples, with gradients.
+        words: (N,) number of words that the policy drew for each sample.
+
+    Returns:
+        Scalar: -sum(advantage * log_probs) / sum(words).
+
+    Example:
+        >>> reinforce_loss(torch.tensor([1.0]), torch.tensor([-6.0]), torch.tensor([3.0])).item()
+        2.0
+    """
+    return -(advantage * log_probs).sum() / words.sum()
+
+
+def pair_mean_baseline(reward: Tensor, num_samples: int) -> Tensor:
+    """Mean reward of the other samples of the same pair (leave-one-out).
+
+    Args:
+        reward: (N,) rewards; the `num_samples` samples of a pair follow each other.
+        num_samples: Samples of each pair, at least 2.
+
+    Returns:
+        (N,) baselines.
+
+    Example:
+        >>> pair_mean_baseline(torch.tensor([0.0, 1.0, 2.0]), num_samples=3).tolist()
+        [1.5, 1.0, 0.5]
+    """
+    by_pair = reward.view(-1, num_samples)  # (P, num_samples)
+    others = by_pair.sum(dim=1, keepdim=True) - by_pair
+    return (others / (num_samples - 1)).flatten()
