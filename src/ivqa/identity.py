@@ -19,7 +19,7 @@ from ivqa.versions import code_version
 
 # Settings that do not change a result: where it is stored or computed, and how it is measured.
 NEUTRAL_SETTINGS = {
-    *("benchmark", "cache", "device", "kernels", "num_workers"),
+    *("benchmark", "cache", "device", "num_workers"),
     # Of a served model: its address may change, and the number of its requests is a budget.
     *("api_key_env", "base_url", "endpoint", "max_requests", "workers"),
 }
@@ -102,7 +102,7 @@ def decisive(settings: Any) -> Any:
         this package's classes by their names, so that a class may move to another module.
 
     Example:
-        >>> decisive({"lr": 0.1, "kernels": "fast", "parts": [{"cache": "x", "size": 8}]})
+        >>> decisive({"lr": 0.1, "device": "cpu", "parts": [{"cache": "x", "size": 8}]})
         {'lr': 0.1, 'parts': [{'size': 8}]}
     """
     if isinstance(settings, Mapping):

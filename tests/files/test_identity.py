@@ -70,8 +70,8 @@ def test_a_configuration_keeps_decisive_settings_and_digests_of_files(tmp_path: 
     file.write_bytes(b"one")
     model = {"lr": 0.1, "part": {"path": str(file), "size": 2}, "augment": None}
     found = decisive(model)
-    neutral = {"kernels": "fast", "benchmark": {"seed": 1}, "cache": "x", "num_workers": 2}
-    part = {**model["part"], "device": "cuda", "kernels": "reference", "benchmark": {"n": 2}}
+    neutral = {"device": "cpu", "benchmark": {"seed": 1}, "cache": "x", "num_workers": 2}
+    part = {**model["part"], "device": "cuda", "benchmark": {"n": 2}}
     assert decisive({**model, **neutral, "part": part}) == found
     moved = tmp_path / "elsewhere.pt"
     moved.write_bytes(b"one")

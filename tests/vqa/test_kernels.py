@@ -1,4 +1,4 @@
-"""Each fast kernel equals its reference, alone and in every network of the zoo."""
+"""Each fast kernel equals its plain equation, alone and in every network of the zoo."""
 
 from collections.abc import Callable
 from functools import partial
@@ -6,15 +6,14 @@ from typing import Any
 
 import pytest
 import torch
+from benchmarks import plain_kernels as plain
 from test_networks import NUM_WORDS
 from torch import Tensor, nn
 from toy_zoo import ZOO, feature_sizes
 
 from ivqa.data.batch import ImageBatch
-from ivqa.errors import UserError
-from ivqa.text.answers import AnswerVocabulary
-from ivqa.text.vocabulary import Tokens, Vocabulary
-from ivqa.vqa import N2NMN, VQAModule
+from ivqa.text.vocabulary import Tokens
+from ivqa.vqa import N2NMN
 from ivqa.vqa import kernels as k
 
 # Sums of up to 40 float32 products in another order: a few units of the last of 24 bits, more in
@@ -69,7 +68,7 @@ def test_matmul_by_image(index: list[int] | None, transposed: bool, num: int) ->
         return kernel(left, right.mT if transposed else right, at)
 
     _assert_equal(
-        partial(product, k.matmul_by_image), partial(product, k.matmul_by_image_reference), *inputs
+        partial(product, k.matmul_by_image), partial(product, plain.matmul_by_image), *inputs
     )
 
 
@@ -77,7 +76,7 @@ def test_matmul_by_image(index: list[int] | None, transposed: bool, num: int) ->
 def test_repeated_images_and_their_index_are_those_of_each_question(index: list[int]) -> None:
     values, chosen = torch.randn(M, L, 5), torch.tensor(index)
     (found, own), (expected, none) = (
-        kernel(values, chosen) for kernel in (k.repeat_images, k.repeat_images_reference)
+        kernel(values, chosen) for kernel in (k.repeat_images, plain.repeat_images)
     )
     assert none is None
     assert torch.equal(found if own is None else found[own], expected)
@@ -88,7 +87,7 @@ def test_repeated_images_and_their_index_are_those_of_each_question(index: list[
 def test_fusion_scores(index: list[int] | None) -> None:
     chosen, questions = _chosen(index)
     inputs = _leaf(questions, 3, 5), _leaf(2, 5), nn.Linear(7, 15), _leaf(M, L, 7), chosen
-    _assert_equal(k.fusion_scores, k.fusion_scores_reference, *inputs)
+    _assert_equal(k.fusion_scores, plain.fusion_scores, *inputs)
 
 
 @pytest.mark.parametrize("index", [*INDICES, None])
@@ -96,11 +95,11 @@ def test_fusion_scores(index: list[int] | None) -> None:
 def test_normalised_scores(index: list[int] | None, num: int) -> None:
     chosen, questions = _chosen(index)
     inputs = _leaf(questions, num, 11), nn.Linear(7, 11), nn.Linear(11, 1), _leaf(M, L, 7), chosen
-    _assert_equal(k.normalised_scores, k.normalised_scores_reference, *inputs)
+    _assert_equal(k.normalised_scores, plain.normalised_scores, *inputs)
 
 
-@pytest.mark.parametrize("kernels", [k.FAST, k.REFERENCE])
-def test_a_guide_of_zeros_gives_the_bias(kernels: k.Kernels) -> None:
+@pytest.mark.parametrize("kernels", [k, plain])
+def test_a_guide_of_zeros_gives_the_bias(kernels: Any) -> None:
     """w^T norm(0) + b = b: the product that is normalised is 0."""
     project, score = nn.Linear(3, 4), nn.Linear(4, 1)
     scores = kernels.normalised_scores(
@@ -124,7 +123,7 @@ NETWORKS = {name: factory for name, (factory, _) in ZOO.items()} | {
 
 @pytest.mark.parametrize("index", [INDICES[0], INDICES[3]])
 @pytest.mark.parametrize("name", NETWORKS)
-def test_networks_are_equal_with_fast_and_reference_kernels(name: str, index: list[int]) -> None:
+def test_networks_are_equal_with_fast_and_plain_kernels(name: str, index: list[int]) -> None:
     """Logits and gradients of all parameters, without dropout, whose masks would differ."""
     torch.manual_seed(0)
     features = {"grid": 5} if name == "n2nmn" else feature_sizes(name)
@@ -137,47 +136,23 @@ def test_networks_are_equal_with_fast_and_reference_kernels(name: str, index: li
     question = Tokens(ids, lengths)
     parameters = list(network.parameters())
     results = []
-    for kernels in (k.FAST, k.REFERENCE):
-        k.use_kernels(network, kernels)
-        if isinstance(network, N2NMN):  # layouts that use every module
-            layouts = [["_Find", "_Describe"], ["_Find", "_Find", "_Transform", "_And"]]
-            expert = network.encode_layouts([layouts[row % 2] for row in range(len(index))])
-            expert[1::2, 4] = network.grammar.tokens.index("_Count")
-            plan = network.policy(question, network.max_layout, expert=expert)
-            logits = network.execute(images, plan)
-        else:
-            logits = network(images, question)
-        loss = (logits * torch.linspace(-1, 1, 4)).square().sum()
-        gradients = torch.autograd.grad(loss, parameters, allow_unused=True)
-        results.append((logits, [value for value in gradients if value is not None]))
+    for replaced in ((), plain.NAMES):
+        with plain.plain_kernels(*replaced):
+            results.append(_results(network, images, question, index, parameters))
     torch.testing.assert_close(*results, **CLOSE)
 
 
-def _module(**arguments: Any) -> VQAModule:
-    return VQAModule(
-        network=NETWORKS["mutan"],
-        question_vocabulary=Vocabulary(["what"]),
-        answers=AnswerVocabulary(["yes", "no"]),
-        feature_sizes={"grid": 5},
-        **arguments,
-    )
-
-
-def test_the_setting_belongs_to_one_module() -> None:
-    plain, other = _module(kernels="reference"), _module()
-    assert plain.network.kernels is k.REFERENCE
-    assert other.network.kernels is k.FAST
-    assert k.KernelModule.kernels is k.FAST
-    assert plain.component() == other.component()  # checkpoints fit either
-
-
-def test_unknown_kernels_are_refused() -> None:
-    with pytest.raises(UserError, match="kernels must be one of fast, reference, not quick"):
-        _module(kernels="quick")
-
-
-def test_all_parts_of_a_network_use_them() -> None:
-    network = NETWORKS["n2nmn"](num_words=9, num_answers=2, feature_sizes={"grid": 5})
-    k.use_kernels(network, k.REFERENCE)
-    found = [part.kernels for part in network.modules() if isinstance(part, k.KernelModule)]
-    assert found == [k.REFERENCE, k.REFERENCE]  # the network and its modules
+def _results(
+    network: Any, images: ImageBatch, question: Tokens, index: list[int], parameters: list[Any]
+) -> tuple[Tensor, list[Tensor]]:
+    if isinstance(network, N2NMN):  # layouts that use every module
+        layouts = [["_Find", "_Describe"], ["_Find", "_Find", "_Transform", "_And"]]
+        expert = network.encode_layouts([layouts[row % 2] for row in range(len(index))])
+        expert[1::2, 4] = network.grammar.tokens.index("_Count")
+        plan = network.policy(question, network.max_layout, expert=expert)
+        logits = network.execute(images, plan)
+    else:
+        logits = network(images, question)
+    loss = (logits * torch.linspace(-1, 1, 4)).square().sum()
+    gradients = torch.autograd.grad(loss, parameters, allow_unused=True)
+    return logits, [value for value in gradients if value is not None]

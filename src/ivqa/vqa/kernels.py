@@ -1,7 +1,6 @@
-"""Computations that are faster than the equations they stand for, each beside that equation.
+"""Computations that are faster than the equations they stand for.
 
-A network calls these functions through its `kernels`: `FAST` or `REFERENCE`, which give the same
-values up to rounding. `model.module.kernels=reference` selects the plain versions.
+`benchmarks/plain_kernels.py` has the equations; tests compare both.
 
 Step time with the reference version over step time with the fast one, on 2 cores with AVX-512 and
 bfloat16, in one thread, at the sizes of conf/model (`python -m benchmarks kernels` measures it). A
@@ -22,35 +21,15 @@ sigmoid in HieCoAtt, custom backward passes of products and of circular convolut
 spectra in MCB.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal
-
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
-
-KernelChoice = Literal["fast", "reference"]
 
 # Added to the mean square in norm(), which would divide 0 by 0 for a vector of zeros.
-_TINY = 1e-8
-
-
-def repeat_images_reference(values: Tensor, index: Tensor) -> tuple[Tensor, Tensor | None]:
-    """The values of each question's image.
-
-    Args:
-        values: Values of M images, (M, ...).
-        index: Image of each question, (B,) int64.
-
-    Returns:
-        values[index], (B, ...), and None: row b already belongs to question b.
-    """
-    return values.index_select(0, index), None
+TINY = 1e-8
 
 
 def repeat_images(values: Tensor, index: Tensor) -> tuple[Tensor, Tensor | None]:
-    """`repeat_images_reference`, but only where at most a few questions share an image.
+    """The values of each question's image, where at most a few questions share an image.
 
     Otherwise, what follows is computed once an image instead of once a question. Features have no
     gradient, so where few questions share an image, it is cheaper to repeat the features than what
@@ -68,22 +47,10 @@ def repeat_images(values: Tensor, index: Tensor) -> tuple[Tensor, Tensor | None]
     return values, index
 
 
-def matmul_by_image_reference(left: Tensor, right: Tensor, index: Tensor | None) -> Tensor:
+def matmul_by_image(left: Tensor, right: Tensor, index: Tensor | None) -> Tensor:
     """The matrix product of each question with its image, left[b] @ right[index[b]].
 
-    Args:
-        left: Matrices of B questions, (B, G, n).
-        right: Matrices of M images, (M, n, m).
-        index: Image of each question, (B,) int64; None where image b belongs to question b.
-
-    Returns:
-        Products, (B, G, m).
-    """
-    return torch.bmm(left, right if index is None else right[index])
-
-
-def matmul_by_image(left: Tensor, right: Tensor, index: Tensor | None) -> Tensor:
-    """`matmul_by_image_reference`; questions about one image are multiplied with it together.
+    Questions about one image are multiplied with it together.
 
     The image need then not be repeated for each of its questions. Where the images have very
     different numbers of questions, padding would cost more than repeating; then they are repeated.
@@ -116,33 +83,14 @@ def matmul_by_image(left: Tensor, right: Tensor, index: Tensor | None) -> Tensor
     return products.view(len(blocks), left.shape[1], -1).index_select(0, slot)
 
 
-def fusion_scores_reference(
+def fusion_scores(
     factors: Tensor, readout: Tensor, layer: nn.Linear, places: Tensor, index: Tensor | None
 ) -> Tensor:
     """Scores P^T z of MUTAN's attention, z = sum_r (M_r q~) * (N_r v~ + n_r).
 
-    Args:
-        factors: M_r q~ of B questions, (B, R, t).
-        readout: P^T, (G, t).
-        layer: All N_r and n_r, a layer from h to R t.
-        places: v~ of the positions of M images, (M, L, h).
-        index: Image of each question, (B,) int64; None where image b belongs to question b.
-
-    Returns:
-        Scores, (B, G, L).
-    """
-    places = places if index is None else places[index]
-    fused = (factors[:, None] * layer(places).unflatten(2, factors.shape[1:])).sum(dim=2)  # z
-    return F.linear(fused, readout).mT
-
-
-def fusion_scores(
-    factors: Tensor, readout: Tensor, layer: nn.Linear, places: Tensor, index: Tensor | None
-) -> Tensor:
-    """`fusion_scores_reference` without z (B, L, t) or N_r v~ (B, L, R, t).
-
-    The scores are linear in v~: P^T z = sum_r (P * M_r q~)^T N_r v~ + (P * M_r q~)^T n_r. The
-    question's factors are multiplied with N_r first, which leaves one product with the places.
+    Computes neither z (B, L, t) nor N_r v~ (B, L, R, t). The scores are linear in v~:
+    P^T z = sum_r (P * M_r q~)^T N_r v~ + (P * M_r q~)^T n_r. The question's factors are multiplied
+    with N_r first, which leaves one product with the places.
 
     Args:
         factors: M_r q~ of B questions, (B, R, t).
@@ -159,34 +107,14 @@ def fusion_scores(
     return scores + (guided @ layer.bias)[:, :, None]
 
 
-def normalised_scores_reference(
+def normalised_scores(
     guides: Tensor, project: nn.Linear, score: nn.Linear, x: Tensor, index: Tensor | None
 ) -> Tensor:
     """Scores w^T norm(W x * guide) + b of the modules of N2NMN; norm() gives l2 norm sqrt(d).
 
-    Args:
-        guides: G guides of each of B questions, (B, G, d).
-        project: W, a layer from d_x to d.
-        score: w and b, a layer from d to 1.
-        x: Positions of M images, (M, L, d_x).
-        index: Image of each question, (B,) int64; None where image b belongs to question b.
-
-    Returns:
-        Scores, (B, G, L).
-    """
-    projected = project(x if index is None else x[index])  # W x, (B, L, d)
-    joint = projected[:, None] * guides[:, :, None]  # (B, G, L, d)
-    scale = (joint.square().mean(dim=3, keepdim=True) + _TINY).rsqrt()
-    return score(joint * scale)[..., 0]
-
-
-def normalised_scores(
-    guides: Tensor, project: nn.Linear, score: nn.Linear, x: Tensor, index: Tensor | None
-) -> Tensor:
-    """`normalised_scores_reference` without the products W x * guide, (B, G, L, d).
-
-    Their sums under w are linear in x, so the guides are multiplied with W first; their squared
-    norms are products of the squares, (W x)^2 and guide^2.
+    Computes no products W x * guide, (B, G, L, d). Their sums under w are linear in x, so the
+    guides are multiplied with W first; their squared norms are products of the squares, (W x)^2 and
+    guide^2.
 
     Args:
         guides: G guides of each of B questions, (B, G, d).
@@ -202,7 +130,7 @@ def normalised_scores(
     sums = matmul_by_image(weighted @ project.weight, x.mT, index)
     sums = sums + (weighted @ project.bias)[..., None]  # (B, G, L)
     squares = matmul_by_image(guides.square(), project(x).square().mT, index)
-    return sums * (squares / guides.shape[2] + _TINY).rsqrt() + score.bias
+    return sums * (squares / guides.shape[2] + TINY).rsqrt() + score.bias
 
 
 def _matmul(left: Tensor, right: Tensor) -> Tensor:
@@ -221,55 +149,3 @@ def _repeated(values: Tensor, index: Tensor) -> Tensor:
     if values.mT.is_contiguous():
         return values.mT.index_select(0, index).mT
     return values.index_select(0, index)
-
-
-@dataclass(frozen=True)
-class Kernels:
-    """One version of each kernel; see the function of the same name for arguments and result.
-
-    Attributes:
-        repeat_images: (values, index) to (values, index or None).
-        matmul_by_image: (left, right, index) to products.
-        fusion_scores: (factors, readout, layer, places, index) to scores.
-        normalised_scores: (guides, project, score, x, index) to scores.
-    """
-
-    repeat_images: Callable[[Tensor, Tensor], tuple[Tensor, Tensor | None]]
-    matmul_by_image: Callable[[Tensor, Tensor, Tensor | None], Tensor]
-    fusion_scores: Callable[[Tensor, Tensor, nn.Linear, Tensor, Tensor | None], Tensor]
-    normalised_scores: Callable[[Tensor, nn.Linear, nn.Linear, Tensor, Tensor | None], Tensor]
-
-
-FAST = Kernels(repeat_images, matmul_by_image, fusion_scores, normalised_scores)
-REFERENCE = Kernels(
-    repeat_images_reference,
-    matmul_by_image_reference,
-    fusion_scores_reference,
-    normalised_scores_reference,
-)
-KERNELS: dict[KernelChoice, Kernels] = {"fast": FAST, "reference": REFERENCE}
-
-
-class KernelModule(nn.Module):
-    """A module that computes with `kernels`, the fast ones unless told otherwise.
-
-    Example:
-        >>> module = nn.Sequential(KernelModule(), KernelModule())
-        >>> use_kernels(module, REFERENCE)
-        >>> module[0].kernels is REFERENCE, KernelModule().kernels is FAST
-        (True, True)
-    """
-
-    kernels: Kernels = FAST
-
-
-def use_kernels(module: nn.Module, kernels: Kernels) -> None:
-    """Sets the kernels of a module and of all its parts; other modules keep theirs.
-
-    Args:
-        module: A network, or any module that has `KernelModule`s inside.
-        kernels: `FAST`, `REFERENCE`, or a mixture of their functions.
-    """
-    for part in module.modules():
-        if isinstance(part, KernelModule):
-            part.kernels = kernels

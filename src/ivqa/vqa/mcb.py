@@ -19,6 +19,7 @@ from typing_extensions import override
 from ivqa.data.batch import ImageBatch
 from ivqa.ranges import Count, ShareBelowOne
 from ivqa.text.vocabulary import Tokens
+from ivqa.vqa import kernels
 from ivqa.vqa.network import GridNetwork, SharedDropout, checked_grid
 from ivqa.vqa.question_encoder import QuestionEncoder
 from ivqa.vqa.stacked_encoder import StackedLSTMEncoder
@@ -233,6 +234,6 @@ class MCB(NormalisedGridNetwork):
         grid = self.normalised_grid(images)  # v, (M, L, d_v)
         q = self.question_encoder(question)  # (B, d_q)
         alpha = self.attention(grid, images.index, q).to(grid.dtype)  # (B, G, L)
-        v = self.kernels.matmul_by_image(alpha, grid, images.index).flatten(1)  # (B, G d_v)
+        v = kernels.matmul_by_image(alpha, grid, images.index).flatten(1)  # (B, G d_v)
         f = signed_root(self.pooling(q, v))  # (B, d)
         return self.output(self.dropout(f))

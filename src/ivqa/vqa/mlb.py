@@ -16,6 +16,7 @@ from typing_extensions import override
 from ivqa.data.batch import ImageBatch
 from ivqa.ranges import Count, ShareBelowOne
 from ivqa.text.vocabulary import Tokens
+from ivqa.vqa import kernels
 from ivqa.vqa.network import GridNetwork, SharedDropout, checked_grid
 from ivqa.vqa.question_encoder import QuestionEncoder, RecurrentEncoder
 
@@ -72,12 +73,12 @@ class MLB(GridNetwork):
         Returns:
             alpha, float32 (B, G, L); each map sums to 1.
         """
-        grid, index_or_none = self.kernels.repeat_images(grid, index)
+        grid, index_or_none = kernels.repeat_images(grid, index)
         v = self.attention_image(self.dropout_grid(grid)).tanh()  # tanh(W^T V), (B or M, L, d)
         u = self.attention_question(self.dropout(q)).tanh()  # tanh(U^T q), (B, d)
         # P^T (u * v) = (P * u)^T v, which needs no tensor (B, L, d) of products.
         guides = self.glimpses.weight * u[:, None]  # P * u, (B, G, d)
-        scores = self.kernels.matmul_by_image(guides, v.mT, index_or_none)  # (B, G, L)
+        scores = kernels.matmul_by_image(guides, v.mT, index_or_none)  # (B, G, L)
         return (scores + self.glimpses.bias[:, None]).float().softmax(dim=2)
 
     @override
@@ -90,7 +91,7 @@ class MLB(GridNetwork):
         grid = checked_grid(images, self.feature, self.feature_size)  # V, (M, L, d_v)
         q = self.question_encoder(question)  # (B, d_q)
         alpha = self.attention(grid, images.index, q).to(grid.dtype)  # (B, G, L)
-        attended = self.kernels.matmul_by_image(alpha, grid, images.index)  # (B, G, d_v)
+        attended = kernels.matmul_by_image(alpha, grid, images.index)  # (B, G, d_v)
         glimpses = [
             project(self.dropout(attended[:, g])).tanh() for g, project in enumerate(self.images)
         ]

@@ -16,7 +16,6 @@ from ivqa.text.answers import AnswerVocabulary
 from ivqa.text.tokens import tokenise
 from ivqa.text.vocabulary import Vocabulary
 from ivqa.trained import TrainedModule, evaluation_mode, network_settings
-from ivqa.vqa.kernels import KERNELS, KernelChoice, use_kernels
 from ivqa.vqa.network import VQANetwork
 from ivqa.vqa.question_encoder import QuestionEncoder
 from ivqa.vqa.targets import Targets, answer_losses
@@ -36,11 +35,10 @@ class VQAModule(TrainedModule):
             mode; "annotators", their distribution over A; "accuracies", the official accuracy of
             each answer.
         max_question_length: Number of words of a question that are read; the rest is cut.
-        kernels: "fast", or "reference" for the plain versions of `ivqa.vqa.kernels`.
         optimisation: optimizer, scheduler and image_encoder, see `TrainedModule`.
 
     Raises:
-        UserError: `targets` or `kernels` is unknown.
+        UserError: `targets` is unknown.
     """
 
     version: ClassVar[int] = 1
@@ -54,14 +52,11 @@ class VQAModule(TrainedModule):
         feature_sizes: Mapping[str, int],
         targets: Targets = "main",
         max_question_length: Count = 26,
-        kernels: KernelChoice = "fast",
         **optimisation: Any,
     ) -> None:
         super().__init__(**optimisation)
         if targets not in (known := get_args(Targets)):
             raise UserError(f"targets must be one of {', '.join(known)}, not {targets}")
-        if kernels not in KERNELS:
-            raise UserError(f"kernels must be one of {', '.join(KERNELS)}, not {kernels}")
         self.question_vocabulary = question_vocabulary
         self.answers = answers
         self.feature_sizes = {str(name): int(size) for name, size in feature_sizes.items()}
@@ -70,7 +65,6 @@ class VQAModule(TrainedModule):
             num_answers=len(answers),
             feature_sizes=self.feature_sizes,
         )
-        use_kernels(self.network, KERNELS[kernels])
         self.targets = targets
         self.max_question_length = max_question_length
         self.accuracy = VQAAccuracy()

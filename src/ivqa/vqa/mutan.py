@@ -18,6 +18,7 @@ from ivqa.data.batch import ImageBatch
 from ivqa.errors import UserError
 from ivqa.ranges import Count, ShareBelowOne
 from ivqa.text.vocabulary import Tokens
+from ivqa.vqa import kernels
 from ivqa.vqa.network import (
     GridNetwork,
     OneFeatureNetwork,
@@ -204,11 +205,11 @@ class Mutan(GridNetwork):
         Returns:
             The maps, float32 (B, G, L); each sums to 1.
         """
-        grid, index_or_none = self.kernels.repeat_images(grid, index)
+        grid, index_or_none = kernels.repeat_images(grid, index)
         v = self.attention_image(self.dropout_grid(grid)).tanh()  # v~, (B or M, L, h)
         q = self.attention_question(self.dropout(q)).tanh()  # q~, (B, h)
         factors = self.attention_fusion.factor_first(q)  # M_r q~, (B, R, t_o)
-        scores = self.kernels.fusion_scores(
+        scores = kernels.fusion_scores(
             self.dropout_fused(factors),
             self.glimpses.weight,
             self.attention_fusion.second,
@@ -227,7 +228,7 @@ class Mutan(GridNetwork):
         grid = checked_grid(images, self.feature, self.feature_size)  # (M, L, d_v)
         q = self.question_encoder(question)  # (B, d_q)
         weights = self.attention(grid, images.index, q).to(grid.dtype)  # (B, G, L)
-        attended = self.kernels.matmul_by_image(weights, grid, images.index)  # (B, G, d_v)
+        attended = kernels.matmul_by_image(weights, grid, images.index)  # (B, G, d_v)
         glimpses = [
             project(self.dropout(attended[:, g])).tanh() for g, project in enumerate(self.images)
         ]

@@ -17,6 +17,7 @@ from ivqa.data.batch import ImageBatch
 from ivqa.errors import UserError
 from ivqa.ranges import Count, ShareBelowOne
 from ivqa.text.vocabulary import Tokens
+from ivqa.vqa import kernels
 from ivqa.vqa.layout_network import LayoutNetwork
 from ivqa.vqa.layout_policy import LayoutPolicy, Plan
 from ivqa.vqa.network import checked_grid
@@ -128,7 +129,7 @@ class N2NMN(LayoutNetwork):
         answers: list[tuple[Tensor, list[Tensor]]] = []
         grid = checked_grid(images, self.feature, self.feature_size)
         x = torch.cat([grid, _coordinates(grid)], dim=2)  # (M, L, d_v + 2)
-        x, index = self.kernels.repeat_images(x, images.index)  # (B or M, L, d_v + 2)
+        x, index = kernels.repeat_images(x, images.index)  # (B or M, L, d_v + 2)
         size, length = len(images.index), x.shape[1]
         found = self.modules_.find_maps(x, index, plan.text)  # (B, T, L)
         # `stack` (B, T + 1, L) holds the maps of each question, `depth` (B,) their number. A layout

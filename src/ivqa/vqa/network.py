@@ -12,7 +12,6 @@ from typing_extensions import override
 from ivqa.data.batch import ImageBatch, VQABatch
 from ivqa.errors import UserError
 from ivqa.text.vocabulary import Tokens
-from ivqa.vqa.kernels import KernelModule
 
 
 @dataclass(frozen=True)
@@ -28,7 +27,7 @@ class TrainingOutput:
     further: Callable[[Tensor], dict[str, Tensor]] = lambda _: {}
 
 
-class VQANetwork(KernelModule, ABC):
+class VQANetwork(nn.Module, ABC):
     """A network that computes logits of K answers; each model is one subclass in its own file.
 
     Attributes:

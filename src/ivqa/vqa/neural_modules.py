@@ -25,14 +25,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ivqa.vqa.kernels import KernelModule
+from ivqa.vqa import kernels
 
 # Initial bias of attention scores: few positions hold what is looked for. Attention does not depend
 # on it, but counting starts near the number of objects instead of half the number of positions.
 _ABSENT = -3.0
 
 
-class NeuralModules(KernelModule):
+class NeuralModules(nn.Module):
     """The weights of all modules.
 
     Args:
@@ -96,7 +96,7 @@ class NeuralModules(KernelModule):
             Attention maps, (B, T, L).
         """
         guides = self.find_text(text)  # U x_txt, (B, T, d)
-        return self.kernels.normalised_scores(guides, self.find_image, self.find, x, index)
+        return kernels.normalised_scores(guides, self.find_image, self.find, x, index)
 
     def map_of(self, name: str, x: Tensor, text: Tensor, maps: list[Tensor]) -> Tensor:
         """Computes _And, _Or or _Transform.
@@ -115,7 +115,7 @@ class NeuralModules(KernelModule):
         if name == "_Or":
             return torch.maximum(*maps)
         guide = self.transform_text(text) * self.transform_seen(_attended(maps[0], x))  # (n, d)
-        scores = self.kernels.normalised_scores(
+        scores = kernels.normalised_scores(
             guide[:, None], self.transform_image, self.transform, x, None
         )
         return scores[:, 0]
