@@ -35,7 +35,7 @@ _MAIN, _BASIC = ("MQ", "question"), ("BQ", "basic")
 
 
 def write_parquet(path: Path, table: pa.Table, origin: Mapping[str, Any]) -> None:
-    """Writes a table with checksums, atomically.
+    """Writes a BQD with `write_table`.
 
     Args:
         path: The Parquet file.
@@ -43,9 +43,7 @@ def write_parquet(path: Path, table: pa.Table, origin: Mapping[str, Any]) -> Non
         origin: The settings that it was built with, as plain values.
     """
     metadata = {_ORIGIN: json.dumps(origin, sort_keys=True, ensure_ascii=False)}
-    content = table.combine_chunks().replace_schema_metadata(metadata)
-    with written(path) as draft:
-        pq.write_table(content, draft, compression="zstd", write_page_checksum=True)
+    write_table(path, table.combine_chunks().replace_schema_metadata(metadata))
 
 
 def read_parquet(path: Path) -> tuple[pa.Table, dict[str, Any]]:
@@ -72,6 +70,17 @@ def read_parquet(path: Path) -> tuple[pa.Table, dict[str, Any]]:
     if not isinstance(origin, dict):
         raise DataError(f"the metadata of {path} are damaged; rank the questions again")
     return table.replace_schema_metadata(None), origin
+
+
+def write_table(path: Path, table: pa.Table) -> None:
+    """Writes a Parquet file with checksums, atomically.
+
+    Args:
+        path: The Parquet file.
+        table: Its content.
+    """
+    with written(path) as draft:
+        pq.write_table(table, draft, compression="zstd", write_page_checksum=True)
 
 
 def read_table(path: Path) -> pa.Table:
