@@ -155,6 +155,7 @@ def test_parts_of_another_configuration_are_refused(make: MakeRanking) -> None:
         ({"k": len(POOL)}, f"k={len(POOL)} .* pool of {len(POOL)}, 1 of them excluded"),
         ({"k": 0}, "k=0 basic questions"),
         ({"shard": 3, "num_shards": 3}, "shard=3 of num_shards=3 does not exist"),
+        ({"shard": -1}, "shard=-1 of num_shards=1 does not exist"),
         ({"question_ids": np.zeros(9, dtype=np.int64)}, "need different question ids"),
         ({"part_size": 0}, "part_size must be at least 1"),
     ],
@@ -170,6 +171,63 @@ def test_a_whole_pool_can_be_ranked(make: MakeRanking) -> None:
     job = make(k=len(POOL), exclude_duplicates=False, ranker=RandomRanker())
     list(job.run())
     assert all(len(set(row)) == len(POOL) for row in job.table()["basic_questions"].to_pylist())
+
+
+def test_the_least_numbers_are_valid(make: MakeRanking, tmp_path: Path) -> None:
+    """A part for each question, in a folder of a folder, of one basic question."""
+    job = make("new/parts", k=1, part_size=1, ranker=RandomRanker())
+    assert list(job.run()) == list(range(8))
+    assert sorted(file.name for file in (tmp_path / "new/parts").iterdir()) == [
+        f"part_0000{part}.parquet" for part in range(7)
+    ]
+    assert list(job.run()) == [7]  # all parts are there
+    assert [len(texts) for texts in job.table()["basic_questions"].to_pylist()] == [1] * 9
+    none = np.array([], dtype=np.int64)
+    nothing = make("none", questions=[], question_ids=none, image_ids=none)
+    assert list(nothing.run()) == [0]
+    assert nothing.table().schema.equals(job.table().schema)
+
+
+class _Other:
+    """A ranker with numbers of other types, whose value for the second question is given."""
+
+    def __init__(self, score: float, gap: float) -> None:
+        self.score, self.gap = score, gap
+
+    def rank(
+        self,
+        questions: Sequence[str],
+        pool: Sequence[str],
+        k: int,
+        exclude: Sequence[Sequence[int]],
+    ) -> Ranking:
+        indices = np.tile(np.arange(k, dtype=np.int16), (len(questions), 1))
+        scores = np.tile(np.array([0.5] * k), (len(questions), 1))
+        gap = np.zeros(len(questions), dtype=np.float32)
+        if len(questions) > 1:
+            scores[1, 2], gap[1] = self.score, self.gap
+        return Ranking(indices, scores, gap, np.full(len(questions), k, np.int8), 0)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("score", "gap"), [(np.inf, 0), (np.nan, 0), (0.5, np.nan)])
+def test_rankings_that_are_not_finite_are_refused(
+    score: float, gap: float, make: MakeRanking
+) -> None:
+    with pytest.raises(ValueError, match=r"ranking of 'How many cats are there\?' has scores"):
+        list(make(ranker=_Other(score, gap)).run())
+
+
+def test_the_types_of_a_file_do_not_depend_on_the_ranker(make: MakeRanking) -> None:
+    job, other = make("one", ranker=RandomRanker()), make("other", ranker=_Other(0.25, 0.125))
+    for each in (job, other):
+        list(each.run())
+    assert other.table().schema.equals(job.table().schema)
+    row = other.table().to_pylist()[-2]
+    assert row["question"] == "How many cats are there?"
+    assert (row["gap"], row["support"], row["uncertified"]) == (0.125, 5, True)
+    assert list(zip(row["basic_questions"], row["scores"], strict=True)) == list(
+        zip(POOL[:5], [0.5, 0.5, 0.25, 0.5, 0.5], strict=True)
+    )
 
 
 class _Broken:
@@ -222,8 +280,11 @@ def test_shards_that_do_not_belong_together_are_refused(make: MakeRanking, tmp_p
         merge_shards([files[0], files[2]])
     copied = tmp_path / "copy.parquet"
     copied.write_bytes(files[1].read_bytes())
-    with pytest.raises(DataError, match=r"question ids occur twice, .*shard_1.*and in .*copy"):
+    # Part 1, the third and fourth distinct questions; ids count down from 80.
+    with pytest.raises(DataError, match=r"2 question ids .*, such as 40 in .*shard_1.*in .*copy"):
         merge_shards([*files, copied])
+    with pytest.raises(DataError, match=r"shard 0, 2 of 3 is missing .* with shard=0,2"):
+        merge_shards([files[1]])
     with pytest.raises(DataError, match="no shards"):
         merge_shards([])
     other = make("other", ranker=RandomRanker(), shard=1, num_shards=3, k=6)
@@ -232,6 +293,13 @@ def test_shards_that_do_not_belong_together_are_refused(make: MakeRanking, tmp_p
     write_parquet(files[1], read_parquet(files[0])[0], {})
     with pytest.raises(DataError, match=r"shard_1.parquet is not a shard"):
         merge_shards(files)
+
+
+def test_a_single_shard_is_the_whole_file(make: MakeRanking, tmp_path: Path) -> None:
+    job = make(ranker=RandomRanker())
+    table, origin = merge_shards([_write(job, tmp_path / "one.parquet")])
+    assert table.equals(job.table())
+    assert origin == job.origin
 
 
 def test_a_damaged_shard_is_named(make: MakeRanking, tmp_path: Path) -> None:

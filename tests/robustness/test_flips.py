@@ -13,7 +13,7 @@ NOISY = (["no", "no", "two", "b", "c", "d", "d"], [0.0, 0.6, 1.0, 0.3, 0.5, 0.4,
 
 def _flips(level: int) -> tuple[list[int], list[int], list[int]]:
     ids = np.arange(7)
-    between = (["yes", "yes", "2", "a", "b", "c", "e"], CLEAN[1])
+    between = (["yes", "yes", "2", "a", "b", "c", "e"], [*CLEAN[1][:6], 1.0])
     answers, accuracies = zip(CLEAN, between, NOISY, strict=True)
     kinds, blind = ["other"] * 7, np.zeros(7)
     records = NoiseRecords(ids, ids, kinds, answers, np.array(accuracies), blind)
@@ -23,7 +23,7 @@ def _flips(level: int) -> tuple[list[int], list[int], list[int]]:
 
 def test_flips_are_broken_repaired_or_neither() -> None:
     assert _flips(2) == ([0, 5], [1], [3, 4])
-    assert _flips(1) == ([], [], [6])
+    assert _flips(1) == ([], [6], [])
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
 
@@ -108,7 +109,7 @@ def test_a_file_has_a_row_for_each_level_and_question(tmp_path: Path) -> None:
     assert "question" not in _written(tmp_path)
     assert NoiseRecords.read(tmp_path).questions is None
     table = _written(tmp_path, questions=True)
-    assert {name: column.tolist() for name, column in table.items()} == {
+    assert pq.read_table(tmp_path / "robustness.parquet").to_pydict() == {
         "question_id": [1, 2] * 3,
         "image_id": [5, 6] * 3,
         "answer_type": ["number", "other"] * 3,
@@ -122,6 +123,11 @@ def test_a_file_has_a_row_for_each_level_and_question(tmp_path: Path) -> None:
     read = NoiseRecords.read(tmp_path)
     assert read.answers == [["a", "b"], ["c", "d"], ["e", "f"]]
     assert read.accuracies.tolist() == [[1.0, 0.0], [0.25, 1.0], [0.5, 0.75]]
+    table[:2].to_parquet(tmp_path / "robustness.parquet")  # without noise alone
+    read = NoiseRecords.read(tmp_path)
+    assert (read.question_ids.tolist(), read.image_ids.tolist()) == ([1, 2], [5, 6])
+    assert (read.answer_types, read.blind.tolist()) == (["number", "other"], [0.0, 1.0])
+    assert (read.answers, read.questions) == ([["a", "b"]], [["q", "r"]])
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ def write_parquet(path: Path, table: pa.Table, origin: Mapping[str, Any]) -> Non
         table: The BQD.
         origin: The settings that it was built with, as plain values.
     """
-    metadata = {_ORIGIN: json.dumps(origin, sort_keys=True, ensure_ascii=False)}
+    metadata = {_ORIGIN: json.dumps(origin, sort_keys=True)}
     write_table(path, table.combine_chunks().replace_schema_metadata(metadata))
 
 
@@ -97,7 +97,7 @@ def read_table(path: Path) -> pa.Table:
     except FileError as error:
         raise DataError(str(error)) from None
     except (pa.ArrowException, OSError, ValueError) as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+        reason = str(error).partition("\n")[0].rstrip(".")
         raise DataError(
             f"{path} is cut short or damaged ({reason}); delete it and run its command again, "
             "or copy it again"
@@ -117,9 +117,9 @@ def _fault(table: pa.Table) -> str | None:
     )
     if not fits:
         return "its columns are not texts, lists of texts and lists of scores"
-    if any(table[name].null_count for name in _NEEDED):
+    flat, values = (pc.list_flatten(table[name]) for name in _NEEDED[1:])
+    if flat.null_count or any(table[name].null_count for name in _NEEDED):
         return "a value is missing"
-    values = pc.list_flatten(table["scores"])
     # With min_count=0 an empty column counts as finite.
     if values.null_count or not pc.all(pc.is_finite(values), min_count=0).as_py():
         return "a score is not finite"

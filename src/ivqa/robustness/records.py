@@ -1,9 +1,9 @@
 """The answers of a model to every question at every level of noise: robustness.parquet of a run."""
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import mode
 
 import numpy as np
 import pandas as pd
@@ -220,10 +220,10 @@ def blind_accuracies(
         >>> blind_accuracies(["yes/no"] * 3 + ["number"], main, humans).tolist()
         [1.0, 0.0, 1.0, 1.0]
     """
-    by_type: dict[str, Counter[str]] = {}
+    by_type: dict[str, list[str]] = {}
     for kind, answer in zip(answer_types, main_answers, strict=True):
-        by_type.setdefault(kind, Counter())[answer] += 1
-    majority = {kind: answers.most_common(1)[0][0] for kind, answers in by_type.items()}
+        by_type.setdefault(kind, []).append(answer)
+    majority = {kind: mode(answers) for kind, answers in by_type.items()}
     guesses = [majority[kind] for kind in answer_types]
     return vqa_accuracies(guesses, human_answers, rule=rule)
 
