@@ -29,7 +29,14 @@ from ivqa.files import FileError, check_regular, parse_json, written
 
 # Key of the Parquet metadata for the origin of a file: the settings that it was built with.
 _ORIGIN = b"ivqa.bqd"
-_NEEDED = ("question", "basic_questions", "scores")
+_RECORDS = pa.schema(
+    [
+        ("question", pa.string()),
+        ("basic_questions", pa.list_(pa.string())),
+        ("scores", pa.list_(pa.float32())),
+    ]
+)
+_NEEDED = _RECORDS.names
 # Keys of the paper's records and of the records that the published code wrote.
 _MAIN, _BASIC = ("MQ", "question"), ("BQ", "basic")
 
@@ -210,14 +217,7 @@ def _records_table(path: Path) -> pa.Table:
     problems = Problems()
     read = [_record(record, number, path, problems) for number, record in enumerate(records)]
     problems.raise_if_any()
-    questions, texts, scores = zip(*read, strict=True)
-    return pa.table(
-        {
-            "question": pa.array(questions, pa.string()),
-            "basic_questions": pa.array(texts, pa.list_(pa.string())),
-            "scores": pa.array(scores, pa.list_(pa.float32())),
-        }
-    )
+    return pa.table(list(zip(*read, strict=True)), schema=_RECORDS)
 
 
 def _record(
