@@ -156,7 +156,7 @@ def test_the_least_numbers_are_valid(make: MakeRanking, tmp_path: Path) -> None:
     assert list(job.run()) == [7]  # all parts are there
     assert [len(texts) for texts in job.table()["basic_questions"].to_pylist()] == [1] * 9
     none = np.array([], dtype=np.int64)
-    nothing = make("none", questions=[], question_ids=none, image_ids=none)
+    nothing = make("none", questions=[], question_ids=none, image_ids=none, k=len(POOL))
     assert list(nothing.run()) == [0]
     assert nothing.table().schema.equals(job.table().schema)
 

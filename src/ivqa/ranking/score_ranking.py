@@ -72,7 +72,7 @@ def best_columns(values: NDArray[np.floating], k: int) -> NDArray[np.int64]:
     """
     # A partition puts the k-th highest value of each row at `place`.
     place = values.shape[1] - k
-    lowest = np.partition(values, place, axis=1)[:, place]
+    lowest = np.partition(values, place)[:, place]
     columns = np.empty((len(values), k), dtype=np.int64)
     for row, (own, bound) in enumerate(zip(values, lowest, strict=True)):
         candidates = np.flatnonzero(own >= bound)  # ascending: a stable sort keeps ties in order
