@@ -82,7 +82,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "runs.multirun": ("runs/test_multirun.py",),
     "runs.optuna_sweep": ("runs/test_optuna_sweep.py",),
     "runs.sweep_files": ("runs/test_sweep_files.py",),
-    "runs.sweeps": ("runs/test_sweep_in.py", "runs/test_optuna_sweep.py"),
+    "runs.sweeps": ("runs/test_optuna_sweep.py",),
     "diagnosis.rewards": (),
     "diagnosis.beliefs": (),
     "diagnosis.contradictions": (),

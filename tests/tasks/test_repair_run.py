@@ -316,6 +316,18 @@ def test_each_round_and_seed_draws_anew(make: Make) -> None:
     assert answers <= set(ANSWERS.answers)
 
 
+def test_ordinary_questions_are_new_ones_about_training_images(make: Make) -> None:
+    added = [Entry("1", 1, image, "Is it?", ["no"]) for image in IMAGES["train"]] * 5
+
+    def drawn(seed: int) -> list[Entry]:
+        return make({"seed": seed}, ordinary=0.5).ordinary(added)
+
+    assert len(drawn(1)) == 20
+    assert set(_images(drawn(1))) <= set(IMAGES["train"])
+    assert len({text for text, _ in _texts(drawn(1))}) > len(OWN)  # the oracle asks
+    assert drawn(1) == drawn(1) != drawn(2)
+
+
 def test_a_model_is_trained_with_the_added_questions(make: Make, obtained: list[Any]) -> None:
     run = make()
     before = run.trained("before", [])
