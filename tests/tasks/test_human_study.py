@@ -520,8 +520,13 @@ def test_intervals_are_over_images(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("models", "level"), [("ab", "questions"), ("abc", "models")])
 def test_the_best_correlation_is_that_over_models_where_there_are_three(
-    models: str, level: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    models: str,
+    level: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    monkeypatch.setenv("COLUMNS", "30")
     qualities = {name: {"cider": at, "other": (at - 1.2) ** 2} for at, name in enumerate(models)}
     study = _small_study(tmp_path, models, **qualities)
     for at, item in enumerate(study.items):
@@ -533,8 +538,10 @@ def test_the_best_correlation_is_that_over_models_where_there_are_three(
     metrics = json.loads((tmp_path / "out" / "metrics.json").read_text())
     assert best == max(metrics[f"{level}/pearson/{name}"] for name in ("cider", "other"))
     assert (tmp_path / "out" / "over_models.csv").is_file() is (level == "models")
-    said = " ".join(capsys.readouterr().out.split())
-    assert ("needs 3 models, and the study has 2" in said) is (level == "questions")
+    lines = capsys.readouterr().out.splitlines()  # of sentences, which are not broken
+    said = any("needs 3 models, and the study has 2." in line for line in lines)
+    assert said is (level == "questions")
+    assert any(line.startswith("The agreement is") and line.endswith("scores.") for line in lines)
     assert not any(key.startswith("agreement/alpha") for key in metrics)  # of one person
 
 
