@@ -324,6 +324,22 @@ def test_a_drawn_point_that_failed_is_tried_again_first(tmp_path: Path) -> None:
     assert failed_trials(study) == []
 
 
+def test_a_drawn_point_that_failed_and_was_drawn_again_is_not_repeated(tmp_path: Path) -> None:
+    content = {**DRAWN, "method": "random", "parameters": {"kind": {"values": ["x", "y"]}}}
+
+    def objective(point: dict[str, str]) -> float:
+        if len(jobs.ran) == 1:
+            raise UserError("full")
+        return 1.0
+
+    jobs = Jobs(tmp_path, objective)
+    _run(_job(content, points=5), jobs)
+    kinds = [overrides[-1] for _, overrides in jobs.ran]
+    assert kinds[0] in kinds[1:]
+    study = _run(_job(content, points=5), jobs)
+    assert "fixed_params" not in study.trials[5].system_attrs  # a new draw
+
+
 def test_a_last_point_that_failed_is_done_once_its_repetition_is(tmp_path: Path) -> None:
     content = {**GRID, "parameters": {"a": {"value": 1}}}
     fails = [True]
@@ -445,7 +461,7 @@ def test_a_sweep_ends_with_table_plot_and_the_command_of_the_best_point(
 ) -> None:
     def objective(point: dict[str, str]) -> float:
         if point["a.lr"] == "2":
-            raise UserError("no number")
+            raise UserError("there is no number in its file")
         return float(point["a.lr"]) + (point["model@vqa"] == "y") / 8
 
     plots: list[Any] = []
@@ -474,7 +490,10 @@ def test_a_sweep_ends_with_table_plot_and_the_command_of_the_best_point(
     assert values == [1.0, 1.125, 3.0, 3.125]
     lines = said.splitlines()
     assert "4 of 6 points" in " ".join(said.split())
-    assert lines.count("point 2 failed: no number") == 2  # when it happens, and at the end
+    # When it happens, and at the end.
+    assert lines.count("point 2 failed: there is no number in its file") == 2
+    assert lines[0].startswith(f"sweep: {tmp_path} (")
+    assert lines[0].endswith(")")
     assert "best: point 5, loss 3.125" in lines
     assert "  python evaluate.py fixed=0 a.lr=3 vqa=y" in lines
     for name in (tmp_path, tmp_path / "table.html", tmp_path / "sweep.png"):
