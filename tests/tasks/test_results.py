@@ -224,6 +224,11 @@ def test_errors_say_what_to_do(root: Path, arguments: list[str], message: str) -
         results.main(arguments, root=root)
 
 
+def test_without_a_root_the_project_is_this_checkout() -> None:
+    with pytest.raises(SystemExit, match="no experiment 'nothing'; there are table1, "):
+        results.main(["nothing"])
+
+
 def test_a_metric_that_no_job_has_is_an_error(root: Path, tmp_path: Path) -> None:
     directory = write_multirun(tmp_path / "m", [{"overrides": [], "metrics": {"other": 1.0}}])
     with pytest.raises(SystemExit, match="models: no job measured acc"):
