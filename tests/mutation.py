@@ -76,15 +76,17 @@ MODULES: dict[str, tuple[str, ...]] = {
     "robustness.records": ("robustness/test_records.py", "robustness/test_comparison.py"),
     "robustness.vqabq": ("robustness/test_bqd_noise.py",),
     "tasks.human_study": ("tasks/test_human_study.py",),
-    "tasks.repair": ("tasks/test_repair_rounds.py",),
+    "tasks.repair": ("tasks/test_repair_run.py",),
+    "tasks.repair_run": ("tasks/test_repair_run.py", "tasks/test_repair_rounds.py"),
     "tasks.results": ("tasks/test_results.py",),
-    "tasks.study_items": ("tasks/test_human_study.py",),
-    "tasks.study_ratings": ("tasks/test_human_study.py",),
-    "report.results_page": ("tasks/test_results.py", "report/test_benchmark_results.py"),
-    "runs.multirun": ("runs/test_sweeps.py",),
+    "tasks.study_items": ("tasks/test_study_items.py",),
+    "tasks.study_ratings": ("tasks/test_study_ratings.py",),
+    "report.repair_table": ("report/test_repair_table.py",),
+    "report.results_page": ("report/test_results_page.py", "tasks/test_results.py"),
+    "runs.multirun": ("runs/test_multirun.py",),
     "runs.optuna_sweep": ("runs/test_optuna_sweep.py",),
     "runs.sweep_files": ("runs/test_sweep_files.py",),
-    "runs.sweeps": ("runs/test_sweeps.py", "runs/test_sweep_files.py"),
+    "runs.sweeps": ("runs/test_optuna_sweep.py",),
     "diagnosis.rewards": (),
     "diagnosis.beliefs": (),
     "diagnosis.contradictions": (),
@@ -197,7 +199,7 @@ def _make_workspace(module: str, file: Path) -> None:
     (workspace / file).write_text(
         libcst.parse_module((ROOT / file).read_text()).visit(_NoGradInside()).code
     )
-    for name in ("tests", "conf"):
+    for name in ("tests", "conf", "train.py", "evaluate.py", "diagnose.py"):
         (workspace / name).symlink_to(ROOT / name)
     selection = [
         "-m",

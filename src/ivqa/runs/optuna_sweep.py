@@ -6,7 +6,6 @@ one numbered folder for each point, and at the end the table and the plot.
 
 import itertools
 import json
-import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -305,7 +304,7 @@ def _note(
     except Exception as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         if not is_user_error(error):
-            traceback.print_exception(error, file=sys.stderr)
+            traceback.print_exception(error)
             reason = f"{type(error).__name__}: {reason}"
         study.set_user_attr("errors", {**errors(study), str(trial.number): reason})
         study.tell(trial.number, state=TrialState.FAIL)
