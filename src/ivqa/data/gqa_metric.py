@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,11 +70,12 @@ class GQAMetric(ExactMatch):
             [kind and ("binary", "open")[kind == "query"] for kind in structural], own
         )
         steps = split.extras.get("steps", [None] * len(split))
-        measured = {
+        measured: dict[str, list[Any]] = {
             "length": [str(len(split.questions[row].split())) for row in rows],
             "steps": [None if steps[row] is None else str(steps[row]) for row in rows],
         }
-        for name, kinds in (("structural", structural), ("semantic", semantic), *measured.items()):
+        measured |= {"structural": structural, "semantic": semantic}
+        for name, kinds in measured.items():
             figures |= {f"{name}/{kind}": mean for kind, mean in means_by(kinds, own).items()}
         figures |= _distribution(groups, right, given)
         # Ids are the names of the questions with a 1 in front.
