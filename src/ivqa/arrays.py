@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ivqa.errors import reason_of
 from ivqa.files import FileError, check_regular
 
 
@@ -73,5 +74,5 @@ def load_arrays(
 
 
 def _fault(error: Exception) -> str:
-    reason = " ".join(str(error).split())[:150] or type(error).__name__
+    reason = reason_of(error)
     return f"cut off, damaged or not a NumPy file ({reason.rstrip('.')})"

@@ -1,4 +1,6 @@
-"""The base class of errors that the user can fix."""
+"""The base class of errors that the user can fix, and what other errors say."""
+
+import re
 
 
 class UserError(ValueError):
@@ -9,3 +11,25 @@ class UserError(ValueError):
     traceback. A function whose caller passes wrong shapes or lengths therefore raises a plain
     ValueError.
     """
+
+
+def reason_of(error: Exception) -> str:
+    """What an error of a library says, in one line for a message to the user.
+
+    Args:
+        error: The error.
+
+    Returns:
+        At most 300 characters, without addresses of objects in memory, and without the advice of
+        PyTorch to load the file with `weights_only=False`, which would run code in it.
+
+    >>> reason_of(OSError("cannot identify image file <_io.BytesIO object at 0x7fa4>"))
+    'cannot identify image file'
+    """
+    text = " ".join(str(error).split())
+    if "weights_only" in text:
+        found = re.search(r"GLOBAL (\S+)", text)
+        what = found.group(1) if found else "other objects than tensors and plain containers"
+        return f"it holds {what}, which could run code"
+    text = re.sub(r" *<[\w.]+ object at 0x[0-9a-fA-F]+>", "", text)
+    return text[:300].rstrip(".") or type(error).__name__

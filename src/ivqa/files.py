@@ -23,7 +23,7 @@ from typing import Any
 import yaml
 from filelock import BaseFileLock, FileLock, Timeout
 
-from ivqa.errors import UserError
+from ivqa.errors import UserError, reason_of
 from ivqa.terminal import terminal
 
 _SAMPLED = 64 << 20  # bytes; `content_digest` reads three samples of larger files
@@ -283,7 +283,7 @@ def read_yaml(path: Path, kind: type) -> Any:
     try:
         value = yaml.safe_load(read_text(path))
     except (yaml.YAMLError, RecursionError) as error:
-        reason = " ".join(str(error).split())[:200]
+        reason = reason_of(error)
         raise FileError(f"{path} is damaged ({reason}); restore it") from None
     if not isinstance(value, kind):
         what = "is empty" if value is None else f"holds a {type(value).__name__}"

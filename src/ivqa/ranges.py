@@ -35,12 +35,14 @@ ImagesOfSplit = Annotated[
 
 
 def existing_file(path: str) -> str:
-    """Validates the path of a regular file.
+    """Validates the path of a regular file that is not empty.
 
     Raises:
         ValueError: Says what is there instead.
     """
-    return _existing(path, Path.is_file, "file")
+    if not Path(_existing(path, Path.is_file, "file")).expanduser().stat().st_size:
+        raise ValueError("this file is empty; restore it")
+    return path
 
 
 def _existing_folder(path: str) -> str:

@@ -1,6 +1,5 @@
 """Reads and writes PyTorch weights; damaged or non-finite ones raise a one-sentence error."""
 
-import re
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ivqa.errors import reason_of
 from ivqa.files import FileError, check_regular, written
 
 _CONTENTS = "contents"  # key of the list of contents in a checkpoint
@@ -170,7 +170,7 @@ def load_into(module: nn.Module, state: Mapping[str, Any], path: str | Path, wha
     try:
         module.load_state_dict(state)
     except (RuntimeError, TypeError, AttributeError) as error:
-        reason = " ".join(str(error).split())[:300]
+        reason = reason_of(error)
         raise FileError(
             f"{path} does not hold the weights of {what} ({reason}); pass the model= and sizes it "
             "was trained with"
@@ -220,12 +220,10 @@ def _change(written: Any, found: Any, name: str = "") -> str | None:
 def _reason(error: Exception) -> str:
     """Why a file could not be read, and what to do; without PyTorch's advice to run its code."""
     text = str(error)
-    if "weights_only" not in text:
-        first = (text.splitlines() or [type(error).__name__])[0].rstrip(".")
-        return f"{first}); restore it"
-    found = re.search(r"GLOBAL (\S+)", text)
-    what = found.group(1) if found else "other objects than tensors and plain containers"
-    return f"it holds {what}, which could run code); store its weights alone, as a state_dict"
+    if "weights_only" in text:
+        return f"{reason_of(error)}); store its weights alone, as a state_dict"
+    first = (text.splitlines() or [type(error).__name__])[0].rstrip(".")
+    return f"{first}); restore it"
 
 
 def _check_sums(file: Path) -> None:

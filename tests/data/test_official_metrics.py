@@ -29,6 +29,13 @@ WORDS = [
     "1,000", "1000", "red", "Red ", "red\n", "black/white", "black white", "aint it", "ain't it",
     "couldn'tve", "weve", "we've", "whats", "what's", "2:50 pm", "grey",
 ]  # fmt: skip
+# The last steps of programs of GQA; eval.py does not count all of them.
+PROGRAM_ENDS = [
+    {"operation": operation, "argument": argument, "dependencies": [0]}
+    for operation, argument in [
+        ("exist", "?"), ("query", "name"), ("verify color", "red"), ("choose name", "cat|dog"),
+    ]
+]  # fmt: skip
 NUMBER = 600
 Made = tuple[dict[str, Any], list[str], list[Any]]  # files by name, answers, further predictions
 
@@ -75,16 +82,17 @@ def made_gqa(seed: int) -> Made:
     words = ["yes", "no", "red", "Red", "dog", "a dog", "color", "shape"]
     names = [f"{rng.choice(['0', '1', '00'])}{at:04d}" for at in range(NUMBER)]
     questions, choices, answers = dict[str, Any](), dict[str, Any](), list[str]()
-    for name in names:
+    for at, name in enumerate(names):
         structural = rng.choice(["query", "verify", "choose", "logical", "compare"])
         questions[name] = {
-            "question": "Is it red?", "imageId": "12", "answer": rng.choice(words),
-            "isBalanced": rng.random() < 0.6,
+            "question": f"Is it {'very ' * (at % 3)}red?", "imageId": "12",
+            "answer": rng.choice(words), "isBalanced": rng.random() < 0.6,
             "entailed": [name, *rng.sample(names, rng.randint(0, 3))],
             "groups": {"global": rng.choice([None, "color", "animal"])},
             "semantic": [
                 {"operation": "select", "argument": "dog (1)", "dependencies": []},
-                {"operation": "exist", "argument": "?", "dependencies": [0]},
+                *[{"operation": "filter color", "argument": "red", "dependencies": [0]}] * (at % 2),
+                PROGRAM_ENDS[at % 4],
             ],
             "types": {
                 "structural": structural, "semantic": rng.choice(["obj", "attr", "rel"]),
@@ -171,6 +179,11 @@ OFFICIAL: dict[str, dict[str, float]] = {
         "gqa/semantic/attr": 0.4253731343283582,
         "gqa/semantic/obj": 0.47580645161290325,
         "gqa/semantic/rel": 0.5,
+        "gqa/steps/1": 0.4845360824742268,
+        "gqa/steps/2": 0.4581818181818182,
+        "gqa/length/3": 0.48717948717948717,
+        "gqa/length/4": 0.45454545454545453,
+        "gqa/length/5": 0.4552238805970149,
     },
     "vizwiz": {
         "vqa/accuracy": 0.22233333333333338,

@@ -16,6 +16,7 @@ from ivqa.diagnosis import (
     corrected_questions,
     noisy_questions,
     ordinary_questions,
+    ordinary_share,
     right_answers,
 )
 from ivqa.files import write_json
@@ -144,6 +145,25 @@ def test_without_an_oracle_training_questions_are_repeated(tmp_path: Path) -> No
     entries = ordinary_questions([1] * 30, split, None, seed=0)
     asked = {(entry.question, (entry.answers or ("",))[0]) for entry in entries}
     assert asked == set(OWN_QUESTIONS)
+
+
+@pytest.mark.parametrize(("share", "number"), [(0.3, 6), (0.29, 5), (2.0, 40), (0, 0)])
+def test_ordinary_questions_are_a_share_of_others(
+    share: float, number: int, tmp_path: Path
+) -> None:
+    split, oracle = toy_root(tmp_path).split("val"), SceneOracle(dict.fromkeys((1, 2), toy_scene()))
+    added = [Entry("1", 1, image, "Is it?", ["no"]) for image in (1, 2) for _ in range(10)]
+    entries = ordinary_share(added, share, split, oracle, seed=0)
+    _check_numbers(entries)
+    assert len(entries) == number
+    assert entries == ordinary_share(added, share, split, oracle, seed=0)
+    if number:
+        assert {entry.image_id for entry in entries} == {1, 2}
+        assert {entry.question for entry in entries} != {"Is it?"}
+        assert entries != ordinary_share(added, share, split, oracle, seed=1)
+        # Without an oracle the questions of the split are repeated.
+        own = ordinary_share(added[:10], share, split, None, seed=0)
+        assert {entry.question for entry in own} <= {text for text, _ in OWN_QUESTIONS}
 
 
 def test_noise_disturbs_questions_about_the_same_images(tmp_path: Path) -> None:

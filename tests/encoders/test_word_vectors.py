@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from ivqa.encoders.word_vectors import WordVectorEncoder
+from ivqa.errors import UserError
 
 LINES = [
     "the 0.5 0.5 0.1",
@@ -79,3 +80,20 @@ def test_invalid_inputs_are_rejected(file: Path) -> None:
         WordVectorEncoder(str(file)).fit(["\u00fcber alles"])
     with pytest.raises(ValueError, match="call fit first"):
         WordVectorEncoder(str(file)).encode(["dog"])
+
+
+@pytest.mark.parametrize("content", ["", "\n", "a page of text\n", "word\n", "\x00\x01\x02"])
+def test_a_file_without_word_vectors_is_refused_before_a_command_starts(
+    content: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "vectors.txt"
+    file.write_text(content)
+    with pytest.raises(UserError, match=r"vectors\.txt is not a text file of word vectors"):
+        WordVectorEncoder.check_arguments({"path": str(file), "idf": True})
+
+
+@pytest.mark.parametrize("content", ["2 3\na 1 2 3\nb 1 2 3\n", "a 0.5 -1e-3\n", ". . . 0.1 2\n"])
+def test_the_first_line_of_word_vectors_is_recognised(content: str, tmp_path: Path) -> None:
+    file = tmp_path / "vectors.txt"
+    file.write_text(content)
+    WordVectorEncoder.check_arguments({"path": str(file), "idf": True})

@@ -248,6 +248,30 @@ class Lines(Logger):
 """
 
 
+@pytest.mark.parametrize(
+    ("logger", "package"),
+    [("MLFlowLogger", "mlflow"), ("CometLogger", "comet-ml"), ("TensorBoardLogger", "tensorboard")],
+)
+def test_a_logger_without_its_package_says_what_to_install(
+    logger: str, package: str, run: Run, tiny_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = f"pytorch_lightning.loggers.{logger}"
+
+    def absent(*_: object, **__: object) -> None:  # the package may be installed here
+        advice = f"HINT: Try running `pip install -U '{package}>=1'`"
+        raise ModuleNotFoundError(f"Requirement '{package}>=1' not met. {advice}")
+
+    monkeypatch.setattr(f"{target}.__init__", absent)
+    command = ["model=language_only", *_data(tiny_root), "model.epochs=1", "output_dir=run"]
+    status, printed = run("train", *command, f"+logger.mine={{_target_:{target}}}")
+    assert status == 1
+    wanted = (
+        "error: logger.mine needs a package that is not installed; install it with: pip install"
+    )
+    assert f"{wanted} '{package}>=1'" in " ".join(printed.split())
+    assert "bug in ivqa" not in printed
+
+
 def test_any_logger_of_lightning_works(
     run: Run, tiny_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

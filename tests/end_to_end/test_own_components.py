@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from .conftest import Run
 
@@ -160,3 +161,61 @@ def test_a_ranker_and_noise_are_tried_before_the_model_is_trained(run: Run, own:
         assert status == 1, printed
         assert f"error: own_components.{wanted}" in printed
         assert "training it first" not in printed
+
+
+FORMS = [
+    "--config-dir my_conf resume=run",
+    "resume=run --config-dir=my_conf",
+    "resume=run -cd my_conf",
+]
+
+
+@pytest.mark.parametrize("form", [*FORMS, "-cd=my_conf resume=run"])
+@pytest.mark.parametrize(
+    ("command", "stored"),
+    [
+        ("train", ["model=mine"]),
+        ("evaluate", ["task=rank", "ranker=mine"]),
+        ("diagnose", ["model@vqa=mine", "reward@model.module.rewards=mine"]),
+    ],
+)
+def test_a_run_resumes_with_the_folder_of_its_components(
+    command: str, stored: list[str], form: str, run: Run, own: list[str], tmp_path: Path
+) -> None:
+    """The run gets as far as the check of values, behind that of its components."""
+    folder = tmp_path / "run"
+    (folder / "parts").mkdir(parents=True)
+    (folder / "config.yaml").touch()
+    (folder / "overrides.yaml").write_text(yaml.safe_dump([*stored, *own[1:3]]))
+    status, printed = run(command, *form.split(), "seed=-1")
+    assert status == 1
+    assert "error: configuration: seed=-1: " in printed
+    assert ";" not in printed
+
+
+def test_a_ranking_with_an_own_ranker_resumes(run: Run, own: list[str], tmp_path: Path) -> None:
+    file = tmp_path / "own_components.py"
+    ranked = COMPONENTS.replace(
+        "np.full((len(questions), k), len(pool))", "np.tile(np.arange(k), (len(questions), 1))"
+    )
+    file.write_text(ranked)
+    given = [item for item in own if "features" not in item]
+    status, printed = run("evaluate", *given, "task=rank", "ranker=mine")
+    assert status == 0, printed
+    whole = (tmp_path / "run" / "bqd.parquet").read_bytes()
+    for form in FORMS:
+        (tmp_path / "run" / "bqd.parquet").unlink()
+        status, printed = run("evaluate", *form.split())
+        assert status == 0, printed
+        assert (tmp_path / "run" / "bqd.parquet").read_bytes() == whole
+
+
+def test_the_checkpoint_of_a_part_is_read_before_another_is_trained(
+    run: Run, own: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "wrong.ckpt").write_bytes(b"no checkpoint")
+    given = [item for item in own if "features" not in item]
+    status, printed = run("diagnose", *given, "vqa=mine", "model.part_ckpt.judge=wrong.ckpt")
+    assert status == 1
+    assert "error: wrong.ckpt is not a readable checkpoint" in printed
+    assert "training" not in printed

@@ -76,6 +76,8 @@ def refused(read: Reader, file: Path, *, named: str | None = None) -> str:
     assert type(error) in FOR_USERS, repr(error)
     assert (named or file.name) in message
     assert len(message) < 700
+    assert " object at 0x" not in message
+    assert "weights_only" not in message
     return message
 
 

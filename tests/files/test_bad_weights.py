@@ -16,6 +16,7 @@ from bad_files import refused
 from safetensors.torch import load_file, save_file
 
 from ivqa.encoders.skip_thoughts import load_skip_thoughts
+from ivqa.errors import reason_of
 from ivqa.features.backbones import BackboneFeatures
 from ivqa.runs.checkpoints import load_checkpoint
 from ivqa.vqa.hf_blip import HFBlip
@@ -240,3 +241,11 @@ def test_a_signal_during_writing_stays_a_signal(
     with pytest.raises(type(stop)) as raised:
         write_weights(tmp_path / "last.ckpt", {"a": torch.ones(3)})
     assert raised.value is stop
+
+
+def test_the_reason_of_an_error_advises_nothing_unsafe(tmp_path: Path) -> None:
+    torch.save(torch.nn.Linear(1, 1), tmp_path / "a.ckpt")
+    with pytest.raises(pickle.UnpicklingError, match="weights_only") as raised:
+        torch.load(tmp_path / "a.ckpt", weights_only=True)
+    reason = reason_of(raised.value)
+    assert reason == "it holds torch.nn.modules.linear.Linear, which could run code"

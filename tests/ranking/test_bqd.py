@@ -1,4 +1,4 @@
-"""Basic question datasets: rankings, resuming and merging."""
+"""Basic question datasets: rankings and resuming."""
 
 import json
 import re
@@ -9,33 +9,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from toy_bqd import MAIN, POOL, MakeRanking, Watched
+from toy_bqd import MAIN, POOL, MakeRanking, Watched, write
 
 from ivqa.data import DataError, VQADataset
 from ivqa.encoders.encoder import unit_rows
 from ivqa.encoders.tfidf import TfidfEncoder
 from ivqa.ranking import (
-    BQDRanking,
     CosineRanker,
     LassoQuestionRanker,
     QuestionRanker,
     RandomRanker,
     Ranking,
     general_questions,
-    merge_shards,
-    read_parquet,
     scores_of,
-    write_parquet,
     write_records,
 )
 from ivqa.tasks.bqd_results import bqd_figures
 from ivqa.text.tokens import tokenise
-
-
-def _write(job: BQDRanking, file: Path) -> Path:
-    assert list(job.run())[-1] == job.size
-    write_parquet(file, job.table(), job.origin)
-    return file
 
 
 def test_each_main_question_has_a_row_and_each_text_is_ranked_once(make: MakeRanking) -> None:
@@ -110,30 +100,13 @@ def test_duplicates_are_excluded_by_default(make: MakeRanking) -> None:
     assert first[True] < 0.9
 
 
-@pytest.mark.parametrize("num_shards", [2, 3, 6])
-@pytest.mark.parametrize(
-    "ranker", [LassoQuestionRanker(TfidfEncoder(size=24, min_count=1)), RandomRanker()]
-)
-def test_merged_shards_equal_the_file_of_one_process(
-    ranker: QuestionRanker, num_shards: int, make: MakeRanking, tmp_path: Path
-) -> None:
-    one = _write(make("one", ranker=ranker), tmp_path / "one.parquet")
-    shards = [
-        _write(make(f"{shard}", ranker=ranker, shard=shard, num_shards=num_shards), file)
-        for shard, file in enumerate(tmp_path / f"{shard}.parquet" for shard in range(num_shards))
-    ]
-    table, origin = merge_shards(shards[::-1])
-    write_parquet(tmp_path / "merged.parquet", table, origin)
-    assert (tmp_path / "merged.parquet").read_bytes() == one.read_bytes()
-
-
 def test_a_killed_ranking_resumes_to_the_same_file(make: MakeRanking, tmp_path: Path) -> None:
-    whole = _write(make("whole", ranker=Watched()), tmp_path / "whole.parquet")
+    whole = write(make("whole", ranker=Watched()), tmp_path / "whole.parquet")
     with pytest.raises(KeyboardInterrupt):
         list(make(ranker=Watched(dies_after=2)).run())
     (tmp_path / "parts" / ".part_00002.parquet.77").write_bytes(b"a draft that the kill left")
     again = Watched()
-    resumed = _write(make(ranker=again), tmp_path / "resumed.parquet")
+    resumed = write(make(ranker=again), tmp_path / "resumed.parquet")
     assert sum(map(len, again.asked)) == 3
     assert resumed.read_bytes() == whole.read_bytes()
     # Parts do not depend on the number of shards.
@@ -155,6 +128,7 @@ def test_parts_of_another_configuration_are_refused(make: MakeRanking) -> None:
         ({"k": len(POOL)}, f"k={len(POOL)} .* pool of {len(POOL)}, 1 of them excluded"),
         ({"k": 0}, "k=0 basic questions"),
         ({"shard": 3, "num_shards": 3}, "shard=3 of num_shards=3 does not exist"),
+        ({"shard": -1}, "shard=-1 of num_shards=1 does not exist"),
         ({"question_ids": np.zeros(9, dtype=np.int64)}, "need different question ids"),
         ({"part_size": 0}, "part_size must be at least 1"),
     ],
@@ -170,6 +144,63 @@ def test_a_whole_pool_can_be_ranked(make: MakeRanking) -> None:
     job = make(k=len(POOL), exclude_duplicates=False, ranker=RandomRanker())
     list(job.run())
     assert all(len(set(row)) == len(POOL) for row in job.table()["basic_questions"].to_pylist())
+
+
+def test_the_least_numbers_are_valid(make: MakeRanking, tmp_path: Path) -> None:
+    """A part for each question, in a folder of a folder, of one basic question."""
+    job = make("new/parts", k=1, part_size=1, ranker=RandomRanker())
+    assert list(job.run()) == list(range(8))
+    assert sorted(file.name for file in (tmp_path / "new/parts").iterdir()) == [
+        f"part_0000{part}.parquet" for part in range(7)
+    ]
+    assert list(job.run()) == [7]  # all parts are there
+    assert [len(texts) for texts in job.table()["basic_questions"].to_pylist()] == [1] * 9
+    none = np.array([], dtype=np.int64)
+    nothing = make("none", questions=[], question_ids=none, image_ids=none, k=len(POOL))
+    assert list(nothing.run()) == [0]
+    assert nothing.table().schema.equals(job.table().schema)
+
+
+class _Other:
+    """A ranker with numbers of other types, whose value for the second question is given."""
+
+    def __init__(self, score: float, gap: float) -> None:
+        self.score, self.gap = score, gap
+
+    def rank(
+        self,
+        questions: Sequence[str],
+        pool: Sequence[str],
+        k: int,
+        exclude: Sequence[Sequence[int]],
+    ) -> Ranking:
+        indices = np.tile(np.arange(k, dtype=np.int16), (len(questions), 1))
+        scores = np.tile(np.array([0.5] * k), (len(questions), 1))
+        gap = np.zeros(len(questions), dtype=np.float32)
+        if len(questions) > 1:
+            scores[1, 2], gap[1] = self.score, self.gap
+        return Ranking(indices, scores, gap, np.full(len(questions), k, np.int8), 0)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("score", "gap"), [(np.inf, 0), (np.nan, 0), (0.5, np.nan)])
+def test_rankings_that_are_not_finite_are_refused(
+    score: float, gap: float, make: MakeRanking
+) -> None:
+    with pytest.raises(ValueError, match=r"ranking of 'How many cats are there\?' has scores"):
+        list(make(ranker=_Other(score, gap)).run())
+
+
+def test_the_types_of_a_file_do_not_depend_on_the_ranker(make: MakeRanking) -> None:
+    job, other = make("one", ranker=RandomRanker()), make("other", ranker=_Other(0.25, 0.125))
+    for each in (job, other):
+        list(each.run())
+    assert other.table().schema.equals(job.table().schema)
+    row = other.table().to_pylist()[-2]
+    assert row["question"] == "How many cats are there?"
+    assert (row["gap"], row["support"], row["uncertified"]) == (0.125, 5, True)
+    assert list(zip(row["basic_questions"], row["scores"], strict=True)) == list(
+        zip(POOL[:5], [0.5, 0.5, 0.25, 0.5, 0.5], strict=True)
+    )
 
 
 class _Broken:
@@ -206,48 +237,6 @@ def test_vectors_that_are_not_unit_are_refused(
     question = re.escape(POOL[0])
     with pytest.raises(ValueError, match=f"_Broken: the vector of '{question}' has length 2, not"):
         list(make(ranker=ranker(encoder), k=4).run())
-
-
-def _shards(make: MakeRanking, tmp_path: Path, **changes: object) -> list[Path]:
-    files = [tmp_path / f"shard_{shard}.parquet" for shard in range(3)]
-    for shard, file in enumerate(files):
-        job = make(ranker=RandomRanker(), shard=shard, num_shards=3, **changes)
-        _write(job, file)
-    return files
-
-
-def test_shards_that_do_not_belong_together_are_refused(make: MakeRanking, tmp_path: Path) -> None:
-    files = _shards(make, tmp_path)
-    with pytest.raises(DataError, match=r"shard 1 of 3 is missing .* with shard=1"):
-        merge_shards([files[0], files[2]])
-    copied = tmp_path / "copy.parquet"
-    copied.write_bytes(files[1].read_bytes())
-    with pytest.raises(DataError, match=r"question ids occur twice, .*shard_1.*and in .*copy"):
-        merge_shards([*files, copied])
-    with pytest.raises(DataError, match="no shards"):
-        merge_shards([])
-    other = make("other", ranker=RandomRanker(), shard=1, num_shards=3, k=6)
-    with pytest.raises(DataError, match=r"shard_1.parquet has other settings .*k is 5 there, 6"):
-        merge_shards([files[0], _write(other, files[1]), files[2]])
-    write_parquet(files[1], read_parquet(files[0])[0], {})
-    with pytest.raises(DataError, match=r"shard_1.parquet is not a shard"):
-        merge_shards(files)
-
-
-def test_a_damaged_shard_is_named(make: MakeRanking, tmp_path: Path) -> None:
-    files = _shards(make, tmp_path)
-    content = files[1].read_bytes()
-    for length in (0, 3, len(content) // 2, len(content) - 1):
-        files[1].write_bytes(content[:length])
-        with pytest.raises(DataError, match=r"shard_1.parquet is cut short or damaged") as raised:
-            merge_shards(files)
-        assert "\n" not in str(raised.value)
-    # A readable file with rows missing, as another program might write.
-    files[1].write_bytes(content)
-    table, origin = read_parquet(files[1])
-    write_parquet(files[1], table.slice(1), origin)
-    with pytest.raises(DataError, match="hold 8 main questions of 9"):
-        merge_shards(files)
 
 
 def test_real_questions_have_certified_rankings(shared_data: Path, make: MakeRanking) -> None:

@@ -1,10 +1,12 @@
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
+from sklearn.decomposition import PCA
 from sklearn.linear_model import Lasso
 
 from ivqa.encoders.tfidf import TfidfEncoder
-from ivqa.ranking import CosineRanker, LassoQuestionRanker, QuestionRanker
+from ivqa.ranking import CosineRanker, LassoQuestionRanker, QuestionRanker, deduplication
 from ivqa.ranking.deduplication import near_duplicates
 
 POOL = [f"what color is the {noun}" for noun in ("car", "bus", "cat", "dog", "tree", "house")]
@@ -41,14 +43,54 @@ def test_groups_equal_those_of_a_plain_loop(
     ]  # zero vectors, of texts without a known word, are no duplicates
 
 
+def test_a_cosine_just_over_the_threshold_is_over_it() -> None:
+    """The projection rounds less than the margin that it leaves."""
+    for size in (2, 100):
+        for cosine, groups in ((0.90005, [0, 0, 2]), (0.89995, [0, 1, 2])):
+            vectors = np.zeros((3, size), dtype=np.float32)
+            vectors[:2, 0] = 1, cosine
+            vectors[1:, 1] = (1 - cosine**2) ** 0.5, -1
+            assert near_duplicates(vectors, 0.9).tolist() == groups
+    equal = np.array([[1, 0], [0.5, 0.75**0.5]], dtype=np.float32)
+    assert near_duplicates(equal, 0.5).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(("size", "axes"), [(8, 8), (200, 64)])
+def test_the_projection_leaves_few_pairs_to_compare(
+    size: int, axes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those whose cosine, on the principal axes, can exceed the threshold."""
+    monkeypatch.setattr(deduplication, "_BLOCK", 64)
+    monkeypatch.setattr(deduplication, "_SAMPLE", 100)  # of 500 rows, every fifth
+    vectors = _clusters(500, size, 0.05)
+    own, compared = deduplication._cosines, []
+
+    def cosines(rows: NDArray[np.float32], *pairs: NDArray[np.int64]) -> NDArray[np.float32]:
+        compared.extend(zip(*(side.tolist() for side in pairs), strict=True))
+        return own(rows, *pairs)
+
+    monkeypatch.setattr(deduplication, "_cosines", cosines)
+    near_duplicates(vectors, 0.9)
+    found = PCA(axes, svd_solver="full").fit(np.concatenate([vectors[::5], -vectors[::5]]))
+    projected = vectors.astype(float) @ found.components_.T
+    cosines_at_most = np.tril(1 - cdist(projected, projected) ** 2 / 2, -1)
+    over, nearly = (
+        set(map(tuple, np.argwhere(cosines_at_most > bound).tolist()))
+        for bound in (0.9, 0.9 - 2e-4)
+    )
+    assert over <= set(compared) <= nearly
+    assert len(set(compared)) == len(compared) < 500 * 499 / 2 / 4
+
+
 def test_memory_maps_empty_pools_and_thresholds(tmp_path: object) -> None:
     vectors = _clusters(200, 80, 0.05)
     np.save(f"{tmp_path}/pool.npy", vectors)
     mapped = np.load(f"{tmp_path}/pool.npy", mmap_mode="r")
     assert np.array_equal(near_duplicates(mapped, 0.98), near_duplicates(vectors, 0.98))
     assert near_duplicates(vectors[:0], 0.98).shape == (0,)
-    with pytest.raises(ValueError, match=r"must be in \(0, 1\), not 1.5"):
-        near_duplicates(vectors, 1.5)
+    for threshold in (0, 1, 1.5):
+        with pytest.raises(ValueError, match=rf"must be in \(0, 1\), not {threshold}"):
+            near_duplicates(vectors, threshold)
 
 
 @pytest.mark.parametrize("kind", [CosineRanker, LassoQuestionRanker])

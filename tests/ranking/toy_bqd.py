@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from ivqa.ranking import BQDRanking, RandomRanker, Ranking
+from ivqa.ranking import BQDRanking, RandomRanker, Ranking, write_parquet
 
 COLORS = ["red", "blue", "green", "yellow", "black", "white"]
 NOUNS = ["car", "bus", "cat", "dog", "tree"]
@@ -26,6 +27,13 @@ MAIN = [
 ]
 
 MakeRanking = Callable[..., BQDRanking]
+
+
+def write(job: BQDRanking, file: Path) -> Path:
+    """Ranks the questions of a shard and writes its file."""
+    assert list(job.run())[-1] == job.size
+    write_parquet(file, job.table(), job.origin)
+    return file
 
 
 @dataclass

@@ -7,7 +7,7 @@ import numpy as np
 
 from ivqa.data import VQASplit
 from ivqa.report import NoisePageModel, write_noise_page
-from ivqa.robustness import NoiseRecords, flips_at
+from ivqa.robustness import NoiseRecords
 
 QUESTIONS = [["Is it red?", "Is it blue?", "How many?", "Is it big?"]]
 QUESTIONS.append([f"{text} Is it old?" for text in QUESTIONS[0]])
@@ -28,38 +28,6 @@ def _records(clean: list[str], noisy: list[str]) -> NoiseRecords:
 # Right, wrong, right, wrong without noise; then wrong, right, right (as a word), wrong otherwise.
 MODEL = _records(["yes", "yes", "2", "a"], ["no", "no", "two", "b"])
 OTHER = _records(["yes", "no", "3", "a"], ["yes", "no", "3", "a"])
-
-
-def test_flips_are_broken_repaired_or_neither() -> None:
-    flips = flips_at(MODEL, 1)
-    assert (flips.broken.tolist(), flips.repaired.tolist(), flips.other.tolist()) == ([0], [1], [3])
-    assert flips.examples(6) == [0, 1]
-    assert flips.examples(1) == [0]
-    assert not any(len(rows) for rows in vars(flips_at(OTHER, 1)).values())
-
-
-def test_an_answer_of_one_annotator_is_not_right() -> None:
-    """One of ten annotators gives an accuracy of 0.3, below `RIGHT`."""
-    accuracies = np.array([[0.3, 0.0, 1.0], [0.0, 0.3, 0.3]])
-    answers = [["a", "b", "c"], ["b", "a", "d"]]
-    ids = np.arange(3)
-    flips = flips_at(NoiseRecords(ids, ids, ["other"] * 3, answers, accuracies, np.zeros(3)), 1)
-    assert (flips.broken.tolist(), flips.repaired.tolist(), flips.other.tolist()) == (
-        [2],
-        [],
-        [0, 1],
-    )
-
-
-def test_two_thirds_of_the_examples_are_broken() -> None:
-    accuracies = np.array([[1.0] * 30 + [0] * 10, [0.0] * 30 + [1] * 10])
-    ids = np.arange(40)
-    clean = NoiseRecords(
-        ids, ids, ["other"] * 40, [["a"] * 40, ["b"] * 40], accuracies, np.zeros(40)
-    )
-    drawn = flips_at(clean, 1).examples(6)
-    assert [row < 30 for row in drawn] == [True] * 4 + [False] * 2
-    assert len({tuple(flips_at(clean, 1).examples(6, seed)) for seed in range(5)}) == 5
 
 
 def test_the_page_counts_and_shows_answers_that_flip(tmp_path: Path) -> None:

@@ -49,11 +49,31 @@ def test_main_questions_are_found_by_their_words(tmp_path: Path) -> None:
     assert level == ["Is it red? is it red ? 0 is it red ? 1"]
 
 
+def test_the_first_ranking_of_a_question_counts(tmp_path: Path) -> None:
+    path = tmp_path / "bqd.json"
+    asked = [("Is it red?", "a", 0.5), ("Why?", "b", 0.25), ("is it red", "c", 1)]
+    path.write_text(json.dumps([{"MQ": text, "BQ": [pair]} for text, *pair in asked]))
+    texts, scores = BQDNoise(str(path)).ranked(["Why?", "Is it red?", "why"], [])
+    assert texts == [["b"], ["a"], ["b"]]
+    assert scores.tolist() == [[0.25], [0.5], [0.25]]
+
+
+def test_the_default_is_seven_levels_of_three(tmp_path: Path) -> None:
+    noise = BQDNoise(_records(tmp_path / "bqd.json", questions=["Why?"], k=21))
+    noise.check(["Why?"], [])
+    levels = noise.disturbed(["Why?"], [])
+    assert len(levels) == 7
+    assert levels[6] == ["Why? Why? 18 Why? 19 Why? 20"]
+    assert noise.disturbed([], []) == [[]] * 7
+
+
 def test_the_message_names_what_a_file_lacks(tmp_path: Path) -> None:
     path = _records(tmp_path / "bqd.json", questions=["Is it red?"], k=20)
     message = r"bqd.json has no basic questions for 2 of 3 questions, such as 'Why\?'"
     with pytest.raises(DataError, match=message):
         BQDNoise(path).disturbed(["Why?", "Is it red?", "How?"], [])
+    with pytest.raises(DataError, match=message):
+        BQDNoise(path).check(["Why?", "Is it red?", "How?"], [])
     with pytest.raises(DataError, match=r"holds 20 basic questions .* 7 levels of 3 need 21"):
         BQDNoise(path).disturbed(["Is it red?"], [])
     with pytest.raises(DataError, match=r"nowhere.parquet: file not found"):
@@ -95,14 +115,20 @@ def test_helpful_questions_follow_the_main_question() -> None:
         def ranked(
             self, questions: Sequence[str], training: Sequence[str]
         ) -> tuple[list[list[str]], NDArray[np.float32]]:
+            assert (questions, training) == (["One?", "Two?"], ["A?", "D?"])
             scores = np.array([[0.2, 0.2, 0.2], [0.7, 0.6, 0.1]], dtype=np.float32)
             return [["A?", "B?", "C?"], ["D?", "E?", "F?"]], scores
 
+    asked = (["One?", "Two?"], ["A?", "D?"])
     noise = VQABQ(Source())
-    assert noise.disturbed(["One?", "Two?"], []) == [["One?", "Two? D? E?"]]
+    assert noise.disturbed(*asked) == [["One?", "Two? D? E?"]]
     assert noise.levels == 1
-    figures = noise.figures(["One?", "Two?"], [])
-    assert (figures["helpful_0"], figures["helpful_2"]) == (0.5, 0.5)
+    figures = noise.figures(*asked)
+    assert [figures[f"helpful_{count}"] for count in range(4)] == [0.5, 0, 0.5, 0]
+    assert "helpful_4" not in figures
+    other = VQABQ(Source(), thresholds=(0.1, 0.9, 0.9))  # 0.6 / 0.7 = 0.857
+    assert other.disturbed(*asked) == [["One? A? B? C?", "Two? D?"]]
+    assert [other.figures(*asked)[f"helpful_{count}"] for count in range(4)] == [0, 0.5, 0, 0.5]
 
 
 def test_ratios_are_over_questions_whose_divisor_is_positive() -> None:

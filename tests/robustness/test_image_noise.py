@@ -1,13 +1,12 @@
 """Noise on images, and joint noise."""
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from ivqa.robustness import (
-    BasicQuestionNoise,
     Blur,
     GaussianNoise,
     ImageNoise,
@@ -88,12 +87,31 @@ def test_joint_noise_is_both_at_the_same_level(picture: Image.Image) -> None:
         JointNoise(words, words)
 
 
-def test_joint_noise_has_the_certificate_of_its_question_noise() -> None:
-    class Known(BasicQuestionNoise):
-        def figures(self, questions: Any, training: Any) -> dict[str, float]:
-            return {"gap": 1e-9}
+class _Appended:
+    """Noise on questions that appends the pool, and refuses a question without words."""
 
-    assert JointNoise(Known(None), Blur()).figures([], []) == {"gap": 1e-9}  # type: ignore[arg-type]
+    levels = 7
+
+    def check(self, questions: Sequence[str], training: Sequence[str]) -> None:
+        if "" in questions:
+            raise ValueError(f"an empty question, and a pool of {len(training)}")
+
+    def disturbed(self, questions: Sequence[str], training: Sequence[str]) -> list[list[str]]:
+        return [[" ".join([text, *training]) for text in questions]] * 7
+
+    def figures(self, questions: Sequence[str], training: Sequence[str]) -> dict[str, float]:
+        return {"gap": len(questions), "pool": len(training)}
+
+
+def test_joint_noise_asks_its_noise_on_questions() -> None:
+    joint = JointNoise(_Appended(), Blur())
+    assert joint.levels == 7
+    assert joint.disturbed(["Is it?"], ["Why?"])[6] == ["Is it? Why?"]
+    assert joint.figures(["Is it?"], ["Why?", "How?"]) == {"gap": 1, "pool": 2}
+    joint.check(["Is it?"], ["Why?"])
+    with pytest.raises(ValueError, match="an empty question, and a pool of 1"):
+        joint.check([""], ["Why?"])
+    JointNoise(WordShuffling(), Blur()).check([""], [])  # it has nothing to check
 
 
 def test_the_kernel_of_a_motion_blur_lies_on_its_line() -> None:

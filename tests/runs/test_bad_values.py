@@ -434,7 +434,7 @@ def test_every_key_at_the_top_has_a_type(command: str) -> None:
 
 
 def test_the_absent_file_of_a_list_is_named(tmp_path: Path) -> None:
-    (tmp_path / "a.json").touch()
+    (tmp_path / "a.json").write_text("[]")
     files = f"[{tmp_path}/a.json,{tmp_path}/b.json]"
     (fault,) = value_faults(_overridden(_composed("evaluate task=score"), {"predictions": files}))
     assert fault == f"predictions[1]={tmp_path}/b.json: there is no such file"
@@ -448,6 +448,7 @@ def test_the_absent_file_of_a_list_is_named(tmp_path: Path) -> None:
         ("absent", "there is no such file", "there is no such folder"),
         ("folder", "this is a folder, and a file is needed", None),
         ("file", None, "this is a file, and a folder is needed"),
+        ("empty", "this file is empty; restore it", "this is a file, and a folder is needed"),
         ("pipe", "this is a pipe, and a file is needed", "this is a pipe, and a folder is needed"),
         ("/dev/null", "this is a device, and a file is needed", "this is a device, and a folder"),
         ("link", "a link to a file that does not exist", "a link to a folder that does not exist"),
@@ -458,7 +459,8 @@ def test_a_path_says_what_is_there_instead(
     name: str, of_file: str | None, of_folder: str | None, tmp_path: Path
 ) -> None:
     (tmp_path / "folder").mkdir()
-    (tmp_path / "file").touch()
+    (tmp_path / "file").write_text("content")
+    (tmp_path / "empty").touch()
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     os.mkfifo(tmp_path / "pipe")
     path = str(tmp_path / name)

@@ -7,7 +7,15 @@ import pytest
 import yaml
 
 from ivqa.errors import UserError
-from ivqa.runs.sweep_files import SweepFile, read_sweep, with_overrides, with_sweep
+from ivqa.runs import sweep_files
+from ivqa.runs.sweep_files import (
+    Parameter,
+    SweepFile,
+    read_sweep,
+    sweep_file,
+    with_overrides,
+    with_sweep,
+)
 
 CONF = Path(__file__).parents[2] / "conf"
 SWEEP = {
@@ -129,3 +137,104 @@ def test_the_sweep_of_lambda_minimises_the_slope_of_the_noise_curve() -> None:
     """The trend is -1 for every ranking that orders the levels, so it has no minimum."""
     metric = read_sweep(CONF / "sweep" / "lasso_lambda.yaml").metric
     assert (metric.name, metric.goal) == ("robustness/slope", "minimize")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "before", "after"),
+    [
+        (["sweep=own"], ["-m"], ["output_dir=outputs/sweeps/own", "model=mlb"]),
+        (["-m", "sweep=own", "a=1"], ["-m"], ["output_dir=outputs/sweeps/own", "model=mlb", "a=1"]),
+        (["sweep=own", "--multirun"], ["-m"], ["output_dir=outputs/sweeps/own", "model=mlb"]),
+        (["sweep=own", "output_dir=x"], ["-m"], ["model=mlb", "output_dir=x"]),
+        (["sweep=own", "hydra.sweep.dir=x"], ["-m"], ["model=mlb", "hydra.sweep.dir=x"]),
+        (
+            ["--config-dir=x", "sweep=other", "sweep=own", "trials=3"],
+            ["-m"],
+            [
+                "output_dir=outputs/sweeps/own",
+                "model=mlb",
+                "--config-dir=x",
+                "hydra.sweeper.trials=3",
+            ],
+        ),
+        (
+            ["sweep=own", "--cfg", "job"],
+            [],
+            ["output_dir=outputs/sweeps/own", "model=mlb", "--cfg", "job"],
+        ),
+    ],
+)
+def test_arguments_for_hydra(
+    arguments: list[str], before: list[str], after: list[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "sweep" / "own.yaml"
+    file.parent.mkdir()
+    file.write_text(yaml.dump(SWEEP))
+    assert with_sweep(arguments, [CONF, tmp_path], "evaluate") == [
+        *before,
+        "hydra/sweeper=optuna",
+        f"hydra.sweeper.file='{file}'",
+        "~hydra.callbacks.table",
+        *after,
+    ]
+
+
+def test_without_optuna_the_installation_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweep_files.importlib.util, "find_spec", {"optuna": None}.__getitem__)
+    with pytest.raises(UserError, match=r"pip install 'ivqa\[sweeps\]'"):
+        with_sweep(["sweep=rl_rewards"], [CONF], "diagnose")
+    assert with_sweep(["seed=1"], [CONF], "diagnose") == ["seed=1"]
+
+
+def test_sweep_files_are_found_by_name_in_the_last_folder_or_by_path(tmp_path: Path) -> None:
+    folders = [tmp_path / name for name in ("conf", "own")]
+    for folder in folders:
+        (folder / "sweep").mkdir(parents=True)
+        for name in ("rates", "sizes"):
+            (folder / "sweep" / f"{name}.yaml").write_text("")
+    (folders[0] / "sweep" / "zeta.yaml").write_text("")
+    assert sweep_file("rates", folders) == folders[1] / "sweep" / "rates.yaml"
+    assert sweep_file("zeta", folders) == folders[0] / "sweep" / "zeta.yaml"
+    for ending in (".yaml", ".yml"):
+        (tmp_path / f"x{ending}").write_text("")
+        assert sweep_file(f"{tmp_path}/x{ending}", folders) == tmp_path / f"x{ending}"
+        with pytest.raises(UserError, match=f"sweep=y{ending}: there is no such file"):
+            sweep_file(f"y{ending}", folders)
+    with pytest.raises(UserError, match=r"no sweep=rats; did you mean rates\?$"):
+        sweep_file("rats", folders)
+    with pytest.raises(UserError, match=r"no sweep=nothing; there are rates, sizes, zeta$"):
+        sweep_file("nothing", folders)
+
+
+def test_all_mistakes_of_a_file_are_named_at_once(tmp_path: Path) -> None:
+    changes = {"parameters": {"lr": {"min": 1}, "n": {"value": 1, "step": 2}}, "more": 1}
+    with pytest.raises(UserError) as raised:
+        _read(tmp_path, **changes)
+    file, _, faults = str(raised.value).partition(": ")
+    assert file == str(tmp_path / "my_sweep.yaml")
+    assert sorted(faults.split("; ")) == [
+        "more: is unknown here",
+        "parameters.lr: needs value, values, or min and max",
+        "parameters.n.step: is unknown here",
+    ]
+
+
+def test_a_command_line_keeps_what_it_does_not_name(tmp_path: Path) -> None:
+    metric = {"name": "gain", "goal": "maximize"}
+    sweep = _read(tmp_path, metric=metric, run_cap=7, command=["logger=csv", "a=1", "b"])
+    changed, fixed = with_overrides(sweep, ["+x=1", "~y", "n=interval(1,3)", "model@vqa=a,b"])
+    assert fixed == ["+x=1", "~y"]
+    assert (changed.metric, changed.run_cap, changed.method) == (sweep.metric, 7, "bayes")
+    assert changed.fixed_arguments() == ["a=1"]
+    assert {key: changed.parameters[key] for key in sweep.parameters} == sweep.parameters
+    interval = changed.parameters["n"]
+    assert interval.bounds() == (1, 3)
+    assert changed.parameters["model@vqa"].values == ["a", "b"]
+    with pytest.raises(UserError, match=r"^sweep: parameters: Dictionary should have at least 1"):
+        with_overrides(sweep, [f"{key}=1" for key in sweep.parameters])
+
+
+def test_a_grid_of_integers_has_both_bounds() -> None:
+    assert Parameter(distribution="int_uniform", min=-1, max=2).grid() == [-1, 0, 1, 2]
+    assert Parameter(distribution="uniform", min=-1, max=2).grid() is None
+    assert Parameter(values=["a", 1]).grid() == ["a", 1]

@@ -9,7 +9,6 @@ from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 
 from ivqa.runs.short_forms import expanded
-from ivqa.runs.sweeps import unique_ends
 
 PROJECT = Path(__file__).parents[2]
 SWEEPS = sorted((PROJECT / "conf" / "sweep").glob("*.yaml"))
@@ -59,15 +58,3 @@ def test_no_point_changes_how_the_objective_is_measured(file: Path) -> None:
     if sweep["program"] == "diagnose.py":
         assert sweep["metric"] == {"name": "rl/understood_per_pair", "goal": "maximize"}
         assert "legality=0" in sweep["command"]
-
-
-def test_headings_are_the_shortest_ends_that_tell_keys_apart() -> None:
-    assert unique_ends(["reward", "a.b.lr", "a.size", "c.size", "x.c.size", "lr.size", "size"]) == {
-        "reward": "reward",
-        "a.b.lr": "lr",  # a part of another key that is not its end
-        "a.size": "a.size",
-        "c.size": "c.size",  # every end of it is an end of x.c.size too
-        "x.c.size": "x.c.size",
-        "lr.size": "lr.size",
-        "size": "size",
-    }

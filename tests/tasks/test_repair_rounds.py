@@ -1,6 +1,7 @@
 """When the rounds of a repair end and which is kept, on given shares of wrong beliefs."""
 
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -10,8 +11,9 @@ import pytest
 
 from ivqa.data.columns import Entry
 from ivqa.diagnosis import Belief
+from ivqa.errors import UserError
 from ivqa.tasks import repair
-from ivqa.tasks.repair import RepairRun, RepairSettings, Trained
+from ivqa.tasks.repair_run import RepairRun, RepairSettings, Trained
 
 
 class _Rounds(RepairRun):
@@ -53,6 +55,33 @@ def test_rounds_end_when_none_in_a_row_is_better_than_all_before(
         "before",
         *(f"round_{number}" for number in range(1, trained + 1)),
     ]
+
+
+def test_a_round_adds_to_the_beliefs_of_those_before_it() -> None:
+    found = [[(1, "a"), (1, "b")], [(1, "b"), (2, "b"), (3, "c")], [(1, "a")], []]
+    trained: list[list[tuple[int, str]]] = []
+
+    class Run(_Rounds):
+        def trained(self, name: str, entries: Sequence[Entry]) -> Trained:
+            trained.append([(entry.image_id, entry.question) for entry in entries])
+            return super().trained(name, entries)
+
+        def corrections(self, model: Trained, number: int) -> list[Entry]:
+            assert model.name == (f"round_{number - 1}" if number > 1 else "before")
+            return [Entry("1", 1, *key, ["no"]) for key in found[number - 1]]
+
+        def ordinary(self, entries: Sequence[Entry]) -> list[Entry]:
+            return [Entry("1", 1, 9, f"{len(entries)} beliefs", ["no"])]
+
+    models = Run([0.5] * 9, RepairSettings(rounds=9, patience=9)).rounds()
+    both = [(1, "a"), (1, "b"), (2, "b"), (3, "c"), (9, "4 beliefs")]
+    assert trained == [[], [(1, "a"), (1, "b"), (9, "2 beliefs")], both, both]
+    assert len(models) == 4  # nothing is found about the last
+
+
+def test_without_a_judged_belief_nothing_is_repaired() -> None:
+    with pytest.raises(UserError, match="no belief about the validation images can be judged"):
+        _Rounds([math.inf, 0.5], RepairSettings()).rounds()
 
 
 # Wrong rates on the validation images, and on the images of the report, of "before" and each round.
@@ -107,3 +136,5 @@ def test_rounds_are_compared_on_validation_images_alone() -> None:
     run = Run(cast(Any, Mock(cfg=Mock(split="test", seed=1))), Path(), settings)
     assert run.wrong_rate(cast(Any, Mock())) == 0.25
     assert asked == [("val", "compared", 11, 3, 1)]
+    Run.beliefs = lambda self, model, *where: ([Belief(7, "no", "It?", 0.5, -3, 0.9, "rl")], 1)  # type: ignore[method-assign]
+    assert run.wrong_rate(cast(Any, Mock())) == math.inf

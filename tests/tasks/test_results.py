@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from ivqa import provenance
+from ivqa.errors import UserError
 from ivqa.report.results_page import Experiment, Record, result_table, results_page
 from ivqa.tasks import results
 
@@ -222,6 +224,11 @@ def test_errors_say_what_to_do(root: Path, arguments: list[str], message: str) -
         results.main(arguments, root=root)
 
 
+def test_without_a_root_the_project_is_this_checkout() -> None:
+    with pytest.raises(SystemExit, match="no experiment 'nothing'; there are table1, "):
+        results.main(["nothing"])
+
+
 def test_a_metric_that_no_job_has_is_an_error(root: Path, tmp_path: Path) -> None:
     directory = write_multirun(tmp_path / "m", [{"overrides": [], "metrics": {"other": 1.0}}])
     with pytest.raises(SystemExit, match="models: no job measured acc"):
@@ -238,3 +245,228 @@ def test_the_list_of_experiments_in_conf_is_valid() -> None:
         for spec in experiment.metrics.values():
             format(0.5, spec[1])
     assert sys.modules["ivqa.tasks.results"] is results
+
+
+# Notes its arguments, folder and standard error, and fails or measures nothing when told to.
+NOTES = """
+import json, pathlib, sys
+out = pathlib.Path(sys.argv[-1].removeprefix("output_dir="))
+print(json.dumps([str(pathlib.Path.cwd()), *sys.argv[1:]]))
+print("a warning", file=sys.stderr)
+if pathlib.Path(f"fail_{out.name}").exists():
+    sys.exit(3)
+metrics = {} if pathlib.Path("nothing").exists() else {"acc": 0.5, "acc_low": 0.4, "other": 1.0}
+jobs = [{"overrides": [f"model={out.name}", f"seed={seed}"], "metrics": metrics} for seed in (5, 2)]
+(out / "results.json").write_text(json.dumps(jobs))
+"""
+THREE = """
+- title: Models
+  experiments:
+    - name: models
+      first: train.py a data.root=$IVQA_SOME_DATA
+      baseline: evaluate.py blind x={dir}/first
+      command: evaluate.py 'two words' x={dir}/first
+      needs: [IVQA_SOME_DATA, IVQA_MORE_DATA]
+      metrics: {accuracy: [acc, .1%]}
+"""
+
+
+@pytest.fixture
+def noting(root: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project whose only experiment has three commands."""
+    for name in ("train.py", "evaluate.py"):
+        (root / name).write_text(NOTES)
+    (root / "conf" / "results.yaml").write_text(THREE)
+    monkeypatch.setenv("IVQA_SOME_DATA", "/some/data")
+    monkeypatch.setenv("IVQA_MORE_DATA", "/more")
+    return root
+
+
+def _logs(root: Path) -> dict[str, list[str]]:
+    """The lines of each log by the name of its folder."""
+    files = (root / "outputs" / "results").rglob("log.txt")
+    return {file.parent.name: file.read_text().splitlines() for file in files}
+
+
+def test_each_command_runs_in_the_project_with_a_folder_of_its_own(
+    noting: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results.main([], root=noting)
+    directory = noting / "outputs" / "results" / "models"
+    asked = {
+        "first": ["a", "data.root=/some/data", f"output_dir={directory}/first"],
+        "baseline": ["blind", f"x={directory}/first", f"output_dir={directory}/baseline"],
+        "models": ["two words", f"x={directory}/first", f"output_dir={directory}"],
+    }
+    for name, lines in _logs(noting).items():
+        assert json.dumps([str(noting), *asked.pop(name)]) in lines
+        assert "a warning" in lines
+    assert not asked
+    record = json.loads((noting / "docs" / "results.json").read_text())["models"]
+    assert 0 < record.pop("seconds") < 60
+    measured = [{"acc": 0.5, "acc_low": 0.4}] * 2
+    assert record == {
+        "commit": provenance.commit_of(noting),
+        "machine": provenance.this_machine(),
+        "settings": {"baseline": measured, "models": measured},
+        "versions": provenance.versions(),
+        "seeds": [2, 5],
+    }
+    said = capsys.readouterr().out.splitlines()
+    assert "models: python evaluate.py 'two words' x={dir}/first" in said
+    results.main([], root=noting)
+    assert "models: done before" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("failing", "ran"),
+    [
+        ("fail_first", {"first"}),
+        ("fail_baseline", {"first", "baseline"}),
+        ("fail_models", {"first", "baseline", "models"}),
+        ("nothing", {"first", "baseline", "models"}),
+    ],
+)
+def test_what_fails_ends_an_experiment_and_is_not_kept(
+    failing: str, ran: set[str], noting: Path
+) -> None:
+    (noting / failing).touch()
+    with pytest.raises(SystemExit, match="failed, see its log in outputs/results: models"):
+        results.main([], root=noting)
+    assert set(_logs(noting)) == ran
+    assert not (noting / "docs" / "results.json").exists()
+    assert "Not measured yet" in (noting / "docs" / "results.md").read_text()
+    (noting / failing).unlink()
+    results.main(["models"], root=noting)
+    assert "| baseline | 50.0 ± 0.0 |" in (noting / "docs" / "results.md").read_text()
+
+
+@pytest.mark.parametrize("absent", ["IVQA_SOME_DATA", "IVQA_MORE_DATA"])
+def test_an_experiment_without_its_data_is_skipped(
+    absent: str, noting: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv(absent)
+    results.main([], root=noting)
+    assert _logs(noting) == {}
+    assert f"models: skipped, {absent} is not set" in capsys.readouterr().out
+
+
+def test_only_named_experiments_run_and_others_keep_their_records(root: Path) -> None:
+    conf = root / "conf" / "results.yaml"
+    conf.write_text(conf.read_text().replace("name: photographs", "name: second"))
+    conf.write_text(conf.read_text().replace("      needs: [IVQA_NO_SUCH_DATA]\n", ""))
+    results.main(["second"], root=root)
+    assert not (root / "runs_models.txt").exists()
+    results.main(["models"], root=root)
+    assert (runs_of(root, "second"), runs_of(root)) == (1, 1)
+    stored = json.loads((root / "docs" / "results.json").read_text())
+    assert list(stored) == ["second", "models"]
+
+
+def test_imports_of_several_experiments_at_once(root: Path, tmp_path: Path) -> None:
+    jobs = [
+        {"overrides": ["model=mlb", f"seed={seed}"], "metrics": {"acc": 0.1 * seed}}
+        for seed in (7, 3)
+    ]
+    places = {name: write_multirun(tmp_path / name, jobs) for name in ("models", "photographs")}
+    results.main(
+        [*(f"--import={name}={place}" for name, place in places.items()), "--commit=abc"], root=root
+    )
+    stored = json.loads((root / "docs" / "results.json").read_text())
+    expected = {
+        "commit": "abc",
+        "machine": provenance.this_machine(),
+        "seconds": 0.0,
+        "settings": {"mlb": [{"acc": pytest.approx(0.7)}, {"acc": pytest.approx(0.3)}]},
+        "versions": "",
+        "seeds": [3, 7],
+    }
+    assert stored == {"models": expected, "photographs": expected}
+
+
+def _settings(overrides: list[list[str]], **values: Any) -> list[str]:
+    jobs = [{"overrides": own, "metrics": {"acc": 1.0}} for own in overrides]
+    experiment = Experiment("e", "evaluate.py", {"acc": ["acc", ".1%"]}, **values)
+    return list(results.settings_of(jobs, experiment))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "names"),
+    [
+        ([["model=a", "seed=1"], ["model=b", "seed=1"]], ["a", "b"]),
+        ([["model=a", "x=1"], ["model=a", "x=2"]], ["x=1", "x=2"]),
+        ([["model=a", "x=1", "seed=1"], ["model=a", "x=1", "seed=2"]], ["a"]),
+        ([["model@vqa=a", "ranker=b", "data.root=/x"]], ["a b"]),
+        ([["model=a", "experiment=t"], ["model=b", "experiment=u"]], ["a", "b"]),
+        ([["model=a"], ["model=a", "output_dir=x"]], ["default"]),
+    ],
+)
+def test_a_setting_is_named_by_what_tells_it_from_others(
+    overrides: list[list[str]], names: list[str]
+) -> None:
+    assert _settings(overrides) == names
+
+
+def test_only_metrics_of_the_table_are_kept() -> None:
+    values = {"rl/x": 1.0, "rl/x_low": 0.5, "rl/x_high": 1.5, "rl/y": 2.0, "sup/x": 3.0}
+    values |= {"sup/x_high": 4.0, "sup/y": 5.0, "cost": 6.0, "": 7.0}
+    jobs = [{"overrides": ["model=a"], "metrics": values}]
+    experiment = Experiment(
+        "e",
+        "evaluate.py",
+        {"X": ["rl/x", ".1f"]},
+        sort="cost",
+        shared_rows={"supervised": {"rl/": "sup/"}},
+    )
+    (kept,) = results.settings_of(jobs, experiment)["a"]
+    assert kept == {name: values[name] for name in values if name and name[-1] != "y"}
+    absent = Experiment("e", "", {name: [name, ""] for name in ("b", "rl/x", "a")})
+    with pytest.raises(UserError, match=r"e: no job measured a, b$"):
+        results.settings_of(jobs, absent)
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "counts"),
+    [
+        ("src/ivqa/model.py", "x = 2\n", True),
+        ("src/ivqa/model.py", "# Text.\nx = 1\n", False),
+        ("src/ivqa/model.py", 'def f():\n    """Text."""\n    return 1\n', True),
+        ("src/ivqa/more.py", "x = 1\n", True),
+        ("src/ivqa/report/page.py", "x = 1\n", False),
+        ("src/ivqa/tasks/results.py", "x = 1\n", False),
+        ("src/ivqa/tasks/other.py", "x = 1\n", True),
+        ("conf/results.yaml", "[]\n", False),
+        ("conf/model/mlb.yaml", "a: 1\n", True),
+        ("conf/train.yaml", "# Text.\n\na: 1   # text\n# text\n", False),
+        ("conf/train.yaml", "a: 2\n", True),
+    ],
+)
+def test_the_digest_of_code_leaves_out_what_changes_no_number(
+    file: str, text: str, counts: bool, root: Path
+) -> None:
+    (root / "conf" / "train.yaml").write_text("a: 1\n")
+    before = results.code_of(root)
+    assert results.code_of(root) == before
+    (root / file).parent.mkdir(parents=True, exist_ok=True)
+    (root / file).write_text(text)
+    assert (results.code_of(root) != before) is counts
+
+
+def test_documentation_of_a_function_changes_no_number(root: Path) -> None:
+    digests = []
+    for text in ("", '    """Text."""\n', '    """Other."""\n', "    y = 'text'\n"):
+        (root / "src" / "ivqa" / "model.py").write_text(f"def f():\n{text}    return 1\n")
+        digests.append(results.code_of(root))
+    assert digests[0] == digests[1] == digests[2] != digests[3]
+
+
+def test_jobs_are_those_of_a_multirun_or_a_run(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"neither results\.json nor metrics\.json"):
+        results.jobs_in(tmp_path)
+    (tmp_path / "metrics.json").write_text('{"acc": 0.5}')
+    (tmp_path / "overrides.yaml").write_text("- model=mlb\n- seed=2\n")
+    assert results.jobs_in(tmp_path) == [
+        {"overrides": ["model=mlb", "seed=2"], "metrics": {"acc": 0.5}}
+    ]
+    (tmp_path / "results.json").write_text("[]")
+    assert results.jobs_in(tmp_path) == []

@@ -4,8 +4,10 @@ import json
 import math
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import nullcontext, suppress
@@ -171,6 +173,29 @@ def test_a_response_that_trickles_in_times_out(server: ChatServer, tmp_path: Pat
     assert _texts(endpoint, "a") == ["answer to a"]
 
 
+def test_headers_that_trickle_in_time_out(tmp_path: Path) -> None:
+    sent: list[int] = []
+
+    def trickle(listener: socket.socket) -> None:
+        with suppress(OSError):  # closed at the end of the test, or by the client
+            while True:
+                with listener.accept()[0] as connection, suppress(OSError):
+                    sent.append(0)
+                    for byte in b"HTTP/1.1 200 OK\r\n" + b"X: 1\r\n" * 200:
+                        connection.send(bytes([byte]))
+                        sent[-1] += 1
+                        time.sleep(0.05)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=trickle, args=[listener], daemon=True).start()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
+        endpoint = Endpoint(url, cache=str(tmp_path), timeout=0.3, retries=1)
+        with pytest.raises(UserError, match=r"did not respond within 0\.3 s"):
+            endpoint.ask(_requests("a"))
+    assert len(sent) == 2
+    assert max(sent) < 40  # of 1,200 bytes, which take a minute
+
+
 @pytest.mark.parametrize(
     ("prompt_tokens", "expected"),
     [("12", 12), (12, 12), (12.0, 12), (-1, 0), (None, 0), (True, 0), ([1], 0), (10**400, 0),
@@ -282,6 +307,7 @@ def test_max_requests_stops_after_the_last_paid_response(
 
 SCRIPT = """
 import sys
+import threading
 from pathlib import Path
 from ivqa.vqa.openai_endpoint import Endpoint
 from ivqa.vqa.openai_requests import ChatRequest

@@ -17,7 +17,7 @@ from ivqa.data.file_patterns import FilePatterns
 from ivqa.data.gqa_execution import GQAWords, judge
 from ivqa.data.gqa_graphs import SceneGraph, read_graphs
 from ivqa.data.gqa_metric import GQAMetric
-from ivqa.data.gqa_programs import Step, layout_of, program_of
+from ivqa.data.gqa_programs import Step, layout_of, program_of, reasoning_steps
 from ivqa.data.images import ImageFiles
 from ivqa.data.oracles import NOT_UNDERSTOOD, Judgement, judge_all
 from ivqa.data.published import PublishedDataset, Record, records
@@ -313,6 +313,8 @@ def _read(
     types, groups = (_names(record, key, path, where, problems) for key in ("types", "groups"))
     extras = {"semantic": types.get("semantic"), "structural": types.get("structural")}
     extras |= {"group": groups.get("global"), "isBalanced": record.get("isBalanced", True)}
+    if program is not None:
+        extras["steps"] = reasoning_steps(record["semantic"])
     return (
         Entry(
             name=name,

@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +22,8 @@ class GQAMetric(ExactMatch):
     """The evaluation of GQA: exact match on the balanced questions, and figures derived from it.
 
     - gqa/binary and gqa/open: the accuracy of questions whose structural type is not, or is,
-      "query"; gqa/structural/TYPE and gqa/semantic/TYPE. (eval.py also lists accuracies by length.
-      The detailed types are vqa/question_type/TYPE.)
+      "query"; gqa/structural/TYPE, gqa/semantic/TYPE, gqa/length/WORDS and gqa/steps/NUMBER, by the
+      words of a question and the steps of its program. (Detailed types: vqa/question_type/TYPE.)
     - gqa/consistency: over the questions that are answered right, the mean accuracy of the other
       questions that they entail. Left out if an entailed question is not in the split: it needs all
       questions, as in val_all, not only the balanced ones.
@@ -65,7 +66,13 @@ class GQAMetric(ExactMatch):
         figures = means_by(
             [kind and ("binary", "open")[kind == "query"] for kind in structural], own
         )
-        for name, kinds in (("structural", structural), ("semantic", semantic)):
+        steps = split.extras.get("steps", [None] * len(split))
+        measured: dict[str, list[Any]] = {
+            "length": [str(len(split.questions[row].split())) for row in rows],
+            "steps": [None if steps[row] is None else str(steps[row]) for row in rows],
+        }
+        measured |= {"structural": structural, "semantic": semantic}
+        for name, kinds in measured.items():
             figures |= {f"{name}/{kind}": mean for kind, mean in means_by(kinds, own).items()}
         figures |= _distribution(groups, right, given)
         # Ids are the names of the questions with a 1 in front.

@@ -11,6 +11,7 @@ OPERATIONS = (
     "different", "common",
 )  # fmt: skip
 # The numbers of objects after an argument: "bed (1026412)", "dishwasher (-) ".
+_FINAL = ("exist", "query: name", "choose name")  # steps that only ask for the answer
 _NUMBERS = re.compile(r"\s*\(([-\d, ]*)\)\s*$")
 
 
@@ -68,6 +69,19 @@ def program_of(semantic: Sequence[Mapping[str, Any]]) -> Step:
     if not nodes or nodes[-1].operation in ("select", "relate", "filter"):
         raise ValueError("the last step gives no answer")
     return nodes[-1]
+
+
+def reasoning_steps(semantic: Sequence[Mapping[str, Any]]) -> int:
+    """Counts the steps of a program as eval.py does: without those that only ask for the answer.
+
+    Args:
+        semantic: See `program_of`.
+
+    Returns:
+        The number of operations that are none of "exist", "query: name" and "choose name".
+    """
+    texts = [f"{step['operation']}: {step['argument']}" for step in semantic]
+    return sum(not any(one in text for one in _FINAL) for text in texts)
 
 
 def numbers_of(argument: str) -> list[str]:

@@ -13,7 +13,7 @@ from PIL import Image
 
 from ivqa.data.rgb import to_rgb
 from ivqa.data.validation import DataError, Problems, is_id
-from ivqa.errors import UserError
+from ivqa.errors import UserError, reason_of
 from ivqa.files import FileError, check_regular, read_bytes
 
 IMAGE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp"})
@@ -161,7 +161,7 @@ def open_picture(path: Path, what: str = "picture") -> Image.Image:
         if content.startswith(_JPEG) and _is_cut(content, picture):
             raise ValueError("its pixels end before the picture does")
     except Exception as error:  # decoders raise many types, depending on the bytes
-        reason = " ".join(str(error).split()) or type(error).__name__
+        reason = reason_of(error)
         raise FileError(f"{path}: {what} cannot be read ({reason}); replace the file") from None
     return picture
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from ivqa import files
 from ivqa.data.validation import DataError, listed
+from ivqa.errors import reason_of
 
 CONTAINERS = (".json", ".json.gz", ".zip")
 
@@ -54,7 +55,7 @@ def read_bytes(path: Path) -> bytes:
     except DataError:
         raise
     except ARCHIVE_ERRORS as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
+        reason = reason_of(error)
         fault, remedy = "damaged or cut off", "download it again"
         if isinstance(error, RuntimeError):
             fault, remedy = "encrypted or packed in an unknown way", "unpack it"

@@ -17,6 +17,7 @@ from typing import IO, Any, cast
 from ivqa import files
 from ivqa.data.json_files import ARCHIVE_ERRORS, only_member
 from ivqa.data.validation import DataError
+from ivqa.errors import reason_of
 
 _BLOCK = 4 << 20  # bytes of each read
 _SPACE = " \t\n\r"
@@ -52,7 +53,7 @@ def entries(path: Path, key: str | None = None) -> Iterator[tuple[str, Any]]:
             hint = "the file seems cut off; download it again" if at_end else "repair the file"
             raise DataError(f"{path}: invalid JSON ({error.msg}); {hint}") from None
         except (*ARCHIVE_ERRORS, RecursionError) as error:
-            reason = " ".join(str(error).split()) or type(error).__name__
+            reason = reason_of(error)
             raise DataError(f"{path}: cannot be read ({reason}); download it again") from None
 
 
@@ -172,6 +173,6 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
         except (files.FileError, DataError) as error:
             raise DataError(str(error)) from None
         except ARCHIVE_ERRORS as error:
-            reason = " ".join(str(error).split()) or type(error).__name__
+            reason = reason_of(error)
             raise DataError(f"{path}: cannot be read ({reason}); download it again") from None
         yield stream

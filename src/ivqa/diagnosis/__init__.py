@@ -25,6 +25,7 @@ from ivqa.diagnosis.corrections import (
     corrected_questions,
     noisy_questions,
     ordinary_questions,
+    ordinary_share,
     right_answers,
 )
 from ivqa.diagnosis.dual_module import DualModule
@@ -100,6 +101,7 @@ __all__ = [
     "most_confident",
     "noisy_questions",
     "ordinary_questions",
+    "ordinary_share",
     "perturb",
     "read_beliefs",
     "read_reasons",

@@ -173,6 +173,26 @@ def ordinary_questions(
     ]
 
 
+def ordinary_share(
+    entries: Sequence[Entry], share: float, split: VQASplit, oracle: Oracle | None, seed: int
+) -> list[Entry]:
+    """Draws ordinary questions about the images of other questions.
+
+    Args:
+        entries: The other questions.
+        share: Ordinary questions for each of them.
+        split: The training split.
+        oracle: See `ordinary_questions`.
+        seed: Seed of the draw.
+
+    Returns:
+        The questions, numbered from 1.
+    """
+    rng = random.Random(seed)
+    images = rng.choices([entry.image_id for entry in entries], k=int(share * len(entries)))
+    return ordinary_questions(images, split, oracle, rng.getrandbits(32))
+
+
 def noisy_questions(
     image_ids: Sequence[int],
     split: VQASplit,

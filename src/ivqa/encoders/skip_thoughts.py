@@ -18,7 +18,7 @@ from torch.nn.utils.rnn import pack_padded_sequence
 
 from ivqa.encoders.encoder import TrainedEncoder, unit_rows
 from ivqa.encoders.skip_thoughts_published import gru_of, published_words, read_published
-from ivqa.errors import UserError
+from ivqa.errors import UserError, reason_of
 from ivqa.files import FileError, content_digest
 from ivqa.ranges import Count
 from ivqa.text.tokens import tokenise
@@ -200,7 +200,7 @@ def load_skip_thoughts(path: str | Path, parts: Sequence[str]) -> SkipThoughts:
         words = checkpoint["component"]["question_words"]
         return from_weights(state_dict_of(checkpoint, place), words, parts)
     except Exception as error:  # a missing or misshapen weight raises errors of many types
-        reason = " ".join(str(error).split())[:200]
+        reason = reason_of(error)
         raise FileError(
             f"{path} is not a checkpoint of model=skip_thoughts ({reason}); give the one that "
             "`python train.py model=skip_thoughts` wrote"

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ivqa.arrays import load_array, load_arrays
-from ivqa.errors import UserError
+from ivqa.errors import UserError, reason_of
 from ivqa.files import FileError, read_bytes
 
 _TABLES = {"uni": "utable.npy", "bi": "btable.npy"}
@@ -137,7 +137,7 @@ def _theano_gru(file: Path, prefixes: Sequence[str]) -> nn.GRU:
             weights[f"bias_hh_l0{ending}"] = torch.zeros(3 * len(bx))
         return gru_of(weights)
     except (IndexError, RuntimeError, TypeError, ValueError) as error:
-        reason = " ".join(str(error).split())[:200]
+        reason = reason_of(error)
         raise FileError(f"{file}: its arrays do not fit together ({reason}); {remedy}") from error
 
 

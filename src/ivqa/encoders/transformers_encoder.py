@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from ivqa.encoders.encoder import TrainedEncoder, unit_rows
+from ivqa.errors import reason_of
 from ivqa.files import FileError, content_digest
 from ivqa.hub import check_revision, note_commit
 from ivqa.ranges import Count
@@ -49,8 +50,8 @@ class TransformersEncoder(TrainedEncoder):
             at = "main" if Path(path).is_dir() or commit is None else commit
             self._tokenizer: Any = AutoTokenizer.from_pretrained(path, revision=at)
         except Exception as error:  # Transformers raises errors of many types
-            kind = "folder" if Path(path).is_dir() else "hub id (is the network there?)"
-            reason = " ".join(str(error).split())[:300]
+            kind = "folder" if Path(path).exists() else "hub id (is the network there?)"
+            reason = reason_of(error)
             raise FileError(
                 f"cannot load a sentence encoder from the {kind} '{path}': {reason}; download it "
                 "where there is a network and pass encoder.path=FOLDER"

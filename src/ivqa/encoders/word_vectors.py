@@ -3,9 +3,9 @@
 import gzip
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +45,18 @@ class WordVectorEncoder:
         self.content = file_digest(Path(path))  # identifies the encoder in caches
         self._rows: dict[str, int] = {}
         self._vectors: NDArray[np.float32] = np.zeros((0, 0), dtype=np.float32)
+
+    @staticmethod
+    def check_arguments(arguments: Mapping[str, Any]) -> None:
+        """Checks before a command starts that `path` holds word vectors.
+
+        Args:
+            arguments: Arguments of the constructor.
+
+        Raises:
+            UserError: The first line of the file holds none.
+        """
+        size_of_word_vectors(arguments["path"])
 
     def fit(self, texts: Sequence[str]) -> Self:
         """Reads the vectors of the words of a corpus, and weights them.
@@ -108,9 +120,13 @@ def size_of_word_vectors(path: str | Path) -> int:
         d.
 
     Raises:
-        UserError: The file cannot be read.
+        UserError: The file cannot be read, or its first line is not one of word vectors.
     """
     fields = next((line.split(" ") for _, line in _lines(Path(path))), [""])
+    if len(fields) == 1 or not _is_number(fields[-1]):
+        raise FileError(
+            f"{path} is not a text file of word vectors: its first line is not 'word v1 v2 ...'"
+        )
     declared = len(fields) == 2 and all(field.isdigit() for field in fields)
     return int(fields[1]) if declared else len(fields) - 1
 

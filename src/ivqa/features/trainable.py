@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ivqa.data.dataset import VQADataset
-from ivqa.errors import UserError
+from ivqa.errors import UserError, reason_of
 from ivqa.features.image_networks import CompactNetwork
 from ivqa.features.pictures import Resize
 from ivqa.features.pixel_store import PixelStore, store_pixels
@@ -132,7 +132,7 @@ class TrainableFeatures:
             try:
                 features = network(torch.zeros(1, 3, self.image_size, self.image_size))
             except RuntimeError as error:
-                reason = " ".join(str(error).split())[:200]
+                reason = reason_of(error)
                 raise UserError(
                     f"features.network takes no images of {self.image_size} x {self.image_size} "
                     f"pixels ({reason}); choose another features.image_size"

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoImageProcessor, AutoModel
 from typing_extensions import override
 
-from ivqa.errors import UserError
+from ivqa.errors import UserError, reason_of
 from ivqa.features.pictures import Resize
 from ivqa.features.pretrained import PretrainedFeatures
 from ivqa.hub import check_hub_id, check_revision, errors_only, hub_answers, note_commit
@@ -187,7 +187,7 @@ class TransformersFeatures(PretrainedFeatures):
         )
 
     def _unusable(self, error: Exception) -> UserError:
-        reason = " ".join(str(error).split())[:300].rstrip(".")
+        reason = reason_of(error)
         remedy = "download it where there is a network, and pass features.path=FOLDER"
         if Path(self.path).is_dir():
             remedy = "write model and image processor there with save_pretrained"

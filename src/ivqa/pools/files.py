@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ivqa.errors import reason_of
 from ivqa.files import FileError, written
 from ivqa.pools.building import KINDS, Pools
 
@@ -59,5 +60,5 @@ def read_pools(path: Path) -> Pools:
             kinds=kinds,
         )
     except (OSError, ValueError, KeyError, pa.ArrowException) as error:
-        reason = " ".join(str(error).split())[:200]
+        reason = reason_of(error)
         raise FileError(f"{path} holds no question pools ({reason}); delete it") from None

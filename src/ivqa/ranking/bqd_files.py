@@ -29,23 +29,28 @@ from ivqa.files import FileError, check_regular, parse_json, written
 
 # Key of the Parquet metadata for the origin of a file: the settings that it was built with.
 _ORIGIN = b"ivqa.bqd"
-_NEEDED = ("question", "basic_questions", "scores")
+_RECORDS = pa.schema(
+    [
+        ("question", pa.string()),
+        ("basic_questions", pa.list_(pa.string())),
+        ("scores", pa.list_(pa.float32())),
+    ]
+)
+_NEEDED = _RECORDS.names
 # Keys of the paper's records and of the records that the published code wrote.
 _MAIN, _BASIC = ("MQ", "question"), ("BQ", "basic")
 
 
 def write_parquet(path: Path, table: pa.Table, origin: Mapping[str, Any]) -> None:
-    """Writes a table with checksums, atomically.
+    """Writes a BQD with `write_table`.
 
     Args:
         path: The Parquet file.
         table: The BQD.
         origin: The settings that it was built with, as plain values.
     """
-    metadata = {_ORIGIN: json.dumps(origin, sort_keys=True, ensure_ascii=False)}
-    content = table.combine_chunks().replace_schema_metadata(metadata)
-    with written(path) as draft:
-        pq.write_table(content, draft, compression="zstd", write_page_checksum=True)
+    metadata = {_ORIGIN: json.dumps(origin, sort_keys=True)}
+    write_table(path, table.combine_chunks().replace_schema_metadata(metadata))
 
 
 def read_parquet(path: Path) -> tuple[pa.Table, dict[str, Any]]:
@@ -74,6 +79,17 @@ def read_parquet(path: Path) -> tuple[pa.Table, dict[str, Any]]:
     return table.replace_schema_metadata(None), origin
 
 
+def write_table(path: Path, table: pa.Table) -> None:
+    """Writes a Parquet file with checksums, atomically.
+
+    Args:
+        path: The Parquet file.
+        table: Its content.
+    """
+    with written(path) as draft:
+        pq.write_table(table, draft, compression="zstd", write_page_checksum=True)
+
+
 def read_table(path: Path) -> pa.Table:
     """Reads a whole Parquet file and verifies its checksums, if it has them.
 
@@ -88,7 +104,7 @@ def read_table(path: Path) -> pa.Table:
     except FileError as error:
         raise DataError(str(error)) from None
     except (pa.ArrowException, OSError, ValueError) as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+        reason = str(error).partition("\n")[0].rstrip(".")
         raise DataError(
             f"{path} is cut short or damaged ({reason}); delete it and run its command again, "
             "or copy it again"
@@ -108,9 +124,9 @@ def _fault(table: pa.Table) -> str | None:
     )
     if not fits:
         return "its columns are not texts, lists of texts and lists of scores"
-    if any(table[name].null_count for name in _NEEDED):
+    flat, values = (pc.list_flatten(table[name]) for name in _NEEDED[1:])
+    if flat.null_count or any(table[name].null_count for name in _NEEDED):
         return "a value is missing"
-    values = pc.list_flatten(table["scores"])
     # With min_count=0 an empty column counts as finite.
     if values.null_count or not pc.all(pc.is_finite(values), min_count=0).as_py():
         return "a score is not finite"
@@ -201,14 +217,7 @@ def _records_table(path: Path) -> pa.Table:
     problems = Problems()
     read = [_record(record, number, path, problems) for number, record in enumerate(records)]
     problems.raise_if_any()
-    questions, texts, scores = zip(*read, strict=True)
-    return pa.table(
-        {
-            "question": pa.array(questions, pa.string()),
-            "basic_questions": pa.array(texts, pa.list_(pa.string())),
-            "scores": pa.array(scores, pa.list_(pa.float32())),
-        }
-    )
+    return pa.table(list(zip(*read, strict=True)), schema=_RECORDS)
 
 
 def _record(

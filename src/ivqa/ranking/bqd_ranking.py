@@ -157,10 +157,10 @@ class BQDRanking:
         """The BQD of this shard from the finished parts, ordered by question id."""
         ranked = [read_parquet(self._file(part))[0] for part in self.parts]
         row_of = {tuple(tokenise(text)): row for row, text in enumerate(self.distinct)}
-        distinct = np.array([row_of[tuple(tokenise(text))] for text in self.questions])
+        distinct = np.array([row_of[tuple(tokenise(text))] for text in self.questions], np.int64)
         # The part of each main question and the row in it.
         part, within = np.divmod(distinct, self.part_size)
-        rows = np.argsort(self.question_ids, kind="stable")
+        rows = np.argsort(self.question_ids)
         rows = rows[part[rows] % self.num_shards == self.shard]
         # Only the last part can be short, so all parts before another one have part_size rows.
         places = part[rows] // self.num_shards * self.part_size + within[rows]
@@ -222,13 +222,7 @@ def _ranked(questions: Sequence[str], pool: Sequence[str], ranking: Ranking) -> 
     size, k = ranking.indices.shape
     # Offsets of the lists, which all have k entries.
     ends = pa.array(np.arange(size + 1) * k, pa.int32())
-    texts = pa.array([pool[row] for row in ranking.indices.ravel().tolist()], pa.string())
-    scores = pa.array(ranking.scores.ravel(), pa.float32())
-    columns = [
-        pa.array(questions, pa.string()),
-        pa.ListArray.from_arrays(ends, texts, type=_TEXTS),
-        pa.ListArray.from_arrays(ends, scores, type=_SCORES),
-        pa.array(ranking.gap, pa.float64()),
-        pa.array(ranking.support, pa.int64()),
-    ]
-    return pa.table(columns, schema=_RANKED)
+    texts = pa.array([pool[row] for row in ranking.indices.ravel().tolist()])
+    lists = (pa.ListArray.from_arrays(ends, of) for of in (texts, ranking.scores.ravel()))
+    # The schema gives the types.
+    return pa.table([questions, *lists, ranking.gap, ranking.support], schema=_RANKED)

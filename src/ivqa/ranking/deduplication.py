@@ -42,7 +42,7 @@ def near_duplicates(vectors: NDArray[np.float32], threshold: float) -> NDArray[n
         raise UserError(f"a threshold on cosines must be in (0, 1), not {threshold}")
     first = np.arange(len(vectors))
     for later, earlier in _pairs_over(vectors, threshold):  # pairs are sorted by the later row
-        for at in np.flatnonzero(np.diff(later, prepend=-1)):  # one step for each later row
+        for at in np.flatnonzero(np.diff(later, prepend=0)):  # one step for each later row
             row = later[at]
             partners = earlier[at : np.searchsorted(later, row, side="right")]
             # A row that joined a group does not represent one.
@@ -114,7 +114,7 @@ def _pairs_over(
     for start in range(0, len(vectors), _BLOCK):
         block = slice(start, start + _BLOCK)
         found = []
-        for other in range(0, start + 1, _BLOCK):
+        for other in range(0, start + _BLOCK, _BLOCK):
             # For unit vectors half the squared distance is 1 - cosine; the projection lowers it.
             close = left[block] @ right[other : other + _BLOCK].T > threshold - 1 - _ROUNDING
             later, earlier = np.nonzero(close)
@@ -132,10 +132,7 @@ def _projected(vectors: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArr
     step = max(len(vectors) // _SAMPLE, 1)
     # Principal axes keep most of a distance, so few pairs are left for the full comparison.
     _, _, axes = np.linalg.svd(np.asarray(vectors[::step]), full_matrices=False)
-    starts = range(0, len(vectors), _BLOCK)
-    axes = axes[:_DIRECTIONS].T
-    parts = [vectors[start : start + _BLOCK] @ axes for start in starts]
-    projected = np.concatenate(parts) if parts else np.zeros((0, 1), np.float32)
+    projected = np.asarray(vectors) @ axes[:_DIRECTIONS].T
     # p_i . p_j - 1/2 |p_i|^2 - 1/2 |p_j|^2 = -1/2 |p_i - p_j|^2.
     half = -0.5 * (projected**2).sum(axis=1, keepdims=True)
     ones = np.ones_like(half)

@@ -23,7 +23,7 @@ def rank_by_scores(
     Args:
         scores: Maps a slice of b main questions to their scores (b, N), which are overwritten.
         shape: (B, N), the number of main questions and of basic questions.
-        k: Length of the rankings.
+        k: Length of the rankings, at least 1.
         exclude: For each main question the rows of the pool that must not be used.
         rows_at_once: Main questions of a slice; None takes so few that their scores stay in the
             processor's cache.
@@ -45,7 +45,7 @@ def rank_by_scores(
         )
     indices = np.empty((size, k), dtype=np.int64)
     best = np.empty((size, k), dtype=np.float32)
-    step = rows_at_once or max(1, _PAIRS_AT_ONCE // max(pool, 1))
+    step = rows_at_once or max(1, _PAIRS_AT_ONCE // pool)
     for start in range(0, size, step):
         part = slice(start, min(start + step, size))
         values = scores(part)
@@ -61,7 +61,7 @@ def best_columns(values: NDArray[np.floating], k: int) -> NDArray[np.int64]:
 
     Args:
         values: (B, N).
-        k: At most N.
+        k: From 1 to N.
 
     Returns:
         Columns (B, k) int64, highest value first.
@@ -72,7 +72,7 @@ def best_columns(values: NDArray[np.floating], k: int) -> NDArray[np.int64]:
     """
     # A partition puts the k-th highest value of each row at `place`.
     place = values.shape[1] - k
-    lowest = np.partition(values, place, axis=1)[:, place] if k else np.zeros(len(values))
+    lowest = np.partition(values, place)[:, place]
     columns = np.empty((len(values), k), dtype=np.int64)
     for row, (own, bound) in enumerate(zip(values, lowest, strict=True)):
         candidates = np.flatnonzero(own >= bound)  # ascending: a stable sort keeps ties in order

@@ -90,7 +90,8 @@ class BQDNoise:
                 f"questions, such as '{absent[0]}'; rank that split with task=rank"
             )
         # Each row is read once: many questions of a split are asked about several images.
-        rows, place = np.unique([self._rows[key] for key in keys], return_inverse=True)
+        wanted = np.array([self._rows[key] for key in keys], dtype=np.int64)
+        rows, place = np.unique(wanted, return_inverse=True)
         found = self._table.take(rows)
         texts = found["basic_questions"].to_pylist()
         return [texts[at] for at in place], scores_of(found)[place]

@@ -1,21 +1,19 @@
 """The answers of a model to every question at every level of noise: robustness.parquet of a run."""
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import mode
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from ivqa.data import DataError, VQASplit
 from ivqa.errors import UserError
-from ivqa.files import written
 from ivqa.metrics import PUBLISHED_R_SCORE, RScore, vqa_accuracies
-from ivqa.ranking.bqd_files import read_table
+from ivqa.ranking.bqd_files import read_table, write_table
 from ivqa.robustness.curve import NoiseCurve
 from ivqa.text.answer_matching import VQA_2018, AnswerRule
 from ivqa.vqa.benchmark import answered_rows
@@ -114,7 +112,7 @@ class NoiseRecords:
         if fault := _fault(table):
             raise DataError(f"{file} does not hold answers under noise: {fault}; evaluate again")
         # `_fault` has checked that all levels hold the same questions in the same order.
-        levels = [rows for _, rows in table.groupby("level", sort=True)]
+        levels = [rows for _, rows in table.groupby("level")]
         has_questions = "question" in levels[0]  # the result files of other systems have none
         return cls(
             levels[0]["question_id"].to_numpy(),
@@ -151,9 +149,7 @@ class NoiseRecords:
             for level, answers in enumerate(self.answers)
         ]
         file = run_dir / RECORDS_FILE
-        table = pa.Table.from_pandas(pd.concat(levels), preserve_index=False)
-        with written(file) as draft:
-            pq.write_table(table, draft, compression="zstd", write_page_checksum=True)
+        write_table(file, pa.Table.from_pandas(pd.concat(levels), preserve_index=False))
         return file
 
     def select(self, rows: NDArray[np.int64]) -> "NoiseRecords":
@@ -224,10 +220,10 @@ def blind_accuracies(
         >>> blind_accuracies(["yes/no"] * 3 + ["number"], main, humans).tolist()
         [1.0, 0.0, 1.0, 1.0]
     """
-    by_type: dict[str, Counter[str]] = {}
+    by_type: dict[str, list[str]] = {}
     for kind, answer in zip(answer_types, main_answers, strict=True):
-        by_type.setdefault(kind, Counter())[answer] += 1
-    majority = {kind: answers.most_common(1)[0][0] for kind, answers in by_type.items()}
+        by_type.setdefault(kind, []).append(answer)
+    majority = {kind: mode(answers) for kind, answers in by_type.items()}
     guesses = [majority[kind] for kind in answer_types]
     return vqa_accuracies(guesses, human_answers, rule=rule)
 
@@ -244,7 +240,7 @@ def _fault(table: pd.DataFrame) -> str | None:
             return f"its column {name} has values that are missing or of another kind"
     if not table[["accuracy", "blind_accuracy"]].stack().between(0, 1).all():
         return "an accuracy is not in [0, 1]"
-    asked = [rows["question_id"].tolist() for _, rows in table.groupby("level", sort=True)]
+    asked = [rows["question_id"].tolist() for _, rows in table.groupby("level")]
     if sorted(set(table["level"])) != list(range(len(asked))) or not asked:
         return "levels are missing"
     return None if all(ids == asked[0] for ids in asked) else "levels differ in their questions"

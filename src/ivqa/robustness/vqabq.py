@@ -105,7 +105,7 @@ def helpful_counts(
     """
     if len(thresholds) != 3:
         raise UserError(f"VQABQ takes three thresholds, not {list(thresholds)}")
-    passed = _ratios(scores) > np.asarray(thresholds, dtype=float)
+    passed = _ratios(scores) > np.asarray(thresholds)
     # A basic question helps only if all better ones do.
     return passed.cumprod(axis=1).sum(axis=1)
 
@@ -138,7 +138,7 @@ def selection_figures(
             values = ratios[defined, column]
             figures |= {name: float(values.mean()), f"{name}_std": float(values.std())}
         # The next ratio divides by the score of this column.
-        defined &= ratios[:, column] > 0
+        defined = ratios[:, column] > 0
     return figures
 
 
@@ -146,7 +146,7 @@ def _ratios(scores: NDArray[np.floating]) -> NDArray[np.float64]:
     """score1, score2 / score1 and score3 / score2 of N questions, (N, 3); 0 / 0 is 0."""
     # A ranking of fewer than three has score 0 for the absent ones.
     best = np.zeros((len(scores), 3))
-    best[:, : min(3, scores.shape[1])] = scores[:, :3]
+    best[:, : scores.shape[1]] = scores[:, :3]
     if not np.isfinite(best).all():
         row = int(np.flatnonzero(~np.isfinite(best).all(axis=1))[0])
         raise UserError(f"the scores of main question {row} are not finite; rank it again")

@@ -10,7 +10,7 @@ from hydra.utils import get_object
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import InterpolationResolutionError, OmegaConfBaseException
 
-from ivqa.errors import UserError
+from ivqa.errors import UserError, reason_of
 from ivqa.runs.config_rules import rule_faults
 from ivqa.runs.config_values import join, nodes, value_faults
 from ivqa.runs.config_words import shown
@@ -137,7 +137,7 @@ def _unknown_arguments(node: DictConfig, path: str) -> list[str]:
     try:
         target = get_object(node._target_)
     except Exception as error:
-        reason = str(error).splitlines()[0]
+        reason = reason_of(error)
         return [f"{join(path, '_target_')}={node._target_} cannot be imported ({reason})"]
     parameters = arguments_of(target)
     if "**" in parameters:

@@ -1,6 +1,7 @@
 """Checks of the data against the configuration, before features and training start."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from hydra.utils import get_object, instantiate
@@ -11,6 +12,7 @@ from ivqa.errors import UserError
 from ivqa.features import offered_places
 from ivqa.identity import plain
 from ivqa.runs.callbacks import build_callback
+from ivqa.runs.checkpoints import load_checkpoint
 from ivqa.runs.signatures import defaults_of
 from ivqa.runs.workbench import Workbench
 
@@ -30,6 +32,7 @@ def check_data(bench: Workbench, splits: Collection[str], unscored: Collection[s
     _check_annotations(bench, splits, unscored)
     if "train" in splits and bench.cfg.min_word_count > 1:
         build_vocabularies(bench.dataset.split("train"), bench.cfg.min_word_count)
+    _check_checkpoints(bench)
     _check_layouts(bench)
     _check_features(bench)
     _check_callbacks(bench)
@@ -71,6 +74,14 @@ def _check_annotations(
         purpose = "validation" if split == "val" else "scores"
         if split == "train" or (purpose in needs and split not in unscored):
             bench.dataset.split(split).require_answers()
+
+
+def _check_checkpoints(bench: Workbench) -> None:
+    """Reads each checkpoint that the user gives, before a part without one is trained."""
+    for part in (part for one in (bench, *bench.probe.values()) for part in one.models()):
+        given = str(part.cfg.get("ckpt", "auto"))
+        if given != "auto" and not (part.cfg.model.keys() & {"pretrained", "untrained"}):
+            load_checkpoint(Path(given))
 
 
 def _check_layouts(bench: Workbench) -> None:

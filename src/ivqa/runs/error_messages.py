@@ -69,7 +69,7 @@ def is_user_error(error: BaseException) -> bool:
     (True, False)
     """
     if isinstance(error, InstantiationException) and error.__cause__ is not None:
-        return is_user_error(error.__cause__)
+        return is_user_error(error.__cause__) or _absent_package(error.__cause__) is not None
     if not isinstance(error, UserError) and "Config group override must be" in str(error):
         return True  # Hydra raises a plain ValueError here
     if _is_of_memory(error):
@@ -161,6 +161,9 @@ def _described(
         reason = text.splitlines()[0] if text else "MemoryError"
         return f"the memory does not suffice ({reason}); choose smaller sizes or batches", "", []
     if isinstance(error, InstantiationException) and error.__cause__ is not None:
+        if package := _absent_package(error.__cause__):
+            what = f"{_node(error)} needs a package that is not installed"
+            return f"{what}; install it with: pip install {package}", "", []
         cause, *_ = _described(error.__cause__, arguments, folders, config_name)
         return f"{cause} (configuration node {_node(error)})", "", []
     if isinstance(error, MissingConfigException) and error.options:
@@ -191,6 +194,14 @@ def _described(
             return f"{argument}: this key is needed; leave {argument} out", argument, []
         return f"{error.full_key} does not resolve ({text.splitlines()[0]})", "", []
     return " ".join(text.split()), "", []
+
+
+def _absent_package(error: BaseException | None) -> str | None:
+    """What to install where an import failed; Lightning's loggers say it themselves."""
+    if not isinstance(error, ModuleNotFoundError) or str(error.name).startswith("ivqa"):
+        return None
+    advised = re.findall(r"pip install (?:-U )?('[^']+'|[\w.\[\]-]+)", str(error))
+    return advised[-1] if advised else error.name
 
 
 def _about_file(error: OSError) -> str:

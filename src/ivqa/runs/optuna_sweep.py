@@ -6,7 +6,6 @@ one numbered folder for each point, and at the end the table and the plot.
 
 import itertools
 import json
-import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +26,7 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, TrialState
 from rich.console import Console
 
-from ivqa.errors import UserError
+from ivqa.errors import UserError, reason_of
 from ivqa.files import read_bytes, write_bytes
 from ivqa.report.tables import cell
 from ivqa.runs.error_messages import is_user_error
@@ -303,9 +302,9 @@ def _note(
         _ = result.return_value  # raises the error of the job
         value = _objective(place, metric)
     except Exception as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
+        reason = reason_of(error)
         if not is_user_error(error):
-            traceback.print_exception(error, file=sys.stderr)
+            traceback.print_exception(error)
             reason = f"{type(error).__name__}: {reason}"
         study.set_user_attr("errors", {**errors(study), str(trial.number): reason})
         study.tell(trial.number, state=TrialState.FAIL)

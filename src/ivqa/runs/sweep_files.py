@@ -275,7 +275,7 @@ def _validated(content: Any, source: str) -> SweepFile:
         return SweepFile.model_validate(content)
     except ValidationError as error:
         faults = []
-        for one in error.errors(include_url=False, include_input=False):
+        for one in error.errors():
             reason = one["msg"].removeprefix("Value error, ")
             if one["type"] == "extra_forbidden":
                 reason = "is unknown here"

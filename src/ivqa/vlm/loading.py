@@ -15,7 +15,7 @@ from transformers import (
     AutoProcessor,
 )
 
-from ivqa.errors import UserError
+from ivqa.errors import UserError, reason_of
 from ivqa.hub import check_hub_id, check_revision, errors_only, hub_answers, note_commit
 from ivqa.weights import check_finite
 
@@ -114,7 +114,7 @@ def _explained(where: str, remedy: str) -> Iterator[None]:
     except UserError:
         raise
     except Exception as error:  # transformers raises many kinds
-        reason = " ".join(str(error).split())[:300].rstrip(".")
+        reason = reason_of(error)
         if isinstance(error, SafetensorError):
             reason = f"its weights are damaged, or not yet downloaded ({reason})"
         elif isinstance(error, ImportError):

@@ -8,7 +8,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from ivqa.errors import UserError
+from ivqa.errors import UserError, reason_of
 from ivqa.vlm.prompts import Prompts, Views
 
 # Inputs of a model that describe each token: its kind, or which tiles it sees (Llama 3.2 Vision).
@@ -206,7 +206,7 @@ class PromptReader:
                 **({"enable_thinking": False} if thinks else {}),
             )
         except Exception as error:  # a template raises what it likes
-            reason = " ".join(str(error).split())[:200]
+            reason = reason_of(error)
             raise self._bad_template(f"fails with '{reason}'") from error
         if question.strip() not in text:
             raise self._bad_template("leaves out the text of the user")

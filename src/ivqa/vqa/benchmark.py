@@ -399,9 +399,9 @@ def score_answers(
         leave-one-out, and vqa/accuracy_2015, of the evaluation code before 2018;
         vqa/question_type/... of the most frequent question types;
         vqa/kind/... by expert layout, if the data have layouts; vqa/belief/... by kind of belief,
-        if the questions are beliefs; polling/... of `polling_metrics`, if every right answer is
-        yes or no, in any case; the figures of the metric. Types without questions are left out, and
-        all accuracies if no question counts.
+        if the questions are beliefs; polling/... of `polling_metrics`, with intervals, if every
+        right answer is yes or no, in any case; the figures of the metric. Types without questions
+        are left out, and all accuracies if no question counts.
 
     Raises:
         UserError: The split has no annotations.
@@ -431,7 +431,8 @@ def score_answers(
         metrics |= by("vqa/belief", [kind or "unknown" for kind in split.kinds])
     right = [answer.strip().lower() for answer in split.main_answers]
     if set(right) <= {"yes", "no"}:
-        figures = polling_metrics(answers, [answer == "yes" for answer in right])
+        present = [answer == "yes" for answer in right]
+        figures = polling_metrics(answers, present, split.image_ids)
         metrics |= {f"polling/{name}": value for name, value in figures.items()}
     metrics |= by("vqa/question_type", split.question_types)
     return metrics | metric.figures(split, answers, accuracies, probability)

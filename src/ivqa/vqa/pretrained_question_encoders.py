@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from typing_extensions import override
 
 from ivqa.encoders.skip_thoughts import SkipThoughtsPath, load_skip_thoughts
-from ivqa.errors import UserError
+from ivqa.errors import UserError, reason_of
 from ivqa.files import FileError
 from ivqa.hub import check_revision, note_commit
 from ivqa.ranges import Count, ShareBelowOne
@@ -126,7 +126,7 @@ class TransformersQuestionEncoder(QuestionEncoder):
             config = AutoConfig.from_pretrained(path, revision=revision or "main")
             commit = note_commit(path, revision)
         except Exception as error:  # transformers raises many kinds
-            reason = " ".join(str(error).split())[:300]
+            reason = reason_of(error)
             raise FileError(
                 f"cannot load a question encoder from '{path}': {reason}; download it where there "
                 "is a network and pass question_encoder.path=FOLDER"
@@ -170,7 +170,7 @@ class TransformersQuestionEncoder(QuestionEncoder):
             state = loaded.state_dict()
             tokenizer = AutoTokenizer.from_pretrained(self.path, revision=self.revision)
         except Exception as error:  # transformers raises many kinds
-            reason = " ".join(str(error).split())[:300]
+            reason = reason_of(error)
             raise FileError(
                 f"cannot load a question encoder from '{self.path}': {reason}; write model and "
                 "tokeniser there with save_pretrained"
