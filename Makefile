@@ -35,7 +35,7 @@ faults: $(READY)
 
 # Trains the weights that come with the package, or with CHECK=1 scores them after a change of code.
 release: $(READY)
-	$(RUN) -m ivqa.tasks.release $(if $(CHECK),--check)
+	$(RUN) -m tools.release $(if $(CHECK),--check)
 
 slow: $(READY)
 	$(RUN) -m pytest -m slow
@@ -52,7 +52,7 @@ benchmarks: $(READY)
 # Runs the experiments of conf/results.yaml and writes docs/results.md: hours. After an interruption
 # it continues. ONLY: names of experiments. Data: IVQA_VQA_V2 and IVQA_DAQUAR name folders.
 results: $(READY)
-	$(RUN) -m ivqa.tasks.results $(ONLY)
+	$(RUN) -m tools.results $(ONLY)
 
 # The documentation as a site, outputs/site/index.html, with the API reference from the docstrings.
 DOCS := $(VENV)/docs

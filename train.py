@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from ivqa.runs.command_line import entry_point
+from ivqa.command_line import entry_point
 
 if __name__ == "__main__":  # the completion of Hydra looks for the word @hydra.main
     entry_point(Path(__file__).parent / "conf", "train")

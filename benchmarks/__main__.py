@@ -16,9 +16,9 @@ from pytorch_lightning import seed_everything
 from rich.console import Console
 
 from ivqa.device import fastest_dtype
-from ivqa.files import write_text
 from ivqa.provenance import commit_of, versions
 from ivqa.report.tables import markdown_table, print_table
+from ivqa.store.files import write_text
 
 NAMES = (
     "input_pipeline",

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from ivqa.data.batch import ImageBatch
+from ivqa.data.batches.batch import ImageBatch
 from ivqa.diagnosis import BeliefSearch, LegalityCNN, LegalityModule
 from ivqa.generators import QuestionGenerationModule, VariationalGenerator
 from ivqa.text.answers import AnswerVocabulary

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ivqa.data.batch import ImageBatch, VQABatch
+from ivqa.data.batches.batch import ImageBatch, VQABatch
 from ivqa.diagnosis import BeliefSearch, LegalityCNN, LegalityModule
 from ivqa.features.compact_cnn import CompactCNN
 from ivqa.generators import QuestionGenerationModule, VariationalGenerator

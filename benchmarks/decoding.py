@@ -16,9 +16,9 @@ from transformers.generation import GenerationMixin
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from benchmarks.timing import paired
-from ivqa.generators.beam import Beam
-from ivqa.generators.decoder import QuestionDecoder
-from ivqa.generators.decoding import Greedy, Sampling, Strategy
+from ivqa.generators.decoding.beam import Beam
+from ivqa.generators.decoding.strategies import Greedy, Sampling, Strategy
+from ivqa.generators.networks.decoder import QuestionDecoder
 from ivqa.text.vocabulary import BOS, EOS, PAD, UNK
 
 MAX_WORDS = 20

@@ -30,7 +30,7 @@ from ivqa.data.images import ImageFiles
 from ivqa.features import TimmFeatures, TransformersFeatures
 from ivqa.features.decoding import subset
 from ivqa.features.extraction import extract
-from ivqa.features.pretrained import PretrainedFeatures
+from ivqa.features.pretrained.base import PretrainedFeatures
 from ivqa.scenes import ScenesDataset
 
 Features = tuple[Tensor, Tensor]  # grid and pooled

@@ -19,8 +19,8 @@ from benchmarks.timing import paired
 from ivqa.data import BatchContents, BatchSettings, VQADataModule, build_vocabularies
 from ivqa.features.store import FeatureStore
 from ivqa.generators import QuestionGenerationModule, VariationalGenerator
-from ivqa.integrity import MANIFEST, seal
 from ivqa.scenes import ScenesDataset
+from ivqa.store.integrity import MANIFEST, seal
 
 STEPS = 20
 SIZES = {"grid": 128, "pooled": 256, "concepts": 500}

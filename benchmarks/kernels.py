@@ -1,4 +1,4 @@
-"""Claim: each kernel of ivqa.vqa.kernels makes a step of some model at least 1.3 times as fast.
+"""Claim: each kernel of `kernels.py` makes a step of some model at least 1.3 times as fast.
 
 Networks of conf/model with random weights, on synthetic features of 144 positions as those of
 features=concepts. Training: forward, backward and optimiser, 64 questions about 63 images, in the
@@ -20,7 +20,7 @@ from torch import nn
 
 from benchmarks.plain_kernels import NAMES, plain_kernels
 from benchmarks.timing import paired
-from ivqa.data.batch import ImageBatch
+from ivqa.data.batches.batch import ImageBatch
 from ivqa.device import fastest_dtype
 from ivqa.text.vocabulary import Tokens
 from ivqa.vqa.network import VQANetwork

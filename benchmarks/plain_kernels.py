@@ -1,4 +1,4 @@
-"""The equations of `ivqa.vqa.kernels`, computed plainly.
+"""The equations of `ivqa.vqa.networks.kernels`, computed plainly.
 
 Arguments and results are those of the functions of the same name there.
 """
@@ -11,14 +11,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ivqa.vqa import kernels
+from ivqa.vqa.networks import kernels
 
 NAMES = ("repeat_images", "matmul_by_image", "fusion_scores", "normalised_scores")
 
 
 @contextmanager
 def plain_kernels(*names: str) -> Iterator[None]:
-    """Replaces kernels of `ivqa.vqa.kernels` by the plain functions of the same name."""
+    """Replaces kernels of `ivqa.vqa.networks.kernels` by the plain functions of the same name."""
     with mock.patch.dict(vars(kernels), {name: globals()[name] for name in names}):
         yield
 

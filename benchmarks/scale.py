@@ -22,7 +22,7 @@ from torch import nn
 
 from benchmarks.extraction import images_for
 from ivqa.data import VQADataModule, VQADataset, build_vocabularies
-from ivqa.data.batch import ImageBatch, VQABatch
+from ivqa.data.batches.batch import ImageBatch, VQABatch
 from ivqa.diagnosis import BeliefSearch, LegalityCNN, LegalityModule
 from ivqa.features import TimmFeatures
 from ivqa.features.decoding import subset

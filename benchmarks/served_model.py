@@ -23,10 +23,10 @@ from openai import OpenAI
 from PIL import Image, ImageFilter
 
 from benchmarks.timing import paired
-from ivqa.data.batch import ImageBatch
+from ivqa.data.batches.batch import ImageBatch
 from ivqa.data.images import ImageFiles
-from ivqa.vqa.openai_endpoint import Endpoint
-from ivqa.vqa.openai_model import OpenAIModel
+from ivqa.vqa.served.openai_endpoint import Endpoint
+from ivqa.vqa.served.openai_model import OpenAIModel
 
 LATENCY, WORKERS = 0.05, 16  # seconds; requests at the same time
 PICTURES, QUESTIONS_EACH = 64, 3

@@ -15,13 +15,13 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig
 
 from documented_commands import PROJECT, Block, Command
+from ivqa.command_line import command_line, with_multirun
+from ivqa.config.config_checks import check_config, missing_keys
+from ivqa.config.config_choices import choices_of, config_folders
+from ivqa.config.error_messages import describe, is_user_error
+from ivqa.config.short_forms import expanded, key_of
 from ivqa.errors import UserError
-from ivqa.runs.command_line import command_line, with_multirun
-from ivqa.runs.config_checks import check_config, missing_keys
-from ivqa.runs.config_choices import choices_of, config_folders
-from ivqa.runs.error_messages import describe, is_user_error
-from ivqa.runs.short_forms import expanded, key_of
-from ivqa.runs.sweep_files import with_sweep
+from ivqa.sweeps.sweep_files import with_sweep
 
 CONF = PROJECT / "conf"
 # What a reader has or gets: files, folders, WordNet. Everything else must be right on the page.
@@ -209,7 +209,7 @@ def _module_problem(words: Sequence[str]) -> str | None:
         known = importlib.import_module("benchmarks.__main__")
         names = [name for name in names if name not in (*known.NAMES, *known.LONG)]
         return f"there is no benchmark {names[0]}" if names else None
-    if module == "ivqa.data.download":
+    if module == "ivqa.data.download.download":
         parser = importlib.import_module(module).parser()
         try:
             parser.parse_args(list(arguments))

@@ -31,11 +31,11 @@ from ivqa.features.concept_features import ConceptFeatures
 from ivqa.features.extraction import build_store
 from ivqa.features.pictures import Network, Resize
 from ivqa.generators import Sampling
-from ivqa.identity import code_of, plain
 from ivqa.runs import trained_models
 from ivqa.runs.workbench import Workbench
 from ivqa.scenes import generate_scenes
-from ivqa.versions import code_version
+from ivqa.store.identity import code_of, plain
+from ivqa.store.versions import code_version
 
 PROJECT = Path(__file__).parents[1]
 FILE = Path(__file__).with_suffix(".json")

@@ -27,5 +27,5 @@ def test_every_console_of_the_package_is_such_a_terminal() -> None:
     # The error of a command is a rich.text.Text, which is no markup either.
     assert {file for file, number in built.items() if number} == {
         "ivqa/terminal.py",
-        "ivqa/runs/command_line.py",
+        "ivqa/command_line.py",
     }

@@ -17,8 +17,8 @@ from hydra.utils import get_object
 
 import ivqa
 from fingerprints import FILE, PROJECT, Entry, differences, entries
-from ivqa.identity import decisive
-from ivqa.versions import _file_of, _holds_libraries, code_version
+from ivqa.store.identity import decisive
+from ivqa.store.versions import _file_of, _holds_libraries, code_version
 from ivqa.vqa import MLB
 
 RECORDED = json.loads(FILE.read_text())
@@ -76,10 +76,10 @@ def test_a_module_moves_and_its_keys_stay(tmp_path: Path) -> None:
         (copy / "vqa" / "low_rank.py").read_text().replace("glimpses", "glances")
     )
     for file in copy.rglob("*.py"):
-        file.write_text(file.read_text().replace("ivqa.vqa.mlb", "ivqa.vqa.low_rank"))
+        file.write_text(file.read_text().replace("ivqa.vqa.networks.mlb", "ivqa.vqa.low_rank"))
     target = {"_target_": "ivqa.vqa.MLB", "_partial_": True}
     program = (
-        "from ivqa.identity import code_of, decisive\n"
+        "from ivqa.store.identity import code_of, decisive\n"
         "import ivqa.vqa.low_rank, json\n"
         f"print(json.dumps([code_of({target}), decisive({target})]))"
     )
@@ -91,7 +91,7 @@ def test_a_module_moves_and_its_keys_stay(tmp_path: Path) -> None:
     )
     assert not found.returncode, found.stderr
     assert json.loads(found.stdout) == [code_version([MLB]), decisive(target)]
-    assert decisive(target) == decisive({**target, "_target_": "ivqa.vqa.mlb.MLB"})
+    assert decisive(target) == decisive({**target, "_target_": "ivqa.vqa.networks.mlb.MLB"})
 
 
 SOURCE = '''"""A network."""

@@ -19,7 +19,7 @@ from ivqa.terminal import terminal
 
 
 class OptunaSweeper(Sweeper):
-    """Runs the points of a sweep file; see `ivqa.runs.optuna_sweep`.
+    """Runs the points of a sweep file; see `ivqa.sweeps.optuna_sweep`.
 
     Args:
         file: The sweep file.
@@ -59,11 +59,11 @@ class OptunaSweeper(Sweeper):
             UserError: The sweep cannot run, or none of its points has a result.
         """
         # Of size: PyTorch and Optuna.
+        from ivqa.config.config_values import value_fault
         from ivqa.ranges import Count, Seed
-        from ivqa.runs.config_values import value_fault
-        from ivqa.runs.optuna_sweep import SweepJob
-        from ivqa.runs.sweep_files import read_sweep, with_overrides
-        from ivqa.runs.sweeps import sweep_in
+        from ivqa.sweeps.optuna_sweep import SweepJob
+        from ivqa.sweeps.sweep_files import read_sweep, with_overrides
+        from ivqa.sweeps.sweeps import sweep_in
 
         settings = [
             ("trials", self.trials, Count | None),

@@ -15,9 +15,9 @@ from typing import Any
 
 from torch import Tensor
 
-from ivqa.data.batch import ImageBatch
+from ivqa.data.batches.batch import ImageBatch
 from ivqa.data.given_pictures import Picture, read_picture
-from ivqa.diagnosis.asking import AskedQuestion, check_answer, likely_questions
+from ivqa.diagnosis.search.asking import AskedQuestion, check_answer, likely_questions
 from ivqa.errors import UserError
 from ivqa.runs.picture_model import (
     PictureModel,

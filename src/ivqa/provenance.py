@@ -18,7 +18,7 @@ from importlib.metadata import PackageNotFoundError, distribution, version
 from pathlib import Path
 from typing import Any
 
-from ivqa.files import parse_json, write_json
+from ivqa.store.files import parse_json, write_json
 
 FILE = "provenance.json"
 _PACKAGES = ("torch", "pytorch-lightning", "transformers", "numpy", "scipy", "scikit-learn")

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from ivqa.data import BatchSettings, VQADataModule, VQADataset, build_vocabularies
-from ivqa.data.augmentation import AugmentedBatches, AugmentedSplit
-from ivqa.data.batch import VQABatch
+from ivqa.data.batches.augmentation import AugmentedBatches, AugmentedSplit
+from ivqa.data.batches.batch import VQABatch
 from ivqa.data.loading import ShuffledBatches
 from ivqa.text.tokens import tokenise
 

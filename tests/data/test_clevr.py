@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from ivqa.data import ClevrDataset, DataError
-from ivqa.data.clevr_language import ClevrLanguage
-from ivqa.data.clevr_programs import (
+from ivqa.data.formats.clevr_language import ClevrLanguage
+from ivqa.data.formats.clevr_programs import (
     ClevrScene,
     answers_of,
     fact_of,
@@ -18,7 +18,7 @@ from ivqa.data.clevr_programs import (
     program_of,
 )
 from ivqa.vqa.benchmark import score_answers
-from ivqa.vqa.layouts import ANSWER_MODULES, MAP_MODULES, LayoutGrammar
+from ivqa.vqa.networks.layouts import ANSWER_MODULES, MAP_MODULES, LayoutGrammar
 
 COLORS = ("gray", "red", "blue", "green", "brown", "purple", "cyan", "yellow")
 SIZES, MATERIALS, SHAPES = ("large", "small"), ("rubber", "metal"), ("cube", "sphere", "cylinder")

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from ivqa.data.batch_settings import BatchContents, BatchSettings
-from ivqa.data.datamodule import VQADataModule, build_vocabularies
+from ivqa.data.batches.batch_settings import BatchContents, BatchSettings
+from ivqa.data.batches.datamodule import VQADataModule, build_vocabularies
 from ivqa.data.dataset import VQADataset
 from ivqa.data.validation import DataError
 from ivqa.scenes import oracle_of

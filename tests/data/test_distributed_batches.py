@@ -7,8 +7,8 @@ import pytest
 import pytorch_lightning as pl
 import torch
 
-from ivqa.data.batch_settings import BatchSettings
-from ivqa.data.datamodule import VQADataModule, build_vocabularies
+from ivqa.data.batches.batch_settings import BatchSettings
+from ivqa.data.batches.datamodule import VQADataModule, build_vocabularies
 from ivqa.data.dataset import VQADataset
 
 

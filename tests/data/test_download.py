@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ivqa.data import download as module
-from ivqa.data.download import CHECKSUMS, download, main
-from ivqa.data.official_archives import Archive, archives
+from ivqa.data.download import download as module
+from ivqa.data.download.download import CHECKSUMS, download, main
+from ivqa.data.download.official_archives import Archive, archives
 
 
 class FlakyServer:

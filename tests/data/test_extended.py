@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from ivqa.data import VQADataset
-from ivqa.data.columns import Entry
+from ivqa.data.batches.columns import Entry
 from ivqa.data.extended import ExtendedDataset, questions_of, write_questions
 from ivqa.data.validation import DataError
-from ivqa.files import write_json
 from ivqa.scenes import oracle_of
+from ivqa.store.files import write_json
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from ivqa.data import DataError, GQADataset
-from ivqa.data.gqa import image_number, question_number
-from ivqa.data.gqa_programs import layout_of, program_of
-from ivqa.vqa.layouts import ANSWER_MODULES, MAP_MODULES, LayoutGrammar
+from ivqa.data.formats.gqa import image_number, question_number
+from ivqa.data.formats.gqa_programs import layout_of, program_of
+from ivqa.vqa.networks.layouts import ANSWER_MODULES, MAP_MODULES, LayoutGrammar
 
 
 def box(name: str, attributes: list[str], links: list[tuple[str, str]], x: int = 40) -> Any:

@@ -9,10 +9,11 @@ import pytest
 from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
-from ivqa.data import DataError, VQADataset, json_stream
-from ivqa.data.aokvqa import question_number
+from ivqa.data import DataError, VQADataset
 from ivqa.data.file_patterns import QUESTION_FILES
-from ivqa.data.json_stream import entries
+from ivqa.data.formats import json_stream
+from ivqa.data.formats.aokvqa import question_number
+from ivqa.data.formats.json_stream import entries
 
 CONF = Path(__file__).parents[2] / "conf" / "data"
 

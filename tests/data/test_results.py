@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from ivqa.data import ClevrDataset, DataError, GQADataset, VQADataset
-from ivqa.data.aokvqa import official_aokvqa
 from ivqa.data.dataset import official_vqa
+from ivqa.data.formats.aokvqa import official_aokvqa
+from ivqa.data.formats.vizwiz import official_vizwiz
 from ivqa.data.results import read_choices, read_results, results_text
-from ivqa.data.vizwiz import official_vizwiz
 
 ANSWERS = ["red", "a dog"]
 

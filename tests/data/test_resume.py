@@ -10,8 +10,8 @@ import pytorch_lightning as pl
 import torch
 from pytorch_lightning.callbacks import Callback, Checkpoint, ModelCheckpoint
 
-from ivqa.data.batch_settings import BatchSettings
-from ivqa.data.datamodule import VQADataModule, build_vocabularies
+from ivqa.data.batches.batch_settings import BatchSettings
+from ivqa.data.batches.datamodule import VQADataModule, build_vocabularies
 from ivqa.data.dataset import VQADataset
 from ivqa.data.loading import OrderedBatches, ShuffledBatches
 from ivqa.runs.checkpoints import LastCheckpoint

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from toy_diagnosis import WORDS, toy_images, toy_policy
 
 from ivqa.diagnosis import AdversarialJudge, LegalityCNN, LegalityModule, LegalityReward
-from ivqa.diagnosis.collapse import CollapseMonitor
+from ivqa.diagnosis.policy.collapse import CollapseMonitor
 from ivqa.errors import UserError
 from ivqa.text.vocabulary import Tokens
 

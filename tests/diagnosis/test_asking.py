@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from ivqa.data.batch import ImageBatch
-from ivqa.diagnosis.asking import (
+from ivqa.data.batches.batch import ImageBatch
+from ivqa.diagnosis.search.asking import (
     answer_marginal,
     check_answer,
     given_answers,

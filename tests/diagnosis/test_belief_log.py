@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from ivqa.diagnosis import Belief
-from ivqa.diagnosis.belief_log import LAYOUT, BeliefLog
-from ivqa.files import FileError, digest, write_json
+from ivqa.diagnosis.search.belief_log import LAYOUT, BeliefLog
+from ivqa.store.files import FileError, digest, write_json
 
 ORIGIN = {"seed": 1, "vqa": {"name": "mlb"}}
 

@@ -18,8 +18,8 @@ from ivqa.diagnosis import (
     typed_by_oracle,
 )
 from ivqa.errors import UserError
-from ivqa.files import write_json
 from ivqa.scenes import Scene, SceneOracle, oracle_of
+from ivqa.store.files import write_json
 
 
 def _belief(question: str, answer: str) -> Belief:

@@ -9,7 +9,7 @@ import pytest
 
 from ivqa.data import VQADataset, VQASplit
 from ivqa.diagnosis import Belief
-from ivqa.diagnosis.challenge import write_challenge
+from ivqa.diagnosis.beliefs.challenge import write_challenge
 from ivqa.metrics import vqa_accuracies
 from ivqa.scenes import SceneOracle
 from ivqa.scenes.programs import SYNONYMS

@@ -12,7 +12,7 @@ from PIL import Image
 from ivqa.data import DataError, VQADataset, VQASplit
 from ivqa.data.images import ImageFiles
 from ivqa.diagnosis import Belief, apply_annotations, corrected_answers, write_challenge
-from ivqa.diagnosis.challenge_union import join_challenges
+from ivqa.diagnosis.beliefs.challenge_union import join_challenges
 from ivqa.errors import UserError
 from ivqa.metrics import vqa_accuracies
 from ivqa.tasks.challenge import card_rows, data_card, join

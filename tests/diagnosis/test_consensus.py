@@ -10,7 +10,7 @@ from toy_diagnosis import toy_images
 from ivqa.diagnosis import ConsensusQuestioner
 from ivqa.errors import UserError
 from ivqa.generators import Beam, Questions, Sampling
-from ivqa.generators.inference import ask
+from ivqa.generators.decoding.inference import ask
 from ivqa.generators.likelihood import Likelihood
 from ivqa.metrics import CiderStatistics, cider_scores
 from ivqa.text.answers import AnswerVocabulary

@@ -8,7 +8,7 @@ import pytest
 from toy_diagnosis import ANSWERS, toy_scene
 from toy_root import OWN_QUESTIONS, toy_root
 
-from ivqa.data.columns import Entry
+from ivqa.data.batches.columns import Entry
 from ivqa.diagnosis import (
     NO_SUCH_THING,
     Belief,
@@ -19,9 +19,9 @@ from ivqa.diagnosis import (
     ordinary_share,
     right_answers,
 )
-from ivqa.files import write_json
 from ivqa.scenes import SceneOracle, parse
 from ivqa.scenes.programs import evaluate
+from ivqa.store.files import write_json
 
 ORACLE = SceneOracle({1: toy_scene()})  # a red star left of a blue heart
 HEART = Belief(1, "red", "What color is the heart?", 0.9, -1.0, 0.9, "rl", "adversarial", "oracle")

@@ -12,14 +12,14 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 from toy_diagnosis import ANSWERS, WORDS
 
-from ivqa.data.batch import ImageBatch, VQABatch
+from ivqa.data.batches.batch import ImageBatch, VQABatch
 from ivqa.diagnosis import ConsensusQuestioner, DualModule
 from ivqa.errors import UserError
 from ivqa.features import CompactNetwork, TrainableFeatures
 from ivqa.generators import QuestionGenerationModule, Sampling, VariationalGenerator
 from ivqa.text.vocabulary import Vocabulary
 from ivqa.vqa import TrainingOutput, Vanilla, VQAModule
-from ivqa.vqa.question_encoder import RecurrentEncoder
+from ivqa.vqa.networks.question_encoder import RecurrentEncoder
 
 QUESTIONS = ["what color is it", "is it star", "what is", "star", "is it"]
 ASKED = ["red", "yes", "purple", "no", "yes"]  # purple is outside of the closed set

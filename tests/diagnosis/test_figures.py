@@ -10,10 +10,10 @@ import pytest
 import torch
 from toy_diagnosis import ANSWERS, LongIsLegal, WordAnswerer, toy_images
 
-from ivqa.data.batch import ImageBatch
+from ivqa.data.batches.batch import ImageBatch
 from ivqa.diagnosis import Candidates, ListedBeliefs, SearchFigures, search_metrics
-from ivqa.diagnosis.recall import estimated_total, listed_beliefs
-from ivqa.diagnosis.search import Found
+from ivqa.diagnosis.beliefs.recall import estimated_total, listed_beliefs
+from ivqa.diagnosis.search.search import Found
 from ivqa.errors import UserError
 from ivqa.generators import Questions
 from ivqa.metrics import CiderStatistics, bleu, cider_scores

@@ -11,9 +11,10 @@ import pytorch_lightning as pl
 import torch
 from torch.utils.data import DataLoader
 
-from ivqa.data.batch import ImageBatch, VQABatch
-from ivqa.diagnosis import KINDS, LegalityCNN, LegalityModule, legality, perturb
-from ivqa.diagnosis.perturbation import fingerprints
+from ivqa.data.batches.batch import ImageBatch, VQABatch
+from ivqa.diagnosis import KINDS, LegalityCNN, LegalityModule, perturb
+from ivqa.diagnosis.beliefs.perturbation import fingerprints
+from ivqa.diagnosis.legality import module as legality
 from ivqa.text.vocabulary import Vocabulary
 
 NOUNS = ["star", "heart", "cross", "circle", "square"]

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 import torch
 
-from ivqa.data.batch import ImageBatch, VQABatch
-from ivqa.diagnosis import KINDS, LegalityCNN, LegalityModule, legality
-from ivqa.diagnosis.perturbation import fingerprints
+from ivqa.data.batches.batch import ImageBatch, VQABatch
+from ivqa.diagnosis import KINDS, LegalityCNN, LegalityModule
+from ivqa.diagnosis.beliefs.perturbation import fingerprints
+from ivqa.diagnosis.legality import module as legality
 from ivqa.text.vocabulary import Vocabulary
 
 QUESTIONS = ["is it red", "what color is it", "is there a star", "what is there"]

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ivqa.data import VQASplit
-from ivqa.diagnosis.pairs import choose_pairs
+from ivqa.diagnosis.beliefs.pairs import choose_pairs
 from ivqa.text.answers import AnswerVocabulary
 
 IMAGES = np.repeat(np.arange(20), 2)

@@ -3,7 +3,7 @@
 import torch
 
 from ivqa.diagnosis import KINDS, perturb
-from ivqa.diagnosis.perturbation import fingerprints
+from ivqa.diagnosis.beliefs.perturbation import fingerprints
 from ivqa.text.vocabulary import PAD, Vocabulary
 
 WORDS = Vocabulary(["how", "many", "red", "stars", "are", "there", "now", "a", "b", "c", "d", "e"])

@@ -9,9 +9,9 @@ import torch
 from torch.utils.data import DataLoader
 from toy_diagnosis import ANSWERS, toy_images, toy_policy, toy_questioner
 
-from ivqa.data.batch import VQABatch
+from ivqa.data.batches.batch import VQABatch
 from ivqa.diagnosis import DiversityReward, GoalReward, PolicyGradientModule
-from ivqa.diagnosis.collapse import CollapseMonitor
+from ivqa.diagnosis.policy.collapse import CollapseMonitor
 from ivqa.generators import Greedy, QuestionGenerationModule, Questions, Sampling
 from ivqa.text.vocabulary import BOS, EOS, UNK, Tokens
 

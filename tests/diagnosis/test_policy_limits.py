@@ -17,9 +17,9 @@ from toy_diagnosis import (
     toy_questioner,
 )
 
-from ivqa.data.batch import VQABatch
+from ivqa.data.batches.batch import VQABatch
 from ivqa.diagnosis import Candidates, GoalReward, LegalityReward, PolicyGradientModule
-from ivqa.diagnosis.collapse import CollapseMonitor
+from ivqa.diagnosis.policy.collapse import CollapseMonitor
 from ivqa.generators import Greedy, Sampling
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.text.vocabulary import Tokens

@@ -7,7 +7,7 @@ import pytest
 import torch
 from toy_diagnosis import ANSWERS, toy_images, toy_policy
 
-from ivqa.data.batch import VQABatch
+from ivqa.data.batches.batch import VQABatch
 from ivqa.diagnosis import PolicyGradientModule
 from ivqa.generators import QuestionGenerationModule, Questions, Sampling
 from ivqa.text.vocabulary import BOS, EOS, UNK, Tokens

@@ -16,8 +16,8 @@ from toy_root import toy_root
 from ivqa.data import VQADataModule, VQADataset, build_vocabularies
 from ivqa.diagnosis import Belief, BeliefCallback, BeliefProbe, belief_figures
 from ivqa.errors import UserError
-from ivqa.files import write_json
 from ivqa.generators import Questions
+from ivqa.store.files import write_json
 from ivqa.text.vocabulary import Vocabulary
 
 # Asked for each of the pairs (1, no), (1, red) and (1, yes). The answerer says "red" to questions

@@ -9,7 +9,7 @@ from torch import Tensor
 from toy_diagnosis import ANSWERS, WordAnswerer
 
 from ivqa.data import DataError
-from ivqa.data.batch import ImageBatch
+from ivqa.data.batches.batch import ImageBatch
 from ivqa.diagnosis import (
     Belief,
     Reasons,
@@ -21,7 +21,7 @@ from ivqa.diagnosis import (
     reasons_of,
     write_reasons,
 )
-from ivqa.diagnosis import reasons as reasons_file
+from ivqa.diagnosis.beliefs import reasons as reasons_file
 
 BASE = Belief(7, "red", "What color is it?", 0.8, -3.0, 0.9, "rl", "adversarial", "oracle")
 

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 from toy_diagnosis import ANSWERS, LongIsLegal, WordAnswerer, toy_images, toy_questioner
 
-from ivqa.data.batch import ImageBatch
+from ivqa.data.batches.batch import ImageBatch
 from ivqa.diagnosis import BeliefSearch, Candidates, DiversityReward, GoalReward, LegalityReward
-from ivqa.diagnosis.search import pooled
+from ivqa.diagnosis.search.search import pooled
 from ivqa.generators import Questions
 from ivqa.text.vocabulary import Vocabulary
 

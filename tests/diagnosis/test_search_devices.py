@@ -8,7 +8,7 @@ from toy_diagnosis import ANSWERS, WORDS, toy_images, toy_questioner
 
 from devices import on_devices
 from ivqa.diagnosis import BeliefSearch, LegalityCNN, LegalityModule
-from ivqa.diagnosis.search import Found
+from ivqa.diagnosis.search.search import Found
 from ivqa.vqa import RecurrentEncoder, Vanilla, VQAModule
 
 PAIR_ANSWERS = ["yes", "red", "no", "yes"]

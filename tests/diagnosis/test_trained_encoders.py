@@ -8,7 +8,7 @@ import pytest
 import torch
 from toy_diagnosis import ANSWERS, WORDS, LongIsLegal, WordAnswerer, toy_policy
 
-from ivqa.data.batch import ImageBatch, VQABatch
+from ivqa.data.batches.batch import ImageBatch, VQABatch
 from ivqa.diagnosis import PolicyObjective
 from ivqa.errors import UserError
 from ivqa.features import CompactNetwork, TrainableFeatures

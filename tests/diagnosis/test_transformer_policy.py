@@ -10,7 +10,7 @@ from toy_diagnosis import WordAnswerer
 
 from ivqa.diagnosis import GoalReward, PolicyGradientModule, PolicyObjective
 from ivqa.generators import Sampling
-from ivqa.generators.transformer_module import TransformerModule
+from ivqa.generators.transformers.transformer_module import TransformerModule
 
 ASKED = ["yes", "red", "no", "red"]
 

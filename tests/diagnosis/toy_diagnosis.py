@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ivqa.data.batch import ImageBatch
+from ivqa.data.batches.batch import ImageBatch
 from ivqa.diagnosis import GoalReward, PolicyGradientModule, PolicyObjective
 from ivqa.generators import QuestionGenerationModule, VariationalGenerator
 from ivqa.scenes import Scene

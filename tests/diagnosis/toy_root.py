@@ -5,7 +5,7 @@ from pathlib import Path
 from toy_diagnosis import toy_scene
 
 from ivqa.data import VQADataset
-from ivqa.files import write_json
+from ivqa.store.files import write_json
 
 # (question, answer) of image 1: a red star left of a blue heart, by day.
 OWN_QUESTIONS = [("What color is the star?", "red"), ("Is there a star?", "yes"), ("Night?", "no")]

@@ -14,9 +14,9 @@ import pytest
 import torch
 from hydra.core.global_hydra import GlobalHydra
 
+from ivqa.command_line import entry_point
 from ivqa.generators import Questions
 from ivqa.generators.questioner import NetworkQuestioner
-from ivqa.runs.command_line import entry_point
 from ivqa.scenes import generate_scenes
 from ivqa.text.vocabulary import UNK
 

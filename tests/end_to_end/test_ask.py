@@ -13,12 +13,12 @@ from omegaconf import OmegaConf
 from PIL import Image
 
 import ivqa
-from ivqa.data.batch import ImageBatch
+from ivqa.data.batches.batch import ImageBatch
 from ivqa.data.given_pictures import GivenPictures
 from ivqa.errors import UserError
 from ivqa.generators import QuestionGenerationModule, VariationalGenerator
 from ivqa.text.vocabulary import Vocabulary
-from ivqa.vqa.hf_generative import HFGenerative
+from ivqa.vqa.transformers.hf_generative import HFGenerative
 from tiny_transformers import QUESTIONS, tiny_llava
 
 from .conftest import PROJECT, TINY, TINY_DIAGNOSIS, TINY_FEATURES, Run, metrics_of

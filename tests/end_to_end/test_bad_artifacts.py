@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from ivqa.weights import with_contents, write_weights
+from ivqa.store.weights import with_contents, write_weights
 
 from .conftest import Run, metrics_of
 

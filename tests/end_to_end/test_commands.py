@@ -14,7 +14,7 @@ from hydra import compose, initialize_config_dir
 from hydra.utils import get_class
 from omegaconf import OmegaConf
 
-from ivqa.data.aokvqa import question_number
+from ivqa.data.formats.aokvqa import question_number
 
 from .conftest import (
     PROJECT,

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from ivqa.data import BatchSettings, VQADataset
-from ivqa.data.batch import VQABatch
+from ivqa.data.batches.batch import VQABatch
 from ivqa.data.results import results_text
 from ivqa.diagnosis import Belief, PolicyGradientModule, read_beliefs, read_reasons
-from ivqa.diagnosis.challenge import write_challenge
+from ivqa.diagnosis.beliefs.challenge import write_challenge
 from ivqa.scenes import oracle_of
 from tiny_transformers import tiny_blip
 

@@ -9,7 +9,7 @@ from tiny_vlm import without_num2words
 
 from ivqa.data import VQADataset
 from ivqa.diagnosis import read_beliefs
-from ivqa.vqa.hf_generative import HFGenerative
+from ivqa.vqa.transformers.hf_generative import HFGenerative
 
 from .conftest import ONE_STEP, TINY_DIAGNOSIS, Run, metrics_of
 from .tiny_writers import train_tiny_writer

@@ -12,11 +12,11 @@ import torch
 from PIL import Image
 
 from ivqa.data import VQADataset
-from ivqa.data.batch import ImageBatch
+from ivqa.data.batches.batch import ImageBatch
 from ivqa.diagnosis import read_beliefs
 from ivqa.metrics import vqa_accuracies
 from ivqa.text.normalisation import normalise_answer
-from ivqa.vqa.hf_generative import HFGenerative
+from ivqa.vqa.transformers.hf_generative import HFGenerative
 from tiny_transformers import tiny_llava
 from vqa.chat_server import ChatServer, said, serving
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from filelock import FileLock
 
-from ivqa.files import taken_at_once
+from ivqa.store.files import taken_at_once
 
 from .conftest import Run, metrics_of, start
 

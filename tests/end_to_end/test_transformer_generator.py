@@ -7,8 +7,8 @@ import pytest
 from tiny_writer import tiny_writer
 
 from ivqa.data import VQADataset
+from ivqa.store.weights import read_weights
 from ivqa.text.vocabulary import Vocabulary
-from ivqa.weights import read_weights
 
 from .conftest import TINY_BENCHMARK, TINY_FEATURES, Run, metrics_of
 

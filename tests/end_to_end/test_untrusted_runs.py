@@ -14,12 +14,12 @@ import yaml
 from omegaconf import OmegaConf
 
 import ivqa
-from ivqa.checkpoint_io import AtomicCheckpointIO
+from ivqa.config.stored_runs import own_settings, stored_overrides
+from ivqa.config.trust import check_targets
+from ivqa.console import conf_dir
 from ivqa.errors import UserError
-from ivqa.runs.console import conf_dir
-from ivqa.runs.stored_runs import own_settings, stored_overrides
-from ivqa.runs.trust import check_targets
-from ivqa.weights import read_weights
+from ivqa.store.checkpoint_io import AtomicCheckpointIO
+from ivqa.store.weights import read_weights
 
 from .conftest import Run
 
@@ -41,7 +41,7 @@ def _run_from_elsewhere(folder: Path, overrides: list[str]) -> Path:
         "+callbacks.x={_target_:os.system,command:'touch WITNESS'}",
         "+callbacks.x={_target_:torch.os.system,command:'touch WITNESS'}",
         "+callbacks.x={_target_:builtins.open,file:WITNESS,mode:w}",
-        "+callbacks.x={_target_:ivqa.files.write_text,path:WITNESS,text:x}",
+        "+callbacks.x={_target_:ivqa.store.files.write_text,path:WITNESS,text:x}",
         "+callbacks.x=[[{_target_:os.system,command:'touch WITNESS'}]]",
         "+callbacks.x={_target_:hydra.utils.get_method,path:os.system}",
         "+callbacks.x={_target_:functools.partial,_args_:[{_target_:os.system}]}",

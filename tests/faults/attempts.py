@@ -15,7 +15,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from ivqa.runs.command_line import entry_point
+from ivqa.command_line import entry_point
 
 PROJECT = Path(__file__).resolve().parents[2]
 _FORK = multiprocessing.get_context("fork")

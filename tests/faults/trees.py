@@ -11,11 +11,11 @@ import torch
 import yaml
 from torch import Tensor
 
-from ivqa.integrity import MANIFEST, damage
+from ivqa.store.integrity import MANIFEST, damage
 
 # Times and counts of what this process did itself, which differ between any two runs.
 _OF_THE_RUN = re.compile(r"seconds|per_second|/requests|/reused|/retries|_tokens$")
-_DRAFT = re.compile(r"^\.[0-9a-f]+-\d+\.")  # named in ivqa.files.written
+_DRAFT = re.compile(r"^\.[0-9a-f]+-\d+\.")  # named in ivqa.store.files.written
 
 
 def differences(expected: Path, found: Path) -> list[str]:

@@ -19,7 +19,7 @@ from ivqa.features.concept_training import ConceptTraining, train_concepts
 from ivqa.features.concepts import ConceptVocabulary, described_images
 from ivqa.features.extraction import extract
 from ivqa.features.pictures import Network, Resize
-from ivqa.integrity import MANIFEST
+from ivqa.store.integrity import MANIFEST
 
 pytestmark = pytest.mark.usefixtures("on_cpu")
 

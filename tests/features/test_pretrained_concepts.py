@@ -17,7 +17,7 @@ from ivqa.data import VQADataset
 from ivqa.errors import UserError
 from ivqa.features import FeatureStore, PretrainedConcepts
 from ivqa.features.pictures import Resize
-from ivqa.features.pretrained import PretrainedFeatures
+from ivqa.features.pretrained.base import PretrainedFeatures
 
 COLORS = {"red": (220, 30, 30), "green": (30, 200, 30), "blue": (30, 30, 220)}
 NUM = {"train": 60, "val": 30}

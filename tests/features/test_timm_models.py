@@ -152,7 +152,7 @@ def test_the_messages_for_absent_weights_have_a_remedy(
     (tmp_path / "empty").mkdir()
     with pytest.raises(ValueError, match=r"empty does not hold.*Config file not.*save_for_hf"):
         TimmFeatures(weights=str(tmp_path / "empty")).load()
-    monkeypatch.setattr("ivqa.features.timm_models.hub_answers", lambda name: False)
+    monkeypatch.setattr("ivqa.features.pretrained.timm_models.hub_answers", lambda name: False)
     with pytest.raises(ValueError, match=r"cannot be downloaded.*features\.weights=FILE"):
         TimmFeatures(arch="test_vit.r160_in1k").load()
     monkeypatch.setitem(sys.modules, "timm", None)

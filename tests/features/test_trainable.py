@@ -13,7 +13,7 @@ import torch
 from PIL import Image
 
 from ivqa.data import VQADataset
-from ivqa.data.batch import ImageBatch
+from ivqa.data.batches.batch import ImageBatch
 from ivqa.errors import UserError
 from ivqa.features import CompactNetwork, TimmNetwork, TrainableFeatures, offered_places
 

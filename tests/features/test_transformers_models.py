@@ -192,7 +192,8 @@ def test_an_unknown_layout_of_tokens_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_absent_model_is_reported_within_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ivqa.features.transformers_models.hub_answers", lambda name: False)
+    room = "ivqa.features.pretrained.transformers_models"
+    monkeypatch.setattr(f"{room}.hub_answers", lambda name: False)
     with pytest.raises(ValueError, match=r"nobody/nothing cannot be loaded.*features\.path=FOLDER"):
         TransformersFeatures(path="nobody/nothing").load()
     assert offered_places(TransformersFeatures(path="nobody/nothing")) is None

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from ivqa.arrays import load_array, load_arrays
 from ivqa.data.images import ImageFiles, open_picture
 from ivqa.data.json_files import open_json
 from ivqa.data.records import read_captions, read_layouts
@@ -24,16 +23,17 @@ from ivqa.data.vqa_json import VQASplit, read_split
 from ivqa.diagnosis import Belief, apply_annotations, read_beliefs
 from ivqa.encoders.word_vectors import WordVectorEncoder
 from ivqa.errors import UserError
-from ivqa.files import FileError, read_yaml
 from ivqa.ranking import read_bqd
 from ivqa.runs.checkpoints import load_checkpoint
 from ivqa.runs.run_directory import read_metrics
 from ivqa.scenes import SceneOracle
 from ivqa.scenes.world import Scene
-from ivqa.tasks.study_items import Study, StudyItem
-from ivqa.tasks.study_ratings import read_ratings
-from ivqa.vqa.hf_answerer import read_candidates
-from ivqa.weights import training_state
+from ivqa.store.arrays import load_array, load_arrays
+from ivqa.store.files import FileError, read_yaml
+from ivqa.store.weights import training_state
+from ivqa.tasks.human_study.items import Study, StudyItem
+from ivqa.tasks.human_study.ratings import read_ratings
+from ivqa.vqa.transformers.hf_answerer import read_candidates
 
 SECONDS = 20
 # The errors that the user can fix; other ValueErrors, such as UnicodeDecodeError, name no file.

@@ -9,7 +9,7 @@ import pytest
 from bad_files import BELIEF, JUDGED, refused, word_vectors
 
 from ivqa.diagnosis import apply_annotations, read_beliefs
-from ivqa.files import read_json, read_yaml
+from ivqa.store.files import read_json, read_yaml
 
 
 @pytest.mark.parametrize(

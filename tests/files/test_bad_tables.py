@@ -9,9 +9,9 @@ import pytest
 from bad_files import refused
 from omegaconf import OmegaConf
 
-from ivqa.arrays import load_array, load_arrays
 from ivqa.ranking import read_bqd, write_parquet
 from ivqa.robustness import NoiseRecords
+from ivqa.store.arrays import load_array, load_arrays
 from ivqa.tasks.compare import compare
 
 

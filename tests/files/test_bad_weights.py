@@ -17,10 +17,10 @@ from safetensors.torch import load_file, save_file
 
 from ivqa.encoders.skip_thoughts import load_skip_thoughts
 from ivqa.errors import reason_of
-from ivqa.features.backbones import BackboneFeatures
+from ivqa.features.pretrained.backbones import BackboneFeatures
 from ivqa.runs.checkpoints import load_checkpoint
-from ivqa.vqa.hf_blip import HFBlip
-from ivqa.weights import read_weights, training_state, with_contents, write_weights
+from ivqa.store.weights import read_weights, training_state, with_contents, write_weights
+from ivqa.vqa.transformers.hf_blip import HFBlip
 from tiny_transformers import tiny_blip
 
 

@@ -9,9 +9,9 @@ import torch
 
 from ivqa.encoders.tfidf import TfidfEncoder
 from ivqa.encoders.word_vectors import WordVectorEncoder
-from ivqa.files import content_digest, digest
-from ivqa.identity import decisive, identity_of
 from ivqa.ranking import LassoQuestionRanker
+from ivqa.store.files import content_digest, digest
+from ivqa.store.identity import decisive, identity_of
 
 
 class Custom:
@@ -95,8 +95,8 @@ def test_the_digest_of_a_folder_covers_names_and_contents(tmp_path: Path) -> Non
 def test_the_digest_of_a_large_file_covers_three_samples(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ivqa.files._SAMPLED", 100)
-    monkeypatch.setattr("ivqa.files._SAMPLE", 10)
+    monkeypatch.setattr("ivqa.store.files._SAMPLED", 100)
+    monkeypatch.setattr("ivqa.store.files._SAMPLE", 10)
     file, content = tmp_path / "large", bytearray(1000)
     file.write_bytes(content)
     found = {content_digest(file)}

@@ -14,17 +14,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from ivqa.checkpoint_io import AtomicCheckpointIO
 from ivqa.data import VQADataset
 from ivqa.encoders.encoder import stored_rows
 from ivqa.features import FeatureStore
 from ivqa.features.extraction import build_store, extract
 from ivqa.features.pictures import Network, Resize
-from ivqa.files import FileError, locked, write_text, written
-from ivqa.integrity import MANIFEST, damage, is_whole, manifest_of, seal
 from ivqa.ranking import QuestionRanker, RandomRanker, Ranking
 from ivqa.robustness import BasicQuestionNoise
 from ivqa.scenes import generate_scenes
+from ivqa.store.checkpoint_io import AtomicCheckpointIO
+from ivqa.store.files import FileError, locked, write_text, written
+from ivqa.store.integrity import MANIFEST, damage, is_whole, manifest_of, seal
 
 Spoil = Callable[[Path], Any]
 
@@ -94,7 +94,7 @@ def test_a_damaged_manifest_is_named(spoil: Spoil, tmp_path: Path) -> None:
 def test_a_large_file_is_read_again_only_if_its_time_has_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ivqa.integrity._LARGE", 10)
+    monkeypatch.setattr("ivqa.store.integrity._LARGE", 10)
     file = tmp_path / "large"
     write_text(file, "some content")
     seal(manifest_of(file), [file])

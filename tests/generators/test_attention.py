@@ -12,7 +12,13 @@ from ivqa.generators import (
     AttentiveGenerator,
     ImageAnswerTypeGenerator,
 )
-from ivqa.generators.attention import GridAttention, Grids, PlacedGrid, attend, place_features
+from ivqa.generators.networks.attention import (
+    GridAttention,
+    Grids,
+    PlacedGrid,
+    attend,
+    place_features,
+)
 from ivqa.text.vocabulary import SPECIALS, Tokens, Vocabulary
 
 SIZES = {"num_words": 15, "num_answer_words": 10, "embedding_size": 7, "hidden_size": 8}

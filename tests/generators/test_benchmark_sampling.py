@@ -10,10 +10,10 @@ import torch
 from rich.console import Console
 
 from ivqa.data import VQADataModule, VQADataset
-from ivqa.data.datamodule import build_vocabularies
+from ivqa.data.batches.datamodule import build_vocabularies
 from ivqa.generators import benchmark
 from ivqa.generators.benchmark import QuestionBenchmark
-from ivqa.generators.decoding import Sampling
+from ivqa.generators.decoding.strategies import Sampling
 from ivqa.generators.protocol import Questions
 from ivqa.scenes import generate_scenes
 from ivqa.text.vocabulary import Tokens

@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 from torch import Tensor
 from toy_generators import enlarge, random_tokens
 
-from ivqa.generators.beam import Beam
-from ivqa.generators.decoder import QuestionDecoder, State, Step
-from ivqa.generators.decoding import (
+from ivqa.generators.decoding.beam import Beam
+from ivqa.generators.decoding.strategies import (
     Decoded,
     Greedy,
     Sampling,
     _inverse_cdf,
     concatenate_tokens,
 )
+from ivqa.generators.networks.decoder import QuestionDecoder, State, Step
 from ivqa.text.vocabulary import BOS, EOS, PAD, UNK, Tokens
 
 MAX_LENGTH = 5

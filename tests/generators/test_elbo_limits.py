@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ivqa.generators.elbo_terms import ElboTerms
-from ivqa.generators.network import GeneratorOutput
+from ivqa.generators.networks.network import GeneratorOutput
 from ivqa.generators.objective import negative_elbo
 
 MEANS = [[0.5, 1.0], [0.5, -1.0], [0.5, 0.0]]  # variances 0 and 2 / 3

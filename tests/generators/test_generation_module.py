@@ -21,7 +21,7 @@ from toy_generators import (
     random_images,
 )
 
-from ivqa.data.batch import ImageBatch
+from ivqa.data.batches.batch import ImageBatch
 from ivqa.errors import UserError
 from ivqa.generators import (
     AnswerOnlyGenerator,

@@ -18,10 +18,10 @@ from toy_generators import (
     random_tokens,
 )
 
-from ivqa.data.batch import ImageBatch
+from ivqa.data.batches.batch import ImageBatch
 from ivqa.generators import ImageOnlyGenerator, QuestionGenerator, VariationalGenerator
-from ivqa.generators.answer_encoder import AnswerEncoder, last_hidden
-from ivqa.generators.image_encoder import ImageEncoder
+from ivqa.generators.networks.answer_encoder import AnswerEncoder, last_hidden
+from ivqa.generators.networks.image_encoder import ImageEncoder
 from ivqa.text.vocabulary import Tokens, Vocabulary
 
 Factory = Callable[..., QuestionGenerator]

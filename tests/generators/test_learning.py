@@ -13,7 +13,7 @@ import pytorch_lightning as pl
 import torch
 from toy_generators import loader
 
-from ivqa.data.batch import ImageBatch, VQABatch
+from ivqa.data.batches.batch import ImageBatch, VQABatch
 from ivqa.generators import (
     AnswerOnlyGenerator,
     AttentiveGenerator,

@@ -11,7 +11,7 @@ import torch
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from ivqa.data import VQADataset
-from ivqa.data.batch import ImageBatch
+from ivqa.data.batches.batch import ImageBatch
 from ivqa.generators import NearestNeighbourQuestioner
 from ivqa.text.tokens import tokenise
 from ivqa.text.vocabulary import Vocabulary

@@ -5,7 +5,7 @@ import torch
 
 from ivqa.generators import ConstantWeight, LinearAnnealing, Posterior
 from ivqa.generators.elbo_terms import ElboTerms
-from ivqa.generators.network import GeneratorOutput
+from ivqa.generators.networks.network import GeneratorOutput
 from ivqa.generators.objective import (
     free_bits,
     importance_weighted_bound,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from ivqa.data.batch import ImageBatch
+from ivqa.data.batches.batch import ImageBatch
 from ivqa.generators import VariationalGenerator
 from ivqa.generators.likelihood import marginal_log_likelihood
 from ivqa.generators.objective import importance_weighted_bound, importance_weighted_error

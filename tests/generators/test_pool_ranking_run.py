@@ -15,12 +15,12 @@ from torch import Tensor
 from toy_generators import enlarge
 
 from ivqa.data import VQADataModule, VQADataset
-from ivqa.data.datamodule import BatchContents, build_vocabularies
-from ivqa.files import file_digest
+from ivqa.data.batches.datamodule import BatchContents, build_vocabularies
 from ivqa.generators import QuestionGenerationModule, VariationalGenerator, pool_ranking
 from ivqa.generators.pool_ranking import PoolRanking, ranking_metrics
 from ivqa.pools import read_pools
 from ivqa.scenes import generate_scenes
+from ivqa.store.files import file_digest
 
 
 class _Scorer:

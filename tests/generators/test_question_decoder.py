@@ -4,7 +4,7 @@ import pytest
 import torch
 from toy_generators import enlarge, pad, random_tokens
 
-from ivqa.generators.decoder import LockedDropout, QuestionDecoder, word_embedding
+from ivqa.generators.networks.decoder import LockedDropout, QuestionDecoder, word_embedding
 from ivqa.text.vocabulary import BOS, EOS, PAD, UNK, Tokens
 
 NUM_WORDS = 11

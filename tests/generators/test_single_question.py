@@ -24,7 +24,7 @@ from ivqa.generators import (
     ask,
     most_probable,
 )
-from ivqa.generators.inference import answer_posterior
+from ivqa.generators.decoding.inference import answer_posterior
 from ivqa.text.vocabulary import Tokens, Vocabulary
 
 

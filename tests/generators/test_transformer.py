@@ -24,13 +24,13 @@ from tiny_writer import (
 from torch import Tensor
 from transformers import AutoModelForImageTextToText, AutoProcessor
 
-from ivqa.data.batch import ImageBatch
+from ivqa.config.config_values import value_fault
+from ivqa.data.batches.batch import ImageBatch
 from ivqa.errors import UserError
 from ivqa.generators import Beam, Greedy, Sampling, ask
-from ivqa.generators.lora import LowRankSettings
-from ivqa.generators.transformer import TransformerGenerator
-from ivqa.generators.transformer_module import TransformerModule
-from ivqa.runs.config_values import value_fault
+from ivqa.generators.transformers.lora import LowRankSettings
+from ivqa.generators.transformers.transformer import TransformerGenerator
+from ivqa.generators.transformers.transformer_module import TransformerModule
 from ivqa.text.vocabulary import EOS, UNK, Tokens
 from ivqa.vlm.loading import load_pretrained
 from tiny_transformers import Pictures, tiny_blip2, tiny_paligemma, tiny_qwen

@@ -9,9 +9,9 @@ from tiny_vlm import FAMILIES, without_num2words
 from tiny_vlm_parts import Photographs
 from tiny_writer import ANSWER_WORDS, QUESTION_WORDS
 
-from ivqa.data.batch import ImageBatch
+from ivqa.data.batches.batch import ImageBatch
 from ivqa.generators import Sampling
-from ivqa.generators.transformer import TransformerGenerator
+from ivqa.generators.transformers.transformer import TransformerGenerator
 
 ANSWERS = ["yes", "dark red", "2", "a big cat", "no"]
 

@@ -23,9 +23,9 @@ from tiny_writer import (
 from torch.utils.data import DataLoader
 from transformers import AutoModelForImageTextToText
 
-from ivqa.files import FileError
-from ivqa.generators.transformer import TransformerGenerator
-from ivqa.generators.transformer_module import TransformerModule
+from ivqa.generators.transformers.transformer import TransformerGenerator
+from ivqa.generators.transformers.transformer_module import TransformerModule
+from ivqa.store.files import FileError
 
 
 @pytest.fixture(scope="module")

@@ -17,9 +17,9 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from ivqa.data.batch import ImageBatch, VQABatch
-from ivqa.generators.transformer import TransformerGenerator
-from ivqa.generators.transformer_module import TransformerModule
+from ivqa.data.batches.batch import ImageBatch, VQABatch
+from ivqa.generators.transformers.transformer import TransformerGenerator
+from ivqa.generators.transformers.transformer_module import TransformerModule
 from ivqa.text.vocabulary import Vocabulary
 from tiny_transformers import SPECIAL, TEXT, VISION, Pictures, save_tiny
 

@@ -4,7 +4,7 @@ from functools import partial
 
 import torch
 
-from ivqa.data.batch import ImageBatch, VQABatch
+from ivqa.data.batches.batch import ImageBatch, VQABatch
 from ivqa.generators import (
     AnswerOnlyGenerator,
     AttendAndTellGenerator,

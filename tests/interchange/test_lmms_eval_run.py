@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from ivqa.files import read_json
 from ivqa.scenes import generate_scenes
+from ivqa.store.files import read_json
 
 PROJECT = Path(__file__).parents[2]
 _WORDS = ("yes", "no", "2", "Red.", "a star")

@@ -8,8 +8,8 @@ from PIL import Image
 from rich.console import Console
 
 from ivqa.data import VQADataset
-from ivqa.files import write_json
 from ivqa.interchange import QuestionLevels
+from ivqa.store.files import write_json
 
 # Answers of ten annotators: accuracy 1 of "yes", 0.6 of "2", 0.3 of "Red", 0.9 of "dark blue".
 ANSWERS = [

@@ -20,8 +20,8 @@ from ivqa.metrics import (
     resampled_means,
     self_bleu,
 )
-from ivqa.metrics.meteor import _NoSynonyms, stem, synonyms
-from ivqa.metrics.rouge_l import longest_common_subsequences
+from ivqa.metrics.captions.meteor import _NoSynonyms, stem, synonyms
+from ivqa.metrics.captions.rouge_l import longest_common_subsequences
 
 
 def test_r_score_of_the_widest_bounds() -> None:
@@ -102,11 +102,11 @@ class _WordNet:
 
 def test_stages_of_meteor_with_and_without_wordnet(monkeypatch: pytest.MonkeyPatch) -> None:
     assert stem("running") == stem("runs") == "run"
-    monkeypatch.setattr("ivqa.metrics.meteor._synonyms", _WordNet)
+    monkeypatch.setattr("ivqa.metrics.captions.meteor._synonyms", _WordNet)
     assert meteor_stages() == ("exact", "stem", "synonym")
     assert synonyms("image") == {"picture", "image", "ikon"}
     assert synonyms("star") == set()
-    monkeypatch.setattr("ivqa.metrics.meteor._synonyms", _NoSynonyms)
+    monkeypatch.setattr("ivqa.metrics.captions.meteor._synonyms", _NoSynonyms)
     assert meteor_stages() == ("exact", "stem")
     assert synonyms("image") == set()
 

@@ -9,7 +9,6 @@ import pytest
 from rich.console import Console
 
 from ivqa.data import VQADataset, VQASplit
-from ivqa.files import FileError
 from ivqa.pools import (
     KINDS,
     GrammarReplacement,
@@ -23,6 +22,7 @@ from ivqa.pools import (
 )
 from ivqa.pools.building import _neighbours, accepted
 from ivqa.scenes import SceneOracle, generate_scenes, parse
+from ivqa.store.files import FileError
 from ivqa.text.tokens import tokenise
 
 

@@ -13,8 +13,8 @@ from nltk.stem import PorterStemmer
 from nltk.translate.meteor_score import single_meteor_score
 from numpy.typing import NDArray
 
-from ivqa.identity import identity_of
-from ivqa.metrics import CiderStatistics, cider_scores, meteor, meteor_nltk
+from ivqa.metrics import CiderStatistics, cider_scores, meteor_nltk
+from ivqa.metrics.captions import meteor
 from ivqa.ranking import (
     BleuRanker,
     CiderRanker,
@@ -23,6 +23,7 @@ from ivqa.ranking import (
     score_ranking,
 )
 from ivqa.ranking.text_metrics import TextMetricRanker
+from ivqa.store.identity import identity_of
 from ivqa.text.duplicates import duplicates_of
 from ivqa.text.tokens import tokenise
 

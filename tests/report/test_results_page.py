@@ -3,8 +3,7 @@
 from typing import Any
 
 import pytest
-
-from ivqa.report.results_page import Experiment, Record, result_table, results_page
+from tools.results_page import Experiment, Record, result_table, results_page
 
 ACC = {"accuracy": ["acc", ".1%"]}
 

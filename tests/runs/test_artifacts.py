@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ivqa.runs.artifact_store import ArtifactStore
+from ivqa.store.artifact_store import ArtifactStore
 
 
 def test_the_second_process_reports_that_it_waits(

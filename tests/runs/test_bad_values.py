@@ -13,11 +13,11 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf, open_dict
 
+from ivqa.config.config_checks import check_config
+from ivqa.config.config_types import settings_of
+from ivqa.config.config_values import value_faults
+from ivqa.config.error_messages import describe
 from ivqa.errors import UserError
-from ivqa.runs.config_checks import check_config
-from ivqa.runs.config_types import settings_of
-from ivqa.runs.config_values import value_faults
-from ivqa.runs.error_messages import describe
 
 CONF = Path(__file__).parents[2] / "conf"
 

@@ -14,8 +14,8 @@ from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf
 
+from ivqa.config.config_checks import check_config, missing_keys
 from ivqa.errors import UserError
-from ivqa.runs.config_checks import check_config, missing_keys
 
 CONF = Path(__file__).parents[2] / "conf"
 COMMANDS = ("train", "evaluate", "diagnose")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ivqa.runs import console
+from ivqa import console
 
 PROJECT = Path(__file__).parents[2]
 SCRIPTS = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["scripts"]

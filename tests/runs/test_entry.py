@@ -17,12 +17,12 @@ from hydra.errors import ConfigCompositionException, HydraException, Instantiati
 from omegaconf import OmegaConf
 from omegaconf.errors import ConfigAttributeError
 
+from ivqa.command_line import command_line, entry_point, quoted_path
+from ivqa.config.config_choices import composition_error, leaf_keys, reference_config
+from ivqa.config.error_messages import describe, is_user_error
+from ivqa.config.short_forms import expanded, shortened
 from ivqa.errors import UserError
-from ivqa.runs.command_line import command_line, entry_point, quoted_path
-from ivqa.runs.config_choices import composition_error, leaf_keys, reference_config
-from ivqa.runs.error_messages import describe, is_user_error
 from ivqa.runs.resuming import continuing_command
-from ivqa.runs.short_forms import expanded, shortened
 
 CONF = Path(__file__).parents[2] / "conf"
 
@@ -228,7 +228,7 @@ def _message(
     # Within ivqa, because an error of another module is one of the user's own code.
     scope: dict[str, Any] = {"__name__": "ivqa.failing", "error": error}
     exec(compile("def fails(cfg, conf_dir):\n    raise error\n", "fails.py", "exec"), scope)
-    monkeypatch.setattr("ivqa.runs.command_line.run_task", scope["fails"])
+    monkeypatch.setattr("ivqa.command_line.run_task", scope["fails"])
     (tmp_path / "some.yaml").write_text(
         "defaults: [_self_]\nhydra: {run: {dir: '${oc.env:RUN_DIR}'}}\n"
     )

@@ -12,9 +12,9 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.types import RunMode
 from omegaconf import OmegaConf
 
-from ivqa.files import write_json, write_text
-from ivqa.runs.config_checks import check_config
-from ivqa.runs.multirun import MultirunTable, arranged
+from ivqa.config.config_checks import check_config
+from ivqa.store.files import write_json, write_text
+from ivqa.sweeps.multirun import MultirunTable, arranged
 
 CONF = Path(__file__).parents[2] / "conf"
 EXPERIMENTS = sorted((CONF / "experiment").glob("*.yaml"))

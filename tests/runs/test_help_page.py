@@ -10,8 +10,8 @@ from hydra.core.global_hydra import GlobalHydra
 
 from command_checks import problem
 from documented_commands import TASKS, Command
-from ivqa.runs.command_line import entry_point
-from ivqa.runs.config_choices import choices_of, groups_of
+from ivqa.command_line import entry_point
+from ivqa.config.config_choices import choices_of, groups_of
 
 CONF = Path(__file__).parents[2] / "conf"
 
@@ -95,7 +95,7 @@ def test_choices_of_the_user_are_listed(tmp_path: Path, capsys: pytest.CaptureFi
 def test_help_needs_no_heavy_packages() -> None:
     """--help and completion answer in about a second."""
     code = (
-        "import sys; import ivqa.runs.command_line; "
+        "import sys; import ivqa.command_line; "
         "print(*({'torch', 'pytorch_lightning', 'transformers', 'wandb'} & set(sys.modules)))"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

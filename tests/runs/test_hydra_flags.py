@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from hydra.core.global_hydra import GlobalHydra
 
+from ivqa.command_line import entry_point, with_multirun
+from ivqa.config.hydra_flags import joined_flags
 from ivqa.errors import UserError
-from ivqa.runs.command_line import entry_point, with_multirun
-from ivqa.runs.hydra_flags import joined_flags
 
 PROJECT = Path(__file__).parents[2]
 

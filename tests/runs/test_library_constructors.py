@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from ivqa.runs.console import conf_dir
-from ivqa.runs.trust import LIBRARY, components, is_allowed
+from ivqa.config.trust import LIBRARY, components, is_allowed
+from ivqa.console import conf_dir
 
 _PACKAGES = ("torch", "transformers", "torchvision", "pytorch_lightning")
 # Calls that start, send, write, execute or load something, by any part of their dotted name.

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 from omegaconf import OmegaConf
 
-from ivqa.runs import multirun
-from ivqa.runs.multirun import (
+from ivqa.sweeps import multirun
+from ivqa.sweeps.multirun import (
     MultirunCurves,
     MultirunShares,
     MultirunTable,

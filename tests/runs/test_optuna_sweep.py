@@ -16,8 +16,8 @@ from rich.console import Console
 
 from ivqa.errors import UserError
 from ivqa.report.tables import cell
-from ivqa.runs import sweeps
-from ivqa.runs.optuna_sweep import (
+from ivqa.sweeps import sweeps
+from ivqa.sweeps.optuna_sweep import (
     SweepJob,
     distribution,
     errors,
@@ -26,8 +26,8 @@ from ivqa.runs.optuna_sweep import (
     grid,
     run_sweep,
 )
-from ivqa.runs.sweep_files import Parameter, SweepFile
-from ivqa.runs.sweeps import sweep_in, unique_ends
+from ivqa.sweeps.sweep_files import Parameter, SweepFile
+from ivqa.sweeps.sweeps import sweep_in, unique_ends
 
 GRID = {
     "program": "evaluate.py",

@@ -12,7 +12,7 @@ from ivqa import __version__, provenance
 from ivqa.encoders.transformers_encoder import TransformersEncoder
 from ivqa.errors import UserError
 from ivqa.features import TransformersFeatures
-from ivqa.report.pages import render
+from ivqa.report.pages.base import render
 from ivqa.vlm.loading import load_pretrained
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"

@@ -6,10 +6,10 @@ import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from ivqa.runs.console import conf_dir
+from ivqa.config.stored_runs import OwnSettings, check_stored
+from ivqa.config.trust import components
+from ivqa.console import conf_dir
 from ivqa.runs.saved_config import _relocate
-from ivqa.runs.stored_runs import OwnSettings, check_stored
-from ivqa.runs.trust import components
 
 
 @pytest.mark.parametrize(
@@ -48,5 +48,5 @@ def test_a_component_of_an_own_folder_needs_no_list(tmp_path: Path) -> None:
     assert "mine.Short" in found["rewards"]
     assert "mine.Ranker" in found["ranker"]
     assert not any("hydra_plugins" in name for names in found.values() for name in names)
-    assert "ivqa.runs.multirun.MultirunTable" not in found["callbacks"]
+    assert "ivqa.sweeps.multirun.MultirunTable" not in found["callbacks"]
     assert found["pool"] == found["bqd"]

@@ -7,8 +7,8 @@ import pytest
 import yaml
 
 from ivqa.errors import UserError
-from ivqa.runs import sweep_files
-from ivqa.runs.sweep_files import (
+from ivqa.sweeps import sweep_files
+from ivqa.sweeps.sweep_files import (
     Parameter,
     SweepFile,
     read_sweep,

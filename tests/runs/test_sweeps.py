@@ -8,7 +8,7 @@ import yaml
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 
-from ivqa.runs.short_forms import expanded
+from ivqa.config.short_forms import expanded
 
 PROJECT = Path(__file__).parents[2]
 SWEEPS = sorted((PROJECT / "conf" / "sweep").glob("*.yaml"))

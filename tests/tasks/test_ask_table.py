@@ -8,7 +8,7 @@ from omegaconf import OmegaConf
 from PIL import Image
 from rich.console import Console
 
-from ivqa.diagnosis.asking import AskedQuestion, GivenAnswer
+from ivqa.diagnosis.search.asking import AskedQuestion, GivenAnswer
 from ivqa.tasks.ask import AskedAnswer, _table
 
 

@@ -15,7 +15,7 @@ from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf
 
 from ivqa.errors import UserError
-from ivqa.tasks.correlate import correlate
+from ivqa.tasks.human_study.correlate import correlate
 
 CONF = Path(__file__).parents[2] / "conf"
 METRICS = {"CIDEr": "cider", "MRR": "pools/mean_reciprocal_rank", "novel": "novel", "same": "same"}

@@ -17,7 +17,6 @@ from omegaconf import OmegaConf
 
 from ivqa.data.validation import DataError
 from ivqa.errors import UserError
-from ivqa.files import FileError
 from ivqa.metrics import (
     CiderStatistics,
     bleu_scores,
@@ -27,9 +26,10 @@ from ivqa.metrics import (
     rouge_l,
 )
 from ivqa.scenes import ScenesDataset
+from ivqa.store.files import FileError
 from ivqa.tasks.compare import names_of_runs
-from ivqa.tasks.human_study import human_study
-from ivqa.tasks.study_items import Study, StudyItem, draw_study
+from ivqa.tasks.human_study.items import Study, StudyItem, draw_study
+from ivqa.tasks.human_study.task import human_study
 
 CONF = Path(__file__).parents[2] / "conf"
 IMAGES = {"train": 4, "val": 2, "test": 12}

@@ -9,7 +9,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from ivqa.data.columns import Entry
+from ivqa.data.batches.columns import Entry
 from ivqa.diagnosis import Belief
 from ivqa.errors import UserError
 from ivqa.tasks import repair

@@ -20,14 +20,14 @@ from rich.console import Console
 from toy_diagnosis import ANSWERS, LongIsLegal, WordAnswerer, toy_scene
 
 from ivqa.data import VQADataset
-from ivqa.data.columns import Entry
+from ivqa.data.batches.columns import Entry
 from ivqa.diagnosis import NO_SUCH_THING
 from ivqa.errors import UserError
-from ivqa.files import write_json
 from ivqa.generators import Questions
 from ivqa.robustness import RobustnessCallback
 from ivqa.runs.vocabularies import Vocabularies
 from ivqa.runs.workbench import Workbench
+from ivqa.store.files import write_json
 from ivqa.tasks import repair, repair_run
 from ivqa.tasks.repair_run import RepairRun, RepairSettings, Trained
 from ivqa.text.answers import AnswerVocabulary

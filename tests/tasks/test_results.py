@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tools import results
+from tools.results_page import Experiment, Record, result_table, results_page
 
 from ivqa import provenance
 from ivqa.errors import UserError
-from ivqa.report.results_page import Experiment, Record, result_table, results_page
-from ivqa.tasks import results
 
 # A stand-in for evaluate.py: writes results.json, counts how often it ran, fails when told to.
 COMMAND = """
@@ -236,7 +236,7 @@ def test_a_metric_that_no_job_has_is_an_error(root: Path, tmp_path: Path) -> Non
 
 
 def test_the_list_of_experiments_in_conf_is_valid() -> None:
-    project = results.Project(Path(results.__file__).parents[3])
+    project = results.Project(Path(results.__file__).parents[1])
     experiments = project.experiments()
     assert len(experiments) == sum(len(part) for _, _, part in project.sections())
     for experiment in experiments.values():
@@ -244,7 +244,7 @@ def test_the_list_of_experiments_in_conf_is_valid() -> None:
         assert (project.root / script).is_file()
         for spec in experiment.metrics.values():
             format(0.5, spec[1])
-    assert sys.modules["ivqa.tasks.results"] is results
+    assert sys.modules["tools.results"] is results
 
 
 # Notes its arguments, folder and standard error, and fails or measures nothing when told to.
@@ -433,7 +433,7 @@ def test_only_metrics_of_the_table_are_kept() -> None:
         ("src/ivqa/model.py", 'def f():\n    """Text."""\n    return 1\n', True),
         ("src/ivqa/more.py", "x = 1\n", True),
         ("src/ivqa/report/page.py", "x = 1\n", False),
-        ("src/ivqa/tasks/results.py", "x = 1\n", False),
+        ("tools/results.py", "x = 1\n", False),
         ("src/ivqa/tasks/other.py", "x = 1\n", True),
         ("conf/results.yaml", "[]\n", False),
         ("conf/model/mlb.yaml", "a: 1\n", True),

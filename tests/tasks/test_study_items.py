@@ -9,9 +9,9 @@ import pytest
 
 from ivqa.data import DataError, VQADataset, VQASplit
 from ivqa.errors import UserError
-from ivqa.files import FileError, write_json
 from ivqa.metrics import CiderStatistics, cider_scores, meteor_scores
-from ivqa.tasks.study_items import BestQuestion, Study, StudyItem, draw_study, read_questions
+from ivqa.store.files import FileError, write_json
+from ivqa.tasks.human_study.items import BestQuestion, Study, StudyItem, draw_study, read_questions
 
 # question id, image id, answer, question; two pairs of image 1, one of each other image.
 PAIRS = [

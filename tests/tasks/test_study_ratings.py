@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from ivqa.data import DataError
-from ivqa.tasks.study_items import Study, StudyItem
-from ivqa.tasks.study_ratings import read_ratings
+from ivqa.tasks.human_study.items import Study, StudyItem
+from ivqa.tasks.human_study.ratings import read_ratings
 
 STUDY = Study(
     "s1", {}, {}, [StudyItem(name, 1, "no", "Is it?", "Is it?", ["a"], {}) for name in "xyz"]

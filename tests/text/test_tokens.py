@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ivqa.metrics.bleu import bleu
+from ivqa.metrics.captions.bleu import bleu
 from ivqa.robustness.word_shuffling import WordShuffling
 from ivqa.scenes.enumeration import simple_questions
 from ivqa.scenes.grammar import realise

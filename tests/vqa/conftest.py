@@ -4,7 +4,7 @@ import pytest
 import torch
 from toy_zoo import ZOO
 
-from ivqa.data.batch import ImageBatch
+from ivqa.data.batches.batch import ImageBatch
 
 
 @pytest.fixture(params=ZOO)

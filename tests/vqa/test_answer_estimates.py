@@ -5,8 +5,12 @@ from typing import Any
 
 import pytest
 
-from ivqa.vqa.answer_estimates import frequency_log_probs, reached_answers, unreached_log_prob
-from ivqa.vqa.openai_replies import REFUSAL, Choice, read_choices
+from ivqa.vqa.served.answer_estimates import (
+    frequency_log_probs,
+    reached_answers,
+    unreached_log_prob,
+)
+from ivqa.vqa.served.openai_replies import REFUSAL, Choice, read_choices
 
 
 def _entry(token: str, p: float, others: dict[str, float], **fields: object) -> dict[str, object]:

@@ -27,7 +27,7 @@ from plain import (
 )
 from torch import Tensor, nn
 
-from ivqa.data.batch import ImageBatch
+from ivqa.data.batches.batch import ImageBatch
 from ivqa.text.vocabulary import Tokens
 from ivqa.vqa import (
     LSTMQI,

@@ -3,9 +3,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from ivqa.data.batch import ImageBatch
+from ivqa.data.batches.batch import ImageBatch
 from ivqa.text.answers import AnswerVocabulary
-from ivqa.vqa.hf_blip import HFBlip
+from ivqa.vqa.transformers.hf_blip import HFBlip
 from tiny_transformers import ANSWERS, QUESTIONS, Pictures, tiny_blip
 
 pytestmark = pytest.mark.usefixtures("on_cpu")

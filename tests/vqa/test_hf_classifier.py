@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from ivqa.data.batch import ImageBatch
-from ivqa.vqa.hf_classifier import HFClassifier
+from ivqa.data.batches.batch import ImageBatch
+from ivqa.vqa.transformers.hf_classifier import HFClassifier
 from tiny_transformers import QUESTIONS, Pictures, tiny_vilt
 
 pytestmark = pytest.mark.usefixtures("on_cpu")

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from devices import on_devices
-from ivqa.data.batch import ImageBatch
-from ivqa.vqa.hf_blip import HFBlip
-from ivqa.vqa.hf_classifier import HFClassifier
-from ivqa.vqa.hf_generative import HFGenerative
+from ivqa.data.batches.batch import ImageBatch
+from ivqa.vqa.transformers.hf_blip import HFBlip
+from ivqa.vqa.transformers.hf_classifier import HFClassifier
+from ivqa.vqa.transformers.hf_generative import HFGenerative
 from tiny_transformers import (
     ANSWERS,
     QUESTIONS,

@@ -14,9 +14,9 @@ from tiny_vlm_parts import Photographs
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from ivqa.data.batch import ImageBatch
+from ivqa.data.batches.batch import ImageBatch
 from ivqa.vlm.prompt_reader import PromptReader
-from ivqa.vqa.hf_generative import HFGenerative
+from ivqa.vqa.transformers.hf_generative import HFGenerative
 from tiny_transformers import ANSWERS, QUESTIONS
 
 # Two prompts about pictures of one shape are of equal length and are read together.

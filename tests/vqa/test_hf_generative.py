@@ -10,10 +10,10 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from ivqa.data.batch import ImageBatch
+from ivqa.data.batches.batch import ImageBatch
 from ivqa.errors import UserError
 from ivqa.text.answers import AnswerVocabulary
-from ivqa.vqa.hf_generative import HFGenerative
+from ivqa.vqa.transformers.hf_generative import HFGenerative
 from tiny_transformers import (
     ANSWERS,
     QUESTIONS,

@@ -13,9 +13,9 @@ from tiny_vlm import FAMILIES, without_num2words
 from transformers import LlamaConfig, LlamaForCausalLM
 from transformers.models.smolvlm import processing_smolvlm
 
-from ivqa.vqa.hf_blip import HFBlip
-from ivqa.vqa.hf_classifier import HFClassifier
-from ivqa.vqa.hf_generative import HFGenerative
+from ivqa.vqa.transformers.hf_blip import HFBlip
+from ivqa.vqa.transformers.hf_classifier import HFClassifier
+from ivqa.vqa.transformers.hf_generative import HFGenerative
 from tiny_transformers import TEXT, save_tiny, tiny_blip, tiny_llava, tiny_tokenizer, tiny_vilt
 
 ADAPTERS = [HFClassifier, HFBlip, HFGenerative]

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from ivqa.data.batch import DisturbedImages
+from ivqa.data.batches.batch import DisturbedImages
 from ivqa.data.images import ImageFiles
-from ivqa.vqa.image_urls import EncodedImage, encode_image
+from ivqa.vqa.served.image_urls import EncodedImage, encode_image
 
 ROTATED = Image.Exif()
 ROTATED[0x0112] = 6  # the camera was held upright: show it turned by 90 degrees to the right

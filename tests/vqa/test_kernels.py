@@ -11,10 +11,10 @@ from test_networks import NUM_WORDS
 from torch import Tensor, nn
 from toy_zoo import ZOO, feature_sizes
 
-from ivqa.data.batch import ImageBatch
+from ivqa.data.batches.batch import ImageBatch
 from ivqa.text.vocabulary import Tokens
 from ivqa.vqa import N2NMN
-from ivqa.vqa import kernels as k
+from ivqa.vqa.networks import kernels as k
 
 # Sums of up to 40 float32 products in another order: a few units of the last of 24 bits, more in
 # gradients, which are sums over all positions and questions.

@@ -3,11 +3,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from ivqa.data.batch import ImageBatch, VQABatch
+from ivqa.data.batches.batch import ImageBatch, VQABatch
 from ivqa.text.vocabulary import Tokens
 from ivqa.vqa import N2NMN
-from ivqa.vqa.layouts import LayoutGrammar
-from ivqa.vqa.n2nmn import _COORDINATES
+from ivqa.vqa.networks.layouts import LayoutGrammar
+from ivqa.vqa.networks.n2nmn import _COORDINATES
 
 MODULES = (
     "_Find",

@@ -21,9 +21,9 @@ from plain import (
 from test_equations import drawn, replace_dropout, tokens
 from torch import Tensor
 
-from ivqa.data.batch import ImageBatch, VQABatch
+from ivqa.data.batches.batch import ImageBatch, VQABatch
 from ivqa.vqa import N2NMN
-from ivqa.vqa.layouts import ANSWER_MODULES, MAP_MODULES
+from ivqa.vqa.networks.layouts import ANSWER_MODULES, MAP_MODULES
 
 STEPS = 5
 QUESTIONS = [[4, 5, 6, 4], [8], [5, 9, 4], [6, 6], [9, 8, 7, 5], [4, 9], [7, 4]]

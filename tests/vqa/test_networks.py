@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from toy_zoo import ENCODER, ZOO, feature_sizes
 
-from ivqa.data.batch import ImageBatch
+from ivqa.data.batches.batch import ImageBatch
 from ivqa.text.vocabulary import PAD, Tokens
 from ivqa.vqa import (
     MCB,
@@ -18,10 +18,10 @@ from ivqa.vqa import (
     Vanilla,
     VQANetwork,
 )
-from ivqa.vqa.hiecoatt import Attention, ImageAttention, QuestionAttention
-from ivqa.vqa.mcb import CompactBilinear, signed_root
-from ivqa.vqa.mutan import RankSumFusion
 from ivqa.vqa.network import SharedDropout, checked_grid
+from ivqa.vqa.networks.hiecoatt import Attention, ImageAttention, QuestionAttention
+from ivqa.vqa.networks.mcb import CompactBilinear, signed_root
+from ivqa.vqa.networks.mutan import RankSumFusion
 
 NUM_WORDS, NUM_ANSWERS = 12, 4
 

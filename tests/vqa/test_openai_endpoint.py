@@ -18,10 +18,10 @@ import pytest
 from chat_server import ChatServer, said, serving
 
 from ivqa.errors import UserError
-from ivqa.vqa.image_urls import EncodedImage
-from ivqa.vqa.openai_endpoint import Endpoint
-from ivqa.vqa.openai_requests import ChatRequest
-from ivqa.vqa.response_cache import ResponseCache
+from ivqa.vqa.served.image_urls import EncodedImage
+from ivqa.vqa.served.openai_endpoint import Endpoint
+from ivqa.vqa.served.openai_requests import ChatRequest
+from ivqa.vqa.served.response_cache import ResponseCache
 
 # A PNG of one pixel.
 PIXEL = bytes.fromhex(
@@ -309,9 +309,9 @@ SCRIPT = """
 import sys
 import threading
 from pathlib import Path
-from ivqa.vqa.openai_endpoint import Endpoint
-from ivqa.vqa.openai_requests import ChatRequest
-from ivqa.vqa.image_urls import EncodedImage
+from ivqa.vqa.served.openai_endpoint import Endpoint
+from ivqa.vqa.served.openai_requests import ChatRequest
+from ivqa.vqa.served.image_urls import EncodedImage
 image = EncodedImage(bytes.fromhex(sys.argv[3]), "image/png")
 requests = [ChatRequest("tiny", image, str(number), {}) for number in range(60)]
 endpoint = Endpoint(sys.argv[1], cache=sys.argv[2], workers=3)

@@ -13,16 +13,16 @@ import torch
 from chat_server import ChatServer, said, serving
 from PIL import Image
 
-from ivqa.data.batch import ImageBatch
+from ivqa.data.batches.batch import ImageBatch
 from ivqa.errors import UserError
-from ivqa.identity import decisive
+from ivqa.store.identity import decisive
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.vqa import Answerer, Metered
-from ivqa.vqa.answer_estimates import Scoring
-from ivqa.vqa.hf_generative import HFGenerative
-from ivqa.vqa.openai_endpoint import Endpoint
-from ivqa.vqa.openai_model import OpenAIModel
-from ivqa.vqa.openai_replies import REFUSAL
+from ivqa.vqa.served.answer_estimates import Scoring
+from ivqa.vqa.served.openai_endpoint import Endpoint
+from ivqa.vqa.served.openai_model import OpenAIModel
+from ivqa.vqa.served.openai_replies import REFUSAL
+from ivqa.vqa.transformers.hf_generative import HFGenerative
 from tiny_transformers import QUESTIONS, Pictures, tiny_llava
 
 pytestmark = pytest.mark.usefixtures("on_cpu")

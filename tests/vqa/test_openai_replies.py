@@ -17,14 +17,14 @@ import pytest
 import torch
 from chat_server import ChatServer, said, serving
 
-from ivqa.data.batch import ImageBatch
+from ivqa.data.batches.batch import ImageBatch
 from ivqa.errors import UserError
 from ivqa.text.thoughts import THOUGHTS
-from ivqa.vqa.answer_estimates import Scoring, log_phi
-from ivqa.vqa.openai_endpoint import Endpoint
-from ivqa.vqa.openai_model import OpenAIModel
-from ivqa.vqa.openai_replies import Choice, parse_response, read_choices, token_counts
-from ivqa.vqa.openai_requests import Usage
+from ivqa.vqa.served.answer_estimates import Scoring, log_phi
+from ivqa.vqa.served.openai_endpoint import Endpoint
+from ivqa.vqa.served.openai_model import OpenAIModel
+from ivqa.vqa.served.openai_replies import Choice, parse_response, read_choices, token_counts
+from ivqa.vqa.served.openai_requests import Usage
 from tiny_transformers import Pictures
 
 WORDS = ("yes", "no", "red", "blue", "cat", "dog", "green")

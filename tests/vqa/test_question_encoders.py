@@ -12,7 +12,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from torch.utils.data import DataLoader
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
-from ivqa.data.batch import ImageBatch, VQABatch
+from ivqa.data.batches.batch import ImageBatch, VQABatch
 from ivqa.encoders.encoder import unit_rows
 from ivqa.encoders.skip_thoughts import SkipThoughtsEncoder
 from ivqa.encoders.transformers_encoder import TransformersEncoder

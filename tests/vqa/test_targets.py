@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ivqa.data import BatchContents, VQADataModule, VQADataset, build_vocabularies
-from ivqa.data.batch import ImageBatch
+from ivqa.data.batches.batch import ImageBatch
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.text.vocabulary import Tokens
 from ivqa.vqa import VQAModule

@@ -11,7 +11,7 @@ from toy_pictures import FEATURES, picture_module, read_pictures, write_pictures
 from toy_zoo import ENCODER, ZOO
 
 from ivqa.data import VQADataModule
-from ivqa.data.batch import ImageBatch
+from ivqa.data.batches.batch import ImageBatch
 from ivqa.errors import UserError
 from ivqa.features import CompactNetwork, TrainableFeatures
 from ivqa.trained import ImageEncoder

@@ -17,7 +17,7 @@ from ivqa.data import (
     build_vocabularies,
     official_vizwiz,
 )
-from ivqa.data.batch import ImageBatch, VQABatch
+from ivqa.data.batches.batch import ImageBatch, VQABatch
 from ivqa.errors import UserError
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.text.vocabulary import Tokens

@@ -8,7 +8,7 @@ import torch
 from toy_zoo import ZOO, feature_sizes
 
 from devices import on_devices, with_gradients
-from ivqa.data.batch import ImageBatch, VQABatch
+from ivqa.data.batches.batch import ImageBatch, VQABatch
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.text.vocabulary import Vocabulary
 from ivqa.vqa import VQAModule

@@ -9,7 +9,7 @@ import torch
 from torch.utils.data import DataLoader
 from toy_zoo import ZOO, feature_sizes
 
-from ivqa.data.batch import ImageBatch, VQABatch
+from ivqa.data.batches.batch import ImageBatch, VQABatch
 from ivqa.errors import UserError
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.text.vocabulary import Vocabulary

@@ -4,19 +4,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ivqa.data.aokvqa import official_aokvqa
-    from ivqa.data.batch_settings import BatchContents, BatchSettings
-    from ivqa.data.clevr import ClevrDataset
-    from ivqa.data.datamodule import VQADataModule, build_vocabularies
+    from ivqa.data.batches.batch_settings import BatchContents, BatchSettings
+    from ivqa.data.batches.datamodule import VQADataModule, build_vocabularies
+    from ivqa.data.batches.encoded_split import ImageFeatures
     from ivqa.data.dataset import VQADataset, custom_vqa, official_vqa
-    from ivqa.data.encoded_split import ImageFeatures
     from ivqa.data.file_patterns import FilePatterns
-    from ivqa.data.gqa import GQADataset
+    from ivqa.data.formats.aokvqa import official_aokvqa
+    from ivqa.data.formats.clevr import ClevrDataset
+    from ivqa.data.formats.gqa import GQADataset
+    from ivqa.data.formats.published import PublishedDataset
+    from ivqa.data.formats.visual7w import official_visual7w
+    from ivqa.data.formats.vizwiz import official_vizwiz
     from ivqa.data.images import ImageFiles
-    from ivqa.data.published import PublishedDataset
     from ivqa.data.validation import DataError
-    from ivqa.data.visual7w import official_visual7w
-    from ivqa.data.vizwiz import official_vizwiz
     from ivqa.data.vqa_json import VQASplit
 
 __all__ = [
@@ -41,23 +41,23 @@ __all__ = [
 ]
 
 _HOME = {
-    "BatchContents": "batch_settings",
-    "BatchSettings": "batch_settings",
-    "ClevrDataset": "clevr",
+    "BatchContents": "batches.batch_settings",
+    "BatchSettings": "batches.batch_settings",
+    "ClevrDataset": "formats.clevr",
     "DataError": "validation",
     "FilePatterns": "file_patterns",
-    "GQADataset": "gqa",
-    "ImageFeatures": "encoded_split",
+    "GQADataset": "formats.gqa",
+    "ImageFeatures": "batches.encoded_split",
     "ImageFiles": "images",
-    "PublishedDataset": "published",
-    "VQADataModule": "datamodule",
+    "PublishedDataset": "formats.published",
+    "VQADataModule": "batches.datamodule",
     "VQADataset": "dataset",
     "VQASplit": "vqa_json",
-    "build_vocabularies": "datamodule",
+    "build_vocabularies": "batches.datamodule",
     "custom_vqa": "dataset",
-    "official_aokvqa": "aokvqa",
-    "official_visual7w": "visual7w",
-    "official_vizwiz": "vizwiz",
+    "official_aokvqa": "formats.aokvqa",
+    "official_visual7w": "formats.visual7w",
+    "official_vizwiz": "formats.vizwiz",
     "official_vqa": "dataset",
 }
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 from typing_extensions import override
 
-from ivqa.data.columns import Columns, Entry
+from ivqa.data.batches.columns import Columns, Entry
 from ivqa.data.dataset import VQADataset
 from ivqa.data.oracles import Oracle
 from ivqa.data.validation import DataError, Problems
 from ivqa.data.vqa_json import VQASplit
-from ivqa.files import digest, write_json
+from ivqa.store.files import digest, write_json
 
 
 class ExtendedDataset(VQADataset):

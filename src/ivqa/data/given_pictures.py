@@ -12,7 +12,7 @@ from PIL import Image
 from ivqa.data.images import IMAGE_SUFFIXES, open_picture
 from ivqa.data.rgb import to_rgb
 from ivqa.errors import UserError
-from ivqa.files import FileError, check_regular
+from ivqa.store.files import FileError, check_regular
 
 Picture = str | Path | Image.Image | np.ndarray
 """A picture as a caller gives it."""

@@ -14,7 +14,7 @@ from PIL import Image
 from ivqa.data.rgb import to_rgb
 from ivqa.data.validation import DataError, Problems, is_id
 from ivqa.errors import UserError, reason_of
-from ivqa.files import FileError, check_regular, read_bytes
+from ivqa.store.files import FileError, check_regular, read_bytes
 
 IMAGE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp"})
 _JPEG, _PNG = b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n"

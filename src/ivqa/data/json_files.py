@@ -9,9 +9,9 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from ivqa import files
 from ivqa.data.validation import DataError, listed
 from ivqa.errors import reason_of
+from ivqa.store import files
 
 CONTAINERS = (".json", ".json.gz", ".zip")
 

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
-from ivqa.data.batch import PixelSource, VQABatch
+from ivqa.data.batches.batch import PixelSource, VQABatch
 
 Rows = NDArray[np.int64]
 

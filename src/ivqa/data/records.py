@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ivqa.data.batch import ANSWER_TYPES
+from ivqa.data.batches.batch import ANSWER_TYPES
 from ivqa.data.json_files import open_json
 from ivqa.data.validation import DataError, Problems, check_id, check_text, is_id, listed, shown
 from ivqa.text.tokens import tokenise

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from ivqa.data.json_files import open_json
 from ivqa.data.validation import DataError, Problems, is_id, shown
-from ivqa.files import FileError, check_regular, parse_json, read_text
+from ivqa.store.files import FileError, check_regular, parse_json, read_text
 from ivqa.text.failed_answers import failure
 
 _IDS = ("question_id", "questionId", "question_index", "index")

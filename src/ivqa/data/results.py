@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ivqa.data import aokvqa, gqa
+from ivqa.data.formats import aokvqa, gqa
 from ivqa.data.result_formats import Result, result_records
 from ivqa.data.validation import DataError, Problems, shown
 from ivqa.data.vqa_json import VQASplit

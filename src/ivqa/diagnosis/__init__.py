@@ -1,9 +1,14 @@
 """Diagnosis: finds the beliefs of a VQA model with a question generator trained for it."""
 
-from ivqa.diagnosis.adversary import AdversarialJudge
-from ivqa.diagnosis.annotations import apply_annotations, check_annotations, corrected_answers
-from ivqa.diagnosis.belief_log import BeliefLog
-from ivqa.diagnosis.beliefs import (
+from ivqa.answer_aware.consensus import ConsensusQuestioner
+from ivqa.answer_aware.dual_module import DualModule
+from ivqa.answer_aware.reranking import RerankedQuestioner
+from ivqa.diagnosis.beliefs.annotations import (
+    apply_annotations,
+    check_annotations,
+    corrected_answers,
+)
+from ivqa.diagnosis.beliefs.beliefs import (
     TYPES,
     Belief,
     read_beliefs,
@@ -13,12 +18,9 @@ from ivqa.diagnosis.beliefs import (
     typed_by_oracle,
     write_beliefs,
 )
-from ivqa.diagnosis.callback import BeliefCallback
-from ivqa.diagnosis.candidates import Candidates
-from ivqa.diagnosis.challenge import write_challenge
-from ivqa.diagnosis.consensus import ConsensusQuestioner
-from ivqa.diagnosis.contradictions import contradicting
-from ivqa.diagnosis.corrections import (
+from ivqa.diagnosis.beliefs.challenge import write_challenge
+from ivqa.diagnosis.beliefs.contradictions import contradicting
+from ivqa.diagnosis.beliefs.corrections import (
     NO_SUCH_THING,
     Irrelevant,
     confirmed_questions,
@@ -28,30 +30,32 @@ from ivqa.diagnosis.corrections import (
     ordinary_share,
     right_answers,
 )
-from ivqa.diagnosis.dual_module import DualModule
-from ivqa.diagnosis.figures import SearchFigures, search_metrics
-from ivqa.diagnosis.legality import LegalityModule
-from ivqa.diagnosis.legality_cnn import LegalityCNN
-from ivqa.diagnosis.meaning_reward import MeaningReward
-from ivqa.diagnosis.mistakes import Mistake, commonest_mistakes, sharpest_contradictions
-from ivqa.diagnosis.pairs import Pairs, choose_pairs
-from ivqa.diagnosis.perturbation import KINDS, perturb
-from ivqa.diagnosis.policy import PolicyGradientModule
-from ivqa.diagnosis.policy_objective import PolicyObjective
-from ivqa.diagnosis.probe import BeliefProbe, belief_figures
-from ivqa.diagnosis.proxy import agreement, typed_by_proxy
-from ivqa.diagnosis.reasons import Reasons, read_reasons, reasons_of, write_reasons
-from ivqa.diagnosis.recall import ListedBeliefs, listed_beliefs
-from ivqa.diagnosis.reranking import RerankedQuestioner
-from ivqa.diagnosis.rewards import DiversityReward, GoalReward, LegalityReward, Reward
-from ivqa.diagnosis.samples import (
+from ivqa.diagnosis.beliefs.figures import SearchFigures, search_metrics
+from ivqa.diagnosis.beliefs.mistakes import Mistake, commonest_mistakes, sharpest_contradictions
+from ivqa.diagnosis.beliefs.pairs import Pairs, choose_pairs
+from ivqa.diagnosis.beliefs.perturbation import KINDS, perturb
+from ivqa.diagnosis.beliefs.reasons import Reasons, read_reasons, reasons_of, write_reasons
+from ivqa.diagnosis.beliefs.recall import ListedBeliefs, listed_beliefs
+from ivqa.diagnosis.beliefs.samples import (
     Band,
     across_confidence,
     first_meanings,
     meaning_of,
     most_confident,
 )
-from ivqa.diagnosis.search import BeliefSearch, Found
+from ivqa.diagnosis.candidates import Candidates
+from ivqa.diagnosis.legality.cnn import LegalityCNN
+from ivqa.diagnosis.legality.module import LegalityModule
+from ivqa.diagnosis.policy.adversary import AdversarialJudge
+from ivqa.diagnosis.policy.meaning_reward import MeaningReward
+from ivqa.diagnosis.policy.module import PolicyGradientModule
+from ivqa.diagnosis.policy.objective import PolicyObjective
+from ivqa.diagnosis.policy.rewards import DiversityReward, GoalReward, LegalityReward, Reward
+from ivqa.diagnosis.search.belief_log import BeliefLog
+from ivqa.diagnosis.search.callback import BeliefCallback
+from ivqa.diagnosis.search.probe import BeliefProbe, belief_figures
+from ivqa.diagnosis.search.proxy import agreement, typed_by_proxy
+from ivqa.diagnosis.search.search import BeliefSearch, Found
 
 __all__ = [
     "KINDS",

@@ -13,8 +13,8 @@ from ivqa.data import VQADataModule, VQASplit
 from ivqa.encoders.encoder import unit_rows
 from ivqa.encoders.skip_thoughts import from_weights
 from ivqa.encoders.skip_thoughts_module import SkipThoughtsModule
-from ivqa.files import write_json
 from ivqa.ranges import Count, CountOrZero, Seed
+from ivqa.store.files import write_json
 from ivqa.text.duplicates import duplicates_of
 
 _BATCH = 128  # questions that are encoded and compared together

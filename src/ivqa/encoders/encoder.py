@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.progress import track
 
-from ivqa.arrays import load_array
-from ivqa.files import digest, written
-from ivqa.integrity import is_whole, manifest_of, seal
-from ivqa.versions import code_version
+from ivqa.store.arrays import load_array
+from ivqa.store.files import digest, written
+from ivqa.store.integrity import is_whole, manifest_of, seal
+from ivqa.store.versions import code_version
 
 _STORED_AT_ONCE = 4096  # texts; 79 MB with vectors of 4800 dimensions
 

@@ -19,11 +19,11 @@ from torch.nn.utils.rnn import pack_padded_sequence
 from ivqa.encoders.encoder import TrainedEncoder, unit_rows
 from ivqa.encoders.skip_thoughts_published import gru_of, published_words, read_published
 from ivqa.errors import UserError, reason_of
-from ivqa.files import FileError, content_digest
 from ivqa.ranges import Count
+from ivqa.store.files import FileError, content_digest
+from ivqa.store.weights import read_weights, state_dict_of
 from ivqa.text.tokens import tokenise
 from ivqa.text.vocabulary import SPECIALS, UNK
-from ivqa.weights import read_weights, state_dict_of
 
 
 def _existing(path: str) -> str:

@@ -16,9 +16,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from ivqa.arrays import load_array, load_arrays
 from ivqa.errors import UserError, reason_of
-from ivqa.files import FileError, read_bytes
+from ivqa.store.arrays import load_array, load_arrays
+from ivqa.store.files import FileError, read_bytes
 
 _TABLES = {"uni": "utable.npy", "bi": "btable.npy"}
 _ARRAYS = ("W", "Wx", "b", "bx", "U", "Ux")

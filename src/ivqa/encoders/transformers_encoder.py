@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from ivqa.encoders.encoder import TrainedEncoder, unit_rows
 from ivqa.errors import reason_of
-from ivqa.files import FileError, content_digest
 from ivqa.hub import check_revision, note_commit
 from ivqa.ranges import Count
-from ivqa.weights import check_finite
+from ivqa.store.files import FileError, content_digest
+from ivqa.store.weights import check_finite
 
 
 class TransformersEncoder(TrainedEncoder):

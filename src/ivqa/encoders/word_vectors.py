@@ -13,8 +13,8 @@ from scipy.sparse import csr_matrix
 
 from ivqa.encoders.encoder import unit_rows
 from ivqa.errors import UserError
-from ivqa.files import FileError, check_regular, file_digest
 from ivqa.ranges import ExistingFile
+from ivqa.store.files import FileError, check_regular, file_digest
 from ivqa.text.tokens import tokenise
 
 

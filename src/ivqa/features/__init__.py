@@ -5,17 +5,17 @@ All have `build`, which shows one line of progress and returns a `FeatureStore` 
 files. `TrainableFeatures` stores pixels alone; models compute and train the features themselves.
 """
 
-from ivqa.features.backbones import BackboneFeatures, ResNetFeatures, VGGFeatures
 from ivqa.features.concept_features import ConceptFeatures
-from ivqa.features.efficientnet_lite import EfficientNetLiteFeatures
-from ivqa.features.image_networks import CompactNetwork, TimmNetwork
 from ivqa.features.pixel_store import PixelStore
 from ivqa.features.places import offered_places
-from ivqa.features.pretrained_concepts import PretrainedConcepts
+from ivqa.features.pretrained.backbones import BackboneFeatures, ResNetFeatures, VGGFeatures
+from ivqa.features.pretrained.efficientnet_lite import EfficientNetLiteFeatures
+from ivqa.features.pretrained.image_networks import CompactNetwork, TimmNetwork
+from ivqa.features.pretrained.pretrained_concepts import PretrainedConcepts
+from ivqa.features.pretrained.timm_models import TimmFeatures
+from ivqa.features.pretrained.transformers_models import TransformersFeatures
 from ivqa.features.store import FeatureStore
-from ivqa.features.timm_models import TimmFeatures
 from ivqa.features.trainable import TrainableFeatures
-from ivqa.features.transformers_models import TransformersFeatures
 
 __all__ = [
     "BackboneFeatures",

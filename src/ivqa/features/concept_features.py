@@ -23,13 +23,13 @@ from ivqa.features.extraction import build_store
 from ivqa.features.pictures import Network, Resize
 from ivqa.features.places import half_up, halved
 from ivqa.features.store import FeatureStore
-from ivqa.files import content_digest, digest
-from ivqa.integrity import damage, manifest_of, seal
 from ivqa.ranges import Count, ExistingFile, ImageSize, LearningRate, Seed
 from ivqa.released import Released, find
+from ivqa.store.files import content_digest, digest
+from ivqa.store.integrity import damage, manifest_of, seal
+from ivqa.store.versions import code_version
+from ivqa.store.weights import check_finite, read_weights, write_weights
 from ivqa.terminal import terminal
-from ivqa.versions import code_version
-from ivqa.weights import check_finite, read_weights, write_weights
 
 # Seconds that two cores without bfloat16 arithmetic need for one image of 96 px in one epoch;
 # measured on 4,000 images. Processors with it need less than half.

@@ -14,13 +14,13 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader, Dataset
 from torchmetrics.classification import MultilabelAveragePrecision
 
-from ivqa.checkpoint_io import AtomicCheckpointIO
 from ivqa.device import fastest_dtype
 from ivqa.features.compact_cnn import CompactCNN
 from ivqa.features.progress import TrainingProgress
-from ivqa.files import FileError
+from ivqa.store.checkpoint_io import AtomicCheckpointIO
+from ivqa.store.files import FileError
+from ivqa.store.weights import load_into, training_state
 from ivqa.terminal import terminal
-from ivqa.weights import load_into, training_state
 
 Batch = tuple[Tensor, Tensor]
 """Pixels (B, 3, H, W) uint8, and targets (B, C) of 0 and 1."""

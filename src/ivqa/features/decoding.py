@@ -16,8 +16,8 @@ from ivqa.data.images import ImageFiles
 from ivqa.errors import UserError
 from ivqa.features.pictures import Resize
 from ivqa.features.progress import tracked
-from ivqa.files import written
-from ivqa.integrity import is_whole, manifest_of, seal
+from ivqa.store.files import written
+from ivqa.store.integrity import is_whole, manifest_of, seal
 
 # Threads that decode images; Pillow decodes and resizes without the global interpreter lock.
 _DECODERS = min(8, os.cpu_count() or 1)

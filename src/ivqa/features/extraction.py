@@ -26,8 +26,8 @@ from ivqa.features.feature_parts import FeatureParts
 from ivqa.features.pictures import Network, PictureFeatures
 from ivqa.features.progress import tracked
 from ivqa.features.store import FeatureStore, read_meta
-from ivqa.files import FileError, copy_file, locked, write_json
-from ivqa.integrity import MANIFEST, damage, seal
+from ivqa.store.files import FileError, copy_file, locked, write_json
+from ivqa.store.integrity import MANIFEST, damage, seal
 from ivqa.terminal import terminal
 
 _PART = 256  # images of a part: a kill loses at most one part

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ivqa.errors import reason_of
-from ivqa.files import FileError, written
-from ivqa.shared_parts import SharedParts
+from ivqa.store.files import FileError, written
+from ivqa.store.shared_parts import SharedParts
 
 
 class FeatureParts(SharedParts):

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
-from ivqa.arrays import load_array
 from ivqa.data.dataset import VQADataset
 from ivqa.errors import UserError
 from ivqa.features.decoding import pixels, subset
 from ivqa.features.pictures import Resize
-from ivqa.files import locked
+from ivqa.store.arrays import load_array
+from ivqa.store.files import locked
 from ivqa.trained import ImageEncoder
 
 

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
-from ivqa.arrays import load_array
 from ivqa.errors import UserError
 from ivqa.features.pictures import PictureFeatures
-from ivqa.files import FileError, read_json
-from ivqa.integrity import MANIFEST, damage
+from ivqa.store.arrays import load_array
+from ivqa.store.files import FileError, read_json
+from ivqa.store.integrity import MANIFEST, damage
 
 
 class FeatureStore:

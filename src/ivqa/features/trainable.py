@@ -11,14 +11,14 @@ from torch import Tensor, nn
 
 from ivqa.data.dataset import VQADataset
 from ivqa.errors import UserError, reason_of
-from ivqa.features.image_networks import CompactNetwork
 from ivqa.features.pictures import Resize
 from ivqa.features.pixel_store import PixelStore, store_pixels
-from ivqa.files import digest
-from ivqa.identity import decisive
+from ivqa.features.pretrained.image_networks import CompactNetwork
 from ivqa.ranges import ImageSize, Positive
+from ivqa.store.files import digest
+from ivqa.store.identity import decisive
+from ivqa.store.versions import code_version
 from ivqa.trained import ImageEncoder, network_settings
-from ivqa.versions import code_version
 
 _NAMES = ("grid", "pooled", "concepts")
 

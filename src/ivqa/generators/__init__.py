@@ -1,27 +1,27 @@
 """Question generators p(q | z, I, a): the variational model, its baselines, decoding."""
 
-from ivqa.generators.answer_only import AnswerOnlyGenerator
-from ivqa.generators.attend_and_tell import AttendAndTellGenerator
-from ivqa.generators.attentive import AttentiveGenerator
-from ivqa.generators.beam import Beam
-from ivqa.generators.decoding import Decoded, Greedy, Sampling, Strategy
-from ivqa.generators.distinct import DistinctSampling
-from ivqa.generators.image_answer_type import ImageAnswerTypeGenerator
-from ivqa.generators.image_only import ImageOnlyGenerator
-from ivqa.generators.inference import ask, most_probable
+from ivqa.generators.decoding.beam import Beam
+from ivqa.generators.decoding.distinct import DistinctSampling
+from ivqa.generators.decoding.inference import ask, most_probable
+from ivqa.generators.decoding.strategies import Decoded, Greedy, Sampling, Strategy
 from ivqa.generators.module import QuestionGenerationModule
 from ivqa.generators.nearest_neighbour import NearestNeighbourQuestioner
-from ivqa.generators.network import (
+from ivqa.generators.networks.answer_only import AnswerOnlyGenerator
+from ivqa.generators.networks.attend_and_tell import AttendAndTellGenerator
+from ivqa.generators.networks.attentive import AttentiveGenerator
+from ivqa.generators.networks.image_answer_type import ImageAnswerTypeGenerator
+from ivqa.generators.networks.image_only import ImageOnlyGenerator
+from ivqa.generators.networks.network import (
     Conditions,
     GeneratorOutput,
     Posterior,
     QuestionGenerator,
     QuestionNetwork,
 )
+from ivqa.generators.networks.prior import PriorGenerator
+from ivqa.generators.networks.variational import VariationalGenerator
 from ivqa.generators.objective import ConstantWeight, LinearAnnealing
-from ivqa.generators.prior import PriorGenerator
 from ivqa.generators.protocol import Questioner, Questions, RemembersTraining
-from ivqa.generators.variational import VariationalGenerator
 
 __all__ = [
     "AnswerOnlyGenerator",

@@ -14,17 +14,17 @@ from rich.console import Console
 from rich.progress import track
 
 from ivqa.data import VQADataModule, VQASplit
-from ivqa.data.batch import ANSWER_TYPES
-from ivqa.files import write_text
-from ivqa.generators.beam import Beam
-from ivqa.generators.decoding import Sampling
-from ivqa.generators.inference import ask
+from ivqa.data.batches.batch import ANSWER_TYPES
+from ivqa.generators.decoding.beam import Beam
+from ivqa.generators.decoding.inference import ask
+from ivqa.generators.decoding.strategies import Sampling
 from ivqa.generators.module import QuestionGenerationModule
 from ivqa.generators.pool_ranking import PoolRanking
 from ivqa.generators.protocol import Questioner, Questions, RemembersTraining
 from ivqa.metrics import caption_metrics, oracle_consistency, question_diversity, verdict
 from ivqa.ranges import Count, CountOrZero, NonNegative, Positive, Seed
 from ivqa.scenes import Oracle, oracle_of
+from ivqa.store.files import write_text
 
 T = TypeVar("T")
 

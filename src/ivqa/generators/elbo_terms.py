@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric
 
-from ivqa.generators.network import GeneratorOutput
+from ivqa.generators.networks.network import GeneratorOutput
 
 # A latent dimension is active if its posterior mean varies over the data (Burda et al. 2016).
 _ACTIVE_VARIANCE = 0.01

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ivqa.generators.decoding import Strategy, concatenate_tokens, trim_tokens
-from ivqa.generators.network import Conditions, Posterior, QuestionNetwork
+from ivqa.generators.decoding.strategies import Strategy, concatenate_tokens, trim_tokens
+from ivqa.generators.networks.network import Conditions, Posterior, QuestionNetwork
 from ivqa.generators.objective import importance_weighted_bound, importance_weighted_error
 from ivqa.text.vocabulary import Tokens
 

@@ -6,10 +6,10 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from ivqa.data.batch import VQABatch
+from ivqa.data.batches.batch import VQABatch
 from ivqa.errors import UserError
 from ivqa.generators.elbo_terms import ElboTerms
-from ivqa.generators.network import GeneratorOutput, QuestionNetwork
+from ivqa.generators.networks.network import GeneratorOutput, QuestionNetwork
 from ivqa.generators.objective import ConstantWeight, negative_elbo
 from ivqa.generators.questioner import NetworkQuestioner
 from ivqa.ranges import NonNegative

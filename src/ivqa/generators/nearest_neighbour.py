@@ -18,10 +18,10 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from torch import Tensor, nn
 
 from ivqa.data import VQADataModule
-from ivqa.data.batch import ImageBatch
+from ivqa.data.batches.batch import ImageBatch
 from ivqa.errors import UserError
-from ivqa.generators.decoding import Strategy
-from ivqa.generators.image_encoder import concatenated
+from ivqa.generators.decoding.strategies import Strategy
+from ivqa.generators.networks.image_encoder import concatenated
 from ivqa.generators.protocol import Questions
 from ivqa.ranges import Count
 from ivqa.text.tokens import tokenise

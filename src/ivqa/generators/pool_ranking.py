@@ -10,7 +10,6 @@ from rich.progress import track
 
 from ivqa.data import VQADataModule
 from ivqa.features import FeatureStore
-from ivqa.files import digest, file_digest, locked, write_json
 from ivqa.generators.protocol import EstimatesLikelihood, Questioner
 from ivqa.pools import (
     KINDS,
@@ -25,6 +24,7 @@ from ivqa.pools import (
 )
 from ivqa.ranges import Count, Seed
 from ivqa.scenes import SceneOracle, oracle_of
+from ivqa.store.files import digest, file_digest, locked, write_json
 
 _PAIRS_AT_ONCE = 250
 

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from ivqa.data import VQADataModule
-from ivqa.data.batch import ImageBatch
-from ivqa.generators.decoding import Strategy, concatenate_tokens
+from ivqa.data.batches.batch import ImageBatch
+from ivqa.generators.decoding.strategies import Strategy, concatenate_tokens
 from ivqa.text.vocabulary import Tokens
 
 if TYPE_CHECKING:

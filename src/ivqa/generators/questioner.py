@@ -11,13 +11,14 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
-from ivqa.data.batch import ImageBatch
+from ivqa.data.batches.batch import ImageBatch
 from ivqa.errors import UserError
-from ivqa.generators.decoding import Sampling, Strategy
+from ivqa.generators.decoding.strategies import Sampling, Strategy
 from ivqa.generators.likelihood import Likelihood, draw_questions, marginal_log_likelihood
-from ivqa.generators.network import Conditions, QuestionNetwork
+from ivqa.generators.networks.network import Conditions, QuestionNetwork
 from ivqa.generators.protocol import Questions
 from ivqa.ranges import Count
+from ivqa.store.weights import load_into, read_weights, state_dict_of
 from ivqa.text.vocabulary import Vocabulary
 from ivqa.trained import (
     TrainedModule,
@@ -26,7 +27,6 @@ from ivqa.trained import (
     evaluation_mode,
     network_settings,
 )
-from ivqa.weights import load_into, read_weights, state_dict_of
 
 
 class NetworkQuestioner(TrainedModule):

@@ -7,9 +7,9 @@ from typing import Any
 
 import yaml
 
-from ivqa.files import write_text
 from ivqa.interchange.parquet import features, write_parquet
 from ivqa.interchange.question_levels import QuestionLevels, write_answer_key
+from ivqa.store.files import write_text
 
 
 @dataclass(frozen=True, kw_only=True)

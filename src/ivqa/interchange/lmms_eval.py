@@ -6,11 +6,11 @@ from typing import Any
 
 import yaml
 
-from ivqa.files import read_text, write_text
 from ivqa.interchange import lmms_eval_functions
 from ivqa.interchange.parquet import write_parquet
 from ivqa.interchange.question_levels import QuestionLevels, write_answer_key
 from ivqa.ranges import Count
+from ivqa.store.files import read_text, write_text
 from ivqa.text import normalisation
 
 # The line of the functions that the copied rules of normalisation replace.

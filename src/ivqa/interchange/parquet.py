@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ivqa.files import written
 from ivqa.interchange.question_levels import QuestionLevels
+from ivqa.store.files import written
 
 # Rows of a row group: readers decode a group at a time, and a group of photographs is about 16 MB.
 _ROWS_AT_ONCE = 100

@@ -16,7 +16,7 @@ import numpy as np
 from ivqa.data import VQASplit
 from ivqa.data.json_files import open_json
 from ivqa.data.validation import DataError, shown
-from ivqa.files import copy_file, write_json, write_text
+from ivqa.store.files import copy_file, write_json, write_text
 
 Strategy = Literal["random", "popular", "adversarial"]
 STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)

@@ -14,8 +14,8 @@ from rich.progress import track
 from ivqa.data import VQADataset, VQASplit
 from ivqa.data.images import open_picture
 from ivqa.data.rgb import is_plain
-from ivqa.files import read_bytes, write_json
 from ivqa.robustness import DisturbsImages
+from ivqa.store.files import read_bytes, write_json
 
 # Formats that every tool decodes; other images are written as PNG.
 _KNOWN_FORMATS = ("JPEG", "PNG")

@@ -6,8 +6,8 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from ivqa.files import written
 from ivqa.interchange.question_levels import QuestionLevels, write_answer_key
+from ivqa.store.files import written
 
 _COLUMNS = (
     "index",

@@ -1,16 +1,17 @@
 """Metrics: VQA accuracy, caption metrics, diversity, oracle consistency and R_score."""
 
 from ivqa.metrics.agreement import krippendorff_alpha, krippendorff_interval
-from ivqa.metrics.best_match import Matches
-from ivqa.metrics.bleu import bleu, bleu_scores
 from ivqa.metrics.bootstrap import interval, resampled_means
-from ivqa.metrics.captions import CaptionMetrics, caption_metrics
-from ivqa.metrics.cider import CiderStatistics, cider, cider_scores
+from ivqa.metrics.captions.best_match import Matches
+from ivqa.metrics.captions.bleu import bleu, bleu_scores
+from ivqa.metrics.captions.captions import CaptionMetrics, caption_metrics
+from ivqa.metrics.captions.cider import CiderStatistics, cider, cider_scores
+from ivqa.metrics.captions.meteor import meteor_nltk, meteor_scores, meteor_stages
+from ivqa.metrics.captions.rouge_l import rouge_l, rouge_l_scores
 from ivqa.metrics.consensus import expected_cider
 from ivqa.metrics.correlation import COEFFICIENTS, correlation, correlation_interval
 from ivqa.metrics.diversity import QuestionDiversity, question_diversity, self_bleu
 from ivqa.metrics.mcnemar import McNemar, mcnemar
-from ivqa.metrics.meteor import meteor_nltk, meteor_scores, meteor_stages
 from ivqa.metrics.oracle_consistency import (
     VERDICTS,
     JudgementLike,
@@ -19,7 +20,6 @@ from ivqa.metrics.oracle_consistency import (
     verdict,
 )
 from ivqa.metrics.r_score import PUBLISHED_R_SCORE, RScore, r_score
-from ivqa.metrics.rouge_l import rouge_l, rouge_l_scores
 from ivqa.metrics.vqa_accuracy import VQAAccuracy, vqa_accuracies
 from ivqa.metrics.wups import wup_similarity, wups
 

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix, diags
 
-from ivqa.metrics.cider import SIGMA, CiderStatistics, inverse_frequency
-from ivqa.metrics.ngrams import NGramIndex
+from ivqa.metrics.captions.cider import SIGMA, CiderStatistics, inverse_frequency
+from ivqa.metrics.captions.ngrams import NGramIndex
 from ivqa.text.tokens import tokenise
 
 

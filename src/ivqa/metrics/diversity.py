@@ -4,8 +4,8 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from ivqa.metrics.ngrams import NGramIndex
-from ivqa.metrics.text_state import TextMetric
+from ivqa.metrics.captions.ngrams import NGramIndex
+from ivqa.metrics.captions.text_state import TextMetric
 from ivqa.text.tokens import tokenise
 
 _MAX_SELF_BLEU_PAIRS = 100  # bounds the time on large test sets

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric
 
-from ivqa.data.batch import ANSWER_TYPES
+from ivqa.data.batches.batch import ANSWER_TYPES
 from ivqa.text.answers import vqa_accuracies as vqa_accuracies
 
 

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ivqa.errors import reason_of
-from ivqa.files import FileError, written
 from ivqa.pools.building import KINDS, Pools
+from ivqa.store.files import FileError, written
 
 _COLUMNS = ("pair", "image_id", "answer", "question", "kind")
 

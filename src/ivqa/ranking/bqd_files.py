@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from ivqa.data.json_files import CONTAINERS, open_json
 from ivqa.data.validation import DataError, Problems, listed, shown
-from ivqa.files import FileError, check_regular, parse_json, written
+from ivqa.store.files import FileError, check_regular, parse_json, written
 
 # Key of the Parquet metadata for the origin of a file: the settings that it was built with.
 _ORIGIN = b"ivqa.bqd"

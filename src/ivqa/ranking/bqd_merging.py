@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from ivqa.data import DataError
 from ivqa.data.validation import listed
-from ivqa.identity import differences
 from ivqa.ranking.bqd_files import read_parquet
+from ivqa.store.identity import differences
 
 
 def merge_shards(files: Sequence[Path]) -> tuple[pa.Table, dict[str, Any]]:

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from ivqa.data import DataError
 from ivqa.errors import UserError
-from ivqa.files import digest
-from ivqa.identity import differences
 from ivqa.lasso.certificate import TOLERANCE
 from ivqa.lasso.ranking import Ranking
 from ivqa.ranking.bqd_files import read_parquet, write_parquet
 from ivqa.ranking.question_rankers import QuestionRanker
+from ivqa.store.files import digest
+from ivqa.store.identity import differences
 from ivqa.text.duplicates import duplicates_of, unique_questions
 from ivqa.text.tokens import tokenise
 

@@ -3,7 +3,7 @@
 They are the tools of a diagnosis (image features, question generator, legality model). With them, a
 diagnosis trains only the model that it examines. `manifest.json` records for each file of weights
 the data, configuration and versions that it belongs to, and its scores; the weights are used only
-where all three agree. `ivqa.tasks.release` writes the files.
+where all three agree. `tools.release` writes the files.
 """
 
 import json
@@ -17,7 +17,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from ivqa.files import FileError, digest, file_digest, locked, read_json, write_json, written
+from ivqa.store.files import FileError, digest, file_digest, locked, read_json, write_json, written
 
 FOLDER = Path(__file__).parent
 _MANIFEST = FOLDER / "manifest.json"

@@ -5,8 +5,8 @@ from typing import Any
 
 from ivqa.data import VQASplit
 from ivqa.diagnosis import Belief, Mistake, Reasons, meaning_of
-from ivqa.report.annotation_page import picture
 from ivqa.report.belief_words import BeliefPageModel
+from ivqa.report.pages.annotation_page import picture
 from ivqa.scenes import Oracle
 
 MOST_BELIEFS = 50_000  # of a page; they take about 3 megabytes

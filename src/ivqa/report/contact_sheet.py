@@ -12,9 +12,9 @@ from PIL import Image, ImageDraw, ImageFont
 
 from ivqa.data.images import open_picture
 from ivqa.data.rgb import to_rgb
-from ivqa.files import write_bytes
 from ivqa.generators.benchmark import AskedPair, GeneratedQuestion
-from ivqa.report.pages import render
+from ivqa.report.pages.base import render
+from ivqa.store.files import write_bytes
 
 _THUMBNAIL = 256  # pixels, of the longer side
 _CELL, _TEXT_LINES = 240, 5  # pixels of an image in the PNG, and lines of text below it

@@ -5,7 +5,7 @@ from pathlib import Path
 import matplotlib
 import pandas as pd
 
-from ivqa.files import written
+from ivqa.store.files import written
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt

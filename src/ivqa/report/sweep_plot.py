@@ -8,7 +8,7 @@ from typing import Any
 
 import matplotlib
 
-from ivqa.files import write_bytes
+from ivqa.store.files import write_bytes
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt

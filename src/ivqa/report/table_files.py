@@ -7,9 +7,9 @@ from typing import Any
 
 import pandas as pd
 
-from ivqa.files import write_text
-from ivqa.report.pages import render
+from ivqa.report.pages.base import render
 from ivqa.report.tables import cell, columns_of, markdown_table
+from ivqa.store.files import write_text
 
 _LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 _LATEX |= {character: "\\" + character for character in "&%$#_{}"}

@@ -8,12 +8,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ivqa.arrays import load_arrays
-from ivqa.files import digest, written
-from ivqa.identity import identity_of
-from ivqa.integrity import is_whole, manifest_of, seal
 from ivqa.ranges import Count
 from ivqa.ranking import QuestionRanker, Ranking
+from ivqa.store.arrays import load_arrays
+from ivqa.store.files import digest, written
+from ivqa.store.identity import identity_of
+from ivqa.store.integrity import is_whole, manifest_of, seal
 from ivqa.text.duplicates import duplicates_of, unique_questions
 
 # The arrays of a ranking that the cache stores.

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
-from ivqa.data.batch import ANSWER_TYPES
+from ivqa.data.batches.batch import ANSWER_TYPES
 from ivqa.metrics import PUBLISHED_R_SCORE, RScore, interval, resampled_means
 from ivqa.text.normalisation import normalise_answer
 

@@ -10,9 +10,9 @@ import torch
 from torch import nn
 
 from ivqa.errors import UserError
-from ivqa.files import FileError
 from ivqa.ranges import Count, Seed
-from ivqa.weights import load_into, read_weights, state_dict_of, training_state
+from ivqa.store.files import FileError
+from ivqa.store.weights import load_into, read_weights, state_dict_of, training_state
 
 
 class LastCheckpoint(pl.callbacks.Checkpoint):

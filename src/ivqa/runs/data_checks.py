@@ -7,14 +7,14 @@ from typing import Any
 from hydra.utils import get_object, instantiate
 from omegaconf import DictConfig
 
-from ivqa.data.datamodule import build_vocabularies
+from ivqa.config.signatures import defaults_of
+from ivqa.data.batches.datamodule import build_vocabularies
 from ivqa.errors import UserError
 from ivqa.features import offered_places
-from ivqa.identity import plain
 from ivqa.runs.callbacks import build_callback
 from ivqa.runs.checkpoints import load_checkpoint
-from ivqa.runs.signatures import defaults_of
 from ivqa.runs.workbench import Workbench
+from ivqa.store.identity import plain
 
 
 def check_data(bench: Workbench, splits: Collection[str], unscored: Collection[str] = ()) -> None:

@@ -11,14 +11,14 @@ from omegaconf import DictConfig
 from pytorch_lightning.plugins.environments import LightningEnvironment
 from torch import distributed
 
-from ivqa.checkpoint_io import AtomicCheckpointIO
 from ivqa.data import VQADataModule
-from ivqa.files import write_json
 from ivqa.runs.callbacks import applicable, build_callbacks
 from ivqa.runs.checkpoints import check_best, load_checkpoint, restore_training
 from ivqa.runs.loggers import RunCSVLogger
 from ivqa.runs.run_directory import begin_run, best_checkpoint, last_checkpoint
-from ivqa.weights import load_into
+from ivqa.store.checkpoint_io import AtomicCheckpointIO
+from ivqa.store.files import write_json
+from ivqa.store.weights import load_into
 
 
 def fit(

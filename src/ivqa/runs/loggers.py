@@ -17,7 +17,7 @@ from pytorch_lightning.loggers.csv_logs import ExperimentWriter
 from pytorch_lightning.loggers.logger import rank_zero_experiment
 from pytorch_lightning.utilities import rank_zero_only
 
-from ivqa.files import FileError, read_text, write_text
+from ivqa.store.files import FileError, read_text, write_text
 
 
 class RunCSVLogger(CSVLogger):

@@ -13,14 +13,14 @@ from omegaconf import DictConfig
 from PIL import Image
 from torch import Tensor, nn
 
+from ivqa.config.config_values import nodes
+from ivqa.config.error_messages import place_in_own_code
 from ivqa.data import VQADataset
-from ivqa.data.batch import ImageBatch
+from ivqa.data.batches.batch import ImageBatch
 from ivqa.diagnosis import Candidates
 from ivqa.errors import UserError
 from ivqa.generators import Questions
 from ivqa.robustness import DisturbsImages
-from ivqa.runs.config_values import nodes
-from ivqa.runs.error_messages import place_in_own_code
 from ivqa.runs.trained_models import build_module
 from ivqa.runs.workbench import Workbench
 from ivqa.text.answers import AnswerVocabulary

@@ -10,7 +10,7 @@ from hydra.utils import get_object
 from omegaconf import DictConfig
 from PIL import Image
 
-from ivqa.data.batch import ImageBatch
+from ivqa.data.batches.batch import ImageBatch
 from ivqa.data.given_pictures import GivenPictures
 from ivqa.errors import UserError
 from ivqa.generators.questioner import NetworkQuestioner

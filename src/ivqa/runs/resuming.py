@@ -9,9 +9,9 @@ from typing import Any
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 
+from ivqa.config.short_forms import key_of
 from ivqa.errors import UserError
-from ivqa.files import FileError, read_yaml
-from ivqa.runs.short_forms import key_of
+from ivqa.store.files import FileError, read_yaml
 
 PROGRESS = (Path("checkpoints") / "last.ckpt", Path("progress.json"), Path("parts"))
 """Files and folders of a run directory, of which a run that can continue has at least one."""

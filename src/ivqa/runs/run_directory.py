@@ -12,9 +12,9 @@ from pytorch_lightning.utilities import rank_zero_only
 
 from ivqa.data.validation import shown
 from ivqa.errors import UserError
-from ivqa.files import FileError, read_json, read_yaml, taken_at_once, write_text
 from ivqa.runs.checkpoints import load_checkpoint
-from ivqa.weights import training_state
+from ivqa.store.files import FileError, read_json, read_yaml, taken_at_once, write_text
+from ivqa.store.weights import training_state
 
 
 def begin_run(cfg: DictConfig, run_dir: Path, *, resume: bool) -> None:

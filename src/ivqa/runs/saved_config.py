@@ -14,16 +14,16 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
+from ivqa.config.config_checks import check_config
+from ivqa.config.config_values import join, nodes
+from ivqa.config.error_messages import describe
+from ivqa.config.folder import conf_dir
+from ivqa.config.short_forms import ALIASES
+from ivqa.config.stored_runs import OwnSettings, check_stored, is_written, own_settings
 from ivqa.errors import UserError
-from ivqa.files import read_yaml
-from ivqa.runs.config_checks import check_config
-from ivqa.runs.config_values import join, nodes
-from ivqa.runs.console import conf_dir
-from ivqa.runs.error_messages import describe
 from ivqa.runs.precision import set_precision
 from ivqa.runs.run_directory import best_checkpoint
-from ivqa.runs.short_forms import ALIASES
-from ivqa.runs.stored_runs import OwnSettings, check_stored, is_written, own_settings
+from ivqa.store.files import read_yaml
 
 
 @contextmanager

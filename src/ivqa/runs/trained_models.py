@@ -13,7 +13,6 @@ from pytorch_lightning.utilities import rank_zero_only
 
 from ivqa.errors import UserError
 from ivqa.features import PixelStore
-from ivqa.files import file_digest
 from ivqa.provenance import note_model
 from ivqa.released import Released
 from ivqa.runs.checkpoints import load_checkpoint
@@ -22,9 +21,10 @@ from ivqa.runs.loggers import end_wandb_run
 from ivqa.runs.run_directory import best_checkpoint, can_continue
 from ivqa.runs.vocabularies import Vocabularies
 from ivqa.runs.workbench import Workbench
+from ivqa.store.files import file_digest
+from ivqa.store.weights import load_into
 from ivqa.text.vocabulary import Vocabulary
 from ivqa.trained import check_same_encoder
-from ivqa.weights import load_into
 
 
 def build_module(bench: Workbench, vocabularies: Vocabularies) -> Any:

@@ -20,12 +20,12 @@ from ivqa.data import (
 )
 from ivqa.diagnosis import DualModule
 from ivqa.features import FeatureStore, PixelStore
-from ivqa.files import content_digest
-from ivqa.identity import code_of, decisive, plain
 from ivqa.released import Released, catalogue, find
-from ivqa.runs.artifact_store import ArtifactStore
 from ivqa.runs.loggers import loggers_of_part
 from ivqa.runs.vocabularies import Vocabularies
+from ivqa.store.artifact_store import ArtifactStore
+from ivqa.store.files import content_digest
+from ivqa.store.identity import code_of, decisive, plain
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.vqa import MeasuringCallback
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing_extensions import override
 
 from ivqa.data import VQADataset
-from ivqa.files import digest
 from ivqa.ranges import Count, ImagesOfSplit, Seed
 from ivqa.scenes.generation import DEFAULT_IMAGES, generate_scenes, settings_digest
+from ivqa.store.files import digest
 
 
 @dataclass(eq=False)

@@ -20,8 +20,6 @@ from typing import Any
 from rich.progress import Progress
 
 from ivqa.errors import UserError
-from ivqa.files import FileError, digest, locked, read_json, write_json
-from ivqa.integrity import MANIFEST, damage, seal
 from ivqa.ranges import ImagesOfSplit
 from ivqa.scenes.annotators import annotate
 from ivqa.scenes.captions import describe
@@ -31,6 +29,8 @@ from ivqa.scenes.programs import Program, evaluate
 from ivqa.scenes.questions import question_type, sample_contrast, sample_program
 from ivqa.scenes.renderer import render
 from ivqa.scenes.world import Scene, change_scene, sample_scene
+from ivqa.store.files import FileError, digest, locked, read_json, write_json
+from ivqa.store.integrity import MANIFEST, damage, seal
 from ivqa.terminal import terminal
 
 # Raise it whenever the same settings give other data, so that older caches are not used.

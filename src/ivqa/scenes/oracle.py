@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Self
 
-from ivqa.data.columns import Entry
+from ivqa.data.batches.columns import Entry
 from ivqa.data.dataset import VQADataset
 from ivqa.data.json_files import open_json
 from ivqa.data.oracles import FALSE_PREMISE, NOT_UNDERSTOOD, Judgement, Oracle, judge_all

@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ivqa.data.given_pictures import picture_files, read_picture
-from ivqa.diagnosis.asking import (
+from ivqa.diagnosis.search.asking import (
     AskedQuestion,
     GivenAnswer,
     answer_marginal,
@@ -27,7 +27,6 @@ from ivqa.diagnosis.asking import (
     likely_questions,
 )
 from ivqa.errors import UserError
-from ivqa.files import write_json, write_text
 from ivqa.generators.benchmark import AskedPair
 from ivqa.report.contact_sheet import NotedQuestion, write_contact_sheet
 from ivqa.runs.data_checks import check_data
@@ -45,6 +44,7 @@ from ivqa.runs.picture_model import (
 from ivqa.runs.preparation import open_workbench
 from ivqa.runs.run_directory import begin_run
 from ivqa.runs.workbench import Workbench
+from ivqa.store.files import write_json, write_text
 from ivqa.text.tokens import tokenise
 
 _THUMBNAIL = (512, 512)  # pixels; the pictures of a folder are kept at this size for the page

@@ -7,10 +7,10 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from ivqa.diagnosis.challenge_union import join_challenges
+from ivqa.diagnosis.beliefs.challenge_union import join_challenges
 from ivqa.errors import UserError
-from ivqa.files import write_json, write_text
 from ivqa.report import print_table
+from ivqa.store.files import write_json, write_text
 from ivqa.tasks.compare import names_of_runs
 from ivqa.terminal import terminal
 

@@ -9,7 +9,6 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
 from ivqa.errors import UserError
-from ivqa.files import read_yaml, write_json, write_text
 from ivqa.metrics import RScore
 from ivqa.report import (
     NoisePageModel,
@@ -22,6 +21,7 @@ from ivqa.report import (
 from ivqa.report.noise_words import below_blind, ends_of_score
 from ivqa.robustness import NoiseRecords, common_questions, paired_differences
 from ivqa.runs.loggers import log_results
+from ivqa.store.files import read_yaml, write_json, write_text
 from ivqa.terminal import terminal
 
 _PLACES = ("first", "second", "third", "fourth")

@@ -41,7 +41,6 @@ from ivqa.diagnosis import (
     write_reasons,
 )
 from ivqa.errors import UserError
-from ivqa.files import locked, write_json
 from ivqa.generators import DistinctSampling, Sampling
 from ivqa.metrics import PUBLISHED_R_SCORE, CiderStatistics
 from ivqa.provenance import note_questions
@@ -60,15 +59,16 @@ from ivqa.report import (
     write_noise_page,
 )
 from ivqa.robustness import NoiseRecords
-from ivqa.runs.artifact_store import training_log
 from ivqa.runs.callbacks import measured
 from ivqa.runs.loggers import log_results
 from ivqa.runs.preparation import open_workbench, with_features
 from ivqa.runs.run_directory import begin_run, read_metrics
 from ivqa.runs.trained_models import obtain_module, obtain_probe
 from ivqa.scenes import Oracle, oracle_of
+from ivqa.store.artifact_store import training_log
+from ivqa.store.files import locked, write_json
+from ivqa.tasks.basic_questions.noise_curve import r_score_of
 from ivqa.tasks.compare import names_of_runs
-from ivqa.tasks.noise_curve import r_score_of
 from ivqa.tasks.search_origin import search_origin
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.vqa import Answerer, Metered

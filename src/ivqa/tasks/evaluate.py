@@ -9,10 +9,8 @@ from omegaconf import DictConfig, OmegaConf
 
 from ivqa.data import VQADataModule, VQADataset, VQASplit
 from ivqa.errors import UserError
-from ivqa.files import write_json, write_text
 from ivqa.generators import RemembersTraining
 from ivqa.report import print_metrics
-from ivqa.runs.artifact_store import training_seconds
 from ivqa.runs.callbacks import measured
 from ivqa.runs.fitting import validate
 from ivqa.runs.loggers import log_results
@@ -20,7 +18,9 @@ from ivqa.runs.preparation import open_workbench, with_compared_images, with_fea
 from ivqa.runs.run_directory import holds_directory
 from ivqa.runs.trained_models import obtain_module, obtain_probe
 from ivqa.runs.workbench import Workbench
-from ivqa.tasks.noise_curve import show_noise_curve
+from ivqa.store.artifact_store import training_seconds
+from ivqa.store.files import write_json, write_text
+from ivqa.tasks.basic_questions.noise_curve import show_noise_curve
 from ivqa.vqa import Metered, VQAModule
 from ivqa.vqa.benchmark import answer_all, write_answers
 

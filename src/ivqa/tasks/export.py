@@ -6,10 +6,10 @@ from pathlib import Path
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
-from ivqa.files import write_text
 from ivqa.interchange import Exporter, QuestionLevels
 from ivqa.interchange.question_levels import drawn
 from ivqa.robustness import DisturbsImages
+from ivqa.store.files import write_text
 from ivqa.terminal import terminal
 
 

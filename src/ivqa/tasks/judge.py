@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from omegaconf import DictConfig
 
 from ivqa.errors import UserError
-from ivqa.files import write_json
 from ivqa.metrics import interval, resampled_means
 from ivqa.report import print_table
 from ivqa.report.table_files import write_table
@@ -22,8 +21,9 @@ from ivqa.runs.preparation import open_workbench, with_features
 from ivqa.runs.run_directory import begin_run, holds_directory, run_directories
 from ivqa.runs.trained_models import obtain_module
 from ivqa.runs.workbench import Workbench
+from ivqa.store.files import write_json
 from ivqa.tasks.compare import names_of_runs
-from ivqa.tasks.study_items import BestQuestion, read_questions
+from ivqa.tasks.human_study.items import BestQuestion, read_questions
 from ivqa.text.normalisation import normalise_answer
 from ivqa.vqa import Metered
 from ivqa.vqa.benchmark import answer_all

@@ -8,9 +8,9 @@ from omegaconf import DictConfig, OmegaConf
 
 from ivqa.data import VQADataset
 from ivqa.errors import UserError
-from ivqa.files import write_text
 from ivqa.interchange.polls import STRATEGIES, ListsObjects, draw_polls, read_instances, write_polls
 from ivqa.scenes import oracle_of
+from ivqa.store.files import write_text
 from ivqa.terminal import terminal
 
 

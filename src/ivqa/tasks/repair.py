@@ -9,13 +9,13 @@ from omegaconf import DictConfig
 
 from ivqa.data.extended import check_extensible
 from ivqa.errors import UserError
-from ivqa.files import write_json
 from ivqa.report import print_table
 from ivqa.report.repair_table import repair_table
 from ivqa.report.table_files import write_table
 from ivqa.runs.loggers import log_results
 from ivqa.runs.preparation import open_workbench, with_features
 from ivqa.runs.run_directory import begin_run, holds_directory
+from ivqa.store.files import write_json
 from ivqa.tasks.repair_run import RepairRun, RepairSettings
 
 __all__ = ["RepairSettings", "repair"]  # the names in conf/experiment/repair.yaml

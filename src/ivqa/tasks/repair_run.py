@@ -11,7 +11,7 @@ import numpy as np
 from omegaconf import open_dict
 
 from ivqa.data import VQADataModule, VQADataset, VQASplit
-from ivqa.data.columns import Entry
+from ivqa.data.batches.columns import Entry
 from ivqa.data.extended import ExtendedDataset, questions_of, write_questions
 from ivqa.diagnosis import (
     Belief,
@@ -28,13 +28,13 @@ from ivqa.diagnosis import (
     write_beliefs,
 )
 from ivqa.errors import UserError
-from ivqa.files import digest, write_json
 from ivqa.ranges import Count, NonNegative
 from ivqa.robustness import DisturbsImages, RobustnessCallback
 from ivqa.runs.callbacks import applicable, build_callbacks
 from ivqa.runs.trained_models import obtain_module
 from ivqa.runs.workbench import Workbench
 from ivqa.scenes import Oracle, oracle_of
+from ivqa.store.files import digest, write_json
 from ivqa.tasks.search_origin import search_origin
 from ivqa.vqa import Answerer
 from ivqa.vqa.benchmark import accuracy_of

@@ -13,12 +13,12 @@ from ivqa.data import VQASplit
 from ivqa.data.results import read_choices, read_results
 from ivqa.data.validation import listed
 from ivqa.errors import UserError
-from ivqa.files import write_json, write_text
 from ivqa.report import print_metrics
 from ivqa.robustness import NoiseRecords
 from ivqa.runs.loggers import log_results
 from ivqa.runs.run_directory import holds_directory
-from ivqa.tasks.noise_curve import show_noise_curve
+from ivqa.store.files import write_json, write_text
+from ivqa.tasks.basic_questions.noise_curve import show_noise_curve
 from ivqa.terminal import terminal
 from ivqa.vqa.benchmark import score_answers, score_choices
 

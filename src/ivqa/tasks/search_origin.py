@@ -6,8 +6,8 @@ from typing import Any
 from omegaconf import DictConfig
 
 from ivqa.data import VQADataset
-from ivqa.files import content_digest
-from ivqa.identity import decisive, plain
+from ivqa.store.files import content_digest
+from ivqa.store.identity import decisive, plain
 
 # The settings of diagnose.py that determine beliefs, beside the data and the weights themselves.
 _DECISIVE = (

@@ -8,12 +8,12 @@ from omegaconf import DictConfig
 from pytorch_lightning.utilities import rank_zero_only
 
 from ivqa.errors import UserError
-from ivqa.files import read_yaml
-from ivqa.identity import differences, plain
 from ivqa.report.tables import print_metrics
 from ivqa.runs.preparation import open_workbench, with_features
 from ivqa.runs.run_directory import can_continue, holds_directory
 from ivqa.runs.trained_models import publish, train_model
+from ivqa.store.files import read_yaml
+from ivqa.store.identity import differences, plain
 
 
 @holds_directory

@@ -17,7 +17,7 @@ from transformers import (
 
 from ivqa.errors import UserError, reason_of
 from ivqa.hub import check_hub_id, check_revision, errors_only, hub_answers, note_commit
-from ivqa.weights import check_finite
+from ivqa.store.weights import check_finite
 
 _ADAPTERS = (
     "hf_classifier is for classifiers such as ViLT, hf_blip for BLIP's question answering, "

@@ -20,12 +20,12 @@ from ivqa.data import VQADataModule, VQASplit
 from ivqa.data.answer_metric import means_by
 from ivqa.data.results import results_text
 from ivqa.errors import UserError
-from ivqa.files import write_text
 from ivqa.metrics.bootstrap import interval, resampled_means
 from ivqa.metrics.polling import polling_metrics
 from ivqa.metrics.wups import require_wordnet, wups
 from ivqa.provenance import note_questions
 from ivqa.ranges import Count, Share
+from ivqa.store.files import write_text
 from ivqa.text.answers import vqa_accuracies
 from ivqa.text.failed_answers import failure
 from ivqa.vqa.module import VQAModule

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from typing_extensions import override
 
-from ivqa.data.batch import ANSWER_TYPES, ImageBatch, VQABatch
+from ivqa.data.batches.batch import ANSWER_TYPES, ImageBatch, VQABatch
 from ivqa.errors import UserError
 from ivqa.metrics.vqa_accuracy import VQAAccuracy
 from ivqa.ranges import Count
@@ -17,7 +17,7 @@ from ivqa.text.tokens import tokenise
 from ivqa.text.vocabulary import Vocabulary
 from ivqa.trained import TrainedModule, evaluation_mode, network_settings
 from ivqa.vqa.network import VQANetwork
-from ivqa.vqa.question_encoder import QuestionEncoder
+from ivqa.vqa.networks.question_encoder import QuestionEncoder
 from ivqa.vqa.targets import Targets, answer_losses
 
 _SHOWN_ROWS = 10  # of those with a loss that is not finite, in the error message

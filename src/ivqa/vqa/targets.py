@@ -6,7 +6,7 @@ from typing import Literal
 from torch import Tensor
 from torch.nn import functional as F
 
-from ivqa.data.batch import VQABatch
+from ivqa.data.batches.batch import VQABatch
 
 Targets = Literal["main", "annotators", "accuracies"]
 

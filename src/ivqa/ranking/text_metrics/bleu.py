@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from ivqa.metrics.bleu import SMALL, TINY
+from ivqa.metrics.captions.bleu import SMALL, TINY
 from ivqa.ranges import Count
 from ivqa.ranking.text_metrics.clipped_counts import ClippedCounts, ones
 from ivqa.ranking.text_metrics.ranker import TextMetricRanker

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix, diags, hstack
 from typing_extensions import override
 
-from ivqa.metrics.cider import SIGMA
+from ivqa.metrics.captions.cider import SIGMA
 from ivqa.ranking.text_metrics.clipped_counts import ClippedCounts, ones
 from ivqa.ranking.text_metrics.ranker import TextMetricRanker
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from ivqa.metrics.ngrams import NGramIndex
+from ivqa.metrics.captions.ngrams import NGramIndex
 
 
 class ClippedCounts:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from ivqa.metrics.meteor import meteor_stages, stem, synonyms
+from ivqa.metrics.captions.meteor import meteor_stages, stem, synonyms
 from ivqa.ranking.text_metrics.ranker import TextMetricRanker
 from ivqa.ranking.text_metrics.word_columns import WordColumns, bit_counts
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from ivqa.metrics.rouge_l import BETA
+from ivqa.metrics.captions.rouge_l import BETA
 from ivqa.ranking.text_metrics.ranker import TextMetricRanker
 from ivqa.ranking.text_metrics.word_columns import WordColumns, bit_counts
 

@@ -1,0 +1,1 @@
+"""Question generators that use a VQA model."""

@@ -1,0 +1,210 @@
+"""Proposals of a question generator, weighed by a VQA model; the baseline VQG + VQA (iVQA 4)."""
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import replace
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+from typing_extensions import override
+
+from ivqa.data.batches.batch import ImageBatch
+from ivqa.generators import QuestionGenerationModule, Questions, Sampling, Strategy
+from ivqa.generators.likelihood import Likelihood
+from ivqa.ranges import Count, NonNegative
+from ivqa.vqa import Answerer
+
+_QUESTIONS_PER_PASS = 1024
+_LEAST = math.log(1e-12)  # log phi of an answer that the VQA model does not know
+
+
+class ProposalQuestioner(nn.Module, ABC):
+    """A question generator whose proposals a VQA model weighs by how well they fit the answer.
+
+    A subclass says which of several proposals is asked, and how the best one is found.
+
+    Args:
+        questioner: Proposes questions, p(q | I, a).
+        answerer: The VQA model phi.
+        answer_weight: w, the weight of log phi(a | I, q) beside log p(q | I, a).
+        num_proposals: Proposals for one question.
+    """
+
+    def __init__(
+        self,
+        questioner: QuestionGenerationModule,
+        answerer: Answerer,
+        answer_weight: NonNegative = 1.0,
+        num_proposals: Count = 10,
+    ) -> None:
+        super().__init__()
+        self.questioner = questioner
+        self.answer_weight = answer_weight
+        self.num_proposals = num_proposals
+        self._answerer = (answerer,)  # not a submodule: nothing here is trained
+
+    @abstractmethod
+    def choose(self, fit: Tensor, generator: torch.Generator | None) -> Tensor:
+        """Chooses the proposal that is asked.
+
+        Args:
+            fit: (N, num_proposals) w log phi of the proposals of N questions.
+            generator: Source of the random numbers.
+
+        Returns:
+            (N,) int64, the column of the chosen proposal.
+        """
+
+    @abstractmethod
+    def scores(self, proposals: Questions, fit: Tensor) -> Tensor:
+        """Scores the proposals of a pair, of which the best one is asked.
+
+        Args:
+            proposals: N proposals, those of one pair follow each other.
+            fit: (N,) w log phi.
+
+        Returns:
+            (N,) float32; higher is better within a pair.
+        """
+
+    @torch.no_grad()
+    def sample(
+        self,
+        images: ImageBatch,
+        answers: list[str],
+        num_samples: int = 1,
+        strategy: Strategy | None = None,
+        generator: torch.Generator | None = None,
+    ) -> Questions:
+        """Samples questions, each chosen from proposals of its own.
+
+        With a deterministic strategy, as for the best question of a pair, the `num_samples`
+        questions are themselves the proposals, with their `scores`: the caller takes the best.
+
+        Args:
+            images: Image features of B pairs.
+            answers: The B answers.
+            num_samples: Questions for each pair, >= 1.
+            strategy: How proposals are decoded; they are always sampled, since a generator
+                without latent variable would propose one question again and again.
+            generator: Source of the random numbers.
+
+        Returns:
+            N = B * num_samples questions, pair by pair. `log_likelihood` is w log phi(a | I, q), or
+            the score.
+        """
+        raw = strategy is not None and strategy.deterministic
+        each = 1 if raw else self.num_proposals
+        sampling = Sampling() if raw else strategy
+        found = self.questioner.sample(images, answers, num_samples * each, sampling, generator)
+        fit = self.answer_weight * self._log_phi(images, answers, found)
+        if raw:
+            return replace(found, log_likelihood=self.scores(found, fit))
+        rows = self.choose(fit.view(-1, each), generator) + torch.arange(0, len(found), each)
+        return replace(found.select(rows), log_likelihood=fit[rows])
+
+    def log_likelihood(
+        self, images: ImageBatch, answers: list[str], questions: list[str]
+    ) -> Tensor:
+        """Scores given questions by both models.
+
+        Args:
+            images: Image features of B pairs.
+            answers: The B answers.
+            questions: One question for each pair.
+
+        Returns:
+            log p(q | I, a) + w log phi(a | I, q), (B,) float32, in nats; the normalising constant,
+            which is the same for all questions of a pair, is left out.
+        """
+        return self.likelihood(images, answers, questions).value
+
+    @torch.no_grad()
+    def likelihood(
+        self,
+        images: ImageBatch,
+        answers: list[str],
+        questions: list[str],
+        samples: int | None = None,
+    ) -> Likelihood:
+        """Scores given questions as `log_likelihood` does, with the error of the generator's part.
+
+        Args:
+            images: Image features of B pairs.
+            answers: The B answers.
+            questions: One question for each pair.
+            samples: Values of z; None takes the generator's own number.
+
+        Returns:
+            The scores of the B questions.
+        """
+        own = self.questioner.likelihood(images, answers, questions, samples)
+        pair = torch.arange(len(answers))
+        fit = self.answer_weight * log_phi(self._answerer[0], images, answers, pair, questions)
+        return replace(own, value=own.value.cpu() + fit)
+
+    def _log_phi(self, images: ImageBatch, answers: list[str], found: Questions) -> Tensor:
+        """Log phi of each question, (N,); equal questions of a pair are answered once."""
+        number: dict[tuple[int, str], int] = {}
+        places = [
+            number.setdefault(key, len(number))
+            for key in zip(found.pair.tolist(), found.text, strict=True)
+        ]
+        pair = torch.tensor([pair for pair, _ in number])
+        texts = [text for _, text in number]
+        own = images.select(pair.to(images.index.device))
+        return log_phi(self._answerer[0], own, answers, pair, texts)[torch.tensor(places)]
+
+
+class RerankedQuestioner(ProposalQuestioner):
+    """Baseline VQG + VQA: asks the proposal to which a VQA model most probably gives the answer.
+
+    The proposals come from a generator that sees the image alone, ten for a question in the paper.
+    With w = 1 given questions are scored by Bayes' rule, p(q | I, a) = p(q | I) phi(a | I, q) /
+    p(a | I), without the constant p(a | I).
+    """
+
+    version: ClassVar[int] = 1
+
+    @override
+    def choose(self, fit: Tensor, generator: torch.Generator | None) -> Tensor:
+        return fit.argmax(dim=1)
+
+    @override
+    def scores(self, proposals: Questions, fit: Tensor) -> Tensor:
+        return fit
+
+
+def log_phi(
+    answerer: Answerer, images: ImageBatch, answers: list[str], pair: Tensor, questions: list[str]
+) -> Tensor:
+    """Computes how well a VQA model thinks that questions fit the answers of their pairs.
+
+    Args:
+        answerer: The VQA model phi.
+        images: The image of each question.
+        answers: The answers of the B pairs.
+        pair: (N,) int64, the pair of each question.
+        questions: N questions.
+
+    Returns:
+        log phi(a | I, q), (N,) float32 on the CPU, at least log 1e-12, also of unknown answers.
+    """
+    wanted = [answers[row] for row in pair.tolist()]
+    result = torch.full((len(questions),), _LEAST)
+    for rows in torch.arange(len(questions)).split(_QUESTIONS_PER_PASS):
+        some = images.select(rows.to(images.index.device))
+        texts = [questions[row] for row in rows.tolist()]
+        if answerer.answers is None:
+            for answer in dict.fromkeys(wanted[row] for row in rows.tolist()):
+                own = [at for at, row in enumerate(rows.tolist()) if wanted[row] == answer]
+                picked = some.select(torch.tensor(own, device=some.index.device))
+                scores = answerer.log_scores(picked, [texts[at] for at in own], [answer])
+                result[rows[own]] = scores[:, 0].cpu()
+            continue
+        columns = answerer.answers.encode([wanted[row] for row in rows.tolist()])
+        scores = answerer.log_scores(some, texts).cpu()
+        known = columns >= 0
+        result[rows[known]] = scores[known, columns[known]]
+    return result.clamp_min(_LEAST)

@@ -1,0 +1,347 @@
+"""Hydra's command line with `resume=DIR`, quoted paths and one-sentence errors.
+
+PyTorch and Lightning are imported inside of functions: --help, shell completion and misspelt
+arguments are then answered in a second.
+"""
+
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NoReturn
+
+import hydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Quote, QuotedString
+from hydra.errors import HydraException
+from hydra.types import RunMode
+from hydra.utils import instantiate
+from omegaconf import DictConfig, OmegaConf
+from rich.console import Console
+from rich.text import Text
+
+from ivqa.config.config_choices import config_folders
+from ivqa.config.error_messages import (
+    describe,
+    is_disk_error,
+    is_user_error,
+    place_in_own_code,
+)
+from ivqa.config.help_page import choices_page
+from ivqa.config.hydra_flags import ended_by_a_closed_pipe, joined_flags
+from ivqa.config.short_forms import expanded, key_of
+from ivqa.errors import UserError
+from ivqa.runs.memory import keep_freed_memory
+from ivqa.runs.resuming import PROGRESS, check_command, continuing_command
+from ivqa.store.files import check_folder, no_folder, read_yaml
+from ivqa.terminal import terminal
+
+# Keys whose value is a path, beside keys that end in `.path` or contain `.part_ckpt.`; the value
+# of a key in _LISTS may also be a list of paths in brackets.
+_LISTS = {"predictions", "runs", "human"}
+_PATHS = _LISTS | {
+    *("resume", "ckpt", "output_dir", "data.root", "data.cache_dir", "artifacts", "questions"),
+    *("study", "annotations", "shards", "features.weights", "model.candidates", "vqa.candidates"),
+    *("image", "vqa_ckpt", "hydra.sweep.dir"),
+}
+
+
+def entry_point(conf_dir: Path, config_name: str) -> None:
+    """Composes the configuration from the command line and runs its task.
+
+    Exits with status 1 after an error. An error that the user can fix is one sentence on stderr,
+    and so is one of the user's own code, with its place; IVQA_TRACEBACK=1 adds the traceback. Any
+    other error is a bug and shows its traceback. Exits with status 130 after SIGINT (Ctrl-C) and
+    143 after SIGTERM, as shells and clusters expect.
+
+    Args:
+        conf_dir: The folder of configuration files.
+        config_name: The command's own file there, without its ending.
+    """
+    keep_freed_memory()
+    given = sys.argv[1:]
+    continues: list[str] = []  # the command that continues this run, if there is one
+    own: list[str] = []  # the user's arguments, without those of a stored run
+    # Hydra then raises errors instead of printing a shortened traceback and exiting.
+    os.environ["HYDRA_FULL_ERROR"] = "1"
+
+    def fail(error: Exception) -> NoReturn:
+        by_user = is_user_error(error)
+        place = None if by_user else place_in_own_code(error)
+        if not (by_user or place) or os.environ.get("IVQA_TRACEBACK") == "1":
+            traceback.print_exception(error)
+        if place:
+            _stop(f"{place}; this is your own code, and IVQA_TRACEBACK=1 shows the traceback", 1)
+        if by_user:
+            told = describe(error, sys.argv[1:], conf_dir=conf_dir, config_name=config_name)
+            hint = f"; then continue with: {continues[0]}" if continues else ""
+            _stop(told + hint if is_disk_error(error) else told, 1)
+        _stop(f"{type(error).__name__}: this is a bug in ivqa, please report it with the above", 1)
+
+    begun = False
+
+    def job(cfg: DictConfig) -> float | None:
+        nonlocal begun
+        begun = True
+        try:
+            _check_resumed(cfg, own, conf_dir)
+            return run_task(cfg, conf_dir)
+        except BaseException as error:
+            continues[:] = filter(None, [continuing_command(given)])
+            if not isinstance(error, Exception) or HydraConfig.get().mode is RunMode.MULTIRUN:
+                raise  # a signal; or Hydra reports it and runs the other jobs of the sweep
+            fail(error)
+        finally:
+            wandb = sys.modules.get("wandb")
+            if wandb is not None and wandb.run is not None:
+                wandb.finish()  # jobs of a multirun share a process: one W&B run each
+
+    try:
+        sys.argv[1:] = joined_flags(sys.argv[1:])
+        with ended_by_a_closed_pipe(sys.argv[1:]):
+            sys.argv[1:], own[:] = _overrides(sys.argv[1:], conf_dir, config_name)
+            main = hydra.main(
+                version_base="1.3", config_path=str(conf_dir), config_name=config_name
+            )
+            with _termination_raises():
+                main(job)()
+    except (KeyboardInterrupt, SystemExit) as stop:
+        if isinstance(stop.__context__, BrokenPipeError):  # Rich exits: nobody reads the output
+            sys.exit(128 + signal.SIGPIPE)
+        status = _status_of_signal(stop)
+        if status is None:
+            raise
+        hint = f"; continue with: {continues[0]}" if continues else ""
+        _stop(f"interrupted; written files are kept{hint}", status)
+    except Exception as error:
+        # Hydra makes the directory before the job; its own errors are OSErrors without a file.
+        if isinstance(error, OSError) and error.filename and not begun:
+            error = UserError(no_folder("output_dir", str(error.filename), error))
+        fail(error)
+
+
+def _overrides(
+    arguments: list[str], conf_dir: Path, config_name: str
+) -> tuple[list[str], list[str]]:
+    """The arguments that Hydra receives, with all short forms written out, and the user's own."""
+    folders = config_folders(conf_dir, arguments)
+    OmegaConf.register_new_resolver(  # for hydra.help in conf/run.yaml
+        "choices", lambda: choices_page(conf_dir, config_name, folders), replace=True
+    )
+    if _path(arguments, "sweep") is not None:
+        from ivqa.sweeps.sweep_files import with_sweep
+
+        arguments = with_sweep(arguments, folders, config_name)
+    if (resumed := _path(arguments, "resume")) not in (None, "null"):
+        check_command(Path(str(resumed)), config_name)
+    own = with_multirun(arguments, conf_dir)
+    arguments = command_line(own, folders)
+    arguments = expanded(arguments, conf_dir, config_name)
+    # Hydra's parser wants the overrides in one piece, and some of them were added at the end.
+    return sorted(arguments, key=lambda item: item.startswith("-")), own
+
+
+def run_task(cfg: DictConfig, conf_dir: Path) -> float:
+    """Checks and completes the configuration and runs its task.
+
+    Args:
+        cfg: The composed configuration.
+        conf_dir: The folder of configuration files.
+
+    Returns:
+        The headline metric of the task, for sweepers.
+
+    Raises:
+        UserError: The configuration is invalid; lists all faults before any work starts.
+    """
+    from pytorch_lightning.utilities import rank_zero_only
+
+    from ivqa import provenance
+    from ivqa.config.config_checks import check_config
+    from ivqa.runs.precision import set_precision
+
+    check_config(cfg)
+    check_folder("artifacts", cfg.artifacts)
+    if cfg.get("trainer"):
+        set_precision(cfg.trainer)
+    # The directory that Hydra chose: in a multirun it numbers the directories of the jobs.
+    cfg.output_dir = HydraConfig.get().runtime.output_dir
+    model = (cfg.get("vqa") or cfg.get("model") or {}).get("name")
+    hydra_cfg = HydraConfig.get()
+    provenance.begin(f"{hydra_cfg.job.config_name}.py", list(hydra_cfg.overrides.task), model)
+    result = instantiate(cfg.command)(cfg)
+    run_dir = Path(cfg.output_dir)
+    if (run_dir / "metrics.json").is_file() and not rank_zero_only.rank:  # type: ignore[attr-defined]
+        provenance.write(run_dir)
+    return result
+
+
+def _check_resumed(cfg: DictConfig, own: Sequence[str], conf_dir: Path) -> None:
+    """Checks what a resumed run sets, since it may come from elsewhere; `own` is the user's."""
+    resume = _path(own, "resume")
+    if resume in (None, "null"):
+        return
+    from ivqa.config.stored_runs import check_stored, own_settings
+
+    settings = own_settings(map(quoted_path, own))
+    folders = config_folders(conf_dir, own)
+    check_stored(cfg, f"resume={resume}", Path(str(resume)), folders, settings)
+
+
+def with_multirun(arguments: list[str], conf_dir: Path) -> list[str]:
+    """Adds -m for an experiment that is a sweep.
+
+    Args:
+        arguments: Arguments of the command line.
+        conf_dir: The folder of configuration files.
+
+    Returns:
+        The arguments, with -m if conf/experiment/NAME.yaml has parameters of a sweep.
+    """
+    name = _path(arguments, "experiment")
+    file = conf_dir / "experiment" / f"{name}.yaml"
+    others = (item for item in arguments if not item.startswith("--config-dir"))
+    if name is None or not file.is_file() or any(item.startswith("-") for item in others):
+        return arguments
+    node: Any = read_yaml(file, dict)
+    for key in ("hydra", "sweeper", "params"):
+        node = (node or {}).get(key)
+    return ["-m", *arguments] if node else arguments
+
+
+def command_line(arguments: list[str], folders: Sequence[Path] = ()) -> list[str]:
+    """Translates the arguments of a command to Hydra's overrides.
+
+    `resume=DIR` restores the overrides of that run, before the new ones, and its directory. With
+    -m, `output_dir=DIR` is the directory of the sweep, with one numbered folder for each job.
+
+    Args:
+        arguments: Arguments of the command line.
+        folders: The user's folders of configuration files.
+
+    Returns:
+        The overrides, with paths quoted for Hydra (`quoted_path`).
+
+    Raises:
+        UserError: DIR holds no run, or no checkpoint to continue from.
+    """
+    multirun = bool({"-m", "--multirun"} & set(arguments))
+    resume = _path(arguments, "resume")
+    if resume not in (None, "null"):
+        from ivqa.config.stored_runs import check_links, stored_overrides
+
+        run_dir = Path(str(resume))
+        if (run_dir / "multirun.yaml").is_file():
+            raise UserError(
+                f"resume={run_dir} is a sweep; give its command again, with output_dir={run_dir}"
+            )
+        if not (run_dir / "config.yaml").is_file():
+            raise UserError(f"resume={run_dir}: no run was started there (config.yaml is missing)")
+        if not any((run_dir / path).exists() for path in PROGRESS):
+            raise UserError(
+                f"resume={run_dir}: nothing to resume, the run stopped before its first "
+                "checkpoint; start it again without resume="
+            )
+        file = run_dir / "overrides.yaml"
+        check_links(run_dir)
+        stored = [quoted_path(str(item)) for item in read_yaml(file, list)]
+        earlier = stored_overrides(stored, file, folders)
+        _note_other_store(stored, arguments)
+        # Later overrides win, so the user may change the length of the training.
+        arguments = [*earlier, *arguments, f"output_dir={run_dir}"]
+    elif multirun and (output_dir := _path(arguments, "output_dir")):
+        written = f"hydra.sweep.dir={output_dir}"
+        arguments = [written if key_of(item) == "output_dir" else item for item in arguments]
+    return [quoted_path(argument, multirun=multirun) for argument in arguments]
+
+
+def _note_other_store(stored: Sequence[str], own: Sequence[str]) -> None:
+    given = _path(stored, "artifacts")
+    if given is not None and _path(own, "artifacts") is None:
+        terminal(stderr=True).print(
+            f"artifacts={given} of the run is not used; add it to use that store",
+            soft_wrap=True,
+            highlight=False,
+        )
+
+
+def quoted_path(argument: str, *, multirun: bool = False) -> str:
+    """Quotes the value of an override that is a path, if Hydra's grammar requires it.
+
+    A path may then contain = [ ] , quotes and letters beyond ASCII. Values that Hydra reads as
+    text or null stay unchanged, with their quotes and escapes, and so do lists. With -m a comma
+    separates the values of a sweep; a path with commas then needs its own quotes: "ckpt='a,b'".
+    `~/` becomes the home directory.
+
+    Args:
+        argument: An argument of the command line.
+        multirun: Whether the command line has -m.
+
+    Returns:
+        The override with a quoted value, or unchanged.
+
+    >>> quoted_path("data.root=/data/a=b [1]"), quoted_path("model=mlb"), quoted_path("ckpt='a b'")
+    ("data.root='/data/a=b [1]'", 'model=mlb', "ckpt='a b'")
+    """
+    key, equals, value = argument.partition("=")
+    name = key.lstrip("+")
+    is_path = name in _PATHS or name.endswith(".path") or ".part_ckpt." in name
+    is_list = name in _LISTS and value.startswith("[")
+    is_sweep = multirun and name != "hydra.sweep.dir" and "," in value
+    if not is_path or not equals or value in ("", "null") or is_list or is_sweep:
+        return argument
+    if value.startswith("~/"):  # a shell leaves it behind "="
+        value, argument = str(Path(value).expanduser()), f"{key}={Path(value).expanduser()}"
+    if _text(value) is not None:
+        return argument
+    return f"{key}={QuotedString(text=value, quote=Quote.single).with_quotes()}"
+
+
+@contextmanager
+def _termination_raises() -> Iterator[None]:
+    """Makes SIGTERM end the process like Ctrl-C: files are closed, worker processes end."""
+
+    def terminate(*_: Any) -> NoReturn:
+        sys.exit(128 + signal.SIGTERM)
+
+    before = signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _status_of_signal(stop: BaseException) -> int | None:
+    """The exit status if a signal has ended the command, else None."""
+    # Lightning exits with status 1 when it has caught a KeyboardInterrupt.
+    if isinstance(stop, KeyboardInterrupt) or isinstance(stop.__context__, KeyboardInterrupt):
+        return 128 + signal.SIGINT
+    terminated = isinstance(stop, SystemExit) and stop.code == 128 + signal.SIGTERM
+    return 128 + signal.SIGTERM if terminated else None
+
+
+def _path(arguments: Iterable[str], key: str) -> str | None:
+    """The value of the last override of `key`, without Hydra's quotes; None without one."""
+    values = [item.split("=", 1)[1] for item in arguments if "=" in item and key_of(item) == key]
+    return (_text(values[-1]) or values[-1]) if values else None
+
+
+def _text(value: str) -> str | None:
+    """The text that Hydra parses from a value; None if it is not a text."""
+    try:
+        parsed = OverridesParser.create().parse_override(f"key={value}").value()
+    except HydraException:
+        return None
+    if isinstance(parsed, QuotedString):
+        return parsed.text
+    return parsed if isinstance(parsed, str) else None
+
+
+def _stop(message: str, status: int) -> NoReturn:
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    console.print(Text.assemble(("error: ", "bold red"), message))
+    sys.exit(status)

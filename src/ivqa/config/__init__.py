@@ -1,0 +1,1 @@
+"""Configurations: composition, checks, and the sentences about their faults."""

@@ -1,0 +1,217 @@
+"""The groups, choices and keys of a command, read from the files in conf/ alone.
+
+Imports neither PyTorch nor Lightning, so that --help and shell completion answer at once.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from hydra import compose, initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import IntervalSweep, Transformer
+from hydra.errors import ConfigCompositionException, HydraException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from ivqa.config.short_forms import ALIASES, key_of
+from ivqa.store.files import read_yaml
+
+# What marks the file of a model that answers questions and can therefore be diagnosed.
+_ANSWERS = ("shared/answerer", "pretrained: true")
+
+
+def reference_config(conf_dir: Path, config_name: str, choices: Sequence[str] = ()) -> DictConfig:
+    """Composes a command's configuration from choices of files alone, to list the valid keys.
+
+    Args:
+        conf_dir: The folder of configuration files.
+        config_name: The command's own file there, without its ending.
+        choices: Overrides such as "model=mlb". All are left out if they do not compose.
+
+    Returns:
+        The composed configuration, which is not resolved.
+
+    Raises:
+        ConfigCompositionException: The configuration does not compose even without choices.
+    """
+    for overrides in (list(choices), []):
+        GlobalHydra.instance().clear()
+        with (
+            initialize_config_dir(str(conf_dir.absolute()), version_base="1.3"),
+            suppress(HydraException),
+        ):
+            return compose(config_name, overrides)
+    raise ConfigCompositionException(f"{config_name}.yaml in {conf_dir} does not compose")
+
+
+def composed_choices(
+    arguments: Sequence[str], folders: Sequence[Path], config_name: str
+) -> DictConfig:
+    """Composes a command's configuration from the arguments that choose files.
+
+    Args:
+        arguments: Arguments of the command line, without short forms.
+        folders: The folders of configuration files: conf/ and those of --config-dir.
+        config_name: The command's own file in the first of them, without its ending.
+
+    Returns:
+        The composed configuration, which is not resolved. Sweeps over files are left out.
+    """
+    groups = {path.name for folder in folders for path in folder.iterdir() if path.is_dir()}
+    chosen = [
+        item
+        for item in arguments
+        if "=" in item and "," not in item and key_of(item).partition("@")[0] in groups
+    ]
+    return reference_config(folders[0], config_name, [*_searched(folders), *chosen])
+
+
+def composition_error(
+    arguments: Sequence[str], folders: Sequence[Path], config_name: str
+) -> Exception | None:
+    """The error that Hydra raises for the first argument that does not compose.
+
+    Args:
+        arguments: Overrides in Hydra's notation, without sweeps.
+        folders: The folders of configuration files: conf/ and those of --config-dir.
+        config_name: The command's own file in the first of them, without its ending.
+
+    Returns:
+        The error; None if all arguments compose.
+    """
+    GlobalHydra.instance().clear()
+    try:
+        with initialize_config_dir(str(folders[0].absolute()), version_base="1.3"):
+            compose(config_name, [*_searched(folders), *arguments])
+    except (HydraException, ValueError, OmegaConfBaseException) as error:
+        return error
+    return None
+
+
+def first_of_sweep(argument: str) -> str:
+    """The first value of a sweep, which composes without -m.
+
+    Args:
+        argument: An override in Hydra's notation.
+
+    Returns:
+        The override with the value alone; unchanged if it is no sweep over values.
+
+    >>> first_of_sweep("model=mlb,mcb"), first_of_sweep("a=range(1,4)"), first_of_sweep("a=[1,2]")
+    ('model=mlb', 'a=1', 'a=[1,2]')
+    """
+    try:
+        parsed = OverridesParser.create().parse_override(argument)
+    except HydraException:
+        return argument
+    if not parsed.is_sweep_override() or isinstance(parsed.value(), IntervalSweep):
+        return argument
+    first = next(iter(parsed.sweep_iterator(Transformer.encode)), "")
+    return f"{argument.partition('=')[0]}={first}"
+
+
+def _searched(folders: Sequence[Path]) -> list[str]:
+    """The override that lets Hydra read the folders of --config-dir too."""
+    added = ",".join(f"file://{folder.absolute()}" for folder in folders[1:])
+    return [f"hydra.searchpath=[{added}]"] if added else []
+
+
+def leaf_keys(cfg: DictConfig) -> list[str]:
+    """Dotted names of all keys at any depth.
+
+    Args:
+        cfg: The configuration.
+
+    Returns:
+        Names such as "trainer.max_epochs", and "trainer" itself.
+    """
+    container = OmegaConf.to_container(cfg, resolve=False)
+    assert isinstance(container, dict)
+    return _names(container)
+
+
+def groups_of(conf_dir: Path, config_name: str) -> list[str]:
+    """The groups of a command as a user writes them.
+
+    Args:
+        conf_dir: The folder of configuration files.
+        config_name: The command's own file there, without its ending.
+
+    Returns:
+        Names in the order of the file, such as "model", "vqa" (Hydra's model@vqa) and "reward",
+        which belongs to the policies; "sweep" if there is one for this command.
+    """
+    short = {long: name for name, long in ALIASES.items()}
+    found = [short.get(group, group) for group in _defaults(conf_dir, config_name)]
+    if "vqa" in found:
+        found.insert(found.index("vqa") + 1, "reward")
+    if choices_of("sweep", [conf_dir], config_name):
+        found.append("sweep")
+    return list(dict.fromkeys(found))
+
+
+def choices_of(group: str, folders: Sequence[Path], config_name: str) -> list[str]:
+    """The choices of a group.
+
+    Args:
+        group: A group as a user writes it, or as Hydra does: "model", "vqa", "noise@noise.image";
+            "sweep" for sweep files.
+        folders: The folders of configuration files: conf/ and those of --config-dir.
+        config_name: The command's own file in the first of them, without its ending.
+
+    Returns:
+        Names of files without their ending, sorted; for "vqa", models that answer questions, for
+        "sweep", those of this command, and for "experiment", those whose first lines run this
+        command, or no command of ivqa.
+    """
+    folder = ALIASES.get(group, group).partition("@")[0]
+    files = {file.stem: file for place in folders for file in (place / folder).glob("*.yaml")}
+    if group not in ("vqa", ALIASES["vqa"], "experiment", "sweep"):
+        return sorted(files)
+    texts = {name: file.read_text() for name, file in sorted(files.items())}
+    if group == "sweep":
+        return [name for name, text in texts.items() if f"program: {config_name}.py" in text]
+    if group == "experiment":
+        commands = {name: re.findall(r"(\w+)\.py ", text) for name, text in texts.items()}
+        return [name for name in texts if not commands[name] or config_name in commands[name]]
+    return [name for name, text in texts.items() if any(mark in text for mark in _ANSWERS)]
+
+
+def config_folders(conf_dir: Path, arguments: Sequence[str]) -> list[Path]:
+    """The folders that Hydra reads.
+
+    Args:
+        conf_dir: The folder of configuration files.
+        arguments: Arguments of the command line.
+
+    Returns:
+        `conf_dir` and the folder of --config-dir, if it is given.
+    """
+    folders = [conf_dir]
+    for number, argument in enumerate(arguments):
+        flag, _, value = argument.partition("=")
+        if flag in ("--config-dir", "-cd"):
+            folders += [Path(item) for item in ([value] if value else arguments[number + 1 :][:1])]
+    return folders
+
+
+def _defaults(conf_dir: Path, name: str) -> Iterator[str]:
+    """The groups in the defaults of a file, and in the files that it includes."""
+    for entry in read_yaml(conf_dir / f"{name}.yaml", dict).get("defaults", []):
+        if isinstance(entry, dict):
+            yield from (str(key) for key in entry if not str(key).startswith("override "))
+        elif entry != "_self_":
+            yield from _defaults(conf_dir, entry)
+
+
+def _names(node: dict[Any, Any], prefix: str = "") -> list[str]:
+    keys = []
+    for key, child in node.items():
+        keys.append(f"{prefix}{key!s}")
+        if isinstance(child, dict):
+            keys += _names(child, f"{prefix}{key!s}.")
+    return keys

@@ -1,0 +1,222 @@
+"""Rules that several values of a configuration must meet together.
+
+Single values are validated in `config_values`.
+"""
+
+import os
+from collections.abc import Iterator
+from typing import get_args
+
+import torch
+from hydra.core.hydra_config import HydraConfig
+from hydra.types import RunMode
+from hydra.utils import get_object
+from omegaconf import DictConfig, OmegaConf
+from pytorch_lightning.accelerators import AcceleratorRegistry
+
+from ivqa.config.config_values import join, nodes
+from ivqa.config.config_words import shown
+from ivqa.config.signatures import arguments_of, defaults_of
+from ivqa.device import on_cpu
+from ivqa.errors import UserError
+from ivqa.scenes import ScenesDataset
+from ivqa.store.identity import plain
+
+_STAGES = ("train", "val", "test")
+
+
+def rule_faults(cfg: DictConfig) -> list[str]:
+    """Finds the rules that a configuration breaks.
+
+    Args:
+        cfg: A configuration whose values are valid one by one.
+
+    Returns:
+        One sentence for each broken rule.
+    """
+    return [
+        *_arguments(cfg),
+        *_monitors(cfg),
+        *_augmentation(cfg),
+        *_closed_answers(cfg),
+        *_data_root(cfg),
+        *_splits(cfg),
+        *_shards(cfg),
+        *_samples(cfg),
+        *(_devices(cfg.trainer) if cfg.get("trainer") else ()),
+        *(_processes(cfg) if cfg.get("trainer") else ()),
+    ]
+
+
+def _arguments(cfg: DictConfig) -> Iterator[str]:
+    """Calls `check_arguments` of components that check their arguments against each other."""
+    for node, path in nodes(cfg):
+        if "_target_" in node and not OmegaConf.is_missing(node, "_target_"):
+            target = get_object(node._target_)
+            if check := getattr(target, "check_arguments", None):
+                try:
+                    check({**defaults_of(target), **plain(node)})
+                except UserError as error:
+                    yield f"{path}: {error}"
+
+
+def _monitors(cfg: DictConfig) -> Iterator[str]:
+    """The module or a callback must log the monitored value in validation."""
+    models = _models(cfg)
+    callbacks = {name: node for name, node in (cfg.get("callbacks") or {}).items() if node}
+    of_callbacks = set().union(*map(_logged, callbacks.values())) if callbacks else set()
+    watched = {join(path, "monitor"): (model, model.get("monitor")) for path, model in models}
+    for name, node in callbacks.items():
+        # An interpolation refers to model.monitor, which is already in `watched`.
+        if "monitor" in node and not OmegaConf.is_interpolation(node, "monitor"):
+            watched[f"callbacks.{name}.monitor"] = (cfg.model, node.monitor)
+    for key, (model, monitor) in watched.items():
+        logged = _logged(model.module)
+        if monitor is not None and logged and monitor not in logged | of_callbacks:
+            known = ", ".join(sorted(logged | of_callbacks))
+            yield f"{key}={monitor}: {model.name} does not log it; it logs {known}"
+
+
+def _logged(node: DictConfig) -> set[str]:
+    """Names that the class of a node declares to log in validation; empty if it declares none."""
+    declared = getattr(get_object(node._target_), "validation_metrics", None)
+    return set() if declared is None else set(declared(plain(node)))
+
+
+def _closed_answers(cfg: DictConfig) -> Iterator[str]:
+    """A model whose module requires a closed answer set needs its size."""
+    for path, model in _models(cfg):
+        taken = arguments_of(get_object(model.module._target_)).get("answers")
+        if model.get("num_answers") is None and taken is not None:
+            parameter, annotation = taken
+            if parameter.default is parameter.empty and type(None) not in get_args(annotation):
+                yield (
+                    f"{join(path, 'num_answers')}=null: {model.name} chooses among a closed set "
+                    "of answers; give its size"
+                )
+
+
+def _augmentation(cfg: DictConfig) -> Iterator[str]:
+    """augment= needs a model, or a part of one, that is trained on questions."""
+    if cfg.get("augment") and not any("augment" in model for _, model in _models(cfg)):
+        yield (
+            f"augment= is for VQA models that ivqa trains, and model={cfg.model.name} is not one; "
+            "leave it out"
+        )
+
+
+def _data_root(cfg: DictConfig) -> Iterator[str]:
+    """The data lie in a folder of this machine."""
+    root = str(cfg.data.get("root", "."))
+    if not root.strip():
+        yield "data.root='': must be the folder that holds the data"
+    elif "://" in root:
+        yield f"data.root={root}: is an address; download the data and give their folder"
+
+
+def _splits(cfg: DictConfig) -> Iterator[str]:
+    """Scenes have only the splits that data.images lists; other data are checked when read."""
+    if get_object(cfg.data._target_) is not ScenesDataset:
+        return
+    drawn = list(cfg.data.get("images") or _STAGES)
+    for key in _STAGES:
+        if cfg.data.get(key) is not None and cfg.data[key] not in drawn:
+            yield f"data.{key}={cfg.data[key]}: must be one of {', '.join(drawn)}, or null"
+    asked = {"split": cfg.get("split")}
+    for number, name in enumerate((cfg.get("bqd") or {}).get("splits") or []):
+        asked[f"bqd.splits[{number}]"] = name
+    valid = list(dict.fromkeys([*_STAGES, *drawn]))
+    for key, name in asked.items():
+        if name is not None and name not in valid:
+            yield f"{key}={name}: must be one of {', '.join(valid)}"
+
+
+def _shards(cfg: DictConfig) -> Iterator[str]:
+    if "num_shards" in cfg and cfg.shard >= cfg.num_shards:
+        yield (
+            f"shard={cfg.shard}: must be below num_shards={cfg.num_shards}; shards are numbered "
+            "from 0"
+        )
+
+
+def _samples(cfg: DictConfig) -> Iterator[str]:
+    if "distinct" in cfg and cfg.num_latents % cfg.distinct:
+        yield f"num_latents={cfg.num_latents} must be a multiple of distinct={cfg.distinct}"
+
+
+def _devices(trainer: DictConfig) -> Iterator[str]:
+    """The machine must have the requested devices.
+
+    Lightning starts one process for each requested device and waits for all of them.
+    """
+    accelerator, devices = trainer.accelerator, trainer.devices
+    if accelerator not in ("auto", "gpu"):
+        if not AcceleratorRegistry[accelerator]["accelerator"].is_available():
+            yield f"trainer.accelerator={accelerator}: this machine has none; pass auto or cpu"
+            return
+    elif accelerator == "gpu" and not torch.accelerator.is_available():
+        yield "trainer.accelerator=gpu: this machine has none; pass auto or cpu"
+        return
+    cpu = on_cpu(accelerator)
+    available = (os.cpu_count() or 1) if cpu else torch.accelerator.device_count()
+    kind = "CPU cores" if cpu else "accelerators"
+    wrong = f"trainer.devices={shown(plain(devices))}: this machine has {available} {kind}"
+    if isinstance(devices, str) and devices not in ("auto", "-1"):
+        numbers = devices.split(",")
+        if not all(number.strip().isdigit() for number in numbers):
+            yield f"trainer.devices={devices}: must be auto, a number or a list of numbers"
+            return
+        devices = int(devices) if len(numbers) == 1 else list(map(int, numbers))
+    if isinstance(devices, int):
+        if devices > available or (devices == -1 and cpu):
+            yield wrong
+    # A list selects devices by number, which CPU cores do not have.
+    elif not isinstance(devices, str) and (cpu or max(devices) >= available):
+        yield wrong
+
+
+def _processes(cfg: DictConfig) -> Iterator[str]:
+    """Only train.py uses several processes, and all of them must know one run directory."""
+    trainer = cfg.trainer
+    devices, nodes = trainer.devices, trainer.get("num_nodes", 1)
+    if isinstance(devices, str) or devices == -1:
+        several = not on_cpu(trainer.accelerator) and torch.accelerator.device_count() > 1
+    else:
+        several = (devices if isinstance(devices, int) else len(devices)) > 1
+    if not several and nodes == 1:
+        if cfg.task == "diagnose" and _started_by_torchrun_without_directory():
+            yield "torchrun starts processes that share a run; pass output_dir=DIR"
+        return
+    setting = (
+        f"trainer.devices={shown(plain(devices))}" if several else f"trainer.num_nodes={nodes}"
+    )
+    if cfg.task != "train":
+        yield (
+            f"{setting}: only train.py trains with several processes; train the model with it, and "
+            "this command finds it in the artifact store"
+        )
+    elif HydraConfig.initialized():
+        hydra_cfg = HydraConfig.get()
+        if hydra_cfg.mode is RunMode.MULTIRUN and "SLURM_NTASKS" not in os.environ:
+            yield (
+                f"{setting}: with -m, Lightning cannot start the other processes; leave -m out, or "
+                "let Slurm start them"
+            )
+        if _started_by_torchrun_without_directory():
+            yield f"{setting}: torchrun starts processes that share a run; pass output_dir=DIR"
+
+
+def _started_by_torchrun_without_directory() -> bool:
+    if "TORCHELASTIC_RUN_ID" not in os.environ or not HydraConfig.initialized():
+        return False
+    overrides = HydraConfig.get().overrides.task
+    return not any(item.startswith("output_dir=") for item in overrides)
+
+
+def _models(cfg: DictConfig) -> list[tuple[str, DictConfig]]:
+    """The model, its parts at any depth and the VQA model, each with its path."""
+    return [
+        (path, node)
+        for node, path in nodes(cfg)
+        if path in ("model", "vqa") or path.split(".")[-2:-1] == ["parts"]
+    ]

@@ -1,0 +1,97 @@
+"""Short forms of overrides: vqa=mlb, reward=goal, predictions=FILE."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ivqa.store.files import read_yaml
+
+# Choices of a group for another place of the configuration, which Hydra writes as group@place.
+ALIASES = {"vqa": "model@vqa", "reward": "reward@model.module.rewards"}
+
+
+def expanded(arguments: Sequence[str], conf_dir: Path, config_name: str) -> list[str]:
+    """Expands the short forms among the arguments of a command.
+
+    Args:
+        arguments: Arguments of the command line.
+        conf_dir: The folder of configuration files.
+        config_name: The command's own file there, without its ending.
+
+    Returns:
+        The overrides, with the groups of `ALIASES` in Hydra's notation. A file of conf/task may
+        name a key as its `short_form`; an override of this key then also chooses the task, unless
+        task= is present: predictions=FILE means task=score predictions=FILE.
+    """
+    written = [written_out(argument) for argument in arguments]
+    keys = {argument.partition("=")[0].lstrip("+") for argument in written if "=" in argument}
+    if "task" in keys:
+        return written
+    tasks = task_keys(conf_dir, config_name)
+    return [*written, *(f"task={tasks[key]}" for key in tasks if key in keys)]
+
+
+def task_keys(conf_dir: Path, config_name: str) -> dict[str, str]:
+    """The keys that choose a task.
+
+    Args:
+        conf_dir: The folder of configuration files.
+        config_name: The command's own file there, without its ending.
+
+    Returns:
+        The task of each key; empty for a command without tasks.
+    """
+    defaults = read_yaml(conf_dir / f"{config_name}.yaml", dict).get("defaults", [])
+    if not any(isinstance(entry, dict) and "task" in entry for entry in defaults):
+        return {}
+    files = sorted((conf_dir / "task").glob("*.yaml"))
+    keys = {file.stem: read_yaml(file, dict).get("short_form") for file in files}
+    return {str(key): task for task, key in keys.items() if key}
+
+
+def written_out(argument: str) -> str:
+    """Hydra's notation of an override, or of its key alone.
+
+    Args:
+        argument: An argument of the command line.
+
+    Returns:
+        The argument with the group of `ALIASES` that it names.
+
+    >>> written_out("vqa=mlb"), written_out("vqa"), written_out("seed=1")
+    ('model@vqa=mlb', 'model@vqa', 'seed=1')
+    """
+    key, equals, value = argument.partition("=")
+    return f"{ALIASES.get(key, key)}{equals}{value}"
+
+
+def shortened(override: str) -> str:
+    """The short form of an override, for tables.
+
+    Args:
+        override: An override in Hydra's notation.
+
+    Returns:
+        The override as a user writes it.
+
+    >>> shortened("model@vqa=mlb"), shortened("seed=1")
+    ('vqa=mlb', 'seed=1')
+    """
+    for short, long in ALIASES.items():
+        if override.startswith(f"{long}="):
+            return short + override.removeprefix(long)
+    return override
+
+
+def key_of(argument: str) -> str:
+    """The key of an override, without Hydra's + and ~.
+
+    Args:
+        argument: An argument of the command line.
+
+    Returns:
+        The text before "="; all of it without "=".
+
+    >>> key_of("+trainer.fast_dev_run=true"), key_of("-m")
+    ('trainer.fast_dev_run', '-m')
+    """
+    return argument.split("=", 1)[0].lstrip("+~")

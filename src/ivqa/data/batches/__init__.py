@@ -1,0 +1,1 @@
+"""Batches of questions, answers and image features."""

@@ -1,0 +1,1 @@
+"""Official archives, and their download."""

@@ -1,0 +1,5 @@
+"""Downloads official archives: python -m ivqa.data.download."""
+
+from ivqa.data.download.download import main
+
+main()

@@ -1,0 +1,1 @@
+"""Data sets of a layout of their own."""

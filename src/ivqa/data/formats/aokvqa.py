@@ -1,0 +1,172 @@
+"""A-OKVQA: questions that need knowledge of the world (Schwenk et al., ECCV 2022)."""
+
+from collections.abc import Iterator, Sequence
+from hashlib import blake2b
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import override
+
+from ivqa.data.answer_metric import ExactMatch
+from ivqa.data.batches.columns import Entry
+from ivqa.data.file_patterns import FilePatterns
+from ivqa.data.formats.published import PublishedDataset, Record, records, texts
+from ivqa.data.validation import Problems, check_id, check_text, shown
+from ivqa.data.vqa_json import VQASplit
+from ivqa.text.answer_matching import AnswerRule, as_written
+
+
+def _of_three(matches: NDArray[np.int64], annotators: NDArray[np.int64]) -> NDArray[np.float64]:
+    return np.minimum(matches / 3, 1.0)
+
+
+class AOKVQAMetric(ExactMatch):
+    """The evaluation of A-OKVQA, evaluation/eval_predictions.py of its repository.
+
+    Direct answers: min(equal direct answers / 3, 1), letter by letter. Questions with
+    "difficult_direct_answer" are left out. Multiple choice: the share of all questions for which
+    the choice "correct_choice_idx" was chosen.
+    """
+
+    rule = AnswerRule(as_written, as_written, worth=_of_three)
+
+    @override
+    def counted(self, split: VQASplit) -> NDArray[np.bool_]:
+        """Which questions have direct answers that count, see `AnswerMetric.counted`."""
+        difficult = split.extras.get("difficult_direct_answer", [False] * len(split))
+        return np.array([value is not True for value in difficult], dtype=np.bool_)
+
+    @override
+    def choice_accuracies(self, split: VQASplit, chosen: Sequence[str]) -> NDArray[np.float64]:
+        assert split.multiple_choices is not None
+        correct = zip(split.multiple_choices, split.extras["correct_choice_idx"], strict=True)
+        right = [choices[at] for choices, at in correct]
+        return (np.array(chosen, dtype=object) == np.array(right, dtype=object)).astype(np.float64)
+
+
+def official_aokvqa(
+    root: str | Path,
+    *,
+    train: str | None = "train",
+    val: str | None = "val",
+    test: str | None = None,
+) -> PublishedDataset:
+    """Opens A-OKVQA under its official file names.
+
+    aokvqa_v1p0_SPLIT.json lists the questions; images/SPLIT2017/ or SPLIT2017/ holds those of COCO
+    2017. The answers of a question are its ten direct answers, and `multiple_choices` has its
+    four choices. `extras` has "question_id", and for questions with answers "correct_choice_idx",
+    "difficult_direct_answer" and "rationales".
+
+    Args:
+        root: The folder.
+        train: Name of the training split, or None.
+        val: Name of the validation split, or None.
+        test: Name of the test split, or None. The split "test" has no answers.
+
+    Returns:
+        The data set; nothing is read yet.
+    """
+    return PublishedDataset(
+        root,
+        reader=read_aokvqa,
+        metric=AOKVQAMetric(),
+        title="A-OKVQA",
+        server_results=aokvqa_results,
+        train=train,
+        val=val,
+        test=test,
+        files=FilePatterns(
+            question_file="aokvqa_v1p0_{split}",
+            image_pattern=(
+                "images/{split}2017/*{image_id:012d}.*",
+                "{split}2017/*{image_id:012d}.*",
+            ),
+        ),
+    )
+
+
+def question_number(question_id: str) -> int:
+    """Converts the id of a question, a text of 22 letters and digits, to an integer.
+
+    Args:
+        question_id: The published id.
+
+    Returns:
+        63 bits of its BLAKE2b digest, the same on every machine.
+
+    Example:
+        >>> question_number("22MexNkBPpdZGX6sxbxVBH")
+        7151759667302875656
+    """
+    return int.from_bytes(blake2b(question_id.encode(), digest_size=8).digest(), "big") >> 1
+
+
+def read_aokvqa(path: Path, split: str, problems: Problems) -> Iterator[Entry]:
+    """Reads a file of A-OKVQA: a list of {"question_id", "image_id", "question", "choices", ...}.
+
+    Args:
+        path: The file.
+        split: Name of the split.
+        problems: Collects the faults.
+
+    Yields:
+        The questions.
+
+    Raises:
+        DataError: The file cannot be read.
+    """
+    for position, record in records(path, None, problems):
+        name = check_text(record, "question_id", path, f"entry {position}", problems)
+        if name is None:
+            continue
+        where, before = f"question {name}", len(problems)
+        image_id = check_id(record, "image_id", path, where, problems)
+        question = check_text(record, "question", path, where, problems)
+        choices = texts(record, "choices", path, where, problems, least=2)
+        extras = {"question_id": name}
+        answers = None
+        if "direct_answers" in record:
+            answers = texts(record, "direct_answers", path, where, problems)
+            extras |= _checked_extras(record, len(choices or ()), path, where, problems)
+        if image_id is None or question is None or len(problems) > before:
+            continue
+        yield Entry(
+            name=name,
+            question_id=question_number(name),
+            image_id=image_id,
+            question=question,
+            answers=answers,
+            multiple_choices=choices,
+            extras=extras,
+        )
+
+
+def aokvqa_results(
+    split: VQASplit, answers: Sequence[str] | None, chosen: Sequence[str] | None
+) -> Record:
+    """Formats answers for the leaderboard, see `ivqa.data.results.results_text`."""
+    given = {"multiple_choice": chosen, "direct_answer": answers}
+    return {
+        name: {key: texts[row] for key, texts in given.items() if texts is not None}
+        for row, name in enumerate(split.extras["question_id"])
+    }
+
+
+def _checked_extras(
+    record: Record, num_choices: int, path: Path, where: str, problems: Problems
+) -> Record:
+    correct = record.get("correct_choice_idx")
+    if num_choices and (not isinstance(correct, int) or correct not in range(num_choices)):
+        fault = f"must be 0 to {num_choices - 1}, not {shown(correct)}"
+        problems.add(path, where, "correct_choice_idx", fault)
+    difficult = record.get("difficult_direct_answer")
+    if not isinstance(difficult, bool):
+        fault = f"must be true or false, not {shown(difficult)}"
+        problems.add(path, where, "difficult_direct_answer", fault)
+    return {
+        "correct_choice_idx": correct,
+        "difficult_direct_answer": difficult,
+        "rationales": texts(record, "rationales", path, where, problems, least=0),
+    }

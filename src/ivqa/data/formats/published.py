@@ -1,0 +1,183 @@
+"""Data sets with file layouts of their own, read entry by entry."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from typing_extensions import override
+
+from ivqa.data.answer_metric import AnswerMetric
+from ivqa.data.batches.columns import Columns, Entry
+from ivqa.data.dataset import VQADataset
+from ivqa.data.file_patterns import FilePatterns
+from ivqa.data.formats.json_stream import entries
+from ivqa.data.images import ImageFiles
+from ivqa.data.validation import Problems, shown
+from ivqa.data.vqa_json import ServerResults, VQASplit, check_images
+
+Record = dict[str, Any]
+
+
+# Reads the questions of a split from one file, and collects the faults of the file.
+Reader = Callable[[Path, str, Problems], Iterator[Entry]]
+
+
+class PublishedDataset(VQADataset):
+    """A data set whose questions and answers are in files of its own layout.
+
+    Args:
+        root: The folder.
+        reader: Reads a file of questions.
+        train: Name of the training split; None for no split.
+        val: Name of the validation split, likewise.
+        test: Name of the test split, likewise.
+        files: `question_file` and `image_pattern` are used. A split may also be a folder of files,
+            named like the file without its ending.
+        images_in: Lists the images of a folder whose names match a pattern.
+        metric: The official evaluation of the data set; None for VQA accuracy.
+        server_results: See `VQASplit`.
+        title: See `VQADataset`.
+
+    Raises:
+        UserError: See `VQADataset`.
+    """
+
+    def __init__(
+        self,
+        root: str | Path,
+        *,
+        reader: Reader,
+        train: str | None,
+        val: str | None,
+        test: str | None,
+        files: FilePatterns,
+        images_in: Callable[[Path, str], ImageFiles] = ImageFiles.in_folder,
+        metric: AnswerMetric | None = None,
+        server_results: ServerResults | None = None,
+        title: str | None = None,
+    ) -> None:
+        super().__init__(root, train=train, val=val, test=test, files=files, title=title)
+        self._reader = reader
+        self._list_images = images_in
+        self._metric = metric
+        self._server_results = server_results
+
+    @override
+    def lacks_annotations(self, stage_or_name: str) -> bool:
+        """Whether the questions of a split have no answers; only the first question is read."""
+        name = self.name_of(stage_or_name)
+        if name not in self._splits:
+            self.prepare()
+            first = next(self._entries(name, Problems()), None)
+            return first is not None and first[1].answers is None
+        return not self._splits[name].has_answers
+
+    def _read(self, name: str) -> VQASplit:
+        if not any(self._files(name).values()):
+            raise self._no_questions(name)
+        images, problems = self._images(name), Problems()
+        columns = Columns()
+        path = None
+        for path, entry in self._entries(name, problems):
+            columns.add(entry, path, problems)
+        if path is None and not len(problems):
+            problems.add(self._paths(name)[0], "", "", f"holds no question of split '{name}'")
+        if images is not None and path is not None:
+            check_images(images, np.array(columns.image_ids, dtype=np.int64), path, problems)
+            _check_names(images, columns.image_files, path, problems)
+        problems.raise_if_any()
+        tried = tuple(map(str, self._image_paths(name)))
+        split = columns.split(name, images, tried, self.metric(name))
+        return replace(split, server_results=self._server_results)
+
+    def metric(self, name: str) -> AnswerMetric | None:
+        """How answers to the questions of a split are scored.
+
+        Args:
+            name: Name of the split.
+
+        Returns:
+            The official evaluation; None for VQA accuracy.
+        """
+        return self._metric
+
+    def _entries(self, name: str, problems: Problems) -> Iterator[tuple[Path, Entry]]:
+        for path in self._paths(name):
+            for entry in self._reader(path, name, problems):
+                yield path, entry
+
+    def _paths(self, name: str) -> list[Path]:
+        return [path for path in self._files(name).values() if path is not None]
+
+    def _files(self, name: str) -> dict[str, Path | None]:
+        found = super()._files(name)["questions"]
+        folder = self.root / self.files.question_file.replace("{split}", name)
+        if found is None and folder.is_dir():
+            return {f"questions {path.name}": path for path in sorted(folder.glob("*.json"))}
+        return {"questions": found}
+
+    def _images_in(self, folder: Path, name_pattern: str) -> ImageFiles:
+        return self._list_images(folder, name_pattern)
+
+
+def _check_names(
+    images: ImageFiles, names: Mapping[int, str], path: Path, problems: Problems
+) -> None:
+    """Reports files that have the number of an image, but the name of another split's image."""
+    known = set(images.ids.tolist())
+    for image_id, name in names.items():
+        if image_id in known and (file := images.path(image_id)).stem != Path(name).stem:
+            fault = f"is {file.name} in {file.parent}; use questions and images of one split"
+            problems.add(path, f"image {image_id}", name, fault)
+
+
+def records(path: Path, key: str | None, problems: Problems) -> Iterator[tuple[str, Record]]:
+    """Reads the objects in a list or an object, one by one.
+
+    Args:
+        path: The file.
+        key: See `json_stream.entries`.
+        problems: Collects the faults of entries that are not objects; they are left out.
+
+    Yields:
+        Name and content of each object.
+
+    Raises:
+        DataError: The file cannot be read or has another layout.
+    """
+    for name, record in entries(path, key):
+        if isinstance(record, dict):
+            yield name, record
+        else:
+            problems.add(path, f"entry {name}", "", f"must be an object, not {shown(record)}")
+
+
+def texts(
+    record: Record, key: str, path: Path, where: str, problems: Problems, *, least: int = 1
+) -> list[str] | None:
+    """Reads a list of texts.
+
+    Args:
+        record: The record.
+        key: Name of the list in the record.
+        path: File of the record, for the message.
+        where: Names the record by its id, for the message.
+        problems: Collects the fault if the list is missing, too short or holds other values.
+        least: Fewest texts that the list must hold.
+
+    Returns:
+        The texts, or None after a fault.
+    """
+    value = record.get(key)
+    if isinstance(value, list) and len(value) >= least and _all_texts(value):
+        return value
+    fault = f"must hold texts, {least} at least, not {shown(value)}"
+    fault = fault if key in record else "is missing"
+    problems.add(path, where, key, f"{fault}; repair the record or download the file again")
+    return None
+
+
+def _all_texts(values: Iterable[object]) -> bool:
+    return all(isinstance(value, str) for value in values)

@@ -1,0 +1,131 @@
+"""Visual7W, telling questions: what, where, when, who, why and how (Zhu et al., CVPR 2016)."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import override
+
+from ivqa.data.answer_metric import ExactMatch
+from ivqa.data.batches.columns import Entry
+from ivqa.data.file_patterns import FilePatterns
+from ivqa.data.formats.published import PublishedDataset, Record, records, texts
+from ivqa.data.validation import Problems, check_id, check_text, shown
+from ivqa.data.vqa_json import VQASplit
+from ivqa.text.answer_matching import AnswerRule
+from ivqa.text.answers import vqa_accuracies
+
+
+class Visual7WMetric(ExactMatch):
+    """The evaluation of the Visual7W toolkit, for open and multiple-choice answers alike.
+
+    An answer is right if it equals the published one up to upper and lower case. Full stops count,
+    and most published answers end with one. So there is also `visual7w/normalised`: the share of
+    right answers after the normalisation of the VQA evaluation, which removes full stops, for
+    models that do not write them. The toolkit has no such figure.
+    """
+
+    rule = AnswerRule(str.lower, str.lower)
+
+    @override
+    def figures(
+        self,
+        split: VQASplit,
+        answers: Sequence[str],
+        accuracies: NDArray[np.float64],
+        probability: NDArray[np.float64] | None = None,
+    ) -> dict[str, float]:
+        return {"visual7w/normalised": float(vqa_accuracies(answers, split.answers).mean())}
+
+
+def official_visual7w(
+    root: str | Path,
+    *,
+    train: str | None = "train",
+    val: str | None = "val",
+    test: str | None = "test",
+) -> PublishedDataset:
+    """Opens Visual7W under its official file names.
+
+    dataset_v7w_telling.json holds all splits, images/ all images. The answers are sentences as
+    published, such as "At a park."; `Visual7WMetric` says how they are compared.
+    `multiple_choices` has the answer and the three wrong choices in alphabetical order.
+
+    Args:
+        root: The folder.
+        train: Name of the training split, or None.
+        val: Name of the validation split, or None.
+        test: Name of the test split, or None.
+
+    Returns:
+        The data set; nothing is read yet.
+    """
+    return PublishedDataset(
+        root,
+        reader=read_visual7w,
+        metric=Visual7WMetric(),
+        title="Visual7W",
+        train=train,
+        val=val,
+        test=test,
+        files=FilePatterns(
+            question_file="dataset_v7w_telling",
+            image_pattern=("images/v7w_{image_id}.*", "visual7w_images/v7w_{image_id}.*"),
+        ),
+    )
+
+
+def read_visual7w(path: Path, split: str, problems: Problems) -> Iterator[Entry]:
+    """Reads one split of {"images": [{"split", "image_id", "qa_pairs": [...]}, ...]}.
+
+    Args:
+        path: The file.
+        split: Name of the split.
+        problems: Collects the faults.
+
+    Yields:
+        The questions.
+
+    Raises:
+        DataError: The file cannot be read.
+    """
+    for position, image in records(path, "images", problems):
+        if image.get("split") != split:
+            continue
+        where = f"image {image.get('image_id', position)}"
+        image_id = check_id(image, "image_id", path, where, problems)
+        pairs = image.get("qa_pairs")
+        if not isinstance(pairs, list):
+            problems.add(path, where, "qa_pairs", f"must be a list, not {shown(pairs)}")
+            continue
+        for pair in pairs:
+            if not isinstance(pair, dict):
+                problems.add(path, where, "qa_pairs", f"must hold objects, not {shown(pair)}")
+            elif image_id is not None:
+                entry = _entry(pair, image_id, path, where, problems)
+                if entry is not None:
+                    yield entry
+
+
+def _entry(pair: Record, image_id: int, path: Path, where: str, problems: Problems) -> Entry | None:
+    number = check_id(pair, "qa_id", path, where, problems)
+    if number is None:
+        return None
+    where = f"question {number}"
+    question = check_text(pair, "question", path, where, problems)
+    answer = check_text(pair, "answer", path, where, problems)
+    kind = check_text(pair, "type", path, where, problems)
+    wrong = texts(pair, "multiple_choices", path, where, problems)
+    if question is None or answer is None or kind is None or wrong is None:
+        return None
+    return Entry(
+        name=str(number),
+        question_id=number,
+        image_id=image_id,
+        question=question,
+        answers=[answer],
+        question_type=kind,
+        # Sorted: the position of the right answer must not give it away.
+        multiple_choices=sorted({answer, *wrong}),
+    )

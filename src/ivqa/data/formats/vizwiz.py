@@ -1,0 +1,194 @@
+"""VizWiz: questions of blind people about their photographs (Gurari et al., CVPR 2018)."""
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import average_precision_score, f1_score
+from typing_extensions import override
+
+from ivqa.data.answer_metric import ExactMatch
+from ivqa.data.batches.batch import ANSWER_TYPES
+from ivqa.data.batches.columns import Entry
+from ivqa.data.file_patterns import FilePatterns
+from ivqa.data.formats.published import PublishedDataset, Record, records
+from ivqa.data.records import answer_texts
+from ivqa.data.validation import Problems, check_text, shown
+from ivqa.data.vqa_json import VQASplit
+from ivqa.text.answer_matching import AnswerRule, as_written, leave_one_out
+from ivqa.text.normalisation import CONTRACTIONS, clean_space, strip_punctuation, unify_words
+
+_NUMBER = re.compile(r"(\d+)\.\w+$")
+_UNANSWERABLE = "unanswerable"
+# Quirk of the official program: most of its contractions have curly apostrophes, so that "dont"
+# equals "don’t" and not "don't". These are the words with straight ones.
+_STRAIGHT = {"aint", "arent", "cant", "couldve", "couldnt", "weve", "wheres", "whove"}
+_STRAIGHT_SPELLINGS = _STRAIGHT | {"couldn'tve", "hadn'tve"}
+
+
+def _curly(word: str) -> str:
+    return word.replace("'", "’")
+
+
+_CONTRACTIONS = {
+    spelling if spelling in _STRAIGHT_SPELLINGS else _curly(spelling): (
+        target if spelling in _STRAIGHT else _curly(target)
+    )
+    for spelling, target in CONTRACTIONS.items()
+}
+
+
+def _normalised(answer: str) -> str:
+    return unify_words(strip_punctuation(clean_space(answer)), _CONTRACTIONS)
+
+
+class VizWizMetric(ExactMatch):
+    """The evaluation of VizWiz-VQA, vqaEval.py of its API.
+
+    Accuracy: the leave-one-out average of VQA, but the answer is always normalised and the
+    annotators' answers never are; by answer type, with "unanswerable" as a fourth.
+
+    Answerability: average precision and F1 of unanswerable questions. The challenge takes a score
+    of each question from a submission of its own; F1 calls a question unanswerable where the score
+    of "answerable" is below 0.5. A VQA model has no such score. It is taken from the answer
+    "unanswerable": 1 - phi(unanswerable | I, q) for a model with a closed set that has this answer,
+    else 0 where the answer is "unanswerable" after normalisation and 1 elsewhere, as is usual for
+    generative models.
+    """
+
+    rule = AnswerRule(_normalised, as_written, worth=leave_one_out)
+    probed = _UNANSWERABLE
+
+    @override
+    def answer_types(self, split: VQASplit) -> list[str]:
+        official = split.extras.get("answer_type", split.answer_types)
+        return [kind or "" for kind in official]
+
+    @override
+    def figures(
+        self,
+        split: VQASplit,
+        answers: Sequence[str],
+        accuracies: NDArray[np.float64],
+        probability: NDArray[np.float64] | None = None,
+    ) -> dict[str, float]:
+        """Computes vizwiz/answerability_..., see `AnswerMetric.figures`.
+
+        They are left out where no question is unanswerable.
+        """
+        wanted = np.array(split.extras["answerable"]) == 0
+        if probability is None:
+            said = [_normalised(answer) == _UNANSWERABLE for answer in answers]
+            probability = np.array(said, dtype=np.float64)
+        if not wanted.any():
+            return {}
+        precision = average_precision_score(wanted, probability)
+        return {
+            "vizwiz/answerability_average_precision": float(precision),
+            "vizwiz/answerability_f1": float(f1_score(wanted, probability > 0.5)),
+        }
+
+
+def official_vizwiz(
+    root: str | Path,
+    *,
+    train: str | None = "train",
+    val: str | None = "val",
+    test: str | None = None,
+) -> PublishedDataset:
+    """Opens VizWiz-VQA under its official file names.
+
+    Annotations/SPLIT.json lists the questions, images/SPLIT/ holds the photographs. Each photograph
+    has one question, whose id is the number in the file name. Questions of the answer type
+    "unanswerable" are of the type "other" here, as in VQA; `extras` has "image" (the name of the
+    photograph), "answerable" and the official "answer_type".
+
+    Args:
+        root: The folder.
+        train: Name of the training split, or None.
+        val: Name of the validation split, or None.
+        test: Name of the test split, or None. The split "test" has no answers.
+
+    Returns:
+        The data set; nothing is read yet.
+    """
+    return PublishedDataset(
+        root,
+        reader=read_vizwiz,
+        metric=VizWizMetric(),
+        title="VizWiz",
+        server_results=vizwiz_results,
+        train=train,
+        val=val,
+        test=test,
+        files=FilePatterns(
+            question_file="Annotations/{split}",
+            image_pattern=("images/{split}/*_{image_id:08d}.*", "{split}/*_{image_id:08d}.*"),
+        ),
+    )
+
+
+def read_vizwiz(path: Path, split: str, problems: Problems) -> Iterator[Entry]:
+    """Reads a file of VizWiz: a list of {"image", "question", "answers", "answerable", ...}.
+
+    Args:
+        path: The file.
+        split: Name of the split.
+        problems: Collects the faults.
+
+    Yields:
+        The questions.
+
+    Raises:
+        DataError: The file cannot be read.
+    """
+    for position, record in records(path, None, problems):
+        image = check_text(record, "image", path, f"entry {position}", problems)
+        if image is None:
+            continue
+        where = f"question about {image}"
+        number = _NUMBER.search(image)
+        if number is None:
+            problems.add(
+                path, where, "image", "must end with a number, like VizWiz_val_00000042.jpg"
+            )
+            continue
+        question = check_text(record, "question", path, where, problems)
+        # The questions of the test split have neither answers nor their types.
+        answered = "answers" in record
+        answers = answer_texts(record, path, where, problems) if answered else None
+        extras = _extras(record, path, where, problems) if answered else {}
+        if question is None or (answered and answers is None):
+            continue
+        kind = extras.get("answer_type")
+        yield Entry(
+            name=f"about {image}",
+            question_id=int(number[1]),
+            image_id=int(number[1]),
+            question=question,
+            answers=answers,
+            answer_type="other" if kind == _UNANSWERABLE else kind,
+            image_file=image,
+            extras={"image": image, **extras},
+        )
+
+
+def vizwiz_results(
+    split: VQASplit, answers: Sequence[str] | None, chosen: Sequence[str] | None
+) -> list[Record]:
+    """Formats answers for the server, see `ivqa.data.results.results_text`."""
+    names = split.extras["image"]
+    return [{"image": n, "answer": a} for n, a in zip(names, answers or (), strict=True)]
+
+
+def _extras(record: Record, path: Path, where: str, problems: Problems) -> dict[str, Any]:
+    kind, answerable = record.get("answer_type"), record.get("answerable")
+    if kind not in (*ANSWER_TYPES, _UNANSWERABLE):
+        known = ", ".join((*ANSWER_TYPES, _UNANSWERABLE))
+        problems.add(path, where, "answer_type", f"must be one of {known}, not {shown(kind)}")
+    if answerable not in (0, 1):
+        problems.add(path, where, "answerable", f"must be 0 or 1, not {shown(answerable)}")
+    return {"answer_type": kind, "answerable": answerable}

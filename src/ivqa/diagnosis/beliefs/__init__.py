@@ -1,0 +1,1 @@
+"""Beliefs: their types, faults, figures and the challenging set."""

@@ -1,0 +1,242 @@
+"""Beliefs as records, their types, and statistics of a belief set [iVQA 6]."""
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ivqa.data.validation import DataError, shown
+from ivqa.diagnosis.beliefs.contradictions import contradicting
+from ivqa.scenes import Oracle
+from ivqa.store.files import parse_json, read_text, write_text
+
+BeliefType = Literal["rephrase", "complementary", "adversarial", "irrelevant"]
+TYPES: tuple[BeliefType, ...] = ("rephrase", "complementary", "adversarial", "irrelevant")
+
+
+@dataclass(frozen=True)
+class Belief:
+    """A question q to which the VQA model answers a: argmax phi(. | I, q) = a.
+
+    One line of beliefs.jsonl.
+
+    Args:
+        image_id: Image I.
+        answer: Answer a.
+        question: Question q.
+        phi: phi(a | I, q) in [0, 1].
+        log_likelihood: log p(q | z, I, a) of the generator, in nats.
+        legality: p(legal | q) in [0, 1].
+        source: Name of the generator that found the question.
+        type: Type of the belief, None where it is unknown.
+        type_by: Where the type comes from, None where it is unknown.
+    """
+
+    image_id: int
+    answer: str
+    question: str
+    phi: float
+    log_likelihood: float
+    legality: float
+    source: str
+    type: BeliefType | None = None
+    type_by: Literal["oracle", "human", "proxy"] | None = None
+
+    def record(self) -> dict[str, Any]:
+        """The fields by name."""
+        return dict(vars(self))  # as asdict, which takes ten times as long
+
+    def line(self) -> str:
+        """Formats the record as one line of JSON, with the line end."""
+        return json.dumps(self.record(), ensure_ascii=False) + "\n"
+
+
+def read_beliefs(path: Path) -> list[Belief]:
+    """Reads a file of beliefs.
+
+    Args:
+        path: Path of a beliefs.jsonl.
+
+    Returns:
+        The beliefs in the order of the file.
+
+    Raises:
+        DataError: The file does not exist, or a line is not a belief; the message names the line.
+    """
+    if not os.path.lexists(path):
+        raise DataError(f"there is no {path}; python diagnose.py vqa=mlb writes one")
+    # splitlines() would also split at characters such as U+2028, which questions may contain.
+    lines = read_text(path).removesuffix("\n").split("\n")
+    if lines == [""]:
+        return []
+    return [_belief(line, f"{path}, line {number}") for number, line in enumerate(lines, start=1)]
+
+
+def write_beliefs(path: Path, beliefs: Iterable[Belief]) -> None:
+    """Writes beliefs.jsonl, one belief a line.
+
+    Args:
+        path: The file.
+        beliefs: The beliefs.
+    """
+    write_text(path, "".join(belief.line() for belief in beliefs))
+
+
+def _belief(line: str, where: str) -> Belief:
+    record = parse_json(line.encode(), where, finite=True)
+    kinds = {"image_id": int, "answer": str, "question": str, "source": str}
+    numbers = ("phi", "log_likelihood", "legality")
+    if not isinstance(record, dict) or record.keys() - {field.name for field in fields(Belief)}:
+        raise DataError(f"{where}: not a belief ({shown(record)}); run diagnose.py again")
+    wrong = [name for name, kind in kinds.items() if type(record.get(name)) is not kind]
+    wrong += [name for name in numbers if type(record.get(name)) not in (int, float)]
+    wrong += [] if record.get("type") in (*TYPES, None) else ["type"]
+    wrong += [] if record.get("type_by") in ("oracle", "human", "proxy", None) else ["type_by"]
+    if wrong:
+        found = shown(record[wrong[0]]) if wrong[0] in record else "missing"
+        raise DataError(f"{where}: not a belief: '{wrong[0]}' is {found}; run diagnose.py again")
+    return Belief(**record)
+
+
+def type_of(*, relevant: bool, same_fact: bool, correct: bool) -> BeliefType:
+    """Derives the type of a belief from three judgements about it [iVQA 6].
+
+    Args:
+        relevant: Everything that the question presupposes is in the image.
+        same_fact: The question states the same visual fact as a question of the data set.
+        correct: The belief's answer is right.
+
+    Returns:
+        "irrelevant", "adversarial" (relevant, wrong), "rephrase" (right, same fact) or
+        "complementary" (right, another fact).
+
+    Example:
+        >>> type_of(relevant=True, same_fact=False, correct=True)
+        'complementary'
+    """
+    if not relevant:
+        return "irrelevant"
+    if not correct:
+        return "adversarial"
+    return "rephrase" if same_fact else "complementary"
+
+
+def typed_by_oracle(
+    beliefs: Sequence[Belief],
+    oracle: Oracle,
+    references: Mapping[tuple[int, str], Sequence[str]],
+) -> list[Belief]:
+    """Assigns exact types to beliefs about images with an oracle.
+
+    Two questions state the same visual fact if they have the same program, as "is there a star" and
+    "do you see any stars" do.
+
+    Args:
+        beliefs: The beliefs.
+        oracle: Judges questions about the images.
+        references: The data set's own questions of each (image, answer).
+
+    Returns:
+        The beliefs in the same order. One that the oracle does not understand has no type.
+    """
+    # fact() gives None for what the oracle does not understand, which no understood belief equals.
+    facts = {key: {oracle.fact(text) for text in texts} for key, texts in references.items()}
+    typed = []
+    for belief in beliefs:
+        judged = oracle.judge(belief.image_id, belief.question)
+        if not judged.understood:
+            typed.append(replace(belief, type=None, type_by=None))
+            continue
+        same = oracle.fact(belief.question) in facts.get((belief.image_id, belief.answer), ())
+        kind = type_of(
+            relevant=bool(judged.premise),
+            same_fact=same,
+            correct=belief.answer in judged.acceptable,
+        )
+        typed.append(replace(belief, type=kind, type_by="oracle"))
+    return typed
+
+
+def share_of_contradictions(beliefs: Iterable[Belief]) -> float:
+    """Share of beliefs that contradict another belief about the same image.
+
+    Args:
+        beliefs: Beliefs about any number of images.
+
+    Returns:
+        The share in [0, 1]; 0 without beliefs. See `contradicting`.
+    """
+    by_image: dict[int, list[tuple[str, str]]] = {}
+    for belief in beliefs:
+        by_image.setdefault(belief.image_id, []).append((belief.question, belief.answer))
+    clashes = [clash for own in by_image.values() for clash in contradicting(own)]
+    return sum(clashes) / max(len(clashes), 1)
+
+
+def shares_of_types(
+    beliefs: Sequence[Belief], resamples: int = 1000, seed: int = 0
+) -> dict[str, float]:
+    """Shares of the belief types, with bootstrap intervals.
+
+    The bootstrap draws images, because beliefs about one image depend on each other.
+
+    Args:
+        beliefs: Beliefs; those without a type are left out.
+        resamples: Number of bootstrap samples.
+        seed: Seed of the bootstrap.
+
+    Returns:
+        "beliefs/<type>" for each type, "beliefs/correct" (rephrase and complementary) and
+        "beliefs/incorrect", as shares of the typed beliefs in [0, 1]. "<name>_low" and
+        "<name>_high" bound the 95 percent interval. Empty where no belief has a type.
+    """
+    typed = [belief for belief in beliefs if belief.type is not None]
+    if not typed:
+        return {}
+    images = {image_id: row for row, image_id in enumerate({b.image_id: None for b in typed})}
+    counts = np.zeros((len(images), len(TYPES)))  # beliefs of each image and type
+    for belief in typed:
+        counts[images[belief.image_id], TYPES.index(belief.type)] += 1
+    drawn = resampled_shares(counts, resamples, seed)  # (resamples, types)
+    correct = [TYPES.index("rephrase"), TYPES.index("complementary")]
+    shares: dict[str, float] = {}
+
+    def add(name: str, value: float, resampled: NDArray[np.float64]) -> None:
+        low, high = np.quantile(resampled, [0.025, 0.975])
+        shares[f"beliefs/{name}"] = value
+        shares[f"beliefs/{name}_low"], shares[f"beliefs/{name}_high"] = float(low), float(high)
+
+    totals = counts.sum(axis=0) / len(typed)
+    for at, kind in enumerate(TYPES):
+        add(kind, float(totals[at]), drawn[:, at])
+    add("correct", float(totals[correct].sum()), drawn[:, correct].sum(axis=1))
+    shares["beliefs/incorrect"] = 1 - shares["beliefs/correct"]
+    return shares
+
+
+def resampled_shares(
+    counts: NDArray[np.float64], resamples: int = 1000, seed: int = 0
+) -> NDArray[np.float64]:
+    """Draws images with replacement and computes the shares of kinds of beliefs (bootstrap).
+
+    Args:
+        counts: Number of beliefs of each image and kind, (images, kinds); at least one image.
+        resamples: Number of bootstrap samples.
+        seed: Seed of the bootstrap.
+
+    Returns:
+        The share of each kind in each sample, (resamples, kinds), in [0, 1]; 0 where a sample has
+        no beliefs.
+    """
+    # Drawing images with replacement gives multinomial numbers of draws.
+    rng = np.random.default_rng(seed)
+    uniform = np.full(len(counts), 1 / len(counts))
+    # How often each image is drawn, times its counts.
+    drawn = rng.multinomial(len(counts), uniform, size=resamples) @ counts
+    shares: NDArray[np.float64] = drawn / np.maximum(drawn.sum(axis=1, keepdims=True), 1)
+    return shares

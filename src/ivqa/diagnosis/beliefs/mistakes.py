@@ -1,0 +1,154 @@
+"""The commonest kinds of wrong beliefs, in words."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from ivqa.diagnosis.beliefs.beliefs import Belief, resampled_shares
+from ivqa.diagnosis.beliefs.contradictions import contradicting
+from ivqa.text.tokens import tokenise
+
+_FIRST_WORDS = 2  # enough for "how many", "what color", "is there"
+
+
+@runtime_checkable
+class DescribesMistakes(Protocol):
+    """An oracle that can say what a wrong answer gets wrong, such as that of the scenes."""
+
+    def mistake(self, image_id: int, question: str, answer: str) -> tuple[str, str] | None:
+        """What is wrong, and about what; None where the question is not understood."""
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """Wrong beliefs of one kind.
+
+    Attributes:
+        description: Continues the sentence "the model ...".
+        things: What it is wrong about, with the number of beliefs, by falling number.
+        count: Number of wrong beliefs of this kind.
+        share: As a share of all wrong beliefs.
+        confidence: Their mean phi.
+        examples: The most confident one of each of a few images.
+        interval: The 95 percent interval of the share; the bootstrap draws images.
+    """
+
+    description: str
+    things: Sequence[tuple[str, int]]
+    count: int
+    share: float
+    confidence: float
+    examples: Sequence[Belief]
+    interval: tuple[float, float]
+
+
+def commonest_mistakes(
+    beliefs: Sequence[Belief], oracle: object | None, num_examples: int = 3
+) -> list[Mistake]:
+    """Groups the wrong beliefs (adversarial and irrelevant ones) by what they get wrong.
+
+    Args:
+        beliefs: Typed beliefs.
+        oracle: The oracle of their images. One that `DescribesMistakes` names the kinds; without
+            one, the kind is the first two words of the question, and the thing is the answer.
+        num_examples: Examples of each kind, each about another image.
+
+    Returns:
+        The kinds by falling count, then by description.
+    """
+    describe = _by_oracle(oracle) if isinstance(oracle, DescribesMistakes) else _by_words
+    groups: dict[str, list[tuple[str, Belief]]] = {}
+    for belief in beliefs:
+        if belief.type in ("adversarial", "irrelevant"):
+            description, thing = describe(belief)
+            groups.setdefault(description, []).append((thing, belief))
+    total = sum(map(len, groups.values()))
+    intervals = _intervals([[belief for _, belief in own] for own in groups.values()])
+    mistakes = [
+        Mistake(
+            description=description,
+            things=Counter(thing for thing, _ in own if thing).most_common(),
+            count=len(own),
+            share=len(own) / total,
+            interval=interval,
+            confidence=sum(belief.phi for _, belief in own) / len(own),
+            examples=_examples([belief for _, belief in own], num_examples),
+        )
+        for (description, own), interval in zip(groups.items(), intervals, strict=True)
+    ]
+    return sorted(mistakes, key=lambda mistake: (-mistake.count, mistake.description))
+
+
+def sharpest_contradictions(
+    beliefs: Sequence[Belief], number: int = 3, considered: int = 12
+) -> list[tuple[Belief, Belief]]:
+    """Finds pairs of confident beliefs about one image that cannot both be true.
+
+    Args:
+        beliefs: Beliefs of any images.
+        number: Pairs to return, each of another image.
+        considered: The most confident beliefs of each image and answer that are compared.
+
+    Returns:
+        The pairs whose less confident belief is the most confident.
+    """
+    by_pair: dict[tuple[int, str], list[Belief]] = {}
+    for belief in sorted(beliefs, key=lambda belief: -belief.phi):
+        own = by_pair.setdefault((belief.image_id, belief.answer), [])
+        if len(own) < considered:
+            own.append(belief)
+    by_image: dict[int, list[Belief]] = {}
+    for (image, _), own in by_pair.items():
+        by_image.setdefault(image, []).extend(own)
+    found = [pair for own in by_image.values() if (pair := _sharpest(own)) is not None]
+    return sorted(found, key=lambda pair: -min(pair[0].phi, pair[1].phi))[:number]
+
+
+def _sharpest(beliefs: Sequence[Belief]) -> tuple[Belief, Belief] | None:
+    """The most confident contradiction among the beliefs about one image."""
+    flags = contradicting([(belief.question, belief.answer) for belief in beliefs])
+    clashing = [belief for belief, flag in zip(beliefs, flags, strict=True) if flag]
+    clashing.sort(key=lambda belief: -belief.phi)
+    for second in range(1, len(clashing)):
+        for first in range(second):
+            pair = clashing[first], clashing[second]
+            if any(contradicting([(belief.question, belief.answer) for belief in pair])):
+                return pair
+    return None
+
+
+def _intervals(groups: Sequence[Sequence[Belief]]) -> list[tuple[float, float]]:
+    """The 95 percent interval of the share of each group."""
+    ids = [belief.image_id for own in groups for belief in own]
+    images = {image: row for row, image in enumerate(dict.fromkeys(ids))}
+    if not images:
+        return []
+    counts = np.zeros((len(images), len(groups)))
+    for kind, own in enumerate(groups):
+        np.add.at(counts, ([images[belief.image_id] for belief in own], kind), 1)
+    low, high = np.quantile(resampled_shares(counts), [0.025, 0.975], axis=0)
+    return list(zip(low.tolist(), high.tolist(), strict=True))
+
+
+def _by_words(belief: Belief) -> tuple[str, str]:
+    start = " ".join(tokenise(belief.question)[:_FIRST_WORDS])
+    return f"answers “{start} …” wrongly", f"“{belief.answer}”"
+
+
+def _by_oracle(oracle: DescribesMistakes) -> Callable[[Belief], tuple[str, str]]:
+    def describe(belief: Belief) -> tuple[str, str]:
+        said = oracle.mistake(belief.image_id, belief.question, belief.answer)
+        return said or _by_words(belief)
+
+    return describe
+
+
+def _examples(beliefs: Sequence[Belief], number: int) -> list[Belief]:
+    """The most confident belief of each image, of the most confident images."""
+    best: dict[int, Belief] = {}
+    for belief in sorted(beliefs, key=lambda belief: (-belief.phi, belief.image_id)):
+        best.setdefault(belief.image_id, belief)
+    return list(best.values())[:number]

@@ -1,0 +1,1 @@
+"""The legality model: which questions people would ask."""

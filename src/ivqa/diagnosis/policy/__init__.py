@@ -1,0 +1,1 @@
+"""The policy: the question generator, trained on rewards."""

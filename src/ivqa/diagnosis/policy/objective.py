@@ -1,0 +1,207 @@
+"""The objective of policy-gradient training: sampling, baseline, penalties and loss [iVQA 5]."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from ivqa.data.batches.batch import ImageBatch, VQABatch
+from ivqa.diagnosis.policy.log_probs import (
+    conditions_of,
+    drawn_words,
+    evaluating,
+    question_log_probs,
+)
+from ivqa.errors import UserError
+from ivqa.generators import QuestionGenerationModule, Questions
+from ivqa.generators.objective import negative_elbo
+from ivqa.ranges import Count, NonNegative, Positive
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicyObjective:
+    """Settings of REINFORCE with a baseline, and the log-probabilities that it needs.
+
+    For N sampled questions q with rewards r, baselines b and w drawn words each, the loss is
+
+        -sum_n (r'_n - b_n) log pi(q_n | z_n, I, a) / sum_n w_n + supervised_weight * ELBO term
+
+        r'_n = r_n - (entropy_weight * log pi(q_n) + kl_weight * log(pi(q_n) / p(q_n))) / w_n
+
+    where pi is the policy and p the supervised generator that it started from. The first term is
+    the gradient (r - b) grad log pi(w_t | w_<t; z, I, a) of [iVQA 5], summed over the words.
+
+    Args:
+        num_samples: Questions sampled for each (image, answer) pair and step, each from its own z.
+        temperature: Temperature of the policy, above 0. Log-probabilities are those of the
+            distribution at this temperature.
+        baseline: b. "pair_mean" is the mean reward of the pair's other
+            samples, "greedy" the reward of the greedy question of the same z (self-critical),
+            "none" is 0.
+        latent: Which z the gradient uses. "prior" uses the sampled z. "posterior" recomputes
+            z = mu(I, q) + sigma(I, q) * noise from the sampled question, so that the encoder gets
+            a gradient too, as the published code seems to do.
+        entropy_weight: Weight of the entropy bonus -log pi, per drawn word.
+        kl_weight: Weight of the log-ratio log pi - log p, per drawn word.
+        supervised_weight: Weight of the negative ELBO of the batch's own questions, per word.
+
+    Raises:
+        UserError: `baseline` or `latent` is unknown, or "pair_mean" has a single sample.
+    """
+
+    version: ClassVar[int] = 1
+
+    num_samples: Count = 10
+    temperature: Positive = 1.0
+    baseline: Literal["pair_mean", "greedy", "none"] = "pair_mean"
+    latent: Literal["prior", "posterior"] = "posterior"
+    entropy_weight: NonNegative = 0.0
+    kl_weight: NonNegative = 0.0
+    supervised_weight: NonNegative = 0.0
+
+    def __post_init__(self) -> None:
+        if self.baseline not in ("pair_mean", "greedy", "none"):
+            raise UserError(f"baseline must be pair_mean, greedy or none, not {self.baseline}")
+        if self.latent not in ("prior", "posterior"):
+            raise UserError(f"latent must be prior or posterior, not {self.latent}")
+        self.check_arguments(vars(self))
+
+    @staticmethod
+    def check_arguments(arguments: Mapping[str, Any]) -> None:
+        """Checks the arguments against each other; every command calls this before it starts.
+
+        Args:
+            arguments: The constructor's arguments by name.
+
+        Raises:
+            UserError: "pair_mean" has no other sample of the pair to average.
+        """
+        baseline, num_samples = arguments["baseline"], arguments["num_samples"]
+        if num_samples < 2 and baseline == "pair_mean":
+            raise UserError(f"baseline=pair_mean needs num_samples of 2 or more, not {num_samples}")
+
+    def log_probs(
+        self,
+        policy: QuestionGenerationModule,
+        images: ImageBatch,
+        answers: list[str],
+        questions: Questions,
+    ) -> Tensor:
+        """Log-probabilities of sampled questions under the distribution they were sampled from.
+
+        Args:
+            policy: The generator that sampled them.
+            images: Images of the P pairs.
+            answers: Answers of the P pairs.
+            questions: N sampled questions of these pairs.
+
+        Returns:
+            (N,) float32, in nats, with gradients, without dropout.
+        """
+        network = policy.network
+        with evaluating(policy):
+            given = conditions_of(policy, images, answers, questions)
+            z = questions.z
+            if z is not None and self.latent == "posterior":
+                posterior = network.posterior(questions.tokens, given)
+                assert posterior is not None
+                # The sampled z ~ N(0, I) is the noise of z = mu + sigma * noise.
+                z = posterior.sample(z)
+            return question_log_probs(policy, questions, z, given, self.temperature)
+
+    @torch.no_grad()
+    def penalty(
+        self,
+        policy: QuestionGenerationModule,
+        reference: QuestionGenerationModule,
+        images: ImageBatch,
+        answers: list[str],
+        questions: Questions,
+        log_probs: Tensor,
+    ) -> Tensor:
+        """What entropy_weight and kl_weight subtract from the reward of each sample.
+
+        Args:
+            policy: The generator pi that is trained.
+            reference: The supervised generator p.
+            images: Images of the P pairs.
+            answers: Answers of the P pairs.
+            questions: N sampled questions of these pairs.
+            log_probs: (N,) what `PolicyObjective.log_probs` returned for them.
+
+        Returns:
+            (N,) float32: (entropy_weight * log pi + kl_weight * (log pi - log p)) / drawn words.
+        """
+        if self.latent == "posterior" and questions.z is not None:
+            # The penalty compares pi and p at the sampled z, not at the recomputed one.
+            with evaluating(policy):
+                given = conditions_of(policy, images, answers, questions)
+                log_probs = question_log_probs(
+                    policy, questions, questions.z, given, self.temperature
+                )
+        penalty = self.entropy_weight * log_probs
+        if self.kl_weight:
+            given = conditions_of(reference, images, answers, questions)
+            before = question_log_probs(reference, questions, questions.z, given, self.temperature)
+            penalty = penalty + self.kl_weight * (log_probs - before)
+        return penalty / drawn_words(questions, policy.max_length)
+
+    def supervised_loss(self, policy: QuestionGenerationModule, batch: VQABatch) -> Tensor:
+        """supervised_weight times the negative ELBO of the batch's own questions, per word.
+
+        Args:
+            policy: The generator.
+            batch: B questions with their images and answers.
+
+        Returns:
+            A scalar, in nats, with gradients.
+        """
+        output = policy.network(batch.encoded(policy.image_encoder))
+        elbo = negative_elbo(
+            output.log_likelihood,
+            output.kl,
+            free_nats=policy.free_nats,
+            per_dimension=policy.free_nats_per_dimension,
+            pull=policy.free_nats_pull,
+        )
+        # negative_elbo is a mean over questions; this makes it a mean over words.
+        return self.supervised_weight * elbo * len(batch) / output.num_tokens.sum()
+
+
+def reinforce_loss(advantage: Tensor, log_probs: Tensor, words: Tensor) -> Tensor:
+    """Loss whose gradient is that of REINFORCE, per drawn word.
+
+    Args:
+        advantage: (N,) reward minus baseline, without gradients.
+        log_probs: (N,) log pi of the samples, with gradients.
+        words: (N,) number of words that the policy drew for each sample.
+
+    Returns:
+        Scalar: -sum(advantage * log_probs) / sum(words).
+
+    Example:
+        >>> reinforce_loss(torch.tensor([1.0]), torch.tensor([-6.0]), torch.tensor([3.0])).item()
+        2.0
+    """
+    return -(advantage * log_probs).sum() / words.sum()
+
+
+def pair_mean_baseline(reward: Tensor, num_samples: int) -> Tensor:
+    """Mean reward of the other samples of the same pair (leave-one-out).
+
+    Args:
+        reward: (N,) rewards; the `num_samples` samples of a pair follow each other.
+        num_samples: Samples of each pair, at least 2.
+
+    Returns:
+        (N,) baselines.
+
+    Example:
+        >>> pair_mean_baseline(torch.tensor([0.0, 1.0, 2.0]), num_samples=3).tolist()
+        [1.5, 1.0, 0.5]
+    """
+    by_pair = reward.view(-1, num_samples)  # (P, num_samples)
+    others = by_pair.sum(dim=1, keepdim=True) - by_pair
+    return (others / (num_samples - 1)).flatten()

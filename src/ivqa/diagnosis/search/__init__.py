@@ -1,0 +1,1 @@
+"""The search of a belief set (Algorithm 1)."""

@@ -1,0 +1,97 @@
+"""callbacks=beliefs: a Lightning callback that watches what a VQA model wrongly believes."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from typing_extensions import override
+
+from ivqa.data import VQADataModule, VQADataset
+from ivqa.diagnosis.beliefs.pairs import Pool
+from ivqa.diagnosis.candidates import LegalityJudge
+from ivqa.diagnosis.search.probe import BeliefProbe, belief_figures
+from ivqa.generators import Questioner
+from ivqa.ranges import Count, CountOrZero, Seed, Share
+from ivqa.vqa import Answerer, MeasuringCallback
+
+
+class BeliefCallback(MeasuringCallback):
+    """Asks a model the questions of a fixed probe, and logs how many of its beliefs are wrong.
+
+    `MeasuringCallback` says when it runs. A belief is a legal question that the model answers with
+    the answer that the generator asked for [iVQA 5]. The questions are the same in every epoch.
+
+    Args:
+        questioner: The generator.
+        judge: The legality model.
+        num_images: Number of images of the split, drawn at random; None for all.
+        pool: The answers to ask for, see `choose_pairs`.
+        num_top_answers: Size of the pool "top".
+        num_latents: Number of questions sampled for an image-answer pair.
+        legality: Threshold of p(legal), in [0, 1]. None takes the judge's own limit, 0 keeps all.
+        every_n_epochs: In training, measure after every so many epochs; 0 for never.
+        seed: Seed of the images and of the questions.
+    """
+
+    def __init__(
+        self,
+        questioner: Questioner,
+        judge: LegalityJudge,
+        *,
+        num_images: Count | None = 50,
+        pool: Pool = "ground_truth",
+        num_top_answers: Count = 20,
+        num_latents: Count = 20,
+        legality: Share | None = None,
+        every_n_epochs: CountOrZero = 1,
+        seed: Seed = 0,
+    ) -> None:
+        super().__init__(every_n_epochs)
+        self.probe = BeliefProbe(
+            {"supervised": questioner},
+            judge,
+            num_images=num_images,
+            pool=pool,
+            num_top_answers=num_top_answers,
+            num_latents=num_latents,
+            legality=legality,
+            seed=seed,
+        )
+
+    @staticmethod
+    def validation_metrics(arguments: Mapping[str, Any]) -> set[str]:
+        """The names of the metrics that the callback logs in training, on any data.
+
+        Args:
+            arguments: The arguments of the constructor, as in the configuration.
+
+        Returns:
+            Names such as "beliefs/wrong_rate"; none if it does not run in training.
+        """
+        if not arguments.get("every_n_epochs", 1):
+            return set()
+        return {"beliefs/wrong_rate", "beliefs/per_pair"}
+
+    def check_data(self, dataset: VQADataset, stage: str) -> None:
+        """Checks, before a long computation, that the split has annotations.
+
+        Args:
+            dataset: The data.
+            stage: Stage or name of the split that will be asked about.
+
+        Raises:
+            DataError: It has none, so there are no image-answer pairs.
+        """
+        dataset.split(stage).require_answers()
+
+    @override
+    def metrics(
+        self,
+        answerer: Answerer,
+        datamodule: VQADataModule,
+        stage: str,
+        run_dir: Path | None = None,
+    ) -> dict[str, float]:
+        """Measures what a model believes about images of a split."""
+        figures = belief_figures(*self.probe.beliefs(answerer, datamodule, stage))
+        return {f"beliefs/{name}": value for name, value in figures.items()}

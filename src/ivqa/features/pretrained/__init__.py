@@ -1,0 +1,1 @@
+"""Features of networks that were trained elsewhere."""

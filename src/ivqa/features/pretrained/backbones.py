@@ -1,0 +1,175 @@
+"""features=resnet152 and others: torchvision networks pretrained on ImageNet, for photographs.
+
+The layers are those of the VQA papers: res5c of ResNet at 448 px (Fukui et al., MCB, EMNLP 2016;
+Kim et al., MLB, ICLR 2017), and pool5 and fc7 of VGG (Lu et al., HieCoAtt, NeurIPS 2016).
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+import torch
+import torchvision
+from PIL import Image
+from torch import Tensor, nn
+from typing_extensions import override
+
+from ivqa.errors import UserError, reason_of
+from ivqa.features.pictures import Resize
+from ivqa.features.places import half_down, half_up, halved
+from ivqa.features.pretrained.base import Normalised, PretrainedFeatures
+from ivqa.ranges import ImageSize, Seed, one_of
+from ivqa.store.weights import check_finite, read_weights
+from ivqa.terminal import terminal
+
+# ImageNet's mean and standard deviation by channel, with which torchvision's weights were trained.
+_MEAN, _STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+_FC7_SIZE = 224  # pixels; VGG's fully connected layers need the 7 x 7 map of such an image
+
+Architecture = Annotated[str, one_of(torchvision.models.list_models, "a model of torchvision")]
+
+
+class ResNetFeatures(nn.Module):
+    """The last convolutional layer of a ResNet (res5c after its ReLU), and its mean.
+
+    Args:
+        network: A ResNet of torchvision, with its weights.
+    """
+
+    version: ClassVar[int] = 1
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.body = nn.Sequential(*list(network.children())[:-2])
+
+    def forward(self, images: Tensor) -> dict[str, Tensor]:
+        """Computes the features of images.
+
+        Args:
+            images: Images (B, 3, H, W), normalised as in ImageNet's training.
+
+        Returns:
+            "grid" (B, L, 2048), where L is 14 * 14 for 448 px, and "pooled" (B, 2048).
+        """
+        grid = self.body(images).flatten(2).transpose(1, 2)  # (B, L, 2048)
+        return {"grid": grid, "pooled": grid.mean(dim=1)}
+
+
+class VGGFeatures(nn.Module):
+    """The last pooling layer of a VGG network (pool5), and fc7 after its ReLU.
+
+    Args:
+        network: A VGG network of torchvision, with its weights.
+    """
+
+    version: ClassVar[int] = 1
+
+    def __init__(self, network: torchvision.models.VGG) -> None:
+        super().__init__()
+        self.body = network.features
+        self.fc7 = nn.Sequential(*list(network.classifier.children())[:5])
+
+    def forward(self, images: Tensor) -> dict[str, Tensor]:
+        """Computes the features of images.
+
+        Args:
+            images: Images (B, 3, H, W), normalised as in ImageNet's training.
+
+        Returns:
+            "grid" (B, L, 512), where L is 14 * 14 for 448 px, and "pooled" (B, 4096), which is
+            computed from the images at 224 px.
+        """
+        grid = self.body(images).flatten(2).transpose(1, 2)  # (B, L, 512)
+        small = nn.functional.interpolate(
+            images, size=(_FC7_SIZE, _FC7_SIZE), mode="bilinear", antialias=True
+        )
+        return {"grid": grid, "pooled": self.fc7(self.body(small).flatten(1))}
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackboneFeatures(PretrainedFeatures):
+    """Grid and pooled features of a torchvision network.
+
+    Args:
+        arch: Name of the network in torchvision.
+        head: Takes the network and returns a module that computes the features: `ResNetFeatures`,
+            `VGGFeatures` or a class of your own.
+        weights: A name of torchvision's weights, which are downloaded; or the path of a
+            state_dict saved with torch.save; or "random" for an untrained network, for trials.
+        image_size: Pixels of a side. 448 gives 14 x 14 positions.
+        seed: Seed of random weights.
+    """
+
+    version: ClassVar[int] = 1
+
+    arch: Architecture = "resnet152"
+    head: Callable[..., nn.Module] = ResNetFeatures
+    weights: str = "IMAGENET1K_V1"
+    image_size: ImageSize = 448
+    seed: Seed = 0
+
+    @property
+    @override
+    def name(self) -> str:
+        return self.arch
+
+    @override
+    def places(self) -> Mapping[str, int | None] | None:
+        """The number of positions of each feature, by name; None for one vector per image."""
+        if self.head not in (ResNetFeatures, VGGFeatures):
+            return None
+        # The grids of ResNet and VGG have stride 32 = 2^5.
+        half = half_up if self.head is ResNetFeatures else half_down
+        return {"grid": halved(self.image_size, 5, half) ** 2, "pooled": None}
+
+    @override
+    def load(self) -> tuple[nn.Module, Callable[[Image.Image], Tensor]]:
+        return Normalised(self.head(self.network()), _MEAN, _STD), Resize(self.image_size)
+
+    def network(self) -> nn.Module:
+        """Builds the torchvision network with its weights.
+
+        Returns:
+            The whole network, with its classifier.
+
+        Raises:
+            UserError: The weights cannot be downloaded, or the file does not hold them.
+        """
+        if self.weights == "random":
+            terminal().print(
+                f"image features: {self.arch} with random weights, for a trial only",
+                style="bold",
+                soft_wrap=True,
+            )
+            with torch.random.fork_rng(range(torch.cuda.device_count())):
+                torch.manual_seed(self.seed)
+                return torchvision.models.get_model(self.arch, weights=None)
+        choices = torchvision.models.get_model_weights(self.arch)
+        if self.weights in choices.__members__:
+            return self._downloaded()
+        file = Path(self.weights)
+        if not file.is_file():
+            raise UserError(
+                f"features.weights={self.weights} is neither a file nor weights of torchvision's "
+                f"{self.arch} ({', '.join(choices.__members__)}); save a state_dict there"
+            )
+        network = torchvision.models.get_model(self.arch, weights=None)
+        try:
+            state = read_weights(file)
+            check_finite(state, file)
+            network.load_state_dict(state)
+        except Exception as error:
+            reason = reason_of(error)
+            raise UserError(f"{file} is not a state_dict of {self.arch} ({reason})") from error
+        return network
+
+    def _downloaded(self) -> nn.Module:
+        try:
+            return torchvision.models.get_model(self.arch, weights=self.weights)
+        except Exception as error:
+            raise UserError(
+                f"the weights {self.weights} of {self.arch} cannot be downloaded ({error}); save "
+                "its state_dict on a machine with network and pass features.weights=FILE, or "
+                "choose features=concepts, which trains on the data itself"
+            ) from error

@@ -1,0 +1,221 @@
+"""What the features of all pretrained networks share: settings, key, precision and store."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from importlib import import_module
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import torch
+from PIL import Image
+from torch import Tensor, nn
+
+from ivqa.data.dataset import VQADataset
+from ivqa.errors import UserError
+from ivqa.features.extraction import build_store
+from ivqa.features.pictures import Network
+from ivqa.features.store import FeatureStore
+from ivqa.ranges import Count, CountOrZero
+from ivqa.store.files import content_digest, digest
+from ivqa.store.versions import code_version
+
+Dtype = Literal["auto", "float32", "bfloat16", "float16"]
+
+# Settings that do not change the features.
+_SPEED = ("batch_size", "num_workers")
+# Settings that may be a file or a folder.
+_WEIGHTS = ("weights", "path")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PretrainedFeatures(ABC):
+    """Features of a network that is not trained here. Subclasses load the network.
+
+    Args:
+        batch_size: Images computed at once.
+        num_workers: Processes that read images; 0 reads them in threads of this process.
+        dtype: Precision of matrix products and convolutions. "auto" is float32 on a CPU, and
+            bfloat16 on a GPU that has it. Features are stored in float16 in any case.
+    """
+
+    version: ClassVar[int] = 1
+
+    batch_size: Count = 16
+    num_workers: CountOrZero = 0
+    dtype: Dtype = "auto"
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The first part of the name of the store's folder."""
+
+    @abstractmethod
+    def load(self) -> tuple[nn.Module, Callable[[Image.Image], Tensor]]:
+        """Loads the network.
+
+        Returns:
+            A module that takes a batch of prepared pictures and returns features by name, and the
+            function that prepares an RGB picture.
+
+        Raises:
+            UserError: The weights cannot be found, downloaded or read.
+        """
+
+    def places(self) -> Mapping[str, int | None] | None:
+        """The number of positions of each feature by name, or None where it is not known."""
+        return None
+
+    def build(self, dataset: VQADataset, splits: Sequence[str], root: Path) -> FeatureStore:
+        """Computes the features of splits, unless they are stored already.
+
+        Args:
+            dataset: The data.
+            splits: Stages ("train", "val", "test") or names of splits.
+            root: Folder of all feature stores.
+
+        Returns:
+            The store of the features, in a folder of its own under `root`.
+
+        Raises:
+            UserError: The weights cannot be downloaded or read, a split has no images, or an
+                image cannot be read.
+        """
+        key = self.key(dataset)
+        return build_store(
+            dataset,
+            splits,
+            root / f"{self.name}-{key}",
+            key,
+            self.on_device,
+            batch_size=self.batch_size,
+            num_workers=self.num_workers,
+        )
+
+    def on_device(self, device: str) -> Network:
+        """Loads the network onto a device, in the precision of `dtype`.
+
+        Args:
+            device: "cpu" or "cuda".
+
+        Returns:
+            The network, in evaluation mode.
+
+        Raises:
+            UserError: The weights cannot be found, downloaded or read.
+        """
+        module, prepare = self.load()
+        layout = _layout(module)
+        module = module.eval().to(device).to(memory_format=layout)
+        dtype = precision(self.dtype, device)
+
+        def compute(images: Tensor) -> Mapping[str, Tensor]:
+            images = images.contiguous(memory_format=layout)
+            # Autocast leaves sums and normalisations in float32.
+            with torch.autocast(device, dtype, enabled=dtype is not torch.float32):
+                features = module(images)
+            return {name: value.float() for name, value in features.items()}
+
+        return Network(compute, prepare)
+
+    def key(self, dataset: VQADataset) -> str:
+        """Digest of everything that determines the features.
+
+        Args:
+            dataset: The data.
+        """
+        settings: dict[str, Any] = {
+            field.name: getattr(self, field.name)
+            for field in fields(self)
+            if field.name not in _SPEED
+        }
+        given = [value for value in settings.values() if callable(value)]
+        code = code_version([type(self), *given])
+        described = {name: _described(name, value) for name, value in settings.items()}
+        return digest({**described, "data": dataset.fingerprint(), "code": code})
+
+
+class Normalised(nn.Module):
+    """Scales pixels as a network expects them, and computes its features.
+
+    Args:
+        network: Takes images (B, 3, H, W) and returns features by name.
+        mean: Mean of each channel, for pixels in [0, 1].
+        std: Standard deviation of each channel, for pixels in [0, 1].
+    """
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, network: nn.Module, mean: Sequence[float], std: Sequence[float]) -> None:
+        super().__init__()
+        self.network = network
+        self.register_buffer("mean", torch.tensor(mean).view(3, 1, 1))
+        self.register_buffer("std", torch.tensor(std).view(3, 1, 1))
+
+    def forward(self, pixels: Tensor) -> Mapping[str, Tensor]:
+        """Computes features of uint8 pixels (B, 3, H, W)."""
+        return self.network((pixels.float() / 255 - self.mean) / self.std)
+
+
+def precision(dtype: Dtype, device: str) -> torch.dtype:
+    """The type in which a device multiplies matrices.
+
+    Args:
+        dtype: The setting.
+        device: "cpu" or "cuda".
+
+    Returns:
+        The type; for "auto", bfloat16 on a GPU that has it, else float32.
+
+    Example:
+        >>> precision("auto", "cpu"), precision("float16", "cuda")
+        (torch.float32, torch.float16)
+    """
+    if dtype != "auto":
+        return getattr(torch, dtype)
+    able = device == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
+    return torch.bfloat16 if able else torch.float32
+
+
+def optional_package(module: str, package: str, what: str) -> Any:
+    """Imports a module of a package that ivqa works without.
+
+    Args:
+        module: Name of the module.
+        package: Name of the package that has the module.
+        what: What needs it, such as "features=timm".
+
+    Returns:
+        The module.
+
+    Raises:
+        UserError: The package is not installed; the message says how to install it.
+    """
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] != module.partition(".")[0]:
+            raise
+        raise UserError(
+            f"{what} needs the package {package}, which is not installed; "
+            "run pip install 'ivqa[photos]'"
+        ) from None
+
+
+def _layout(module: nn.Module) -> torch.memory_format:
+    """The layout of images in memory in which a network is fast.
+
+    Channels last is faster for convolutions whose windows overlap. A convolution that cuts an image
+    into patches, as in vision transformers, takes four times as long with it.
+    """
+    convolutions = (part for part in module.modules() if isinstance(part, nn.Conv2d))
+    overlap = any(part.kernel_size != part.stride for part in convolutions)
+    return torch.channels_last if overlap else torch.contiguous_format
+
+
+def _described(name: str, value: Any) -> Any:
+    """A setting as a JSON value: classes by their name, weights by their content if local."""
+    if callable(value):
+        return getattr(value, "__qualname__", repr(value))
+    return (value and content_digest(value)) or value if name in _WEIGHTS else value

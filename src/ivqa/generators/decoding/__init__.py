@@ -1,0 +1,1 @@
+"""Decoding: from a state to questions."""

@@ -1,0 +1,1 @@
+"""Networks of question generators: one file a model, and their parts."""

@@ -1,0 +1,1 @@
+"""Question generators of the library transformers."""

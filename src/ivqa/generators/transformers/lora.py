@@ -1,0 +1,134 @@
+"""Low-rank adapters of a transformers model (Hu et al. 2022, LoRA), by the library peft."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, ConfigDict, TypeAdapter, ValidationError
+from torch import nn
+
+from ivqa.errors import UserError
+from ivqa.ranges import AtLeastOne, Count, Positive, ShareBelowOne
+from ivqa.store.identity import plain
+
+_SHOWN = 8  # names in a message
+
+
+@dataclass(frozen=True, kw_only=True)
+class LowRank:
+    """Settings of LoRA: W x + (alpha / rank) B A x, where only A and B are trained.
+
+    Args:
+        rank: Rank of B A.
+        alpha: Scale of the adapters.
+        target_modules: Names of the linear layers that are adapted, such as q_proj, wherever they
+            are in the model; or one regular expression for whole names; or "all-linear".
+        dropout: On the input of the adapters.
+    """
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+    rank: Count = 8
+    alpha: Positive = 16.0
+    target_modules: str | Annotated[Sequence[str], AtLeastOne] = ("q_proj", "v_proj")
+    dropout: ShareBelowOne = 0.0
+
+
+def low_rank(settings: Mapping[str, Any]) -> LowRank:
+    """Reads settings of a configuration.
+
+    Args:
+        settings: Arguments of `LowRank` by name.
+
+    Returns:
+        The settings.
+
+    Raises:
+        UserError: A name is unknown, or a value is invalid.
+    """
+    try:
+        return TypeAdapter(LowRank).validate_python(plain(settings))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        name = str(first["loc"][0])
+        if name not in LowRank.__dataclass_fields__:
+            known = ", ".join(LowRank.__dataclass_fields__)
+            raise UserError(f"lora has no setting {name}; it has {known}") from None
+        raise UserError(f"lora.{name}={settings[name]}: {first['msg']}") from None
+
+
+def _checked(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    try:
+        low_rank(settings)
+    except UserError as error:
+        raise ValueError(str(error)) from None
+    return settings
+
+
+LowRankSettings = Annotated[Mapping[str, Any], AfterValidator(_checked)]
+"""Arguments of `LowRank` as a mapping, which a checkpoint can hold."""
+
+
+def require_peft() -> Any:
+    """Returns the package peft.
+
+    Raises:
+        UserError: It is not installed.
+    """
+    try:
+        import peft
+    except ImportError:
+        raise UserError(
+            "lora needs the package peft: pip install 'ivqa[lora]', or set "
+            "model.module.network.lora=null to train all weights"
+        ) from None
+    return peft
+
+
+def add_adapters(model: Any, lora: LowRank) -> None:
+    """Adds adapters to linear layers of a model, and freezes all other weights.
+
+    Args:
+        model: A model of transformers, which is changed. The adapters are float32 whatever the type
+            of the model's weights is; without training they change nothing, since B is zero.
+        lora: The settings.
+
+    Raises:
+        UserError: peft is absent, or a target module does not exist or cannot be adapted.
+    """
+    peft = require_peft()
+    targets = lora.target_modules
+    names = [] if isinstance(targets, str) else list(targets)
+    modules = [name for name, _ in model.named_modules()]
+    for target in names:
+        if not any(name == target or name.endswith(f".{target}") for name in modules):
+            raise UserError(
+                f"lora.target_modules: the model has no module '{target}'; it has {_linear(model)}"
+            )
+    config = peft.LoraConfig(
+        r=lora.rank,
+        lora_alpha=lora.alpha,
+        target_modules=targets if isinstance(targets, str) else names,
+        lora_dropout=lora.dropout,
+    )
+    try:
+        peft.inject_adapter_in_model(config, model)
+    except ValueError as error:  # no module fits the expression, or one is not linear
+        reason = str(error).split(". ")[0]
+        raise UserError(
+            f"lora.target_modules={targets}: {reason}; the model has {_linear(model)}"
+        ) from error
+    for value in model.parameters():
+        if value.requires_grad:
+            value.data = value.data.float()
+
+
+def _linear(model: nn.Module) -> str:
+    """The last names of the linear layers of a model."""
+    found = [
+        name.rpartition(".")[2]
+        for name, module in model.named_modules()
+        if isinstance(module, nn.Linear)
+    ]
+    names = list(dict.fromkeys(found))
+    return ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")

@@ -1,0 +1,114 @@
+"""BLEU-1 to BLEU-4 (Papineni et al. 2002), as the COCO caption evaluation computes them."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ivqa.metrics.captions.ngrams import Corpus, NGramIndex, row_maximum
+
+# pycocoevalcap's guards against division by zero. They change its values, so they are kept.
+SMALL, TINY = 1e-9, 1e-15
+
+
+def bleu(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> list[float]:
+    """Computes BLEU-1 to BLEU-4 of a corpus (Papineni et al. 2002).
+
+        BLEU-n = min(1, exp(1 - r / c)) * (p_1 * ... * p_n)^(1 / n)
+
+    where p_k is the clipped k-gram precision of the corpus, c the length of all hypotheses, and r
+    the sum of the reference lengths closest to each hypothesis (of two equally close lengths the
+    shorter one).
+
+    Args:
+        hypotheses: P texts.
+        references: One non-empty list of texts for each hypothesis.
+
+    Returns:
+        [BLEU-1, BLEU-2, BLEU-3, BLEU-4], each in [0, 1].
+
+    Raises:
+        ValueError: There is no hypothesis, or a hypothesis has no list of references.
+
+    Example:
+        >>> scores = bleu(["what color is the star"], [["what color is the cat"]])
+        >>> [round(score, 3) for score in scores]
+        [0.8, 0.775, 0.737, 0.669]
+    """
+    corpus = Corpus.of(hypotheses, references)
+    length, closest = (int(lengths.sum()) for lengths in _lengths(corpus))
+    penalty = float(_brevity(length, closest))
+    scores, product = [], 1.0
+    for order in range(1, 5):
+        index = NGramIndex(order)
+        hypothesis_counts = index.counts(corpus.hypotheses)
+        reference_counts = index.counts(corpus.references)
+        # The references added columns for n-grams that no hypothesis has.
+        hypothesis_counts.resize(hypothesis_counts.shape[0], reference_counts.shape[1])
+        correct = hypothesis_counts.minimum(
+            row_maximum(reference_counts, corpus.owner, len(corpus.hypotheses))
+        ).sum()
+        product *= (correct + TINY) / (hypothesis_counts.sum() + SMALL)
+        # The geometric mean of p_1 ... p_order.
+        scores.append(float(product ** (1 / order) * penalty))
+    return scores
+
+
+def bleu_scores(
+    hypotheses: Sequence[str], references: Sequence[Sequence[str]]
+) -> NDArray[np.float64]:
+    """Computes BLEU-1 to BLEU-4 of each sentence (Papineni et al. 2002).
+
+    The formula is that of `bleu`, with the counts and lengths of one hypothesis.
+
+    Args:
+        hypotheses: P texts.
+        references: One non-empty list of texts for each hypothesis.
+
+    Returns:
+        (P, 4) float64 in [0, 1], one column for each order.
+
+    Raises:
+        ValueError: There is no hypothesis, or a hypothesis has no list of references.
+
+    Example:
+        >>> bleu_scores(["what color is the star"], [["what color is the cat"]]).round(3).tolist()
+        [[0.8, 0.775, 0.737, 0.669]]
+    """
+    corpus = Corpus.of(hypotheses, references)
+    lengths, closest = _lengths(corpus)
+    product = np.ones(len(lengths))
+    scores = []
+    for order in range(1, 5):
+        index = NGramIndex(order)
+        hypothesis_counts = index.counts(corpus.hypotheses)
+        reference_counts = index.counts(corpus.references)
+        # The references added columns for n-grams that no hypothesis has.
+        hypothesis_counts.resize(hypothesis_counts.shape[0], reference_counts.shape[1])
+        clipped = hypothesis_counts.minimum(
+            row_maximum(reference_counts, corpus.owner, len(lengths))
+        )
+        correct = np.asarray(clipped.sum(axis=1)).ravel()
+        # A hypothesis of L words has L - order + 1 n-grams.
+        product = product * (correct + TINY) / (np.maximum(lengths - order + 1, 0) + SMALL)
+        scores.append(product ** (1 / order))
+    return np.stack(scores, axis=1) * _brevity(lengths, closest)[:, None]
+
+
+def _lengths(corpus: Corpus) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Lengths of the hypotheses and of the closest reference of each, (P,) int64 each."""
+    lengths = np.array([len(words) for words in corpus.hypotheses])
+    reference = np.array([len(words) for words in corpus.references])
+    distance = np.abs(reference - lengths[corpus.owner])
+    # Sorted by hypothesis, then distance, then length: the first row of each hypothesis counts.
+    order = np.lexsort((reference, distance, corpus.owner))
+    owner = corpus.owner[order]
+    first = np.ones(len(owner), dtype=bool)
+    first[1:] = owner[1:] != owner[:-1]
+    return lengths, reference[order][first]
+
+
+def _brevity(length: ArrayLike, closest: ArrayLike) -> NDArray[np.float64]:
+    """The brevity penalty min(1, exp(1 - r / c))."""
+    ratio = (np.asarray(length) + TINY) / (np.asarray(closest) + SMALL)
+    return np.exp(np.minimum(1 - 1 / ratio, 0))

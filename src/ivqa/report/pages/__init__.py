@@ -1,0 +1,1 @@
+"""HTML pages of beliefs, noise, questions and studies."""

@@ -1,0 +1,226 @@
+"""The report about belief sets: what a model believes wrongly, and all beliefs with images."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from ivqa.data import VQASplit
+from ivqa.diagnosis import (
+    TYPES,
+    Band,
+    Belief,
+    Mistake,
+    across_confidence,
+    commonest_mistakes,
+    first_meanings,
+    meaning_of,
+    most_confident,
+    sharpest_contradictions,
+)
+from ivqa.report.belief_data import PageBeliefs, mistake_rows
+from ivqa.report.belief_plots import belief_plots
+from ivqa.report.belief_words import BeliefPageModel, headline, sentence, typed_by
+from ivqa.report.noise_words import below_blind, change_in_words, score_in_words
+from ivqa.report.pages.base import render, script_json
+from ivqa.scenes import Oracle
+from ivqa.store.files import write_bytes
+
+MOST_MODELS = 4
+_SHOWN_PER_PAIR = 15  # meanings, as many as the paper's figures show; a button adds the others
+_SHOWN_MISTAKES = 6  # kinds of wrong beliefs
+_EXPLAINED_PER_PAIR = 2  # meanings of a pair whose words and places are shown
+_TYPE_COLORS = {
+    "rephrase": "#2f6fd6",
+    "complementary": "#17794a",
+    "adversarial": "#b4560b",
+    "irrelevant": "#b0265a",
+}
+
+
+@dataclass(frozen=True)
+class Front:
+    """What the top of the page shows of a model.
+
+    Attributes:
+        mistakes: Its wrong beliefs by kind.
+        contradictions: Pairs of beliefs that cannot both be true.
+        sure: Its most confident beliefs.
+        bands: A random sample across confidence.
+    """
+
+    mistakes: Sequence[Mistake]
+    contradictions: Sequence[tuple[Belief, Belief]]
+    sure: Sequence[Belief]
+    bands: Sequence[Band]
+
+    @classmethod
+    def of(cls, beliefs: Sequence[Belief], oracle: Oracle | None) -> "Front":
+        """Chooses from the typed beliefs of a model; `oracle` may be None."""
+        # Contradictions are found by the grammar of the scenes.
+        clashes = sharpest_contradictions(beliefs) if oracle is not None else []
+        return cls(
+            commonest_mistakes(beliefs, oracle),
+            clashes,
+            most_confident(beliefs),
+            across_confidence(beliefs),
+        )
+
+    def beliefs(self) -> list[Belief]:
+        """All beliefs that are shown, each once."""
+        shown = [
+            belief for mistake in self.mistakes[:_SHOWN_MISTAKES] for belief in mistake.examples
+        ]
+        shown += [belief for pair in self.contradictions for belief in pair]
+        shown += [*self.sure, *(belief for band in self.bands for belief in band.examples)]
+        return list(dict.fromkeys(shown))
+
+
+def beliefs_to_explain(beliefs: Sequence[Belief], oracle: Oracle | None) -> list[Belief]:
+    """Chooses the beliefs whose words and places the page shows.
+
+    Args:
+        beliefs: The typed beliefs of a model.
+        oracle: The oracle of the images; None without one.
+
+    Returns:
+        The beliefs at the top of the page and the first ones of each pair, each once.
+    """
+    shown = Front.of(beliefs, oracle).beliefs()
+    shown += first_meanings(beliefs, meaning_of(oracle), _EXPLAINED_PER_PAIR)
+    return list(dict.fromkeys(shown))
+
+
+def write_belief_page(
+    path: Path,
+    title: str,
+    models: Sequence[BeliefPageModel],
+    split: VQASplit,
+    references: Mapping[tuple[int, str], Sequence[str]],
+    curves: Mapping[str, Sequence[tuple[int, float]]],
+    oracle: Oracle | None = None,
+) -> None:
+    """Writes report.html: what the model believes wrongly, then the beliefs of every pair.
+
+    The beliefs of a pair are ordered by confidence, those of one meaning are folded, and models
+    stand side by side, about the images that all of them have beliefs about. The page is one file
+    without links to others. It shows at most 100 images, spread evenly over all, and at most 50,000
+    beliefs, the most confident of each pair.
+
+    Args:
+        path: The file to write.
+        title: The title of the page.
+        models: The models; the first one is the diagnosed model.
+        split: The split of the images.
+        references: The questions of the data set by image id and answer.
+        curves: Points (step, value) of the policy's rewards by name; may be empty.
+        oracle: The oracle of the images, which knows the meanings of questions; None without one.
+    """
+    front = Front.of(models[0].beliefs, oracle)
+    others = [commonest_mistakes(model.beliefs, oracle) for model in models[1:]]
+    beliefs = PageBeliefs(models, oracle)
+    shown = front.beliefs()
+    # The template refers to a belief of the front by its position.
+    place = {belief: at for at, belief in enumerate(shown)}
+    page = render(
+        "beliefs.html.j2",
+        title=title,
+        subtitle=_subtitle(beliefs),
+        headline=headline(models[0], front.mistakes),
+        models=[_summary(model) for model in models],
+        types=TYPES,
+        colors=_TYPE_COLORS,
+        plots=[Markup(svg) for svg in belief_plots(models, curves)],
+        mistakes=_mistakes([front.mistakes, *others], place),
+        contradictions=[[place[belief] for belief in pair] for pair in front.contradictions],
+        bands=_bands(front, place),
+        looks=any(why.places for model in models for why in model.reasons.values()),
+        data=script_json(beliefs.data(split, references, shown, _SHOWN_PER_PAIR)),
+    )
+    write_bytes(path, page.encode())
+
+
+def _subtitle(beliefs: PageBeliefs) -> str:
+    shown, known = len(beliefs.shown_images), len(beliefs.images)
+    some = f"{shown:,} of {known:,} images" if shown < known else f"{known:,} images"
+    if known == 1:
+        some = "1 image"
+    return some if len(beliefs.models) == 1 else f"{some} that all models have beliefs about"
+
+
+def _mistakes(
+    models: Sequence[Sequence[Mistake]], place: Mapping[Belief, int]
+) -> list[dict[str, Any]]:
+    """The commonest kinds of the first model, with their shares in all models."""
+    return [
+        {
+            "sentence": sentence(row["mistake"]),
+            "count": row["mistake"].count,
+            "confidence": row["mistake"].confidence,
+            "of": [_bar(one.share, *one.interval) if one else _bar(0, 0, 0) for one in row["of"]],
+            "examples": [place[belief] for belief in row["mistake"].examples],
+        }
+        for row in mistake_rows(models, _SHOWN_MISTAKES)
+    ]
+
+
+def _bands(front: Front, place: Mapping[Belief, int]) -> list[dict[str, Any]]:
+    """The most confident beliefs, then the sample across confidence."""
+    rows: list[dict[str, Any]] = [
+        {"name": "the most confident", "note": "", "examples": front.sure}
+    ]
+    for band in front.bands:
+        known = f"; {band.correct:.0%} of {band.typed:,} are correct" if band.typed else ""
+        rows.append(
+            {
+                "name": f"confidence {band.low:.2f} to {band.high:.2f}",
+                "note": f"{band.count:,} beliefs{known}" if band.count != 1 else "1 belief",
+                "examples": band.examples,
+            }
+        )
+    return [{**row, "examples": [place[belief] for belief in row["examples"]]} for row in rows]
+
+
+def _bar(value: float, low: float | None, high: float | None) -> dict[str, Any]:
+    """A share as a bar with its interval, in percent."""
+    text = f"{value:.0%}"
+    if low is not None and high is not None and high > low:
+        text += f" ({100 * low:.0f} to {100 * high:.0f})"
+    return {"value": 100 * value, "low": 100 * (low or 0), "high": 100 * (high or 0), "text": text}
+
+
+def _summary(model: BeliefPageModel) -> dict[str, Any]:
+    """The figures of a model at the top of the page."""
+    metrics = model.metrics
+    figures = {
+        "beliefs": metrics.get("beliefs/count"),
+        "for each image and answer": metrics.get("beliefs/per_pair"),
+        "of the questions answered correctly": metrics.get("vqa/accuracy"),
+        "R_score": metrics.get("robustness/r_score"),
+    }
+    noise = model.noise()
+    notes = below_blind(model.name, metrics)
+    if noise is not None:
+        words = score_in_words(*noise, model.r_score)
+        notes.insert(0, f"Noise of level 1: the accuracy {change_in_words(*noise)} ({words}).")
+    formats = {"beliefs": ",.0f", "of the questions answered correctly": ".0%"}
+    shares = {kind: f"beliefs/{kind}" for kind in ("correct", *TYPES)}
+    if "beliefs/contradictions" in metrics:
+        shares["contradictory"] = "beliefs/contradictions"
+    return {
+        "name": model.name,
+        "figures": {
+            name: format(value, formats.get(name, ".2f"))
+            for name, value in figures.items()
+            if value is not None
+        },
+        "shares": {
+            kind: _bar(metrics[key], metrics.get(f"{key}_low"), metrics.get(f"{key}_high"))
+            for kind, key in shares.items()
+            if key in metrics
+        },
+        "notes": notes,
+        "typed_by": typed_by(model.beliefs),
+    }

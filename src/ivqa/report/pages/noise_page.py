@@ -1,0 +1,166 @@
+"""robustness.html: accuracy under noise, and questions whose answers change at each level."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ivqa.data import VQASplit
+from ivqa.metrics import PUBLISHED_R_SCORE, RScore
+from ivqa.report.noise_words import below_blind, change_in_words, score_in_words
+from ivqa.report.pages.annotation_page import picture
+from ivqa.report.pages.base import render
+from ivqa.robustness import RIGHT, Flips, NoiseRecords, common_questions, flips_at
+from ivqa.store.files import write_bytes
+
+_EXAMPLES = 6  # of a level
+_THUMBNAIL = 224  # pixels of the longer side
+
+
+@dataclass(frozen=True)
+class NoisePageModel:
+    """A model on the page.
+
+    Attributes:
+        name: What people call it.
+        records: Its answers at every level of noise.
+    """
+
+    name: str
+    records: NoiseRecords
+
+
+def write_noise_page(
+    path: Path,
+    title: str,
+    models: Sequence[NoisePageModel],
+    split: VQASplit | None,
+    r_score: RScore = PUBLISHED_R_SCORE,
+) -> None:
+    """Writes robustness.html, one file without links to others.
+
+    It shows for each level the accuracies with their intervals, how many answers change, and
+    examples: questions that the first model answers otherwise than without noise. Several models
+    are compared on their common questions.
+
+    Args:
+        path: The file to write.
+        title: The title of the page.
+        models: The models, one or more.
+        split: The split of the questions, which has the pictures and the right answers; None shows
+            neither.
+        r_score: R_score with its tolerance and limit [ROB eq. 3].
+
+    Raises:
+        UserError: The models have no common question or different levels of noise.
+    """
+    records = common_questions([model.records for model in models])
+    names = [model.name for model in models]
+    figures = [one.curve(r_score).metrics() for one in records]
+    changes = [
+        [flips_at(one, level) for one in records] for level in range(1, len(records[0].accuracies))
+    ]
+    page = render(
+        "noise.html.j2",
+        title=title,
+        subtitle=f"{len(records[0]):,} questions",
+        headline=_headline(names, records, figures, changes),
+        clean=[_accuracy(name, own, 0) for name, own in zip(names, figures, strict=True)],
+        levels=[
+            {
+                "level": level,
+                "accuracies": [_accuracy(*own, level) for own in zip(names, figures, strict=True)],
+                "changes": [
+                    _changes(*own, r_score, level)
+                    for own in zip(names, flips, records, strict=True)
+                ],
+                "examples": [
+                    _example(row, level, names, records, split)
+                    for row in flips[0].examples(_EXAMPLES)
+                ],
+            }
+            for level, flips in enumerate(changes, start=1)
+        ],
+    )
+    write_bytes(path, page.encode())
+
+
+def _headline(
+    names: Sequence[str],
+    records: Sequence[NoiseRecords],
+    figures: Sequence[dict[str, float]],
+    changes: Sequence[Sequence[Flips]],
+) -> list[str]:
+    """What noise of level 1 does to each model, in a sentence."""
+    if not changes:
+        return []
+    return [
+        line
+        for name, own, flips, answers in zip(names, figures, changes[0], records, strict=True)
+        for line in (
+            f"{name} answers {own['partition_0/accuracy']:.0%} of the questions correctly, and "
+            f"{own['partition_1/accuracy']:.0%} with the least noise: "
+            f"{len(flips.broken):,} of {int((answers.accuracies[0] >= RIGHT).sum()):,} right "
+            "answers become wrong.",
+            *below_blind(name, own, prefix=""),
+        )
+    ]
+
+
+def _accuracy(name: str, figures: dict[str, float], level: int) -> dict[str, Any]:
+    """The accuracy of a model at a level as a bar with its interval, in percent."""
+    at = f"partition_{level}/accuracy"
+    value, low, high = (100 * figures[key] for key in (at, f"{at}_low", f"{at}_high"))
+    text = f"{value:.0f}% ({low:.0f} to {high:.0f})"
+    return {"name": name, "value": value, "low": low, "high": high, "text": text}
+
+
+def _changes(name: str, flips: Flips, records: NoiseRecords, r_score: RScore, level: int) -> str:
+    changed = sum(map(len, (flips.broken, flips.repaired, flips.other)))
+    clean, noisy = records.accuracies[[0, level]].mean(axis=1).tolist()
+    return (
+        f"The accuracy of {name} {change_in_words(clean, noisy)} "
+        f"({score_in_words(clean, noisy, r_score)}). "
+        f"{name} changes {changed / len(records):.0%} of its answers: {len(flips.broken):,} from "
+        f"right to wrong, {len(flips.repaired):,} from wrong to right"
+    )
+
+
+def _example(
+    row: int,
+    level: int,
+    names: Sequence[str],
+    records: Sequence[NoiseRecords],
+    split: VQASplit | None,
+) -> dict[str, Any]:
+    """A question with the answers of all models, without noise and at a level."""
+    number = int(records[0].question_ids[row])
+    asked = records[0].questions
+    clean, noisy = ("", "") if asked is None else (asked[0][row], asked[level][row])
+    # Basic questions are appended, so that most noisy questions begin with the clean one.
+    added = noisy[len(clean) :].strip() if noisy.startswith(clean) else ""
+    example: dict[str, Any] = {
+        "anchor": f"question-{number}-level-{level}",
+        "number": number,
+        "question": clean,
+        "added": added,
+        "instead": "" if added or noisy == clean else noisy,
+        "picture": "",
+        "right": "",
+        "answers": [
+            {
+                "name": name,
+                "clean": one.answers[0][row],
+                "noisy": one.answers[level][row],
+                "clean_right": bool(one.accuracies[0][row] >= RIGHT),
+                "noisy_right": bool(one.accuracies[level][row] >= RIGHT),
+            }
+            for name, one in zip(names, records, strict=True)
+        ],
+    }
+    if split is not None:
+        at = split.question_ids.tolist().index(number)
+        example["picture"] = picture(split, int(split.image_ids[at]), _THUMBNAIL)
+        example["right"] = split.main_answers[at]
+        example["question"] = clean or split.questions[at]
+    return example

@@ -1,0 +1,1 @@
+"""Stored results: atomic files, manifests, keys and locks."""

@@ -1,0 +1,104 @@
+"""The artifact store: trained models and features, reused by commands with the same inputs."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ivqa.store.files import copy_file, digest, locked, read_json, write_json
+from ivqa.store.integrity import MANIFEST, damage, seal
+
+_ORIGIN = "origin.json"  # where a stored model comes from, and how long it was trained
+
+
+class ArtifactStore:
+    """Folders below one root, one for each component, named by a digest of its identity.
+
+    Args:
+        root: The folder of the store; `~` is expanded. It is created on first use.
+    """
+
+    def __init__(self, root: str | Path) -> None:
+        self.root = Path(root).expanduser()
+
+    def folder(self, kind: str, name: str, identity: Mapping[str, Any]) -> Path:
+        """The folder of a component; it need not exist.
+
+        Args:
+            kind: The kind of component, such as "models".
+            name: The name of the component, such as "mlb".
+            identity: Everything that determines the component, as JSON values: fingerprints of
+                data and features, configuration, code, seed.
+
+        Returns:
+            `root`/`kind`/`name`-DIGEST.
+        """
+        return self.root / kind / f"{name}-{digest(identity)}"
+
+    @contextmanager
+    def building(self, folder: Path, identity: Mapping[str, Any]) -> Iterator[None]:
+        """Locks a folder while one process builds its component; other processes wait.
+
+        Args:
+            folder: The folder of the component; it is created.
+            identity: Written to identity.json in the folder.
+        """
+        with locked(folder):
+            if not (folder / "identity.json").is_file():
+                write_json(folder / "identity.json", identity)
+            yield
+
+    @staticmethod
+    def keep(folder: Path, checkpoint: Path, run_dir: Path, seconds: float) -> None:
+        """Copies a trained model into its folder, which is complete from then on.
+
+        Args:
+            folder: The folder of the model.
+            checkpoint: The checkpoint to copy to `folder`/model.ckpt.
+            run_dir: The run directory that wrote it.
+            seconds: How long the model was trained.
+        """
+        origin, model = folder / _ORIGIN, folder / "model.ckpt"
+        write_json(origin, {"run": str(run_dir), "seconds": seconds})
+        copy_file(checkpoint, model)
+        seal(folder / MANIFEST, [origin, model])
+
+    @staticmethod
+    def fault(folder: Path) -> str | None:
+        """Compares a component with the files that were sealed.
+
+        Args:
+            folder: The folder of the component.
+
+        Returns:
+            A sentence about the first missing or changed file; None for a complete component.
+        """
+        return damage(folder / MANIFEST)
+
+
+def training_seconds(checkpoint: Path) -> dict[str, float]:
+    """Reads how long a stored model was trained.
+
+    Args:
+        checkpoint: A checkpoint.
+
+    Returns:
+        train/seconds for a checkpoint in the artifact store; empty for any other checkpoint.
+    """
+    file = checkpoint.with_name(_ORIGIN)
+    origin = read_json(file, dict) if file.is_file() else {}
+    seconds = origin.get("seconds")
+    return {"train/seconds": seconds} if isinstance(seconds, float) else {}
+
+
+def training_log(checkpoint: Path) -> Path:
+    """The metrics.csv of the run that wrote a checkpoint; it need not exist.
+
+    Args:
+        checkpoint: A checkpoint in the artifact store or in a run directory.
+
+    Returns:
+        The path.
+    """
+    inside = checkpoint.parent / "run" / "metrics.csv"
+    return inside if inside.is_file() else checkpoint.parent.parent / "metrics.csv"

@@ -1,0 +1,1 @@
+"""Sweeps: points, trials and tables of jobs."""

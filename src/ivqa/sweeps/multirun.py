@@ -1,0 +1,273 @@
+"""Hydra callbacks that summarise a multirun: a table averaged over seeds, and noise curves."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from hydra.experimental.callback import Callback
+from omegaconf import DictConfig
+
+from ivqa.config.short_forms import shortened
+from ivqa.report.noise_curve import write_noise_curve
+from ivqa.report.shares import write_shares
+from ivqa.report.table_files import write_table
+from ivqa.report.tables import print_table
+from ivqa.runs.run_directory import read_metrics
+from ivqa.store.files import read_yaml, write_json
+from ivqa.terminal import terminal
+
+
+class MultirunTable(Callback):
+    """Writes metrics.json of all jobs to results.json, and table.md, .csv, .tex and .html.
+
+    Args:
+        columns: The metric of each column, by heading, in the order of the paper's table. None
+            shows all metrics except detailed ones, such as vqa/kind/count; results.json has all.
+        shared_rows: Rows for values that all jobs of a seed have in common, such as the
+            supervised generator's: {name of the row: {prefix: other prefix}}. Such a row has the
+            metrics of the first job whose names start with the other prefix.
+        joined_rows: Names of rows that hold the metrics of several settings, such as a generator
+            and a VQA model: {name of the row: [settings]}. Other settings are left out.
+        title: Title of the table.
+    """
+
+    def __init__(
+        self,
+        columns: Mapping[str, str] | None = None,
+        shared_rows: Mapping[str, Mapping[str, str]] | None = None,
+        joined_rows: Mapping[str, Sequence[str]] | None = None,
+        title: str | None = None,
+    ) -> None:
+        self.columns = dict(columns or {})
+        self.shared_rows = {name: dict(row) for name, row in (shared_rows or {}).items()}
+        self.joined_rows = {name: list(of) for name, of in (joined_rows or {}).items()}
+        self.title = title
+
+    def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
+        """Writes and prints the table, and lists jobs without metrics.
+
+        Args:
+            config: Hydra's configuration of the multirun.
+            **kwargs: Unused; part of Hydra's interface.
+        """
+        sweep_dir = Path(str(config.hydra.sweep.dir))
+        jobs = _jobs(sweep_dir)
+        finished = [job for job in jobs if job["metrics"]]
+        if not finished:
+            return
+        averages = joined(average_over_seeds(finished), self.joined_rows)
+        rows = [
+            {**arranged(averages[0], replaced(self.columns, prefixes)), "setting": name}
+            for name, prefixes in self.shared_rows.items()
+        ]
+        rows += [arranged(row, self.columns) for row in averages]
+        write_json(sweep_dir / "results.json", jobs)
+        counted = f"{len(finished)} of {len(jobs)} runs"
+        title = counted if self.title is None else f"{self.title} ({counted})"
+        write_table(sweep_dir, rows, title)
+        console = terminal()
+        print_table(rows, title=title, console=console)
+        for job in jobs:
+            if not job["metrics"]:
+                console.print(
+                    f"no metrics: {job['directory']} ({', '.join(job['overrides'])})",
+                    soft_wrap=True,
+                )
+        console.print(f"table: {sweep_dir / 'table.html'} (and .md, .csv, .tex)", soft_wrap=True)
+
+
+class MultirunShares(Callback):
+    """Draws stacked bars, one for each job, to shares.png.
+
+    Args:
+        columns: The metric of each part of a bar, by name.
+    """
+
+    def __init__(self, columns: Mapping[str, str]) -> None:
+        self.columns = dict(columns)
+
+    def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
+        """Draws the bars, means over seeds.
+
+        Args:
+            config: Hydra's configuration of the multirun.
+            **kwargs: Unused; part of Hydra's interface.
+        """
+        sweep_dir = Path(str(config.hydra.sweep.dir))
+        jobs = [
+            job
+            for job in _jobs(sweep_dir)
+            if all(metric in job["metrics"] for metric in self.columns.values())
+        ]
+        if not jobs:
+            return
+        frame = pd.DataFrame([job["metrics"] for job in jobs], index=settings_of(jobs))
+        means = frame.groupby(level=0, sort=False).mean()[list(self.columns.values())]
+        means.columns = pd.Index(list(self.columns))
+        write_shares(sweep_dir / "shares.png", means)
+        terminal().print(f"bars: {sweep_dir / 'shares.png'}", soft_wrap=True)
+
+
+class MultirunCurves(Callback):
+    """Draws the accuracy under noise of all jobs that measured it to curves.png."""
+
+    def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
+        """Draws one curve for each job, named by the overrides that distinguish it.
+
+        Args:
+            config: Hydra's configuration of the multirun.
+            **kwargs: Unused; part of Hydra's interface.
+        """
+        sweep_dir = Path(str(config.hydra.sweep.dir))
+        jobs = [
+            job for job in _jobs(sweep_dir) if "robustness/partition_0/accuracy" in job["metrics"]
+        ]
+        if jobs:
+            names = distinguishing([job["overrides"] for job in jobs])
+            curves = {name: job["metrics"] for name, job in zip(names, jobs, strict=True)}
+            write_noise_curve(sweep_dir / "curves.png", curves)
+            terminal().print(f"curves: {sweep_dir / 'curves.png'}", soft_wrap=True)
+
+
+def distinguishing(overrides: Sequence[Sequence[str]]) -> list[str]:
+    """Names jobs by the overrides that not all of them share.
+
+    Args:
+        overrides: Overrides of each job.
+
+    Returns:
+        One text for each job.
+
+    >>> distinguishing([["model=mlb", "ranker=lasso"], ["model=mlb", "ranker=cider"]])
+    ['ranker=lasso', 'ranker=cider']
+    """
+    common = set.intersection(*(set(items) for items in overrides)) if len(overrides) > 1 else set()
+    return [" ".join(item for item in items if item not in common) for items in overrides]
+
+
+def settings_of(jobs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Names the setting of each job, which is the same for all its seeds.
+
+    Args:
+        jobs: {"overrides": ["model=x", "seed=1"]} of each job.
+
+    Returns:
+        One text for each job.
+    """
+    return distinguishing(
+        [[item for item in job["overrides"] if item[:5] != "seed="] for job in jobs]
+    )
+
+
+def joined(
+    rows: Sequence[Mapping[str, Any]], names: Mapping[str, Sequence[str]]
+) -> list[dict[str, Any]]:
+    """Joins rows of several settings.
+
+    Args:
+        rows: Metrics by name, with "setting".
+        names: The settings of each new row, by its name; empty: the rows stay as they are.
+
+    Returns:
+        The new rows; of a metric that several settings have, that of the first row counts.
+
+    >>> rows = [{"setting": "model=a", "x": 1}, {"setting": "model=b", "y": 2}]
+    >>> joined(rows, {"ab": ["model=a", "model=b"]})
+    [{'setting': 'ab', 'x': 1, 'y': 2}]
+    """
+    if not names:
+        return [dict(row) for row in rows]
+    found = []
+    for name, settings in names.items():
+        row: dict[str, Any] = {"setting": name}
+        for own in rows:
+            if own["setting"] in settings:
+                row |= {metric: value for metric, value in own.items() if metric not in row}
+        found.append(row)
+    return found
+
+
+def arranged(row: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, Any]:
+    """Selects the metrics of a row and puts them under headings.
+
+    Args:
+        row: Metrics by name, with "setting" and perhaps "seeds".
+        columns: The metric of each column, by heading. Empty: all metrics under their names,
+            except detailed ones, whose names have three parts.
+
+    Returns:
+        The selected values by heading, after "setting" and "seeds".
+
+    >>> arranged({"setting": "model=mlb", "robustness/r_score": 0.4}, {"R": "robustness/r_score"})
+    {'setting': 'model=mlb', 'R': 0.4}
+    >>> arranged({"setting": "model=mlb", "vqa/accuracy": 0.8, "vqa/kind/count": 0.5}, {})
+    {'setting': 'model=mlb', 'vqa/accuracy': 0.8}
+    """
+    if not columns:
+        return {key: value for key, value in row.items() if key.count("/") < 2}
+    shown = {heading: row.get(metric, "") for heading, metric in columns.items()}
+    return {key: row[key] for key in ("setting", "seeds") if key in row} | shown
+
+
+def replaced(columns: Mapping[str, str], prefixes: Mapping[str, str]) -> dict[str, str]:
+    """Replaces the prefixes of metrics.
+
+    Args:
+        columns: The metric of each column, by heading.
+        prefixes: New prefixes by old ones.
+
+    Returns:
+        The columns with the new metrics.
+
+    >>> replaced({"U#": "rl/unique"}, {"rl/": "supervised/"})
+    {'U#': 'supervised/unique'}
+    """
+    shown = dict(columns)
+    for old, new in prefixes.items():
+        for heading, metric in shown.items():
+            if metric.startswith(old):
+                shown[heading] = new + metric.removeprefix(old)
+    return shown
+
+
+def average_over_seeds(jobs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Averages the metrics of jobs that differ in their seed alone.
+
+    Args:
+        jobs: {"overrides": ["model=x", "seed=1"], "metrics": {name: float}} of each job.
+
+    Returns:
+        One row for each setting, named by the overrides that not all settings share. With several
+        seeds every value is a text "mean ± standard deviation" (n - 1 in the denominator).
+    """
+    frame = pd.DataFrame([job["metrics"] for job in jobs])
+    settings = settings_of(jobs)
+    rows = []
+    for setting in dict.fromkeys(settings):
+        chosen = frame[[name == setting for name in settings]].dropna(axis=1, how="all")
+        row: dict[str, Any] = {"setting": setting or "default"}
+        for metric in chosen.columns:
+            mean, spread = chosen[metric].mean(), chosen[metric].std()
+            row[str(metric)] = mean if len(chosen) == 1 else f"{mean:.3f} ± {spread:.3f}"
+        rows.append({**row, "seeds": len(chosen)} if len(chosen) > 1 else row)
+    return rows
+
+
+def _jobs(sweep_dir: Path) -> list[dict[str, Any]]:
+    """Directory, overrides and metrics of each job, in the order of their numbers."""
+    folders = [folder for folder in sweep_dir.iterdir() if (folder / ".hydra").is_dir()]
+    jobs = []
+    for folder in sorted(
+        folders, key=lambda folder: int(folder.name) if folder.name.isdigit() else 0
+    ):
+        file = folder / "metrics.json"
+        overrides = read_yaml(folder / ".hydra" / "overrides.yaml", list)
+        jobs.append(
+            {
+                "directory": str(folder),
+                "overrides": [shortened(str(item)) for item in overrides],
+                "metrics": read_metrics(file) if file.is_file() else {},
+            }
+        )
+    return jobs

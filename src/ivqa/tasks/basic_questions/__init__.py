@@ -1,0 +1,1 @@
+"""Tasks about basic questions and noise."""

@@ -1,0 +1,73 @@
+"""Accuracy under noise in the results of tasks: a table in the terminal and a picture."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from rich.console import Console
+
+from ivqa.data import VQASplit
+from ivqa.metrics import PUBLISHED_R_SCORE, RScore
+from ivqa.report import (
+    NoisePageModel,
+    noise_rows,
+    print_noise_curve,
+    title_of,
+    write_noise_curve,
+    write_noise_page,
+)
+from ivqa.robustness import NoiseRecords
+from ivqa.store.files import read_yaml
+
+
+def show_noise_curve(
+    metrics: Mapping[str, float],
+    name: str,
+    run_dir: Path,
+    split: VQASplit,
+    r_score: RScore | None,
+    console: Console,
+) -> dict[str, Any]:
+    """Shows the accuracy under noise, if it was measured.
+
+    Prints it, draws it to robustness.png, and writes robustness.html with answers that change.
+
+    Args:
+        metrics: Values by name, with robustness/partition_K/... if noise was measured.
+        name: The legend of the curve.
+        run_dir: The run directory, with robustness.parquet.
+        split: The split of the questions.
+        r_score: R_score with the tolerance and limit of the metrics; None for the published ones.
+        console: The terminal.
+
+    Returns:
+        Picture and table as media for `log_results`; empty without noise.
+    """
+    if "robustness/partition_1/accuracy" not in metrics:
+        return {}
+    picture = run_dir / "robustness.png"
+    r_score = r_score or PUBLISHED_R_SCORE
+    print_noise_curve(metrics, title_of(name), r_score, console=console)
+    write_noise_curve(picture, {name: metrics})
+    title = f"{title_of(name)} under noise"
+    model = NoisePageModel(title_of(name), NoiseRecords.read(run_dir))
+    write_noise_page(run_dir / "robustness.html", title, [model], split, r_score)
+    console.print(
+        f"picture: {picture}\nanswers that change: {run_dir / 'robustness.html'}", soft_wrap=True
+    )
+    return {"noise_curve": picture, "noise_table": pd.DataFrame(noise_rows(metrics))}
+
+
+def r_score_of(run_dir: Path) -> RScore:
+    """R_score with the tolerance and limit of a finished run.
+
+    Args:
+        run_dir: The run directory.
+
+    Returns:
+        That of its config.yaml; the published one for a run without.
+    """
+    file = run_dir / "config.yaml"
+    known = (read_yaml(file, dict) if file.is_file() else {}).get("r_score") or {}
+    return RScore(**{name: known[name] for name in vars(PUBLISHED_R_SCORE) if name in known})

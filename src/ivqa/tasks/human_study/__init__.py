@@ -1,0 +1,1 @@
+"""The human study of generated questions."""

@@ -1,0 +1,121 @@
+"""Correlation of automatic metrics with oracle consistency over runs [iVQA 4]."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from omegaconf import DictConfig, OmegaConf
+
+from ivqa.errors import UserError
+from ivqa.metrics import COEFFICIENTS, correlation, correlation_interval
+from ivqa.report import print_table
+from ivqa.report.table_files import write_table
+from ivqa.report.tables import with_interval
+from ivqa.runs.loggers import log_results
+from ivqa.runs.run_directory import read_metrics, run_directories
+from ivqa.store.files import read_yaml, write_json, write_text
+from ivqa.terminal import terminal
+
+_FEWEST_RUNS = 3  # a line through two points fits always
+
+
+def correlate(cfg: DictConfig) -> float:
+    """Correlates metrics with the targets, such as best/consistent, over runs (task=correlate).
+
+    Reads the metrics.json of each run: of several models, seeds or temperatures. The bootstrap
+    draws the runs of one model and seed together. Writes metrics.json and table.* in four formats.
+
+    Args:
+        cfg: The configuration of evaluate.py.
+
+    Returns:
+        The highest Pearson correlation with the first target.
+
+    Raises:
+        UserError: There are fewer than three runs, or two are the same, or a run lacks a target.
+        FileError: A metrics.json is damaged.
+    """
+    runs = run_directories([Path(run) for run in cfg.runs])
+    if len(runs) < _FEWEST_RUNS:
+        raise UserError(
+            f"runs= names {len(runs)} finished runs; a correlation needs at least {_FEWEST_RUNS}"
+        )
+    columns = [read_metrics(run / "metrics.json") for run in runs]
+    for run, column in zip(runs, columns, strict=True):
+        for target in cfg.targets:
+            if target not in column:
+                raise UserError(
+                    f"{run / 'metrics.json'} has no {target}, which only data with an oracle give; "
+                    "leave the run out, or choose other targets="
+                )
+    frame = pd.DataFrame(columns)
+    clusters = _clusters(runs)
+    counted = f"{len(runs)} runs of {len(set(clusters))} models and seeds, 95 percent intervals"
+    console, run_dir = terminal(), Path(cfg.output_dir)
+    metrics: dict[str, float] = {}
+    table = []
+    for target in cfg.targets:
+        found, rows = _against(target, frame, clusters, cfg)
+        metrics |= found
+        title = f"correlation with {target}, {counted}"
+        if rows:
+            print_table(rows, title=title, console=console)
+        else:
+            console.print(f"{target}: no metric that all runs have differs among them")
+        # In the files the target comes second: the first column names the row.
+        table += [{"metric": row["metric"], "with": target, **row} for row in rows]
+    lacking = [metric for metric in cfg.metrics.values() if metric not in frame.dropna(axis=1)]
+    if lacking:
+        console.print(f"not in all runs: {', '.join(lacking)}", soft_wrap=True)
+    run_dir.mkdir(parents=True, exist_ok=True)
+    write_text(run_dir / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
+    write_json(run_dir / "metrics.json", metrics)
+    if table:
+        title = f"correlation of metrics, {counted}"
+        write_table(run_dir, table, title)
+    log_results(cfg, metrics, {"correlations": pd.DataFrame(table)})
+    console.print(f"run: {run_dir}", soft_wrap=True)
+    names = [f"{cfg.targets[0]}/pearson/{metric}" for metric in cfg.metrics.values()]
+    return max((metrics[name] for name in names if name in metrics), default=float("nan"))
+
+
+def _clusters(runs: Sequence[Path]) -> list[int]:
+    """The number of the model of each run; runs without a configuration are alone.
+
+    Runs of one model and seed that differ in the temperature ask the same best questions. Counted
+    as independent, they would narrow the intervals.
+    """
+    models = []
+    for number, run in enumerate(runs):
+        file = run / "config.yaml"
+        stored = read_yaml(file, dict) if file.is_file() else {}
+        known = {"name", "seed"} <= stored.keys()
+        models.append(f"{stored['name']}, seed {stored['seed']}" if known else str(number))
+    places = {model: place for place, model in enumerate(dict.fromkeys(models))}
+    return [places[model] for model in models]
+
+
+def _against(
+    target: str, frame: pd.DataFrame, clusters: Sequence[int], cfg: DictConfig
+) -> tuple[dict[str, float], list[dict[str, Any]]]:
+    """Correlations of all metrics with a target: metrics, and rows by falling Pearson's r."""
+    metrics: dict[str, float] = {}
+    rows = []
+    for heading, metric in cfg.metrics.items():
+        if metric == target or metric not in frame or frame[metric].isna().any():
+            continue
+        x, y = frame[metric].to_numpy(), frame[target].to_numpy()
+        row: dict[str, Any] = {"metric": heading}
+        for coefficient in COEFFICIENTS:
+            value = correlation(coefficient, x, y)
+            if np.isnan(value):  # all runs have the same value
+                continue
+            low, high = correlation_interval(coefficient, x, y, clusters, resamples=cfg.resamples)
+            name = f"{target}/{coefficient}/{metric}"
+            metrics |= {name: value, f"{name}_low": float(low), f"{name}_high": float(high)}
+            row[coefficient.title()] = with_interval(value, low, high)
+        if len(row) > 1:
+            rows.append((metrics[f"{target}/pearson/{metric}"], row))
+    return metrics, [row for _, row in sorted(rows, key=lambda pair: -pair[0])]

@@ -1,0 +1,1 @@
+"""VQA networks that are trained here: one file a model."""

@@ -1,0 +1,1 @@
+"""VQA models behind an OpenAI-compatible endpoint."""

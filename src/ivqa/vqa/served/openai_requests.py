@@ -1,0 +1,82 @@
+"""What is sent to an OpenAI-compatible endpoint, and what it costs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from ivqa.store.files import digest
+from ivqa.vqa.served.image_urls import EncodedImage
+
+
+@dataclass(frozen=True)
+class ChatRequest:
+    """A question about an image.
+
+    Args:
+        model: Name of the model.
+        image: The image.
+        text: The prompt.
+        settings: Further fields of the body, such as temperature.
+        draw: Tells requests with equal bodies apart, where each is one more sample; not sent.
+    """
+
+    model: str
+    image: EncodedImage
+    text: str
+    settings: Mapping[str, Any]
+    draw: int = 0
+
+    def body(self) -> dict[str, Any]:
+        """The body of the request to /chat/completions."""
+        return {**self._with_image(self.image.url), **self.settings}
+
+    def identity(self) -> dict[str, Any]:
+        """Everything that is sent, with the digest of the image in place of its bytes."""
+        draw = {"draw": self.draw} if self.draw else {}
+        return {**self._with_image(self.image.digest), **self.settings, **draw}
+
+    @cached_property
+    def key(self) -> str:
+        """The digest of `identity`."""
+        return digest(self.identity())
+
+    def _with_image(self, url: str) -> dict[str, Any]:
+        content = [
+            {"type": "image_url", "image_url": {"url": url}},
+            {"type": "text", "text": self.text},
+        ]
+        return {"model": self.model, "messages": [{"role": "user", "content": content}]}
+
+
+@dataclass
+class Usage:
+    """What one command has asked and paid for.
+
+    Args:
+        requests: Requests that were answered.
+        reused: Distinct requests whose responses were found on disk.
+        retries: Attempts that failed and were repeated.
+        answers: Distinct answers, those found on disk included.
+        refusals: Refusals among them.
+        cut: Those that the limit of tokens cut, or that end in thoughts.
+        failed: Those that are none: empty, cut before they began, or what a failed request left.
+        prompt_tokens: Tokens that the endpoint read, as it counts them.
+        completion_tokens: Tokens that it wrote.
+    """
+
+    requests: int = 0
+    reused: int = 0
+    retries: int = 0
+    answers: int = 0
+    refusals: int = 0
+    cut: int = 0
+    failed: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+    def __str__(self) -> str:
+        return (
+            f"{self.requests:,} requests with {self.prompt_tokens:,} prompt and "
+            f"{self.completion_tokens:,} completion tokens, and {self.reused:,} earlier responses"
+        )

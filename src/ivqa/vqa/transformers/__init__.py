@@ -1,0 +1,1 @@
+"""VQA models of the library transformers."""

@@ -1,0 +1,271 @@
+"""Builds the released weights of the embedded data: `python -m tools.release`.
+
+It trains image features, generator, legality model and MLB as `pretrained=false` does, or loads
+them from the artifact store, scores them on held-out scenes and writes them into `ivqa.released`.
+`--check` scores the released weights again and records the versions of today's code if the scores
+are the same.
+"""
+
+import argparse
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from hydra import compose, initialize_config_dir
+from hydra.core.hydra_config import HydraConfig
+from hydra.utils import instantiate
+from omegaconf import DictConfig, open_dict
+from torchmetrics.functional.classification import binary_auroc, multilabel_average_precision
+
+from ivqa.data import VQADataModule
+from ivqa.features import ConceptFeatures, FeatureStore
+from ivqa.features.concept_features import RELEASED_NAME
+from ivqa.features.concepts import described_images
+from ivqa.generators import Sampling
+from ivqa.released import Released, catalogue, note, release
+from ivqa.runs.preparation import open_workbench, with_features
+from ivqa.runs.trained_models import build_module, obtain_module
+from ivqa.runs.vocabularies import Vocabularies
+from ivqa.runs.workbench import Workbench
+from ivqa.scenes import ScenesDataset, parse
+from ivqa.store.weights import load_into, write_weights
+from ivqa.terminal import terminal
+
+CONF = Path(__file__).parents[1] / "conf"
+TOLERANCE = 0.01
+"""Largest difference of a score between processors."""
+
+_PARTS = ("questioner", "judge", "answerer")
+_SCORED = 1000  # held-out questions
+
+
+def compose_diagnosis(*overrides: str) -> DictConfig:
+    """Composes the configuration of `python diagnose.py` in float32 and sets Hydra's own part.
+
+    Args:
+        *overrides: Overrides of the command line.
+    """
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        cfg = compose("diagnose", ["output_dir=.", *overrides], return_hydra_config=True)
+    HydraConfig.instance().set_config(cfg)
+    with open_dict(cfg):
+        del cfg["hydra"]
+        cfg.trainer.precision = "32-true"
+    return cfg
+
+
+def small_scenes(root: Path) -> ScenesDataset:
+    """The first 100 held-out images of the embedded data; an image depends only on its number.
+
+    Args:
+        root: The folder to write the data to.
+
+    Returns:
+        The data, with 10 questions per image.
+    """
+    images = {"train": 4, "val": 100, "test": 4}
+    return ScenesDataset(root, images=images, questions_per_image=10, workers=1)
+
+
+def main() -> None:
+    """Trains, scores and writes the weights; with --check it only scores the released ones."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="score the released weights again")
+    parser.add_argument("--only", help="a model to train on the released features: mlb")
+    parser.add_argument("--artifacts", default="artifacts", help="the artifact store")
+    arguments = parser.parse_args()
+    store = f"artifacts={arguments.artifacts}"
+    held_out = small_scenes(Path(arguments.artifacts) / "data")
+    if arguments.check:
+        check(held_out, store)
+        return
+    splits, only = ["train", "val"], arguments.only
+    pretrained = "pretrained=true" if only else "pretrained=false"
+    bench = open_workbench(compose_diagnosis(pretrained, store), splits)
+    bench = with_features(bench, splits)
+    if not only:
+        _release_features(bench)
+    # The scores are added below: they are computed from the released files themselves.
+    for part in (bench.parts[name] for name in _PARTS):
+        name = part.cfg.model.name
+        if only in (None, name):
+            module, _, _ = obtain_module(part)
+            weights = {key: _half(value) for key, value in module.state_dict().items()}
+            release(
+                name,
+                weights,
+                module.component(),
+                identity=part.release_identity(),
+                code=part.code(),
+                scores={},
+            )
+    for name, scores in score(held_out, store).items():
+        if only in (None, name):
+            note(replace(catalogue()[name], scores=scores))
+            print(name, json.dumps(scores))
+
+
+def _release_features(bench: Workbench) -> None:
+    features: ConceptFeatures = instantiate(bench.cfg.features)
+    assert bench.features is not None
+    cnn = torch.load(bench.features.directory / "cnn.pt", weights_only=True)
+    release(
+        RELEASED_NAME,
+        cnn["state_dict"],
+        {"concepts": cnn["concepts"]},
+        identity=features.identity(bench.dataset),
+        code=features.code(),
+        scores={},
+    )
+
+
+def check(held_out: ScenesDataset, *overrides: str) -> None:
+    """Records the versions of the current code if the released weights score as before.
+
+    Args:
+        held_out: Held-out scenes; the validation split is used.
+        *overrides: Overrides of the command line.
+
+    Raises:
+        ValueError: A score differs by more than `TOLERANCE`; the weights must be trained again.
+    """
+    codes = released_codes(*overrides)
+    for name, scores in score(held_out, *overrides).items():
+        before = catalogue()[name]
+        print(name, json.dumps(scores))
+        for term, value in scores.items():
+            if abs(value - before.scores[term]) > TOLERANCE:
+                raise ValueError(
+                    f"{name}: {term} is {value:.4f}, but was {before.scores[term]:.4f} when it was "
+                    "released; run make release, which trains it again"
+                )
+        note(replace(before, code=codes[name]))
+
+
+def released_codes(*overrides: str) -> dict[str, dict[str, int | str]]:
+    """The versions of the current code of each released model.
+
+    Args:
+        *overrides: Overrides of the command line.
+    """
+    bench = _bench(None, *overrides)
+    parts = {name: bench.parts[name] for name in _PARTS}
+    codes = {part.cfg.model.name: part.code() for part in parts.values()}
+    return {RELEASED_NAME: instantiate(bench.cfg.features).code(), **codes}
+
+
+def released_identities(*overrides: str) -> dict[str, Mapping[str, Any]]:
+    """The identity of each released model in the current configuration; reads no data.
+
+    Args:
+        *overrides: Overrides of the command line.
+    """
+    bench = _bench(None, *overrides)
+    parts = {name: bench.parts[name] for name in _PARTS}
+    identities = {part.cfg.model.name: part.release_identity() for part in parts.values()}
+    return {RELEASED_NAME: instantiate(bench.cfg.features).identity(bench.dataset), **identities}
+
+
+def score(held_out: ScenesDataset, *overrides: str) -> dict[str, dict[str, float]]:
+    """Scores the released weights on the validation split of held-out scenes.
+
+    Args:
+        held_out: Held-out scenes.
+        *overrides: Overrides of the command line.
+
+    Returns:
+        By model and term. Concepts: val_map, the mean average precision of the concepts that
+        occur. Generator: nll_per_word, the negative log-likelihood of the data's questions in nats
+        per word, and grammatical, the share of sampled questions that the grammar parses.
+        Legality model: auroc of separating grammatical samples from others, and kept, the share of
+        the data's questions that count as legal. VQA model: accuracy.
+    """
+    bench = _bench(held_out, *overrides)
+    features: ConceptFeatures = instantiate(bench.cfg.features)
+    concepts = features.load_released(catalogue()[RELEASED_NAME])[1]
+    store = _features(bench, features)
+    split = held_out.split("val")
+    images, texts = described_images(split)
+    targets = concepts.targets(texts).int()
+    probabilities = store.gather("val", store.rows("val", images.ids), ["concepts"])["concepts"]
+    occurs = targets.any(dim=0)  # (concepts,)
+    precision = multilabel_average_precision(
+        probabilities[:, occurs], targets[:, occurs], int(occurs.sum()), average="macro"
+    )
+    scores = {RELEASED_NAME: {"val_map": float(precision)}}
+
+    bench = replace(bench, features=store)
+    modules, data = {}, {}
+    for name in _PARTS:
+        part = bench.parts[name]
+        modules[name], data[name] = _load(part)
+    generator, judge = modules["questioner"], modules["judge"]
+    questions, answers = split.questions[:_SCORED], split.main_answers[:_SCORED]
+    images_of = data["questioner"].images_of("val", split.image_ids[:_SCORED].tolist())
+    likelihood = generator.log_likelihood(images_of, answers, questions)
+    words = generator.question_vocabulary.encode(questions).lengths + 1  # with the end token
+    seeded = torch.Generator().manual_seed(0)
+    samples = generator.sample(images_of, answers, 4, Sampling(), seeded).text
+    # The grammar is the ground truth of legality.
+    legal = torch.tensor([parse(text) is not None for text in samples])
+    judged = judge.probabilities(samples)
+    scores["ivqa_vae"] = {
+        "nll_per_word": float(-likelihood.sum() / words.sum()),
+        "grammatical": float(legal.float().mean()),
+    }
+    scores["legality"] = {
+        "auroc": float(binary_auroc(judged, legal.long())),
+        "kept": float((judge.probabilities(questions) > judge.limit).float().mean()),
+    }
+    answerer = modules["answerer"]
+    images_of = data["answerer"].images_of("val", split.image_ids[:_SCORED].tolist())
+    given = answerer.answer(images_of, questions)
+    hits = [answer == main for answer, main in zip(given, answers, strict=True)]
+    scores[bench.parts["answerer"].cfg.model.name] = {"accuracy": sum(hits) / len(hits)}
+    return scores
+
+
+def _bench(dataset: ScenesDataset | None, *overrides: str) -> Workbench:
+    """A workbench without features; its data are not read yet."""
+    cfg = compose_diagnosis(*overrides)
+    data = instantiate(cfg.data) if dataset is None else dataset
+    return Workbench(cfg, data, None, terminal())
+
+
+def _features(bench: Workbench, features: ConceptFeatures) -> FeatureStore:
+    """Features of the validation split by the released CNN, whether or not its version fits."""
+    cnn = catalogue()[RELEASED_NAME]
+    file = bench.store.root / "released_cnn.pt"
+    network, concepts = features.load_released(cnn)
+    write_weights(file, {"state_dict": network.state_dict(), "concepts": concepts.concepts})
+    given = replace(features, weights=str(file))
+    return given.build(bench.dataset, ["val"], bench.store.root / "features")
+
+
+def _load(part: Workbench) -> tuple[Any, VQADataModule]:
+    """A module with its released weights, whether or not they fit the configuration."""
+    released: Released = catalogue()[part.cfg.model.name]
+    words = Vocabularies.of(released.component())
+    module = build_module(replace(part, cfg=_without_parts(part.cfg)), words)
+    load_into(module, released.weights(), released.file, released.name)
+    return module.eval(), part.datamodule(words, module)
+
+
+def _without_parts(cfg: DictConfig) -> DictConfig:
+    """The same model without the parts that only its training needs."""
+    cfg = cfg.copy()
+    with open_dict(cfg):
+        cfg.model.parts = {}
+    return cfg
+
+
+def _half(value: torch.Tensor) -> torch.Tensor:
+    """Matrices in half precision, which changes no score; vectors and scalars unchanged."""
+    return value.half() if value.is_floating_point() and value.ndim >= 2 else value
+
+
+if __name__ == "__main__":
+    main()
