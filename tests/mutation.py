@@ -78,11 +78,11 @@ MODULES: dict[str, tuple[str, ...]] = {
     "tasks.human_study.task": ("tasks/test_human_study.py",),
     "tasks.repair": ("tasks/test_repair_run.py",),
     "tasks.repair_run": ("tasks/test_repair_run.py", "tasks/test_repair_rounds.py"),
-    "tasks.results": ("tasks/test_results.py",),
+    "tools.results": ("tasks/test_results.py",),
     "tasks.human_study.items": ("tasks/test_study_items.py",),
     "tasks.human_study.ratings": ("tasks/test_study_ratings.py",),
     "report.repair_table": ("report/test_repair_table.py",),
-    "report.results_page": ("report/test_results_page.py", "tasks/test_results.py"),
+    "tools.results_page": ("report/test_results_page.py", "tasks/test_results.py"),
     "sweeps.multirun": ("runs/test_multirun.py",),
     "sweeps.optuna_sweep": ("runs/test_optuna_sweep.py",),
     "sweeps.sweep_files": ("runs/test_sweep_files.py",),
@@ -159,7 +159,8 @@ def main() -> int:
 
 def _run(module: str, arguments: argparse.Namespace) -> tuple[str, int, int, int]:
     """Runs mutants of a module: its name, and the numbers of all, run and killed mutants."""
-    file = Path("src/ivqa", *module.split(".")).with_suffix(".py")
+    below = () if module.startswith("tools.") else ("src", "ivqa")
+    file = Path(*below, *module.split(".")).with_suffix(".py")
     _make_workspace(module, file)
     names = _names(file)
     result = RESULTS / f"{module}.json"
@@ -195,6 +196,7 @@ def _make_workspace(module: str, file: Path) -> None:
     shutil.rmtree(workspace, ignore_errors=True)
     workspace.mkdir(parents=True)
     shutil.copytree(ROOT / "src", workspace / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "tools", workspace / "tools")
     (workspace / file).write_text(
         libcst.parse_module((ROOT / file).read_text()).visit(_NoGradInside()).code
     )

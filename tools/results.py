@@ -35,7 +35,7 @@ from tools.results_page import Experiment, Record, results_page
 # Of these a setting is called by its value alone: "mlb" for "model=mlb".
 _KNOWN_GROUPS = ("model", "vqa", "reward", "ranker")
 # Their code changes no number.
-_WITHOUT_EFFECT = ("report", "tools/results.py", "provenance.py", "console.py")
+_WITHOUT_EFFECT = ("report", "provenance.py", "console.py")
 
 
 @dataclass(frozen=True)
