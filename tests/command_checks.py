@@ -16,8 +16,8 @@ from omegaconf import DictConfig
 
 from documented_commands import PROJECT, Block, Command
 from ivqa.command_line import command_line, with_multirun
-from ivqa.config.config_checks import check_config, missing_keys
-from ivqa.config.config_choices import choices_of, config_folders
+from ivqa.config.checks import check_config, missing_keys
+from ivqa.config.choices import choices_of, config_folders
 from ivqa.config.error_messages import describe, is_user_error
 from ivqa.config.short_forms import expanded, key_of
 from ivqa.errors import UserError

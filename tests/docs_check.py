@@ -27,7 +27,7 @@ from omegaconf import DictConfig, OmegaConf
 from command_checks import jobs_of
 from docs_stand_ins import StandIns
 from documented_commands import PAGES, PROJECT, Command, blocks, commands, files
-from ivqa.config.config_choices import leaf_keys
+from ivqa.config.choices import leaf_keys
 
 FOLDER = PROJECT / "outputs" / "docs_check"
 # Sizes with which a command takes seconds; each is set where the configuration has its key.

@@ -59,7 +59,7 @@ class OptunaSweeper(Sweeper):
             UserError: The sweep cannot run, or none of its points has a result.
         """
         # Of size: PyTorch and Optuna.
-        from ivqa.config.config_values import value_fault
+        from ivqa.config.values import value_fault
         from ivqa.ranges import Count, Seed
         from ivqa.sweeps.optuna_sweep import SweepJob
         from ivqa.sweeps.sweep_files import read_sweep, with_overrides

@@ -1,17 +1,7 @@
 """Diagnosis of visual question answering (VQA) models: their beliefs and their robustness.
 
 `load` and `load_vqa` give trained models that ask and answer questions about a picture (`api`).
-
-The modules directly in this package are what every other part builds on:
-
-- `errors`: the base class of errors that the user can fix.
-- `files`: atomic writes, checked reads, digests and locks.
-- `arrays`, `weights`: checked reads of NumPy arrays and PyTorch weights.
-- `integrity`: manifests that reveal damaged files.
-- `identity`, `versions`: keys of stored results, computed from settings and versions.
-- `ranges`: argument types with their allowed ranges.
-- `device`: what the processor supports.
-- `trained`: the base class of trained modules.
+CONTRIBUTING.md says what is in each room.
 """
 
 from importlib import import_module

@@ -24,7 +24,7 @@ from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 from rich.text import Text
 
-from ivqa.config.config_choices import config_folders
+from ivqa.config.choices import config_folders
 from ivqa.config.error_messages import (
     describe,
     is_disk_error,
@@ -161,7 +161,7 @@ def run_task(cfg: DictConfig, conf_dir: Path) -> float:
     from pytorch_lightning.utilities import rank_zero_only
 
     from ivqa import provenance
-    from ivqa.config.config_checks import check_config
+    from ivqa.config.checks import check_config
     from ivqa.runs.precision import set_precision
 
     check_config(cfg)

@@ -1,7 +1,7 @@
 """Argument types that include the allowed range: `size: Count = 512`.
 
 Constructors that take values from conf/ are annotated with these types. Every command validates its
-configuration against the annotations before it starts (`ivqa.config.config_values`).
+configuration against the annotations before it starts (`ivqa.config.values`).
 """
 
 from collections.abc import Callable, Iterable, Sequence

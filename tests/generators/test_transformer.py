@@ -24,7 +24,7 @@ from tiny_writer import (
 from torch import Tensor
 from transformers import AutoModelForImageTextToText, AutoProcessor
 
-from ivqa.config.config_values import value_fault
+from ivqa.config.values import value_fault
 from ivqa.data.batches.batch import ImageBatch
 from ivqa.errors import UserError
 from ivqa.generators import Beam, Greedy, Sampling, ask

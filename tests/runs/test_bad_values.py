@@ -13,10 +13,10 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf, open_dict
 
-from ivqa.config.config_checks import check_config
-from ivqa.config.config_types import settings_of
-from ivqa.config.config_values import value_faults
+from ivqa.config.checks import check_config
 from ivqa.config.error_messages import describe
+from ivqa.config.types import settings_of
+from ivqa.config.values import value_faults
 from ivqa.errors import UserError
 
 CONF = Path(__file__).parents[2] / "conf"

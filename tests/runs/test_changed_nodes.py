@@ -10,7 +10,7 @@ from hydra.utils import instantiate
 from omegaconf import OmegaConf
 from pytorch_lightning.callbacks import EarlyStopping, TQDMProgressBar
 
-from ivqa.config.config_checks import check_config
+from ivqa.config.checks import check_config
 from ivqa.config.error_messages import describe
 from ivqa.errors import UserError
 
@@ -75,7 +75,7 @@ def test_a_component_is_added_to_components(monkeypatch: pytest.MonkeyPatch) -> 
     """The reference without other overrides lacks it; Hydra provides it in a command."""
     added = "+callbacks.stop={_target_:pytorch_lightning.callbacks.EarlyStopping,monitor:val/loss}"
     cfg = _composed(added)
-    monkeypatch.setattr("ivqa.config.config_checks._same_choices", lambda _: _composed())
+    monkeypatch.setattr("ivqa.config.checks._same_choices", lambda _: _composed())
     check_config(cfg)
     assert isinstance(instantiate(cfg.callbacks.stop), EarlyStopping)
     OmegaConf.update(cfg, "data.stop", cfg.callbacks.stop, force_add=True)

@@ -14,7 +14,7 @@ from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf
 
-from ivqa.config.config_checks import check_config, missing_keys
+from ivqa.config.checks import check_config, missing_keys
 from ivqa.errors import UserError
 
 CONF = Path(__file__).parents[2] / "conf"

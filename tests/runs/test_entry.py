@@ -18,7 +18,7 @@ from omegaconf import OmegaConf
 from omegaconf.errors import ConfigAttributeError
 
 from ivqa.command_line import command_line, entry_point, quoted_path
-from ivqa.config.config_choices import composition_error, leaf_keys, reference_config
+from ivqa.config.choices import composition_error, leaf_keys, reference_config
 from ivqa.config.error_messages import describe, is_user_error
 from ivqa.config.short_forms import expanded, shortened
 from ivqa.errors import UserError

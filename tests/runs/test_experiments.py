@@ -12,7 +12,7 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.types import RunMode
 from omegaconf import OmegaConf
 
-from ivqa.config.config_checks import check_config
+from ivqa.config.checks import check_config
 from ivqa.store.files import write_json, write_text
 from ivqa.sweeps.multirun import MultirunTable, arranged
 

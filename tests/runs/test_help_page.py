@@ -11,7 +11,7 @@ from hydra.core.global_hydra import GlobalHydra
 from command_checks import problem
 from documented_commands import TASKS, Command
 from ivqa.command_line import entry_point
-from ivqa.config.config_choices import choices_of, groups_of
+from ivqa.config.choices import choices_of, groups_of
 
 CONF = Path(__file__).parents[2] / "conf"
 

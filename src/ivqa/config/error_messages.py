@@ -30,7 +30,7 @@ from omegaconf.errors import (
 )
 from yaml import YAMLError
 
-from ivqa.config.config_choices import (
+from ivqa.config.choices import (
     composed_choices,
     composition_error,
     config_folders,

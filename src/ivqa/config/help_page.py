@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
-from ivqa.config.config_choices import choices_of, groups_of
+from ivqa.config.choices import choices_of, groups_of
 
 # Groups that people need most come first; the others follow in the order of the command's file.
 _FIRST = ("model", "vqa", "reward", "data", "features", "task", "experiment", "callbacks")

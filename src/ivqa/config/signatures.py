@@ -5,7 +5,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, get_type_hints
 
-from ivqa.config.config_types import LIBRARY_ARGUMENTS
+from ivqa.config.types import LIBRARY_ARGUMENTS
 
 _ANYTHING = inspect.Parameter("options", inspect.Parameter.VAR_KEYWORD)
 

@@ -18,9 +18,9 @@ from hydra.core.override_parser.types import Override, QuotedString
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 
-from ivqa.config.config_values import join
 from ivqa.config.short_forms import written_out
 from ivqa.config.trust import check_targets
+from ivqa.config.values import join
 from ivqa.errors import UserError
 from ivqa.store.files import read_yaml
 

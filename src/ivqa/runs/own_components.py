@@ -13,8 +13,8 @@ from omegaconf import DictConfig
 from PIL import Image
 from torch import Tensor, nn
 
-from ivqa.config.config_values import nodes
 from ivqa.config.error_messages import place_in_own_code
+from ivqa.config.values import nodes
 from ivqa.data import VQADataset
 from ivqa.data.batches.batch import ImageBatch
 from ivqa.diagnosis import Candidates

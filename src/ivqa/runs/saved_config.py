@@ -14,12 +14,12 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
-from ivqa.config.config_checks import check_config
-from ivqa.config.config_values import join, nodes
+from ivqa.config.checks import check_config
 from ivqa.config.error_messages import describe
 from ivqa.config.folder import conf_dir
 from ivqa.config.short_forms import ALIASES
 from ivqa.config.stored_runs import OwnSettings, check_stored, is_written, own_settings
+from ivqa.config.values import join, nodes
 from ivqa.errors import UserError
 from ivqa.runs.precision import set_precision
 from ivqa.runs.run_directory import best_checkpoint

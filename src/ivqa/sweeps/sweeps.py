@@ -9,7 +9,7 @@ import optuna
 from omegaconf import DictConfig, open_dict
 from rich.console import Console
 
-from ivqa.config.config_checks import check_config
+from ivqa.config.checks import check_config
 from ivqa.config.short_forms import shortened
 from ivqa.errors import UserError
 from ivqa.report.sweep_plot import write_sweep_plot

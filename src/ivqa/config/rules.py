@@ -1,6 +1,6 @@
 """Rules that several values of a configuration must meet together.
 
-Single values are validated in `config_values`.
+Single values are validated in `values`.
 """
 
 import os
@@ -14,9 +14,9 @@ from hydra.utils import get_object
 from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning.accelerators import AcceleratorRegistry
 
-from ivqa.config.config_values import join, nodes
-from ivqa.config.config_words import shown
 from ivqa.config.signatures import arguments_of, defaults_of
+from ivqa.config.values import join, nodes
+from ivqa.config.words import shown
 from ivqa.device import on_cpu
 from ivqa.errors import UserError
 from ivqa.scenes import ScenesDataset

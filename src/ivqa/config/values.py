@@ -1,7 +1,7 @@
 """Invalid values of a configuration: each value is validated against a type and a range.
 
 In a node with a `_target_` they come from the annotation of the argument (`ivqa.ranges`); in other
-nodes, and for targets of other libraries, from `ivqa.config.config_types`.
+nodes, and for targets of other libraries, from `ivqa.config.types`.
 """
 
 import json
@@ -17,9 +17,9 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 
-from ivqa.config.config_types import settings_of
-from ivqa.config.config_words import description, shown
 from ivqa.config.signatures import arguments_of
+from ivqa.config.types import settings_of
+from ivqa.config.words import description, shown
 
 # No conversions: 1.5 and "1" are not integers, and NaN is not a number.
 _STRICT = ConfigDict(strict=True, allow_inf_nan=False, arbitrary_types_allowed=True)

@@ -10,10 +10,10 @@ from hydra.utils import get_object
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import InterpolationResolutionError, OmegaConfBaseException
 
-from ivqa.config.config_rules import rule_faults
-from ivqa.config.config_values import join, nodes, value_faults
-from ivqa.config.config_words import shown
+from ivqa.config.rules import rule_faults
 from ivqa.config.signatures import arguments_of
+from ivqa.config.values import join, nodes, value_faults
+from ivqa.config.words import shown
 from ivqa.errors import UserError, reason_of
 
 # Keys that Hydra's `instantiate` reads beside every _target_.
