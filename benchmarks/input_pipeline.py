@@ -20,7 +20,7 @@ from ivqa.data import BatchContents, BatchSettings, VQADataModule, build_vocabul
 from ivqa.features.store import FeatureStore
 from ivqa.generators import QuestionGenerationModule, VariationalGenerator
 from ivqa.scenes import ScenesDataset
-from ivqa.store.integrity import MANIFEST, seal
+from ivqa.store.integrity import MANIFEST, write_manifest
 
 STEPS = 20
 SIZES = {"grid": 128, "pooled": 256, "concepts": 500}
@@ -83,6 +83,6 @@ def _store(dataset: ScenesDataset, root: Path) -> FeatureStore:
     for name, size in SIZES.items():
         shape = (len(ids), 144, size) if name == "grid" else (len(ids), size)
         np.save(folder / f"{name}.npy", rng.random(shape, dtype=np.float32).astype(np.float16))
-    seal(folder / MANIFEST, sorted(folder.glob("*.npy")))
+    write_manifest(folder / MANIFEST, sorted(folder.glob("*.npy")))
     (root / "meta.json").write_text(json.dumps({"sizes": SIZES, "key": "x"}))
     return FeatureStore(root)

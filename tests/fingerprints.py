@@ -32,9 +32,9 @@ from ivqa.features.extraction import build_store
 from ivqa.features.pictures import Network, Resize
 from ivqa.generators import Sampling
 from ivqa.runs import trained_models
-from ivqa.runs.workbench import Workbench
+from ivqa.runs.context import RunContext
 from ivqa.scenes import generate_scenes
-from ivqa.store.identity import code_of, plain
+from ivqa.store.identity import code_of, to_plain
 from ivqa.store.versions import code_version
 
 PROJECT = Path(__file__).parents[1]
@@ -102,26 +102,26 @@ def _trained(name: str) -> Entry:
     cfg = composed(command, f"model={name}", "num_workers=0")
     with open_dict(cfg):
         cfg.model.batch_size = 16
-    bench = Workbench(cfg, dataset, features, Console(quiet=True))
+    context = RunContext(cfg, dataset, features, Console(quiet=True))
 
-    def untrained(part: Workbench) -> tuple[Any, Any, Path]:
+    def untrained(part: RunContext) -> tuple[Any, Any, Path]:
         return trained_models.build_module(part, part.vocabularies).eval(), part.vocabularies, FILE
 
     torch.manual_seed(0)
     with mock.patch.object(trained_models, "obtain_module", untrained):
-        module = trained_models.build_module(bench, bench.vocabularies)
+        module = trained_models.build_module(context, context.vocabularies)
     before = _weights(module)
     found = {"initial weights": float(before.abs().sum())}
     if isinstance(module, pl.LightningModule):
         module.scheduler = None  # its warm-up would begin with steps of almost 0
-        found |= _two_steps(module, bench)
+        found |= _two_steps(module, context)
         found["change of the weights"] = float((_weights(module) - before).abs().sum())
     elif hasattr(module, "remember"):
-        module.remember(bench.datamodule(bench.vocabularies, module))
-    return bench.code(), found | _outputs(module, bench)
+        module.remember(context.datamodule(context.vocabularies, module))
+    return context.code(), found | _outputs(module, context)
 
 
-def _two_steps(module: pl.LightningModule, bench: Workbench) -> Fingerprint:
+def _two_steps(module: pl.LightningModule, context: RunContext) -> Fingerprint:
     losses: Fingerprint = {}
 
     class Record(pl.Callback):
@@ -138,22 +138,22 @@ def _two_steps(module: pl.LightningModule, bench: Workbench) -> Fingerprint:
         enable_checkpointing=False,
         enable_progress_bar=False,
         enable_model_summary=False,
-        gradient_clip_val=plain(bench.cfg.model).get("gradient_clip"),
+        gradient_clip_val=to_plain(context.cfg.model).get("gradient_clip"),
         callbacks=[Record()],
     )
     pl.seed_everything(0, verbose=False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        trainer.fit(module, datamodule=bench.datamodule(bench.vocabularies, module))
+        trainer.fit(module, datamodule=context.datamodule(context.vocabularies, module))
     # Shares and ranks may jump by rounding where two answers score alike.
     measured = {key: trainer.callback_metrics.get(key) for key in ("val/loss", "val/kl")}
     return losses | {key: float(value) for key, value in measured.items() if value is not None}
 
 
-def _outputs(module: Any, bench: Workbench) -> Fingerprint:
+def _outputs(module: Any, context: RunContext) -> Fingerprint:
     """What a trained module answers and asks about four questions."""
-    split = bench.dataset.split("val")
-    data = bench.datamodule(bench.vocabularies, module)
+    split = context.dataset.split("val")
+    data = context.datamodule(context.vocabularies, module)
     images = data.images_of("val", split.image_ids[:4].tolist())
     questions, answers = split.questions[:4], split.main_answers[:4]
     found: Fingerprint = {}
@@ -182,7 +182,7 @@ def _ranker(name: str) -> Entry:
     ranking = ranker.rank(_TEXTS, pool, 5, [[]] * len(_TEXTS))
     scores = np.asarray(ranking.scores, np.float64)
     places = np.arange(1, scores.size + 1).reshape(scores.shape)
-    return code_of(plain(cfg.ranker)), {
+    return code_of(to_plain(cfg.ranker)), {
         "scores": float(np.abs(scores).sum()),
         "ranks": float((np.sort(ranking.indices) * places).sum()),
     }

@@ -17,7 +17,7 @@ from hydra.utils import get_object
 
 import ivqa
 from fingerprints import FILE, PROJECT, Entry, differences, entries
-from ivqa.store.identity import decisive
+from ivqa.store.identity import result_settings
 from ivqa.store.versions import _file_of, _holds_libraries, code_version
 from ivqa.vqa import MLB
 
@@ -90,8 +90,10 @@ def test_a_module_moves_and_its_keys_stay(tmp_path: Path) -> None:
         text=True,
     )
     assert not found.returncode, found.stderr
-    assert json.loads(found.stdout) == [code_version([MLB]), decisive(target)]
-    assert decisive(target) == decisive({**target, "_target_": "ivqa.vqa.networks.mlb.MLB"})
+    assert json.loads(found.stdout) == [code_version([MLB]), result_settings(target)]
+    assert result_settings(target) == result_settings(
+        {**target, "_target_": "ivqa.vqa.networks.mlb.MLB"}
+    )
 
 
 SOURCE = '''"""A network."""

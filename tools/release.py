@@ -26,10 +26,10 @@ from ivqa.features.concept_features import RELEASED_NAME
 from ivqa.features.concepts import described_images
 from ivqa.generators import Sampling
 from ivqa.released import Released, catalogue, note, release
-from ivqa.runs.preparation import open_workbench, with_features
+from ivqa.runs.context import RunContext
+from ivqa.runs.preparation import open_context, with_features
 from ivqa.runs.trained_models import build_module, obtain_module
 from ivqa.runs.vocabularies import Vocabularies
-from ivqa.runs.workbench import Workbench
 from ivqa.scenes import ScenesDataset, parse
 from ivqa.store.weights import load_into, write_weights
 from ivqa.terminal import terminal
@@ -84,12 +84,12 @@ def main() -> None:
         return
     splits, only = ["train", "val"], arguments.only
     pretrained = "pretrained=true" if only else "pretrained=false"
-    bench = open_workbench(compose_diagnosis(pretrained, store), splits)
-    bench = with_features(bench, splits)
+    context = open_context(compose_diagnosis(pretrained, store), splits)
+    context = with_features(context, splits)
     if not only:
-        _release_features(bench)
+        _release_features(context)
     # The scores are added below: they are computed from the released files themselves.
-    for part in (bench.parts[name] for name in _PARTS):
+    for part in (context.parts[name] for name in _PARTS):
         name = part.cfg.model.name
         if only in (None, name):
             module, _, _ = obtain_module(part)
@@ -108,15 +108,15 @@ def main() -> None:
             print(name, json.dumps(scores))
 
 
-def _release_features(bench: Workbench) -> None:
-    features: ConceptFeatures = instantiate(bench.cfg.features)
-    assert bench.features is not None
-    cnn = torch.load(bench.features.directory / "cnn.pt", weights_only=True)
+def _release_features(context: RunContext) -> None:
+    features: ConceptFeatures = instantiate(context.cfg.features)
+    assert context.features is not None
+    cnn = torch.load(context.features.directory / "cnn.pt", weights_only=True)
     release(
         RELEASED_NAME,
         cnn["state_dict"],
         {"concepts": cnn["concepts"]},
-        identity=features.identity(bench.dataset),
+        identity=features.identity(context.dataset),
         code=features.code(),
         scores={},
     )
@@ -151,10 +151,10 @@ def released_codes(*overrides: str) -> dict[str, dict[str, int | str]]:
     Args:
         *overrides: Overrides of the command line.
     """
-    bench = _bench(None, *overrides)
-    parts = {name: bench.parts[name] for name in _PARTS}
+    context = _bench(None, *overrides)
+    parts = {name: context.parts[name] for name in _PARTS}
     codes = {part.cfg.model.name: part.code() for part in parts.values()}
-    return {RELEASED_NAME: instantiate(bench.cfg.features).code(), **codes}
+    return {RELEASED_NAME: instantiate(context.cfg.features).code(), **codes}
 
 
 def released_identities(*overrides: str) -> dict[str, Mapping[str, Any]]:
@@ -163,10 +163,13 @@ def released_identities(*overrides: str) -> dict[str, Mapping[str, Any]]:
     Args:
         *overrides: Overrides of the command line.
     """
-    bench = _bench(None, *overrides)
-    parts = {name: bench.parts[name] for name in _PARTS}
+    context = _bench(None, *overrides)
+    parts = {name: context.parts[name] for name in _PARTS}
     identities = {part.cfg.model.name: part.release_identity() for part in parts.values()}
-    return {RELEASED_NAME: instantiate(bench.cfg.features).identity(bench.dataset), **identities}
+    return {
+        RELEASED_NAME: instantiate(context.cfg.features).identity(context.dataset),
+        **identities,
+    }
 
 
 def score(held_out: ScenesDataset, *overrides: str) -> dict[str, dict[str, float]]:
@@ -183,10 +186,10 @@ def score(held_out: ScenesDataset, *overrides: str) -> dict[str, dict[str, float
         Legality model: auroc of separating grammatical samples from others, and kept, the share of
         the data's questions that count as legal. VQA model: accuracy.
     """
-    bench = _bench(held_out, *overrides)
-    features: ConceptFeatures = instantiate(bench.cfg.features)
+    context = _bench(held_out, *overrides)
+    features: ConceptFeatures = instantiate(context.cfg.features)
     concepts = features.load_released(catalogue()[RELEASED_NAME])[1]
-    store = _features(bench, features)
+    store = _features(context, features)
     split = held_out.split("val")
     images, texts = described_images(split)
     targets = concepts.targets(texts).int()
@@ -197,10 +200,10 @@ def score(held_out: ScenesDataset, *overrides: str) -> dict[str, dict[str, float
     )
     scores = {RELEASED_NAME: {"val_map": float(precision)}}
 
-    bench = replace(bench, features=store)
+    context = replace(context, features=store)
     modules, data = {}, {}
     for name in _PARTS:
-        part = bench.parts[name]
+        part = context.parts[name]
         modules[name], data[name] = _load(part)
     generator, judge = modules["questioner"], modules["judge"]
     questions, answers = split.questions[:_SCORED], split.main_answers[:_SCORED]
@@ -224,28 +227,28 @@ def score(held_out: ScenesDataset, *overrides: str) -> dict[str, dict[str, float
     images_of = data["answerer"].images_of("val", split.image_ids[:_SCORED].tolist())
     given = answerer.answer(images_of, questions)
     hits = [answer == main for answer, main in zip(given, answers, strict=True)]
-    scores[bench.parts["answerer"].cfg.model.name] = {"accuracy": sum(hits) / len(hits)}
+    scores[context.parts["answerer"].cfg.model.name] = {"accuracy": sum(hits) / len(hits)}
     return scores
 
 
-def _bench(dataset: ScenesDataset | None, *overrides: str) -> Workbench:
-    """A workbench without features; its data are not read yet."""
+def _bench(dataset: ScenesDataset | None, *overrides: str) -> RunContext:
+    """A context without features; its data are not read yet."""
     cfg = compose_diagnosis(*overrides)
     data = instantiate(cfg.data) if dataset is None else dataset
-    return Workbench(cfg, data, None, terminal())
+    return RunContext(cfg, data, None, terminal())
 
 
-def _features(bench: Workbench, features: ConceptFeatures) -> FeatureStore:
+def _features(context: RunContext, features: ConceptFeatures) -> FeatureStore:
     """Features of the validation split by the released CNN, whether or not its version fits."""
     cnn = catalogue()[RELEASED_NAME]
-    file = bench.store.root / "released_cnn.pt"
+    file = context.store.root / "released_cnn.pt"
     network, concepts = features.load_released(cnn)
     write_weights(file, {"state_dict": network.state_dict(), "concepts": concepts.concepts})
     given = replace(features, weights=str(file))
-    return given.build(bench.dataset, ["val"], bench.store.root / "features")
+    return given.build(context.dataset, ["val"], context.store.root / "features")
 
 
-def _load(part: Workbench) -> tuple[Any, VQADataModule]:
+def _load(part: RunContext) -> tuple[Any, VQADataModule]:
     """A module with its released weights, whether or not they fit the configuration."""
     released: Released = catalogue()[part.cfg.model.name]
     words = Vocabularies.of(released.component())

@@ -27,7 +27,8 @@ from typing import Any
 from ivqa.errors import UserError
 from ivqa.provenance import commit_of, seeds_of, this_machine, versions
 from ivqa.runs.run_directory import read_metrics
-from ivqa.store.files import digest, read_json, read_yaml, write_json, write_text
+from ivqa.store.digests import digest
+from ivqa.store.files import read_json, read_yaml, write_json, write_text
 from ivqa.sweeps.multirun import distinguishing
 from ivqa.terminal import terminal
 from tools.results_page import Experiment, Record, results_page

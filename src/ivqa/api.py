@@ -28,7 +28,7 @@ from ivqa.runs.picture_model import (
     obtain_picture_model,
     training_splits,
 )
-from ivqa.runs.preparation import open_workbench
+from ivqa.runs.preparation import open_context
 from ivqa.runs.saved_config import configured
 from ivqa.text.answers import AnswerVocabulary
 
@@ -75,7 +75,7 @@ class LoadedGenerator:
             if value < 1:
                 raise UserError(f"{name}={value} must be at least 1")
         questioner = self.model.questioner
-        known = self.model.bench.dataset.split("train").main_answers
+        known = self.model.context.dataset.split("train").main_answers
         check_answer(answer, questioner.answer_words, known)
         batch = self.model.read(read_picture(image))
         return likely_questions(
@@ -171,9 +171,9 @@ def load(source: str | Path, **overrides: Any) -> LoadedGenerator:
             hint = "; load it with ivqa.load_vqa" if answers_questions(cfg.model) else ""
             raise UserError(f"{source}: model={cfg.model.name} generates no questions{hint}")
         check_gives_probabilities(cfg.model)
-        bench = open_workbench(cfg, training_splits(cfg.model))
-        check_reads_images(bench)
-        return LoadedGenerator(obtain_picture_model(bench))
+        context = open_context(cfg, training_splits(cfg.model))
+        check_reads_images(context)
+        return LoadedGenerator(obtain_picture_model(context))
 
 
 def load_vqa(source: str | Path, **overrides: Any) -> LoadedAnswerer:
@@ -200,10 +200,10 @@ def load_vqa(source: str | Path, **overrides: Any) -> LoadedAnswerer:
         if not answers_questions(model):
             hint = "; load it with ivqa.load" if asks_questions(model) else ""
             raise UserError(f"{source}: model={model.name} answers no questions{hint}")
-        bench = open_workbench(cfg, training_splits(model))
+        context = open_context(cfg, training_splits(model))
         if model is not cfg.model:
-            bench = bench.for_model(model, ckpt)
-        return LoadedAnswerer(obtain_picture_model(bench))
+            context = context.for_model(model, ckpt)
+        return LoadedAnswerer(obtain_picture_model(context))
 
 
 def _texts(questions: Sequence[str]) -> list[str]:

@@ -11,7 +11,8 @@ import pytest
 
 from ivqa.diagnosis import Belief
 from ivqa.diagnosis.search.belief_log import LAYOUT, BeliefLog
-from ivqa.store.files import FileError, digest, write_json
+from ivqa.store.digests import digest
+from ivqa.store.files import FileError, write_json
 
 ORIGIN = {"seed": 1, "vqa": {"name": "mlb"}}
 

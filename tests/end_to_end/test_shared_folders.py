@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from filelock import FileLock
 
-from ivqa.store.files import taken_at_once
+from ivqa.store.locks import try_lock
 
 from .conftest import Run, metrics_of, start
 
@@ -147,6 +147,6 @@ def test_annotations_are_read_before_anything_is_trained(
 
 def test_the_lock_of_a_directory_is_given_back(run: Run, tiny_root: Path, tmp_path: Path) -> None:
     assert run("train", *PRIOR, f"data.root={tiny_root}", "output_dir=run")[0] == 0
-    lock = taken_at_once(tmp_path / "run" / ".lock")
+    lock = try_lock(tmp_path / "run" / ".lock")
     assert lock is not None
     lock.release()

@@ -8,7 +8,7 @@ from attempts import Command, Ended, printed, run
 from jobs import Job, again
 from trees import differences
 
-from ivqa.store.files import digest
+from ivqa.store.digests import digest
 
 
 @dataclass

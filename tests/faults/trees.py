@@ -11,11 +11,11 @@ import torch
 import yaml
 from torch import Tensor
 
-from ivqa.store.integrity import MANIFEST, damage
+from ivqa.store.integrity import MANIFEST, first_fault
 
 # Times and counts of what this process did itself, which differ between any two runs.
 _OF_THE_RUN = re.compile(r"seconds|per_second|/requests|/reused|/retries|_tokens$")
-_DRAFT = re.compile(r"^\.[0-9a-f]+-\d+\.")  # named in ivqa.store.files.written
+_DRAFT = re.compile(r"^\.[0-9a-f]+-\d+\.")  # named in ivqa.store.files.atomic_write
 
 
 def differences(expected: Path, found: Path) -> list[str]:
@@ -53,7 +53,7 @@ def _files(folder: Path) -> dict[str, Path]:
 
 def _fault(expected: Path, found: Path) -> str | None:
     if expected.name.endswith(MANIFEST):
-        return damage(found)  # its digests cover times, so it is compared with its own files
+        return first_fault(found)  # its digests cover times, so it is compared with its own files
     if expected.suffix in (".ckpt", ".pt"):
         return next(_unequal(_loaded(expected), _loaded(found)), None)
     if expected.name in ("metrics.json", "results.json", "origin.json"):

@@ -10,8 +10,8 @@ import torch
 from ivqa.encoders.tfidf import TfidfEncoder
 from ivqa.encoders.word_vectors import WordVectorEncoder
 from ivqa.ranking import LassoQuestionRanker
-from ivqa.store.files import content_digest, digest
-from ivqa.store.identity import decisive, identity_of
+from ivqa.store.digests import content_digest, digest
+from ivqa.store.identity import identity_of, result_settings
 
 
 class Custom:
@@ -69,16 +69,16 @@ def test_a_configuration_keeps_decisive_settings_and_digests_of_files(tmp_path: 
     file = tmp_path / "weights.pt"
     file.write_bytes(b"one")
     model = {"lr": 0.1, "part": {"path": str(file), "size": 2}, "augment": None}
-    found = decisive(model)
+    found = result_settings(model)
     neutral = {"device": "cpu", "benchmark": {"seed": 1}, "cache": "x", "num_workers": 2}
     part = {**model["part"], "device": "cuda", "benchmark": {"n": 2}}
-    assert decisive({**model, **neutral, "part": part}) == found
+    assert result_settings({**model, **neutral, "part": part}) == found
     moved = tmp_path / "elsewhere.pt"
     moved.write_bytes(b"one")
-    assert decisive({**model, "part": {"path": str(moved), "size": 2}}) == found
-    assert decisive({**model, "augment": {"probability": 0.5}}) != found
+    assert result_settings({**model, "part": {"path": str(moved), "size": 2}}) == found
+    assert result_settings({**model, "augment": {"probability": 0.5}}) != found
     file.write_bytes(b"two")
-    assert decisive(model) != found
+    assert result_settings(model) != found
 
 
 def test_the_digest_of_a_folder_covers_names_and_contents(tmp_path: Path) -> None:
@@ -95,8 +95,8 @@ def test_the_digest_of_a_folder_covers_names_and_contents(tmp_path: Path) -> Non
 def test_the_digest_of_a_large_file_covers_three_samples(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ivqa.store.files._SAMPLED", 100)
-    monkeypatch.setattr("ivqa.store.files._SAMPLE", 10)
+    monkeypatch.setattr("ivqa.store.digests._SAMPLED", 100)
+    monkeypatch.setattr("ivqa.store.digests._SAMPLE", 10)
     file, content = tmp_path / "large", bytearray(1000)
     file.write_bytes(content)
     found = {content_digest(file)}

@@ -23,8 +23,9 @@ from ivqa.ranking import QuestionRanker, RandomRanker, Ranking
 from ivqa.robustness import BasicQuestionNoise
 from ivqa.scenes import generate_scenes
 from ivqa.store.checkpoint_io import AtomicCheckpointIO
-from ivqa.store.files import FileError, locked, write_text, written
-from ivqa.store.integrity import MANIFEST, damage, is_whole, manifest_of, seal
+from ivqa.store.files import FileError, atomic_write, write_text
+from ivqa.store.integrity import MANIFEST, first_fault, is_intact, manifest_of, write_manifest
+from ivqa.store.locks import folder_lock
 
 Spoil = Callable[[Path], Any]
 
@@ -72,10 +73,10 @@ def test_every_damage_to_a_listed_file_is_found(spoil: Spoil, tmp_path: Path) ->
     files = [tmp_path / "a.npy", tmp_path / "inner" / "b.json"]
     for file in files:
         write_text(file, "some content")
-    seal(tmp_path / MANIFEST, files)
-    assert damage(tmp_path / MANIFEST) is None
+    write_manifest(tmp_path / MANIFEST, files)
+    assert first_fault(tmp_path / MANIFEST) is None
     spoil(files[1])
-    fault = damage(tmp_path / MANIFEST)
+    fault = first_fault(tmp_path / MANIFEST)
     assert fault is not None
     assert str(files[1]) in fault
 
@@ -84,11 +85,11 @@ def test_every_damage_to_a_listed_file_is_found(spoil: Spoil, tmp_path: Path) ->
 def test_a_damaged_manifest_is_named(spoil: Spoil, tmp_path: Path) -> None:
     file = tmp_path / "a"
     write_text(file, "some content")
-    seal(manifest_of(file), [file])
-    assert is_whole(file)
+    write_manifest(manifest_of(file), [file])
+    assert is_intact(file)
     spoil(manifest_of(file))
-    assert not is_whole(file)
-    assert "a.integrity.json" in str(damage(manifest_of(file))) or spoil is _change
+    assert not is_intact(file)
+    assert "a.integrity.json" in str(first_fault(manifest_of(file))) or spoil is _change
 
 
 def test_a_large_file_is_read_again_only_if_its_time_has_changed(
@@ -97,18 +98,18 @@ def test_a_large_file_is_read_again_only_if_its_time_has_changed(
     monkeypatch.setattr("ivqa.store.integrity._LARGE", 10)
     file = tmp_path / "large"
     write_text(file, "some content")
-    seal(manifest_of(file), [file])
+    write_manifest(manifest_of(file), [file])
     state = file.stat()
     _change(file)
     os.utime(file, ns=(state.st_atime_ns, state.st_mtime_ns))
-    assert is_whole(file)  # this damage goes unnoticed, because the time is unchanged
+    assert is_intact(file)  # this damage goes unnoticed, because the time is unchanged
     os.utime(file, ns=(state.st_atime_ns, state.st_mtime_ns + 1))
-    assert not is_whole(file)
+    assert not is_intact(file)
     _change(file)
-    assert is_whole(file)  # a copy has another time and the same content
+    assert is_intact(file)  # a copy has another time and the same content
     os.truncate(file, 5)
     os.utime(file, ns=(state.st_atime_ns, state.st_mtime_ns))
-    assert not is_whole(file)
+    assert not is_intact(file)
 
 
 def test_an_interrupted_write_leaves_the_old_file_and_no_draft(tmp_path: Path) -> None:
@@ -116,7 +117,7 @@ def test_an_interrupted_write_leaves_the_old_file_and_no_draft(tmp_path: Path) -
     write_text(file, "old")
 
     def interrupted() -> None:
-        with written(file) as draft:
+        with atomic_write(file) as draft:
             draft.write_text("new")
             raise RuntimeError("power cut")
 
@@ -138,7 +139,7 @@ def test_the_next_writer_deletes_the_draft_of_a_killed_one(tmp_path: Path) -> No
 
 def test_the_draft_of_a_running_writer_is_kept(tmp_path: Path) -> None:
     file = tmp_path / "a.txt"
-    with written(file) as draft:
+    with atomic_write(file) as draft:
         draft.write_text("mine")
         child = multiprocessing.get_context("fork").Process(target=write_text, args=(file, "its"))
         child.start()
@@ -149,7 +150,7 @@ def test_the_draft_of_a_running_writer_is_kept(tmp_path: Path) -> None:
 
 
 def _die_while_writing(file: Path) -> None:
-    with written(file) as draft:
+    with atomic_write(file) as draft:
         draft.write_text("half")
         os.kill(os.getpid(), signal.SIGKILL)
 
@@ -163,7 +164,7 @@ def test_a_file_system_without_locks_is_named(
 
     monkeypatch.setattr("fcntl.flock", fail)
     message = r"\.lock cannot be locked .*; set artifacts= to a folder"
-    with pytest.raises(FileError, match=message), locked(tmp_path):
+    with pytest.raises(FileError, match=message), folder_lock(tmp_path):
         pass
 
 

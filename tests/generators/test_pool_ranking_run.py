@@ -20,7 +20,7 @@ from ivqa.generators import QuestionGenerationModule, VariationalGenerator, pool
 from ivqa.generators.pool_ranking import PoolRanking, ranking_metrics
 from ivqa.pools import read_pools
 from ivqa.scenes import generate_scenes
-from ivqa.store.files import file_digest
+from ivqa.store.digests import file_digest
 
 
 class _Scorer:

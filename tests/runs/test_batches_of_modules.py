@@ -13,8 +13,8 @@ from rich.console import Console
 from ivqa.data import VQADataModule
 from ivqa.diagnosis import DualModule
 from ivqa.generators import QuestionGenerationModule, VariationalGenerator
+from ivqa.runs.context import RunContext
 from ivqa.runs.vocabularies import Vocabularies
-from ivqa.runs.workbench import Workbench
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.text.vocabulary import Vocabulary
 from ivqa.vqa import MLB, N2NMN, VQAModule
@@ -35,8 +35,8 @@ def _data(module: Any, answers: AnswerVocabulary | None) -> VQADataModule:
     with open_dict(cfg):
         cfg.output_dir = "run"
     features: Any = SimpleNamespace(key="key", sizes=SIZES)
-    bench = Workbench(cfg, SimpleNamespace(), features, Console())  # type: ignore[arg-type]
-    return bench.datamodule(Vocabularies(WORDS, WORDS, answers), module)
+    context = RunContext(cfg, SimpleNamespace(), features, Console())  # type: ignore[arg-type]
+    return context.datamodule(Vocabularies(WORDS, WORDS, answers), module)
 
 
 def _dual(network: str) -> DualModule:

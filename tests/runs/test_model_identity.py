@@ -12,7 +12,7 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf, open_dict
 from rich.console import Console
 
-from ivqa.runs.workbench import Workbench
+from ivqa.runs.context import RunContext
 
 CONF = Path(__file__).parents[2] / "conf"
 NETWORK = '''"""A user's own network."""
@@ -31,14 +31,14 @@ class Mine(LanguageOnly):
 
 def _bench(
     *overrides: str, data: str = "data", features: str | None = "key", cwd: Any = None
-) -> Workbench:
+) -> RunContext:
     with initialize_config_dir(str(CONF), version_base="1.3"):
         cfg = compose("evaluate", ["trainer.precision=32-true", *overrides])
     with open_dict(cfg):
         cfg.output_dir = "run"
     found: Any = SimpleNamespace(key=features, sizes={"grid": 8, "concepts": 3})
     dataset: Any = SimpleNamespace(fingerprint=lambda: data)
-    return Workbench(cfg, dataset, found, Console())
+    return RunContext(cfg, dataset, found, Console())
 
 
 def _identity(*overrides: str, **options: Any) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from rich.console import Console
 from tools import release
 
 from ivqa import released
-from ivqa.runs.workbench import Workbench
+from ivqa.runs.context import RunContext
 from ivqa.store.files import FileError
 
 NAMES = {"features", "ivqa_vae", "legality", "mlb"}
@@ -71,9 +71,9 @@ def test_a_loaded_model_uses_the_weights_that_diagnose_uses(tmp_path: Path) -> N
     # ivqa.load_vqa("mlb") and image=photo.jpg vqa=mlb load the model of evaluate.py as a part.
     with initialize_config_dir(str(release.CONF), version_base="1.3"):
         cfg = compose("evaluate", ["model=mlb", f"artifacts={tmp_path}", "output_dir=."])
-    bench = Workbench(cfg, instantiate(cfg.data), None, Console(), is_part=True)
-    assert bench.released == released.catalogue()["mlb"]
-    assert replace(bench, cfg=OmegaConf.merge(cfg, {"pretrained": False})).released is None
+    context = RunContext(cfg, instantiate(cfg.data), None, Console(), is_part=True)
+    assert context.released == released.catalogue()["mlb"]
+    assert replace(context, cfg=OmegaConf.merge(cfg, {"pretrained": False})).released is None
 
 
 def test_other_code_finds_no_released_weights() -> None:

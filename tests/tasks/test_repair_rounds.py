@@ -101,7 +101,7 @@ def test_the_repaired_model_is_that_of_the_round_with_the_best_validation_images
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Run(_Rounds):
-        def __init__(self, bench: Any, run_dir: Path, settings: RepairSettings) -> None:
+        def __init__(self, context: Any, run_dir: Path, settings: RepairSettings) -> None:
             super().__init__(rates, settings)
 
         def figures(self, model: Trained) -> dict[str, float]:
@@ -112,7 +112,7 @@ def test_the_repaired_model_is_that_of_the_round_with_the_best_validation_images
     monkeypatch.setattr(repair, "RepairRun", Run)
     settings = RepairSettings(rounds=3, patience=9, controls=False)
     monkeypatch.setattr(repair, "instantiate", lambda node: settings)
-    for name in ("_check_trains", "open_workbench", "check_extensible", "with_features"):
+    for name in ("_check_trains", "open_context", "check_extensible", "with_features"):
         monkeypatch.setattr(repair, name, Mock())
     for name in ("begin_run", "write_table", "print_table", "log_results"):
         monkeypatch.setattr(repair, name, Mock())

@@ -25,8 +25,8 @@ from ivqa.diagnosis import NO_SUCH_THING
 from ivqa.errors import UserError
 from ivqa.generators import Questions
 from ivqa.robustness import RobustnessCallback
+from ivqa.runs.context import RunContext
 from ivqa.runs.vocabularies import Vocabularies
-from ivqa.runs.workbench import Workbench
 from ivqa.store.files import write_json
 from ivqa.tasks import repair, repair_run
 from ivqa.tasks.repair_run import RepairRun, RepairSettings, Trained
@@ -132,15 +132,15 @@ def _cfg(dataset: VQADataset, run_dir: Path, **values: Any) -> Any:
 
 @pytest.fixture
 def obtained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Stands in for training: the workbenches whose models were asked for."""
+    """Stands in for training: the contexts whose models were asked for."""
     found: list[Any] = []
 
-    def obtain(bench: Workbench) -> tuple[Any, Vocabularies, Path]:
-        found.append(bench)
-        split = bench.dataset.split("train")
+    def obtain(context: RunContext) -> tuple[Any, Vocabularies, Path]:
+        found.append(context)
+        split = context.dataset.split("train")
         ckpt = tmp_path / f"{len(split)}.ckpt"
         ckpt.write_text(f"weights for {len(split)} questions")
-        name = bench.cfg.model.name
+        name = context.cfg.model.name
         if name == "ivqa_rl":
             module: Any = SimpleNamespace(reference=Asks(), questioner=Asks())
         elif name == "ivqa_vae":
@@ -167,8 +167,8 @@ def make(dataset: VQADataset, tmp_path: Path, obtained: list[Any]) -> Make:
     def run(cfg: dict[str, Any] | None = None, **settings: Any) -> RepairRun:
         run_dir = tmp_path / "run"
         values = _cfg(dataset, run_dir, **(cfg or {}))
-        bench = Workbench(values, dataset, None, Console(file=StringIO(), width=40))
-        return RepairRun(bench, run_dir, RepairSettings(**settings))
+        context = RunContext(values, dataset, None, Console(file=StringIO(), width=40))
+        return RepairRun(context, run_dir, RepairSettings(**settings))
 
     return run
 
@@ -248,14 +248,14 @@ def test_only_a_policy_is_trained_against_the_model(make: Make, obtained: list[A
     beliefs, _ = run.beliefs(model, "train", "corrected", 2, 8, 1)
     policy = obtained[-1].cfg.model
     assert (policy.name, policy.part_ckpt.answerer) == ("ivqa_rl", str(model.checkpoint))
-    assert obtained[-1].dataset is run.bench.dataset
-    assert run.bench.cfg.model.part_ckpt.answerer == "auto"
+    assert obtained[-1].dataset is run.context.dataset
+    assert run.context.cfg.model.part_ckpt.answerer == "auto"
     assert set(run._questioners(model)) == {"supervised", "rl"}
     assert {one.source for one in beliefs} <= {"supervised", "rl"}
     obtained.clear()
     alone = make()
     assert set(alone._questioners(model)) == {"supervised"}
-    assert [bench.cfg.model.name for bench in obtained] == ["ivqa_vae", "legality"]
+    assert [context.cfg.model.name for context in obtained] == ["ivqa_vae", "legality"]
 
 
 def test_corrections_teach_right_answers_to_wrong_beliefs_first(make: Make) -> None:
@@ -332,7 +332,7 @@ def test_a_model_is_trained_with_the_added_questions(make: Make, obtained: list[
     run = make()
     before = run.trained("before", [])
     assert (before.name, before.added) == ("before", None)
-    assert obtained[-1].dataset is run.bench.dataset
+    assert obtained[-1].dataset is run.context.dataset
     assert not (run.run_dir / "added").exists()
     entries = [
         Entry("7", 7, 3, "Is it a dog?", ["no"] * 10, layout=["_Find", "_Exist"]),
@@ -350,7 +350,7 @@ def test_a_model_is_trained_with_the_added_questions(make: Make, obtained: list[
     ]
     assert model.module.known == {"Is it a dog?": "no", "Is it a heart?": "yes"}  # type: ignore[attr-defined]
     assert model.checkpoint.read_text() == "weights for 34 questions"
-    assert model.datamodule.dataset is run.bench.dataset
+    assert model.datamodule.dataset is run.context.dataset
     assert model.datamodule.answer_vocabulary is model.module.answers
     assert model.datamodule.question_vocabulary == Vocabulary.build(extended.questions)
     written = VQADataset(run.run_dir / "added", train="round_1", val=None).split("train")
@@ -469,14 +469,14 @@ def test_a_repair_from_its_configuration_to_its_files(
     run_dir = tmp_path / "run"
     begun: list[tuple[Any, ...]] = []
     monkeypatch.setattr(repair, "begin_run", lambda *given, resume: begun.append((*given, resume)))
-    monkeypatch.setattr(repair, "with_features", lambda bench, splits: bench)
+    monkeypatch.setattr(repair, "with_features", lambda context, splits: context)
     said = StringIO()
 
-    def opened(cfg: Any, splits: list[str]) -> Workbench:
+    def opened(cfg: Any, splits: list[str]) -> RunContext:
         assert splits == ["train", "val", "test"]
-        return Workbench(cfg, dataset, None, Console(file=said, width=40))
+        return RunContext(cfg, dataset, None, Console(file=said, width=40))
 
-    monkeypatch.setattr(repair, "open_workbench", opened)
+    monkeypatch.setattr(repair, "open_context", opened)
     cfg = _cfg(dataset, run_dir, **{"repair.num_images": 3, "repair.num_latents": 8})
     assert repair.repair(cfg) == 0
     assert begun == [(cfg, run_dir, False)]

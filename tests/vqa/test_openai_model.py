@@ -15,7 +15,7 @@ from PIL import Image
 
 from ivqa.data.batches.batch import ImageBatch
 from ivqa.errors import UserError
-from ivqa.store.identity import decisive
+from ivqa.store.identity import result_settings
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.vqa import Answerer, Metered
 from ivqa.vqa.served.answer_estimates import Scoring
@@ -499,4 +499,4 @@ def test_address_and_budget_are_no_part_of_the_identity() -> None:
     endpoint = {"base_url": "http://a", "max_requests": 5, "workers": 16, "cache": "x"}
     module = {"path": "tiny", "prompt": "{question}", "endpoint": endpoint}
     settings = {"base_url": "http://a", "max_requests": 5, "api_key_env": "K", "module": module}
-    assert decisive(settings) == {"module": {"path": "tiny", "prompt": "{question}"}}
+    assert result_settings(settings) == {"module": {"path": "tiny", "prompt": "{question}"}}

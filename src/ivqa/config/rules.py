@@ -20,7 +20,7 @@ from ivqa.config.words import shown
 from ivqa.device import on_cpu
 from ivqa.errors import UserError
 from ivqa.scenes import ScenesDataset
-from ivqa.store.identity import plain
+from ivqa.store.identity import to_plain
 
 _STAGES = ("train", "val", "test")
 
@@ -55,7 +55,7 @@ def _arguments(cfg: DictConfig) -> Iterator[str]:
             target = get_object(node._target_)
             if check := getattr(target, "check_arguments", None):
                 try:
-                    check({**defaults_of(target), **plain(node)})
+                    check({**defaults_of(target), **to_plain(node)})
                 except UserError as error:
                     yield f"{path}: {error}"
 
@@ -80,7 +80,7 @@ def _monitors(cfg: DictConfig) -> Iterator[str]:
 def _logged(node: DictConfig) -> set[str]:
     """Names that the class of a node declares to log in validation; empty if it declares none."""
     declared = getattr(get_object(node._target_), "validation_metrics", None)
-    return set() if declared is None else set(declared(plain(node)))
+    return set() if declared is None else set(declared(to_plain(node)))
 
 
 def _closed_answers(cfg: DictConfig) -> Iterator[str]:
@@ -160,7 +160,7 @@ def _devices(trainer: DictConfig) -> Iterator[str]:
     cpu = on_cpu(accelerator)
     available = (os.cpu_count() or 1) if cpu else torch.accelerator.device_count()
     kind = "CPU cores" if cpu else "accelerators"
-    wrong = f"trainer.devices={shown(plain(devices))}: this machine has {available} {kind}"
+    wrong = f"trainer.devices={shown(to_plain(devices))}: this machine has {available} {kind}"
     if isinstance(devices, str) and devices not in ("auto", "-1"):
         numbers = devices.split(",")
         if not all(number.strip().isdigit() for number in numbers):
@@ -188,7 +188,7 @@ def _processes(cfg: DictConfig) -> Iterator[str]:
             yield "torchrun starts processes that share a run; pass output_dir=DIR"
         return
     setting = (
-        f"trainer.devices={shown(plain(devices))}" if several else f"trainer.num_nodes={nodes}"
+        f"trainer.devices={shown(to_plain(devices))}" if several else f"trainer.num_nodes={nodes}"
     )
     if cfg.task != "train":
         yield (

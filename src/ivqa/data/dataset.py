@@ -15,7 +15,8 @@ from ivqa.data.oracles import Oracle
 from ivqa.data.validation import DataError, check_root, listed
 from ivqa.data.vqa_json import VQASplit, read_split
 from ivqa.errors import UserError
-from ivqa.store.files import FileError, bytes_digest, check_regular, digest, file_digest
+from ivqa.store.digests import bytes_digest, digest, file_digest
+from ivqa.store.files import FileError, check_regular
 
 STAGES = ("train", "val", "test")
 

@@ -12,7 +12,8 @@ from ivqa.data.dataset import VQADataset
 from ivqa.data.oracles import Oracle
 from ivqa.data.validation import DataError, Problems
 from ivqa.data.vqa_json import VQASplit
-from ivqa.store.files import digest, write_json
+from ivqa.store.digests import digest
+from ivqa.store.files import write_json
 
 
 class ExtendedDataset(VQADataset):

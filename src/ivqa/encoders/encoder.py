@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from rich.progress import track
 
 from ivqa.store.arrays import load_array
-from ivqa.store.files import digest, written
-from ivqa.store.integrity import is_whole, manifest_of, seal
+from ivqa.store.digests import digest
+from ivqa.store.files import atomic_write
+from ivqa.store.integrity import is_intact, manifest_of, write_manifest
 from ivqa.store.versions import code_version
 
 _STORED_AT_ONCE = 4096  # texts; 79 MB with vectors of 4800 dimensions
@@ -113,8 +114,8 @@ def stored_rows(
     Returns:
         (N, d) float32, memory-mapped.
     """
-    if not is_whole(file):
-        with written(file) as draft:
+    if not is_intact(file):
+        with atomic_write(file) as draft:
             starts = range(0, len(texts), _STORED_AT_ONCE)
             rows: Any = None  # opened once the first encodings give their dimensions
             for start in track(starts, description="encoding questions", transient=True):
@@ -126,5 +127,5 @@ def stored_rows(
                     )
                 rows[start : start + len(part)] = part
             rows.flush()
-        seal(manifest_of(file), [file])
+        write_manifest(manifest_of(file), [file])
     return load_array(file, "f", remedy="delete it to encode the questions again")

@@ -20,7 +20,8 @@ from ivqa.encoders.encoder import TrainedEncoder, unit_rows
 from ivqa.encoders.skip_thoughts_published import gru_of, published_words, read_published
 from ivqa.errors import UserError, reason_of
 from ivqa.ranges import Count
-from ivqa.store.files import FileError, content_digest
+from ivqa.store.digests import content_digest
+from ivqa.store.files import FileError
 from ivqa.store.weights import read_weights, state_dict_of
 from ivqa.text.tokens import tokenise
 from ivqa.text.vocabulary import SPECIALS, UNK

@@ -12,7 +12,8 @@ from ivqa.encoders.encoder import TrainedEncoder, unit_rows
 from ivqa.errors import reason_of
 from ivqa.hub import check_revision, note_commit
 from ivqa.ranges import Count
-from ivqa.store.files import FileError, content_digest
+from ivqa.store.digests import content_digest
+from ivqa.store.files import FileError
 from ivqa.store.weights import check_finite
 
 

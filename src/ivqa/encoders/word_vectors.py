@@ -14,7 +14,8 @@ from scipy.sparse import csr_matrix
 from ivqa.encoders.encoder import unit_rows
 from ivqa.errors import UserError
 from ivqa.ranges import ExistingFile
-from ivqa.store.files import FileError, check_regular, file_digest
+from ivqa.store.digests import file_digest
+from ivqa.store.files import FileError, check_regular
 from ivqa.text.tokens import tokenise
 
 

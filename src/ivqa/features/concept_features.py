@@ -25,8 +25,8 @@ from ivqa.features.places import half_up, halved
 from ivqa.features.store import FeatureStore
 from ivqa.ranges import Count, ExistingFile, ImageSize, LearningRate, Seed
 from ivqa.released import Released, find
-from ivqa.store.files import content_digest, digest
-from ivqa.store.integrity import damage, manifest_of, seal
+from ivqa.store.digests import content_digest, digest
+from ivqa.store.integrity import first_fault, manifest_of, write_manifest
 from ivqa.store.versions import code_version
 from ivqa.store.weights import check_finite, read_weights, write_weights
 from ivqa.terminal import terminal
@@ -186,7 +186,7 @@ class ConceptFeatures:
             "val_map": precision,
         }
         write_weights(file, content)
-        seal(manifest_of(file), [file])
+        write_manifest(manifest_of(file), [file])
         _remove_temporary(file.parent)
         if val is not None:
             terminal().print(
@@ -232,7 +232,7 @@ class ConceptFeatures:
 
     def _load(self, file: Path) -> tuple[CompactCNN, ConceptVocabulary]:
         try:
-            if manifest_of(file).is_file() and (fault := damage(manifest_of(file))):
+            if manifest_of(file).is_file() and (fault := first_fault(manifest_of(file))):
                 raise ValueError(fault)
             stored = read_weights(file)
             check_finite(stored["state_dict"], file)

@@ -16,8 +16,8 @@ from ivqa.data.images import ImageFiles
 from ivqa.errors import UserError
 from ivqa.features.pictures import Resize
 from ivqa.features.progress import tracked
-from ivqa.store.files import written
-from ivqa.store.integrity import is_whole, manifest_of, seal
+from ivqa.store.files import atomic_write
+from ivqa.store.integrity import is_intact, manifest_of, write_manifest
 
 # Threads that decode images; Pillow decodes and resizes without the global interpreter lock.
 _DECODERS = min(8, os.cpu_count() or 1)
@@ -63,16 +63,16 @@ def pixels(images: ImageFiles, file: Path, size: int) -> NDArray[np.uint8]:
     Raises:
         UserError: An image cannot be read, or the disk has no room.
     """
-    if not is_whole(file):
+    if not is_intact(file):
         check_room(file, len(images) * 3 * size * size)
-        with written(file) as draft:
+        with atomic_write(file) as draft:
             array = np.lib.format.open_memmap(
                 draft, mode="w+", dtype=np.uint8, shape=(len(images), 3, size, size)
             )
             for start, pictures in _decoded(images, size):
                 array[start : start + len(pictures)] = pictures
             array.flush()
-        seal(manifest_of(file), [file])
+        write_manifest(manifest_of(file), [file])
     return np.load(file, mmap_mode="r")
 
 

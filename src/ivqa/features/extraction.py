@@ -26,8 +26,9 @@ from ivqa.features.feature_parts import FeatureParts
 from ivqa.features.pictures import Network, PictureFeatures
 from ivqa.features.progress import tracked
 from ivqa.features.store import FeatureStore, read_meta
-from ivqa.store.files import FileError, copy_file, locked, write_json
-from ivqa.store.integrity import MANIFEST, damage, seal
+from ivqa.store.files import FileError, copy_file, write_json
+from ivqa.store.integrity import MANIFEST, first_fault, write_manifest
+from ivqa.store.locks import folder_lock
 from ivqa.terminal import terminal
 
 _PART = 256  # images of a part: a kill loses at most one part
@@ -71,7 +72,7 @@ def build_store(
     device = "cuda" if torch.cuda.is_available() else "cpu"
     # The caller's random numbers must not depend on whether the features were stored.
     with torch.random.fork_rng(range(torch.cuda.device_count())):
-        with locked(folder):
+        with folder_lock(folder):
             for name in names:
                 _remove_if_damaged(folder / name)
             todo = [name for name in names if not (folder / name / MANIFEST).is_file()]
@@ -86,7 +87,7 @@ def build_store(
                 f"image features: stored in {folder} ({seconds:.0f} s)", soft_wrap=True
             )
     pictures = PictureFeatures(make_network, batch_size)
-    with locked(folder):
+    with folder_lock(folder):
         if names:
             _write_meta(folder, _sizes(folder / names[0]), key)
         elif not (folder / "meta.json").is_file():
@@ -128,7 +129,7 @@ def extend_store(
             file = folder / name / f"{feature}.npy"
             check_room(file, array.nbytes)
             np.save(file, array)
-        seal(folder / name / MANIFEST, _arrays(folder / name))
+        write_manifest(folder / name / MANIFEST, _arrays(folder / name))
     sizes = _sizes(folder / splits[0]) if splits else _sizes_of_blank(pictures)
     _write_meta(folder, sizes, key)
     return FeatureStore(folder, pictures)
@@ -172,11 +173,11 @@ def extract(
     while missing := parts.missing():
         if not _compute_parts(network, images, parts, batch_size, num_workers, device):
             parts.wait_for(missing[0])  # others hold all that is left; one may die
-    with locked(folder):
+    with folder_lock(folder):
         if not manifest.is_file():
             parts.join(folder)
             np.save(folder / "ids.npy", images.ids)
-            seal(manifest, _arrays(folder))
+            write_manifest(manifest, _arrays(folder))
         shutil.rmtree(parts.folder, ignore_errors=True)
 
 
@@ -277,7 +278,7 @@ def _remove_if_damaged(folder: Path) -> None:
     """Deletes the features of a finished split if a file is missing or was changed."""
     if not (folder / MANIFEST).is_file():
         return
-    if fault := damage(folder / MANIFEST):
+    if fault := first_fault(folder / MANIFEST):
         terminal().print(f"{fault}: these features are computed again", soft_wrap=True)
         shutil.rmtree(folder)
 

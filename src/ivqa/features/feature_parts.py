@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ivqa.errors import reason_of
-from ivqa.store.files import FileError, written
+from ivqa.store.files import FileError, atomic_write
 from ivqa.store.shared_parts import SharedParts
 
 
@@ -38,7 +38,7 @@ class FeatureParts(SharedParts):
             part: The part.
             arrays: Its rows of each array.
         """
-        with written(self.file(part)) as draft:
+        with atomic_write(self.file(part)) as draft:
             np.savez(draft, **arrays)  # type: ignore[arg-type]
         self.give_back(part)
 
@@ -54,7 +54,7 @@ class FeatureParts(SharedParts):
         with ExitStack() as stack:
             streams = {}
             for name, first in self._read(0).items():
-                draft = stack.enter_context(written(folder / f"{name}.npy"))
+                draft = stack.enter_context(atomic_write(folder / f"{name}.npy"))
                 streams[name] = stack.enter_context(draft.open("wb"))
                 header = np.lib.format.header_data_from_array_1_0(first)
                 header["shape"] = (self.total, *first.shape[1:])

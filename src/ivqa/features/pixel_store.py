@@ -15,7 +15,7 @@ from ivqa.errors import UserError
 from ivqa.features.decoding import pixels, subset
 from ivqa.features.pictures import Resize
 from ivqa.store.arrays import load_array
-from ivqa.store.files import locked
+from ivqa.store.locks import folder_lock
 from ivqa.trained import ImageEncoder
 
 
@@ -150,7 +150,7 @@ def store_pixels(
     """
     ids = {}
     # The caller's random numbers must not depend on whether the pixels were stored.
-    with locked(directory), torch.random.fork_rng(devices=[]):
+    with folder_lock(directory), torch.random.fork_rng(devices=[]):
         for name in dict.fromkeys(dataset.name_of(split) for split in splits):
             split = dataset.split(name)
             images = subset(split.require_images(), np.unique(split.image_ids))

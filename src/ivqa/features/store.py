@@ -19,7 +19,7 @@ from ivqa.errors import UserError
 from ivqa.features.pictures import PictureFeatures
 from ivqa.store.arrays import load_array
 from ivqa.store.files import FileError, read_json
-from ivqa.store.integrity import MANIFEST, damage
+from ivqa.store.integrity import MANIFEST, first_fault
 
 
 class FeatureStore:
@@ -122,7 +122,7 @@ class FeatureStore:
             if not (folder / MANIFEST).is_file():
                 raise FileError(f"{folder}: features of split '{split}' were not computed")
             remedy = f"delete {folder} to compute these features again"
-            if fault := damage(folder / MANIFEST):
+            if fault := first_fault(folder / MANIFEST):
                 raise FileError(f"{fault}; {remedy}")
             ids = np.array(load_array(folder / "ids.npy", "i", remedy=remedy))
             order = np.argsort(ids)

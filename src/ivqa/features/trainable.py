@@ -15,8 +15,8 @@ from ivqa.features.pictures import Resize
 from ivqa.features.pixel_store import PixelStore, store_pixels
 from ivqa.features.pretrained.image_networks import CompactNetwork
 from ivqa.ranges import ImageSize, Positive
-from ivqa.store.files import digest
-from ivqa.store.identity import decisive
+from ivqa.store.digests import digest
+from ivqa.store.identity import result_settings
 from ivqa.store.versions import code_version
 from ivqa.trained import ImageEncoder, network_settings
 
@@ -108,7 +108,7 @@ class TrainableFeatures:
             JSON values.
         """
         return {
-            "network": decisive(network_settings(self.network)),
+            "network": result_settings(network_settings(self.network)),
             "image_size": self.image_size,
             "learning_rate_scale": self.learning_rate_scale,
             "data": dataset.fingerprint(),

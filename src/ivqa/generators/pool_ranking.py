@@ -24,7 +24,9 @@ from ivqa.pools import (
 )
 from ivqa.ranges import Count, Seed
 from ivqa.scenes import SceneOracle, oracle_of
-from ivqa.store.files import digest, file_digest, locked, write_json
+from ivqa.store.digests import digest, file_digest
+from ivqa.store.files import write_json
+from ivqa.store.locks import folder_lock
 
 _PAIRS_AT_ONCE = 250
 
@@ -128,7 +130,7 @@ class PoolRanking:
             }
         )
         file = Path(self.folder) / f"{split.name}-{key}.parquet"
-        with locked(Path(self.folder)):
+        with folder_lock(Path(self.folder)):
             if not file.is_file():
                 train = dataset.split("train").require_answers()
                 oracle = oracle_of(dataset, stage)

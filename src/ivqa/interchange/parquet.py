@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ivqa.interchange.question_levels import QuestionLevels
-from ivqa.store.files import written
+from ivqa.store.files import atomic_write
 
 # Rows of a row group: readers decode a group at a time, and a group of photographs is about 16 MB.
 _ROWS_AT_ONCE = 100
@@ -56,7 +56,7 @@ def write_parquet(path: Path, levels: QuestionLevels, level: int) -> int:
         The number of bytes of the file.
     """
     schema = _schema()
-    with written(path) as draft, pq.ParquetWriter(draft, schema, compression="zstd") as writer:
+    with atomic_write(path) as draft, pq.ParquetWriter(draft, schema, compression="zstd") as writer:
         rows = levels.with_images(level)
         while some := list(islice(rows, _ROWS_AT_ONCE)):
             table = [

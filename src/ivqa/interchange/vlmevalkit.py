@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ivqa.interchange.question_levels import QuestionLevels, write_answer_key
-from ivqa.store.files import written
+from ivqa.store.files import atomic_write
 
 _COLUMNS = (
     "index",
@@ -52,7 +52,7 @@ class VLMEvalKitTables:
         """
         tables = [f"{name}_level_{level}" for level in range(levels.num_levels)]
         for level, table in enumerate(tables):
-            with written(folder / f"{table}.tsv") as draft:
+            with atomic_write(folder / f"{table}.tsv") as draft:
                 self._write_table(draft, levels, level)
         write_answer_key(levels, folder / "answer_key")
         results = ",".join(f"MODEL_{table}.xlsx" for table in tables)

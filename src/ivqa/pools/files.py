@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 
 from ivqa.errors import reason_of
 from ivqa.pools.building import KINDS, Pools
-from ivqa.store.files import FileError, written
+from ivqa.store.files import FileError, atomic_write
 
 _COLUMNS = ("pair", "image_id", "answer", "question", "kind")
 
@@ -30,7 +30,7 @@ def write_pools(path: Path, pools: Pools) -> None:
             "kind": names[pools.kinds],
         }
     )
-    with written(path) as draft:
+    with atomic_write(path) as draft:
         pq.write_table(table, draft, compression="zstd")
 
 

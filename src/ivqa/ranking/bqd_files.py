@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from ivqa.data.json_files import CONTAINERS, open_json
 from ivqa.data.validation import DataError, Problems, listed, shown
-from ivqa.store.files import FileError, check_regular, parse_json, written
+from ivqa.store.files import FileError, atomic_write, check_regular, parse_json
 
 # Key of the Parquet metadata for the origin of a file: the settings that it was built with.
 _ORIGIN = b"ivqa.bqd"
@@ -86,7 +86,7 @@ def write_table(path: Path, table: pa.Table) -> None:
         path: The Parquet file.
         table: Its content.
     """
-    with written(path) as draft:
+    with atomic_write(path) as draft:
         pq.write_table(table, draft, compression="zstd", write_page_checksum=True)
 
 
@@ -147,7 +147,7 @@ def write_records(path: Path, table: pa.Table) -> None:
         path: The JSON file.
         table: The BQD.
     """
-    with written(path) as draft, draft.open("w", encoding="utf-8") as stream:
+    with atomic_write(path) as draft, draft.open("w", encoding="utf-8") as stream:
         for number, line in enumerate(_record_lines(table)):
             stream.write(("[\n" if number == 0 else ",\n") + line)
         stream.write("\n]\n" if len(table) else "[]\n")

@@ -16,7 +16,7 @@ from ivqa.lasso.certificate import TOLERANCE
 from ivqa.lasso.ranking import Ranking
 from ivqa.ranking.bqd_files import read_parquet, write_parquet
 from ivqa.ranking.question_rankers import QuestionRanker
-from ivqa.store.files import digest
+from ivqa.store.digests import digest
 from ivqa.store.identity import differences
 from ivqa.text.duplicates import duplicates_of, unique_questions
 from ivqa.text.tokens import tokenise

@@ -17,7 +17,9 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from ivqa.store.files import FileError, digest, file_digest, locked, read_json, write_json, written
+from ivqa.store.digests import digest, file_digest
+from ivqa.store.files import FileError, atomic_write, read_json, write_json
+from ivqa.store.locks import folder_lock
 
 FOLDER = Path(__file__).parent
 _MANIFEST = FOLDER / "manifest.json"
@@ -120,7 +122,7 @@ def release(
         The entry of the manifest.
     """
     file = FOLDER / f"{name}.safetensors"
-    with written(file) as draft:
+    with atomic_write(file) as draft:
         save_file(
             {key: value.contiguous() for key, value in weights.items()},
             draft,
@@ -133,7 +135,7 @@ def release(
 
 def note(released: Released) -> None:
     """Writes an entry of the manifest and replaces an earlier one of the same name."""
-    with locked(FOLDER):
+    with folder_lock(FOLDER):
         entries = read_json(_MANIFEST, dict) if _MANIFEST.is_file() else {}
         entry = {key: value for key, value in vars(released).items() if key != "name"}
         write_json(_MANIFEST, dict(sorted({**entries, released.name: entry}.items())))

@@ -5,7 +5,7 @@ from pathlib import Path
 import matplotlib
 import pandas as pd
 
-from ivqa.store.files import written
+from ivqa.store.files import atomic_write
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
@@ -38,6 +38,6 @@ def write_shares(path: Path, shares: pd.DataFrame) -> None:
     axes.legend(
         loc="lower center", bbox_to_anchor=(0.5, 1), ncols=len(shares.columns), frameon=False
     )
-    with written(path) as draft:
+    with atomic_write(path) as draft:
         figure.savefig(draft, format="png", dpi=150, bbox_inches="tight")
     plt.close(figure)

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from ivqa.ranges import Count
 from ivqa.ranking import QuestionRanker, Ranking
 from ivqa.store.arrays import load_arrays
-from ivqa.store.files import digest, written
+from ivqa.store.digests import digest
+from ivqa.store.files import atomic_write
 from ivqa.store.identity import identity_of
-from ivqa.store.integrity import is_whole, manifest_of, seal
+from ivqa.store.integrity import is_intact, manifest_of, write_manifest
 from ivqa.text.duplicates import duplicates_of, unique_questions
 
 # The arrays of a ranking that the cache stores.
@@ -170,13 +171,13 @@ def partitions(
 
 def _read(file: Path) -> Ranking | None:
     """The stored ranking; None where there is none, or the file was changed."""
-    if not is_whole(file):
+    if not is_intact(file):
         return None
     found = load_arrays(file, _ARRAYS, remedy="delete it to rank the questions again")
     return Ranking(found["indices"], found["scores"], found["gap"], found["support"], rounds=0)
 
 
 def _write(file: Path, ranking: Ranking) -> None:
-    with written(file) as draft, draft.open("wb") as stream:
+    with atomic_write(file) as draft, draft.open("wb") as stream:
         np.savez(stream, **{name: getattr(ranking, name) for name in _ARRAYS})
-    seal(manifest_of(file), [file])
+    write_manifest(manifest_of(file), [file])

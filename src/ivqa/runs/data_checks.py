@@ -13,15 +13,17 @@ from ivqa.errors import UserError
 from ivqa.features import offered_places
 from ivqa.runs.callbacks import build_callback
 from ivqa.runs.checkpoints import load_checkpoint
-from ivqa.runs.workbench import Workbench
-from ivqa.store.identity import plain
+from ivqa.runs.context import RunContext
+from ivqa.store.identity import to_plain
 
 
-def check_data(bench: Workbench, splits: Collection[str], unscored: Collection[str] = ()) -> None:
+def check_data(
+    context: RunContext, splits: Collection[str], unscored: Collection[str] = ()
+) -> None:
     """Checks annotations, words, layouts, noise and image features against the configuration.
 
     Args:
-        bench: The data, whose splits are read, and a configuration that is valid by itself
+        context: The data, whose splits are read, and a configuration that is valid by itself
             (`check_config`).
         splits: Stages or names of the splits that the command uses.
         unscored: The splits among them that may lack annotations.
@@ -29,19 +31,19 @@ def check_data(bench: Workbench, splits: Collection[str], unscored: Collection[s
     Raises:
         UserError: The data do not fit; names the split, question or key, and the remedy.
     """
-    _check_annotations(bench, splits, unscored)
-    if "train" in splits and bench.cfg.min_word_count > 1:
-        build_vocabularies(bench.dataset.split("train"), bench.cfg.min_word_count)
-    _check_checkpoints(bench)
-    _check_layouts(bench)
-    _check_features(bench)
-    _check_callbacks(bench)
-    _check_augmentations(bench)
-    _check_endpoints(bench)
+    _check_annotations(context, splits, unscored)
+    if "train" in splits and context.cfg.min_word_count > 1:
+        build_vocabularies(context.dataset.split("train"), context.cfg.min_word_count)
+    _check_checkpoints(context)
+    _check_layouts(context)
+    _check_features(context)
+    _check_callbacks(context)
+    _check_augmentations(context)
+    _check_endpoints(context)
 
 
 def _networks(
-    bench: Workbench, hook: str
+    context: RunContext, hook: str
 ) -> Iterator[tuple[Any, dict[str, Any], DictConfig, Sequence[str]]]:
     """The networks of the model and its parts whose class has the method `hook`.
 
@@ -49,7 +51,7 @@ def _networks(
         The class, its arguments, the configuration that the model is built with, and the image
         features that the network reads.
     """
-    for part in bench.models():
+    for part in context.models():
         model = part.cfg.model
         for key, features in (
             ("network", model.image_features),
@@ -57,40 +59,40 @@ def _networks(
         ):
             node = model.module.get(key)
             if node and "_target_" in node and hasattr(target := get_object(node._target_), hook):
-                yield target, {**defaults_of(target), **plain(node)}, part.cfg, list(features)
+                yield target, {**defaults_of(target), **to_plain(node)}, part.cfg, list(features)
 
 
 def _check_annotations(
-    bench: Workbench, splits: Collection[str], unscored: Collection[str]
+    context: RunContext, splits: Collection[str], unscored: Collection[str]
 ) -> None:
     """Requires annotations on the splits whose answers are used.
 
     Training always uses them. A benchmark names further uses in `needs_answers`: "validation" on
     the split `val` while the model is trained, "scores" on every other split.
     """
-    benchmark = bench.cfg.model.get("benchmark")
+    benchmark = context.cfg.model.get("benchmark")
     needs = getattr(get_object(benchmark._target_), "needs_answers", ()) if benchmark else ()
     for split in splits:
         purpose = "validation" if split == "val" else "scores"
         if split == "train" or (purpose in needs and split not in unscored):
-            bench.dataset.split(split).require_answers()
+            context.dataset.split(split).require_answers()
 
 
-def _check_checkpoints(bench: Workbench) -> None:
+def _check_checkpoints(context: RunContext) -> None:
     """Reads each checkpoint that the user gives, before a part without one is trained."""
-    for part in (part for one in (bench, *bench.probe.values()) for part in one.models()):
+    for part in (part for one in (context, *context.probe.values()) for part in one.models()):
         given = str(part.cfg.get("ckpt", "auto"))
         if given != "auto" and not (part.cfg.model.keys() & {"pretrained", "untrained"}):
             load_checkpoint(Path(given))
 
 
-def _check_layouts(bench: Workbench) -> None:
+def _check_layouts(context: RunContext) -> None:
     """Checks layouts on the training splits of each model to train, and on the evaluated split."""
-    for network, arguments, cfg, _ in _networks(bench, "check_split"):
+    for network, arguments, cfg, _ in _networks(context, "check_split"):
         training = ["train", "val"] if cfg.get("ckpt", "auto") == "auto" else []
-        evaluated = [cfg.split] if cfg is bench.cfg and cfg.get("split") else []
+        evaluated = [cfg.split] if cfg is context.cfg and cfg.get("split") else []
         for name in dict.fromkeys([*training, *evaluated]):
-            split = bench.dataset.split(name)
+            split = context.dataset.split(name)
             try:
                 network.check_split(arguments, split, learns=name == "train")
             except UserError as error:
@@ -102,61 +104,61 @@ def _check_layouts(bench: Workbench) -> None:
                 raise
 
 
-def _check_features(bench: Workbench) -> None:
+def _check_features(context: RunContext) -> None:
     """Checks names and sizes of the image features, as far as features= declares them."""
-    if not bench.cfg.features:
+    if not context.cfg.features:
         return
-    offered = offered_places(instantiate(bench.cfg.features))
+    offered = offered_places(instantiate(context.cfg.features))
     if offered is None:
         return
-    for reader in (bench, *bench.probe.values()):
+    for reader in (context, *context.probe.values()):
         check_offered(reader, offered)
         for network, arguments, cfg, features in _networks(reader, "check_features"):
             places = {name: offered[name] for name in features}
             network.check_features(arguments, str(cfg.model.name), places)
 
 
-def check_offered(bench: Workbench, offered: Mapping[str, Any]) -> None:
+def check_offered(context: RunContext, offered: Mapping[str, Any]) -> None:
     """Checks that the image features of the model and its parts are available.
 
     Args:
-        bench: The workbench.
+        context: The context.
         offered: Available image features by name.
 
     Raises:
         UserError: A feature is missing.
     """
-    if absent := set(bench.wanted_features) - set(offered):
+    if absent := set(context.wanted_features) - set(offered):
         raise UserError(
-            f"model={bench.cfg.model.name} reads the image features {sorted(absent)}, which "
+            f"model={context.cfg.model.name} reads the image features {sorted(absent)}, which "
             f"features= does not offer; it offers {sorted(offered)}"
         )
 
 
-def _check_callbacks(bench: Workbench) -> None:
+def _check_callbacks(context: RunContext) -> None:
     """Calls `check_data` of the callbacks if a model of the command answers questions."""
-    if not bench.answers_questions:
+    if not context.answers_questions:
         return
     # Such as the robustness callback, whose noise needs a pool of basic questions. The check needs
     # no trained model.
-    for node in (bench.cfg.get("callbacks") or {}).values():
+    for node in (context.cfg.get("callbacks") or {}).values():
         if node and hasattr(get_object(node._target_), "check_data"):
-            callback = build_callback(node, dict.fromkeys(bench.probe))
-            callback.check_data(bench.dataset, bench.cfg.get("split") or "val")
+            callback = build_callback(node, dict.fromkeys(context.probe))
+            callback.check_data(context.dataset, context.cfg.get("split") or "val")
 
 
-def _check_augmentations(bench: Workbench) -> None:
+def _check_augmentations(context: RunContext) -> None:
     """Raises UserError where the noise of augment= has nothing for a training question."""
-    for part in bench.models():
+    for part in context.models():
         augment = part.cfg.model.get("augment")
         if augment and part.cfg.get("ckpt", "auto") == "auto":
             augmentation = instantiate(augment)
             if hasattr(augmentation, "check"):
-                augmentation.check(bench.dataset.split("train").questions)
+                augmentation.check(context.dataset.split("train").questions)
 
 
-def _check_endpoints(bench: Workbench) -> None:
+def _check_endpoints(context: RunContext) -> None:
     """Raises UserError where a served model does not respond, or does not exist at its endpoint."""
-    for part in bench.models():
+    for part in context.models():
         if endpoint := part.cfg.model.module.get("endpoint"):
             instantiate(endpoint).check(part.cfg.model.path)

@@ -21,8 +21,8 @@ from ivqa.diagnosis import Candidates
 from ivqa.errors import UserError
 from ivqa.generators import Questions
 from ivqa.robustness import DisturbsImages
+from ivqa.runs.context import RunContext
 from ivqa.runs.trained_models import build_module
-from ivqa.runs.workbench import Workbench
 from ivqa.text.answers import AnswerVocabulary
 
 # Packages whose classes and functions conf/ names.
@@ -50,16 +50,16 @@ def try_text_components(cfg: DictConfig, dataset: VQADataset, split: str) -> Non
                 _try(f"{name}.{method}", trial, instantiate(node), questions)
 
 
-def try_models(bench: Workbench) -> None:
+def try_models(context: RunContext) -> None:
     """Tries the user's models that have no trained parts, and the user's rewards.
 
     Args:
-        bench: The workbench with features.
+        context: The context with features.
 
     Raises:
         UserError: A component returns something else than its protocol says.
     """
-    benches = [part for one in (bench, *bench.probe.values()) for part in one.models()]
+    benches = [part for one in (context, *context.probe.values()) for part in one.models()]
     for one in benches:
         own = list(_own(one.cfg.model.module))
         for name, node, path in own:
@@ -133,16 +133,18 @@ def _try_noise(name: str, noise: Any, questions: Sequence[str]) -> None:
         _require(f"{name}_image", "an RGB image of the same size", image, valid)
 
 
-def _two(bench: Workbench, module: nn.Module) -> tuple[ImageBatch, list[str], list[str]]:
+def _two(context: RunContext, module: nn.Module) -> tuple[ImageBatch, list[str], list[str]]:
     """Images, questions and answers of two training questions."""
-    train = bench.dataset.split("train").require_answers()
-    images = bench.datamodule(bench.vocabularies, module).images_of("train", train.image_ids[:2])
+    train = context.dataset.split("train").require_answers()
+    images = context.datamodule(context.vocabularies, module).images_of(
+        "train", train.image_ids[:2]
+    )
     return images, train.questions[:2], train.main_answers[:2]
 
 
-def _try_model(name: str, bench: Workbench) -> None:
-    module = build_module(bench, bench.vocabularies).eval()
-    images, questions, answers = _two(bench, module)
+def _try_model(name: str, context: RunContext) -> None:
+    module = build_module(context, context.vocabularies).eval()
+    images, questions, answers = _two(context, module)
     if hasattr(module, "log_scores"):
         outputs: list[Any] = []
         network = getattr(module, "network", module)
@@ -186,10 +188,10 @@ class _StandIn:
         return torch.full((len(questions),), 0.5)
 
 
-def _try_reward(name: str, reward: Any, bench: Workbench) -> None:
-    images, questions, answers = _two(bench, nn.Module())
+def _try_reward(name: str, reward: Any, context: RunContext) -> None:
+    images, questions, answers = _two(context, nn.Module())
     stand_in = _StandIn(AnswerVocabulary(list(dict.fromkeys(answers))))
-    tokens = bench.vocabularies.question_vocabulary.encode(questions)
+    tokens = context.vocabularies.question_vocabulary.encode(questions)
     asked = Questions(tokens, questions, torch.full((2,), -3.0), torch.arange(2), torch.zeros(2, 1))
     found = reward(Candidates(asked, images, answers, stand_in, stand_in.known, stand_in))
     valid = _is_finite(found, (2,)) and bool(((found >= 0) & (found <= 1)).all())

@@ -14,9 +14,9 @@ from ivqa.data.batches.batch import ImageBatch
 from ivqa.data.given_pictures import GivenPictures
 from ivqa.errors import UserError
 from ivqa.generators.questioner import NetworkQuestioner
+from ivqa.runs.context import RunContext
 from ivqa.runs.preparation import with_features
 from ivqa.runs.trained_models import obtain_module
-from ivqa.runs.workbench import Workbench
 
 
 @dataclass(frozen=True)
@@ -24,12 +24,12 @@ class PictureModel:
     """A trained model, and the features that it reads.
 
     Attributes:
-        bench: The workbench of the model.
+        context: The context of the model.
         module: The model in evaluation mode.
         checkpoint: The file of its weights.
     """
 
-    bench: Workbench
+    context: RunContext
     module: Any
     checkpoint: Path
 
@@ -43,14 +43,14 @@ class PictureModel:
         return image_batch([self], picture)
 
 
-def obtain_picture_model(bench: Workbench) -> PictureModel:
-    """Loads the model of a workbench, or trains it if there is none.
+def obtain_picture_model(context: RunContext) -> PictureModel:
+    """Loads the model of a context, or trains it if there is none.
 
     The released weights are used as for the parts of a policy. The features of the training
     splits are computed only if something must be trained.
 
     Args:
-        bench: The workbench, without features.
+        context: The context, without features.
 
     Returns:
         The model, able to read any picture.
@@ -58,11 +58,11 @@ def obtain_picture_model(bench: Workbench) -> PictureModel:
     Raises:
         UserError: The checkpoint or the features do not fit the configuration.
     """
-    bench = with_features(replace(bench, is_part=True), [])
-    if not all(map(_is_trained, bench.models())):
-        bench = with_features(bench, ["train", "val"])
-    module, _, checkpoint = obtain_module(bench)
-    return PictureModel(bench, module, checkpoint)
+    context = with_features(replace(context, is_part=True), [])
+    if not all(map(_is_trained, context.models())):
+        context = with_features(context, ["train", "val"])
+    module, _, checkpoint = obtain_module(context)
+    return PictureModel(context, module, checkpoint)
 
 
 def image_batch(models: Sequence[PictureModel], picture: Image.Image) -> ImageBatch:
@@ -75,8 +75,8 @@ def image_batch(models: Sequence[PictureModel], picture: Image.Image) -> ImageBa
     Returns:
         A batch of one image.
     """
-    benches = [model.bench for model in models if model.bench.features is not None]
-    names = list(dict.fromkeys(name for bench in benches for name in bench.wanted_features))
+    benches = [model.context for model in models if model.context.features is not None]
+    names = list(dict.fromkeys(name for context in benches for name in context.wanted_features))
     features: dict[str, Any] = {}
     if benches and benches[0].features is not None:
         features = benches[0].features.extract([picture], names)
@@ -118,20 +118,20 @@ def check_gives_probabilities(model: DictConfig) -> None:
         )
 
 
-def check_reads_images(bench: Workbench) -> None:
+def check_reads_images(context: RunContext) -> None:
     """Checks that a question generator reads images.
 
     Args:
-        bench: The workbench of the generator.
+        context: The context of the generator.
 
     Raises:
         UserError: It reads none, so its questions would be the same for every picture.
     """
-    modules = [get_object(part.cfg.model.module._target_) for part in bench.models()]
+    modules = [get_object(part.cfg.model.module._target_) for part in context.models()]
     reads_pixels = any(getattr(module, "reads_pixels", False) for module in modules)
-    if not bench.wanted_features and not reads_pixels:
+    if not context.wanted_features and not reads_pixels:
         raise UserError(
-            f"model={bench.cfg.model.name} reads no images, so it asks the same about every "
+            f"model={context.cfg.model.name} reads no images, so it asks the same about every "
             "picture; choose a generator with images, such as model=ivqa_vae"
         )
 
@@ -150,8 +150,8 @@ def _has(model: DictConfig, method: str) -> bool:
     return hasattr(getattr(target, "__self__", target), method)  # HFGenerative.load -> its class
 
 
-def _is_trained(bench: Workbench) -> bool:
-    cfg = bench.cfg
-    if cfg.model.get("pretrained") or str(cfg.ckpt) != "auto" or bench.released is not None:
+def _is_trained(context: RunContext) -> bool:
+    cfg = context.cfg
+    if cfg.model.get("pretrained") or str(cfg.ckpt) != "auto" or context.released is not None:
         return True
-    return bench.store.fault(bench.store_folder) is None
+    return context.store.fault(context.store_folder) is None

@@ -13,7 +13,8 @@ from pytorch_lightning.utilities import rank_zero_only
 from ivqa.data.validation import shown
 from ivqa.errors import UserError
 from ivqa.runs.checkpoints import load_checkpoint
-from ivqa.store.files import FileError, read_json, read_yaml, taken_at_once, write_text
+from ivqa.store.files import FileError, read_json, read_yaml, write_text
+from ivqa.store.locks import try_lock
 from ivqa.store.weights import training_state
 
 
@@ -52,7 +53,7 @@ def holds_directory(task: Callable[[DictConfig], float]) -> Callable[[DictConfig
             if rank_zero_only.rank == 0:  # type: ignore[attr-defined]
                 run_dir.mkdir(parents=True, exist_ok=True)
                 with suppress(FileError):
-                    lock = taken_at_once(run_dir / ".lock")
+                    lock = try_lock(run_dir / ".lock")
                     if lock is None:
                         raise UserError(
                             f"output_dir={run_dir}: another process runs there; wait until it "

@@ -16,22 +16,22 @@ from ivqa.features import PixelStore
 from ivqa.provenance import note_model
 from ivqa.released import Released
 from ivqa.runs.checkpoints import load_checkpoint
+from ivqa.runs.context import RunContext
 from ivqa.runs.fitting import fit
 from ivqa.runs.loggers import end_wandb_run
 from ivqa.runs.run_directory import best_checkpoint, can_continue
 from ivqa.runs.vocabularies import Vocabularies
-from ivqa.runs.workbench import Workbench
-from ivqa.store.files import file_digest
+from ivqa.store.digests import file_digest
 from ivqa.store.weights import load_into
 from ivqa.text.vocabulary import Vocabulary
 from ivqa.trained import check_same_encoder
 
 
-def build_module(bench: Workbench, vocabularies: Vocabularies) -> Any:
+def build_module(context: RunContext, vocabularies: Vocabularies) -> Any:
     """Builds the configured module, untrained; its parts are obtained first.
 
     Args:
-        bench: The workbench.
+        context: The context.
         vocabularies: Words and answers.
 
     Returns:
@@ -42,57 +42,57 @@ def build_module(bench: Workbench, vocabularies: Vocabularies) -> Any:
     Raises:
         UserError: There is an image encoder, and the module takes none.
     """
-    cfg = bench.cfg.model
-    given = {**vars(vocabularies), "feature_sizes": bench.feature_sizes}
-    parts = bench.parts
+    cfg = context.cfg.model
+    given = {**vars(vocabularies), "feature_sizes": context.feature_sizes}
+    parts = context.parts
     for name, part in parts.items():
         given[name] = obtain_module(part)[0]
     # _partial_ leaves the vocabularies and parts, which are no configuration, for the call below.
     taken = signature(get_object(cfg.module._target_)).parameters
     build = instantiate(cfg.module, _partial_=True)
     arguments = {name: value for name, value in given.items() if name in taken}
-    if isinstance(bench.features, PixelStore) and cfg.image_features:
+    if isinstance(context.features, PixelStore) and cfg.image_features:
         _check_takes_encoder(cfg, taken)
-        arguments["image_encoder"] = bench.features.encoder(cfg.image_features)
+        arguments["image_encoder"] = context.features.encoder(cfg.image_features)
     return build(**arguments)
 
 
-def train_model(bench: Workbench, run_dir: Path, *, resume: bool) -> dict[str, float]:
+def train_model(context: RunContext, run_dir: Path, *, resume: bool) -> dict[str, float]:
     """Builds the configured module and trains it in `run_dir`; see `fit`.
 
     Args:
-        bench: Data, features and configuration.
+        context: Data, features and configuration.
         run_dir: The run directory.
         resume: Continue from its last checkpoint.
 
     Returns:
         The validation metrics of the best checkpoint.
     """
-    probe = obtain_probe(bench)  # before the seed, which its training would use up
-    pl.seed_everything(bench.cfg.seed, workers=True, verbose=False)
-    module = build_module(bench, bench.vocabularies)
-    datamodule = bench.datamodule(bench.vocabularies, module)
-    return fit(bench.cfg, module, datamodule, run_dir, resume=resume, probe=probe)
+    probe = obtain_probe(context)  # before the seed, which its training would use up
+    pl.seed_everything(context.cfg.seed, workers=True, verbose=False)
+    module = build_module(context, context.vocabularies)
+    datamodule = context.datamodule(context.vocabularies, module)
+    return fit(context.cfg, module, datamodule, run_dir, resume=resume, probe=probe)
 
 
-def publish(bench: Workbench, run_dir: Path, metrics: Mapping[str, float]) -> Path:
+def publish(context: RunContext, run_dir: Path, metrics: Mapping[str, float]) -> Path:
     """Copies the best checkpoint of a run into the artifact store.
 
     Args:
-        bench: The workbench that the run was trained with.
+        context: The context that the run was trained with.
         run_dir: The run directory.
         metrics: Metrics of the run, with train/seconds.
 
     Returns:
         The checkpoint in the store.
     """
-    folder = bench.store_folder
-    with bench.store.building(folder, bench.model_identity):
-        bench.store.keep(folder, best_checkpoint(run_dir), run_dir, metrics["train/seconds"])
+    folder = context.store_folder
+    with context.store.building(folder, context.model_identity):
+        context.store.keep(folder, best_checkpoint(run_dir), run_dir, metrics["train/seconds"])
     return folder / "model.ckpt"
 
 
-def obtain_module(bench: Workbench) -> tuple[Any, Vocabularies, Path]:
+def obtain_module(context: RunContext) -> tuple[Any, Vocabularies, Path]:
     """The trained module that cfg.ckpt names.
 
     ckpt=auto loads the model from the artifact store, or the released weights of a part. If there
@@ -101,7 +101,7 @@ def obtain_module(bench: Workbench) -> tuple[Any, Vocabularies, Path]:
     if model.num_answers is set.
 
     Args:
-        bench: The workbench, with features.
+        context: The context, with features.
 
     Returns:
         The module in eval mode, its vocabularies, and the file of its weights.
@@ -109,48 +109,53 @@ def obtain_module(bench: Workbench) -> tuple[Any, Vocabularies, Path]:
     Raises:
         UserError: The checkpoint was trained on other features, words or answers.
     """
-    if bench.cfg.model.get("pretrained"):
-        chosen = None if bench.cfg.model.num_answers is None else bench.vocabularies.answers
+    if context.cfg.model.get("pretrained"):
+        chosen = None if context.cfg.model.num_answers is None else context.vocabularies.answers
         none = Vocabularies(Vocabulary([]), Vocabulary([]), chosen)
-        note_model(str(bench.cfg.model.path))
-        return build_module(bench, none), none, Path(bench.cfg.model.path)
-    if bench.cfg.model.get("untrained"):
-        return build_module(bench, bench.vocabularies).eval(), bench.vocabularies, bench.store.root
-    ckpt = str(bench.cfg.ckpt)
-    if (released := bench.released) is not None:
+        note_model(str(context.cfg.model.path))
+        return build_module(context, none), none, Path(context.cfg.model.path)
+    if context.cfg.model.get("untrained"):
+        return (
+            build_module(context, context.vocabularies).eval(),
+            context.vocabularies,
+            context.store.root,
+        )
+    ckpt = str(context.cfg.ckpt)
+    if (released := context.released) is not None:
         path, component, weights = released.file, released.component(), released.weights()
-        _announce(bench, released)
+        _announce(context, released)
     else:
-        path = _trained(bench) if ckpt == "auto" else Path(ckpt)
+        path = _trained(context) if ckpt == "auto" else Path(ckpt)
         checkpoint = load_checkpoint(path)
         component, weights = checkpoint["component"], checkpoint["state_dict"]
-    if component["feature_sizes"] != bench.feature_sizes:
+    if component["feature_sizes"] != context.feature_sizes:
         raise UserError(
             f"{path} was trained on the image features {component['feature_sizes']}, but this run "
-            f"offers {bench.feature_sizes}; pass the features= and data= it was trained with"
+            f"offers {context.feature_sizes}; pass the features= and data= it was trained with"
         )
-    vocabularies = bench.vocabularies.restored(component)
-    module = build_module(bench, vocabularies)
+    vocabularies = context.vocabularies.restored(component)
+    module = build_module(context, vocabularies)
     check_same_encoder(component, getattr(module, "image_encoder", None), str(path))
-    load_into(module, weights, path, f"model={bench.cfg.model.name}")
-    note_model(str(bench.cfg.model.name), file_digest(path))
+    load_into(module, weights, path, f"model={context.cfg.model.name}")
+    note_model(str(context.cfg.model.name), file_digest(path))
     return module.eval(), vocabularies, path
 
 
-def obtain_probe(bench: Workbench) -> dict[str, Any]:
+def obtain_probe(context: RunContext) -> dict[str, Any]:
     """The trained models that the callbacks of a command use; what is absent is trained.
 
     Args:
-        bench: The workbench of the command, with features.
+        context: The context of the command, with features.
 
     Returns:
         The modules by name; empty where no callback uses one. For a command without a VQA model,
         which the callbacks ignore, None by name.
     """
-    probe = bench.cfg.get("probe")
+    probe = context.cfg.get("probe")
     names = probe.parts if probe else ()
     return {
-        name: obtain_module(bench.probe[name])[0] if name in bench.probe else None for name in names
+        name: obtain_module(context.probe[name])[0] if name in context.probe else None
+        for name in names
     }
 
 
@@ -164,13 +169,13 @@ def _check_takes_encoder(model: DictConfig, taken: Mapping[str, Parameter]) -> N
     )
 
 
-def _announce(bench: Workbench, released: Released) -> None:
+def _announce(context: RunContext, released: Released) -> None:
     """Reports released weights once per command, although several models may share the part."""
-    if released.name in bench.announced:
+    if released.name in context.announced:
         return
-    bench.announced.add(released.name)
+    context.announced.add(released.name)
     scores = ", ".join(f"{name} {value:.3g}" for name, value in released.scores.items())
-    bench.console.print(
+    context.console.print(
         f"{released.name}: released weights ({scores}); pretrained=false trains it",
         soft_wrap=True,
     )
@@ -191,24 +196,24 @@ def _first_of_one() -> Iterator[None]:
         rank_zero_only.rank = rank  # type: ignore[attr-defined]
 
 
-def _trained(bench: Workbench) -> Path:
+def _trained(context: RunContext) -> Path:
     """The checkpoint of the model in the artifact store; an absent model is trained."""
-    cfg = bench.cfg
-    folder = bench.store_folder
+    cfg = context.cfg
+    folder = context.store_folder
     file = folder / "model.ckpt"
-    with bench.store.building(folder, bench.model_identity):
-        fault = bench.store.fault(folder)
+    with context.store.building(folder, context.model_identity):
+        fault = context.store.fault(folder)
         if fault and file.is_file():
-            bench.console.print(f"{fault}: the model is trained again.", soft_wrap=True)
+            context.console.print(f"{fault}: the model is trained again.", soft_wrap=True)
         if fault:
-            bench.console.print(
+            context.console.print(
                 f"No trained {cfg.model.name} for this data and configuration in "
-                f"{bench.store.root}: training it first.",
+                f"{context.store.root}: training it first.",
                 soft_wrap=True,
             )
-            part, run = bench.trained_as_part(), folder / "run"
+            part, run = context.trained_as_part(), folder / "run"
             with _first_of_one():
                 metrics = train_model(part, run, resume=can_continue(run))
                 end_wandb_run()  # the next model of this process logs to a W&B run of its own
-            bench.store.keep(folder, best_checkpoint(run), run, metrics["train/seconds"])
+            context.store.keep(folder, best_checkpoint(run), run, metrics["train/seconds"])
     return file

@@ -9,7 +9,7 @@ from typing_extensions import override
 from ivqa.data import VQADataset
 from ivqa.ranges import Count, ImagesOfSplit, Seed
 from ivqa.scenes.generation import DEFAULT_IMAGES, generate_scenes, settings_digest
-from ivqa.store.files import digest
+from ivqa.store.digests import digest
 
 
 @dataclass(eq=False)

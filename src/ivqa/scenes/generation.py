@@ -29,8 +29,10 @@ from ivqa.scenes.programs import Program, evaluate
 from ivqa.scenes.questions import question_type, sample_contrast, sample_program
 from ivqa.scenes.renderer import render
 from ivqa.scenes.world import Scene, change_scene, sample_scene
-from ivqa.store.files import FileError, digest, locked, read_json, write_json
-from ivqa.store.integrity import MANIFEST, damage, seal
+from ivqa.store.digests import digest
+from ivqa.store.files import FileError, read_json, write_json
+from ivqa.store.integrity import MANIFEST, first_fault, write_manifest
+from ivqa.store.locks import folder_lock
 from ivqa.terminal import terminal
 
 # Raise it whenever the same settings give other data, so that older caches are not used.
@@ -110,7 +112,7 @@ def generate_scenes(
     _check(settings, workers)
     if _is_complete(root, settings):
         return root
-    with locked(root.parent):
+    with folder_lock(root.parent):
         if not _is_complete(root, settings):  # another process may have generated them meanwhile
             _generate(root, settings, workers, progress=progress)
     return root
@@ -132,7 +134,7 @@ def _generate(root: Path, settings: _Settings, workers: int, *, progress: bool) 
                     bar.advance(task, len(part["scenes"]))
                 _write_split(draft, split, parts)
     write_json(draft / "manifest.json", {"settings": settings.digest(), **asdict(settings)})
-    seal(draft / MANIFEST, [file for file in draft.rglob("*") if file.is_file()])
+    write_manifest(draft / MANIFEST, [file for file in draft.rglob("*") if file.is_file()])
     # The draft replaces the root only when it is complete.
     shutil.rmtree(root, ignore_errors=True)
     draft.rename(root)
@@ -191,7 +193,7 @@ def _is_complete(root: Path, settings: _Settings) -> bool:
             return False
     except FileError:
         return False
-    if fault := damage(root / MANIFEST):
+    if fault := first_fault(root / MANIFEST):
         terminal().print(f"{fault}: the scenes are generated again", soft_wrap=True)
     return fault is None
 

@@ -5,8 +5,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ivqa.store.files import copy_file, digest, locked, read_json, write_json
-from ivqa.store.integrity import MANIFEST, damage, seal
+from ivqa.store.digests import digest
+from ivqa.store.files import copy_file, read_json, write_json
+from ivqa.store.integrity import MANIFEST, first_fault, write_manifest
+from ivqa.store.locks import folder_lock
 
 _ORIGIN = "origin.json"  # where a stored model comes from, and how long it was trained
 
@@ -43,7 +45,7 @@ class ArtifactStore:
             folder: The folder of the component; it is created.
             identity: Written to identity.json in the folder.
         """
-        with locked(folder):
+        with folder_lock(folder):
             if not (folder / "identity.json").is_file():
                 write_json(folder / "identity.json", identity)
             yield
@@ -61,7 +63,7 @@ class ArtifactStore:
         origin, model = folder / _ORIGIN, folder / "model.ckpt"
         write_json(origin, {"run": str(run_dir), "seconds": seconds})
         copy_file(checkpoint, model)
-        seal(folder / MANIFEST, [origin, model])
+        write_manifest(folder / MANIFEST, [origin, model])
 
     @staticmethod
     def fault(folder: Path) -> str | None:
@@ -73,7 +75,7 @@ class ArtifactStore:
         Returns:
             A sentence about the first missing or changed file; None for a complete component.
         """
-        return damage(folder / MANIFEST)
+        return first_fault(folder / MANIFEST)
 
 
 def training_seconds(checkpoint: Path) -> dict[str, float]:

@@ -1,7 +1,6 @@
-"""Atomic writes, checked reads, digests and locks of files.
+"""Atomic writes and checked reads of files.
 
-The file is longer than 300 lines because it is the only place where these are implemented: a writer
-that is interrupted must leave no partial file, and a reader must name a bad file in one sentence.
+A writer that is interrupted leaves no partial file; a reader names a bad file in one sentence.
 """
 
 import errno
@@ -21,19 +20,14 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from filelock import BaseFileLock, FileLock, Timeout
 
 from ivqa.errors import UserError, reason_of
-from ivqa.terminal import terminal
 
-_SAMPLED = 64 << 20  # bytes; `content_digest` reads three samples of larger files
-_SAMPLE = 1 << 20  # bytes of each sample
 # The escape of a surrogate: one half of a character beyond 16 bits, valid only in a pair.
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
-# What a file system without locks answers.
-_NO_LOCKS = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
-_NOT_WRITABLE = {errno.EACCES, errno.EPERM, errno.EROFS}
+
+NOT_WRITABLE = {errno.EACCES, errno.EPERM, errno.EROFS}
 
 
 class FileError(UserError):
@@ -41,7 +35,7 @@ class FileError(UserError):
 
 
 @contextmanager
-def written(path: Path) -> Iterator[Path]:
+def atomic_write(path: Path) -> Iterator[Path]:
     """Writes a file atomically: the block writes a draft, which is then renamed to `path`.
 
     An exception in the block deletes the draft and leaves `path` as it was. A killed process leaves
@@ -76,8 +70,8 @@ def written(path: Path) -> Iterator[Path]:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Writes bytes atomically, see `written`."""
-    with written(path) as draft:
+    """Writes bytes atomically, see `atomic_write`."""
+    with atomic_write(path) as draft:
         try:
             draft.write_bytes(content)
         except OSError as error:
@@ -86,12 +80,12 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Writes a text in UTF-8 atomically, see `written`."""
+    """Writes a text in UTF-8 atomically, see `atomic_write`."""
     write_bytes(path, text.encode())
 
 
 def write_json(path: Path, value: Any, *, indent: int | None = 2) -> None:
-    """Writes a JSON value atomically, see `written`.
+    """Writes a JSON value atomically, see `atomic_write`.
 
     Args:
         path: The file to write.
@@ -107,8 +101,8 @@ def write_json(path: Path, value: Any, *, indent: int | None = 2) -> None:
 
 
 def copy_file(source: Path, target: Path) -> None:
-    """Copies a file atomically, see `written`."""
-    with written(target) as draft:
+    """Copies a file atomically, see `atomic_write`."""
+    with atomic_write(target) as draft:
         shutil.copyfile(source, draft)
 
 
@@ -158,7 +152,7 @@ def check_folder(key: str, path: str) -> None:
                 (nearest / name).stat()  # raises if the name is too long
         tempfile.TemporaryDirectory(dir=nearest).cleanup()
     except OSError as error:
-        if error.errno not in _NOT_WRITABLE or not place.is_dir():
+        if error.errno not in NOT_WRITABLE or not place.is_dir():
             raise FileError(no_folder(key, path, error)) from None
 
 
@@ -291,157 +285,6 @@ def read_yaml(path: Path, kind: type) -> Any:
     return value
 
 
-def digest(value: Any) -> str:
-    """Computes the digest of a JSON value, independent of the order of dict keys.
-
-    This is the only digest in the package: it is the key of every stored artifact, feature, ranking
-    and encoding.
-
-    Args:
-        value: A JSON value without NaN and infinities.
-
-    Returns:
-        16 hexadecimal digits (BLAKE2b with 8 bytes).
-
-    Raises:
-        ValueError: The value contains NaN or an infinity.
-
-    Example:
-        >>> digest({"lr": 0.1, "seed": 1}) == digest({"seed": 1, "lr": 0.1})
-        True
-    """
-    # The default ensure_ascii=True escapes lone surrogates, which encode() would refuse.
-    text = json.dumps(value, sort_keys=True, allow_nan=False)
-    return bytes_digest(text.encode())
-
-
-def bytes_digest(content: bytes) -> str:
-    """Computes the digest of bytes: 16 hexadecimal digits, see `digest`."""
-    return hashlib.blake2b(content, digest_size=8).hexdigest()
-
-
-def file_digest(path: Path) -> str:
-    """Computes the digest of a whole file: 16 hexadecimal digits, see `digest`."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=8)).hexdigest()
-
-
-def sha256_checksum(path: Path) -> str:
-    """Computes the SHA-256 checksum of a whole file: 64 hexadecimal digits, as sha256sum prints."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-def content_digest(path: str | Path) -> str:
-    """Computes the digest of a file, or of the names and contents of the files in a folder.
-
-    The digest is the same on every machine: it depends neither on times nor on the location. For
-    files over 64 MiB it covers the size and the first, middle and last MiB only, which differ
-    between the weights of any two trainings.
-
-    Args:
-        path: A file or a folder; subfolders are not entered.
-
-    Returns:
-        16 hexadecimal digits, or "" if nothing exists at `path`.
-    """
-    place = Path(path)
-    files = sorted(place.iterdir()) if place.is_dir() else [place]
-    found = [(file.name, _content(file)) for file in files if file.is_file()]
-    if not found:
-        return ""
-    return digest(found) if place.is_dir() else digest(found[0][1])
-
-
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Holds a folder for one process at a time; other processes print a message and wait.
-
-    A folder that this process may not write is not locked: its files are read, and an attempt to
-    write one names the file.
-
-    Args:
-        folder: The folder to lock, by a file `.lock` in it; it is created if it does not exist.
-
-    Raises:
-        FileError: The file system has no locks, or the folder cannot be created.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        if error.errno not in _NOT_WRITABLE:
-            raise
-        raise FileError(
-            f"{folder} does not exist and cannot be created ({error.strerror}); choose a folder "
-            "that you may write, such as artifacts=FOLDER"
-        ) from None
-    with taken(folder / ".lock", f"Waiting for the process that makes {folder}"):
-        yield
-
-
-@contextmanager
-def taken(file: Path, message: str) -> Iterator[None]:
-    """Holds a lock, for which it waits while another process holds it.
-
-    Args:
-        file: The file of the lock; without permission to write it, nothing is held.
-        message: What the terminal shows before waiting.
-
-    Raises:
-        FileError: The file system has no locks.
-    """
-    lock: BaseFileLock | None = None
-    with _ignored_if_not_writable():
-        lock = taken_at_once(file)
-        if lock is None:
-            terminal().print(message, soft_wrap=True)
-            lock = FileLock(file)
-            lock.acquire()
-    try:
-        yield
-    finally:
-        if lock is not None:
-            lock.release()
-
-
-@contextmanager
-def _ignored_if_not_writable() -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in _NOT_WRITABLE:
-            raise
-
-
-def taken_at_once(file: Path) -> BaseFileLock | None:
-    """Takes a lock if no other process holds it. The lock of a process that died is free.
-
-    Args:
-        file: The file of the lock.
-
-    Returns:
-        The lock, to be released; None if another process holds it.
-
-    Raises:
-        FileError: The file system has no locks.
-    """
-    lock = FileLock(file)
-    try:
-        lock.acquire(blocking=False)
-    except Timeout:
-        return None
-    except OSError as error:
-        if error.errno not in _NO_LOCKS:
-            raise
-        # Without flock, filelock itself takes a file that exists for as long as the lock is held.
-        # Network file systems report its absence in more ways than the one that filelock knows.
-        raise FileError(
-            f"{file} cannot be locked ({error.strerror}), because its file system has no locks; "
-            "set artifacts= to a folder of another disk"
-        ) from None
-    return lock
-
-
 @cache  # once for each folder and process: a folder may hold many files
 def _remove_abandoned_drafts(folder: Path) -> None:
     """Deletes the drafts in a folder whose processes on this machine have ended."""
@@ -456,7 +299,7 @@ def _remove_abandoned_drafts(folder: Path) -> None:
 @cache
 def _host() -> str:
     # Machines that share a folder, and containers above all, use the same process numbers.
-    return bytes_digest(socket.gethostname().encode())[:6]
+    return hashlib.blake2b(socket.gethostname().encode()).hexdigest()[:6]
 
 
 def _runs(process: int) -> bool:
@@ -467,18 +310,6 @@ def _runs(process: int) -> bool:
     except OSError:
         return True  # it belongs to another user
     return True
-
-
-def _content(file: Path) -> list[Any]:
-    size = file.stat().st_size
-    if size <= _SAMPLED:
-        return [size, file_digest(file)]
-    samples = []
-    with file.open("rb") as stream:
-        for start in (0, size // 2, size - _SAMPLE):
-            stream.seek(start)
-            samples.append(bytes_digest(stream.read(_SAMPLE)))
-    return [size, *samples]
 
 
 def _refuse_constant(name: str) -> None:

@@ -14,7 +14,7 @@ from hydra.utils import get_object
 from omegaconf import OmegaConf
 from torch import Tensor, nn
 
-from ivqa.store.files import bytes_digest, content_digest
+from ivqa.store.digests import bytes_digest, content_digest
 from ivqa.store.versions import code_version
 
 # Settings that do not change a result: where it is stored or computed, and how it is measured.
@@ -54,7 +54,7 @@ def identity_of(value: object) -> dict[str, Any]:
     return {"settings": settings, "code": code_version(roots)}
 
 
-def plain(cfg: Any) -> Any:
+def to_plain(cfg: Any) -> Any:
     """Resolves all interpolations and converts the configuration to plain Python values.
 
     Args:
@@ -90,7 +90,7 @@ def _targets(settings: Any) -> list[Any]:
     return []
 
 
-def decisive(settings: Any) -> Any:
+def result_settings(settings: Any) -> Any:
     """Reduces a configuration to the settings that determine a result.
 
     Args:
@@ -107,12 +107,12 @@ def decisive(settings: Any) -> Any:
     """
     if isinstance(settings, Mapping):
         return {
-            str(name): _by_content(name, decisive(value))
+            str(name): _by_content(name, result_settings(value))
             for name, value in settings.items()
             if name not in NEUTRAL_SETTINGS and (name not in _OFF_IF_NULL or value)
         }
     if isinstance(settings, list | tuple):
-        return [decisive(value) for value in settings]
+        return [result_settings(value) for value in settings]
     return settings
 
 

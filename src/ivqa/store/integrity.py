@@ -1,14 +1,15 @@
 """Manifests of stored files: sizes and digests that reveal damage when the files are opened.
 
-A manifest is written after the files that it lists. If it exists, the files were complete; `damage`
-compares them with it.
+A manifest is written after the files that it lists. If it exists, the files were complete;
+`first_fault` compares them with it.
 """
 
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from ivqa.store.files import FileError, file_digest, read_json, write_json
+from ivqa.store.digests import file_digest
+from ivqa.store.files import FileError, read_json, write_json
 
 MANIFEST = "integrity.json"
 """File name of the manifest of a folder."""
@@ -18,7 +19,7 @@ MANIFEST = "integrity.json"
 _LARGE = 64 << 20
 
 
-def seal(manifest: Path, files: Iterable[Path]) -> None:
+def write_manifest(manifest: Path, files: Iterable[Path]) -> None:
     """Writes a manifest.
 
     Args:
@@ -35,11 +36,11 @@ def seal(manifest: Path, files: Iterable[Path]) -> None:
     write_json(manifest, {"files": entries})
 
 
-def damage(manifest: Path) -> str | None:
+def first_fault(manifest: Path) -> str | None:
     """Compares the files of a manifest with their recorded sizes and digests.
 
     Args:
-        manifest: A manifest written by `seal`.
+        manifest: A manifest written by `write_manifest`.
 
     Returns:
         A sentence about the first file that differs, which may be the manifest itself; None if all
@@ -62,9 +63,9 @@ def manifest_of(file: Path) -> Path:
     return file.with_name(f"{file.name}.{MANIFEST}")
 
 
-def is_whole(file: Path) -> bool:
+def is_intact(file: Path) -> bool:
     """Whether a single file exists and is unchanged since its manifest was written."""
-    return manifest_of(file).is_file() and damage(manifest_of(file)) is None
+    return manifest_of(file).is_file() and first_fault(manifest_of(file)) is None
 
 
 def _fault(file: Path, entry: dict[str, Any]) -> str | None:

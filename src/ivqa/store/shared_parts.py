@@ -13,7 +13,7 @@ from typing import Self
 
 from filelock import BaseFileLock
 
-from ivqa.store.files import taken, taken_at_once
+from ivqa.store.locks import hold_lock, try_lock
 
 
 class SharedParts:
@@ -91,13 +91,13 @@ class SharedParts:
     def wait_for(self, part: int) -> None:
         """Waits until no other process holds the lock of a part: it wrote the part, or died."""
         message = f"Waiting for the process that makes {self.file(part)}"
-        with suppress(FileNotFoundError), taken(self._lock(part), message):
+        with suppress(FileNotFoundError), hold_lock(self._lock(part), message):
             pass  # the folder is missing where the parts were joined in the meantime
 
     def _taken_at_once(self, part: int) -> BaseFileLock | None:
         self.folder.mkdir(parents=True, exist_ok=True)
         try:
-            return taken_at_once(self._lock(part))
+            return try_lock(self._lock(part))
         except FileNotFoundError:  # the parts were joined, and their folder was deleted
             return None
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ivqa.store.files import digest
+from ivqa.store.digests import digest
 
 _PACKAGE = __name__.partition(".")[0]
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ivqa.errors import reason_of
-from ivqa.store.files import FileError, check_regular, written
+from ivqa.store.files import FileError, atomic_write, check_regular
 
 _CONTENTS = "contents"  # key of the list of contents in a checkpoint
 _CHECKED_ELSEWHERE = ("state_dict", "component", _CONTENTS)
@@ -27,7 +27,7 @@ def write_weights(path: str | Path, content: Mapping[str, Any]) -> None:
     """
     file = Path(path)
     # An open file, because torch.save would store the name of the draft.
-    with written(file) as draft, draft.open("wb") as stream:
+    with atomic_write(file) as draft, draft.open("wb") as stream:
         try:
             torch.save(content, stream)
         except RuntimeError as error:
@@ -200,21 +200,21 @@ def _outline(value: Any) -> Any:
     return repr(value)
 
 
-def _change(written: Any, found: Any, name: str = "") -> str | None:
+def _change(atomic_write: Any, found: Any, name: str = "") -> str | None:
     """What a checkpoint lacks, or has otherwise, than its list of contents says; None: nothing."""
-    if not name and written is None:
+    if not name and atomic_write is None:
         return "does not list its contents, as checkpoints of this version of ivqa do"
-    if isinstance(written, dict) and isinstance(found, dict):
-        for key in dict.fromkeys([*written, *found]):
+    if isinstance(atomic_write, dict) and isinstance(found, dict):
+        for key in dict.fromkeys([*atomic_write, *found]):
             path = f"{name}.{key}".lstrip(".")
             if key not in found:
                 return f"lacks '{path}', which was written with it"
-            if key not in written:
+            if key not in atomic_write:
                 return f"has '{path}', which was not written with it"
-            if fault := _change(written[key], found[key], path):
+            if fault := _change(atomic_write[key], found[key], path):
                 return fault
         return None
-    return None if written == found else f"has another '{name}' than was written"
+    return None if atomic_write == found else f"has another '{name}' than was written"
 
 
 def _reason(error: Exception) -> str:

@@ -15,7 +15,7 @@ from ivqa.errors import UserError
 from ivqa.report.sweep_plot import write_sweep_plot
 from ivqa.report.table_files import write_table
 from ivqa.report.tables import cell, print_table
-from ivqa.store.files import locked
+from ivqa.store.locks import folder_lock
 from ivqa.sweeps.optuna_sweep import (
     Launch,
     SweepJob,
@@ -51,7 +51,7 @@ def sweep_in(
             del cfg["hydra"]
         check_config(cfg)
     job.number_of_points()
-    with locked(folder):
+    with folder_lock(folder):
         console.print(f"sweep: {folder} (the same command continues it)", soft_wrap=True)
         study = run_sweep(job, folder, launch, console)
         if not finished_trials(study):

@@ -29,6 +29,7 @@ from ivqa.diagnosis.search.asking import (
 from ivqa.errors import UserError
 from ivqa.generators.benchmark import AskedPair
 from ivqa.report.contact_sheet import NotedQuestion, write_contact_sheet
+from ivqa.runs.context import RunContext
 from ivqa.runs.data_checks import check_data
 from ivqa.runs.loggers import log_results
 from ivqa.runs.picture_model import (
@@ -41,9 +42,8 @@ from ivqa.runs.picture_model import (
     obtain_picture_model,
     training_splits,
 )
-from ivqa.runs.preparation import open_workbench
+from ivqa.runs.preparation import open_context
 from ivqa.runs.run_directory import begin_run
-from ivqa.runs.workbench import Workbench
 from ivqa.store.files import write_json, write_text
 from ivqa.text.tokens import tokenise
 
@@ -94,18 +94,18 @@ def ask(cfg: DictConfig) -> float:
     files = picture_files(str(cfg.image))
     for file in track(files, "reading pictures", transient=True, disable=len(files) == 1):
         read_picture(file)
-    bench = open_workbench(cfg, training_splits(cfg.model))
-    check_reads_images(bench)
-    answers = _wanted_answers(cfg, bench)
-    vqa_bench = None if cfg.get("vqa") is None else bench.for_model(cfg.vqa, cfg.vqa_ckpt)
+    context = open_context(cfg, training_splits(cfg.model))
+    check_reads_images(context)
+    answers = _wanted_answers(cfg, context)
+    vqa_bench = None if cfg.get("vqa") is None else context.for_model(cfg.vqa, cfg.vqa_ckpt)
     if vqa_bench is not None:
         check_data(vqa_bench, training_splits(cfg.vqa))
     # 2. The trained models.
-    run_dir, console = Path(cfg.output_dir), bench.console
+    run_dir, console = Path(cfg.output_dir), context.console
     begin_run(cfg, run_dir, resume=False)
-    generator = obtain_picture_model(bench)
+    generator = obtain_picture_model(context)
     answerer = None if vqa_bench is None else obtain_picture_model(vqa_bench)
-    known = bench.dataset.split("train").main_answers
+    known = context.dataset.split("train").main_answers
     for answer in answers or ():
         check_answer(answer, generator.questioner.answer_words, known)
     # 3. Questions and answers, picture by picture.
@@ -136,7 +136,7 @@ def _check_models(cfg: DictConfig) -> None:
         raise UserError(f"vqa={cfg.vqa.name} answers no questions; choose a VQA model: vqa=mlb")
 
 
-def _wanted_answers(cfg: DictConfig, bench: Workbench) -> list[str] | None:
+def _wanted_answers(cfg: DictConfig, context: RunContext) -> list[str] | None:
     """The answers of answer=, checked as far as the data can tell; None to find them."""
     given = OmegaConf.to_container(cfg.answer) if OmegaConf.is_list(cfg.answer) else cfg.answer
     if given is None:
@@ -145,9 +145,9 @@ def _wanted_answers(cfg: DictConfig, bench: Workbench) -> list[str] | None:
     if not answers:
         raise UserError("answer=[] names no answer; give one, or answer=null for the likeliest")
     if str(cfg.ckpt) == "auto":  # a checkpoint brings its own words
-        known = bench.dataset.split("train").main_answers
+        known = context.dataset.split("train").main_answers
         for answer in answers:
-            check_answer(answer, bench.vocabularies.answer_words, known)
+            check_answer(answer, context.vocabularies.answer_words, known)
     return answers
 
 
@@ -165,7 +165,7 @@ def _ask_about(
     shares: dict[str, float] = {}
     if answers is None:
         # The generator reads only answers whose words it knows.
-        main = generator.bench.dataset.split("train").main_answers
+        main = generator.context.dataset.split("train").main_answers
         frequent = {answer: count / len(main) for answer, count in Counter(main).most_common()}
         shares = {a: p for a, p in frequent.items() if _is_known(a, generator)}
         if answerer is not None:

@@ -61,12 +61,13 @@ from ivqa.report import (
 from ivqa.robustness import NoiseRecords
 from ivqa.runs.callbacks import measured
 from ivqa.runs.loggers import log_results
-from ivqa.runs.preparation import open_workbench, with_features
+from ivqa.runs.preparation import open_context, with_features
 from ivqa.runs.run_directory import begin_run, read_metrics
 from ivqa.runs.trained_models import obtain_module, obtain_probe
 from ivqa.scenes import Oracle, oracle_of
 from ivqa.store.artifact_store import training_log
-from ivqa.store.files import locked, write_json
+from ivqa.store.files import write_json
+from ivqa.store.locks import folder_lock
 from ivqa.tasks.basic_questions.noise_curve import r_score_of
 from ivqa.tasks.compare import names_of_runs
 from ivqa.tasks.search_origin import search_origin
@@ -100,33 +101,33 @@ def diagnose(cfg: DictConfig) -> float:
     name = title_of(str(cfg.vqa.name))
     earlier = _finished_runs([Path(folder) for folder in cfg.compare], name)
     splits = list(dict.fromkeys(["train", "val", cfg.split]))
-    bench = open_workbench(cfg, splits)
+    context = open_context(cfg, splits)
     if cfg.annotations is not None:
-        image_ids = set(bench.dataset.split(cfg.split).image_ids.tolist())
+        image_ids = set(context.dataset.split(cfg.split).image_ids.tolist())
         check_annotations(Path(cfg.annotations), image_ids)
-    bench = with_features(bench, splits)
-    run_dir, console = Path(cfg.output_dir), bench.console
-    split = bench.dataset.split(cfg.split).require_answers()
-    oracle = oracle_of(bench.dataset, cfg.split)
+    context = with_features(context, splits)
+    run_dir, console = Path(cfg.output_dir), context.console
+    split = context.dataset.split(cfg.split).require_answers()
+    oracle = oracle_of(context.dataset, cfg.split)
     listed = listed_beliefs(oracle) if cfg.recall else None
     finished_before = (run_dir / "metrics.json").is_file()
     begin_run(cfg, run_dir, resume=cfg.resume is not None)
-    module, vocabularies, checkpoint = obtain_module(bench)
-    datamodule = bench.datamodule(vocabularies, module)
+    module, vocabularies, checkpoint = obtain_module(context)
+    datamodule = context.datamodule(vocabularies, module)
     # 2. Image-answer pairs, and the accuracy of the VQA model, without and with noise.
-    pairs = _chosen_pairs(cfg, split, module.answers, bench.dataset.split("train").main_answers)
+    pairs = _chosen_pairs(cfg, split, module.answers, context.dataset.split("train").main_answers)
     answerer = module.answerer
     asked = pairs.images if isinstance(answerer, Metered) else None  # each question costs
     metrics = accuracy_of(answerer, datamodule, cfg.split, asked, console)
-    metrics |= measured(cfg, obtain_probe(bench), answerer, datamodule, cfg.split, run_dir)
+    metrics |= measured(cfg, obtain_probe(context), answerer, datamodule, cfg.split, run_dir)
     # 3. Algorithm 1 over the pairs.
-    origin = search_origin(cfg, bench.dataset, checkpoint)
+    origin = search_origin(cfg, context.dataset, checkpoint)
     log = BeliefLog(run_dir / "parts", len(pairs), _PAIRS_AT_ONCE, origin)
     figures = _figures(split, pairs, oracle, listed)
     search_beliefs(cfg, module, datamodule, pairs, figures, log, console)
     metrics |= search_metrics(log.figures())
     metrics |= answerer.usage() if isinstance(answerer, Metered) else {}
-    with locked(run_dir):
+    with folder_lock(run_dir):
         if (run_dir / "metrics.json").is_file() and not finished_before:
             console.print(f"report, by another process: {run_dir / 'report.html'}", soft_wrap=True)
             return _objective(read_metrics(run_dir / "metrics.json"))
@@ -144,7 +145,7 @@ def diagnose(cfg: DictConfig) -> float:
         reasons = explain(module.answerer, datamodule, cfg.split, beliefs, oracle)
         write_reasons(run_dir / "reasons.jsonl", reasons)
         # 6. The report, the metrics, the terminal and the loggers.
-        title = f"What {name} believes about {bench.dataset.title}"
+        title = f"What {name} believes about {context.dataset.title}"
         r_score = instantiate(cfg.get("r_score")) or PUBLISHED_R_SCORE
         shown = [BeliefPageModel(name, beliefs, metrics, reasons, r_score), *earlier]
         curves = read_curves(training_log(checkpoint))

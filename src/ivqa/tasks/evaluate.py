@@ -12,12 +12,12 @@ from ivqa.errors import UserError
 from ivqa.generators import RemembersTraining
 from ivqa.report import print_metrics
 from ivqa.runs.callbacks import measured
+from ivqa.runs.context import RunContext
 from ivqa.runs.fitting import validate
 from ivqa.runs.loggers import log_results
-from ivqa.runs.preparation import open_workbench, with_compared_images, with_features
+from ivqa.runs.preparation import open_context, with_compared_images, with_features
 from ivqa.runs.run_directory import holds_directory
 from ivqa.runs.trained_models import obtain_module, obtain_probe
-from ivqa.runs.workbench import Workbench
 from ivqa.store.artifact_store import training_seconds
 from ivqa.store.files import write_json, write_text
 from ivqa.tasks.basic_questions.noise_curve import show_noise_curve
@@ -48,10 +48,10 @@ def evaluate(cfg: DictConfig) -> float:
     # 1. Data and features.
     other = other_questions(cfg)
     benchmark = instantiate(cfg.model.benchmark)
-    bench = _open(cfg, other)
+    context = _open(cfg, other)
     # 2. The trained model.
-    module, vocabularies, checkpoint = obtain_module(bench)
-    datamodule = bench.datamodule(vocabularies, module)
+    module, vocabularies, checkpoint = obtain_module(context)
+    datamodule = context.datamodule(vocabularies, module)
     if isinstance(module, RemembersTraining):
         module.remember(datamodule)
     run_dir = Path(cfg.output_dir)
@@ -59,26 +59,26 @@ def evaluate(cfg: DictConfig) -> float:
     write_text(run_dir / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
     # 3. Its benchmark, or its answers to other questions.
     if other is None:
-        title = f"{cfg.name} on {bench.dataset.title}, split {bench.dataset.name_of(cfg.split)}"
-        metrics = own_metrics(bench, module, datamodule, run_dir)
+        title = f"{cfg.name} on {context.dataset.title}, split {context.dataset.name_of(cfg.split)}"
+        metrics = own_metrics(context, module, datamodule, run_dir)
         metrics |= training_seconds(checkpoint)
-        metrics |= benchmark.run(module, datamodule, cfg.split, run_dir, title, bench.console)
+        metrics |= benchmark.run(module, datamodule, cfg.split, run_dir, title, context.console)
     else:
         title = f"{cfg.name} on {Path(cfg.questions).parent.name}, split {other.name}"
         answers = answer_all(
-            module, datamodule, cfg.split, other.image_ids, other.questions, bench.console
+            module, datamodule, cfg.split, other.image_ids, other.questions, context.console
         )
-        metrics = write_answers(other, answers, run_dir, bench.console)
+        metrics = write_answers(other, answers, run_dir, context.console)
     if isinstance(module, Metered):
         metrics |= module.usage()
     # 4. The results: metrics.json, the terminal and the loggers.
     write_json(run_dir / "metrics.json", metrics)
-    _show(bench, metrics, title, run_dir)
-    bench.console.print(f"checkpoint: {checkpoint}\nrun: {run_dir}", soft_wrap=True)
+    _show(context, metrics, title, run_dir)
+    context.console.print(f"checkpoint: {checkpoint}\nrun: {run_dir}", soft_wrap=True)
     return metrics.get(benchmark.headline, float("nan"))
 
 
-def _open(cfg: DictConfig, other: VQASplit | None) -> Workbench:
+def _open(cfg: DictConfig, other: VQASplit | None) -> RunContext:
     """Data and features of cfg.split, and of the training splits if ivqa trains a model.
 
     With other questions cfg.split needs only images, so it may lack annotations.
@@ -86,28 +86,28 @@ def _open(cfg: DictConfig, other: VQASplit | None) -> Workbench:
     training = [] if cfg.model.get("pretrained") and not cfg.get("probe") else ["train", "val"]
     splits = list(dict.fromkeys([*training, cfg.split]))
     unscored = [] if other is None else [cfg.split]
-    bench = open_workbench(cfg, splits, unscored)
-    bench = with_features(bench, splits)
-    return bench if other is not None else with_compared_images(bench, cfg.split)
+    context = open_context(cfg, splits, unscored)
+    context = with_features(context, splits)
+    return context if other is not None else with_compared_images(context, cfg.split)
 
 
-def _show(bench: Workbench, metrics: dict[str, float], title: str, run_dir: Path) -> None:
+def _show(context: RunContext, metrics: dict[str, float], title: str, run_dir: Path) -> None:
     """Prints and logs the metrics, and the noise curve if noise was measured."""
     if metrics:
-        print_metrics(metrics, title=title, console=bench.console)
-    split = bench.dataset.split(bench.cfg.split)
-    name, r_score = str(bench.cfg.name), instantiate(bench.cfg.get("r_score"))
-    media = show_noise_curve(metrics, name, run_dir, split, r_score, bench.console)
-    log_results(bench.cfg, metrics, media)
+        print_metrics(metrics, title=title, console=context.console)
+    split = context.dataset.split(context.cfg.split)
+    name, r_score = str(context.cfg.name), instantiate(context.cfg.get("r_score"))
+    media = show_noise_curve(metrics, name, run_dir, split, r_score, context.console)
+    log_results(context.cfg, metrics, media)
 
 
 def own_metrics(
-    bench: Workbench, module: Any, datamodule: VQADataModule, run_dir: Path
+    context: RunContext, module: Any, datamodule: VQADataModule, run_dir: Path
 ) -> dict[str, float]:
     """Metrics of a model on cfg.split that are not part of its benchmark.
 
     Args:
-        bench: Data, features and configuration.
+        context: Data, features and configuration.
         module: The trained model.
         datamodule: Batches for the model.
         run_dir: The directory for files of callbacks.
@@ -116,19 +116,19 @@ def own_metrics(
         The metrics that the model and its callbacks log in validation, and model/parameters. A
         model that is not a LightningModule has only those of the callbacks.
     """
-    cfg = bench.cfg
+    cfg = context.cfg
     metrics: dict[str, float] = {}
-    if isinstance(module, VQAModule) and bench.dataset.lacks_annotations(cfg.split):
+    if isinstance(module, VQAModule) and context.dataset.lacks_annotations(cfg.split):
         pass  # a VQA model logs only accuracies, which need annotations
     elif isinstance(module, pl.LightningModule):
         # trainer.limit_val_batches defaults to model.val_batches, the limit during training. An
         # evaluation uses the whole split unless the user sets the limit.
         by_default = OmegaConf.is_interpolation(cfg.trainer, "limit_val_batches")
         limit = 1.0 if by_default else cfg.trainer.limit_val_batches
-        probe = obtain_probe(bench)
+        probe = obtain_probe(context)
         metrics = validate(cfg, module, datamodule, cfg.split, run_dir, limit, probe=probe)
     else:
-        metrics = measured(cfg, obtain_probe(bench), module, datamodule, cfg.split, run_dir)
+        metrics = measured(cfg, obtain_probe(context), module, datamodule, cfg.split, run_dir)
     metrics["model/parameters"] = float(sum(value.numel() for value in module.parameters()))
     return metrics
 

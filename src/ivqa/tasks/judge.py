@@ -14,13 +14,13 @@ from ivqa.metrics import interval, resampled_means
 from ivqa.report import print_table
 from ivqa.report.table_files import write_table
 from ivqa.report.tables import with_interval
+from ivqa.runs.context import RunContext
 from ivqa.runs.data_checks import check_data
 from ivqa.runs.loggers import log_results
 from ivqa.runs.picture_model import answers_questions, training_splits
-from ivqa.runs.preparation import open_workbench, with_features
+from ivqa.runs.preparation import open_context, with_features
 from ivqa.runs.run_directory import begin_run, holds_directory, run_directories
 from ivqa.runs.trained_models import obtain_module
-from ivqa.runs.workbench import Workbench
 from ivqa.store.files import write_json
 from ivqa.tasks.compare import names_of_runs
 from ivqa.tasks.human_study.items import BestQuestion, read_questions
@@ -58,31 +58,31 @@ def judge(cfg: DictConfig) -> float:
         )
     folders = run_directories([Path(run) for run in cfg.runs])
     splits = list(dict.fromkeys([*training_splits(cfg.model), cfg.split]))
-    bench = open_workbench(cfg, splits)
-    split = bench.dataset.split(cfg.split).require_answers()
+    context = open_context(cfg, splits)
+    split = context.dataset.split(cfg.split).require_answers()
     asked = dict(
         zip(names_of_runs(folders), (read_questions(run, split) for run in folders), strict=True)
     )
-    check_data(bench, splits)
+    check_data(context, splits)
     # 2. The judge, and its answers.
     run_dir = Path(cfg.output_dir)
     begin_run(cfg, run_dir, resume=False)
-    bench = with_features(bench, splits)
-    given, usage = _answers(bench, asked)
+    context = with_features(context, splits)
+    given, usage = _answers(context, asked)
     # 3. Metrics and table.
     metrics, rows = _results(cfg, asked, given)
     metrics |= usage
     title = f"agreement of {cfg.model.name} with the answers, 95 percent intervals"
-    print_table(rows, title=title, console=bench.console)
+    print_table(rows, title=title, console=context.console)
     write_table(run_dir, rows, title)
     write_json(run_dir / "metrics.json", metrics)
     log_results(cfg, metrics, {"agreement": pd.DataFrame(rows)})
-    bench.console.print(f"run: {run_dir}", soft_wrap=True)
+    context.console.print(f"run: {run_dir}", soft_wrap=True)
     return max(metrics[f"{name}/agreement"] for name in asked)
 
 
 def _answers(
-    bench: Workbench, asked: Mapping[str, Sequence[BestQuestion]]
+    context: RunContext, asked: Mapping[str, Sequence[BestQuestion]]
 ) -> tuple[dict[tuple[int, str], str], dict[str, float]]:
     """The judge's answer to each question about an image, and what an endpoint was asked."""
     questions = {
@@ -92,14 +92,14 @@ def _answers(
         for text in (one.question, one.reference)
     }
     images = np.array([image for image, _ in questions], dtype=np.int64)
-    module, vocabularies, _ = obtain_module(bench)
+    module, vocabularies, _ = obtain_module(context)
     found = answer_all(
         module,
-        bench.datamodule(vocabularies, module),
-        bench.cfg.split,
+        context.datamodule(vocabularies, module),
+        context.cfg.split,
         images,
         [text for _, text in questions],
-        bench.console,
+        context.console,
     )
     return (
         dict(zip(questions, map(normalise_answer, found), strict=True)),

@@ -13,7 +13,7 @@ from ivqa.report import print_table
 from ivqa.report.repair_table import repair_table
 from ivqa.report.table_files import write_table
 from ivqa.runs.loggers import log_results
-from ivqa.runs.preparation import open_workbench, with_features
+from ivqa.runs.preparation import open_context, with_features
 from ivqa.runs.run_directory import begin_run, holds_directory
 from ivqa.store.files import write_json
 from ivqa.tasks.repair_run import RepairRun, RepairSettings
@@ -41,15 +41,15 @@ def repair(cfg: DictConfig) -> float:
     """
     _check_trains(cfg)
     splits = list(dict.fromkeys(["train", "val", cfg.split]))
-    bench = open_workbench(cfg, splits)
-    check_extensible(bench.dataset)
+    context = open_context(cfg, splits)
+    check_extensible(context.dataset)
     for split in splits:
-        bench.dataset.split(split).require_answers()
-    bench = with_features(bench, splits)
+        context.dataset.split(split).require_answers()
+    context = with_features(context, splits)
     run_dir = Path(cfg.output_dir)
     begin_run(cfg, run_dir, resume=cfg.resume is not None)
     write_json(run_dir / "progress.json", {"models": []})  # resume= continues runs that have one
-    runs = RepairRun(bench, run_dir, instantiate(cfg.repair))
+    runs = RepairRun(context, run_dir, instantiate(cfg.repair))
     # 1. Rounds: each model is trained with the corrections of all models before it.
     models = runs.rounds()
     best = min(models[1:] or models, key=runs.wrong_rate)
@@ -59,14 +59,14 @@ def repair(cfg: DictConfig) -> float:
     # 3. All models on held-out images.
     figures = {model.name: runs.figures(model) for model in [*models, *controls]}
     rows, metrics = repair_table(figures, best.name)
-    title = f"Repair of {cfg.vqa.name} on {bench.dataset.title}, split {cfg.split}"
+    title = f"Repair of {cfg.vqa.name} on {context.dataset.title}, split {cfg.split}"
     write_table(run_dir, rows, title)
     write_json(run_dir / "metrics.json", metrics)  # last: a run with it is finished
-    print_table(rows, title=title, console=bench.console)
+    print_table(rows, title=title, console=context.console)
     log_results(cfg, metrics, {"repair": pd.DataFrame(rows).replace("", np.nan)})
     for model in [*models, *controls]:
-        bench.console.print(f"{model.name}: {model.checkpoint}", soft_wrap=True)
-    bench.console.print(f"run: {run_dir}", soft_wrap=True)
+        context.console.print(f"{model.name}: {model.checkpoint}", soft_wrap=True)
+    context.console.print(f"run: {run_dir}", soft_wrap=True)
     return metrics.get("repaired/wrong_rate", float("nan"))
 
 

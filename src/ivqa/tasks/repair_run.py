@@ -31,10 +31,11 @@ from ivqa.errors import UserError
 from ivqa.ranges import Count, NonNegative
 from ivqa.robustness import DisturbsImages, RobustnessCallback
 from ivqa.runs.callbacks import applicable, build_callbacks
+from ivqa.runs.context import RunContext
 from ivqa.runs.trained_models import obtain_module
-from ivqa.runs.workbench import Workbench
 from ivqa.scenes import Oracle, oracle_of
-from ivqa.store.files import digest, write_json
+from ivqa.store.digests import digest
+from ivqa.store.files import write_json
 from ivqa.tasks.search_origin import search_origin
 from ivqa.vqa import Answerer
 from ivqa.vqa.benchmark import accuracy_of
@@ -97,18 +98,18 @@ class RepairRun:
     """Trains and measures the models of a repair. All that it computes is stored and reused.
 
     Args:
-        bench: Data, features and the configuration of the policy with its parts.
+        context: Data, features and the configuration of the policy with its parts.
         run_dir: The run directory.
         settings: How beliefs are collected and corrected.
     """
 
-    def __init__(self, bench: Workbench, run_dir: Path, settings: RepairSettings) -> None:
-        self.bench = bench
+    def __init__(self, context: RunContext, run_dir: Path, settings: RepairSettings) -> None:
+        self.context = context
         self.run_dir = run_dir
         self.settings = settings
-        self.split = str(bench.cfg.split)
-        self.seed = int(bench.cfg.seed)
-        self.console = bench.console
+        self.split = str(context.cfg.split)
+        self.seed = int(context.cfg.seed)
+        self.console = context.console
         self._names: list[str] = []  # of the models that are trained
 
     def rounds(self) -> list[Trained]:
@@ -155,12 +156,12 @@ class RepairRun:
             "ordinary", and "noisy" where callbacks=robustness names a noise on questions.
         """
         assert repaired.added is not None
-        train, oracle = self.bench.dataset.split("train"), self.oracle("train")
+        train, oracle = self.context.dataset.split("train"), self.oracle("train")
         images = repaired.added.image_ids.tolist()
         models = [self.trained("ordinary", ordinary_questions(images, train, oracle, self.seed))]
         callback = self.robustness
         if callback is not None and not isinstance(callback.noise, DisturbsImages):
-            pool = callback.pool(self.bench.dataset) if callback.pool else train.questions
+            pool = callback.pool(self.context.dataset) if callback.pool else train.questions
             noise = callback.noise
             entries = noisy_questions(
                 images, train, lambda texts: noise.disturbed(texts, pool), self.seed
@@ -178,7 +179,7 @@ class RepairRun:
         Returns:
             The model, from the artifact store if it is there.
         """
-        part, added = self.bench.parts["answerer"], None
+        part, added = self.context.parts["answerer"], None
         if entries:
             numbered = [
                 one._replace(name=str(at), question_id=at) for at, one in enumerate(entries, 1)
@@ -186,9 +187,9 @@ class RepairRun:
             added = questions_of(numbered, name)
             write_questions(self.run_dir / "added", added)
             self.console.print(
-                f"{name}: {self.bench.cfg.vqa.name} with {len(added):,} added training questions"
+                f"{name}: {self.context.cfg.vqa.name} with {len(added):,} added training questions"
             )
-        dataset: VQADataset = self.bench.dataset
+        dataset: VQADataset = self.context.dataset
         extended = dataset if added is None else ExtendedDataset(dataset, added)
         module, vocabularies, checkpoint = obtain_module(replace(part, dataset=extended))
         datamodule = part.datamodule(vocabularies, module)
@@ -211,7 +212,7 @@ class RepairRun:
         images, latents = settings.num_images, settings.num_latents
         beliefs, _ = self.beliefs(model, "train", "corrected", images, latents, seed)
         oracle = self.oracle("train")
-        right = right_answers(oracle, self.bench.dataset.split("train"))
+        right = right_answers(oracle, self.context.dataset.split("train"))
         known = getattr(model.module, "answers", None)
         assert known is not None  # a model that is trained here chooses from a closed set
         corrected = corrected_questions(
@@ -224,7 +225,7 @@ class RepairRun:
 
     def ordinary(self, entries: Sequence[Entry]) -> list[Entry]:
         """Draws ordinary questions about the images of added beliefs, see `ordinary_share`."""
-        train, oracle = self.bench.dataset.split("train"), self.oracle("train")
+        train, oracle = self.context.dataset.split("train"), self.oracle("train")
         return ordinary_share(entries, self.settings.ordinary, train, oracle, self.seed)
 
     def wrong_rate(self, model: Trained) -> float:
@@ -252,7 +253,7 @@ class RepairRun:
             The figures of `belief_figures`, "correct_per_pair", "accuracy", "added_questions", and
             "r_score", "acc_diff" and "below_blind" with callbacks=robustness.
         """
-        cfg = self.bench.cfg
+        cfg = self.context.cfg
         images, latents = cfg.num_images, cfg.num_latents
         found = self.beliefs(model, self.split, "reported", images, latents, self.seed)
         figures = applicable(belief_figures(*found))
@@ -292,7 +293,7 @@ class RepairRun:
         Returns:
             The typed beliefs, and the number of image-answer pairs.
         """
-        cfg = self.bench.cfg
+        cfg = self.context.cfg
         probe = BeliefProbe(
             questioners={},
             judge=self._supervised["judge"],
@@ -304,7 +305,7 @@ class RepairRun:
             seed=seed,
         )
         origin = [
-            search_origin(cfg, self.bench.dataset, model.checkpoint),
+            search_origin(cfg, self.context.dataset, model.checkpoint),
             [stage, num_images, num_latents, seed, self.settings.policy],
         ]
         file = self.run_dir / "beliefs" / f"{model.name}_{purpose}_{digest(origin)}.jsonl"
@@ -323,26 +324,26 @@ class RepairRun:
 
     def oracle(self, stage: str) -> Oracle | None:
         """The oracle of a split; None without one."""
-        return oracle_of(self.bench.dataset, stage)
+        return oracle_of(self.context.dataset, stage)
 
     @cached_property
     def robustness(self) -> RobustnessCallback | None:
         """The configured robustness callback; None without one."""
-        callbacks = build_callbacks(self.bench.cfg, {})
+        callbacks = build_callbacks(self.context.cfg, {})
         return next((one for one in callbacks if isinstance(one, RobustnessCallback)), None)
 
     @cached_property
     def _supervised(self) -> dict[str, Any]:
         """The generator and the legality model."""
-        parts = self.bench.parts
+        parts = self.context.parts
         return {name: obtain_module(parts[name])[0] for name in ("questioner", "judge")}
 
     def _questioners(self, model: Trained) -> dict[str, Any]:
         """The generators that ask a model."""
         if not self.settings.policy:
             return {"supervised": self._supervised["questioner"]}
-        cfg = self.bench.cfg.copy()
+        cfg = self.context.cfg.copy()
         with open_dict(cfg):
             cfg.model.part_ckpt.answerer = str(model.checkpoint)
-        policy = obtain_module(replace(self.bench, cfg=cfg))[0]
+        policy = obtain_module(replace(self.context, cfg=cfg))[0]
         return {"supervised": policy.reference, "rl": policy.questioner}

@@ -6,8 +6,8 @@ from typing import Any
 from omegaconf import DictConfig
 
 from ivqa.data import VQADataset
-from ivqa.store.files import content_digest
-from ivqa.store.identity import decisive, plain
+from ivqa.store.digests import content_digest
+from ivqa.store.identity import result_settings, to_plain
 
 # The settings of diagnose.py that determine beliefs, beside the data and the weights themselves.
 _DECISIVE = (
@@ -29,7 +29,7 @@ def search_origin(cfg: DictConfig, dataset: VQADataset, checkpoint: Path) -> dic
         Nested JSON values.
     """
     return {
-        **decisive({key: plain(cfg[key]) for key in _DECISIVE}),
+        **result_settings({key: to_plain(cfg[key]) for key in _DECISIVE}),
         "dataset": dataset.fingerprint(),
         "weights": content_digest(checkpoint),
     }

@@ -9,11 +9,11 @@ from pytorch_lightning.utilities import rank_zero_only
 
 from ivqa.errors import UserError
 from ivqa.report.tables import print_metrics
-from ivqa.runs.preparation import open_workbench, with_features
+from ivqa.runs.preparation import open_context, with_features
 from ivqa.runs.run_directory import can_continue, holds_directory
 from ivqa.runs.trained_models import publish, train_model
 from ivqa.store.files import read_yaml
-from ivqa.store.identity import differences, plain
+from ivqa.store.identity import differences, to_plain
 
 
 @holds_directory
@@ -35,20 +35,20 @@ def train(cfg: DictConfig) -> float:
     if cfg.model.get("untrained"):
         raise UserError(f"model={cfg.model.name} is not trained; use it with evaluate.py")
     splits = ["train", "val"]
-    bench = open_workbench(cfg, splits)
-    bench = with_features(bench, splits)
+    context = open_context(cfg, splits)
+    context = with_features(context, splits)
     run_dir = Path(cfg.output_dir)
     resume = cfg.resume is not None or _was_interrupted(run_dir)
     if resume:
-        _check_unchanged(bench.cfg, run_dir)
-    metrics = train_model(bench, run_dir, resume=resume)
+        _check_unchanged(context.cfg, run_dir)
+    metrics = train_model(context, run_dir, resume=resume)
     if rank_zero_only.rank:  # type: ignore[attr-defined]
         return metrics.get(cfg.model.monitor, float("nan"))  # only rank 0 prints and stores
     # A fast dev run writes no checkpoint.
     if not cfg.trainer.get("fast_dev_run"):
-        publish(bench, run_dir, metrics)
-    print_metrics(metrics, title=f"{cfg.name} on {bench.dataset.title}", console=bench.console)
-    bench.console.print(f"run: {run_dir}", soft_wrap=True)
+        publish(context, run_dir, metrics)
+    print_metrics(metrics, title=f"{cfg.name} on {context.dataset.title}", console=context.console)
+    context.console.print(f"run: {run_dir}", soft_wrap=True)
     return metrics.get(cfg.model.monitor, float("nan"))
 
 
@@ -65,7 +65,7 @@ def _was_interrupted(run_dir: Path) -> bool:
 
 def _check_unchanged(cfg: DictConfig, run_dir: Path) -> None:
     """Raises UserError if a resumed run changes more than its length, machine or logging."""
-    before, now = read_yaml(run_dir / "config.yaml", dict), plain(cfg)
+    before, now = read_yaml(run_dir / "config.yaml", dict), to_plain(cfg)
     changeable = {
         "resume",
         "output_dir",

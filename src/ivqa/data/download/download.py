@@ -33,7 +33,8 @@ from rich.progress import (
 from ivqa.data.download.official_archives import DATA_SETS, Archive, archives
 from ivqa.data.json_files import ARCHIVE_ERRORS
 from ivqa.errors import UserError
-from ivqa.store.files import FileError, read_json, sha256_checksum, write_json, write_text, written
+from ivqa.store.digests import sha256_checksum
+from ivqa.store.files import FileError, atomic_write, read_json, write_json, write_text
 
 CHECKSUMS = "checksums.json"
 _BLOCK = 1 << 20
@@ -224,7 +225,7 @@ def _unpack(path: Path, folder: Path, flat: bool) -> None:
                     raise UserError(f"its member {name} points outside the folder")
                 if target.is_file() and target.stat().st_size == size:
                     continue
-                with opened() as source, written(target) as draft, draft.open("wb") as file:
+                with opened() as source, atomic_write(target) as draft, draft.open("wb") as file:
                     shutil.copyfileobj(source, file, _BLOCK)
     except tarfile.TarError as error:
         raise _damaged(path, error) from None

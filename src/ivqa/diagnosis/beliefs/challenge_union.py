@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from ivqa.data import DataError, VQADataset
-from ivqa.store.files import copy_file, file_digest, read_json, write_json
+from ivqa.store.digests import file_digest
+from ivqa.store.files import copy_file, read_json, write_json
 
 _SPLITS = ("challenge", "irrelevant", "beliefs")  # those of `write_challenge`
 # The keys of an official file beside its questions or annotations.

@@ -6,7 +6,8 @@ from typing import Any
 
 from ivqa.diagnosis.beliefs.beliefs import Belief
 from ivqa.diagnosis.beliefs.figures import Sums
-from ivqa.store.files import FileError, digest, read_json, write_json
+from ivqa.store.digests import digest
+from ivqa.store.files import FileError, read_json, write_json
 from ivqa.store.identity import differences
 from ivqa.store.shared_parts import SharedParts
 

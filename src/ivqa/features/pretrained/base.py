@@ -17,7 +17,7 @@ from ivqa.features.extraction import build_store
 from ivqa.features.pictures import Network
 from ivqa.features.store import FeatureStore
 from ivqa.ranges import Count, CountOrZero
-from ivqa.store.files import content_digest, digest
+from ivqa.store.digests import content_digest, digest
 from ivqa.store.versions import code_version
 
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]

@@ -26,8 +26,10 @@ from ivqa.features.pictures import Network, PictureFeatures
 from ivqa.features.pretrained.base import PretrainedFeatures
 from ivqa.features.store import FeatureStore
 from ivqa.ranges import Count, LearningRate, NonNegative, Seed
-from ivqa.store.files import digest, locked, write_json
-from ivqa.store.integrity import damage, manifest_of, seal
+from ivqa.store.digests import digest
+from ivqa.store.files import write_json
+from ivqa.store.integrity import first_fault, manifest_of, write_manifest
+from ivqa.store.locks import folder_lock
 from ivqa.store.versions import code_version
 from ivqa.store.weights import load_into, read_weights, write_weights
 from ivqa.terminal import terminal
@@ -104,7 +106,7 @@ class PretrainedConcepts:
         base = self.backbone.build(dataset, wanted, root)
         if "pooled" not in base.sizes:
             raise UserError(f"features.backbone gives no pooled feature, only {sorted(base.sizes)}")
-        with locked(folder):
+        with folder_lock(folder):
             if _fault(file):
                 self._train(dataset, base, file)
             head = _Heads.load(file)
@@ -153,7 +155,7 @@ class PretrainedConcepts:
             held_out, wanted, _, _ = self._labelled(val, base, concepts)
             report |= _scores(val.name, heads(held_out), wanted)
         write_weights(file, heads.content())
-        seal(manifest_of(file), [file])
+        write_manifest(manifest_of(file), [file])
         write_json(file.with_name("concepts.json"), {**report, "names": concepts.concepts})
         shown = ", ".join(
             f"{name} {value:.3f}" for name, value in report.items() if isinstance(value, float)
@@ -277,7 +279,7 @@ def _fault(file: Path) -> str | None:
     """What is wrong with the stored heads; None if nothing is."""
     if not file.is_file():
         return "is missing"
-    return damage(manifest_of(file))
+    return first_fault(manifest_of(file))
 
 
 def _pooled(base: FeatureStore, name: str) -> tuple[Tensor, NDArray[np.int64]]:

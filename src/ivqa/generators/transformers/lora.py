@@ -9,7 +9,7 @@ from torch import nn
 
 from ivqa.errors import UserError
 from ivqa.ranges import AtLeastOne, Count, Positive, ShareBelowOne
-from ivqa.store.identity import plain
+from ivqa.store.identity import to_plain
 
 _SHOWN = 8  # names in a message
 
@@ -47,7 +47,7 @@ def low_rank(settings: Mapping[str, Any]) -> LowRank:
         UserError: A name is unknown, or a value is invalid.
     """
     try:
-        return TypeAdapter(LowRank).validate_python(plain(settings))
+        return TypeAdapter(LowRank).validate_python(to_plain(settings))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         name = str(first["loc"][0])

@@ -23,7 +23,7 @@ from ivqa.ranking import BQDRanking, with_answers, write_parquet
 from ivqa.runs.own_components import try_text_components
 from ivqa.runs.run_directory import begin_run
 from ivqa.store.files import write_json
-from ivqa.store.identity import decisive, plain
+from ivqa.store.identity import result_settings, to_plain
 from ivqa.tasks.basic_questions.bqd_results import bqd_figures, finish_bqd
 from ivqa.terminal import terminal
 
@@ -50,7 +50,7 @@ def rank(cfg: DictConfig) -> float:
         image_ids=split.image_ids[kept],
         pool=instantiate(cfg.bqd)(dataset),
         ranker=instantiate(cfg.ranker),
-        settings=decisive({"ranker": plain(cfg.ranker), "bqd": plain(cfg.bqd)}),
+        settings=result_settings({"ranker": to_plain(cfg.ranker), "bqd": to_plain(cfg.bqd)}),
         folder=run_dir / "parts",
         k=cfg.k,
         exclude_duplicates=cfg.exclude_duplicates,

@@ -11,7 +11,8 @@ from ivqa.data.validation import is_id
 from ivqa.errors import UserError
 from ivqa.metrics import CiderStatistics, bleu_scores, cider_scores, meteor_scores, rouge_l_scores
 from ivqa.runs.run_directory import read_metrics
-from ivqa.store.files import FileError, digest, parse_json, read_bytes, read_json, write_json
+from ivqa.store.digests import digest
+from ivqa.store.files import FileError, parse_json, read_bytes, read_json, write_json
 from ivqa.text.tokens import detokenise, tokenise
 
 _KEY = "key.json"

@@ -10,7 +10,8 @@ from PIL import Image
 from ivqa.data.batches.batch import PixelSource
 from ivqa.data.images import ImageFiles
 from ivqa.data.rgb import is_plain
-from ivqa.store.files import bytes_digest, read_bytes
+from ivqa.store.digests import bytes_digest
+from ivqa.store.files import read_bytes
 
 _MIME_TYPES = {"JPEG": "image/jpeg", "PNG": "image/png"}
 _JPEG_QUALITY = 95  # of JPEG files that must be encoded again

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from ivqa.store.files import digest
+from ivqa.store.digests import digest
 from ivqa.vqa.served.image_urls import EncodedImage
 
 

@@ -24,8 +24,8 @@ from ivqa.released import Released, catalogue, find
 from ivqa.runs.loggers import loggers_of_part
 from ivqa.runs.vocabularies import Vocabularies
 from ivqa.store.artifact_store import ArtifactStore
-from ivqa.store.files import content_digest
-from ivqa.store.identity import code_of, decisive, plain
+from ivqa.store.digests import content_digest
+from ivqa.store.identity import code_of, result_settings, to_plain
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.vqa import MeasuringCallback
 
@@ -65,8 +65,8 @@ _INDIRECT_SETTINGS = {
 
 
 @dataclass(frozen=True)
-class Workbench:
-    """Data, features and vocabularies of one configuration; `open_workbench` builds it.
+class RunContext:
+    """Data, features and vocabularies of one configuration; `open_context` builds it.
 
     Attributes:
         cfg: The configuration of the command.
@@ -107,7 +107,7 @@ class Workbench:
         sizes = self.features.sizes if self.features is not None else {}
         return {name: sizes[name] for name in self.cfg.model.image_features}
 
-    def for_model(self, model: DictConfig, ckpt: str) -> "Workbench":
+    def for_model(self, model: DictConfig, ckpt: str) -> "RunContext":
         """The same data and features for another model, such as a part of this one.
 
         The other model is trained for as long as its own configuration says: an override such as
@@ -118,11 +118,11 @@ class Workbench:
             ckpt: "auto" or the path of its checkpoint.
 
         Returns:
-            The workbench of a part.
+            The context of a part.
         """
         cfg = self.cfg.copy()
         with open_dict(cfg):
-            cfg.model = plain(model)
+            cfg.model = to_plain(model)
             cfg.ckpt = ckpt
             cfg.trainer.max_epochs = cfg.model.epochs
             cfg.trainer.gradient_clip_val = cfg.model.gradient_clip
@@ -130,8 +130,8 @@ class Workbench:
             cfg.trainer.limit_val_batches = cfg.model.get("val_batches", 1.0)
         return replace(self, cfg=cfg, is_part=True)
 
-    def trained_as_part(self) -> "Workbench":
-        """The workbench of a model that is trained because another one needs it.
+    def trained_as_part(self) -> "RunContext":
+        """The context of a model that is trained because another one needs it.
 
         Noise and beliefs are measured for the model of the command alone. In W&B the part is a run
         of its own; under `wandb agent`, where a process has one run, that run is the command's.
@@ -150,8 +150,8 @@ class Workbench:
         return replace(self, cfg=cfg)
 
     @cached_property
-    def parts(self) -> dict[str, "Workbench"]:
-        """The workbench of each part of the model, by the name of the constructor's argument."""
+    def parts(self) -> dict[str, "RunContext"]:
+        """The context of each part of the model, by the name of the constructor's argument."""
         model = self.cfg.model
         return {
             name: self.for_model(part, model.part_ckpt[name])
@@ -166,8 +166,8 @@ class Workbench:
         return any(hasattr(getattr(module, "__self__", module), "answer") for module in modules)
 
     @cached_property
-    def probe(self) -> dict[str, "Workbench"]:
-        """The workbench of each trained model that callbacks use, by the name of their argument.
+    def probe(self) -> dict[str, "RunContext"]:
+        """The context of each trained model that callbacks use, by the name of their argument.
 
         Empty for a command without a VQA model, which the callbacks ignore.
         """
@@ -178,8 +178,8 @@ class Workbench:
             name: self.for_model(part, probe.part_ckpt[name]) for name, part in probe.parts.items()
         }
 
-    def models(self) -> Iterator["Workbench"]:
-        """The workbenches of the model and of its parts at any depth."""
+    def models(self) -> Iterator["RunContext"]:
+        """The contexts of the model and of its parts at any depth."""
         yield self
         for part in self.parts.values():
             yield from part.models()
@@ -187,7 +187,7 @@ class Workbench:
     @cached_property
     def wanted_features(self) -> list[str]:
         """Image features that the model and its parts read, such as "grid"; no repetitions."""
-        names = (name for bench in self.models() for name in bench.cfg.model.image_features)
+        names = (name for context in self.models() for name in context.cfg.model.image_features)
         return list(dict.fromkeys(names))
 
     def source_identity(self) -> Any:
@@ -226,7 +226,7 @@ class Workbench:
 
     def code(self) -> dict[str, int | str]:
         """The versions of the classes that the configuration names, and of the batches."""
-        model = {k: v for k, v in plain(self.cfg.model).items() if k not in _INDIRECT_SETTINGS}
+        model = {k: v for k, v in to_plain(self.cfg.model).items() if k not in _INDIRECT_SETTINGS}
         return code_of(model, VQADataModule)
 
     def release_identity(self) -> dict[str, Any]:
@@ -298,20 +298,20 @@ class Workbench:
         its own identity or the digest of its checkpoint.
         """
         cfg = self.cfg
-        model = {k: v for k, v in plain(cfg.model).items() if k not in _INDIRECT_SETTINGS}
+        model = {k: v for k, v in to_plain(cfg.model).items() if k not in _INDIRECT_SETTINGS}
         if cfg.model.get("pretrained"):
-            settings = decisive(model)
+            settings = result_settings(model)
             return {"model": settings, "code": code_of(model)}
         trainer = {
             key: value
-            for key, value in plain(cfg.trainer).items()
+            for key, value in to_plain(cfg.trainer).items()
             if key not in _MACHINE_SETTINGS and _TRAINER_DEFAULTS.get(key) != value
         }
         return {
             "data": self.dataset.fingerprint(),
             "splits": [cfg.data.train, cfg.data.val],
             "features": self.features.key if self.features and self.wanted_features else None,
-            "model": decisive(model),
+            "model": result_settings(model),
             "parts": {name: part.source_identity() for name, part in self.parts.items()},
             "code": self.code(),
             "trainer": trainer,
