@@ -209,8 +209,8 @@ def _module_problem(words: Sequence[str]) -> str | None:
         known = importlib.import_module("benchmarks.__main__")
         names = [name for name in names if name not in (*known.NAMES, *known.LONG)]
         return f"there is no benchmark {names[0]}" if names else None
-    if module == "ivqa.data.download.download":
-        parser = importlib.import_module(module).parser()
+    if module == "ivqa.data.download":
+        parser = importlib.import_module(f"{module}.download").parser()
         try:
             parser.parse_args(list(arguments))
         except (SystemExit, UserError) as error:

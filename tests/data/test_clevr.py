@@ -17,8 +17,8 @@ from ivqa.data.formats.clevr_programs import (
     layout_of,
     program_of,
 )
-from ivqa.vqa.benchmark import score_answers
 from ivqa.vqa.networks.layouts import ANSWER_MODULES, MAP_MODULES, LayoutGrammar
+from ivqa.vqa.scores import score_answers
 
 COLORS = ("gray", "red", "blue", "green", "brown", "purple", "cyan", "yellow")
 SIZES, MATERIALS, SHAPES = ("large", "small"), ("rubber", "metal"), ("cube", "sphere", "cylinder")

@@ -20,7 +20,7 @@ from omegaconf import OmegaConf
 from ivqa.data import DataError, VQADataset
 from ivqa.metrics import vqa_accuracies
 from ivqa.robustness import NoiseRecords
-from ivqa.vqa.benchmark import score_answers, score_choices
+from ivqa.vqa.scores import score_answers, score_choices
 
 CONF = Path(__file__).parents[2] / "conf" / "data"
 WORDS = [

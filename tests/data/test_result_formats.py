@@ -10,7 +10,7 @@ import pytest
 
 from ivqa.data import DataError, VQASplit
 from ivqa.data.results import read_results
-from ivqa.vqa.benchmark import score_answers
+from ivqa.vqa.scores import score_answers
 
 SPLIT = VQASplit(
     "test", np.array([11, 12, 13]), np.array([1, 1, 2]), ["Is it?", "How many?", "Is it red?"],

@@ -11,9 +11,9 @@ from rich.console import Console
 
 from ivqa.data import VQADataModule, VQADataset
 from ivqa.data.batches.datamodule import build_vocabularies
-from ivqa.generators import benchmark
-from ivqa.generators.benchmark import QuestionBenchmark
+from ivqa.generators import evaluation
 from ivqa.generators.decoding.strategies import Sampling
+from ivqa.generators.evaluation import QuestionBenchmark
 from ivqa.generators.protocol import Questions
 from ivqa.scenes import generate_scenes
 from ivqa.text.vocabulary import Tokens
@@ -45,7 +45,7 @@ class _Split:
 def test_all_samples_have_the_temperature(monkeypatch: pytest.MonkeyPatch) -> None:
     module: Any = _Module()
     best = _Module().sample(None, ["x"], 1, Sampling(), None)
-    monkeypatch.setattr(benchmark, "ask", lambda *arguments, **options: best)
+    monkeypatch.setattr(evaluation, "ask", lambda *arguments, **options: best)
     monkeypatch.setattr(Questions, "concatenate", lambda batches: batches[0])
     datamodule: Any = SimpleNamespace(
         dataset=SimpleNamespace(split=lambda stage: _Split()),

@@ -12,7 +12,7 @@ from ivqa.data import VQADataset, VQASplit
 from ivqa.data.results import read_results
 from ivqa.data.validation import DataError
 from ivqa.interchange.polls import Poll, draw_polls, read_instances, write_polls
-from ivqa.vqa.benchmark import score_answers
+from ivqa.vqa.scores import score_answers
 
 # cup: 4 images, table: 3, chair: 3, dog: 2, apple: 1, sofa: 1
 OBJECTS = {

@@ -15,7 +15,7 @@ from ivqa.metrics import vqa_accuracies
 from ivqa.robustness import NoiseRecords
 from ivqa.text.answer_matching import VQA_2015, VQA_2018
 from ivqa.text.answers import AnswerVocabulary
-from ivqa.vqa.benchmark import score_answers
+from ivqa.vqa.scores import score_answers
 
 WORDS = ["yes", "no", "red", "light blue", "2", "10", "1,000", "3.5", "2:50", "none", "a", "the"]
 WORDS += [*DIGIT_OF, *CONTRACTIONS, "dog", "a dog", "an apple", "the beach", "black/white"]

@@ -13,7 +13,7 @@ from PIL import Image
 
 from ivqa.data import VQASplit
 from ivqa.diagnosis import Belief
-from ivqa.generators.benchmark import AskedPair, GeneratedQuestion
+from ivqa.generators.evaluation import AskedPair, GeneratedQuestion
 from ivqa.report import (
     BeliefPageModel,
     ToAnnotate,

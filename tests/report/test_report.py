@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 from rich.console import Console
 
-from ivqa.generators.benchmark import AskedPair, GeneratedQuestion
+from ivqa.generators.evaluation import AskedPair, GeneratedQuestion
 from ivqa.metrics import RScore
 from ivqa.report import (
     markdown_table,

@@ -94,9 +94,13 @@ def test_a_choice_that_needs_a_path_is_valid_with_one(command: str) -> None:
         assert {key.split(".")[-1] for key in missing} <= {"path", "root"}
         for key in missing:
             OmegaConf.update(cfg, key, __file__)
-        if choices.get("question_encoder") in ("skip_thoughts", "stacked_lstm"):
+        readers = {
+            "question_encoder": ("skip_thoughts", "stacked_lstm"),
+            "encoder": ("word_vectors",),
+        }
+        if reads := [group for group, names in readers.items() if choices.get(group) in names]:
             # These read their file at once, and this one has no vectors.
-            with pytest.raises(UserError, match="configuration: question_encoder: "):
+            with pytest.raises(UserError, match=f"configuration: .*{reads[0]}: "):
                 check_config(cfg)
         else:
             check_config(cfg)

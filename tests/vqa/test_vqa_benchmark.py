@@ -22,8 +22,9 @@ from ivqa.errors import UserError
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.text.vocabulary import Tokens
 from ivqa.vqa import VQAModule
-from ivqa.vqa.benchmark import VQABenchmark, choose_answers, score_answers, write_answers
+from ivqa.vqa.evaluation import VQABenchmark, choose_answers, write_answers
 from ivqa.vqa.network import VQANetwork
+from ivqa.vqa.scores import score_answers
 
 QUESTIONS = ["Is it red?", "What color is it?", "How many?", "What is it?"]
 CHOICES = [["yes", "no", "2"], ["red", "blue", "green"], ["2", "3", "cat"], ["cat", "dog"]]

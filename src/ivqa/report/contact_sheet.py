@@ -12,7 +12,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from ivqa.data.images import open_picture
 from ivqa.data.rgb import to_rgb
-from ivqa.generators.benchmark import AskedPair, GeneratedQuestion
+from ivqa.generators.evaluation import AskedPair, GeneratedQuestion
 from ivqa.report.pages.base import render
 from ivqa.store.files import write_bytes
 

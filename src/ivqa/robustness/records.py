@@ -16,7 +16,7 @@ from ivqa.metrics import PUBLISHED_R_SCORE, RScore, vqa_accuracies
 from ivqa.ranking.bqd_files import read_table, write_table
 from ivqa.robustness.curve import NoiseCurve
 from ivqa.text.answer_matching import VQA_2018, AnswerRule
-from ivqa.vqa.benchmark import answered_rows
+from ivqa.vqa.evaluation import answered_rows
 
 RECORDS_FILE = "robustness.parquet"
 

@@ -27,7 +27,7 @@ from ivqa.diagnosis.search.asking import (
     likely_questions,
 )
 from ivqa.errors import UserError
-from ivqa.generators.benchmark import AskedPair
+from ivqa.generators.evaluation import AskedPair
 from ivqa.report.contact_sheet import NotedQuestion, write_contact_sheet
 from ivqa.runs.context import RunContext
 from ivqa.runs.data_checks import check_data

@@ -73,7 +73,7 @@ from ivqa.tasks.compare import names_of_runs
 from ivqa.tasks.search_origin import search_origin
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.vqa import Answerer, Metered
-from ivqa.vqa.benchmark import accuracy_of
+from ivqa.vqa.evaluation import accuracy_of
 
 _PAIRS_AT_ONCE = 50  # pairs of a chunk: a kill loses at most one chunk
 _LOGGED_BELIEFS = 2000  # rows of the table that goes to W&B

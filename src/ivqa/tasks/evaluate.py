@@ -22,7 +22,7 @@ from ivqa.store.artifact_store import training_seconds
 from ivqa.store.files import write_json, write_text
 from ivqa.tasks.basic_questions.noise_curve import show_noise_curve
 from ivqa.vqa import Metered, VQAModule
-from ivqa.vqa.benchmark import answer_all, write_answers
+from ivqa.vqa.evaluation import answer_all, write_answers
 
 
 @holds_directory

@@ -26,7 +26,7 @@ from ivqa.tasks.compare import names_of_runs
 from ivqa.tasks.human_study.items import BestQuestion, read_questions
 from ivqa.text.normalisation import normalise_answer
 from ivqa.vqa import Metered
-from ivqa.vqa.benchmark import answer_all
+from ivqa.vqa.evaluation import answer_all
 
 _REFERENCE = "data set"  # row of the questions that people asked
 

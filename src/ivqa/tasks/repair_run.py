@@ -38,7 +38,7 @@ from ivqa.store.digests import digest
 from ivqa.store.files import write_json
 from ivqa.tasks.search_origin import search_origin
 from ivqa.vqa import Answerer
-from ivqa.vqa.benchmark import accuracy_of
+from ivqa.vqa.evaluation import accuracy_of
 
 
 @dataclass(frozen=True)

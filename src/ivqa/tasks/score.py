@@ -20,7 +20,7 @@ from ivqa.runs.run_directory import holds_directory
 from ivqa.store.files import write_json, write_text
 from ivqa.tasks.basic_questions.noise_curve import show_noise_curve
 from ivqa.terminal import terminal
-from ivqa.vqa.benchmark import score_answers, score_choices
+from ivqa.vqa.scores import score_answers, score_choices
 
 _FEW = 0.01  # share of failed requests that is no reason for a warning
 

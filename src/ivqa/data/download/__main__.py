@@ -1,5 +1,8 @@
 """Downloads official archives: python -m ivqa.data.download."""
 
+import sys
+
 from ivqa.data.download.download import main
 
-main()
+if __name__ == "__main__":
+    sys.exit(main())

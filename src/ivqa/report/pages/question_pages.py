@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ivqa.data import VQASplit
-from ivqa.generators.benchmark import AskedPair
+from ivqa.generators.evaluation import AskedPair
 from ivqa.ranges import CountOrZero
 from ivqa.report.contact_sheet import write_contact_sheet, write_contact_sheet_png
 
