@@ -22,12 +22,12 @@ test-processors: $(READY)
 lower-bounds: $(READY)
 	$(RUN) tests/lower_bounds.py
 
-# Small faults in the scoring modules that the tests must find; docs/mutation.md. Not in CI.
+# Small faults in the scoring modules that the tests must find. Not in CI.
 # ONLY: pattern of modules, 'metrics.*'. SAMPLE: mutants a module, 0 for all. SURVIVORS=1: those.
 mutate: $(READY)
 	$(RUN) tests/mutation.py --only '$(or $(ONLY),*)' --sample $(or $(SAMPLE),60) $(if $(SURVIVORS),--survivors)
 
-# Interrupts every long job at random and compares the results; docs/faults.md. Not in CI.
+# Interrupts every long job at random and compares the results. Not in CI.
 # JOBS: names of jobs, with commas. ONLY: part of a fault's name.
 faults: $(READY)
 	$(RUN) tests/faults --rounds $(or $(ROUNDS),50) --seed $(or $(SEED),0) \

@@ -1,7 +1,7 @@
 """Runs the mutation tool mutmut over the modules that compute scores, rewards and beliefs.
 
 A mutant is the module with one small fault: another operator, number, argument or condition. It is
-killed if a quick test of the module's folder or a doctest fails. See docs/mutation.md.
+killed if a quick test of the module's folder or a doctest fails.
 
     python tests/mutation.py                            all of MODULES
     python tests/mutation.py --only 'metrics.*'         some of them

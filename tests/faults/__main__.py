@@ -7,7 +7,7 @@
 
 A round runs one job, kills it up to three times at random, runs the same command again (resume=
 where it can) until it ends, and compares every file with that of an undisturbed run: tensors,
-metrics and tables bit for bit, without times. The jobs take turns. See docs/faults.md.
+metrics and tables bit for bit, without times. The jobs take turns.
 """
 
 import argparse
