@@ -71,17 +71,16 @@ def test_a_module_moves_and_its_keys_stay(tmp_path: Path) -> None:
     shutil.copytree(
         Path(ivqa.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__", "conf")
     )
-    (copy / "vqa" / "mlb.py").rename(copy / "vqa" / "low_rank.py")
-    (copy / "vqa" / "low_rank.py").write_text(
-        (copy / "vqa" / "low_rank.py").read_text().replace("glimpses", "glances")
-    )
+    (copy / "vqa" / "networks" / "mlb.py").rename(copy / "vqa" / "low_rank.py")
+    text = (copy / "vqa" / "low_rank.py").read_text()
+    (copy / "vqa" / "low_rank.py").write_text(text.replace("glimpses", "glances"))
     for file in copy.rglob("*.py"):
         file.write_text(file.read_text().replace("ivqa.vqa.networks.mlb", "ivqa.vqa.low_rank"))
     target = {"_target_": "ivqa.vqa.MLB", "_partial_": True}
     program = (
-        "from ivqa.store.identity import code_of, decisive\n"
+        "from ivqa.store.identity import code_of, result_settings\n"
         "import ivqa.vqa.low_rank, json\n"
-        f"print(json.dumps([code_of({target}), decisive({target})]))"
+        f"print(json.dumps([code_of({target}), result_settings({target})]))"
     )
     found = subprocess.run(
         [sys.executable, "-c", program],

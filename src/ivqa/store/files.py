@@ -50,7 +50,7 @@ def atomic_write(path: Path) -> Iterator[Path]:
     Example:
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     with written(Path(folder) / "a.txt") as draft:
+        ...     with atomic_write(Path(folder) / "a.txt") as draft:
         ...         _ = draft.write_text("content")
         ...     [file.name for file in Path(folder).iterdir()]
         ['a.txt']

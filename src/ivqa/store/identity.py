@@ -102,7 +102,7 @@ def result_settings(settings: Any) -> Any:
         this package's classes by their names, so that a class may move to another module.
 
     Example:
-        >>> decisive({"lr": 0.1, "device": "cpu", "parts": [{"cache": "x", "size": 8}]})
+        >>> result_settings({"lr": 0.1, "device": "cpu", "parts": [{"cache": "x", "size": 8}]})
         {'lr': 0.1, 'parts': [{'size': 8}]}
     """
     if isinstance(settings, Mapping):
