@@ -1,19 +1,27 @@
-"""The console scripts: ivqa-train, ivqa-evaluate and ivqa-diagnose, as the three files do."""
+"""The command `ivqa`: `ivqa train model=mlb`, and the same for evaluate, diagnose and doctor."""
+
+import os
+import signal
+import sys
 
 from ivqa.command_line import entry_point
 from ivqa.config.folder import conf_dir
 
-
-def train() -> None:
-    """Trains a model: ivqa-train model=ivqa_vae."""
-    entry_point(conf_dir(), "train")
+COMMANDS = ("train", "evaluate", "diagnose")
+_COMMAND = "IVQA_COMMAND"  # of the processes that Lightning starts with the same arguments
 
 
-def evaluate() -> None:
-    """Evaluates a model: ivqa-evaluate model=mlb."""
-    entry_point(conf_dir(), "evaluate")
+def main() -> None:
+    """Runs the command that the first argument names, as the file of its name does."""
+    command = sys.argv[1] if len(sys.argv) > 1 else ""
+    if command == "doctor":
+        from ivqa.tasks.doctor import main as doctor
 
-
-def diagnose() -> None:
-    """Extracts what a VQA model believes: ivqa-diagnose vqa=mlb."""
-    entry_point(conf_dir(), "diagnose")
+        if hasattr(signal, "SIGPIPE"):
+            signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # doctor | head ends without a message
+        sys.exit(doctor(sys.argv[1:]))
+    if command in COMMANDS:
+        os.environ[_COMMAND] = sys.argv.pop(1)
+    elif (command := os.environ.get(_COMMAND, "")) not in COMMANDS:
+        sys.exit("usage: ivqa train|evaluate|diagnose [KEY=VALUE ...], or ivqa doctor [DATA_ROOT]")
+    entry_point(conf_dir(), command)

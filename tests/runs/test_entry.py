@@ -403,11 +403,14 @@ def test_the_command_that_continues_is_complete_or_absent(
         *(sys.executable, "/some where/train.py", f"resume={run_dir}"),
         *("--config-dir", "my conf", "trust=[mine]"),
     ]
-    monkeypatch.setattr("sys.argv", ["/bin/ivqa-train"])
-    assert continuing_command(["seed=2"]) == shlex.join(["/bin/ivqa-train", f"resume={run_dir}"])
+    monkeypatch.setattr("sys.argv", ["/bin/ivqa"])
+    assert continuing_command(["seed=2"]) == shlex.join(["/bin/ivqa", "train", f"resume={run_dir}"])
+    monkeypatch.setattr("sys.argv", ["/ivqa/__main__.py"])
+    module = [sys.executable, "-m", "ivqa", "train", f"resume={run_dir}"]
+    assert continuing_command(["seed=2"]) == shlex.join(module)
 
     _started(run_dir, "MULTIRUN")
     assert continuing_command(given) is None
     (run_dir / "study.journal").touch()  # a sweep continues with its own command
     line = continuing_command(["sweep=rewards", "output_dir=x"])
-    assert line == shlex.join(["/bin/ivqa-train", "sweep=rewards", f"output_dir={run_dir}"])
+    assert line == shlex.join([*module[:4], "sweep=rewards", f"output_dir={run_dir}"])

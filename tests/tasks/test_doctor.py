@@ -1,4 +1,4 @@
-"""`python -m ivqa doctor` on sound and on broken installations."""
+"""`ivqa doctor` on sound and on broken installations."""
 
 import importlib.metadata
 import json
@@ -42,7 +42,7 @@ def test_the_table_fits_80_columns(
 
 def test_other_arguments_print_the_usage(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == main(["doktor"]) == 2
-    assert capsys.readouterr().out.count("usage: python -m ivqa doctor [DATA_ROOT]") == 2
+    assert capsys.readouterr().out.count("usage: ivqa doctor [DATA_ROOT]") == 2
 
 
 def _bound(package: str) -> str:

@@ -16,6 +16,8 @@ from ivqa.store.files import FileError, read_yaml
 PROGRESS = (Path("checkpoints") / "last.ckpt", Path("progress.json"), Path("parts"))
 """Files and folders of a run directory, of which a run that can continue has at least one."""
 
+_COMMANDS = ("train", "evaluate", "diagnose")
+
 
 def check_command(run_dir: Path, config_name: str) -> None:
     """Checks that a run to continue was started by this command.
@@ -33,10 +35,9 @@ def check_command(run_dir: Path, config_name: str) -> None:
     except (FileError, KeyError, TypeError):
         return  # Hydra's own files are not needed to continue
     if earlier != config_name:
-        program = str(earlier).join(sys.argv[0].rsplit(config_name, 1))
         raise UserError(
             f"resume={run_dir} is a run of {earlier}, not of {config_name}; continue it with: "
-            f"{_written(program, [f'resume={run_dir}'])}"
+            f"{_written(str(earlier), [f'resume={run_dir}'])}"
         )
 
 
@@ -52,12 +53,13 @@ def continuing_command(given: Sequence[str]) -> str | None:
     if not HydraConfig.initialized():
         return None
     hydra_cfg = HydraConfig.get()
+    command = str(hydra_cfg.job.config_name)
     if hydra_cfg.mode is RunMode.MULTIRUN:
         folder = Path(hydra_cfg.sweep.dir)
         if not (folder / "study.journal").is_file():
             return None  # the jobs that were finished would run again
         kept = [item for item in given if key_of(item) != "output_dir"]
-        return _written(sys.argv[0], [*kept, f"output_dir={folder}"])
+        return _written(command, [*kept, f"output_dir={folder}"])
     folder = Path(hydra_cfg.runtime.output_dir)
     needed = [folder / "config.yaml", folder / "overrides.yaml"]
     if not all(map(Path.is_file, needed)) or not any((folder / one).exists() for one in PROGRESS):
@@ -69,9 +71,15 @@ def continuing_command(given: Sequence[str]) -> str | None:
         or before in ("--config-dir", "-cd")
         or key_of(item) == "trust"
     ]
-    return _written(sys.argv[0], [f"resume={folder}", *options])
+    return _written(command, [f"resume={folder}", *options])
 
 
-def _written(program: str, arguments: Sequence[str]) -> str:
-    interpreter = [sys.executable] if program.endswith(".py") else []
-    return shlex.join([*interpreter, program, *arguments])
+def _written(command: str, arguments: Sequence[str]) -> str:
+    """A line for the shell that starts `command` as this process was started."""
+    program = Path(sys.argv[0])
+    if program.name == "__main__.py":
+        return shlex.join([sys.executable, "-m", "ivqa", command, *arguments])
+    if program.suffix == ".py":
+        script = program.with_stem(command) if program.stem in _COMMANDS else program
+        return shlex.join([sys.executable, str(script), *arguments])
+    return shlex.join([str(program), command, *arguments])

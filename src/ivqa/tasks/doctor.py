@@ -52,7 +52,7 @@ def main(arguments: Sequence[str]) -> int:
     """
     console = terminal()
     if not 1 <= len(arguments) <= 2 or arguments[0] != "doctor":
-        console.print("usage: python -m ivqa doctor [DATA_ROOT]", soft_wrap=True)
+        console.print("usage: ivqa doctor [DATA_ROOT]", soft_wrap=True)
         return 2
     findings = list(examine(arguments[1] if len(arguments) == 2 else None))
     table = Table(title="ivqa doctor", show_lines=False)
