@@ -38,7 +38,7 @@ def test_p_values_are_uniform_for_equally_good_models() -> None:
 
 
 def test_arrays_of_different_lengths_are_refused() -> None:
-    with pytest.raises(ValueError, match="2 do not pair 3"):
+    with pytest.raises(ValueError, match="one value per question, got 2 and 3"):
         mcnemar(np.zeros(2, dtype=bool), np.zeros(3, dtype=bool))
 
 

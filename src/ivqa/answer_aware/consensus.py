@@ -1,4 +1,4 @@
-"""Questions that a VQA model finds to fit, and among them the one most like the others."""
+"""Minimum-Bayes-risk question: the sample of highest expected CIDEr, weighted by a VQA model."""
 
 from typing import Any, ClassVar, Self
 

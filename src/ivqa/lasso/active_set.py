@@ -8,7 +8,7 @@ updates of rank one.
 
 Shapes: p columns in the working set, of which the first `size` entries of `inside` are active;
 `change` and `column` are (p,) buffers of one float64 a slot. Threads that call these functions run
-in parallel. The file is one algorithm and its steps, so it is longer than 300 lines.
+in parallel.
 """
 
 import numpy as np

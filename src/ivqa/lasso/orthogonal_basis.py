@@ -11,7 +11,7 @@ drops those whose multiplier falls to zero. The active columns S are stored as S
 updated by rotations. Errors therefore grow with the condition of S and not with its square.
 
 The arrays `basis`, `signs`, `x`, `q` and `r` are updated in place; `solve_by_factors` describes
-them. The file is one algorithm and its steps, so it is longer than 300 lines.
+them.
 """
 
 import numpy as np

@@ -3,8 +3,6 @@
 A product with the pool costs more than everything else. It is computed chunk by chunk, in the
 number format that the question needs, in buffers that are allocated once. On a CPU each thread has
 its own chunks, which stay in its cache until the largest products are selected.
-
-The file is one class whose methods share chunks and buffers, so it is longer than 300 lines.
 """
 
 import itertools

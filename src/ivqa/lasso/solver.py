@@ -164,8 +164,8 @@ class LassoSolver:
         self, vectors: NDArray[np.float32], exclude: Sequence[Sequence[int]] | None
     ) -> Iterator[Question]:
         """The questions at x = 0, one after another: `vectors` may be memory-mapped."""
-        # Where signs are free, most columns are too near lam for a rough product. A GPU may round
-        # sums on the way, which no bound covers.
+        # With free signs, most correlations lie within the bfloat16 error of lam, so products are
+        # float32. A GPU may round sums on the way, which no bound covers.
         needs_float32 = not self.positive or self.pool.device.type != "cpu"
         for number, vector in enumerate(vectors):
             target = vector.astype(np.float64)

@@ -58,7 +58,9 @@ def mcnemar(
         0.5
     """
     if first.shape != second.shape:
-        raise ValueError(f"McNemar's test pairs answers: {len(first)} do not pair {len(second)}")
+        raise ValueError(
+            f"mcnemar: both arrays need one value per question, got {len(first)} and {len(second)}"
+        )
     differences = first.astype(np.int64) - second
     if clusters is not None:
         differences = cluster_sums(differences[:, None], clusters)[:, 0].astype(np.int64)

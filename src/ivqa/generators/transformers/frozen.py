@@ -1,4 +1,4 @@
-"""Weights that are not trained: checkpoints leave them out, and check that they are the same."""
+"""Frozen weights: not stored in checkpoints; a checksum verifies them at loading."""
 
 import zlib
 from collections.abc import Sequence

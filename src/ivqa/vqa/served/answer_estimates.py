@@ -1,4 +1,4 @@
-"""Estimates of phi(a | I, q) for a model that shows only what it writes."""
+"""Estimates phi(a | I, q) for models that return text but no probabilities."""
 
 import math
 from collections.abc import Mapping, Sequence
