@@ -32,6 +32,7 @@ def _answers(root: Path) -> dict[str, list[str]]:
     return given
 
 
+@pytest.mark.slow
 def test_merged_shards_equal_the_file_of_one_process(
     run: Run, tiny_root: Path, tmp_path: Path
 ) -> None:

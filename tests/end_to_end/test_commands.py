@@ -33,7 +33,11 @@ def _data(root: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "model", ["ivqa_vae", "ivqa_answer_only", "ivqa_image_only", "ivqa_attention"]
+    "model",
+    [
+        *("ivqa_vae", "ivqa_answer_only", "ivqa_image_only"),
+        pytest.param("ivqa_attention", marks=pytest.mark.slow),
+    ],
 )
 def test_evaluate_trains_what_it_needs_and_reuses_it(
     model: str, run: Run, tiny_root: Path, tmp_path: Path
@@ -315,6 +319,7 @@ def test_a_killed_run_resumes_to_the_same_bits(
     assert csv[0] == csv[1]
 
 
+@pytest.mark.slow
 def test_a_killed_run_of_an_own_model_resumes(
     run: Run, tiny_root: Path, tmp_path: Path, artifacts: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -103,6 +103,7 @@ def test_a_model_is_repaired_and_the_repair_resumes(
     assert metrics_of(first)["before/per_pair"] < metrics["before/per_pair"]
 
 
+@pytest.mark.slow
 def test_a_policy_asks_each_model(run: Run, tiny_root: Path, tmp_path: Path) -> None:
     policy = ["repair.policy=true", "model.epochs=1", "model.epoch_steps=2", "repair.rounds=1"]
     small = ["callbacks=default", "repair.irrelevant=leave_out", f"output_dir={tmp_path / 'run'}"]
@@ -139,7 +140,7 @@ def test_a_policy_asks_each_model(run: Run, tiny_root: Path, tmp_path: Path) -> 
 def test_what_cannot_be_repaired_is_said_first(
     overrides: list[str], problem: str, run: Run, tiny_root: Path, tmp_path: Path
 ) -> None:
-    (tmp_path / "checkpoint").write_text("")
+    (tmp_path / "checkpoint").write_text("x")
     overrides = [item.replace("FILE", str(tmp_path / "checkpoint")) for item in overrides]
     status, printed = run("diagnose", *_command(tiny_root, *overrides))
     assert status == 1

@@ -16,6 +16,7 @@ from .conftest import Run, metrics_of, start
 PRIOR = ["model=prior", "model.epochs=1", "features=none", "data=vqa_json"]
 
 
+@pytest.mark.slow
 def test_of_two_trainings_in_one_directory_the_second_ends_at_once(
     run: Run, tiny_root: Path, tmp_path: Path, artifacts: Path
 ) -> None:

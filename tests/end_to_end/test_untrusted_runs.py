@@ -193,6 +193,7 @@ def test_a_resumed_run_cannot_choose_who_is_asked(
     assert "sesame" not in output
 
 
+@pytest.mark.slow  # it draws the whole embedded data
 def test_the_user_may_give_an_address_again(
     run: Run, tmp_path: Path, stranger: tuple[str, list[str]]
 ) -> None:

@@ -97,22 +97,23 @@ def test_the_commit_of_a_cached_model_is_resolved(where: str, tmp_path: Path) ->
 import sys
 from ivqa import provenance
 from ivqa.vqa import TransformersQuestionEncoder
-path, revision = sys.argv[1], sys.argv[2] or None
-encoder = TransformersQuestionEncoder(num_words=5, path=path, revision=revision)
-print(encoder.size, provenance._current.models)
+for path, revision in zip(sys.argv[1::2], sys.argv[2::2]):
+    provenance._current.models.clear()
+    encoder = TransformersQuestionEncoder(num_words=5, path=path, revision=revision or None)
+    print(encoder.size, provenance._current.models)
 """
     cases = [("maker/tiny", "", 8, COMMIT), ("maker/tiny", "v1", 12, older),
              ("maker/tiny", older, 12, older)]  # fmt: skip
     if where == "folder":
         cases = [(str(folder / "snapshots" / older), "", 12, older)]
-    for path, revision, size, commit in cases:
-        done = subprocess.run(
-            [sys.executable, "-c", program, path, revision],
-            env={"HF_HUB_CACHE": str(tmp_path / "hub"), "HF_HUB_OFFLINE": "1",
-                 "PYTHONPATH": ":".join(sys.path)},
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        assert done.stdout.strip() == f"{size} {{'maker/tiny': '{commit}'}}", done.stderr
+    done = subprocess.run(
+        [sys.executable, "-c", program, *(text for case in cases for text in case[:2])],
+        env={"HF_HUB_CACHE": str(tmp_path / "hub"), "HF_HUB_OFFLINE": "1",
+             "PYTHONPATH": ":".join(sys.path)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    expected = [f"{size} {{'maker/tiny': '{commit}'}}" for _, _, size, commit in cases]
+    assert done.stdout.splitlines() == expected, done.stderr
 
 
 def test_a_revision_of_a_folder_is_refused(tmp_path: Path) -> None:

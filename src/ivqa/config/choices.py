@@ -195,7 +195,8 @@ def config_folders(conf_dir: Path, arguments: Sequence[str]) -> list[Path]:
     for number, argument in enumerate(arguments):
         flag, _, value = argument.partition("=")
         if flag in ("--config-dir", "-cd"):
-            folders += [Path(item) for item in ([value] if value else arguments[number + 1 :][:1])]
+            given = [value] if value else arguments[number + 1 :][:1]
+            folders += [Path(item).absolute() for item in given]
     return folders
 
 
