@@ -1,7 +1,7 @@
 """Diagnosis: finds the beliefs of a VQA model with a question generator trained for it."""
 
-from ivqa.answer_aware.consensus import ConsensusQuestioner
 from ivqa.answer_aware.dual_module import DualModule
+from ivqa.answer_aware.minimum_risk import ConsensusQuestioner
 from ivqa.answer_aware.reranking import RerankedQuestioner
 from ivqa.diagnosis.beliefs.annotations import (
     apply_annotations,
@@ -17,6 +17,13 @@ from ivqa.diagnosis.beliefs.beliefs import (
     type_of,
     typed_by_oracle,
     write_beliefs,
+)
+from ivqa.diagnosis.beliefs.beliefs_to_show import (
+    Band,
+    across_confidence,
+    first_meanings,
+    meaning_of,
+    most_confident,
 )
 from ivqa.diagnosis.beliefs.challenge import write_challenge
 from ivqa.diagnosis.beliefs.contradictions import contradicting
@@ -36,13 +43,6 @@ from ivqa.diagnosis.beliefs.pairs import Pairs, choose_pairs
 from ivqa.diagnosis.beliefs.perturbation import KINDS, perturb
 from ivqa.diagnosis.beliefs.reasons import Reasons, read_reasons, reasons_of, write_reasons
 from ivqa.diagnosis.beliefs.recall import ListedBeliefs, listed_beliefs
-from ivqa.diagnosis.beliefs.samples import (
-    Band,
-    across_confidence,
-    first_meanings,
-    meaning_of,
-    most_confident,
-)
 from ivqa.diagnosis.candidates import Candidates
 from ivqa.diagnosis.legality.cnn import LegalityCNN
 from ivqa.diagnosis.legality.module import LegalityModule

@@ -7,7 +7,7 @@ files. `TrainableFeatures` stores pixels alone; models compute and train the fea
 
 from ivqa.features.concept_features import ConceptFeatures
 from ivqa.features.pixel_store import PixelStore
-from ivqa.features.places import offered_places
+from ivqa.features.positions import offered_places
 from ivqa.features.pretrained.backbones import BackboneFeatures, ResNetFeatures, VGGFeatures
 from ivqa.features.pretrained.efficientnet_lite import EfficientNetLiteFeatures
 from ivqa.features.pretrained.image_networks import CompactNetwork, TimmNetwork

@@ -21,7 +21,7 @@ from ivqa.features.concepts import ConceptVocabulary, described_images
 from ivqa.features.decoding import pixels
 from ivqa.features.extraction import build_store
 from ivqa.features.pictures import Network, Resize
-from ivqa.features.places import half_up, halved
+from ivqa.features.positions import half_up, halved
 from ivqa.features.store import FeatureStore
 from ivqa.ranges import Count, ExistingFile, ImageSize, LearningRate, Seed
 from ivqa.released import Released, find

@@ -1,8 +1,8 @@
 """Question generators p(q | z, I, a): the variational model, its baselines, decoding."""
 
 from ivqa.generators.decoding.beam import Beam
-from ivqa.generators.decoding.distinct import DistinctSampling
 from ivqa.generators.decoding.inference import ask, most_probable
+from ivqa.generators.decoding.stochastic_beam import DistinctSampling
 from ivqa.generators.decoding.strategies import Decoded, Greedy, Sampling, Strategy
 from ivqa.generators.module import QuestionGenerationModule
 from ivqa.generators.nearest_neighbour import NearestNeighbourQuestioner

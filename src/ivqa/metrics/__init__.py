@@ -8,9 +8,9 @@ from ivqa.metrics.captions.captions import CaptionMetrics, caption_metrics
 from ivqa.metrics.captions.cider import CiderStatistics, cider, cider_scores
 from ivqa.metrics.captions.meteor import meteor_nltk, meteor_scores, meteor_stages
 from ivqa.metrics.captions.rouge_l import rouge_l, rouge_l_scores
-from ivqa.metrics.consensus import expected_cider
 from ivqa.metrics.correlation import COEFFICIENTS, correlation, correlation_interval
 from ivqa.metrics.diversity import QuestionDiversity, question_diversity, self_bleu
+from ivqa.metrics.expected_cider import expected_cider
 from ivqa.metrics.mcnemar import McNemar, mcnemar
 from ivqa.metrics.oracle_consistency import (
     VERDICTS,

@@ -16,9 +16,9 @@ from ivqa.text.answers import AnswerVocabulary
 from ivqa.text.tokens import tokenise
 from ivqa.text.vocabulary import Vocabulary
 from ivqa.trained import TrainedModule, evaluation_mode, network_settings
+from ivqa.vqa.losses import Targets, answer_losses
 from ivqa.vqa.network import VQANetwork
 from ivqa.vqa.networks.question_encoder import QuestionEncoder
-from ivqa.vqa.targets import Targets, answer_losses
 
 _SHOWN_ROWS = 10  # of those with a loss that is not finite, in the error message
 

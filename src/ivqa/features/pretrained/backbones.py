@@ -17,7 +17,7 @@ from typing_extensions import override
 
 from ivqa.errors import UserError, reason_of
 from ivqa.features.pictures import Resize
-from ivqa.features.places import half_down, half_up, halved
+from ivqa.features.positions import half_down, half_up, halved
 from ivqa.features.pretrained.base import Normalised, PretrainedFeatures
 from ivqa.ranges import ImageSize, Seed, one_of
 from ivqa.store.weights import check_finite, read_weights

@@ -15,7 +15,7 @@ from typing_extensions import override
 
 from ivqa.errors import UserError
 from ivqa.features.pictures import Resize
-from ivqa.features.places import half_up, halved
+from ivqa.features.positions import half_up, halved
 from ivqa.features.pretrained.base import Normalised, PretrainedFeatures, optional_package
 from ivqa.ranges import ExistingFile, ImageSize
 from ivqa.store.weights import check_finite, load_into, read_weights
