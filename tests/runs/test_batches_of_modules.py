@@ -10,8 +10,8 @@ from hydra import compose, initialize_config_dir
 from omegaconf import open_dict
 from rich.console import Console
 
+from ivqa.answer_aware import DualModule
 from ivqa.data import VQADataModule
-from ivqa.diagnosis import DualModule
 from ivqa.generators import QuestionGenerationModule, VariationalGenerator
 from ivqa.runs.context import RunContext
 from ivqa.runs.vocabularies import Vocabularies

@@ -1,1 +1,7 @@
 """Question generators that use a VQA model."""
+
+from ivqa.answer_aware.dual_module import DualModule
+from ivqa.answer_aware.minimum_risk import ConsensusQuestioner
+from ivqa.answer_aware.reranking import RerankedQuestioner
+
+__all__ = ["ConsensusQuestioner", "DualModule", "RerankedQuestioner"]

@@ -1,8 +1,5 @@
 """Diagnosis: finds the beliefs of a VQA model with a question generator trained for it."""
 
-from ivqa.answer_aware.dual_module import DualModule
-from ivqa.answer_aware.minimum_risk import ConsensusQuestioner
-from ivqa.answer_aware.reranking import RerankedQuestioner
 from ivqa.diagnosis.beliefs.annotations import (
     apply_annotations,
     check_annotations,
@@ -69,9 +66,7 @@ __all__ = [
     "BeliefProbe",
     "BeliefSearch",
     "Candidates",
-    "ConsensusQuestioner",
     "DiversityReward",
-    "DualModule",
     "Found",
     "GoalReward",
     "Irrelevant",
@@ -85,7 +80,6 @@ __all__ = [
     "PolicyGradientModule",
     "PolicyObjective",
     "Reasons",
-    "RerankedQuestioner",
     "Reward",
     "SearchFigures",
     "across_confidence",

@@ -11,6 +11,7 @@ from omegaconf import DictConfig, open_dict
 from rich.console import Console
 from torch import nn
 
+from ivqa.answer_aware import DualModule
 from ivqa.data import (
     BatchContents,
     BatchSettings,
@@ -18,7 +19,6 @@ from ivqa.data import (
     VQADataset,
     build_vocabularies,
 )
-from ivqa.diagnosis import DualModule
 from ivqa.features import FeatureStore, PixelStore
 from ivqa.released import Released, catalogue, find
 from ivqa.runs.loggers import loggers_of_part

@@ -7,7 +7,7 @@ import pytest
 import torch
 from toy_diagnosis import toy_images
 
-from ivqa.diagnosis import ConsensusQuestioner
+from ivqa.answer_aware import ConsensusQuestioner
 from ivqa.errors import UserError
 from ivqa.generators import Beam, Questions, Sampling
 from ivqa.generators.decoding.inference import ask

@@ -6,7 +6,7 @@ import pytest
 import torch
 from toy_diagnosis import toy_images
 
-from ivqa.diagnosis import RerankedQuestioner
+from ivqa.answer_aware import RerankedQuestioner
 from ivqa.generators import Beam, Questions, Sampling
 from ivqa.generators.likelihood import Likelihood
 from ivqa.generators.protocol import EstimatesLikelihood

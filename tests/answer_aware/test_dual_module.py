@@ -12,8 +12,8 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 from toy_diagnosis import ANSWERS, WORDS
 
+from ivqa.answer_aware import ConsensusQuestioner, DualModule
 from ivqa.data.batches.batch import ImageBatch, VQABatch
-from ivqa.diagnosis import ConsensusQuestioner, DualModule
 from ivqa.errors import UserError
 from ivqa.features import CompactNetwork, TrainableFeatures
 from ivqa.generators import QuestionGenerationModule, Sampling, VariationalGenerator
