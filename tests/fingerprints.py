@@ -39,7 +39,7 @@ from ivqa.store.versions import code_version
 
 PROJECT = Path(__file__).parents[1]
 FILE = Path(__file__).with_suffix(".json")
-TOLERANCE = 2e-3
+TOLERANCE = 2e-4
 
 MODELS = [
     *("mlb", "mcb", "mutan", "mutan_noatt", "hiecoatt", "lstm_qi", "vanilla", "language_only"),
