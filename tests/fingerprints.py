@@ -5,8 +5,10 @@ weights, its loss, its batches or its optimiser do. Rounding differs between pro
 than `TOLERANCE`; a real change rarely stays within it.
 """
 
+import inspect
 import json
 import math
+import re
 import sys
 import tempfile
 import warnings
@@ -20,7 +22,7 @@ import numpy as np
 import pytorch_lightning as pl
 import torch
 from hydra import compose, initialize_config_dir
-from hydra.utils import instantiate
+from hydra.utils import get_object, instantiate
 from omegaconf import DictConfig, open_dict
 from rich.console import Console
 from torch import Tensor
@@ -35,6 +37,7 @@ from ivqa.runs import trained_models
 from ivqa.runs.context import RunContext
 from ivqa.scenes import generate_scenes
 from ivqa.store.identity import code_of, to_plain
+from ivqa.store.signatures import defaults_of
 from ivqa.store.versions import code_version
 
 PROJECT = Path(__file__).parents[1]
@@ -61,6 +64,22 @@ def entries() -> Iterator[tuple[str, Callable[[], Entry]]]:
     yield from ((f"model={name}", lambda name=name: _trained(name)) for name in MODELS)
     yield from ((f"ranker={name}", lambda name=name: _ranker(name)) for name in RANKERS)
     yield "features=concepts", _concepts
+
+
+def defaults() -> dict[str, dict[str, str | int]]:
+    """The defaults of each component's arguments, and its version.
+
+    An identity leaves defaults out, so a changed default needs a new version.
+    """
+    groups = ("model", "question_encoder", "answer_network", "features", "encoder", "ranker")
+    files = (file for group in groups for file in (PROJECT / "conf" / group).rglob("*.yaml"))
+    found = {}
+    for target in re.findall(r"_target_: *(ivqa\.[\w.]+)", " ".join(f.read_text() for f in files)):
+        one = get_object(target)
+        owner = one.__self__ if inspect.ismethod(one) else one
+        given = {name: repr(value) for name, value in defaults_of(one).items()}
+        found[target] = {**dict(sorted(given.items())), "version": vars(owner).get("version", 0)}
+    return dict(sorted(found.items()))
 
 
 def differences(there: Mapping[str, float], here: Mapping[str, float]) -> list[str]:
@@ -216,6 +235,7 @@ def main() -> None:
             code, numbers = compute()
             known[name] = {"code": code, "numbers": numbers}
             print(name, code, {key: round(value, 4) for key, value in numbers.items()})
+    known["defaults"] = defaults()
     FILE.write_text(json.dumps(known, indent=1) + "\n")
 
 

@@ -16,7 +16,7 @@ import torch
 from hydra.utils import get_object
 
 import ivqa
-from fingerprints import FILE, PROJECT, Entry, differences, entries
+from fingerprints import FILE, PROJECT, Entry, defaults, differences, entries
 from ivqa.store.identity import result_settings
 from ivqa.store.versions import _file_of, _holds_libraries, code_version
 from ivqa.vqa import MLB
@@ -36,6 +36,19 @@ def test_a_component_behaves_as_its_version_says(name: str, compute: Callable[[]
         f"python tests/fingerprints.py {name}"
     )
     assert not raised, f"{name} has other versions: run python tests/fingerprints.py {name}"
+
+
+def test_a_changed_default_raises_the_version() -> None:
+    """Identities leave defaults out: without a version, old results would count as new ones."""
+    recorded = RECORDED["defaults"]
+    for target, found in (current := defaults()).items():
+        before = recorded.get(target, found)
+        changed = [name for name in before if name in found and before[name] != found[name]]
+        assert not changed or "version" in changed, (
+            f"{target} has another default of {', '.join(changed)}: raise its `version`, so that "
+            "stored results are made again; then run python tests/fingerprints.py defaults"
+        )
+    assert recorded == current, "run python tests/fingerprints.py defaults"
 
 
 def test_every_component_whose_results_are_stored_has_a_version() -> None:

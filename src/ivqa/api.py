@@ -15,6 +15,7 @@ from typing import Any
 
 from torch import Tensor
 
+from ivqa.config.model_sources import source_of
 from ivqa.data.batches.batch import ImageBatch
 from ivqa.data.given_pictures import Picture, read_picture
 from ivqa.diagnosis.search.asking import AskedQuestion, check_answer, likely_questions
@@ -26,7 +27,6 @@ from ivqa.runs.picture_model import (
     check_gives_probabilities,
     check_reads_images,
     obtain_picture_model,
-    training_splits,
 )
 from ivqa.runs.preparation import open_context
 from ivqa.runs.saved_config import configured
@@ -171,7 +171,7 @@ def load(source: str | Path, **overrides: Any) -> LoadedGenerator:
             hint = "; load it with ivqa.load_vqa" if answers_questions(cfg.model) else ""
             raise UserError(f"{source}: model={cfg.model.name} generates no questions{hint}")
         check_gives_probabilities(cfg.model)
-        context = open_context(cfg, training_splits(cfg.model))
+        context = open_context(cfg, [*source_of(cfg.model).splits])
         check_reads_images(context)
         return LoadedGenerator(obtain_picture_model(context))
 
@@ -200,7 +200,7 @@ def load_vqa(source: str | Path, **overrides: Any) -> LoadedAnswerer:
         if not answers_questions(model):
             hint = "; load it with ivqa.load" if asks_questions(model) else ""
             raise UserError(f"{source}: model={model.name} answers no questions{hint}")
-        context = open_context(cfg, training_splits(model))
+        context = open_context(cfg, [*source_of(model).splits])
         if model is not cfg.model:
             context = context.for_model(model, ckpt)
         return LoadedAnswerer(obtain_picture_model(context))

@@ -33,21 +33,13 @@ from ivqa.config.error_messages import (
 )
 from ivqa.config.help_page import choices_page
 from ivqa.config.hydra_flags import ended_by_a_closed_pipe, joined_flags
+from ivqa.config.path_keys import command_paths, is_path
 from ivqa.config.short_forms import expanded, key_of
 from ivqa.errors import UserError
 from ivqa.runs.memory import keep_freed_memory
 from ivqa.runs.resuming import PROGRESS, check_command, continuing_command
 from ivqa.store.files import check_folder, no_folder, read_yaml
 from ivqa.terminal import terminal
-
-# Keys whose value is a path, beside keys that end in `.path` or contain `.part_ckpt.`; the value
-# of a key in _LISTS may also be a list of paths in brackets.
-_LISTS = {"predictions", "runs", "human"}
-_PATHS = _LISTS | {
-    *("resume", "ckpt", "output_dir", "data.root", "data.cache_dir", "artifacts", "questions"),
-    *("study", "annotations", "shards", "features.weights", "model.candidates", "vqa.candidates"),
-    *("image", "vqa_ckpt", "hydra.sweep.dir"),
-}
 
 
 def entry_point(conf_dir: Path, config_name: str) -> None:
@@ -289,10 +281,9 @@ def quoted_path(argument: str, *, multirun: bool = False) -> str:
     """
     key, equals, value = argument.partition("=")
     name = key.lstrip("+")
-    is_path = name in _PATHS or name.endswith(".path") or ".part_ckpt." in name
-    is_list = name in _LISTS and value.startswith("[")
+    is_list = command_paths().get(name, False) and value.startswith("[")
     is_sweep = multirun and name != "hydra.sweep.dir" and "," in value
-    if not is_path or not equals or value in ("", "null") or is_list or is_sweep:
+    if not is_path(name) or not equals or value in ("", "null") or is_list or is_sweep:
         return argument
     if value.startswith("~/"):  # a shell leaves it behind "="
         value, argument = str(Path(value).expanduser()), f"{key}={Path(value).expanduser()}"

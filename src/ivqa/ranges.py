@@ -1,15 +1,40 @@
-"""Argument types that include the allowed range: `size: Count = 512`.
+"""Argument types that say all about a setting: `size: Count = 512`, `cache: Folder`.
 
-Constructors that take values from conf/ are annotated with these types. Every command validates its
-configuration against the annotations before it starts (`ivqa.config.values`).
+Constructors that take values from conf/, and the keys of a task, are annotated with these types.
+Every command validates its configuration against the annotations before it starts
+(`ivqa.config.values`), and the marks in them say what else holds for a setting (`Mark`).
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, get_args
 
 from annotated_types import Ge, Gt, Interval, Le, Len, Lt, MultipleOf
 from pydantic import AfterValidator
+
+
+class Mark(Enum):
+    """What holds for a setting beside its range; it stands in `Annotated`."""
+
+    NO_EFFECT = "changes no result: where it is stored or computed, and how it is measured"
+    CONTENT = "a file or folder: its content changes the result, its name does not"
+    CHANGEABLE = "may be changed when a run is resumed"
+
+
+NO_EFFECT, CONTENT, CHANGEABLE = Mark.NO_EFFECT, Mark.CONTENT, Mark.CHANGEABLE
+
+
+def marks_of(annotation: Any) -> frozenset[Mark]:
+    """The marks in an annotation, also in the members of a union.
+
+    >>> sorted(mark.name for mark in marks_of(Annotated[int, NO_EFFECT] | None))
+    ['NO_EFFECT']
+    """
+    if isinstance(annotation, Mark):
+        return frozenset({annotation})
+    return frozenset().union(*map(marks_of, get_args(annotation)))
+
 
 # Above every sensible size: a mistyped larger number would overflow or exhaust the memory.
 LARGEST = 10**9
@@ -72,8 +97,28 @@ _KINDS: dict[str, Callable[[Path], bool]] = {
 }
 
 
-ExistingFile = Annotated[str, AfterValidator(existing_file)]
-ExistingFolder = Annotated[str, AfterValidator(_existing_folder)]
+ExistingFile = Annotated[str, AfterValidator(existing_file), CONTENT]
+ExistingFolder = Annotated[str, AfterValidator(_existing_folder), CONTENT]
+Place = Annotated[str, AtLeastOne]  # a path that need not exist, or a pattern of paths
+Weights = Annotated[str, CONTENT]  # a file, a folder, or the name of weights that are downloaded
+Cache = Annotated[str, NO_EFFECT]  # a folder of results that can be computed again
+
+
+def _checkpoint(ckpt: str) -> str:
+    """Validates ckpt=: a file, or "auto" for the artifact store, which trains an absent model."""
+    try:
+        return ckpt if ckpt == "auto" else existing_file(ckpt)
+    except ValueError as error:
+        reason = str(error).replace("no such file", "no such checkpoint")
+        raise ValueError(f"{reason}; pass a file, or auto, which trains one") from None
+
+
+# An identity has the digest of the weights, wherever they come from.
+Checkpoint = Annotated[str, AfterValidator(_checkpoint), NO_EFFECT]
+NonEmptyText = Annotated[str, AtLeastOne]
+Resamples = Annotated[int, Interval(ge=100, le=LARGEST)]  # fewer give no interval of 95 percent
+Component = Mapping[str, Any]
+NeutralComponent = Annotated[Component, NO_EFFECT]
 
 
 def one_of(names: Callable[[], Iterable[str]], what: str) -> AfterValidator:

@@ -1,14 +1,16 @@
 """Identities of objects, configurations and files."""
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pytest
 import torch
 
+from ivqa.config.keys import model_keys
 from ivqa.encoders.tfidf import TfidfEncoder
 from ivqa.encoders.word_vectors import WordVectorEncoder
+from ivqa.ranges import NO_EFFECT, Weights
 from ivqa.ranking import LassoQuestionRanker
 from ivqa.store.digests import content_digest, digest
 from ivqa.store.identity import identity_of, result_settings
@@ -17,8 +19,18 @@ from ivqa.store.identity import identity_of, result_settings
 class Custom:
     """A ranker that a user has written."""
 
-    def __init__(self, **settings: Any) -> None:
-        vars(self).update(settings)
+    def __init__(
+        self,
+        size: int = 3,
+        cache: Annotated[str, NO_EFFECT] = "",
+        device: Annotated[str | None, NO_EFFECT] = None,
+        weights: Weights | None = None,
+        **settings: Any,
+    ) -> None:
+        vars(self).update(settings, size=size, cache=cache, device=device, weights=weights)
+
+
+TARGET = f"{__name__}.Custom"
 
 
 def test_settings_of_every_type_change_the_identity() -> None:
@@ -47,7 +59,8 @@ def test_caches_and_private_attributes_do_not_change_the_identity() -> None:
     def of(**settings: Any) -> str:
         return digest(identity_of(Custom(size=3, **settings)))
 
-    assert of() == of(cache="folder", _fitted=[1], device="cuda:1", num_workers=4)
+    assert of() == of(cache="folder", _fitted=[1], device="cuda:1")
+    assert of() != of(folder="folder")
 
 
 def test_the_identity_of_an_encoder_depends_on_settings_not_on_fitting() -> None:
@@ -68,17 +81,28 @@ def test_the_identity_of_word_vectors_depends_on_the_content_of_the_file(tmp_pat
 def test_a_configuration_keeps_decisive_settings_and_digests_of_files(tmp_path: Path) -> None:
     file = tmp_path / "weights.pt"
     file.write_bytes(b"one")
-    model = {"lr": 0.1, "part": {"path": str(file), "size": 2}, "augment": None}
-    found = result_settings(model)
-    neutral = {"device": "cpu", "benchmark": {"seed": 1}, "cache": "x", "num_workers": 2}
-    part = {**model["part"], "device": "cuda", "benchmark": {"n": 2}}
-    assert result_settings({**model, **neutral, "part": part}) == found
+    part = {"_target_": TARGET, "weights": str(file), "size": 2}
+    model = {"lr": 0.1, "module": part}
+    found = result_settings(model, model_keys)
+    neutral = {"name": "x", "benchmark": {"seed": 1}, "epochs": 3, "parts": {"a": {"b": 1}}}
+    same = {**part, "device": "cuda", "cache": "x"}
+    assert result_settings({**model, **neutral, "module": same}, model_keys) == found
     moved = tmp_path / "elsewhere.pt"
     moved.write_bytes(b"one")
-    assert result_settings({**model, "part": {"path": str(moved), "size": 2}}) == found
-    assert result_settings({**model, "augment": {"probability": 0.5}}) != found
+    assert result_settings({**model, "module": {**part, "weights": str(moved)}}) == found
+    assert result_settings({**model, "module": {**part, "size": 3}}) != found
     file.write_bytes(b"two")
-    assert result_settings(model) != found
+    assert result_settings(model, model_keys) != found
+
+
+def test_a_default_of_this_package_does_not_count_and_one_of_a_user_does() -> None:
+    """Versions guard the defaults of this package; the source of a user's class is digested."""
+    ours = {"_target_": "ivqa.vqa.MLB", "joint_size": 8}
+    assert result_settings({**ours, "num_glimpses": 2}) == result_settings(ours)
+    assert result_settings({**ours, "num_glimpses": 3}) != result_settings(ours)
+    assert result_settings({**ours, "num_glimpses": True}) != result_settings(ours)
+    own = {"_target_": TARGET}
+    assert result_settings({**own, "size": 3}) != result_settings(own)
 
 
 def test_the_digest_of_a_folder_covers_names_and_contents(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import torch
 from chat_server import ChatServer, said, serving
 from PIL import Image
 
+from ivqa.config.keys import model_keys
 from ivqa.data.batches.batch import ImageBatch
 from ivqa.errors import UserError
 from ivqa.store.identity import result_settings
@@ -497,6 +498,11 @@ def test_bad_input_is_named(server: ChatServer, tmp_path: Path) -> None:
 def test_address_and_budget_are_no_part_of_the_identity() -> None:
     """A policy that was trained with the model is found again after they have changed."""
     endpoint = {"base_url": "http://a", "max_requests": 5, "workers": 16, "cache": "x"}
-    module = {"path": "tiny", "prompt": "{question}", "endpoint": endpoint}
+    target = {"_target_": "ivqa.vqa.served.openai_model.OpenAIModel.load"}
+    module = {**target, "path": "tiny", "prompt": "Q: {question}", "endpoint": endpoint}
     settings = {"base_url": "http://a", "max_requests": 5, "api_key_env": "K", "module": module}
-    assert result_settings(settings) == {"module": {"path": "tiny", "prompt": "{question}"}}
+    (found,) = (result_settings({**settings, "pretrained": True}, model_keys)["module"],)
+    assert {key: found[key] for key in found if key != "_target_"} == {
+        "path": "tiny",
+        "prompt": "Q: {question}",
+    }

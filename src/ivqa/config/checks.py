@@ -1,6 +1,7 @@
 """Checks of a whole configuration before any work starts; all faults are reported at once."""
 
 import difflib
+from collections.abc import Sequence
 from typing import Any
 
 from hydra.core.global_hydra import GlobalHydra
@@ -11,27 +12,28 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import InterpolationResolutionError, OmegaConfBaseException
 
 from ivqa.config.rules import rule_faults
-from ivqa.config.signatures import arguments_of
-from ivqa.config.values import join, nodes, value_faults
+from ivqa.config.values import Node, join, nodes, value_faults
 from ivqa.config.words import shown
 from ivqa.errors import UserError, reason_of
+from ivqa.store.signatures import arguments_of
 
 # Keys that Hydra's `instantiate` reads beside every _target_.
 _INSTANTIATE_WORDS = {"_target_", "_partial_", "_convert_", "_recursive_", "_args_"}
 
 
-def missing_keys(cfg: DictConfig) -> list[str]:
+def missing_keys(cfg: DictConfig, found: Sequence[Node] | None = None) -> list[str]:
     """Dotted names of the keys whose value is `???`; keys that refer to them are left out.
 
     Args:
         cfg: The configuration.
+        found: Its `nodes`; None looks for them.
 
     Returns:
         Names such as "data.root".
     """
     return [
         join(path, str(key))
-        for node, path in nodes(cfg)
+        for node, path in found or nodes(cfg)
         for key in node
         if OmegaConf.is_missing(node, str(key))
     ]
@@ -50,7 +52,8 @@ def check_config(cfg: DictConfig) -> None:
     Raises:
         UserError: Lists all faults.
     """
-    faults = [f"{key} must be set" for key in sorted(missing_keys(cfg))]
+    found = [*nodes(cfg)]
+    faults = [f"{key} must be set" for key in sorted(missing_keys(cfg, found))]
     reference = _same_choices(cfg)
     if reference is not None:
         faults += [
@@ -69,7 +72,7 @@ def check_config(cfg: DictConfig) -> None:
             f"configuration: {error.full_key} does not resolve ({reason}); choose a file of that "
             "group, such as vqa=mlb"
         ) from error
-    for node, path in nodes(cfg):
+    for node, path in found:
         faults += _unresolvable(node, path)
         if "_target_" in node and not OmegaConf.is_missing(node, "_target_"):
             faults += _unknown_arguments(node, path)
@@ -83,7 +86,7 @@ def check_config(cfg: DictConfig) -> None:
                     if str(key) not in names and not _is_added(node, str(key), known)
                 ]
     # Values are validated only if all keys are valid, and rules only if all values are.
-    faults = faults or value_faults(cfg) or rule_faults(cfg)
+    faults = faults or value_faults(cfg, found) or rule_faults(cfg, found)
     if faults:
         raise UserError("configuration: " + "; ".join(faults))
 

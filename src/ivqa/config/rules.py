@@ -4,7 +4,7 @@ Single values are validated in `values`.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import get_args
 
 import torch
@@ -14,31 +14,33 @@ from hydra.utils import get_object
 from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning.accelerators import AcceleratorRegistry
 
-from ivqa.config.signatures import arguments_of, defaults_of
-from ivqa.config.values import join, nodes
+from ivqa.config.values import Node, join
 from ivqa.config.words import shown
 from ivqa.device import on_cpu
 from ivqa.errors import UserError
 from ivqa.scenes import ScenesDataset
 from ivqa.store.identity import to_plain
+from ivqa.store.signatures import arguments_of, defaults_of
 
 _STAGES = ("train", "val", "test")
 
 
-def rule_faults(cfg: DictConfig) -> list[str]:
+def rule_faults(cfg: DictConfig, found: Sequence[Node]) -> list[str]:
     """Finds the rules that a configuration breaks.
 
     Args:
         cfg: A configuration whose values are valid one by one.
+        found: Its `nodes`.
 
     Returns:
         One sentence for each broken rule.
     """
+    models = _models(found)
     return [
-        *_arguments(cfg),
-        *_monitors(cfg),
-        *_augmentation(cfg),
-        *_closed_answers(cfg),
+        *_arguments(found),
+        *_monitors(cfg, models),
+        *_augmentation(cfg, models),
+        *_closed_answers(models),
         *_data_root(cfg),
         *_splits(cfg),
         *_shards(cfg),
@@ -48,9 +50,9 @@ def rule_faults(cfg: DictConfig) -> list[str]:
     ]
 
 
-def _arguments(cfg: DictConfig) -> Iterator[str]:
+def _arguments(found: Sequence[Node]) -> Iterator[str]:
     """Calls `check_arguments` of components that check their arguments against each other."""
-    for node, path in nodes(cfg):
+    for node, path in found:
         if "_target_" in node and not OmegaConf.is_missing(node, "_target_"):
             target = get_object(node._target_)
             if check := getattr(target, "check_arguments", None):
@@ -60,12 +62,11 @@ def _arguments(cfg: DictConfig) -> Iterator[str]:
                     yield f"{path}: {error}"
 
 
-def _monitors(cfg: DictConfig) -> Iterator[str]:
+def _monitors(cfg: DictConfig, models: Sequence[Node]) -> Iterator[str]:
     """The module or a callback must log the monitored value in validation."""
-    models = _models(cfg)
     callbacks = {name: node for name, node in (cfg.get("callbacks") or {}).items() if node}
     of_callbacks = set().union(*map(_logged, callbacks.values())) if callbacks else set()
-    watched = {join(path, "monitor"): (model, model.get("monitor")) for path, model in models}
+    watched = {join(path, "monitor"): (model, model.get("monitor")) for model, path in models}
     for name, node in callbacks.items():
         # An interpolation refers to model.monitor, which is already in `watched`.
         if "monitor" in node and not OmegaConf.is_interpolation(node, "monitor"):
@@ -83,9 +84,9 @@ def _logged(node: DictConfig) -> set[str]:
     return set() if declared is None else set(declared(to_plain(node)))
 
 
-def _closed_answers(cfg: DictConfig) -> Iterator[str]:
+def _closed_answers(models: Sequence[Node]) -> Iterator[str]:
     """A model whose module requires a closed answer set needs its size."""
-    for path, model in _models(cfg):
+    for model, path in models:
         taken = arguments_of(get_object(model.module._target_)).get("answers")
         if model.get("num_answers") is None and taken is not None:
             parameter, annotation = taken
@@ -96,9 +97,9 @@ def _closed_answers(cfg: DictConfig) -> Iterator[str]:
                 )
 
 
-def _augmentation(cfg: DictConfig) -> Iterator[str]:
+def _augmentation(cfg: DictConfig, models: Sequence[Node]) -> Iterator[str]:
     """augment= needs a model, or a part of one, that is trained on questions."""
-    if cfg.get("augment") and not any("augment" in model for _, model in _models(cfg)):
+    if cfg.get("augment") and not any("augment" in model for model, _ in models):
         yield (
             f"augment= is for VQA models that ivqa trains, and model={cfg.model.name} is not one; "
             "leave it out"
@@ -213,10 +214,10 @@ def _started_by_torchrun_without_directory() -> bool:
     return not any(item.startswith("output_dir=") for item in overrides)
 
 
-def _models(cfg: DictConfig) -> list[tuple[str, DictConfig]]:
-    """The model, its parts at any depth and the VQA model, each with its path."""
+def _models(found: Sequence[Node]) -> list[Node]:
+    """The model, its parts at any depth and the VQA model."""
     return [
-        (path, node)
-        for node, path in nodes(cfg)
+        (node, path)
+        for node, path in found
         if path in ("model", "vqa") or path.split(".")[-2:-1] == ["parts"]
     ]

@@ -18,6 +18,7 @@ from hydra.core.override_parser.types import Override, QuotedString
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 
+from ivqa.config.path_keys import ARGUMENTS, command_paths
 from ivqa.config.short_forms import written_out
 from ivqa.config.trust import check_targets
 from ivqa.config.values import join
@@ -33,16 +34,11 @@ _ADDRESS = re.compile(
     r"(\w+_)?(url|uri|host|hostname|proxy|proxies|address|server|endpoint|registry|entity|account|"
     r"workspace|bucket|user|username|password|secret|credentials|token|key|env)"
 )
-# Keys whose text is a place that is written; those of _READ are only read, wherever they are.
+# Keys whose text is a place that is written; those that `_reads` knows are only read.
 _WRITTEN = re.compile(
     r"(\w+_)?(dir|dirs|dirpath|directory|folder|cache|filename|artifacts|location)|"
     r"(log|out|output|save|write|export)_\w+"
 )
-_READ = {
-    *("root", "path", "ckpt", "vqa_ckpt", "part_ckpt", "weights", "candidates", "questions"),
-    *("annotations", "instances", "image", "predictions", "human", "study", "runs", "compare"),
-    "shards",
-}
 # A text that leads out of the folder that it is joined to.
 _OUTSIDE = re.compile(r"[/\\~]|[A-Za-z]:[/\\]|(.*[/\\])?\.\.([/\\].*)?$", re.DOTALL)
 
@@ -205,10 +201,15 @@ def _fault(path: str, value: Any, inside: Sequence[Path], arguments: frozenset[s
         return None
     if _ADDRESS.fullmatch(key) or "://" in value:
         return "addresses, accounts and names of keys"
-    if key in _READ or "part_ckpt" in keys:
+    if _reads(key) or "part_ckpt" in keys:
         return None
     leaves = is_written(key) or _OUTSIDE.match(value)
     return "a path outside of its directory" if leaves and not _is_in(value, inside) else None
+
+
+def _reads(key: str) -> bool:
+    """Whether the path at a key is only read, wherever it is."""
+    return key in (ARGUMENTS - {"cache_dir"}) or key in command_paths().keys() - _USERS
 
 
 def _is_in(text: str, folders: Sequence[Path]) -> bool:

@@ -1,7 +1,7 @@
 """Invalid values of a configuration: each value is validated against a type and a range.
 
-In a node with a `_target_` they come from the annotation of the argument (`ivqa.ranges`); in other
-nodes, and for targets of other libraries, from `ivqa.config.types`.
+In a node with a `_target_` they come from the annotation of the argument (`ivqa.ranges`,
+`ivqa.store.library_arguments`), in other nodes from `ivqa.config.keys`.
 """
 
 import json
@@ -17,9 +17,12 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 
-from ivqa.config.signatures import arguments_of
-from ivqa.config.types import settings_of
+from ivqa.config.keys import keys_of
 from ivqa.config.words import description, shown
+from ivqa.store.signatures import arguments_of
+
+Node = tuple[DictConfig, str]
+"""A mapping of a configuration, and its dotted path."""
 
 # No conversions: 1.5 and "1" are not integers, and NaN is not a number.
 _STRICT = ConfigDict(strict=True, allow_inf_nan=False, arbitrary_types_allowed=True)
@@ -27,17 +30,18 @@ _STRICT = ConfigDict(strict=True, allow_inf_nan=False, arbitrary_types_allowed=T
 _REFERENCE = re.compile(r"\$\{(?:oc\.select:)?(\.*)([\w.]+)(?:,[^{}]*)?\}")
 
 
-def value_faults(cfg: DictConfig) -> list[str]:
+def value_faults(cfg: DictConfig, found: Sequence[Node] | None = None) -> list[str]:
     """Finds the invalid values of a configuration.
 
     Args:
         cfg: The configuration of a command.
+        found: Its `nodes`; None looks for them.
 
     Returns:
         One sentence for each invalid value; it names the key that the user set.
     """
     faults: dict[str, str] = {}
-    for node, path in nodes(cfg):
+    for node, path in found or nodes(cfg):
         expected = expected_values(node, path)
         for key in map(str, node):
             if key not in expected or OmegaConf.is_missing(node, key):
@@ -133,7 +137,7 @@ def expected_values(node: DictConfig, path: str) -> Mapping[str, Any]:
         Annotation by key.
     """
     if "_target_" not in node:
-        return settings_of(node, path)
+        return keys_of(node, path)
     if OmegaConf.is_missing(node, "_target_"):
         return {}
     try:

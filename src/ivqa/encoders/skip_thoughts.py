@@ -19,7 +19,7 @@ from torch.nn.utils.rnn import pack_padded_sequence
 from ivqa.encoders.encoder import TrainedEncoder, unit_rows
 from ivqa.encoders.skip_thoughts_published import gru_of, published_words, read_published
 from ivqa.errors import UserError, reason_of
-from ivqa.ranges import Count
+from ivqa.ranges import CONTENT, Cache, Count
 from ivqa.store.digests import content_digest
 from ivqa.store.files import FileError
 from ivqa.store.weights import read_weights, state_dict_of
@@ -36,7 +36,7 @@ def _existing(path: str) -> str:
     return path
 
 
-SkipThoughtsPath = Annotated[str, AfterValidator(_existing)]
+SkipThoughtsPath = Annotated[str, AfterValidator(_existing), CONTENT]
 Kind = Literal["uni", "bi", "combine"]
 PARTS: dict[str, tuple[str, ...]] = {"uni": ("uni",), "bi": ("bi",), "combine": ("uni", "bi")}
 
@@ -160,7 +160,7 @@ class SkipThoughtsEncoder(TrainedEncoder):
         *,
         use_eos: bool = False,
         batch_size: Count = 128,
-        cache: str | None = None,
+        cache: Cache | None = None,
     ) -> None:
         super().__init__(cache)
         if kind not in PARTS:

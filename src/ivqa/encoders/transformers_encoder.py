@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ivqa.encoders.encoder import TrainedEncoder, unit_rows
 from ivqa.errors import reason_of
 from ivqa.hub import check_revision, note_commit
-from ivqa.ranges import Count
+from ivqa.ranges import Cache, Count, Weights
 from ivqa.store.digests import content_digest
 from ivqa.store.files import FileError
 from ivqa.store.weights import check_finite
@@ -35,10 +35,10 @@ class TransformersEncoder(TrainedEncoder):
 
     def __init__(
         self,
-        path: str,
+        path: Weights,
         batch_size: Count = 64,
         max_length: Count = 64,
-        cache: str | None = None,
+        cache: Cache | None = None,
         revision: str | None = None,
     ) -> None:
         from transformers import AutoModel, AutoTokenizer

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,7 @@ from typing_extensions import override
 from ivqa.device import fastest_dtype
 from ivqa.errors import UserError
 from ivqa.lasso import LassoSolver, Ranking, SolverSettings, UncertifiedError
+from ivqa.ranges import NO_EFFECT
 
 
 class LassoRanker(LassoSolver):
@@ -31,7 +32,7 @@ class LassoRanker(LassoSolver):
     def __init__(
         self,
         *problem: Any,
-        device: str = "cpu",
+        device: Annotated[str, NO_EFFECT] = "cpu",
         settings: SolverSettings | None = None,
         **options: Any,
     ) -> None:

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ivqa.ranges import Count
+from ivqa.ranges import Cache, Count
 from ivqa.ranking import QuestionRanker, Ranking
 from ivqa.store.arrays import load_arrays
 from ivqa.store.digests import digest
@@ -44,7 +44,7 @@ class BasicQuestionNoise:
     ranker: QuestionRanker
     levels: Count = 7
     a_level: Count = 3
-    cache: str | None = None
+    cache: Cache | None = None
     exclude_duplicates: bool = True
     # Results that this object keeps, not a setting.
     _rankings: dict[str, Ranking] = field(

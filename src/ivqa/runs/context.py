@@ -8,10 +8,13 @@ from typing import Any
 
 from hydra.utils import get_object, instantiate
 from omegaconf import DictConfig, open_dict
+from pytorch_lightning import Trainer
 from rich.console import Console
 from torch import nn
 
 from ivqa.answer_aware import DualModule
+from ivqa.config.keys import model_keys
+from ivqa.config.model_sources import ModelSource, Pretrained, source_of
 from ivqa.data import (
     BatchContents,
     BatchSettings,
@@ -20,48 +23,16 @@ from ivqa.data import (
     build_vocabularies,
 )
 from ivqa.features import FeatureStore, PixelStore
+from ivqa.ranges import NO_EFFECT
 from ivqa.released import Released, catalogue, find
 from ivqa.runs.loggers import loggers_of_part
 from ivqa.runs.vocabularies import Vocabularies
 from ivqa.store.artifact_store import ArtifactStore
 from ivqa.store.digests import content_digest
 from ivqa.store.identity import code_of, result_settings, to_plain
+from ivqa.store.signatures import marked
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.vqa import MeasuringCallback
-
-# Arguments of a Trainer that are left out of the identity if they have Lightning's default.
-_TRAINER_DEFAULTS = {"limit_train_batches": 1.0, "limit_val_batches": 1.0}
-
-# Arguments of a Trainer that change where and how it runs, not the trained weights.
-_MACHINE_SETTINGS = {
-    "accelerator",
-    "devices",
-    "strategy",
-    "num_nodes",
-    "logger",
-    "default_root_dir",
-    "log_every_n_steps",
-    "profiler",
-    "enable_progress_bar",
-    "enable_model_summary",
-    "enable_checkpointing",
-    "num_sanity_val_steps",
-}
-
-
-# Settings of a model that the identity holds elsewhere (trainer, batch size, parts) or that change
-# no weights.
-_INDIRECT_SETTINGS = {
-    "name",
-    "batch_size",
-    "epochs",
-    "epoch_steps",
-    "gradient_clip",
-    "part_ckpt",
-    "parts",
-    "pool_answers",
-    "val_batches",
-}
 
 
 @dataclass(frozen=True)
@@ -102,6 +73,11 @@ class RunContext:
         return Vocabularies(*words, answers)
 
     @property
+    def source(self) -> ModelSource:
+        """Where the weights of the model come from."""
+        return source_of(self.cfg.model)
+
+    @property
     def feature_sizes(self) -> dict[str, int]:
         """Size of the last dimension of each image feature that the model reads, by name."""
         sizes = self.features.sizes if self.features is not None else {}
@@ -126,8 +102,8 @@ class RunContext:
             cfg.ckpt = ckpt
             cfg.trainer.max_epochs = cfg.model.epochs
             cfg.trainer.gradient_clip_val = cfg.model.gradient_clip
-            cfg.trainer.limit_train_batches = cfg.model.get("epoch_steps", 1.0)
-            cfg.trainer.limit_val_batches = cfg.model.get("val_batches", 1.0)
+            cfg.trainer.limit_train_batches = cfg.model.get("epoch_steps")
+            cfg.trainer.limit_val_batches = cfg.model.get("val_batches")
         return replace(self, cfg=cfg, is_part=True)
 
     def trained_as_part(self) -> "RunContext":
@@ -195,7 +171,7 @@ class RunContext:
         ckpt = str(self.cfg.ckpt)
         if self.released is not None:
             return {"released": self.released.digest}
-        if ckpt == "auto" or self.cfg.model.get("pretrained"):
+        if ckpt == "auto" or isinstance(self.source, Pretrained):
             return self.model_identity
         return {"checkpoint": content_digest(ckpt) or ckpt}
 
@@ -209,7 +185,7 @@ class RunContext:
         cfg = self.cfg
         if not self.is_part:
             return None
-        if not cfg.get("pretrained") or str(cfg.ckpt) != "auto" or cfg.model.get("pretrained"):
+        if not cfg.get("pretrained") or str(cfg.ckpt) != "auto" or self.source.refusal:
             return None
         if cfg.model.name not in catalogue():
             return None
@@ -226,8 +202,7 @@ class RunContext:
 
     def code(self) -> dict[str, int | str]:
         """The versions of the classes that the configuration names, and of the batches."""
-        model = {k: v for k, v in to_plain(self.cfg.model).items() if k not in _INDIRECT_SETTINGS}
-        return code_of(model, VQADataModule)
+        return code_of(to_plain(self.cfg.model), VQADataModule, keys=model_keys)
 
     def release_identity(self) -> dict[str, Any]:
         """The data and configuration that released weights must match.
@@ -297,26 +272,25 @@ class RunContext:
         It consists of data, settings, seed, the versions of the code (`code`), and for each part
         its own identity or the digest of its checkpoint.
         """
-        cfg = self.cfg
-        model = {k: v for k, v in to_plain(cfg.model).items() if k not in _INDIRECT_SETTINGS}
-        if cfg.model.get("pretrained"):
-            settings = result_settings(model)
-            return {"model": settings, "code": code_of(model)}
+        cfg, model = self.cfg, to_plain(self.cfg.model)
+        settings = result_settings(model, model_keys)
+        if isinstance(self.source, Pretrained):
+            return {"model": settings, "code": code_of(model, keys=model_keys)}
+        neutral = marked(Trainer, NO_EFFECT)
         trainer = {
-            key: value
+            key: value  # null is Lightning's own default
             for key, value in to_plain(cfg.trainer).items()
-            if key not in _MACHINE_SETTINGS and _TRAINER_DEFAULTS.get(key) != value
+            if key not in neutral and value is not None
         }
         return {
             "data": self.dataset.fingerprint(),
             "splits": [cfg.data.train, cfg.data.val],
             "features": self.features.key if self.features and self.wanted_features else None,
-            "model": result_settings(model),
+            "model": settings,
             "parts": {name: part.source_identity() for name, part in self.parts.items()},
             "code": self.code(),
             "trainer": trainer,
             "seed": cfg.seed,
-            "batch_size": cfg.model.batch_size,
             "max_question_length": cfg.max_question_length,
             "min_word_count": cfg.min_word_count,
         }

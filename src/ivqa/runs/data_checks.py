@@ -7,7 +7,7 @@ from typing import Any
 from hydra.utils import get_object, instantiate
 from omegaconf import DictConfig
 
-from ivqa.config.signatures import defaults_of
+from ivqa.config.model_sources import source_of
 from ivqa.data.batches.datamodule import build_vocabularies
 from ivqa.errors import UserError
 from ivqa.features import offered_places
@@ -15,6 +15,7 @@ from ivqa.runs.callbacks import build_callback
 from ivqa.runs.checkpoints import load_checkpoint
 from ivqa.runs.context import RunContext
 from ivqa.store.identity import to_plain
+from ivqa.store.signatures import defaults_of
 
 
 def check_data(
@@ -82,7 +83,7 @@ def _check_checkpoints(context: RunContext) -> None:
     """Reads each checkpoint that the user gives, before a part without one is trained."""
     for part in (part for one in (context, *context.probe.values()) for part in one.models()):
         given = str(part.cfg.get("ckpt", "auto"))
-        if given != "auto" and not (part.cfg.model.keys() & {"pretrained", "untrained"}):
+        if given != "auto" and not source_of(part.cfg.model).refusal:
             load_checkpoint(Path(given))
 
 

@@ -14,6 +14,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from ivqa.config.error_messages import place_in_own_code
+from ivqa.config.model_sources import Pretrained, source_of
 from ivqa.config.values import nodes
 from ivqa.data import VQADataset
 from ivqa.data.batches.batch import ImageBatch
@@ -65,7 +66,7 @@ def try_models(context: RunContext) -> None:
         for name, node, path in own:
             if path.startswith("rewards."):
                 _try(name, _try_reward, instantiate(node), one)
-        if own and not one.parts and not one.cfg.model.get("pretrained"):
+        if own and not one.parts and not isinstance(source_of(one.cfg.model), Pretrained):
             _try(own[0][0], _try_model, one)
 
 

@@ -10,6 +10,7 @@ from hydra.utils import get_object
 from omegaconf import DictConfig
 from PIL import Image
 
+from ivqa.config.model_sources import Pretrained, Untrained, source_of
 from ivqa.data.batches.batch import ImageBatch
 from ivqa.data.given_pictures import GivenPictures
 from ivqa.errors import UserError
@@ -111,7 +112,7 @@ def check_gives_probabilities(model: DictConfig) -> None:
     Raises:
         UserError: It only remembers a data set, or combines other models.
     """
-    if model.get("untrained"):
+    if isinstance(source_of(model), Untrained):
         raise UserError(
             f"model={model.name} gives no probabilities p(q | I, a) of questions; choose a trained "
             "generator, such as model=ivqa_attention"
@@ -136,15 +137,6 @@ def check_reads_images(context: RunContext) -> None:
         )
 
 
-def training_splits(model: DictConfig) -> list[str]:
-    """The splits that a model needs: none for one of another library, which is not trained here.
-
-    Args:
-        model: Its configuration.
-    """
-    return [] if model.get("pretrained") else ["train", "val"]
-
-
 def _has(model: DictConfig, method: str) -> bool:
     target = get_object(model.module._target_)
     return hasattr(getattr(target, "__self__", target), method)  # HFGenerative.load -> its class
@@ -152,6 +144,10 @@ def _has(model: DictConfig, method: str) -> bool:
 
 def _is_trained(context: RunContext) -> bool:
     cfg = context.cfg
-    if cfg.model.get("pretrained") or str(cfg.ckpt) != "auto" or context.released is not None:
+    if (
+        isinstance(source_of(cfg.model), Pretrained)
+        or str(cfg.ckpt) != "auto"
+        or context.released is not None
+    ):
         return True
     return context.store.fault(context.store_folder) is None

@@ -11,6 +11,7 @@ from hydra.utils import get_object, instantiate
 from omegaconf import DictConfig
 from pytorch_lightning.utilities import rank_zero_only
 
+from ivqa.config.model_sources import Pretrained, Untrained, source_of
 from ivqa.errors import UserError
 from ivqa.features import PixelStore
 from ivqa.provenance import note_model
@@ -109,12 +110,13 @@ def obtain_module(context: RunContext) -> tuple[Any, Vocabularies, Path]:
     Raises:
         UserError: The checkpoint was trained on other features, words or answers.
     """
-    if context.cfg.model.get("pretrained"):
+    source = source_of(context.cfg.model)
+    if isinstance(source, Pretrained):
         chosen = None if context.cfg.model.num_answers is None else context.vocabularies.answers
         none = Vocabularies(Vocabulary([]), Vocabulary([]), chosen)
         note_model(str(context.cfg.model.path))
         return build_module(context, none), none, Path(context.cfg.model.path)
-    if context.cfg.model.get("untrained"):
+    if isinstance(source, Untrained):
         return (
             build_module(context, context.vocabularies).eval(),
             context.vocabularies,

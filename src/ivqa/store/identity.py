@@ -1,10 +1,11 @@
 """Identities: the settings and the code that determine a result, as plain values.
 
-The digest of an identity is the key of a stored result.
+The digest of an identity is the key of a stored result. The annotation of an argument says whether
+it counts: not at all (`NO_EFFECT`), or by the content of the file that it names (`CONTENT`).
 """
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,27 +15,24 @@ from hydra.utils import get_object
 from omegaconf import OmegaConf
 from torch import Tensor, nn
 
+from ivqa.ranges import CONTENT, NO_EFFECT, marks_of
 from ivqa.store.digests import bytes_digest, content_digest
+from ivqa.store.signatures import defaults_of, marked
 from ivqa.store.versions import code_version
 
-# Settings that do not change a result: where it is stored or computed, and how it is measured.
-NEUTRAL_SETTINGS = {
-    *("benchmark", "cache", "device", "num_workers"),
-    # Of a served model: its address may change, and the number of its requests is a budget.
-    *("api_key_env", "base_url", "endpoint", "max_requests", "workers"),
-}
+Keys = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+"""The annotations of the keys of a mapping without `_target_`."""
 
-# Settings that change nothing while they are null; results of before they existed stay valid.
-_OFF_IF_NULL = {"augment", "revision"}
 
-# Settings that name a file or a folder: the identity contains the digest of its content.
-FILE_SETTINGS = {"candidates", "path", "weights"}
+def _unknown(_: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {}
 
 
 def identity_of(value: object) -> dict[str, Any]:
     """Describes an object by its public attributes, recursively, and by the code of its classes.
 
-    Attributes that start with an underscore and those of `NEUTRAL_SETTINGS` are left out.
+    Attributes that start with an underscore are left out, and so are those with the name of an
+    argument of the constructor that has no effect.
 
     Args:
         value: Any object, such as a ranker or an encoder.
@@ -43,9 +41,10 @@ def identity_of(value: object) -> dict[str, Any]:
         {"settings": nested plain values, "code": the `code_version` of all classes and functions}.
 
     Example:
+        >>> from typing import Annotated
         >>> class Cut:
-        ...     def __init__(self, sizes):
-        ...         self.sizes, self.cache = sizes, "folder"
+        ...     def __init__(self, sizes: list, cache: Annotated[str, NO_EFFECT] = "folder"):
+        ...         self.sizes, self.cache = sizes, cache
         >>> identity_of(Cut([3, 4]))["settings"]
         {'of': 'Cut', 'sizes': [3, 4]}
     """
@@ -66,54 +65,82 @@ def to_plain(cfg: Any) -> Any:
     return OmegaConf.to_container(cfg, resolve=True) if OmegaConf.is_config(cfg) else cfg
 
 
-def code_of(settings: Any, *more: type) -> dict[str, int | str]:
+def code_of(settings: Any, *more: type, keys: Keys = _unknown) -> dict[str, int | str]:
     """The versions of the code that a configuration builds.
 
     Args:
         settings: Plain dicts, lists and values; `_target_` names a class or function at any depth.
         *more: Further classes.
+        keys: See `result_settings`.
 
     Returns:
         See `code_version`.
     """
-    return code_version([*_targets(settings), *more])
+    return code_version([*_targets(settings, keys), *more])
 
 
-def _targets(settings: Any) -> list[Any]:
-    """The classes and functions that a configuration names in `_target_`, at any depth."""
-    if isinstance(settings, Mapping):
-        own = [get_object(settings["_target_"])] if "_target_" in settings else []
-        inner = (value for name, value in settings.items() if name not in NEUTRAL_SETTINGS)
-        return own + [found for value in inner for found in _targets(value)]
-    if isinstance(settings, list):
-        return [found for value in settings for found in _targets(value)]
-    return []
-
-
-def result_settings(settings: Any) -> Any:
+def result_settings(settings: Any, keys: Keys = _unknown) -> Any:
     """Reduces a configuration to the settings that determine a result.
 
     Args:
         settings: Plain dicts, lists and values.
+        keys: The annotations of the keys of mappings without `_target_`, such as a model.
 
     Returns:
-        The same structure without `NEUTRAL_SETTINGS` and without an augmentation or a revision that
-        is null; names of existing files are replaced by the digests of their contents, and paths of
-        this package's classes by their names, so that a class may move to another module.
+        The same structure without settings of no effect. Paths of files are replaced by digests of
+        their contents. Of this package's classes, which have versions, arguments that are equal to
+        the constructor's default are left out, so that a new argument changes no identity, and
+        paths are replaced by names, so that a class may move to another module.
 
     Example:
-        >>> result_settings({"lr": 0.1, "device": "cpu", "parts": [{"cache": "x", "size": 8}]})
-        {'lr': 0.1, 'parts': [{'size': 8}]}
+        >>> result_settings({"_target_": "ivqa.vqa.MLB", "num_glimpses": 2, "joint_size": 8})
+        {'_target_': 'MLB', 'joint_size': 8}
     """
-    if isinstance(settings, Mapping):
-        return {
-            str(name): _by_content(name, result_settings(value))
-            for name, value in settings.items()
-            if name not in NEUTRAL_SETTINGS and (name not in _OFF_IF_NULL or value)
-        }
     if isinstance(settings, list | tuple):
-        return [result_settings(value) for value in settings]
-    return settings
+        return [result_settings(value, keys) for value in settings]
+    if not isinstance(settings, Mapping):
+        return settings
+    kept = {
+        str(name): _content(value) if by_content else result_settings(value, keys)
+        for name, value, by_content in _counting(settings, keys)
+    }
+    if str(settings.get("_target_")).startswith("ivqa."):
+        kept["_target_"] = get_object(settings["_target_"]).__qualname__
+    return kept
+
+
+def _counting(settings: Mapping[str, Any], keys: Keys) -> Iterator[tuple[str, Any, bool]]:
+    """The settings of a mapping that count, and whether they count by the content of a file."""
+    defaults: Mapping[str, Any] = {}
+    if "_target_" in settings:
+        target = get_object(settings["_target_"])
+        neutral, files = marked(target, NO_EFFECT), marked(target, CONTENT)
+        if str(settings["_target_"]).startswith("ivqa."):
+            defaults = defaults_of(target)
+    else:
+        marks = {name: marks_of(hint) for name, hint in keys(settings).items()}
+        neutral = frozenset(name for name, found in marks.items() if NO_EFFECT in found)
+        files = frozenset(name for name, found in marks.items() if CONTENT in found)
+    for name, value in settings.items():
+        if name not in neutral and not (name in defaults and _equal(defaults[name], value)):
+            yield name, value, name in files
+
+
+def _equal(default: Any, value: Any) -> bool:
+    """Whether a value of a configuration is that of a default, which may be a tuple."""
+    default = list(default) if isinstance(default, tuple) else default
+    return isinstance(default, bool) == isinstance(value, bool) and bool(default == value)
+
+
+def _targets(settings: Any, keys: Keys) -> list[Any]:
+    """The classes and functions that a configuration names in `_target_`, at any depth."""
+    if isinstance(settings, Mapping):
+        own = [get_object(settings["_target_"])] if "_target_" in settings else []
+        inner = (value for _, value, _ in _counting(settings, keys))
+        return own + [found for value in inner for found in _targets(value, keys)]
+    if isinstance(settings, list):
+        return [found for value in settings for found in _targets(value, keys)]
+    return []
 
 
 def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
@@ -138,12 +165,9 @@ def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _by_content(name: Any, value: Any) -> Any:
-    if name == "_target_" and str(value).startswith("ivqa."):
-        return get_object(value).__qualname__
-    if name not in FILE_SETTINGS or not isinstance(value, str):
-        return value
-    return content_digest(value) or value
+def _content(value: Any) -> Any:
+    """The digest of the file or folder of this name; another value as it is."""
+    return (content_digest(value) if isinstance(value, str) else None) or value
 
 
 def _describe(value: Any, roots: dict[Any, None]) -> Any:
@@ -154,7 +178,7 @@ def _describe(value: Any, roots: dict[Any, None]) -> Any:
     if isinstance(value, bytes):
         return bytes_digest(value)
     if isinstance(value, Path):
-        return _by_content("path", str(value))
+        return _content(str(value))
     if isinstance(value, Mapping):
         return {str(key): _describe(item, roots) for key, item in value.items()}
     if isinstance(value, set | frozenset):
@@ -175,14 +199,13 @@ def _describe(value: Any, roots: dict[Any, None]) -> Any:
     if isinstance(value, nn.Module):
         return {"of": type(value).__qualname__, "weights": _describe(value.state_dict(), roots)}
     names: tuple[str, ...] = (*getattr(value, "__dict__", ()), *getattr(value, "__slots__", ()))
-    settings = {
-        name: _by_content(name, _describe(getattr(value, name), roots))
-        for name in names
+    neutral, files = marked(type(value), NO_EFFECT), marked(type(value), CONTENT)
+    settings = {}
+    for name in names:
         # An object with an attribute `content` is identified by it; the file name is left out.
-        if name[0] != "_"
-        and name not in NEUTRAL_SETTINGS
-        and not (name in FILE_SETTINGS and "content" in names)
-    }
+        if name[0] != "_" and name not in neutral and not (name in files and "content" in names):
+            described = _describe(getattr(value, name), roots)
+            settings[name] = _content(described) if name in files else described
     return {"of": type(value).__qualname__, **settings}
 
 

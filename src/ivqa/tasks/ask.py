@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from omegaconf import DictConfig, OmegaConf
 from PIL import Image
@@ -17,6 +17,8 @@ from rich.progress import track
 from rich.table import Table
 from rich.text import Text
 
+from ivqa.config.keys import CommandKeys
+from ivqa.config.model_sources import source_of
 from ivqa.data.given_pictures import picture_files, read_picture
 from ivqa.diagnosis.search.asking import (
     AskedQuestion,
@@ -28,6 +30,7 @@ from ivqa.diagnosis.search.asking import (
 )
 from ivqa.errors import UserError
 from ivqa.generators.evaluation import AskedPair
+from ivqa.ranges import Checkpoint, Count, Place
 from ivqa.report.contact_sheet import NotedQuestion, write_contact_sheet
 from ivqa.runs.context import RunContext
 from ivqa.runs.data_checks import check_data
@@ -40,7 +43,6 @@ from ivqa.runs.picture_model import (
     check_reads_images,
     image_batch,
     obtain_picture_model,
-    training_splits,
 )
 from ivqa.runs.preparation import open_context
 from ivqa.runs.run_directory import begin_run
@@ -71,7 +73,20 @@ class AskedAnswer:
     given: Sequence[GivenAnswer]
 
 
-def ask(cfg: DictConfig) -> float:
+class Keys(CommandKeys, total=False):
+    """Keys of task=ask."""
+
+    image: Place
+    answer: Any
+    ckpt: Checkpoint
+    vqa_ckpt: Checkpoint
+    num_questions: Count
+    num_latents: Count
+    likelihood_samples: Count
+    num_top_answers: Count
+
+
+def ask(cfg: Annotated[DictConfig, Keys]) -> float:
     """Asks about the pictures that cfg.image names (task=ask).
 
     Writes config.yaml, questions.jsonl, metrics.json and, for several pictures, questions.html
@@ -94,12 +109,12 @@ def ask(cfg: DictConfig) -> float:
     files = picture_files(str(cfg.image))
     for file in track(files, "reading pictures", transient=True, disable=len(files) == 1):
         read_picture(file)
-    context = open_context(cfg, training_splits(cfg.model))
+    context = open_context(cfg, [*source_of(cfg.model).splits])
     check_reads_images(context)
     answers = _wanted_answers(cfg, context)
     vqa_bench = None if cfg.get("vqa") is None else context.for_model(cfg.vqa, cfg.vqa_ckpt)
     if vqa_bench is not None:
-        check_data(vqa_bench, training_splits(cfg.vqa))
+        check_data(vqa_bench, [*source_of(cfg.vqa).splits])
     # 2. The trained models.
     run_dir, console = Path(cfg.output_dir), context.console
     begin_run(cfg, run_dir, resume=False)

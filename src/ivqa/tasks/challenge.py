@@ -3,12 +3,14 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from ivqa.config.keys import CommandKeys
 from ivqa.diagnosis.beliefs.challenge_union import join_challenges
 from ivqa.errors import UserError
+from ivqa.ranges import AtLeastOne, ExistingFolder
 from ivqa.report import print_table
 from ivqa.store.files import write_json, write_text
 from ivqa.tasks.compare import names_of_runs
@@ -21,7 +23,13 @@ _CONTENT = {
 }
 
 
-def join(cfg: DictConfig) -> float:
+class Keys(CommandKeys, total=False):
+    """Keys of task=challenge."""
+
+    runs: Annotated[Sequence[ExistingFolder], AtLeastOne]
+
+
+def join(cfg: Annotated[DictConfig, Keys]) -> float:
     """Joins the challenging sets of the diagnoses cfg.runs (task=challenge).
 
     Writes challenge/, a data root in the official VQA format with the data card README.md, and

@@ -2,14 +2,16 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pandas as pd
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
+from ivqa.config.keys import CommandKeys
 from ivqa.errors import UserError
 from ivqa.metrics import RScore
+from ivqa.ranges import ExistingFolder
 from ivqa.report import (
     NoisePageModel,
     markdown_table,
@@ -28,7 +30,13 @@ _PLACES = ("first", "second", "third", "fourth")
 _DIFFERENCES = ("compare", "compare_third", "compare_fourth")  # each from the first model
 
 
-def compare(cfg: DictConfig) -> float:
+class Keys(CommandKeys, total=False):
+    """Keys of task=compare."""
+
+    compare: Sequence[ExistingFolder]
+
+
+def compare(cfg: Annotated[DictConfig, Keys]) -> float:
     """Compares the runs of cfg.compare at every level of noise, each with the first (task=compare).
 
     Writes metrics.json (first/..., second/..., third/... and fourth/..., and compare/..., which is

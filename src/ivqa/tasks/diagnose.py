@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -12,6 +12,7 @@ from omegaconf import DictConfig
 from rich.console import Console
 from rich.progress import track
 
+from ivqa.config.keys import CommandKeys
 from ivqa.data import VQADataModule, VQASplit
 from ivqa.diagnosis import (
     Belief,
@@ -44,6 +45,7 @@ from ivqa.errors import UserError
 from ivqa.generators import DistinctSampling, Sampling
 from ivqa.metrics import PUBLISHED_R_SCORE, CiderStatistics
 from ivqa.provenance import note_questions
+from ivqa.ranges import NO_EFFECT, Checkpoint, Count, ExistingFile, ExistingFolder, Share
 from ivqa.report import (
     MOST_MODELS,
     BeliefPageModel,
@@ -79,7 +81,24 @@ _PAIRS_AT_ONCE = 50  # pairs of a chunk: a kill loses at most one chunk
 _LOGGED_BELIEFS = 2000  # rows of the table that goes to W&B
 
 
-def diagnose(cfg: DictConfig) -> float:
+class Keys(CommandKeys, total=False):
+    """Keys of diagnose.py."""
+
+    num_images: Count | None
+    pool: Literal["ground_truth", "top", "all"]
+    num_top_answers: Count
+    num_latents: Count
+    distinct: Count
+    legality: Share | None
+    recall: bool
+    ckpt: Checkpoint
+    compare: Annotated[Sequence[ExistingFolder] | None, NO_EFFECT]
+    # Read after the search.
+    annotations: Annotated[ExistingFile | None, NO_EFFECT]
+    num_noisy_questions: Annotated[Count | None, NO_EFFECT]
+
+
+def diagnose(cfg: Annotated[DictConfig, Keys]) -> float:
     """Extracts and describes the belief set of cfg.vqa (diagnose.py).
 
     Writes beliefs.jsonl, reasons.jsonl, metrics.json, report.html, annotate.html and challenge/

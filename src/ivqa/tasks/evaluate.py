@@ -1,15 +1,18 @@
 """Evaluation: the benchmark of a trained model on a split, as metrics, a table and pages."""
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytorch_lightning as pl
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
+from ivqa.config.keys import CommandKeys
+from ivqa.config.model_sources import TrainedHere, source_of
 from ivqa.data import VQADataModule, VQADataset, VQASplit
 from ivqa.errors import UserError
 from ivqa.generators import RemembersTraining
+from ivqa.ranges import Checkpoint, ExistingFolder, NonEmptyText
 from ivqa.report import print_metrics
 from ivqa.runs.callbacks import measured
 from ivqa.runs.context import RunContext
@@ -25,8 +28,16 @@ from ivqa.vqa import Metered, VQAModule
 from ivqa.vqa.evaluation import answer_all, write_answers
 
 
+class Keys(CommandKeys, total=False):
+    """Keys of task=evaluate."""
+
+    ckpt: Checkpoint
+    questions: ExistingFolder | None
+    questions_split: NonEmptyText
+
+
 @holds_directory
-def evaluate(cfg: DictConfig) -> float:
+def evaluate(cfg: Annotated[DictConfig, Keys]) -> float:
     """Runs the benchmark of a model on cfg.split (task=evaluate).
 
     Writes config.yaml, metrics.json and the files of the benchmark into the run directory.
@@ -83,7 +94,7 @@ def _open(cfg: DictConfig, other: VQASplit | None) -> RunContext:
 
     With other questions cfg.split needs only images, so it may lack annotations.
     """
-    training = [] if cfg.model.get("pretrained") and not cfg.get("probe") else ["train", "val"]
+    training = TrainedHere.splits if cfg.get("probe") else source_of(cfg.model).splits
     splits = list(dict.fromkeys([*training, cfg.split]))
     unscored = [] if other is None else [cfg.split]
     context = open_context(cfg, splits, unscored)

@@ -2,18 +2,28 @@
 
 import re
 from pathlib import Path
+from typing import Annotated
 
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
+from ivqa.config.keys import CommandKeys
 from ivqa.interchange import Exporter, QuestionLevels
 from ivqa.interchange.question_levels import drawn
+from ivqa.ranges import Component, Count
 from ivqa.robustness import DisturbsImages
 from ivqa.store.files import write_text
 from ivqa.terminal import terminal
 
 
-def export(cfg: DictConfig) -> float:
+class Keys(CommandKeys, total=False):
+    """Keys of task=export."""
+
+    export: Component
+    num_questions: Count | None
+
+
+def export(cfg: Annotated[DictConfig, Keys]) -> float:
     """Writes the questions of cfg.split, at every level of cfg.noise, for a tool (task=export).
 
     Writes the files of cfg.export into the run directory, and answer_key/, which scores what the

@@ -2,22 +2,25 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from omegaconf import DictConfig
 
+from ivqa.config.keys import CommandKeys
+from ivqa.config.model_sources import source_of
 from ivqa.errors import UserError
 from ivqa.metrics import interval, resampled_means
+from ivqa.ranges import AtLeastOne, Checkpoint, ExistingFolder, Resamples
 from ivqa.report import print_table
 from ivqa.report.table_files import write_table
 from ivqa.report.tables import with_interval
 from ivqa.runs.context import RunContext
 from ivqa.runs.data_checks import check_data
 from ivqa.runs.loggers import log_results
-from ivqa.runs.picture_model import answers_questions, training_splits
+from ivqa.runs.picture_model import answers_questions
 from ivqa.runs.preparation import open_context, with_features
 from ivqa.runs.run_directory import begin_run, holds_directory, run_directories
 from ivqa.runs.trained_models import obtain_module
@@ -31,8 +34,16 @@ from ivqa.vqa.evaluation import answer_all
 _REFERENCE = "data set"  # row of the questions that people asked
 
 
+class Keys(CommandKeys, total=False):
+    """Keys of task=judge."""
+
+    ckpt: Checkpoint
+    runs: Annotated[Sequence[ExistingFolder], AtLeastOne]
+    resamples: Resamples
+
+
 @holds_directory
-def judge(cfg: DictConfig) -> float:
+def judge(cfg: Annotated[DictConfig, Keys]) -> float:
     """Asks a VQA model the best questions of generators (task=judge).
 
     A question fits its answer if the judge gives this answer to it, after the official
@@ -57,7 +68,7 @@ def judge(cfg: DictConfig) -> float:
             "as model=mlb or model=hf_generative"
         )
     folders = run_directories([Path(run) for run in cfg.runs])
-    splits = list(dict.fromkeys([*training_splits(cfg.model), cfg.split]))
+    splits = list(dict.fromkeys([*source_of(cfg.model).splits, cfg.split]))
     context = open_context(cfg, splits)
     split = context.dataset.split(cfg.split).require_answers()
     asked = dict(

@@ -2,19 +2,30 @@
 
 from collections.abc import Mapping, Set
 from pathlib import Path
+from typing import Annotated
 
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
+from ivqa.config.keys import CommandKeys
 from ivqa.data import VQADataset
 from ivqa.errors import UserError
 from ivqa.interchange.polls import STRATEGIES, ListsObjects, draw_polls, read_instances, write_polls
+from ivqa.ranges import Count, ExistingFile
 from ivqa.scenes import oracle_of
 from ivqa.store.files import write_text
 from ivqa.terminal import terminal
 
 
-def polls(cfg: DictConfig) -> float:
+class Keys(CommandKeys, total=False):
+    """Keys of task=polls."""
+
+    instances: ExistingFile | None
+    num_images: Count | None
+    num_objects: Count
+
+
+def polls(cfg: Annotated[DictConfig, Keys]) -> float:
     """Writes polls about the images of cfg.split (task=polls).
 
     Writes the data root polls/ with the splits random, popular and adversarial, and POPE's own

@@ -1,14 +1,17 @@
 """Repair: a VQA model is trained again with its own wrong beliefs, corrected."""
 
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
 from hydra.utils import instantiate
 from omegaconf import DictConfig
 
+from ivqa.config.model_sources import source_of
 from ivqa.data.extended import check_extensible
 from ivqa.errors import UserError
+from ivqa.ranges import Component
 from ivqa.report import print_table
 from ivqa.report.repair_table import repair_table
 from ivqa.report.table_files import write_table
@@ -16,13 +19,20 @@ from ivqa.runs.loggers import log_results
 from ivqa.runs.preparation import open_context, with_features
 from ivqa.runs.run_directory import begin_run, holds_directory
 from ivqa.store.files import write_json
+from ivqa.tasks import diagnose
 from ivqa.tasks.repair_run import RepairRun, RepairSettings
 
 __all__ = ["RepairSettings", "repair"]  # the names in conf/experiment/repair.yaml
 
 
+class Keys(diagnose.Keys, total=False):
+    """Keys of experiment=repair."""
+
+    repair: Component
+
+
 @holds_directory
-def repair(cfg: DictConfig) -> float:
+def repair(cfg: Annotated[DictConfig, Keys]) -> float:
     """Trains cfg.vqa again with its corrected wrong beliefs, in rounds (experiment=repair).
 
     Two controls are trained with as many questions about the same images, unless
@@ -72,7 +82,7 @@ def repair(cfg: DictConfig) -> float:
 
 def _check_trains(cfg: DictConfig) -> None:
     """Raises UserError where the VQA model, or a part that a repair needs, does not fit."""
-    if cfg.vqa.get("pretrained") or cfg.vqa.get("untrained"):
+    if source_of(cfg.vqa).refusal:
         raise UserError(
             f"experiment=repair trains the VQA model again, and ivqa does not train vqa="
             f"{cfg.vqa.name}; choose a model that it trains, such as vqa=mlb"

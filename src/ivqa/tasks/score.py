@@ -3,16 +3,19 @@
 from collections.abc import Sequence
 from operator import contains
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
+from ivqa.config.keys import CommandKeys
 from ivqa.data import VQASplit
 from ivqa.data.results import read_choices, read_results
 from ivqa.data.validation import listed
 from ivqa.errors import UserError
+from ivqa.ranges import AtLeastOne, ExistingFile
 from ivqa.report import print_metrics
 from ivqa.robustness import NoiseRecords
 from ivqa.runs.loggers import log_results
@@ -25,8 +28,14 @@ from ivqa.vqa.scores import score_answers, score_choices
 _FEW = 0.01  # share of failed requests that is no reason for a warning
 
 
+class Keys(CommandKeys, total=False):
+    """Keys of task=score."""
+
+    predictions: ExistingFile | Annotated[Sequence[ExistingFile], AtLeastOne] | None
+
+
 @holds_directory
-def score(cfg: DictConfig) -> float:
+def score(cfg: Annotated[DictConfig, Keys]) -> float:
     """Scores the result files cfg.predictions of any VQA system (task=score).
 
     The first file answers the clean questions; further files answer the questions of noise levels

@@ -5,16 +5,11 @@ from typing import Any
 
 from omegaconf import DictConfig
 
+from ivqa.config.keys import command_keys, model_keys
 from ivqa.data import VQADataset
+from ivqa.ranges import NO_EFFECT, marks_of
 from ivqa.store.digests import content_digest
 from ivqa.store.identity import result_settings, to_plain
-
-# The settings of diagnose.py that determine beliefs, beside the data and the weights themselves.
-_DECISIVE = (
-    *("seed", "split", "num_images", "pool", "num_top_answers", "num_latents", "distinct"),
-    *("legality", "recall", "features", "question_encoder", "vqa", "model"),
-    *("max_question_length", "min_word_count"),
-)
 
 
 def search_origin(cfg: DictConfig, dataset: VQADataset, checkpoint: Path) -> dict[str, Any]:
@@ -28,8 +23,10 @@ def search_origin(cfg: DictConfig, dataset: VQADataset, checkpoint: Path) -> dic
     Returns:
         Nested JSON values.
     """
+    counting = [key for key, hint in command_keys(cfg).items() if NO_EFFECT not in marks_of(hint)]
+    settings = {key: to_plain(cfg[key]) for key in counting if key in cfg}
     return {
-        **result_settings({key: to_plain(cfg[key]) for key in _DECISIVE}),
+        **result_settings(settings, model_keys),
         "dataset": dataset.fingerprint(),
         "weights": content_digest(checkpoint),
     }

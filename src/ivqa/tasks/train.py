@@ -5,15 +5,20 @@ from pathlib import Path
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig
+from pytorch_lightning import Trainer
 from pytorch_lightning.utilities import rank_zero_only
 
+from ivqa.config.keys import command_keys
+from ivqa.config.model_sources import source_of
 from ivqa.errors import UserError
+from ivqa.ranges import CHANGEABLE, marks_of
 from ivqa.report.tables import print_metrics
 from ivqa.runs.preparation import open_context, with_features
 from ivqa.runs.run_directory import can_continue, holds_directory
 from ivqa.runs.trained_models import publish, train_model
 from ivqa.store.files import read_yaml
 from ivqa.store.identity import differences, to_plain
+from ivqa.store.signatures import marked
 
 
 @holds_directory
@@ -30,10 +35,8 @@ def train(cfg: DictConfig) -> float:
         UserError: The model comes trained, the data do not fit the configuration, or a resumed run
             has other settings than before.
     """
-    if cfg.model.get("pretrained"):
-        raise UserError(f"model={cfg.model.name} is already trained; use it with evaluate.py")
-    if cfg.model.get("untrained"):
-        raise UserError(f"model={cfg.model.name} is not trained; use it with evaluate.py")
+    if refusal := source_of(cfg.model).refusal:
+        raise UserError(f"model={cfg.model.name} {refusal}")
     splits = ["train", "val"]
     context = open_context(cfg, splits)
     context = with_features(context, splits)
@@ -66,16 +69,8 @@ def _was_interrupted(run_dir: Path) -> bool:
 def _check_unchanged(cfg: DictConfig, run_dir: Path) -> None:
     """Raises UserError if a resumed run changes more than its length, machine or logging."""
     before, now = read_yaml(run_dir / "config.yaml", dict), to_plain(cfg)
-    changeable = {
-        "resume",
-        "output_dir",
-        "logger",
-        "callbacks",
-        "num_workers",
-        "artifacts",
-        "trust",
-    }
-    length = {"max_epochs", "max_steps", "max_time"}
+    changeable = {key for key, hint in command_keys(cfg).items() if CHANGEABLE in marks_of(hint)}
+    length = marked(Trainer, CHANGEABLE)
     # A later version of ivqa may have more keys.
     kept = {key: value for key, value in before.items() if key not in {*changeable, "trainer"}}
     changed = differences(kept, {key: now.get(key) for key in kept})

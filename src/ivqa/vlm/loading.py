@@ -17,6 +17,7 @@ from transformers import (
 
 from ivqa.errors import UserError, reason_of
 from ivqa.hub import check_hub_id, check_revision, errors_only, hub_answers, note_commit
+from ivqa.ranges import NO_EFFECT
 from ivqa.store.weights import check_finite
 
 _ADAPTERS = (
@@ -35,7 +36,7 @@ def _device(name: str) -> str:
     return name
 
 
-Device = Annotated[str, AfterValidator(_device)]
+Device = Annotated[str, AfterValidator(_device), NO_EFFECT]
 Dtype = Literal["auto", "float32", "float16", "bfloat16"]
 
 

@@ -19,7 +19,7 @@ from ivqa.errors import UserError, reason_of
 from ivqa.features.pictures import Resize
 from ivqa.features.positions import half_down, half_up, halved
 from ivqa.features.pretrained.base import Normalised, PretrainedFeatures
-from ivqa.ranges import ImageSize, Seed, one_of
+from ivqa.ranges import ImageSize, Seed, Weights, one_of
 from ivqa.store.weights import check_finite, read_weights
 from ivqa.terminal import terminal
 
@@ -105,7 +105,7 @@ class BackboneFeatures(PretrainedFeatures):
 
     arch: Architecture = "resnet152"
     head: Callable[..., nn.Module] = ResNetFeatures
-    weights: str = "IMAGENET1K_V1"
+    weights: Weights = "IMAGENET1K_V1"
     image_size: ImageSize = 448
     seed: Seed = 0
 

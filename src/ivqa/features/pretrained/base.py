@@ -2,10 +2,10 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from PIL import Image
@@ -16,16 +16,11 @@ from ivqa.errors import UserError
 from ivqa.features.extraction import build_store
 from ivqa.features.pictures import Network
 from ivqa.features.store import FeatureStore
-from ivqa.ranges import Count, CountOrZero
-from ivqa.store.digests import content_digest, digest
-from ivqa.store.versions import code_version
+from ivqa.ranges import NO_EFFECT, Count, CountOrZero
+from ivqa.store.digests import digest
+from ivqa.store.identity import identity_of
 
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
-
-# Settings that do not change the features.
-_SPEED = ("batch_size", "num_workers")
-# Settings that may be a file or a folder.
-_WEIGHTS = ("weights", "path")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,8 +36,8 @@ class PretrainedFeatures(ABC):
 
     version: ClassVar[int] = 1
 
-    batch_size: Count = 16
-    num_workers: CountOrZero = 0
+    batch_size: Annotated[Count, NO_EFFECT] = 16
+    num_workers: Annotated[CountOrZero, NO_EFFECT] = 0
     dtype: Dtype = "auto"
 
     @property
@@ -124,15 +119,7 @@ class PretrainedFeatures(ABC):
         Args:
             dataset: The data.
         """
-        settings: dict[str, Any] = {
-            field.name: getattr(self, field.name)
-            for field in fields(self)
-            if field.name not in _SPEED
-        }
-        given = [value for value in settings.values() if callable(value)]
-        code = code_version([type(self), *given])
-        described = {name: _described(name, value) for name, value in settings.items()}
-        return digest({**described, "data": dataset.fingerprint(), "code": code})
+        return digest([identity_of(self), dataset.fingerprint()])
 
 
 class Normalised(nn.Module):
@@ -212,10 +199,3 @@ def _layout(module: nn.Module) -> torch.memory_format:
     convolutions = (part for part in module.modules() if isinstance(part, nn.Conv2d))
     overlap = any(part.kernel_size != part.stride for part in convolutions)
     return torch.channels_last if overlap else torch.contiguous_format
-
-
-def _described(name: str, value: Any) -> Any:
-    """A setting as a JSON value: classes by their name, weights by their content if local."""
-    if callable(value):
-        return getattr(value, "__qualname__", repr(value))
-    return (value and content_digest(value)) or value if name in _WEIGHTS else value

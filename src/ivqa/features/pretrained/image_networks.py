@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from ivqa.errors import UserError, reason_of
 from ivqa.features.compact_cnn import CompactCNN
-from ivqa.ranges import Count
+from ivqa.ranges import Count, Weights
 from ivqa.store.weights import check_finite
 
 _NAMED_WEIGHTS = ("random", "pretrained")
@@ -88,7 +88,7 @@ class TimmNetwork(nn.Module):
         names: Collection[str],
         image_size: int,
         arch: str = "resnet18",
-        weights: str = "random",
+        weights: Weights = "random",
         num_concepts: Count = 256,
     ) -> None:
         super().__init__()

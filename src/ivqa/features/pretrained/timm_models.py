@@ -18,7 +18,7 @@ from ivqa.errors import UserError, reason_of
 from ivqa.features.pictures import Resize
 from ivqa.features.pretrained.base import Normalised, PretrainedFeatures, optional_package
 from ivqa.hub import hub_answers
-from ivqa.ranges import ImageSize, Seed
+from ivqa.ranges import ImageSize, Seed, Weights
 from ivqa.store.weights import check_finite
 from ivqa.terminal import terminal
 
@@ -102,7 +102,7 @@ class TimmFeatures(PretrainedFeatures):
     version: ClassVar[int] = 1
 
     arch: Architecture = "vit_base_patch16_siglip_224.v2_webli"
-    weights: str = "pretrained"
+    weights: Weights = "pretrained"
     image_size: ImageSize | None = None
     seed: Seed = 0
 

@@ -17,7 +17,7 @@ from ivqa.errors import UserError, reason_of
 from ivqa.features.pictures import Resize
 from ivqa.features.pretrained.base import PretrainedFeatures
 from ivqa.hub import check_hub_id, check_revision, errors_only, hub_answers, note_commit
-from ivqa.ranges import ImageSize
+from ivqa.ranges import ImageSize, Weights
 from ivqa.store.weights import check_finite
 
 
@@ -123,7 +123,7 @@ class TransformersFeatures(PretrainedFeatures):
 
     version: ClassVar[int] = 1
 
-    path: str = "google/siglip2-base-patch16-224"
+    path: Weights = "google/siglip2-base-patch16-224"
     revision: str | None = None
     image_size: ImageSize | None = None
 

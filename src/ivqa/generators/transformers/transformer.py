@@ -31,7 +31,7 @@ from ivqa.generators.networks.network import Conditions, GeneratorOutput, Questi
 from ivqa.generators.transformers.frozen import checksum, leave_out_frozen
 from ivqa.generators.transformers.lora import LowRankSettings, add_adapters, low_rank, require_peft
 from ivqa.generators.transformers.subwords import SubwordScores, SubwordVocabulary
-from ivqa.ranges import Count
+from ivqa.ranges import Count, Weights
 from ivqa.text.tokens import detokenise
 from ivqa.text.vocabulary import BOS, Tokens, Vocabulary
 from ivqa.vlm.continuation import Continued, Writer, end_tokens
@@ -79,7 +79,7 @@ class TransformerGenerator(QuestionNetwork):
         *,
         question_words: Vocabulary,
         answer_words: Vocabulary,
-        path: str,
+        path: Weights,
         revision: str | None = None,
         prompt: str = "Answer: {answer}. Ask the question.",
         question_prefix: str = "",

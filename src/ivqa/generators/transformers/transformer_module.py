@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import torch
 from torch import nn
@@ -15,6 +15,7 @@ from ivqa.generators.likelihood import Likelihood
 from ivqa.generators.module import QuestionGenerationModule
 from ivqa.generators.protocol import Questions
 from ivqa.generators.transformers.transformer import TransformerGenerator
+from ivqa.ranges import NO_EFFECT
 from ivqa.text.vocabulary import Vocabulary
 
 
@@ -48,7 +49,7 @@ class TransformerModule(QuestionGenerationModule):
         question_vocabulary: Vocabulary,
         answer_words: Vocabulary,
         feature_sizes: Mapping[str, int],
-        device: str = "cpu",
+        device: Annotated[str, NO_EFFECT] = "cpu",
         **options: Any,
     ) -> None:
         super().__init__(

@@ -1,17 +1,26 @@
 """Merging: joins the shards of a basic question dataset (BQD)."""
 
 from pathlib import Path
+from typing import Annotated
 
 from omegaconf import DictConfig, OmegaConf
 
+from ivqa.config.keys import CommandKeys
 from ivqa.data import DataError
+from ivqa.ranges import ExistingFolder
 from ivqa.ranking import merge_shards, write_parquet
 from ivqa.store.files import write_text
 from ivqa.tasks.basic_questions.bqd_results import bqd_figures, finish_bqd
 from ivqa.terminal import terminal
 
 
-def merge(cfg: DictConfig) -> float:
+class Keys(CommandKeys, total=False):
+    """Keys of task=merge."""
+
+    shards: ExistingFolder
+
+
+def merge(cfg: Annotated[DictConfig, Keys]) -> float:
     """Merges the shards in the folder cfg.shards into bqd.parquet and bqd.json (task=merge).
 
     Args:

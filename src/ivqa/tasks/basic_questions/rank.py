@@ -2,6 +2,7 @@
 
 import time
 from pathlib import Path
+from typing import Annotated
 
 from hydra.utils import instantiate
 from omegaconf import DictConfig
@@ -17,8 +18,10 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from ivqa.config.keys import CommandKeys
 from ivqa.data import VQADataset
 from ivqa.errors import UserError
+from ivqa.ranges import Count, CountOrZero
 from ivqa.ranking import BQDRanking, with_answers, write_parquet
 from ivqa.runs.own_components import try_text_components
 from ivqa.runs.run_directory import begin_run
@@ -28,7 +31,19 @@ from ivqa.tasks.basic_questions.bqd_results import bqd_figures, finish_bqd
 from ivqa.terminal import terminal
 
 
-def rank(cfg: DictConfig) -> float:
+class Keys(CommandKeys, total=False):
+    """Keys of task=rank."""
+
+    num_questions: Count | None
+    k: Count
+    exclude_duplicates: bool
+    keep_answers: bool
+    part_size: Count
+    num_shards: Count
+    shard: CountOrZero
+
+
+def rank(cfg: Annotated[DictConfig, Keys]) -> float:
     """Ranks the pool cfg.bqd for the questions of cfg.split with cfg.ranker (task=rank).
 
     Writes bqd.parquet and bqd.json, or shard_S_of_N.parquet. Finished parts are stored in parts/;

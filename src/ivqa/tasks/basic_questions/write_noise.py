@@ -1,17 +1,25 @@
 """Noisy questions as files, for VQA systems outside ivqa."""
 
 from pathlib import Path
+from typing import Annotated
 
 from hydra.utils import instantiate
 from omegaconf import DictConfig
 
+from ivqa.config.keys import CommandKeys
 from ivqa.errors import UserError
 from ivqa.robustness import DisturbsImages
 from ivqa.store.files import write_json
 from ivqa.terminal import terminal
 
 
-def write_noise(cfg: DictConfig) -> float:
+class Keys(CommandKeys, total=False):
+    """Keys of task=write_noise."""
+
+    write_noisy_questions: bool
+
+
+def write_noise(cfg: Annotated[DictConfig, Keys]) -> float:
     """Writes the questions of cfg.split at every level of cfg.noise (task=write_noise).
 
     Writes questions_SPLIT_level_K.json in the official format into the run directory, with the ids

@@ -1,15 +1,17 @@
 """Correlation of automatic metrics with oracle consistency over runs [iVQA 4]."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
 from omegaconf import DictConfig, OmegaConf
 
+from ivqa.config.keys import CommandKeys
 from ivqa.errors import UserError
 from ivqa.metrics import COEFFICIENTS, correlation, correlation_interval
+from ivqa.ranges import AtLeastOne, ExistingFolder, NonEmptyText, Resamples
 from ivqa.report import print_table
 from ivqa.report.table_files import write_table
 from ivqa.report.tables import with_interval
@@ -21,7 +23,16 @@ from ivqa.terminal import terminal
 _FEWEST_RUNS = 3  # a line through two points fits always
 
 
-def correlate(cfg: DictConfig) -> float:
+class Keys(CommandKeys, total=False):
+    """Keys of task=correlate."""
+
+    runs: Annotated[Sequence[ExistingFolder], AtLeastOne]
+    targets: Annotated[Sequence[NonEmptyText], AtLeastOne]
+    resamples: Resamples
+    metrics: Mapping[str, NonEmptyText]
+
+
+def correlate(cfg: Annotated[DictConfig, Keys]) -> float:
     """Correlates metrics with the targets, such as best/consistent, over runs (task=correlate).
 
     Reads the metrics.json of each run: of several models, seeds or temperatures. The bootstrap

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
@@ -10,6 +10,7 @@ from hydra.utils import instantiate
 from numpy.typing import NDArray
 from omegaconf import DictConfig, OmegaConf
 
+from ivqa.config.keys import CommandKeys
 from ivqa.data import DataError
 from ivqa.errors import UserError
 from ivqa.metrics import (
@@ -20,6 +21,7 @@ from ivqa.metrics import (
     krippendorff_interval,
     resampled_means,
 )
+from ivqa.ranges import AtLeastOne, Count, ExistingFile, ExistingFolder, NonEmptyText, Resamples
 from ivqa.report import ToAnnotate, print_table
 from ivqa.report.pages.study_page import HIGHEST_SCORE, write_study_page
 from ivqa.report.table_files import write_table
@@ -36,7 +38,18 @@ _FEWEST_MODELS = 3  # a line through two points fits always
 _COEFFICIENTS = ("pearson", "spearman")
 
 
-def human_study(cfg: DictConfig) -> float:
+class Keys(CommandKeys, total=False):
+    """Keys of task=human_study."""
+
+    runs: Annotated[Sequence[ExistingFolder], AtLeastOne] | None
+    num_images: Count | None
+    human: ExistingFile | Annotated[Sequence[ExistingFile], AtLeastOne] | None
+    study: ExistingFolder | None
+    resamples: Resamples
+    metrics: Mapping[str, NonEmptyText]
+
+
+def human_study(cfg: Annotated[DictConfig, Keys]) -> float:
     """Writes the page of a human study, or evaluates its ratings (task=human_study).
 
     With cfg.runs: annotate.html, which mixes the questions of these runs, and key.json, which tells

@@ -12,7 +12,7 @@ from typing_extensions import override
 from ivqa.encoders.skip_thoughts import SkipThoughtsPath, load_skip_thoughts
 from ivqa.errors import UserError, reason_of
 from ivqa.hub import check_revision, note_commit
-from ivqa.ranges import Count, ShareBelowOne
+from ivqa.ranges import Count, ShareBelowOne, Weights
 from ivqa.store.files import FileError
 from ivqa.store.weights import check_finite
 from ivqa.text.vocabulary import BOS, EOS, PAD, UNK, Tokens
@@ -112,7 +112,7 @@ class TransformersQuestionEncoder(QuestionEncoder):
         self,
         *,
         num_words: int,
-        path: str,
+        path: Weights,
         revision: str | None = None,
         frozen: bool = True,
         max_pieces: Count = 8,

@@ -5,14 +5,14 @@ from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
 
 from ivqa.data.batches.batch import ImageBatch, PixelSource
 from ivqa.errors import UserError
-from ivqa.ranges import Count
+from ivqa.ranges import NO_EFFECT, Count
 from ivqa.terminal import terminal
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.text.normalisation import normalise_answer
@@ -59,7 +59,7 @@ class OpenAIModel(nn.Module):
     def __init__(
         self,
         path: str,
-        endpoint: Endpoint,
+        endpoint: Annotated[Endpoint, NO_EFFECT],
         *,
         prompt: str = "{question}",
         scoring: Scoring | None = None,
@@ -93,7 +93,7 @@ class OpenAIModel(nn.Module):
     def load(
         cls,
         path: str,
-        endpoint: Endpoint,
+        endpoint: Annotated[Endpoint, NO_EFFECT],
         *,
         answers: AnswerVocabulary | None = None,
         **arguments: Any,

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from ivqa.data.batches.batch import ImageBatch
 from ivqa.errors import UserError
-from ivqa.ranges import Count, ExistingFile
+from ivqa.ranges import Count, ExistingFile, Weights
 from ivqa.store.files import FileError, read_json, read_text
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.vlm.loading import Device, Dtype, load_pretrained
@@ -167,7 +167,7 @@ class HFWriter(HFAnswerer, ABC):
     @classmethod
     def load(
         cls,
-        path: str,
+        path: Weights,
         *,
         answers: AnswerVocabulary | None = None,
         candidates: ExistingFile | None = None,

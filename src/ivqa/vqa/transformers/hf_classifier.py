@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from transformers import AutoModelForVisualQuestionAnswering
 
 from ivqa.errors import UserError
-from ivqa.ranges import Count
+from ivqa.ranges import Count, Weights
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.vlm.loading import Device, Dtype, load_pretrained
 from ivqa.vqa.transformers.hf_answerer import HFAnswerer, longer_than
@@ -58,7 +58,7 @@ class HFClassifier(HFAnswerer):
     @classmethod
     def load(
         cls,
-        path: str,
+        path: Weights,
         *,
         revision: str | None = None,
         device: Device = "auto",

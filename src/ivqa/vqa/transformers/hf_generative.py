@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from inspect import signature
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import torch
 from PIL import Image
@@ -11,6 +11,7 @@ from torch import Tensor
 from transformers import AutoModelForImageTextToText
 
 from ivqa.errors import UserError
+from ivqa.ranges import NO_EFFECT
 from ivqa.text.thoughts import THOUGHTS, Tags, without_thoughts
 from ivqa.vlm.continuation import Writer, decode_greedily, end_tokens
 from ivqa.vlm.prompt_reader import PromptReader
@@ -58,7 +59,7 @@ class HFGenerative(HFWriter):
         chat: bool | None = None,
         answer_prefix: str = "",
         answer_forms: Sequence[str] = ("{answer}",),
-        cache: bool = True,
+        cache: Annotated[bool, NO_EFFECT] = True,
         thoughts: Tags | None = None,
         **writing: Any,
     ) -> None:

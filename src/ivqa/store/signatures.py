@@ -1,11 +1,12 @@
-"""Arguments of the callables that a configuration names in `_target_`."""
+"""Arguments of the callables that a configuration names in `_target_`, and their annotations."""
 
 import inspect
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, get_type_hints
 
-from ivqa.config.types import LIBRARY_ARGUMENTS
+from ivqa.ranges import Mark, marks_of
+from ivqa.store.library_arguments import LIBRARY_ARGUMENTS
 
 _ANYTHING = inspect.Parameter("options", inspect.Parameter.VAR_KEYWORD)
 
@@ -61,6 +62,18 @@ def arguments_of(target: Callable[..., Any]) -> dict[str, tuple[inspect.Paramete
         if not has_options:
             return found
     return {**found, "**": (_ANYTHING, Any)}
+
+
+def marked(target: Callable[..., Any], mark: Mark) -> frozenset[str]:
+    """The arguments of `target` whose annotation has a mark.
+
+    Args:
+        target: A class, function or class method.
+        mark: The mark.
+    """
+    return frozenset(
+        name for name, (_, hint) in arguments_of(target).items() if mark in marks_of(hint)
+    )
 
 
 def _constructors(cls: type) -> list[type]:

@@ -1,0 +1,39 @@
+"""Which keys hold paths. Their annotations are read from the source: imports would load PyTorch."""
+
+import ast
+from functools import cache
+from pathlib import Path
+
+_PATHS = {"ExistingFile", "ExistingFolder", "Checkpoint", "Place"}
+# Arguments of components, at any depth; a test compares them with the annotations.
+ARGUMENTS = frozenset({"cache_dir", "candidates", "path", "root", "weights"})
+
+
+def is_path(key: str) -> bool:
+    """Whether the value of a key is a path.
+
+    >>> is_path("ckpt"), is_path("model.module.path"), is_path("seed"), is_path("path")
+    (True, True, False, False)
+    """
+    outer, _, last = key.rpartition(".")
+    named = key in command_paths() or key == "hydra.sweep.dir" or ".part_ckpt." in key
+    return named or (bool(outer) and last in ARGUMENTS)
+
+
+@cache
+def command_paths() -> dict[str, bool]:
+    """The keys of commands that are paths, and whether a key may hold a list of paths."""
+    package = Path(__file__).parents[1]
+    found = {}
+    for file in (package / "config" / "keys.py", *(package / "tasks").rglob("*.py")):
+        for schema in ast.walk(ast.parse(file.read_text())):
+            if not isinstance(schema, ast.ClassDef) or not schema.name.endswith("Keys"):
+                continue
+            for key in schema.body:
+                if isinstance(key, ast.AnnAssign) and isinstance(key.target, ast.Name):
+                    names = {
+                        node.id for node in ast.walk(key.annotation) if isinstance(node, ast.Name)
+                    }
+                    if names & _PATHS:
+                        found[key.target.id] = "Sequence" in names
+    return found
