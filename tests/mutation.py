@@ -86,7 +86,6 @@ MODULES: dict[str, tuple[str, ...]] = {
     "sweeps.multirun": ("runs/test_multirun.py",),
     "sweeps.optuna_sweep": ("runs/test_optuna_sweep.py",),
     "sweeps.sweep_files": ("runs/test_sweep_files.py",),
-    "sweeps.sweeps": ("runs/test_optuna_sweep.py",),
     "diagnosis.policy.rewards": (),
     "diagnosis.beliefs.beliefs": (),
     "diagnosis.beliefs.contradictions": (),

@@ -12,21 +12,11 @@ from ivqa.store.files import write_bytes
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
-from matplotlib.axes import Axes
 
 _COLUMNS = 3  # plots beside each other
-_BEST = "#D55E00"
-_OTHERS = "#0072B2"
 
 
-def write_sweep_plot(
-    path: Path,
-    points: Sequence[Mapping[str, Any]],
-    objective: Sequence[float],
-    *,
-    metric: str,
-    best: int,
-) -> None:
+def write_sweep_plot(path: Path, rows: Sequence[Mapping[str, Any]], metric: str) -> None:
     """Draws one plot for each parameter, with one dot for each point and the best one marked.
 
     Numbers that spread over two powers of ten have a logarithmic axis; texts and switches are
@@ -34,46 +24,29 @@ def write_sweep_plot(
 
     Args:
         path: The PNG file to write.
-        points: The parameters of each point by name.
-        objective: The objective of each point.
+        rows: The number, the objective and the parameters of each point, the best point first.
         metric: The name of the objective.
-        best: The index of the best point.
     """
-    names = list(points[0])
-    rows = math.ceil(len(names) / _COLUMNS)
+    objective, names = [row[metric] for row in rows], list(rows[0])[2:]
     columns = min(len(names), _COLUMNS)
+    size = (4 * columns, 3 * math.ceil(len(names) / columns))
     settings: dict[Any, Any] = {"axes.spines.top": False, "axes.spines.right": False}
     with plt.rc_context(settings):
-        figure, plots = plt.subplots(
-            rows, columns, figsize=(4 * columns, 3 * rows), layout="constrained", squeeze=False,
-            sharey=True,
-        )  # fmt: skip
-        for axes in plots.flat[len(names) :]:
-            axes.remove()
-        for name, axes in zip(names, plots.flat, strict=False):
-            places = _places(axes, [point[name] for point in points])
-            axes.scatter(places, objective, color=_OTHERS, alpha=0.6)
-            axes.scatter([places[best]], [objective[best]], color=_BEST, s=60, label="best")
-            axes.set_xlabel(name)
+        figure = plt.figure(figsize=size, layout="constrained")
+        for place, name in enumerate(names, start=1):
+            values = [row[name] for row in rows]
+            axes = figure.add_subplot(math.ceil(len(names) / columns), columns, place)
+            if any(isinstance(value, bool | str) for value in values):
+                values = list(map(str, values))
+                axes.margins(x=0.2)
+            elif min(values) > 0 and max(values) >= 100 * min(values):
+                axes.set_xscale("log")
+            axes.scatter(values, objective, color="#0072B2", alpha=0.6)
+            axes.scatter(values[:1], objective[:1], color="#D55E00", s=60, label="best")
+            axes.set(xlabel=name, ylabel=metric)
             axes.grid(axis="y", alpha=0.3)
-        for axes in plots[:, 0]:
-            axes.set_ylabel(metric)
-        plots[0, 0].legend(frameon=False)
+        figure.axes[0].legend(frameon=False)
         data = io.BytesIO()
         figure.savefig(data, format="png", dpi=150)
         plt.close(figure)
     write_bytes(path, data.getvalue())
-
-
-def _places(axes: Axes, values: Sequence[Any]) -> list[float]:
-    """Where the values of a parameter lie on the axis, which is prepared for them."""
-    if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
-        positive = [value for value in values if value > 0]
-        if len(positive) == len(values) and max(values) >= 100 * min(values):
-            axes.set_xscale("log")
-        return [float(value) for value in values]
-    texts = [str(value) for value in values]
-    known = sorted(set(texts))
-    axes.set_xticks(range(len(known)), known)
-    axes.margins(x=0.2)
-    return [float(known.index(text)) for text in texts]
