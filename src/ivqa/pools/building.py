@@ -107,11 +107,6 @@ class Sources:
 def build_pools(sources: Sources, settings: PoolSettings, console: Console) -> Pools:
     """Draws the pools of a split.
 
-    Args:
-        sources: The data.
-        settings: How pools are drawn.
-        console: Where progress is shown.
-
     Returns:
         The pools, in the order of the split.
     """
@@ -274,10 +269,6 @@ def _neighbours(
 
 def accepted(main: str, given: Sequence[str]) -> frozenset[str]:
     """The right answers to a question.
-
-    Args:
-        main: The main answer.
-        given: The answers of the annotators.
 
     Returns:
         The normalised main answer, and those that at least three annotators gave.

@@ -55,7 +55,6 @@ class PageBeliefs:
         """Collects what the script of the page needs.
 
         Args:
-            split: The split of the images.
             references: The questions of the data set by image id and answer.
             front: Beliefs of the first model that the top of the page shows.
             per_pair: Meanings of a pair that are shown at first.

@@ -10,7 +10,7 @@ from typing import Any
 import matplotlib
 
 from ivqa.report.belief_words import BeliefPageModel
-from ivqa.report.noise_curve import accuracies
+from ivqa.report.plots import accuracies
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
@@ -52,7 +52,6 @@ def belief_plots(
     """Plots the confidences of beliefs, the rewards of the policy, and the accuracy under noise.
 
     Args:
-        models: The models.
         curves: Points (step, value) of the policy's rewards by name; may be empty.
 
     Returns:
@@ -105,9 +104,6 @@ def svg(figure: Any) -> str:
 
     Args:
         figure: A figure of matplotlib, which is closed.
-
-    Returns:
-        The element.
     """
     text = io.StringIO()
     with plt.rc_context({"svg.hashsalt": "ivqa"}):

@@ -42,9 +42,6 @@ class BeliefPageModel:
 def sentence(mistake: Mistake) -> str:
     """Says what the model gets wrong.
 
-    Args:
-        mistake: Wrong beliefs of one kind.
-
     Returns:
         A sentence without its subject and full stop.
 
@@ -99,9 +96,6 @@ def summary(model: BeliefPageModel, oracle: object | None) -> list[str]:
     Args:
         model: The VQA model with its typed beliefs and the metrics of the diagnosis.
         oracle: The oracle of the images; None without one.
-
-    Returns:
-        The lines.
     """
     name, metrics, beliefs = model.name, model.metrics, model.beliefs
     lines = [f"{name} answers {metrics['vqa/accuracy']:.0%} of the questions correctly."]
@@ -142,8 +136,6 @@ def print_summary(lines: Sequence[str], *, title: str, console: Console) -> None
 
     Args:
         lines: Result of `summary`.
-        title: The title.
-        console: The terminal.
     """
     console.print(f"\n{title}", style="bold")
     for line in lines:
@@ -152,9 +144,6 @@ def print_summary(lines: Sequence[str], *, title: str, console: Console) -> None
 
 def typed_by(beliefs: Sequence[Belief]) -> str:
     """Says who typed beliefs, and how many if not all.
-
-    Args:
-        beliefs: The beliefs of a model.
 
     Returns:
         Such as "typed by: proxy, 86 of 9,024".

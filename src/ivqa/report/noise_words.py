@@ -31,10 +31,6 @@ def score_in_words(clean: float, noisy: float, r_score: RScore) -> str:
     Args:
         clean: Accuracy without noise, in [0, 1].
         noisy: Accuracy with noise, in [0, 1].
-        r_score: R_score with its tolerance and limit.
-
-    Returns:
-        The text.
 
     Example:
         >>> score_in_words(0.811, 0.588, RScore())
@@ -57,12 +53,6 @@ def score_in_words(clean: float, noisy: float, r_score: RScore) -> str:
 def ends_of_score(r_score: RScore) -> str:
     """Says what the lowest and the highest R_score mean.
 
-    Args:
-        r_score: R_score with its tolerance and limit.
-
-    Returns:
-        A sentence.
-
     Example:
         >>> ends_of_score(RScore())
         'R_score 0: the accuracy changes by 20 points or more; 1: by 0.05 points or less.'
@@ -78,8 +68,6 @@ def below_blind(name: str, metrics: Mapping[str, float], prefix: str = "robustne
     """Warns of a model that is not better than a blind one: its R_score says nothing.
 
     Args:
-        name: The name of the model.
-        metrics: The figures of its noise curve.
         prefix: The prefix of their names.
 
     Returns:

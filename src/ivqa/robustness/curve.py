@@ -50,7 +50,6 @@ class NoiseCurve:
         Args:
             resamples: Number of resamples of the bootstrap. It draws images, with the same
                 questions at all levels.
-            seed: Seed of the bootstrap.
 
         Returns:
             Figures by name; K is a level, and _low and _high are the bounds of the 95 percent

@@ -34,15 +34,9 @@ class WordShuffling:
     seed: Seed = 0
 
     def disturbed(self, questions: Sequence[str], training: Sequence[str]) -> list[list[str]]:
-        """Reorders the words of each question at each level.
+        """Reorders the words of each question at each level; see `Noise`.
 
-        Args:
-            questions: N questions.
-            training: Not used.
-
-        Returns:
-            The N disturbed questions at each level 1..levels. The order depends only on the seed,
-            the level, the position of the question, and its words.
+        The order depends only on the seed, the level, the position of the question, and its words.
         """
         words = [tokenise(question) for question in questions]
         return [
@@ -70,7 +64,6 @@ def reachable_distance(words: Sequence[str], wanted: int) -> int:
 
     Args:
         words: The words of a question; they may repeat.
-        wanted: The maximum distance.
 
     Returns:
         The distance, 0 or at least 2.
@@ -97,7 +90,6 @@ def shuffled_at_distance(
     Args:
         words: The words of a question; they may repeat.
         distance: A distance that `reachable_distance` returns.
-        rng: Source of the random choices.
 
     Returns:
         The same words in another order.

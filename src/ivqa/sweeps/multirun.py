@@ -7,12 +7,11 @@ from typing import Any
 import pandas as pd
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig
+from typing_extensions import override
 
 from ivqa.config.short_forms import shortened
-from ivqa.report.noise_curve import write_noise_curve
-from ivqa.report.shares import write_shares
-from ivqa.report.table_files import write_table
-from ivqa.report.tables import print_table
+from ivqa.report.plots import write_noise_curve, write_shares
+from ivqa.report.tables import print_table, write_table
 from ivqa.runs.run_directory import read_metrics
 from ivqa.store.files import read_yaml, write_json
 from ivqa.terminal import terminal
@@ -44,13 +43,8 @@ class MultirunTable(Callback):
         self.joined_rows = {name: list(of) for name, of in (joined_rows or {}).items()}
         self.title = title
 
+    @override
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
-        """Writes and prints the table, and lists jobs without metrics.
-
-        Args:
-            config: Hydra's configuration of the multirun.
-            **kwargs: Unused; part of Hydra's interface.
-        """
         sweep_dir = Path(str(config.hydra.sweep.dir))
         jobs = _jobs(sweep_dir)
         finished = [job for job in jobs if job["metrics"]]
@@ -87,13 +81,8 @@ class MultirunShares(Callback):
     def __init__(self, columns: Mapping[str, str]) -> None:
         self.columns = dict(columns)
 
+    @override
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
-        """Draws the bars, means over seeds.
-
-        Args:
-            config: Hydra's configuration of the multirun.
-            **kwargs: Unused; part of Hydra's interface.
-        """
         sweep_dir = Path(str(config.hydra.sweep.dir))
         jobs = [
             job
@@ -112,13 +101,8 @@ class MultirunShares(Callback):
 class MultirunCurves(Callback):
     """Draws the accuracy under noise of all jobs that measured it to curves.png."""
 
+    @override
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
-        """Draws one curve for each job, named by the overrides that distinguish it.
-
-        Args:
-            config: Hydra's configuration of the multirun.
-            **kwargs: Unused; part of Hydra's interface.
-        """
         sweep_dir = Path(str(config.hydra.sweep.dir))
         jobs = [
             job for job in _jobs(sweep_dir) if "robustness/partition_0/accuracy" in job["metrics"]
@@ -133,12 +117,6 @@ class MultirunCurves(Callback):
 def distinguishing(overrides: Sequence[Sequence[str]]) -> list[str]:
     """Names jobs by the overrides that not all of them share.
 
-    Args:
-        overrides: Overrides of each job.
-
-    Returns:
-        One text for each job.
-
     >>> distinguishing([["model=mlb", "ranker=lasso"], ["model=mlb", "ranker=cider"]])
     ['ranker=lasso', 'ranker=cider']
     """
@@ -151,9 +129,6 @@ def settings_of(jobs: Sequence[Mapping[str, Any]]) -> list[str]:
 
     Args:
         jobs: {"overrides": ["model=x", "seed=1"]} of each job.
-
-    Returns:
-        One text for each job.
     """
     return distinguishing(
         [[item for item in job["overrides"] if item[:5] != "seed="] for job in jobs]
@@ -214,11 +189,7 @@ def replaced(columns: Mapping[str, str], prefixes: Mapping[str, str]) -> dict[st
     """Replaces the prefixes of metrics.
 
     Args:
-        columns: The metric of each column, by heading.
         prefixes: New prefixes by old ones.
-
-    Returns:
-        The columns with the new metrics.
 
     >>> replaced({"U#": "rl/unique"}, {"rl/": "supervised/"})
     {'U#': 'supervised/unique'}

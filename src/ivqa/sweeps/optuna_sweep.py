@@ -25,9 +25,8 @@ from ivqa.config.checks import check_config
 from ivqa.config.error_messages import is_user_error
 from ivqa.config.short_forms import shortened, written_out
 from ivqa.errors import UserError, reason_of
-from ivqa.report.sweep_plot import write_sweep_plot
-from ivqa.report.table_files import write_table
-from ivqa.report.tables import cell, print_table
+from ivqa.report.plots import write_sweep_plot
+from ivqa.report.tables import cell, print_table, write_table
 from ivqa.runs.run_directory import read_metrics
 from ivqa.store.files import read_bytes, write_bytes
 from ivqa.store.locks import folder_lock

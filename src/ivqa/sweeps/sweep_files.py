@@ -144,7 +144,6 @@ def read_sweep(file: Path, overrides: Sequence[str] = ()) -> tuple[SweepFile, li
     """Reads a sweep file, whose parameters the command line may replace.
 
     Args:
-        file: The file.
         overrides: Overrides in Hydra's notation. KEY=VALUE fixes a parameter; KEY=A,B and
             KEY=range(...) are values of one, KEY=interval(...) is an interval.
 
@@ -177,7 +176,6 @@ def with_sweep(arguments: Sequence[str], folders: Sequence[Path], config_name: s
     """Replaces sweep=NAME by what Hydra reads.
 
     Args:
-        arguments: Arguments of the command line.
         folders: The folders of configuration files: conf/ and those of --config-dir.
         config_name: The command's own file in the first of them, without its ending.
 

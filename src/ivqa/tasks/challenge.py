@@ -27,9 +27,6 @@ def join(cfg: DictConfig) -> float:
     Writes challenge/, a data root in the official VQA format with the data card README.md, and
     metrics.json into the run directory.
 
-    Args:
-        cfg: The configuration of evaluate.py.
-
     Returns:
         The number of questions with a right answer that some model gets wrong.
 
@@ -64,7 +61,6 @@ def card_rows(
 
     Args:
         joined: The questions of each split, see `join_challenges`.
-        names: The models.
 
     Returns:
         One row for each split: its questions and images, how many questions each model believes,
@@ -90,10 +86,6 @@ def data_card(joined: Mapping[str, Sequence[Mapping[str, Any]]], names: Sequence
 
     Args:
         joined: The questions of each split, see `join_challenges`.
-        names: The models.
-
-    Returns:
-        A page in Markdown.
     """
     rows = card_rows(joined, names)
     head = " | ".join(rows[0])

@@ -35,9 +35,6 @@ def compare(cfg: DictConfig) -> float:
     second - first, compare_third/... and compare_fourth/...), table.md, all curves in
     robustness.png, and robustness.html with questions whose answers change.
 
-    Args:
-        cfg: The configuration of evaluate.py.
-
     Returns:
         The difference of the first two R_scores; of the accuracies if no noise was measured.
 

@@ -125,11 +125,7 @@ def packages() -> Iterator[Finding]:
 
 
 def torch_pair() -> Iterator[Finding]:
-    """Checks that torch and torchvision belong to each other.
-
-    Yields:
-        One finding.
-    """
+    """Checks that torch and torchvision belong to each other."""
     torch = import_module("torch")
     pair = f"torch {torch.__version__}, torchvision {version('torchvision')}"
     try:
@@ -144,11 +140,7 @@ def torch_pair() -> Iterator[Finding]:
 
 
 def processor() -> Iterator[Finding]:
-    """Reports the processor, and the precision that trainer.precision=auto takes on it.
-
-    Yields:
-        One finding.
-    """
+    """Reports the processor, and the precision that trainer.precision=auto takes on it."""
     torch = import_module("torch")
     device = import_module("ivqa.device")
     mixed = device.fastest_dtype() is torch.bfloat16
@@ -176,11 +168,7 @@ def gpu() -> Iterator[Finding]:
 
 
 def memory_and_disk() -> Iterator[Finding]:
-    """Checks the memory, and that the artifact store can be written and has room.
-
-    Yields:
-        Two findings.
-    """
+    """Checks the memory, and that the artifact store can be written and has room."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     advice = "use smaller batches, and num_workers=0" if total < _LOW_MEMORY else ""
     yield Finding("memory", _size(total), advice)
@@ -200,11 +188,7 @@ def memory_and_disk() -> Iterator[Finding]:
 
 
 def weights() -> Iterator[Finding]:
-    """Checks the released weights against their digests.
-
-    Yields:
-        One finding.
-    """
+    """Checks the released weights against their digests."""
     released = import_module("ivqa.released")
     known = released.catalogue()
     for one in known.values():
@@ -217,11 +201,7 @@ def weights() -> Iterator[Finding]:
 
 
 def tracking() -> Iterator[Finding]:
-    """Reports how Weights & Biases would run with logger=wandb.
-
-    Yields:
-        One finding.
-    """
+    """Reports how Weights & Biases would run with logger=wandb."""
     mode = os.environ.get("WANDB_MODE", "")
     key = os.environ.get("WANDB_API_KEY") or _netrc_key()
     if mode in ("offline", "disabled", "dryrun"):
@@ -235,9 +215,6 @@ def tracking() -> Iterator[Finding]:
 
 def data(root: Path) -> Iterator[Finding]:
     """Checks the splits of a data root in the official VQA layout.
-
-    Args:
-        root: The data root.
 
     Yields:
         One finding for each split.

@@ -31,9 +31,6 @@ def evaluate(cfg: DictConfig) -> float:
 
     Writes config.yaml, metrics.json and the files of the benchmark into the run directory.
 
-    Args:
-        cfg: The configuration of evaluate.py.
-
     Returns:
         The headline metric of the benchmark, for sweepers; NaN if the split has no annotations.
 
@@ -107,9 +104,6 @@ def own_metrics(
     """Metrics of a model on cfg.split that are not part of its benchmark.
 
     Args:
-        context: Data, features and configuration.
-        module: The trained model.
-        datamodule: Batches for the model.
         run_dir: The directory for files of callbacks.
 
     Returns:
@@ -135,9 +129,6 @@ def own_metrics(
 
 def other_questions(cfg: DictConfig) -> VQASplit | None:
     """Reads the questions in the data root cfg.questions, about images of cfg.split.
-
-    Args:
-        cfg: The configuration of evaluate.py.
 
     Returns:
         The split cfg.questions_split of the data root; None if cfg.questions is null.

@@ -12,8 +12,7 @@ from omegaconf import DictConfig
 from ivqa.errors import UserError
 from ivqa.metrics import interval, resampled_means
 from ivqa.report import print_table
-from ivqa.report.table_files import write_table
-from ivqa.report.tables import with_interval
+from ivqa.report.tables import with_interval, write_table
 from ivqa.runs.context import RunContext
 from ivqa.runs.data_checks import check_data
 from ivqa.runs.loggers import log_results

@@ -172,10 +172,6 @@ class RepairRun:
     def trained(self, name: str, entries: Sequence[Entry]) -> Trained:
         """Obtains the VQA model that is trained with added questions.
 
-        Args:
-            name: Its name.
-            entries: The added questions.
-
         Returns:
             The model, from the artifact store if it is there.
         """
@@ -201,7 +197,6 @@ class RepairRun:
         """Searches wrong beliefs of a model about training images, and corrects them.
 
         Args:
-            model: The model.
             number: The number of the round; each round draws other images.
 
         Returns:
@@ -231,9 +226,6 @@ class RepairRun:
     def wrong_rate(self, model: Trained) -> float:
         """The share of a model's beliefs about validation images that are wrong.
 
-        Args:
-            model: The model.
-
         Returns:
             The share in [0, 1]; infinite where no belief can be judged.
         """
@@ -245,9 +237,6 @@ class RepairRun:
 
     def figures(self, model: Trained) -> dict[str, float]:
         """Measures a model on the held-out split.
-
-        Args:
-            model: The model.
 
         Returns:
             The figures of `belief_figures`, "correct_per_pair", "accuracy", "added_questions", and
@@ -282,8 +271,6 @@ class RepairRun:
         """Searches the beliefs of a model about images of a split, or reads those found before.
 
         Args:
-            model: The model.
-            stage: Stage or name of the split.
             purpose: What the beliefs are for. beliefs/MODEL_PURPOSE_KEY.jsonl holds them; the key
                 is a digest of all that determines them.
             num_images: Number of images; None for all.

@@ -33,9 +33,6 @@ def score(cfg: DictConfig) -> float:
     1, 2, ... and give the noise curve. Questions whose request failed in a file are left out, and
     vqa/failed counts them. Writes metrics.json and robustness.parquet.
 
-    Args:
-        cfg: The configuration of evaluate.py.
-
     Returns:
         The accuracy in [0, 1] of a single file, NaN if no question counts; the R_score of several.
 

@@ -18,16 +18,7 @@ _DECISIVE = (
 
 
 def search_origin(cfg: DictConfig, dataset: VQADataset, checkpoint: Path) -> dict[str, Any]:
-    """Collects the settings, the data and the weights that determine beliefs.
-
-    Args:
-        cfg: The configuration of diagnose.py.
-        dataset: The data.
-        checkpoint: The weights that ask and answer.
-
-    Returns:
-        Nested JSON values.
-    """
+    """Collects the settings, the data and the weights that determine beliefs."""
     return {
         **result_settings({key: to_plain(cfg[key]) for key in _DECISIVE}),
         "dataset": dataset.fingerprint(),

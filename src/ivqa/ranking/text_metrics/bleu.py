@@ -35,7 +35,6 @@ class BleuRanker(TextMetricRanker):
 
     @override
     def scores(self, pool: Sequence[Sequence[str]]) -> "BleuScores":
-        """Prepares a pool; scores are in [0, 1]."""
         return BleuScores(pool, self.order)
 
 

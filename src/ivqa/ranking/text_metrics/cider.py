@@ -19,13 +19,12 @@ _DECIMALS = 9
 
 @dataclass(frozen=True)
 class CiderRanker(TextMetricRanker):
-    """CIDEr-D with the document frequencies of the pool. The COCO evaluation calls it CIDEr."""
+    """CIDEr-D in [0, 10], with the document frequencies of the pool; COCO calls it CIDEr."""
 
     version: ClassVar[int] = 1
 
     @override
     def scores(self, pool: Sequence[Sequence[str]]) -> "CiderScores":
-        """Prepares a pool; scores are in [0, 10]."""
         return CiderScores(pool)
 
 

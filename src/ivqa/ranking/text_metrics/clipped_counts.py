@@ -64,12 +64,7 @@ class ClippedCounts:
 
 
 def ones(matrix: csr_matrix, dtype: type = np.float64) -> csr_matrix:
-    """Sets every stored entry of a matrix to 1.
-
-    Args:
-        matrix: Unchanged.
-        dtype: Type of the new entries.
-    """
+    """Sets every stored entry of a matrix to 1."""
     return csr_matrix(
         (np.ones(matrix.nnz, dtype), matrix.indices, matrix.indptr), shape=matrix.shape
     )

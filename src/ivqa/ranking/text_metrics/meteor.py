@@ -36,7 +36,6 @@ class MeteorRanker(TextMetricRanker):
 
     @override
     def scores(self, pool: Sequence[Sequence[str]]) -> "MeteorScores":
-        """Prepares a pool; scores are in [0, 1]."""
         return MeteorScores(pool)
 
 

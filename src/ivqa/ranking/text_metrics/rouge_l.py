@@ -21,7 +21,6 @@ class RougeLRanker(TextMetricRanker):
 
     @override
     def scores(self, pool: Sequence[Sequence[str]]) -> "RougeLScores":
-        """Prepares a pool; scores are in [0, 1]."""
         return RougeLScores(pool)
 
 

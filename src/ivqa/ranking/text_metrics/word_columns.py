@@ -46,7 +46,6 @@ class WordColumns:
         """The positions in a main question that each word of the pool matches, as bits.
 
         Args:
-            words: The main question.
             matches: For a word of the main question the numbers of the pool's words that match it.
 
         Returns:

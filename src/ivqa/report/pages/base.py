@@ -26,9 +26,6 @@ def render(template: str, **values: Any) -> str:
     Args:
         template: Name of a file in `templates/` whose scripts use no values.
         **values: Values by name. Texts are escaped.
-
-    Returns:
-        The page.
     """
     environment = _environment()
     page = environment.get_template(template).render(provenance=provenance.line(), **values)
@@ -40,14 +37,7 @@ def render(template: str, **values: Any) -> str:
 
 
 def script_json(value: Any) -> Markup:
-    """Writes JSON that is safe inside <script>: text of the data set cannot close the element.
-
-    Args:
-        value: A JSON value.
-
-    Returns:
-        The text, which is not escaped again.
-    """
+    """Writes JSON that is safe inside <script>: text of the data set cannot close the element."""
     text = json.dumps(value, ensure_ascii=False)
     return Markup(text.replace("<", "\\u003c").replace("\u2028", "\\u2028"))
 

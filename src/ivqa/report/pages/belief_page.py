@@ -82,7 +82,6 @@ def beliefs_to_explain(beliefs: Sequence[Belief], oracle: Oracle | None) -> list
     """Chooses the beliefs whose words and places the page shows.
 
     Args:
-        beliefs: The typed beliefs of a model.
         oracle: The oracle of the images; None without one.
 
     Returns:
@@ -110,10 +109,7 @@ def write_belief_page(
     beliefs, the most confident of each pair.
 
     Args:
-        path: The file to write.
-        title: The title of the page.
         models: The models; the first one is the diagnosed model.
-        split: The split of the images.
         references: The questions of the data set by image id and answer.
         curves: Points (step, value) of the policy's rewards by name; may be empty.
         oracle: The oracle of the images, which knows the meanings of questions; None without one.

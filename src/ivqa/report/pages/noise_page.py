@@ -44,12 +44,8 @@ def write_noise_page(
     are compared on their common questions.
 
     Args:
-        path: The file to write.
-        title: The title of the page.
-        models: The models, one or more.
         split: The split of the questions, which has the pictures and the right answers; None shows
             neither.
-        r_score: R_score with its tolerance and limit [ROB eq. 3].
 
     Raises:
         UserError: The models have no common question or different levels of noise.

@@ -37,9 +37,7 @@ def show_noise_curve(
         metrics: Values by name, with robustness/partition_K/... if noise was measured.
         name: The legend of the curve.
         run_dir: The run directory, with robustness.parquet.
-        split: The split of the questions.
         r_score: R_score with the tolerance and limit of the metrics; None for the published ones.
-        console: The terminal.
 
     Returns:
         Picture and table as media for `log_results`; empty without noise.
@@ -61,9 +59,6 @@ def show_noise_curve(
 
 def r_score_of(run_dir: Path) -> RScore:
     """R_score with the tolerance and limit of a finished run.
-
-    Args:
-        run_dir: The run directory.
 
     Returns:
         That of its config.yaml; the published one for a run without.

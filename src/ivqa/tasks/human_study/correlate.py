@@ -11,8 +11,7 @@ from omegaconf import DictConfig, OmegaConf
 from ivqa.errors import UserError
 from ivqa.metrics import COEFFICIENTS, correlation, correlation_interval
 from ivqa.report import print_table
-from ivqa.report.table_files import write_table
-from ivqa.report.tables import with_interval
+from ivqa.report.tables import with_interval, write_table
 from ivqa.runs.loggers import log_results
 from ivqa.runs.run_directory import read_metrics, run_directories
 from ivqa.store.files import read_yaml, write_json, write_text
@@ -26,9 +25,6 @@ def correlate(cfg: DictConfig) -> float:
 
     Reads the metrics.json of each run: of several models, seeds or temperatures. The bootstrap
     draws the runs of one model and seed together. Writes metrics.json and table.* in four formats.
-
-    Args:
-        cfg: The configuration of evaluate.py.
 
     Returns:
         The highest Pearson correlation with the first target.

@@ -58,26 +58,13 @@ class Study:
     items: list[StudyItem]
 
     def write(self, folder: Path) -> Path:
-        """Writes key.json.
-
-        Args:
-            folder: The run directory of the study.
-
-        Returns:
-            The file.
-        """
+        """Writes key.json."""
         write_json(folder / _KEY, asdict(self))
         return folder / _KEY
 
     @classmethod
     def read(cls, folder: Path) -> "Study":
         """Reads key.json.
-
-        Args:
-            folder: The run directory of the study.
-
-        Returns:
-            The study.
 
         Raises:
             UserError: The folder has no key.json.
@@ -123,11 +110,7 @@ class BestQuestion:
         return self.question_id, self.image_id, self.answer, self.reference
 
     def with_question(self, question: str) -> "BestQuestion":
-        """The pair with another question, on which there is no verdict.
-
-        Args:
-            question: The other question.
-        """
+        """The pair with another question, on which there is no verdict."""
         return replace(self, question=question, verdict=None)
 
 
@@ -145,9 +128,6 @@ def draw_study(
         split: The split that the runs asked about.
         num_images: Images to draw; None takes all.
         seed: Seed of the choice and of the order.
-
-    Returns:
-        The study.
 
     Raises:
         FileError: A file of a run is missing or damaged.
@@ -228,7 +208,6 @@ def read_questions(run: Path, split: VQASplit) -> list[BestQuestion]:
     """Reads the best questions in questions.jsonl of a run.
 
     Args:
-        run: A run directory of evaluate.py.
         split: The split that the run asked about.
 
     Returns:

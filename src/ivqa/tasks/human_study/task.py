@@ -21,9 +21,8 @@ from ivqa.metrics import (
     resampled_means,
 )
 from ivqa.report import ToAnnotate, print_table
-from ivqa.report.pages.study_page import HIGHEST_SCORE, write_study_page
-from ivqa.report.table_files import write_table
-from ivqa.report.tables import with_interval
+from ivqa.report.pages.annotation_page import HIGHEST_SCORE, write_study_page
+from ivqa.report.tables import with_interval, write_table
 from ivqa.runs.loggers import log_results
 from ivqa.runs.run_directory import run_directories
 from ivqa.store.files import write_json, write_text
@@ -42,9 +41,6 @@ def human_study(cfg: DictConfig) -> float:
     With cfg.runs: annotate.html, which mixes the questions of these runs, and key.json, which tells
     the model of each question. With cfg.human, the exported files of the people: metrics.json, and
     the tables scores.*, over_models.* and over_questions.* in four formats.
-
-    Args:
-        cfg: The configuration of evaluate.py.
 
     Returns:
         The number of questions; with cfg.human the highest Pearson correlation of a metric with
