@@ -114,12 +114,7 @@ def _view(item: AskedPair) -> dict[str, Any]:
 
 
 def data_uri(image: Path | Image.Image, size: int = _THUMBNAIL, quality: int = 88) -> str:
-    """A thumbnail as data URI (JPEG), to embed in a page.
-
-    Args:
-        size: Largest width and height in pixels.
-        quality: Of the JPEG, 1 to 95.
-    """
+    """A JPEG thumbnail of at most `size` pixels a side as "data:image/jpeg;base64,..."."""
     thumbnail = _opened(image)
     thumbnail.thumbnail((size, size), Image.Resampling.LANCZOS)
     data = io.BytesIO()

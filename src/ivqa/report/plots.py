@@ -58,14 +58,7 @@ def write_noise_curve(path: Path, models: Mapping[str, Mapping[str, float]]) -> 
 
 
 def accuracies(metrics: Mapping[str, float], figure: str = "accuracy") -> list[float]:
-    """Collects the accuracy at levels 0, 1, ... from flat metrics.
-
-    Args:
-        metrics: Values by name, robustness/partition_K/accuracy among them.
-        figure: Another figure of a level, such as "accuracy_low".
-
-    Returns:
-        Values in [0, 1] by level; empty if noise was not measured.
+    """Collects the accuracy (or another figure) at levels 0, 1, ...; empty without noise.
 
     >>> accuracies({"robustness/partition_0/accuracy": 0.8, "robustness/partition_1/accuracy": 0.6})
     [0.8, 0.6]
@@ -77,11 +70,7 @@ def accuracies(metrics: Mapping[str, float], figure: str = "accuracy") -> list[f
 
 
 def write_shares(path: Path, shares: pd.DataFrame) -> None:
-    """Draws one horizontal bar for each row.
-
-    Args:
-        shares: Shares in [0, 1]: one row for each bar, one column for each part of it.
-    """
+    """Draws a stacked bar for each row; each column of shares in [0, 1] is one part of the bars."""
     figure, axes = plt.subplots(figsize=(7, 1 + 0.45 * len(shares)))
     left = pd.Series(0.0, index=shares.index)
     for name, color in zip(shares.columns, _COLORS, strict=False):

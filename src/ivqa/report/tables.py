@@ -34,9 +34,8 @@ def print_metrics(metrics: Mapping[str, float], *, title: str, console: Console)
 def noise_rows(metrics: Mapping[str, float]) -> list[dict[str, Any]]:
     """Converts robustness/partition_K/... to rows, one for each level of noise.
 
-    Returns:
-        Rows with "level", the figures of the level, "points lost" (of accuracy, in percentage
-        points) and "R_score" (both NaN without noise).
+    A row has "level", the figures of the level, "points lost" (of accuracy, in percentage points)
+    and "R_score" (both NaN without noise).
     """
     rows: list[dict[str, Any]] = []
     while f"robustness/partition_{len(rows)}/accuracy" in metrics:
@@ -76,12 +75,9 @@ def print_noise_curve(
 
 
 def print_table(rows: Sequence[Mapping[str, Any]], *, title: str, console: Console) -> None:
-    """Prints a table; if it has more columns than rows, it is transposed.
+    """Prints a table, whose first column names the rows; with more columns than rows, transposed.
 
     A table that is wider than the terminal is printed in several parts.
-
-    Args:
-        rows: Values by column; the first column names the row.
     """
     header, *names = columns_of(rows)
     if len(names) > len(rows):
@@ -99,9 +95,6 @@ def _print_columns(
 
     Cells stay in one piece if the terminal is wide enough for one of them beside the first column,
     which names the rows and stands in each table.
-
-    Args:
-        columns: The heading and the cells of each column.
     """
     first, *others = columns
     frame = 3  # characters of padding and border that a column adds
@@ -178,12 +171,7 @@ def with_interval(value: float, low: float, high: float) -> str:
 def write_table(
     folder: Path, rows: Sequence[Mapping[str, Any]], title: str, name: str = "table"
 ) -> None:
-    """Writes NAME.md, NAME.csv, NAME.tex and NAME.html.
-
-    Args:
-        rows: Values by column; the first column names the row. Missing values are empty cells.
-        name: The name of the files, for folders with several tables.
-    """
+    """Writes NAME.md, NAME.csv, NAME.tex and NAME.html, with empty cells for missing values."""
     columns = columns_of(rows)
     write_text(folder / f"{name}.md", markdown_table(rows))
     frame = pd.DataFrame([{column: row.get(column, "") for column in columns} for row in rows])

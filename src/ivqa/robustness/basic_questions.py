@@ -127,17 +127,10 @@ def partitions(
     """Concatenates questions with the partitions of their rankings [ROB 4].
 
     Args:
-        questions: N main questions.
         ranked: At least levels * a_level basic questions of each main question, best first.
-        a_level: Number of basic questions of each partition.
 
-    Returns:
-        For each level 1..levels, the N questions, each followed by its basic questions
-        (level - 1) * a_level, ..., level * a_level - 1.
-
-    Example:
-        >>> partitions(["Is it red?"], [["Is it?", "Red?", "Why?", "Who?"]], 2, 2)
-        [['Is it red? Is it? Red?'], ['Is it red? Why? Who?']]
+    >>> partitions(["Is it red?"], [["Is it?", "Red?", "Why?", "Who?"]], 2, 2)
+    [['Is it red? Is it? Red?'], ['Is it red? Why? Who?']]
     """
     return [
         [

@@ -173,23 +173,14 @@ def blind_accuracies(
     human_answers: Sequence[Sequence[str]],
     rule: AnswerRule = VQA_2018,
 ) -> NDArray[np.float64]:
-    """Computes the accuracies of a blind baseline: the majority answer of each answer type.
+    """The accuracies (N,) of a blind baseline: the majority answer of each answer type.
 
     The majority answers are those of the N questions themselves, so that no other data is needed.
 
-    Args:
-        answer_types: Answer types of N questions.
-        main_answers: The most frequent human answer to each question.
-        human_answers: The annotators' answers to each question.
-
-    Returns:
-        (N,) float64 in [0, 1].
-
-    Example:
-        >>> humans = [["yes"], ["no"], ["yes"], ["2"]]
-        >>> main = [answers[0] for answers in humans]
-        >>> blind_accuracies(["yes/no"] * 3 + ["number"], main, humans).tolist()
-        [1.0, 0.0, 1.0, 1.0]
+    >>> humans = [["yes"], ["no"], ["yes"], ["2"]]
+    >>> main = [answers[0] for answers in humans]
+    >>> blind_accuracies(["yes/no"] * 3 + ["number"], main, humans).tolist()
+    [1.0, 0.0, 1.0, 1.0]
     """
     by_type: dict[str, list[str]] = {}
     for kind, answer in zip(answer_types, main_answers, strict=True):

@@ -57,22 +57,15 @@ class WordShuffling:
 
 
 def reachable_distance(words: Sequence[str], wanted: int) -> int:
-    """The largest Hamming distance up to `wanted` that an order of the words has.
+    """The largest Hamming distance up to `wanted` that an order of the words has; 0 or at least 2.
 
     An order of distance d permutes the words of d positions so that each position gets a different
     word. That is possible if and only if no word fills more than half of these positions.
 
-    Args:
-        words: The words of a question; they may repeat.
-
-    Returns:
-        The distance, 0 or at least 2.
-
-    Example:
-        >>> reachable_distance(["is", "the", "cat", "the", "dog"], 5)
-        5
-        >>> reachable_distance(["the", "the", "the", "cat"], 4)
-        2
+    >>> reachable_distance(["is", "the", "cat", "the", "dog"], 5)
+    5
+    >>> reachable_distance(["the", "the", "the", "cat"], 4)
+    2
     """
     counts = Counter(words).values()
     for distance in range(min(wanted, len(words)), 1, -1):
@@ -85,15 +78,7 @@ def reachable_distance(words: Sequence[str], wanted: int) -> int:
 def shuffled_at_distance(
     words: Sequence[str], distance: int, rng: np.random.Generator
 ) -> list[str]:
-    """A random order of the words that differs from the given one at exactly `distance` positions.
-
-    Args:
-        words: The words of a question; they may repeat.
-        distance: A distance that `reachable_distance` returns.
-
-    Returns:
-        The same words in another order.
-    """
+    """A random order of the words that differs at exactly `distance` positions, if reachable."""
     # Choose the places whose words move: `distance` of them, at most half with the same word.
     chosen: dict[str, list[int]] = {word: [] for word in words}
     left = distance

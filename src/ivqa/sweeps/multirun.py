@@ -125,11 +125,7 @@ def distinguishing(overrides: Sequence[Sequence[str]]) -> list[str]:
 
 
 def settings_of(jobs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Names the setting of each job, which is the same for all its seeds.
-
-    Args:
-        jobs: {"overrides": ["model=x", "seed=1"]} of each job.
-    """
+    """Names the setting of each job, the overrides without the seed."""
     return distinguishing(
         [[item for item in job["overrides"] if item[:5] != "seed="] for job in jobs]
     )
@@ -138,14 +134,9 @@ def settings_of(jobs: Sequence[Mapping[str, Any]]) -> list[str]:
 def joined(
     rows: Sequence[Mapping[str, Any]], names: Mapping[str, Sequence[str]]
 ) -> list[dict[str, Any]]:
-    """Joins rows of several settings.
+    """Joins rows of several settings to rows with `names`; without names, they stay as they are.
 
-    Args:
-        rows: Metrics by name, with "setting".
-        names: The settings of each new row, by its name; empty: the rows stay as they are.
-
-    Returns:
-        The new rows; of a metric that several settings have, that of the first row counts.
+    Of a metric that several settings have, that of the first row counts.
 
     >>> rows = [{"setting": "model=a", "x": 1}, {"setting": "model=b", "y": 2}]
     >>> joined(rows, {"ab": ["model=a", "model=b"]})
@@ -164,15 +155,9 @@ def joined(
 
 
 def arranged(row: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, Any]:
-    """Selects the metrics of a row and puts them under headings.
+    """Puts the metrics of a row under headings, after "setting" and "seeds".
 
-    Args:
-        row: Metrics by name, with "setting" and perhaps "seeds".
-        columns: The metric of each column, by heading. Empty: all metrics under their names,
-            except detailed ones, whose names have three parts.
-
-    Returns:
-        The selected values by heading, after "setting" and "seeds".
+    Without `columns`, all metrics but detailed ones, whose names have three parts.
 
     >>> arranged({"setting": "model=mlb", "robustness/r_score": 0.4}, {"R": "robustness/r_score"})
     {'setting': 'model=mlb', 'R': 0.4}
@@ -186,10 +171,7 @@ def arranged(row: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, An
 
 
 def replaced(columns: Mapping[str, str], prefixes: Mapping[str, str]) -> dict[str, str]:
-    """Replaces the prefixes of metrics.
-
-    Args:
-        prefixes: New prefixes by old ones.
+    """Replaces the prefixes of the metrics of columns.
 
     >>> replaced({"U#": "rl/unique"}, {"rl/": "supervised/"})
     {'U#': 'supervised/unique'}
@@ -205,12 +187,8 @@ def replaced(columns: Mapping[str, str], prefixes: Mapping[str, str]) -> dict[st
 def average_over_seeds(jobs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Averages the metrics of jobs that differ in their seed alone.
 
-    Args:
-        jobs: {"overrides": ["model=x", "seed=1"], "metrics": {name: float}} of each job.
-
-    Returns:
-        One row for each setting, named by the overrides that not all settings share. With several
-        seeds every value is a text "mean ± standard deviation" (n - 1 in the denominator).
+    A row is named by the overrides that not all settings share. With several seeds every value is
+    a text "mean ± standard deviation" (n - 1 in the denominator).
     """
     frame = pd.DataFrame([job["metrics"] for job in jobs])
     settings = settings_of(jobs)

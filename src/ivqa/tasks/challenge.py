@@ -57,14 +57,10 @@ def join(cfg: DictConfig) -> float:
 def card_rows(
     joined: Mapping[str, Sequence[Mapping[str, Any]]], names: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Counts the questions of each split.
+    """Counts the questions of each split of `join_challenges`.
 
-    Args:
-        joined: The questions of each split, see `join_challenges`.
-
-    Returns:
-        One row for each split: its questions and images, how many questions each model believes,
-        and how many all models believe.
+    A row has the questions and images of a split, how many questions each model believes, and how
+    many all models believe.
     """
     rows = []
     for split, asked in joined.items():
@@ -82,11 +78,7 @@ def card_rows(
 
 
 def data_card(joined: Mapping[str, Sequence[Mapping[str, Any]]], names: Sequence[str]) -> str:
-    """Describes a joined set for those who use it.
-
-    Args:
-        joined: The questions of each split, see `join_challenges`.
-    """
+    """Describes a set of `join_challenges` in Markdown for those who use it."""
     rows = card_rows(joined, names)
     head = " | ".join(rows[0])
     lines = [" | ".join(str(value) for value in row.values()) for row in rows]

@@ -91,12 +91,8 @@ def compare(cfg: DictConfig) -> float:
 def names_of_runs(runs: Sequence[Path]) -> list[str]:
     """Distinct names of runs.
 
-    Args:
-        runs: Different run directories.
-
-    Returns:
-        What people call the names in their configurations; if these are equal, with the seeds;
-        then the names of the folders; then their paths.
+    What people call the names in their configurations; if these are equal, with the seeds; then the
+    names of the folders; then their paths.
     """
     names, seeds = [], []
     for run in runs:

@@ -69,14 +69,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def examine(data_root: str | None = None) -> Iterator[Finding]:
-    """Runs all checks.
-
-    Args:
-        data_root: A data root to check too; None checks none.
-
-    Yields:
-        The findings. A check that fails itself is a finding.
-    """
+    """Yields the findings of all checks. A check that fails itself is a finding."""
     checks: list[Callable[[], Iterator[Finding]]] = [
         packages, torch_pair, processor, gpu, memory_and_disk, weights, tracking,
     ]  # fmt: skip
@@ -92,11 +85,7 @@ def examine(data_root: str | None = None) -> Iterator[Finding]:
 
 
 def packages() -> Iterator[Finding]:
-    """Compares the installed packages with what ivqa requires, extras included.
-
-    Yields:
-        One finding for Python and ivqa, one for each unfit package, one for each absent extra.
-    """
+    """Compares the installed packages with what ivqa requires, extras included."""
     here = f"{sys.version_info.major}.{sys.version_info.minor}.{sys.version_info.micro}"
     shown = ("ivqa", "pytorch-lightning", "hydra-core", "transformers", "wandb", "numpy")
     main_ones = ", ".join(f"{name} {version(name)}" for name in shown)
@@ -151,11 +140,7 @@ def processor() -> Iterator[Finding]:
 
 
 def gpu() -> Iterator[Finding]:
-    """Reports the GPUs that PyTorch can use.
-
-    Yields:
-        One finding; advice where the machine has a GPU that PyTorch cannot use.
-    """
+    """Reports the GPUs that PyTorch can use."""
     torch = import_module("torch")
     if torch.cuda.is_available():
         names = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
@@ -214,11 +199,7 @@ def tracking() -> Iterator[Finding]:
 
 
 def data(root: Path) -> Iterator[Finding]:
-    """Checks the splits of a data root in the official VQA layout.
-
-    Yields:
-        One finding for each split.
-    """
+    """Checks the splits of a data root in the official VQA layout."""
     dataset_class = import_module("ivqa.data").VQADataset
     names = sorted(file.stem.partition("_")[2] for file in root.glob("questions_*.json"))
     if not names:

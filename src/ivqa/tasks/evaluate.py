@@ -103,12 +103,8 @@ def own_metrics(
 ) -> dict[str, float]:
     """Metrics of a model on cfg.split that are not part of its benchmark.
 
-    Args:
-        run_dir: The directory for files of callbacks.
-
-    Returns:
-        The metrics that the model and its callbacks log in validation, and model/parameters. A
-        model that is not a LightningModule has only those of the callbacks.
+    Those that the model and its callbacks log in validation, and model/parameters. A model that is
+    not a LightningModule has only those of the callbacks.
     """
     cfg = context.cfg
     metrics: dict[str, float] = {}
@@ -128,14 +124,7 @@ def own_metrics(
 
 
 def other_questions(cfg: DictConfig) -> VQASplit | None:
-    """Reads the questions in the data root cfg.questions, about images of cfg.split.
-
-    Returns:
-        The split cfg.questions_split of the data root; None if cfg.questions is null.
-
-    Raises:
-        DataError: Lists every fault of the files.
-    """
+    """The questions in the data root cfg.questions, about images of cfg.split; None without one."""
     if cfg.questions is None:
         return None
     root = Path(cfg.questions)

@@ -32,15 +32,12 @@ _REFERENCE = "data set"  # row of the questions that people asked
 
 @holds_directory
 def judge(cfg: DictConfig) -> float:
-    """Asks a VQA model the best questions of generators (task=judge).
+    """Asks a VQA model, cfg.model, the best questions of generators (task=judge).
 
     A question fits its answer if the judge gives this answer to it, after the official
     normalisation. The same is measured for the questions of the data set: no generator can expect
     more of this judge. Where an oracle judged the questions too, the share of equal verdicts tells
     how far the judge can be trusted. Writes metrics.json and table.* in four formats.
-
-    Args:
-        cfg: The configuration of evaluate.py; cfg.model is the judge.
 
     Returns:
         The highest agreement of a run.

@@ -98,11 +98,7 @@ def _check_trains(cfg: DictConfig) -> None:
 def repair_table(
     figures: Mapping[str, Mapping[str, float]], repaired: str
 ) -> tuple[list[dict[str, Any]], dict[str, float]]:
-    """Arranges the figures of the models of a repair.
-
-    Args:
-        figures: The figures of each model by its name, such as "before" or "round_1".
-        repaired: The name of the model that the repair keeps.
+    """Arranges the figures of models by name ("before", "round_1"); the repair keeps `repaired`.
 
     Returns:
         One row for each model, in the same order, with "" for a figure that it lacks; and the

@@ -57,15 +57,7 @@ def write_annotation_page(
 
 
 def picture(split: VQASplit, image_id: int, size: int = 256, quality: int = 88) -> str:
-    """A thumbnail as data URI.
-
-    Args:
-        size: Largest width and height in pixels.
-        quality: Of the JPEG, 1 to 95.
-
-    Returns:
-        The URI; "" for data without images.
-    """
+    """A thumbnail as data URI, see `data_uri`; "" for data without images."""
     return "" if split.images is None else data_uri(split.images.path(image_id), size, quality)
 
 

@@ -123,12 +123,6 @@ def draw_study(
     written alike, since case and punctuation could tell the model. With one pair for each image
     the images are independent, which the intervals of the results need.
 
-    Args:
-        runs: The run directory of each model, with questions.jsonl and metrics.json.
-        split: The split that the runs asked about.
-        num_images: Images to draw; None takes all.
-        seed: Seed of the choice and of the order.
-
     Raises:
         FileError: A file of a run is missing or damaged.
         DataError: A run asked about other data, or the runs have no image-answer pair in common.
@@ -205,13 +199,7 @@ def _values(asked: Sequence[BestQuestion], statistics: CiderStatistics) -> list[
 
 
 def read_questions(run: Path, split: VQASplit) -> list[BestQuestion]:
-    """Reads the best questions in questions.jsonl of a run.
-
-    Args:
-        split: The split that the run asked about.
-
-    Returns:
-        One question for each line.
+    """Reads the best questions in questions.jsonl of a run that asked about `split`.
 
     Raises:
         FileError: The file is missing or damaged.
