@@ -31,7 +31,7 @@ _VERDICT_COLORS = {
 
 @dataclass(frozen=True)
 class NotedQuestion(GeneratedQuestion):
-    """A generated question with a remark that the contact sheet shows beside it.
+    """A generated question with a remark for the contact sheet.
 
     Args:
         note: The remark, such as the probability of the question.

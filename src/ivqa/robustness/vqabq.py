@@ -36,7 +36,7 @@ class RankedBasicQuestions(Protocol):
 
 @dataclass(frozen=True)
 class VQABQ:
-    """Appends to each question its helpful basic questions, none to three, at level 1.
+    """Appends to each question its zero to three helpful basic questions, at level 1.
 
     The accuracy at partition 1 of the noise curve is that of VQABQ; compare it with partition 0.
 

@@ -38,12 +38,9 @@ class OptunaSweep:
     """A sweep in a folder.
 
     Attributes:
-        sweep: The sweep file, with the parameters of this sweep.
         fixed: The overrides that all points share.
-        folder: The folder of the sweep.
         compose: Composes the configuration of a point from its overrides.
         launch: Runs jobs, given the overrides of each and the number of the first.
-        console: The terminal.
         points: The number of points; None for the file's run_cap, or all points of a grid.
         seed: Of the points that are drawn.
         at_once: How many points the launcher gets at a time.
@@ -89,11 +86,7 @@ class OptunaSweep:
         return study
 
     def number_of_points(self) -> int:
-        """The number of points with a result at which the sweep ends.
-
-        Raises:
-            UserError: Neither the file nor the user names a number.
-        """
+        """The number of points with a result at which the sweep ends."""
         wanted = self.points or self.sweep.run_cap
         if self.sweep.method == "grid":
             size = len(self.sweep.grid())

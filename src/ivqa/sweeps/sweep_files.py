@@ -84,15 +84,9 @@ class Metric(BaseModel):
 
 
 class SweepFile(BaseModel):
-    """A sweep file.
+    """A sweep file, whose parameters are named by keys of the configuration.
 
-    Attributes:
-        program: The command, such as "diagnose.py".
-        method: grid tries all points; random and bayes (TPE in Optuna) draw `run_cap` points.
-        metric: The objective.
-        parameters: The parameters by key of the configuration.
-        command: The command line of W&B's agent.
-        run_cap: The number of points.
+    grid tries all points; random and bayes (TPE in Optuna) draw `run_cap` points.
     """
 
     model_config = _STRICT

@@ -67,8 +67,8 @@ from ivqa.scenes import Oracle, oracle_of
 from ivqa.store.artifact_store import training_log
 from ivqa.store.files import write_json
 from ivqa.store.locks import folder_lock
-from ivqa.tasks.basic_questions.noise_curve import r_score_of
 from ivqa.tasks.compare import names_of_runs
+from ivqa.tasks.noise_curve import r_score_of
 from ivqa.tasks.search_origin import search_origin
 from ivqa.vqa import Answerer, Metered
 from ivqa.vqa.evaluation import accuracy_of

@@ -122,7 +122,7 @@ def torch_pair() -> Iterator[Finding]:
         import_module("torchvision.ops").nms(boxes, torch.ones(1), 0.5)  # a compiled operator
     except Exception as error:
         reason = str(error).splitlines()[0][:120]
-        remedy = "install torch and torchvision anew, in one command, from one index"
+        remedy = "reinstall torch and torchvision in one command, from one index"
         yield Finding("torch and torchvision", f"{pair}: {reason}", remedy, broken=True)
         return
     yield Finding("torch and torchvision", f"{pair} belong together")
@@ -209,7 +209,7 @@ def data(root: Path) -> Iterator[Finding]:
         try:
             split = dataset_class(root, train=None, val=None, test=name).split("test")
         except Exception as error:
-            yield Finding(f"split {name}", str(error)[:300], "mend the file", broken=True)
+            yield Finding(f"split {name}", str(error)[:300], "correct the file", broken=True)
             continue
         images = "no images" if split.images is None else f"{len(split.images.ids)} images"
         answers = "with" if split.has_answers else "without"

@@ -20,7 +20,7 @@ from ivqa.runs.run_directory import holds_directory
 from ivqa.runs.trained_models import obtain_module, obtain_probe
 from ivqa.store.artifact_store import training_seconds
 from ivqa.store.files import write_json, write_text
-from ivqa.tasks.basic_questions.noise_curve import show_noise_curve
+from ivqa.tasks.noise_curve import show_noise_curve
 from ivqa.vqa import Metered, VQAModule
 from ivqa.vqa.evaluation import answer_all, write_answers
 

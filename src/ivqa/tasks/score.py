@@ -18,7 +18,7 @@ from ivqa.robustness import NoiseRecords
 from ivqa.runs.loggers import log_results
 from ivqa.runs.run_directory import holds_directory
 from ivqa.store.files import write_json, write_text
-from ivqa.tasks.basic_questions.noise_curve import show_noise_curve
+from ivqa.tasks.noise_curve import show_noise_curve
 from ivqa.terminal import terminal
 from ivqa.vqa.scores import score_answers, score_choices
 

@@ -40,7 +40,7 @@ def write_noise_page(
     """Writes robustness.html, one file without links to others.
 
     It shows for each level the accuracies with their intervals, how many answers change, and
-    examples: questions that the first model answers otherwise than without noise. Several models
+    examples: questions whose answers by the first model change under noise. Several models
     are compared on their common questions.
 
     Args:

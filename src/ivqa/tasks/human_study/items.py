@@ -24,9 +24,7 @@ class StudyItem:
 
     Args:
         id: Tells nothing about the model.
-        image_id: The image.
         answer: The answer that the question was generated for.
-        question: The question, written as every other one.
         reference: The question of the data set, which people do not see.
         models: The models that asked it.
         values: Automatic metrics of this question, by the name that they have in metrics.json.
@@ -86,13 +84,9 @@ class Study:
 
 @dataclass(frozen=True)
 class BestQuestion:
-    """A line of questions.jsonl.
+    """A line of questions.jsonl: `reference`, a question of the data set, and a generated one.
 
     Args:
-        question_id: The question of the data set for which it was asked.
-        image_id: The image.
-        answer: The answer that the question was generated for.
-        reference: The question of the data set.
         question: The best question of the generator.
         verdict: The oracle's verdict on it; None without an oracle.
     """
