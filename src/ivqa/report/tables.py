@@ -59,7 +59,7 @@ def print_noise_curve(
     rows = noise_rows(metrics)
     # Answer types; the page has the share of flips, for which 80 characters have no room.
     own = ("level", "R_score", "acc_diff", "points lost", "flips")
-    kinds = [name for name in columns_of(rows) if not name.startswith(("accuracy", *own))]
+    kinds = [name for name in _columns_of(rows) if not name.startswith(("accuracy", *own))]
     columns = [
         ("level", [str(row["level"]) if row["level"] else "clean" for row in rows]),
         # Three decimals: with four, the table is wider than a terminal of 80 characters.
@@ -79,7 +79,7 @@ def print_table(rows: Sequence[Mapping[str, Any]], *, title: str, console: Conso
 
     A table that is wider than the terminal is printed in several parts.
     """
-    header, *names = columns_of(rows)
+    header, *names = _columns_of(rows)
     if len(names) > len(rows):
         columns = [("", names)]
         columns += [(str(row[header]), [cell(row.get(name, "")) for name in names]) for row in rows]
@@ -134,7 +134,7 @@ def markdown_table(rows: Sequence[Mapping[str, Any]]) -> str:
     |---|---:|
     | mlb | 0.8 |
     """
-    names = columns_of(rows)
+    names = _columns_of(rows)
     lines = [
         "| " + " | ".join(names) + " |",
         "|" + "---|" + "---:|" * (len(names) - 1),
@@ -143,7 +143,7 @@ def markdown_table(rows: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def columns_of(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def _columns_of(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """The keys of all rows, in the order of their first occurrence."""
     return list(dict.fromkeys(key for row in rows for key in row))
 
@@ -172,7 +172,7 @@ def write_table(
     folder: Path, rows: Sequence[Mapping[str, Any]], title: str, name: str = "table"
 ) -> None:
     """Writes NAME.md, NAME.csv, NAME.tex and NAME.html, with empty cells for missing values."""
-    columns = columns_of(rows)
+    columns = _columns_of(rows)
     write_text(folder / f"{name}.md", markdown_table(rows))
     frame = pd.DataFrame([{column: row.get(column, "") for column in columns} for row in rows])
     write_text(folder / f"{name}.csv", frame.to_csv(index=False))
@@ -193,11 +193,11 @@ def latex_table(rows: Sequence[Mapping[str, Any]]) -> str:
     \\bottomrule
     \\end{tabular}
     """
-    table = pd.DataFrame(_cells(rows), columns=columns_of(rows)).to_latex(
-        index=False, escape=True, column_format="l" + "r" * (len(columns_of(rows)) - 1)
+    table = pd.DataFrame(_cells(rows), columns=_columns_of(rows)).to_latex(
+        index=False, escape=True, column_format="l" + "r" * (len(_columns_of(rows)) - 1)
     )
     return table.replace("±", r"$\pm$")
 
 
 def _cells(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
-    return [[cell(row.get(name, "")) for name in columns_of(rows)] for row in rows]
+    return [[cell(row.get(name, "")) for name in _columns_of(rows)] for row in rows]

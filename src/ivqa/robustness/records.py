@@ -31,7 +31,7 @@ class NoiseRecords:
         answer_types: Answer types of the N questions.
         answers: L + 1 lists of N answers.
         accuracies: Accuracies of the answers (L + 1, N) in [0, 1].
-        blind: Accuracies of the blind baseline, `blind_accuracies` (N,), in [0, 1].
+        blind: Accuracies of the blind baseline, `_blind_accuracies` (N,), in [0, 1].
         questions: L + 1 lists of the N questions as they were asked; None where unknown.
     """
 
@@ -83,7 +83,7 @@ class NoiseRecords:
             kinds,
             answers,
             accuracies,
-            blind_accuracies(kinds, main, human, metric.rule),
+            _blind_accuracies(kinds, main, human, metric.rule),
             questions,
         ).select(counted)
 
@@ -167,7 +167,7 @@ class NoiseRecords:
         return len(self.question_ids)
 
 
-def blind_accuracies(
+def _blind_accuracies(
     answer_types: Sequence[str],
     main_answers: Sequence[str],
     human_answers: Sequence[Sequence[str]],
@@ -179,7 +179,7 @@ def blind_accuracies(
 
     >>> humans = [["yes"], ["no"], ["yes"], ["2"]]
     >>> main = [answers[0] for answers in humans]
-    >>> blind_accuracies(["yes/no"] * 3 + ["number"], main, humans).tolist()
+    >>> _blind_accuracies(["yes/no"] * 3 + ["number"], main, humans).tolist()
     [1.0, 0.0, 1.0, 1.0]
     """
     by_type: dict[str, list[str]] = {}

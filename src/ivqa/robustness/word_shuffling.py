@@ -49,22 +49,22 @@ class WordShuffling:
 
     def _shuffled(self, question: str, words: list[str], level: int, row: int) -> str:
         # No order has distance 1, so level 1 has distance 2.
-        distance = reachable_distance(words, level + 1)
+        distance = _reachable_distance(words, level + 1)
         if distance == 0:
             return question
         rng = np.random.default_rng([self.seed, level, row])
         return detokenise(shuffled_at_distance(words, distance, rng))
 
 
-def reachable_distance(words: Sequence[str], wanted: int) -> int:
+def _reachable_distance(words: Sequence[str], wanted: int) -> int:
     """The largest Hamming distance up to `wanted` that an order of the words has; 0 or at least 2.
 
     An order of distance d permutes the words of d positions so that each position gets a different
     word. That is possible if and only if no word fills more than half of these positions.
 
-    >>> reachable_distance(["is", "the", "cat", "the", "dog"], 5)
+    >>> _reachable_distance(["is", "the", "cat", "the", "dog"], 5)
     5
-    >>> reachable_distance(["the", "the", "the", "cat"], 4)
+    >>> _reachable_distance(["the", "the", "the", "cat"], 4)
     2
     """
     counts = Counter(words).values()

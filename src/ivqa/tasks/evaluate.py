@@ -43,7 +43,7 @@ def evaluate(cfg: DictConfig) -> float:
             "again without resume="
         )
     # 1. Data and features.
-    other = other_questions(cfg)
+    other = _other_questions(cfg)
     benchmark = instantiate(cfg.model.benchmark)
     context = _open(cfg, other)
     # 2. The trained model.
@@ -57,7 +57,7 @@ def evaluate(cfg: DictConfig) -> float:
     # 3. Its benchmark, or its answers to other questions.
     if other is None:
         title = f"{cfg.name} on {context.dataset.title}, split {context.dataset.name_of(cfg.split)}"
-        metrics = own_metrics(context, module, datamodule, run_dir)
+        metrics = _own_metrics(context, module, datamodule, run_dir)
         metrics |= training_seconds(checkpoint)
         metrics |= benchmark.run(module, datamodule, cfg.split, run_dir, title, context.console)
     else:
@@ -98,7 +98,7 @@ def _show(context: RunContext, metrics: dict[str, float], title: str, run_dir: P
     log_results(context.cfg, metrics, media)
 
 
-def own_metrics(
+def _own_metrics(
     context: RunContext, module: Any, datamodule: VQADataModule, run_dir: Path
 ) -> dict[str, float]:
     """Metrics of a model on cfg.split that are not part of its benchmark.
@@ -123,7 +123,7 @@ def own_metrics(
     return metrics
 
 
-def other_questions(cfg: DictConfig) -> VQASplit | None:
+def _other_questions(cfg: DictConfig) -> VQASplit | None:
     """The questions in the data root cfg.questions, about images of cfg.split; None without one."""
     if cfg.questions is None:
         return None

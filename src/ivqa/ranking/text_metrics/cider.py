@@ -24,16 +24,12 @@ class CiderRanker(TextMetricRanker):
     version: ClassVar[int] = 1
 
     @override
-    def scores(self, pool: Sequence[Sequence[str]]) -> "CiderScores":
-        return CiderScores(pool)
+    def scores(self, pool: Sequence[Sequence[str]]) -> "_CiderScores":
+        return _CiderScores(pool)
 
 
-class CiderScores:
-    """CIDEr-D of the N questions of a pool as hypotheses.
-
-    Args:
-        pool: N tokenised questions.
-    """
+class _CiderScores:
+    """CIDEr-D of the N tokenised questions of a pool as hypotheses."""
 
     def __init__(self, pool: Sequence[Sequence[str]]) -> None:
         self.documents = max(len(pool), 1)

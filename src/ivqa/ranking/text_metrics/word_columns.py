@@ -51,7 +51,7 @@ class WordColumns:
         Returns:
             (word numbers,) integers; bit t is the word at position t from the end.
         """
-        masks = np.zeros(len(self.numbers), dtype=bit_type(len(words)))
+        masks = np.zeros(len(self.numbers), dtype=_bit_type(len(words)))
         for place, word in enumerate(reversed(words)):
             masks[list(matches.get(word, ()))] |= 1 << place
         return masks
@@ -63,10 +63,10 @@ class WordColumns:
         return ordered
 
 
-def bit_type(length: int) -> np.dtype[Any]:
+def _bit_type(length: int) -> np.dtype[Any]:
     """The smallest integer type with enough bits; over 64 need Python integers, which are slow.
 
-    >>> bit_type(9), bit_type(65)
+    >>> _bit_type(9), _bit_type(65)
     (dtype('uint16'), dtype('O'))
     """
     for kind in (np.uint8, np.uint16, np.uint32, np.uint64):
