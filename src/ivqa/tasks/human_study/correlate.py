@@ -1,6 +1,6 @@
 """Correlation of automatic metrics with oracle consistency over runs [iVQA 4]."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,9 +53,9 @@ def correlate(cfg: DictConfig) -> float:
     metrics: dict[str, float] = {}
     table = []
     for target in cfg.targets:
-        columns = {name: frame[name].tolist() for name in frame if name != target}
+        others = {str(name): frame[name].tolist() for name in frame if name != target}
         found, rows = correlations(
-            target, columns, frame[target].tolist(), cfg.metrics, clusters, cfg.resamples
+            target, others, frame[target].tolist(), cfg.metrics, clusters, cfg.resamples
         )
         metrics |= found
         names = {heading: f"{target}/pearson/{metric}" for heading, metric in cfg.metrics.items()}
@@ -105,7 +105,7 @@ def correlations(
     headings: Mapping[str, str],
     clusters: Sequence[int] | None = None,
     resamples: int = 1000,
-    coefficients: Sequence[str] = COEFFICIENTS,
+    coefficients: Iterable[str] = COEFFICIENTS,
 ) -> tuple[dict[str, float], list[dict[str, Any]]]:
     """Correlates metrics with a target, with intervals over `clusters`, or else without.
 
