@@ -116,12 +116,9 @@ def result_table(experiment: Experiment, settings: Mapping[str, Any]) -> str:
 
 def _experiment(experiment: Experiment, record: Record | None) -> list[str]:
     directory = f"outputs/results/{experiment.name}"
-    commands = [experiment.command.replace("{dir}", directory)]
-    if experiment.first is not None:
-        commands.insert(0, f"{experiment.first} output_dir={directory}/first")
-    if experiment.baseline is not None:
-        commands.insert(0, experiment.baseline)
-    code = "\n".join(_folded(f"python {one}") for one in commands)
+    first = f"{experiment.first} output_dir={directory}/first" if experiment.first else None
+    commands = filter(None, (first, experiment.baseline, experiment.command))
+    code = "\n".join(_folded(f"python {one.replace('{dir}', directory)}") for one in commands)
     parts = [*_paragraphs(experiment.before), f"```\n{code}\n```"]
     if record is None:
         where = " and ".join(f"`{name}`" for name in experiment.needs)

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from hydra.core.plugins import Plugins
-from hydra.plugins.launcher import Launcher
 from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf
+from typing_extensions import override
 
 from ivqa.errors import UserError
 from ivqa.terminal import terminal
@@ -31,39 +31,23 @@ class OptunaSweeper(Sweeper):
     def __init__(self, file: str, trials: int | None, seed: int, jobs: int) -> None:
         self.file = Path(file)
         self.trials, self.seed, self.jobs = trials, seed, jobs
-        self.config: DictConfig | None = None
-        self.launcher: Launcher | None = None
 
+    @override
     def setup(
         self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig
     ) -> None:
-        """Keeps what a sweep needs; part of Hydra's interface.
-
-        Args:
-            hydra_context: Composes the configurations of the points.
-            task_function: Runs one point.
-            config: The configuration of the sweep.
-        """
-        self.config, self.hydra_context = config, hydra_context
-        self.launcher = Plugins.instance().instantiate_launcher(
+        self._config, self._loader = config, hydra_context.config_loader
+        self._launcher = Plugins.instance().instantiate_launcher(
             hydra_context=hydra_context, task_function=task_function, config=config
         )
 
+    @override
     def sweep(self, arguments: list[str]) -> Any:
-        """Runs the sweep in hydra.sweep.dir.
-
-        Args:
-            arguments: The overrides of the user, and those of the file's `command:`.
-
-        Raises:
-            UserError: The sweep cannot run, or none of its points has a result.
-        """
         # Of size: PyTorch and Optuna.
         from ivqa.config.values import value_fault
         from ivqa.ranges import Count, Seed
-        from ivqa.sweeps.optuna_sweep import SweepJob
-        from ivqa.sweeps.sweep_files import read_sweep, with_overrides
-        from ivqa.sweeps.sweeps import sweep_in
+        from ivqa.sweeps.optuna_sweep import OptunaSweep
+        from ivqa.sweeps.sweep_files import read_sweep
 
         settings = [
             ("trials", self.trials, Count | None),
@@ -72,17 +56,18 @@ class OptunaSweeper(Sweeper):
         ]
         if faults := [fault for one in settings if (fault := value_fault(*one))]:
             raise UserError("; ".join(faults))
-        assert self.config is not None
-        assert self.launcher is not None
-        config, loader = self.config, self.hydra_context.config_loader
-        folder = Path(str(config.hydra.sweep.dir))
+        folder = Path(str(self._config.hydra.sweep.dir))
         folder.mkdir(parents=True, exist_ok=True)
-        OmegaConf.save(config, folder / "multirun.yaml")
-        sweep, fixed = with_overrides(read_sweep(self.file), arguments)
-        sweep_in(
-            folder,
-            SweepJob(sweep, fixed, self.trials, self.seed, self.jobs),
-            compose=lambda overrides: loader.load_sweep_config(config, list(overrides)),
-            launch=self.launcher.launch,
+        OmegaConf.save(self._config, folder / "multirun.yaml")
+        sweep, fixed = read_sweep(self.file, arguments)
+        OptunaSweep(
+            sweep=sweep,
+            fixed=fixed,
+            folder=folder,
+            compose=lambda given: self._loader.load_sweep_config(self._config, list(given)),
+            launch=self._launcher.launch,
             console=terminal(),
-        )
+            points=self.trials,
+            seed=self.seed,
+            at_once=self.jobs,
+        ).run()

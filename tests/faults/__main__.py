@@ -31,9 +31,9 @@ from endpoint import endpoint
 from jobs import jobs
 from kills import Tally, kill_round
 
-import ivqa.tasks.basic_questions.rank
 import ivqa.tasks.diagnose
 import ivqa.tasks.evaluate
+import ivqa.tasks.rank
 import ivqa.tasks.train  # noqa: F401 - imported once, before the forks
 from ivqa.scenes import generate_scenes
 

@@ -24,7 +24,7 @@ from ivqa.ranking import (
     scores_of,
     write_records,
 )
-from ivqa.tasks.basic_questions.bqd_results import bqd_figures
+from ivqa.tasks.rank import bqd_figures
 from ivqa.text.tokens import tokenise
 
 

@@ -21,7 +21,7 @@ from ivqa.report import (
     write_belief_page,
     write_contact_sheet,
 )
-from ivqa.report.table_files import write_table
+from ivqa.report.tables import write_table
 
 HOSTILE = "</script></title><script>alert(1)</script><img src=x onerror=alert(1)>\"'><b>"
 

@@ -67,6 +67,14 @@ Not measured yet. It needs data: set `DATA` and `MORE`.
             ["python train.py a=b output_dir=outputs/results/n/first", "python e.py"],
         ),
         ({"baseline": "e.py blind"}, ["python e.py blind", "python e.py"]),
+        (
+            {"first": "train.py", "baseline": "e.py x={dir}/first"},
+            [
+                "python train.py output_dir=outputs/results/n/first",
+                "python e.py x=outputs/results/n/first",
+                "python e.py",
+            ],
+        ),
     ],
 )
 def test_commands_come_in_the_order_in_which_they_run(

@@ -8,8 +8,7 @@ import pytest
 
 from ivqa.errors import UserError
 from ivqa.metrics import RScore, interval, mcnemar, r_score, resampled_means
-from ivqa.robustness import NoiseRecords, paired_differences
-from ivqa.robustness.comparison import paired
+from ivqa.robustness import NoiseRecords, common_questions, paired_differences
 
 
 def _records(share: float, seed: int, ids: range = range(600), levels: int = 3) -> NoiseRecords:
@@ -140,7 +139,7 @@ def test_intervals_and_tests_of_differences_are_over_images() -> None:
 
 def test_only_common_questions_are_compared() -> None:
     whole, part = _records(0.8, 0), _records(0.8, 0).select(np.arange(400, 100, -1))
-    left, right = paired(whole, part)
+    left, right = common_questions([whole, part])
     assert left.question_ids.tolist() == right.question_ids.tolist() == list(range(101, 401))
     np.testing.assert_array_equal(left.accuracies, right.accuracies)
     assert paired_differences(whole, part)["questions"] == 300

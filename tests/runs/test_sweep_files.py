@@ -1,22 +1,27 @@
 """Sweep files of W&B as sweeps without an account read them."""
 
+import importlib
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
 from ivqa.errors import UserError
-from ivqa.sweeps import sweep_files
 from ivqa.sweeps.sweep_files import (
-    Parameter,
     SweepFile,
+    distribution,
     read_sweep,
     sweep_file,
-    with_overrides,
     with_sweep,
 )
 
+FORMS = (
+    "must have value, values, or min and max, and as distribution uniform, int_uniform (of "
+    "integers), log_uniform_values or, with q, q_uniform"
+)
 CONF = Path(__file__).parents[2] / "conf"
 SWEEP = {
     "program": "evaluate.py",
@@ -32,19 +37,26 @@ SWEEP = {
 }
 
 
-def _read(tmp_path: Path, **changes: Any) -> SweepFile:
+def _file(tmp_path: Path, **changes: Any) -> Path:
     file = tmp_path / "my_sweep.yaml"
     file.write_text(yaml.dump({**SWEEP, **changes}))
-    return read_sweep(file)
+    return file
+
+
+def _read(tmp_path: Path, **changes: Any) -> SweepFile:
+    return read_sweep(_file(tmp_path, **changes))[0]
 
 
 def test_a_file_is_read(tmp_path: Path) -> None:
     sweep = _read(tmp_path)
     assert sweep.metric.goal == "minimize"  # as in W&B
     assert sweep.fixed_arguments() == ["model=mlb"]
-    assert sweep.parameters["reward"].values == ["goal"]
-    assert sweep.parameters["model.epochs"].grid() == [1, 2, 3]
-    assert sweep.parameters["ranker.lam"].grid() is None
+    assert sweep.parameters == {
+        "ranker.lam": FloatDistribution(1e-6, 0.01, log=True),
+        "encoder.size": CategoricalDistribution([64, 256]),
+        "reward": CategoricalDistribution(["goal"]),
+        "model.epochs": IntDistribution(1, 3),
+    }
 
 
 @pytest.mark.parametrize(
@@ -55,21 +67,24 @@ def test_a_file_is_read(tmp_path: Path) -> None:
         ({"early_terminate": {"type": "hyperband"}}, "early_terminate: is unknown here"),
         ({"metric": {"name": "x", "goal": "maximise"}}, "metric.goal: Input should be 'minimize'"),
         ({"parameters": {}}, "parameters: Dictionary should have at least 1 item"),
-        ({"parameters": {"lr": {"distribution": "normal", "mu": 1}}}, "parameters.lr.distribution"),
-        ({"parameters": {"lr": {"min": 1}}}, "parameters.lr: needs value, values, or min and max"),
-        ({"parameters": {"lr": {"min": 2, "max": 1}}}, "min=2 must be below max=1"),
-        ({"parameters": {"lr": {"values": [1], "max": 1}}}, "has both values and bounds"),
+        ({"parameters": {"lr": {"distribution": "normal", "mu": 1}}}, f"parameters.lr: {FORMS}"),
+        ({"parameters": {"lr": {"min": 1}}}, f"parameters.lr: {FORMS}"),
+        ({"parameters": {"lr": {"min": "a", "max": 1}}}, FORMS),
+        ({"parameters": {"lr": 1}}, f"parameters.lr: {FORMS}"),
+        ({"parameters": {"lr": {"min": 2, "max": 1}}}, "got (low=2, high=1)"),
+        ({"parameters": {"lr": {"values": [1], "max": 1}}}, f"parameters.lr: {FORMS}"),
+        ({"parameters": {"lr": {"values": []}}}, "must contain one or more elements"),
         (
             {"parameters": {"lr": {"distribution": "log_uniform_values", "min": 0, "max": 1}}},
-            "min=0 must be above 0 for log_uniform_values",
+            "`low > 0` must hold for `log=True`, but got (low=0, high=1)",
         ),
         (
             {"parameters": {"lr": {"distribution": "int_uniform", "min": 0.5, "max": 2}}},
-            "int_uniform needs integers",
+            FORMS,
         ),
         (
             {"parameters": {"lr": {"distribution": "q_uniform", "min": 0, "max": 2}}},
-            "q belongs to q_uniform, which needs it",
+            FORMS,
         ),
     ],
 )
@@ -80,8 +95,8 @@ def test_mistakes_are_named(changes: dict[str, Any], message: str, tmp_path: Pat
 
 
 def test_the_command_line_replaces_parameters(tmp_path: Path) -> None:
-    sweep, fixed = with_overrides(
-        _read(tmp_path),
+    sweep, fixed = read_sweep(
+        _file(tmp_path),
         [
             "model=mlb",
             "encoder.size=16",
@@ -92,16 +107,14 @@ def test_the_command_line_replaces_parameters(tmp_path: Path) -> None:
         ],
     )
     assert fixed == ["model=mlb", "encoder.size=16"]
-    assert "encoder.size" not in sweep.parameters
-    assert sweep.parameters["reward"].values == ["goal", "full"]
-    assert sweep.parameters["seed"].values == [1, 2, 3]
-    lam = sweep.parameters["ranker.lam"]
-    assert (lam.distribution, lam.min, lam.max) == ("uniform", 0.1, 0.2)
-    assert sweep.parameters["model.epochs"].distribution == "log_uniform_values"
+    assert sweep.parameters == {
+        "ranker.lam": FloatDistribution(0.1, 0.2),
+        "reward": CategoricalDistribution(["goal", "full"]),
+        "model.epochs": FloatDistribution(1, 8, log=True),
+        "seed": CategoricalDistribution([1, 2, 3]),
+    }
     with pytest.raises(UserError, match="method=grid needs lists"):
-        with_overrides(
-            read_sweep(CONF / "sweep" / "lasso_lambda.yaml"), ["ranker.lam=interval(0,1)"]
-        )
+        read_sweep(CONF / "sweep" / "lasso_lambda.yaml", ["ranker.lam=interval(0,1)"])
 
 
 def test_sweep_is_written_out_for_hydra() -> None:
@@ -135,7 +148,7 @@ def test_a_wrong_sweep_is_refused(tmp_path: Path) -> None:
 
 def test_the_sweep_of_lambda_minimises_the_slope_of_the_noise_curve() -> None:
     """The trend is -1 for every ranking that orders the levels, so it has no minimum."""
-    metric = read_sweep(CONF / "sweep" / "lasso_lambda.yaml").metric
+    metric = read_sweep(CONF / "sweep" / "lasso_lambda.yaml")[0].metric
     assert (metric.name, metric.goal) == ("robustness/slope", "minimize")
 
 
@@ -180,10 +193,10 @@ def test_arguments_for_hydra(
 
 
 def test_without_optuna_the_installation_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweep_files.importlib.util, "find_spec", {"optuna": None}.__getitem__)
+    monkeypatch.delitem(sys.modules, "ivqa.sweeps.sweep_files")
+    monkeypatch.setitem(sys.modules, "optuna.distributions", None)
     with pytest.raises(UserError, match=r"pip install 'ivqa\[sweeps\]'"):
-        with_sweep(["sweep=rl_rewards"], [CONF], "diagnose")
-    assert with_sweep(["seed=1"], [CONF], "diagnose") == ["seed=1"]
+        importlib.import_module("ivqa.sweeps.sweep_files")
 
 
 def test_sweep_files_are_found_by_name_in_the_last_folder_or_by_path(tmp_path: Path) -> None:
@@ -214,27 +227,36 @@ def test_all_mistakes_of_a_file_are_named_at_once(tmp_path: Path) -> None:
     assert file == str(tmp_path / "my_sweep.yaml")
     assert sorted(faults.split("; ")) == [
         "more: is unknown here",
-        "parameters.lr: needs value, values, or min and max",
-        "parameters.n.step: is unknown here",
+        f"parameters.lr: {FORMS}",
+        f"parameters.n: {FORMS}",
     ]
 
 
 def test_a_command_line_keeps_what_it_does_not_name(tmp_path: Path) -> None:
     metric = {"name": "gain", "goal": "maximize"}
-    sweep = _read(tmp_path, metric=metric, run_cap=7, command=["logger=csv", "a=1", "b"])
-    changed, fixed = with_overrides(sweep, ["+x=1", "~y", "n=interval(1,3)", "model@vqa=a,b"])
+    file = _file(tmp_path, metric=metric, run_cap=7, command=["logger=csv", "a=1", "b"])
+    sweep, _ = read_sweep(file)
+    changed, fixed = read_sweep(file, ["+x=1", "~y", "n=interval(1,3)", "model@vqa=a,b"])
     assert fixed == ["+x=1", "~y"]
     assert (changed.metric, changed.run_cap, changed.method) == (sweep.metric, 7, "bayes")
     assert changed.fixed_arguments() == ["a=1"]
-    assert {key: changed.parameters[key] for key in sweep.parameters} == sweep.parameters
-    interval = changed.parameters["n"]
-    assert interval.bounds() == (1, 3)
-    assert changed.parameters["model@vqa"].values == ["a", "b"]
+    assert changed.parameters == {
+        **sweep.parameters,
+        "n": FloatDistribution(1, 3),
+        "model@vqa": CategoricalDistribution(["a", "b"]),
+    }
     with pytest.raises(UserError, match=r"^sweep: parameters: Dictionary should have at least 1"):
-        with_overrides(sweep, [f"{key}=1" for key in sweep.parameters])
+        read_sweep(file, [f"{key}=1" for key in sweep.parameters])
 
 
-def test_a_grid_of_integers_has_both_bounds() -> None:
-    assert Parameter(distribution="int_uniform", min=-1, max=2).grid() == [-1, 0, 1, 2]
-    assert Parameter(distribution="uniform", min=-1, max=2).grid() is None
-    assert Parameter(values=["a", 1]).grid() == ["a", 1]
+def test_a_grid_of_integers_has_both_bounds(tmp_path: Path) -> None:
+    parameters = {"n": {"distribution": "int_uniform", "min": -1, "max": 2}}
+    sweep = _read(tmp_path, method="grid", parameters=parameters)
+    assert sweep.grid() == [{"n": n} for n in (-1, 0, 1, 2)]
+
+
+def test_the_distribution_of_an_interval() -> None:
+    steps = distribution({"distribution": "q_uniform", "min": 0, "max": 1, "q": 0.25})
+    assert steps == FloatDistribution(0, 1, step=0.25)
+    assert distribution({"distribution": "uniform", "min": 0, "max": 1}) == FloatDistribution(0, 1)
+    assert distribution({"min": 0, "max": 1.0}) == FloatDistribution(0, 1)

@@ -105,16 +105,7 @@ class Sources:
 
 
 def build_pools(sources: Sources, settings: PoolSettings, console: Console) -> Pools:
-    """Draws the pools of a split.
-
-    Args:
-        sources: The data.
-        settings: How pools are drawn.
-        console: Where progress is shown.
-
-    Returns:
-        The pools, in the order of the split.
-    """
+    """Draws the pools of a split, in its order."""
     pairs = _pairs(sources.split, settings)
     drawer = _Drawer(sources, settings, [image for image, _ in pairs])
     found: list[list[tuple[str, int]]] = []
@@ -273,18 +264,10 @@ def _neighbours(
 
 
 def accepted(main: str, given: Sequence[str]) -> frozenset[str]:
-    """The right answers to a question.
+    """The normalised main answer, and those that at least three annotators gave.
 
-    Args:
-        main: The main answer.
-        given: The answers of the annotators.
-
-    Returns:
-        The normalised main answer, and those that at least three annotators gave.
-
-    Example:
-        >>> sorted(accepted("orange", ["orange"] * 6 + ["Red."] * 3 + ["blue"]))
-        ['orange', 'red']
+    >>> sorted(accepted("orange", ["orange"] * 6 + ["Red."] * 3 + ["blue"]))
+    ['orange', 'red']
     """
     counts = Counter(map(normalise_answer, given))
     often = (answer for answer, count in counts.items() if count >= _ACCEPTING)

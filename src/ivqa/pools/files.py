@@ -18,7 +18,6 @@ def write_pools(path: Path, pools: Pools) -> None:
 
     Args:
         path: The file. Columns: pair, image_id (int64), answer, question and kind (text).
-        pools: The pools.
     """
     names = np.array(KINDS)
     table = pa.table(
@@ -39,9 +38,6 @@ def read_pools(path: Path) -> Pools:
 
     Args:
         path: A file of `write_pools`.
-
-    Returns:
-        The pools.
 
     Raises:
         FileError: The file cannot be read or has other columns.

@@ -1,7 +1,6 @@
 """Ranking of basic questions by their similarity to a main question, and the files of rankings."""
 
 from ivqa.lasso import TOLERANCE, OnUncertified, Ranking
-from ivqa.ranking.bqd_answers import with_answers
 from ivqa.ranking.bqd_files import (
     read_bqd,
     read_parquet,
@@ -12,7 +11,7 @@ from ivqa.ranking.bqd_files import (
 from ivqa.ranking.bqd_merging import merge_shards
 from ivqa.ranking.bqd_ranking import BQDRanking
 from ivqa.ranking.lasso_ranker import LassoRanker
-from ivqa.ranking.pools import general_questions, questions_of_answer_type
+from ivqa.ranking.pools import general_questions, questions_of_answer_type, with_answers
 from ivqa.ranking.question_rankers import (
     CosineRanker,
     LassoQuestionRanker,

@@ -45,8 +45,6 @@ def write_parquet(path: Path, table: pa.Table, origin: Mapping[str, Any]) -> Non
     """Writes a BQD with `write_table`.
 
     Args:
-        path: The Parquet file.
-        table: The BQD.
         origin: The settings that it was built with, as plain values.
     """
     metadata = {_ORIGIN: json.dumps(origin, sort_keys=True)}
@@ -55,9 +53,6 @@ def write_parquet(path: Path, table: pa.Table, origin: Mapping[str, Any]) -> Non
 
 def read_parquet(path: Path) -> tuple[pa.Table, dict[str, Any]]:
     """Reads a BQD.
-
-    Args:
-        path: The Parquet file.
 
     Returns:
         The table, and its origin: the settings that it was built with, {} if it has none.
@@ -80,21 +75,13 @@ def read_parquet(path: Path) -> tuple[pa.Table, dict[str, Any]]:
 
 
 def write_table(path: Path, table: pa.Table) -> None:
-    """Writes a Parquet file with checksums, atomically.
-
-    Args:
-        path: The Parquet file.
-        table: Its content.
-    """
+    """Writes a Parquet file with checksums, atomically."""
     with atomic_write(path) as draft:
         pq.write_table(table, draft, compression="zstd", write_page_checksum=True)
 
 
 def read_table(path: Path) -> pa.Table:
     """Reads a whole Parquet file and verifies its checksums, if it has them.
-
-    Args:
-        path: The Parquet file.
 
     Raises:
         DataError: The file is missing or damaged.
@@ -142,10 +129,6 @@ def write_records(path: Path, table: pa.Table) -> None:
     Records with answers also have "answers", a list for each BQ, and those of uncertified rankings
     "uncertified": true. Scores are the shortest decimals
     that read back as the same float32.
-
-    Args:
-        path: The JSON file.
-        table: The BQD.
     """
     with atomic_write(path) as draft, draft.open("w", encoding="utf-8") as stream:
         for number, line in enumerate(_record_lines(table)):

@@ -66,43 +66,23 @@ class Distinct:
 
     @classmethod
     def of(cls, vectors: NDArray[np.float32], threshold: float | None) -> "Distinct":
-        """Finds the distinct rows of a pool.
-
-        Args:
-            vectors: (N, d) float32 of unit norm.
-            threshold: On cosines, in (0, 1); None keeps all rows.
-        """
+        """Finds the distinct rows of unit vectors (N, d); threshold None keeps all rows."""
         everything = np.arange(len(vectors))
         first = everything if threshold is None else near_duplicates(vectors, threshold)
         return cls(first, np.flatnonzero(first == everything))
 
     def select(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Selects the vectors of the rows kept.
-
-        Args:
-            vectors: Of all rows, (N, d).
-
-        Returns:
-            (n, d); the same array where all rows are kept.
-        """
+        """The vectors (n, d) of the rows kept; the same array where all rows are kept."""
         return vectors if len(self.rows) == len(vectors) else vectors[self.rows]
 
     def exclude(self, excluded: Sequence[Sequence[int]]) -> list[list[int]]:
-        """Converts excluded rows of the whole pool to rows among those kept.
-
-        Args:
-            excluded: For each main question rows of the whole pool. Each excludes its group.
-        """
+        """Converts excluded rows of the pool to rows among those kept; each excludes its group."""
         # The place of each row's representative among the rows kept.
         place = np.searchsorted(self.rows, self.first)
         return [np.unique(place[list(rows)]).tolist() for rows in excluded]
 
     def restored(self, ranking: Ranking) -> Ranking:
-        """Converts a ranking of the rows kept to rows of the whole pool.
-
-        Args:
-            ranking: Its indices count among the rows kept.
-        """
+        """Converts a ranking of the rows kept to rows of the whole pool."""
         return replace(ranking, indices=self.rows[ranking.indices])
 
 

@@ -1,21 +1,23 @@
-"""Pools of basic questions: each pool is one function here and one file in conf/bqd."""
+"""Pools of basic questions, each one function here and one file in conf/bqd, and their answers."""
 
 from collections.abc import Sequence
 from typing import Annotated
 
+import pyarrow as pa
+
 from ivqa.data import DataError, VQADataset
+from ivqa.errors import UserError
 from ivqa.ranges import AtLeastOne
 from ivqa.text.duplicates import unique_questions
+from ivqa.text.tokens import tokenise
 
+# "element" is Parquet's own name for list values: a table that is read back has the same type.
+_ANSWERS = pa.list_(pa.field("element", pa.list_(pa.field("element", pa.string()))))
 Splits = Annotated[Sequence[str], AtLeastOne]
 
 
 def general_questions(dataset: VQADataset, splits: Splits) -> list[str]:
     """The pool of the general basic question dataset (GBQD) [ROB 4]: all questions, each once.
-
-    Args:
-        dataset: Where the splits come from.
-        splits: Names of the splits.
 
     Returns:
         The questions, without repetitions after normalisation, in order of first occurrence.
@@ -27,8 +29,6 @@ def questions_of_answer_type(dataset: VQADataset, splits: Splits, answer_type: s
     """The questions of one answer type, each once: for yes/no the pool of the YNBQD [ROB 4].
 
     Args:
-        dataset: Where the splits come from.
-        splits: Names of the splits.
         answer_type: An answer type of the annotations, such as "yes/no".
 
     Returns:
@@ -48,3 +48,39 @@ def questions_of_answer_type(dataset: VQADataset, splits: Splits, answer_type: s
             f"'{answer_type}'; choose bqd=gbqd or other bqd.splits"
         )
     return unique_questions(kept)
+
+
+def with_answers(table: pa.Table, dataset: VQADataset, splits: Sequence[str]) -> pa.Table:
+    """Adds the column `answers`: the answers that annotators gave to each basic question.
+
+    A question of the pool may have been asked about several images; its first occurrence counts, as
+    for the pool itself. VQABQ appends basic questions with their answers [VQABQ 3].
+
+    Args:
+        splits: The splits that the pool was made of, in their order.
+
+    Returns:
+        The table; `answers` has one list of texts for each basic question of a row.
+
+    Raises:
+        UserError: A basic question is in none of the splits.
+        DataError: A split has no annotations.
+    """
+    given: dict[tuple[str, ...], list[str]] = {}
+    for name in splits:
+        split = dataset.split(name).require_answers()
+        for text, answers in zip(split.questions, split.answers, strict=True):
+            given.setdefault(tuple(tokenise(text)), answers)
+    # Each distinct text is looked up once: basic questions repeat often.
+    found: dict[str, list[str]] = {}
+    rows = table["basic_questions"].to_pylist()
+    for text in dict.fromkeys(text for row in rows for text in row):
+        known = given.get(tuple(tokenise(text)))
+        if known is None:
+            raise UserError(
+                f"basic question '{text}' is in none of the splits {', '.join(splits)}, so its "
+                "answers are not known; leave keep_answers=true out"
+            )
+        found[text] = known
+    column = [[found[text] for text in row] for row in rows]
+    return table.append_column("answers", pa.array(column, _ANSWERS))

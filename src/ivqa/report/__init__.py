@@ -3,15 +3,15 @@
 from ivqa.report.belief_plots import read_curves
 from ivqa.report.belief_words import BeliefPageModel, print_summary, summary
 from ivqa.report.contact_sheet import (
+    QuestionPages,
     write_contact_sheet,
     write_contact_sheet_png,
 )
 from ivqa.report.model_names import title_of
-from ivqa.report.noise_curve import write_noise_curve
 from ivqa.report.pages.annotation_page import ToAnnotate, write_annotation_page
 from ivqa.report.pages.belief_page import MOST_MODELS, beliefs_to_explain, write_belief_page
 from ivqa.report.pages.noise_page import NoisePageModel, write_noise_page
-from ivqa.report.pages.question_pages import QuestionPages
+from ivqa.report.plots import write_noise_curve
 from ivqa.report.tables import (
     markdown_table,
     noise_rows,

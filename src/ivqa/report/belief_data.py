@@ -55,7 +55,6 @@ class PageBeliefs:
         """Collects what the script of the page needs.
 
         Args:
-            split: The split of the images.
             references: The questions of the data set by image id and answer.
             front: Beliefs of the first model that the top of the page shows.
             per_pair: Meanings of a pair that are shown at first.
@@ -133,11 +132,7 @@ class PageBeliefs:
 
 
 def mistake_rows(models: Sequence[Sequence[Mistake]], number: int) -> list[dict[str, Any]]:
-    """Aligns the kinds of mistakes of several models.
-
-    Args:
-        models: The mistakes of each model, see `commonest_mistakes`.
-        number: Kinds to keep, the commonest of the first model.
+    """Aligns the kinds of mistakes of several models: the commonest of the first one.
 
     Returns:
         For each kind of the first model its mistake and, model by model, the mistake of this kind;

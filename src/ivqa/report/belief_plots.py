@@ -10,17 +10,14 @@ from typing import Any
 import matplotlib
 
 from ivqa.report.belief_words import BeliefPageModel
-from ivqa.report.noise_curve import accuracies
+from ivqa.report.plots import accuracies
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 
 
 def read_curves(file: Path) -> dict[str, list[tuple[int, float]]]:
-    """Reads the validation rewards of a policy from metrics.csv.
-
-    Args:
-        file: The file; it need not exist.
+    """Reads the validation rewards of a policy from metrics.csv, which need not exist.
 
     Returns:
         Points (step, value) by name of the reward, for curves of at least two points.
@@ -50,10 +47,6 @@ def belief_plots(
     models: Sequence[BeliefPageModel], curves: Mapping[str, Sequence[tuple[int, float]]]
 ) -> list[str]:
     """Plots the confidences of beliefs, the rewards of the policy, and the accuracy under noise.
-
-    Args:
-        models: The models.
-        curves: Points (step, value) of the policy's rewards by name; may be empty.
 
     Returns:
         SVG elements; those without data are left out.
@@ -101,14 +94,7 @@ def belief_plots(
 
 
 def svg(figure: Any) -> str:
-    """Draws a figure as an SVG element without date and random ids: equal figures are equal.
-
-    Args:
-        figure: A figure of matplotlib, which is closed.
-
-    Returns:
-        The element.
-    """
+    """An SVG element without date and random ids: equal figures are equal. Closes the figure."""
     text = io.StringIO()
     with plt.rc_context({"svg.hashsalt": "ivqa"}):
         figure.savefig(text, format="svg", bbox_inches="tight", transparent=True)

@@ -40,17 +40,10 @@ class BeliefPageModel:
 
 
 def sentence(mistake: Mistake) -> str:
-    """Says what the model gets wrong.
+    """What the model gets wrong, as a sentence without its subject and full stop.
 
-    Args:
-        mistake: Wrong beliefs of one kind.
-
-    Returns:
-        A sentence without its subject and full stop.
-
-    Example:
-        >>> sentence(Mistake("counts too many things", [("stars", 3)], 4, 0.5, 0.62, [], (0, 1)))
-        'counts too many things (most often stars)'
+    >>> sentence(Mistake("counts too many things", [("stars", 3)], 4, 0.5, 0.62, [], (0, 1)))
+    'counts too many things (most often stars)'
     """
     things = [thing for thing, _ in mistake.things[:_THINGS]]
     if not things:
@@ -61,13 +54,8 @@ def sentence(mistake: Mistake) -> str:
 def headline(model: BeliefPageModel, mistakes: Sequence[Mistake]) -> list[str]:
     """Says the most important of a diagnosis in at most three sentences.
 
-    Args:
-        model: The VQA model with its typed beliefs and the metrics of the diagnosis.
-        mistakes: Its wrong beliefs by kind, see `commonest_mistakes`.
-
-    Returns:
-        How much is wrong, what is wrong most often, and how much the confidence of the model is
-        worth. What was not measured is left out.
+    How much is wrong, what is wrong most often (the first of `mistakes`), and how much the
+    confidence of the model is worth. What was not measured is left out.
     """
     name, metrics, beliefs = model.name, model.metrics, model.beliefs
     typed = [belief for belief in beliefs if belief.type is not None]
@@ -94,15 +82,7 @@ def headline(model: BeliefPageModel, mistakes: Sequence[Mistake]) -> list[str]:
 
 
 def summary(model: BeliefPageModel, oracle: object | None) -> list[str]:
-    """Summarises a diagnosis in about ten lines.
-
-    Args:
-        model: The VQA model with its typed beliefs and the metrics of the diagnosis.
-        oracle: The oracle of the images; None without one.
-
-    Returns:
-        The lines.
-    """
+    """Summarises a diagnosis in about ten lines; `oracle` may be None."""
     name, metrics, beliefs = model.name, model.metrics, model.beliefs
     lines = [f"{name} answers {metrics['vqa/accuracy']:.0%} of the questions correctly."]
     if (noise := model.noise()) is not None:
@@ -138,27 +118,14 @@ def summary(model: BeliefPageModel, oracle: object | None) -> list[str]:
 
 
 def print_summary(lines: Sequence[str], *, title: str, console: Console) -> None:
-    """Prints a summary below its title.
-
-    Args:
-        lines: Result of `summary`.
-        title: The title.
-        console: The terminal.
-    """
+    """Prints the lines of `summary` below a title."""
     console.print(f"\n{title}", style="bold")
     for line in lines:
         console.print(line, highlight=False)
 
 
 def typed_by(beliefs: Sequence[Belief]) -> str:
-    """Says who typed beliefs, and how many if not all.
-
-    Args:
-        beliefs: The beliefs of a model.
-
-    Returns:
-        Such as "typed by: proxy, 86 of 9,024".
-    """
+    """Says who typed beliefs, and how many if not all: "typed by: proxy, 86 of 9,024"."""
     by = sorted({str(belief.type_by) for belief in beliefs if belief.type_by})
     typed = sum(belief.type is not None for belief in beliefs)
     some = f", {typed:,} of {len(beliefs):,}" if 0 < typed < len(beliefs) else ""

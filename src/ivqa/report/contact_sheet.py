@@ -10,14 +10,17 @@ from typing import Any
 
 from PIL import Image, ImageDraw, ImageFont
 
+from ivqa.data import VQASplit
 from ivqa.data.images import open_picture
 from ivqa.data.rgb import to_rgb
 from ivqa.generators.evaluation import AskedPair, GeneratedQuestion
+from ivqa.ranges import CountOrZero
 from ivqa.report.pages.base import render
 from ivqa.store.files import write_bytes
 
 _THUMBNAIL = 256  # pixels, of the longer side
 _CELL, _TEXT_LINES = 240, 5  # pixels of an image in the PNG, and lines of text below it
+_PICTURED = 12  # pairs in questions.png
 _VERDICT_COLORS = {
     "consistent": (24, 134, 75),
     "other answer": (196, 88, 12),
@@ -28,7 +31,7 @@ _VERDICT_COLORS = {
 
 @dataclass(frozen=True)
 class NotedQuestion(GeneratedQuestion):
-    """A generated question with a remark that the contact sheet shows beside it.
+    """A generated question with a remark for the contact sheet.
 
     Args:
         note: The remark, such as the probability of the question.
@@ -47,11 +50,8 @@ def write_contact_sheet(
     """Writes an HTML page that contains its images and needs no network.
 
     Args:
-        path: The file to write.
         items: Image-answer pairs with their questions, which may be `NotedQuestion`s. An empty
             answer type or reference is left out.
-        title: The title of the page.
-        subtitle: The line below the title.
         summary: Figures at the top of the page, by name.
     """
     page = render(
@@ -70,8 +70,6 @@ def write_contact_sheet_png(path: Path, items: Sequence[AskedPair], columns: int
     """Writes a picture with image, answer and best question of each pair.
 
     Args:
-        path: The PNG file to write.
-        items: Image-answer pairs with their questions.
         columns: Pairs in a row.
     """
     font = ImageFont.load_default(13)
@@ -116,16 +114,7 @@ def _view(item: AskedPair) -> dict[str, Any]:
 
 
 def data_uri(image: Path | Image.Image, size: int = _THUMBNAIL, quality: int = 88) -> str:
-    """A thumbnail as data URI (JPEG), to embed in a page.
-
-    Args:
-        image: The image or its file.
-        size: Largest width and height in pixels.
-        quality: Of the JPEG, 1 to 95.
-
-    Returns:
-        A thumbnail of at most `size` pixels a side, as "data:image/jpeg;base64,...".
-    """
+    """A JPEG thumbnail of at most `size` pixels a side as "data:image/jpeg;base64,..."."""
     thumbnail = _opened(image)
     thumbnail.thumbnail((size, size), Image.Resampling.LANCZOS)
     data = io.BytesIO()
@@ -151,3 +140,45 @@ def _wrapped(text: str, font: Any) -> list[str]:
 
 def _figure(value: float | str) -> str:
     return value if isinstance(value, str) else f"{value:.3g}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuestionPages:
+    """Writes questions.html and questions.png of an iVQA benchmark.
+
+    Args:
+        num_shown: Pairs on the contact sheet, spread evenly over the split.
+    """
+
+    num_shown: CountOrZero = 60
+
+    def __call__(
+        self,
+        items: Sequence[AskedPair],
+        split: VQASplit,
+        run_dir: Path,
+        title: str,
+        metrics: Mapping[str, float],
+    ) -> Path:
+        """Writes the pages; the contact sheet shows some of the metrics at the top.
+
+        Args:
+            items: The image-answer pairs of the split, in its order.
+
+        Returns:
+            The contact sheet, questions.html.
+        """
+        step = max(1, len(items) // max(self.num_shown, 1))
+        shown = items[::step][: self.num_shown]
+        unique = [name for name in metrics if name.startswith("unique_of_") and name[10:] != "100"]
+        summary = {
+            name.replace("_", " ").replace("/", ": "): metrics[name]
+            for name in ("cider", *unique, "best/consistent")
+            if name in metrics
+        }
+        subtitle = f"{title}: {len(shown)} of {len(items)} image-answer pairs"
+        page = run_dir / "questions.html"
+        heading = "Questions generated from image and answer"
+        write_contact_sheet(page, shown, heading, subtitle, summary)
+        write_contact_sheet_png(run_dir / "questions.png", shown[:_PICTURED])
+        return page

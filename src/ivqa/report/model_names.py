@@ -16,16 +16,9 @@ _TITLES = {
 
 
 def title_of(name: str) -> str:
-    """What people call a model.
+    """The name of a model of `conf/model` in its paper; any other name as it is.
 
-    Args:
-        name: The key `name` of a configuration.
-
-    Returns:
-        The name in its paper, for a model of `conf/model`; any other name as it is.
-
-    Example:
-        >>> title_of("mlb"), title_of("my_model")
-        ('MLB', 'my_model')
+    >>> title_of("mlb"), title_of("my_model")
+    ('MLB', 'my_model')
     """
     return _TITLES.get(name, name)

@@ -6,18 +6,10 @@ from ivqa.metrics import RScore
 
 
 def change_in_words(clean: float, noisy: float) -> str:
-    """Says how noise changes an accuracy.
+    """Says how noise changes an accuracy in [0, 1], as the end of a sentence.
 
-    Args:
-        clean: Accuracy without noise, in [0, 1].
-        noisy: Accuracy with noise, in [0, 1].
-
-    Returns:
-        The end of a sentence about the accuracy.
-
-    Example:
-        >>> change_in_words(0.811, 0.588), change_in_words(0.5, 0.504), change_in_words(0.5, 0.5)
-        ('falls by 22.3 points', 'rises by 0.4 points', 'does not change')
+    >>> change_in_words(0.811, 0.588), change_in_words(0.5, 0.504), change_in_words(0.5, 0.5)
+    ('falls by 22.3 points', 'rises by 0.4 points', 'does not change')
     """
     if clean == noisy:
         return "does not change"
@@ -28,19 +20,10 @@ def change_in_words(clean: float, noisy: float) -> str:
 def score_in_words(clean: float, noisy: float, r_score: RScore) -> str:
     """Formats R_score, with its meaning where it is at one of its ends.
 
-    Args:
-        clean: Accuracy without noise, in [0, 1].
-        noisy: Accuracy with noise, in [0, 1].
-        r_score: R_score with its tolerance and limit.
-
-    Returns:
-        The text.
-
-    Example:
-        >>> score_in_words(0.811, 0.588, RScore())
-        'R_score 0.00, because it falls by 20 points or more'
-        >>> score_in_words(0.811, 0.724, RScore())
-        'R_score 0.36'
+    >>> score_in_words(0.811, 0.588, RScore())
+    'R_score 0.00, because it falls by 20 points or more'
+    >>> score_in_words(0.811, 0.724, RScore())
+    'R_score 0.36'
     """
     score = r_score(clean, noisy)
     text = f"R_score {score:.2f}"
@@ -57,15 +40,8 @@ def score_in_words(clean: float, noisy: float, r_score: RScore) -> str:
 def ends_of_score(r_score: RScore) -> str:
     """Says what the lowest and the highest R_score mean.
 
-    Args:
-        r_score: R_score with its tolerance and limit.
-
-    Returns:
-        A sentence.
-
-    Example:
-        >>> ends_of_score(RScore())
-        'R_score 0: the accuracy changes by 20 points or more; 1: by 0.05 points or less.'
+    >>> ends_of_score(RScore())
+    'R_score 0: the accuracy changes by 20 points or more; 1: by 0.05 points or less.'
     """
     verb = "falls" if r_score.losses_only else "changes"
     return (
@@ -75,16 +51,7 @@ def ends_of_score(r_score: RScore) -> str:
 
 
 def below_blind(name: str, metrics: Mapping[str, float], prefix: str = "robustness/") -> list[str]:
-    """Warns of a model that is not better than a blind one: its R_score says nothing.
-
-    Args:
-        name: The name of the model.
-        metrics: The figures of its noise curve.
-        prefix: The prefix of their names.
-
-    Returns:
-        One sentence; none for a model that is better.
-    """
+    """A sentence if a model is not above a blind one: its R_score says nothing. Else none."""
     if not metrics.get(f"{prefix}below_blind"):
         return []
     clean, blind = (

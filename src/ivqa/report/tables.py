@@ -1,8 +1,10 @@
-"""Tables for the terminal and for Markdown."""
+"""Tables for the terminal, and as Markdown, CSV, LaTeX and HTML."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
@@ -10,6 +12,8 @@ from rich.text import Text
 
 from ivqa.metrics import RScore
 from ivqa.report.noise_words import below_blind, ends_of_score
+from ivqa.report.pages.base import render
+from ivqa.store.files import write_text
 
 _HEADING = 16  # characters of a heading before it folds inside of a word
 # Metrics with many values, which print_metrics leaves out.
@@ -21,11 +25,6 @@ def print_metrics(metrics: Mapping[str, float], *, title: str, console: Console)
 
     Metrics of partitions are left out, which `print_noise_curve` prints, and those of question
     types, which only metrics.json has.
-
-    Args:
-        metrics: Values by name.
-        title: The title of the table.
-        console: The terminal.
     """
     shown = {name: cell(value) for name, value in metrics.items() if not name.startswith(_LONG)}
     columns = [("metric", list(shown)), ("value", list(shown.values()))]
@@ -35,12 +34,8 @@ def print_metrics(metrics: Mapping[str, float], *, title: str, console: Console)
 def noise_rows(metrics: Mapping[str, float]) -> list[dict[str, Any]]:
     """Converts robustness/partition_K/... to rows, one for each level of noise.
 
-    Args:
-        metrics: Values by name.
-
-    Returns:
-        Rows with "level", the figures of the level, "points lost" (of accuracy, in percentage
-        points) and "R_score" (both NaN without noise).
+    A row has "level", the figures of the level, "points lost" (of accuracy, in percentage points)
+    and "R_score" (both NaN without noise).
     """
     rows: list[dict[str, Any]] = []
     while f"robustness/partition_{len(rows)}/accuracy" in metrics:
@@ -60,17 +55,11 @@ def print_noise_curve(
     """Prints robustness/partition_K/... as a table, one row for each level of noise.
 
     The fall of accuracy stands beside R_score, which is 0 for any large one.
-
-    Args:
-        metrics: Values by name.
-        name: The name of the model.
-        r_score: R_score with its tolerance and limit.
-        console: The terminal.
     """
     rows = noise_rows(metrics)
     # Answer types; the page has the share of flips, for which 80 characters have no room.
     own = ("level", "R_score", "acc_diff", "points lost", "flips")
-    kinds = [name for name in columns_of(rows) if not name.startswith(("accuracy", *own))]
+    kinds = [name for name in _columns_of(rows) if not name.startswith(("accuracy", *own))]
     columns = [
         ("level", [str(row["level"]) if row["level"] else "clean" for row in rows]),
         # Three decimals: with four, the table is wider than a terminal of 80 characters.
@@ -86,16 +75,11 @@ def print_noise_curve(
 
 
 def print_table(rows: Sequence[Mapping[str, Any]], *, title: str, console: Console) -> None:
-    """Prints a table; if it has more columns than rows, it is transposed.
+    """Prints a table, whose first column names the rows; with more columns than rows, transposed.
 
     A table that is wider than the terminal is printed in several parts.
-
-    Args:
-        rows: Values by column; the first column names the row.
-        title: The title of the table.
-        console: The terminal.
     """
-    header, *names = columns_of(rows)
+    header, *names = _columns_of(rows)
     if len(names) > len(rows):
         columns = [("", names)]
         columns += [(str(row[header]), [cell(row.get(name, "")) for name in names]) for row in rows]
@@ -111,11 +95,6 @@ def _print_columns(
 
     Cells stay in one piece if the terminal is wide enough for one of them beside the first column,
     which names the rows and stands in each table.
-
-    Args:
-        columns: The heading and the cells of each column.
-        title: The title of the tables.
-        console: The terminal.
     """
     first, *others = columns
     frame = 3  # characters of padding and border that a column adds
@@ -148,48 +127,29 @@ def _width(heading: str, cells: Sequence[str]) -> int:
 
 
 def markdown_table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Formats rows as a Markdown table.
-
-    Args:
-        rows: Values by column; the first column is left-aligned.
-
-    Returns:
-        The table, with one line for each row.
+    """Formats rows as a Markdown table; the first column is left-aligned.
 
     >>> print(markdown_table([{"model": "mlb", "accuracy": 0.8}]), end="")
     | model | accuracy |
     |---|---:|
     | mlb | 0.8 |
     """
-    names = columns_of(rows)
+    names = _columns_of(rows)
     lines = [
         "| " + " | ".join(names) + " |",
         "|" + "---|" + "---:|" * (len(names) - 1),
-        *("| " + " | ".join(cell(row.get(name, "")) for name in names) + " |" for row in rows),
+        *("| " + " | ".join(cells) + " |" for cells in _cells(rows)),
     ]
     return "\n".join(lines) + "\n"
 
 
-def columns_of(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The keys of all rows, in the order of their first occurrence.
-
-    Args:
-        rows: Values by column.
-
-    Returns:
-        Names of columns.
-    """
+def _columns_of(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The keys of all rows, in the order of their first occurrence."""
     return list(dict.fromkeys(key for row in rows for key in row))
 
 
 def cell(value: Any) -> str:
     """Formats a value: integers in full, other numbers with four significant digits.
-
-    Args:
-        value: A number or a text.
-
-    Returns:
-        The text.
 
     >>> [cell(value) for value in (12000.0, 0.12345, "mlb", float("nan"))]
     ['12000', '0.1235', 'mlb', 'nan']
@@ -202,15 +162,42 @@ def cell(value: Any) -> str:
 def with_interval(value: float, low: float, high: float) -> str:
     """Formats a value with its interval.
 
-    Args:
-        value: The value.
-        low: Lower bound of the interval.
-        high: Upper bound.
-
-    Returns:
-        The text, with two decimals.
-
     >>> with_interval(0.912, -0.001, 1)
     '0.91 (0.00, 1.00)'
     """
     return f"{value:z.2f} ({low:z.2f}, {high:z.2f})"
+
+
+def write_table(
+    folder: Path, rows: Sequence[Mapping[str, Any]], title: str, name: str = "table"
+) -> None:
+    """Writes NAME.md, NAME.csv, NAME.tex and NAME.html, with empty cells for missing values."""
+    columns = _columns_of(rows)
+    write_text(folder / f"{name}.md", markdown_table(rows))
+    frame = pd.DataFrame([{column: row.get(column, "") for column in columns} for row in rows])
+    write_text(folder / f"{name}.csv", frame.to_csv(index=False))
+    write_text(folder / f"{name}.tex", latex_table(rows))
+    page = render("table.html.j2", title=title, names=columns, rows=_cells(rows))
+    write_text(folder / f"{name}.html", page)
+
+
+def latex_table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Formats rows as a LaTeX table of the package booktabs; the first column is left-aligned.
+
+    >>> print(latex_table([{"model": "a_b", "share": "0.500 ± 0.010"}]), end="")
+    \\begin{tabular}{lr}
+    \\toprule
+    model & share \\\\
+    \\midrule
+    a\\_b & 0.500 $\\pm$ 0.010 \\\\
+    \\bottomrule
+    \\end{tabular}
+    """
+    table = pd.DataFrame(_cells(rows), columns=_columns_of(rows)).to_latex(
+        index=False, escape=True, column_format="l" + "r" * (len(_columns_of(rows)) - 1)
+    )
+    return table.replace("±", r"$\pm$")
+
+
+def _cells(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    return [[cell(row.get(name, "")) for name in _columns_of(rows)] for row in rows]

@@ -11,9 +11,8 @@ from ivqa.robustness.augmentation import NoiseAugmentation
 from ivqa.robustness.basic_questions import BasicQuestionNoise
 from ivqa.robustness.bqd_noise import BQDNoise
 from ivqa.robustness.callback import RobustnessCallback
-from ivqa.robustness.comparison import RIGHT, common_questions, paired_differences
+from ivqa.robustness.comparison import RIGHT, Flips, common_questions, flips_at, paired_differences
 from ivqa.robustness.curve import NoiseCurve
-from ivqa.robustness.flips import Flips, flips_at
 from ivqa.robustness.image_noise import (
     Blur,
     GaussianNoise,
@@ -23,8 +22,7 @@ from ivqa.robustness.image_noise import (
     Occlusion,
     SaltAndPepper,
 )
-from ivqa.robustness.joint_noise import JointNoise
-from ivqa.robustness.noise import DisturbsImages, Noise
+from ivqa.robustness.noise import DisturbsImages, JointNoise, Noise
 from ivqa.robustness.records import NoiseRecords
 from ivqa.robustness.vqabq import VQABQ, helpful_counts, selection_figures
 from ivqa.robustness.word_shuffling import WordShuffling

@@ -30,14 +30,10 @@ class NoiseAugmentation:
     seed: Seed = 0
 
     def variants(self, questions: Sequence[str]) -> list[list[str]]:
-        """Computes the noisy variants of the training questions.
-
-        Args:
-            questions: The N training questions.
+        """Computes the noisy variants of the N training questions.
 
         Returns:
-            For each level of the noise, the N questions; those that cannot be disturbed are
-            unchanged.
+            For each level of the noise, the N questions, some unchanged that cannot be disturbed.
         """
         rows = self._rows(len(questions))
         chosen = [questions[row] for row in rows]

@@ -52,14 +52,7 @@ class BasicQuestionNoise:
     )
 
     def disturbed(self, questions: Sequence[str], training: Sequence[str]) -> list[list[str]]:
-        """Concatenates each question with the basic questions of each level.
-
-        Args:
-            questions: N main questions.
-            training: The pool of basic questions.
-
-        Returns:
-            The N disturbed questions at each level 1..levels.
+        """Concatenates each question with the basic questions of each level; see `Noise`.
 
         Raises:
             UserError: The pool has fewer questions than the levels need.
@@ -71,15 +64,7 @@ class BasicQuestionNoise:
     def ranked(
         self, questions: Sequence[str], training: Sequence[str]
     ) -> tuple[list[list[str]], NDArray[np.float32]]:
-        """Ranks the pool for main questions.
-
-        Args:
-            questions: N main questions.
-            training: The pool of basic questions.
-
-        Returns:
-            The k = levels * a_level best basic questions of each main question, best first, and
-            their scores (N, k).
+        """Ranks the pool; see `RankedBasicQuestions.ranked`, with k = levels * a_level.
 
         Raises:
             UserError: The pool has fewer than k questions.
@@ -95,16 +80,11 @@ class BasicQuestionNoise:
     def figures(self, questions: Sequence[str], training: Sequence[str]) -> dict[str, float]:
         """The certificate of the rankings.
 
-        Args:
-            questions: N main questions.
-            training: The pool of basic questions.
-
         Returns:
             Figures by name, over the distinct main questions:
 
             - gap: the largest relative duality gap; absent for rankers that solve no problem;
-            - uncertified: the number of questions whose gap is above the tolerance; absent
-              without a gap;
+            - uncertified: the number of gaps above the tolerance; absent without a gap;
             - short_rankings: the share of questions with fewer than k positive scores. The rest of
               such a ranking is ordered by the correlation with the residual.
         """
@@ -147,18 +127,10 @@ def partitions(
     """Concatenates questions with the partitions of their rankings [ROB 4].
 
     Args:
-        questions: N main questions.
         ranked: At least levels * a_level basic questions of each main question, best first.
-        levels: Number of partitions.
-        a_level: Number of basic questions of each partition.
 
-    Returns:
-        For each level 1..levels, the N questions, each followed by its basic questions
-        (level - 1) * a_level, ..., level * a_level - 1.
-
-    Example:
-        >>> partitions(["Is it red?"], [["Is it?", "Red?", "Why?", "Who?"]], 2, 2)
-        [['Is it red? Is it? Red?'], ['Is it red? Why? Who?']]
+    >>> partitions(["Is it red?"], [["Is it?", "Red?", "Why?", "Who?"]], 2, 2)
+    [['Is it red? Is it? Red?'], ['Is it red? Why? Who?']]
     """
     return [
         [

@@ -33,14 +33,7 @@ class BQDNoise:
     a_level: Count = 3
 
     def disturbed(self, questions: Sequence[str], training: Sequence[str]) -> list[list[str]]:
-        """Concatenates each question with the basic questions of each level.
-
-        Args:
-            questions: N main questions.
-            training: Not used.
-
-        Returns:
-            The N disturbed questions at each level 1..levels.
+        """Concatenates each question with the basic questions of each level; see `Noise`.
 
         Raises:
             DataError: A question is not in the file or has too few basic questions there.
@@ -56,28 +49,13 @@ class BQDNoise:
         return partitions(questions, ranked, self.levels, self.a_level)
 
     def check(self, questions: Sequence[str], training: Sequence[str]) -> None:
-        """Checks that the file has enough basic questions for every question.
-
-        Args:
-            questions: N main questions.
-            training: Not used.
-
-        Raises:
-            DataError: A question is not in the file or has too few basic questions there.
-        """
+        """Checks that the file has enough basic questions for every question."""
         self.disturbed(questions, training)
 
     def ranked(
         self, questions: Sequence[str], training: Sequence[str]
     ) -> tuple[list[list[str]], NDArray[np.float32]]:
-        """Looks up the basic questions of main questions.
-
-        Args:
-            questions: N main questions.
-            training: Not used.
-
-        Returns:
-            The basic questions of each main question, best first, and their scores (N, k).
+        """Looks up basic questions; see `RankedBasicQuestions.ranked`.
 
         Raises:
             DataError: A question is not in the file.

@@ -80,11 +80,6 @@ class RobustnessCallback(MeasuringCallback):
     ) -> tuple[NoiseRecords, dict[str, float]]:
         """Asks the questions of a split at every level of noise.
 
-        Args:
-            answerer: The VQA model.
-            datamodule: The data.
-            stage: Stage or name of the split.
-
         Returns:
             The answers with their accuracies, and the figures of the noise by name.
 
@@ -111,10 +106,6 @@ class RobustnessCallback(MeasuringCallback):
 
     def check_data(self, dataset: VQADataset, stage: str) -> None:
         """Checks, before a long computation, that the noise can disturb the questions of a split.
-
-        Args:
-            dataset: The data.
-            stage: Stage or name of the split that will be asked about.
 
         Raises:
             UserError: The split has no annotations, the pool cannot be read, or the noise cannot
@@ -150,7 +141,6 @@ class RobustnessCallback(MeasuringCallback):
         stage: str,
         run_dir: Path | None = None,
     ) -> dict[str, float]:
-        """Measures the robustness of a model on a split."""
         records, certificate = self.measure(answerer, datamodule, stage)
         if run_dir is not None:
             records.write(run_dir)

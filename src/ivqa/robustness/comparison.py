@@ -1,12 +1,15 @@
-"""Compares the accuracy and the robustness of models on the same questions."""
+"""Compares models under noise on the same questions, and finds the answers that change."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ivqa.errors import UserError
 from ivqa.metrics import PUBLISHED_R_SCORE, RScore, interval, mcnemar, resampled_means
 from ivqa.robustness.records import NoiseRecords
+from ivqa.text.normalisation import normalise_answer
 
 # McNemar's test needs right and wrong answers: an answer counts as right if at least two of ten
 # annotators gave it, which is an accuracy of 0.6.
@@ -27,8 +30,6 @@ def paired_differences(
         second: Answers of the second model at the same levels.
         resamples: Number of resamples of the bootstrap. It draws images, with the same questions
             for both models and all levels.
-        seed: Seed of the bootstrap.
-        r_score: R_score with its tolerance and limit [ROB eq. 3].
 
     Returns:
         Figures by name:
@@ -44,7 +45,7 @@ def paired_differences(
     Raises:
         UserError: The two have no common question or different levels.
     """
-    first, second = paired(first, second)
+    first, second = common_questions([first, second])
     # Both models in one array, so that the bootstrap draws the same questions for both.
     levels = len(first.accuracies)
     both = np.concatenate([first.accuracies, second.accuracies])  # (2 (L + 1), N)
@@ -77,28 +78,8 @@ def paired_differences(
     return figures
 
 
-def paired(first: NoiseRecords, second: NoiseRecords) -> tuple[NoiseRecords, NoiseRecords]:
-    """Selects the common questions of two models.
-
-    Args:
-        first: Answers of the first model.
-        second: Answers of the second model.
-
-    Returns:
-        The answers of both to the common questions, in the same order.
-
-    Raises:
-        UserError: The two have no common question or different levels.
-    """
-    one, other = common_questions([first, second])
-    return one, other
-
-
 def common_questions(records: Sequence[NoiseRecords]) -> list[NoiseRecords]:
     """Selects the questions that all models answered.
-
-    Args:
-        records: The answers of one or more models.
 
     Returns:
         The answers of each model to the common questions, in the same order.
@@ -127,3 +108,51 @@ def _difference(name: str, measured: object, drawn: object) -> dict[str, float]:
     low, high = interval(np.asarray(drawn))
     (value,) = np.asarray(measured)
     return {name: float(value), f"{name}_low": float(low), f"{name}_high": float(high)}
+
+
+@dataclass(frozen=True)
+class Flips:
+    """The questions whose answer or its verdict at one level differs from that without noise.
+
+    Attributes:
+        broken: Positions of questions whose answer was right and is wrong (accuracy below `RIGHT`).
+        repaired: Positions of questions whose answer was wrong and is right.
+        other: Positions of questions whose answer changed, but not its verdict.
+    """
+
+    broken: NDArray[np.int64]
+    repaired: NDArray[np.int64]
+    other: NDArray[np.int64]
+
+    def examples(self, number: int, seed: int = 0) -> list[int]:
+        """Draws examples: two thirds of them broken, the others repaired, as far as there are any.
+
+        Returns:
+            At most `number` positions of broken questions, then of repaired ones.
+        """
+        rng = np.random.default_rng(seed)
+        broken: list[int] = rng.permutation(self.broken).tolist()
+        repaired: list[int] = rng.permutation(self.repaired).tolist()
+        few = min(len(repaired), number - min(len(broken), round(number * 2 / 3)))
+        return broken[: number - few] + repaired[:few]
+
+
+def flips_at(records: NoiseRecords, level: int) -> Flips:
+    """Finds the answers of one level that differ from those without noise.
+
+    Args:
+        records: Answers at levels 0 ... L.
+
+    Returns:
+        The questions whose answer becomes wrong or right, or differs after normalisation.
+    """
+    clean, noisy = records.answers[0], records.answers[level]
+    changed = np.array(
+        [normalise_answer(a) != normalise_answer(b) for a, b in zip(clean, noisy, strict=True)]
+    )
+    before, after = (records.accuracies[at] >= RIGHT for at in (0, level))
+    return Flips(
+        broken=np.flatnonzero(before & ~after),
+        repaired=np.flatnonzero(~before & after),
+        other=np.flatnonzero(changed & (before == after)),
+    )

@@ -50,7 +50,6 @@ class NoiseCurve:
         Args:
             resamples: Number of resamples of the bootstrap. It draws images, with the same
                 questions at all levels.
-            seed: Seed of the bootstrap.
 
         Returns:
             Figures by name; K is a level, and _low and _high are the bounds of the 95 percent
@@ -120,18 +119,12 @@ class NoiseCurve:
 
 
 def flips(answers: Sequence[Sequence[str]]) -> NDArray[np.float64]:
-    """Computes the share of questions whose answer changes under noise, right or wrong.
+    """The share of the N questions whose answer changes under noise, right or wrong, at each level.
 
-    Args:
-        answers: L + 1 lists of N answers; level 0 is without noise.
+    Answers are compared after the official normalisation with those of level 0, which is clean.
 
-    Returns:
-        (L,) float64: for each noisy level, the share of questions whose answer, normalised as the
-        official evaluation does, differs from the one at level 0.
-
-    Example:
-        >>> flips([["Yes.", "2"], ["yes", "two"], ["no", "2"]]).tolist()
-        [0.0, 0.5]
+    >>> flips([["Yes.", "2"], ["yes", "two"], ["no", "2"]]).tolist()
+    [0.0, 0.5]
     """
     known = {text: normalise_answer(text) for level in answers for text in set(level)}
     table = np.array([[known[text] for text in level] for level in answers])  # (L + 1, N)

@@ -33,15 +33,7 @@ class ImageNoise(ABC):
     levels: int
 
     def disturbed(self, questions: Sequence[str], training: Sequence[str]) -> list[list[str]]:
-        """Returns the questions unchanged.
-
-        Args:
-            questions: N questions.
-            training: Not used.
-
-        Returns:
-            The N questions at each level 1..levels.
-        """
+        """Returns the questions unchanged, once for each level."""
         return [list(questions)] * self.levels
 
     @abstractmethod
@@ -75,10 +67,6 @@ class GaussianNoise(ImageNoise):
 
     @override
     def disturbed_image(self, image: Image.Image, image_id: int, level: int) -> Image.Image:
-        """The image plus noise of standard deviation step * level, clipped to valid pixels.
-
-        `ImageNoise.disturbed_image` describes the arguments.
-        """
         pixels = np.asarray(image, dtype=np.float32)
         # The noise is the same at all levels and only its factor grows, see the module's docstring.
         noise = _generator(self.seed, image_id).standard_normal(pixels.shape, dtype=np.float32)
@@ -101,10 +89,6 @@ class Blur(ImageNoise):
 
     @override
     def disturbed_image(self, image: Image.Image, image_id: int, level: int) -> Image.Image:
-        """The image after a blur of standard deviation step * level * min(width, height).
-
-        `ImageNoise.disturbed_image` describes the arguments.
-        """
         return image.filter(ImageFilter.GaussianBlur(self.step * level * min(image.size)))
 
 
@@ -127,10 +111,6 @@ class MotionBlur(ImageNoise):
 
     @override
     def disturbed_image(self, image: Image.Image, image_id: int, level: int) -> Image.Image:
-        """The image after a mean over a line of step * level * min(width, height) pixels.
-
-        `ImageNoise.disturbed_image` describes the arguments.
-        """
         length = self.step * level * min(image.size)
         angle = np.pi * _generator(self.seed, image_id).random()
         kernel = motion_kernel(length, angle)
@@ -187,11 +167,6 @@ class SaltAndPepper(ImageNoise):
 
     @override
     def disturbed_image(self, image: Image.Image, image_id: int, level: int) -> Image.Image:
-        """The image with step * level of its pixels white or black.
-
-        The pixels of a level contain those of the level below. `ImageNoise.disturbed_image`
-        describes the arguments.
-        """
         chosen, white = _generator(self.seed, image_id).random((2, image.height, image.width))
         pixels = np.array(image)
         hit = chosen < self.step * level
@@ -216,10 +191,6 @@ class JPEGCompression(ImageNoise):
 
     @override
     def disturbed_image(self, image: Image.Image, image_id: int, level: int) -> Image.Image:
-        """The image after compression and decompression.
-
-        `ImageNoise.disturbed_image` describes the arguments.
-        """
         data = io.BytesIO()
         image.save(data, format="JPEG", quality=self.qualities[level - 1])
         with Image.open(data) as compressed:
@@ -242,11 +213,6 @@ class Occlusion(ImageNoise):
 
     @override
     def disturbed_image(self, image: Image.Image, image_id: int, level: int) -> Image.Image:
-        """The image with step * level of its area hidden.
-
-        The rectangle of a level contains that of the level below. `ImageNoise.disturbed_image`
-        describes the arguments.
-        """
         # The share of each side is the root of the share of the area.
         share = min(self.step * level, 1.0) ** 0.5
         width, height = (round(side * share) for side in image.size)

@@ -31,7 +31,7 @@ class NoiseRecords:
         answer_types: Answer types of the N questions.
         answers: L + 1 lists of N answers.
         accuracies: Accuracies of the answers (L + 1, N) in [0, 1].
-        blind: Accuracies of the blind baseline, `blind_accuracies` (N,), in [0, 1].
+        blind: Accuracies of the blind baseline, `_blind_accuracies` (N,), in [0, 1].
         questions: L + 1 lists of the N questions as they were asked; None where unknown.
     """
 
@@ -54,7 +54,6 @@ class NoiseRecords:
         """Computes the official accuracy of every answer.
 
         Args:
-            split: The split of the questions.
             answers: L + 1 lists of N answers.
             questions: L + 1 lists of the N questions as they were asked; None where unknown.
             rows: Positions (N,) of the questions in the split; None for all.
@@ -84,19 +83,13 @@ class NoiseRecords:
             kinds,
             answers,
             accuracies,
-            blind_accuracies(kinds, main, human, metric.rule),
+            _blind_accuracies(kinds, main, human, metric.rule),
             questions,
         ).select(counted)
 
     @classmethod
     def read(cls, run_dir: Path) -> "NoiseRecords":
         """Reads the records of a run.
-
-        Args:
-            run_dir: The run directory.
-
-        Returns:
-            The records.
 
         Raises:
             UserError: The run has no robustness.parquet.
@@ -125,14 +118,7 @@ class NoiseRecords:
         )
 
     def write(self, run_dir: Path) -> Path:
-        """Writes the records, one row for each level and question; the write is atomic.
-
-        Args:
-            run_dir: The run directory.
-
-        Returns:
-            The file that was written.
-        """
+        """Writes the records, one row for each level and question; the write is atomic."""
         levels = [
             pd.DataFrame(
                 {
@@ -153,14 +139,7 @@ class NoiseRecords:
         return file
 
     def select(self, rows: NDArray[np.int64]) -> "NoiseRecords":
-        """Selects questions.
-
-        Args:
-            rows: Positions (M,) of the questions.
-
-        Returns:
-            The records of these questions, in that order.
-        """
+        """The records of the questions at `rows`, (M,), in that order."""
         chosen = rows.tolist()
         questions = self.questions
         return NoiseRecords(
@@ -174,14 +153,7 @@ class NoiseRecords:
         )
 
     def curve(self, r_score: RScore = PUBLISHED_R_SCORE) -> NoiseCurve:
-        """The accuracy at every level.
-
-        Args:
-            r_score: R_score with its tolerance and limit [ROB eq. 3].
-
-        Returns:
-            The curve, which computes the figures.
-        """
+        """The accuracy at every level."""
         return NoiseCurve(
             self.accuracies,
             self.answer_types,
@@ -195,30 +167,20 @@ class NoiseRecords:
         return len(self.question_ids)
 
 
-def blind_accuracies(
+def _blind_accuracies(
     answer_types: Sequence[str],
     main_answers: Sequence[str],
     human_answers: Sequence[Sequence[str]],
     rule: AnswerRule = VQA_2018,
 ) -> NDArray[np.float64]:
-    """Computes the accuracies of a blind baseline: the majority answer of each answer type.
+    """The accuracies (N,) of a blind baseline: the majority answer of each answer type.
 
     The majority answers are those of the N questions themselves, so that no other data is needed.
 
-    Args:
-        answer_types: Answer types of N questions.
-        main_answers: The most frequent human answer to each question.
-        human_answers: The annotators' answers to each question.
-        rule: The rule of the evaluation.
-
-    Returns:
-        (N,) float64 in [0, 1].
-
-    Example:
-        >>> humans = [["yes"], ["no"], ["yes"], ["2"]]
-        >>> main = [answers[0] for answers in humans]
-        >>> blind_accuracies(["yes/no"] * 3 + ["number"], main, humans).tolist()
-        [1.0, 0.0, 1.0, 1.0]
+    >>> humans = [["yes"], ["no"], ["yes"], ["2"]]
+    >>> main = [answers[0] for answers in humans]
+    >>> _blind_accuracies(["yes/no"] * 3 + ["number"], main, humans).tolist()
+    [1.0, 0.0, 1.0, 1.0]
     """
     by_type: dict[str, list[str]] = {}
     for kind, answer in zip(answer_types, main_answers, strict=True):

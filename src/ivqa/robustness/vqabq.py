@@ -36,7 +36,7 @@ class RankedBasicQuestions(Protocol):
 
 @dataclass(frozen=True)
 class VQABQ:
-    """Appends to each question its helpful basic questions, none to three, at level 1.
+    """Appends to each question its zero to three helpful basic questions, at level 1.
 
     The accuracy at partition 1 of the noise curve is that of VQABQ; compare it with partition 0.
 
@@ -51,14 +51,7 @@ class VQABQ:
     levels: Count = 1
 
     def disturbed(self, questions: Sequence[str], training: Sequence[str]) -> list[list[str]]:
-        """Concatenates each question with its helpful basic questions.
-
-        Args:
-            questions: N main questions.
-            training: The pool of basic questions.
-
-        Returns:
-            One level, with N questions.
+        """Concatenates each question with its helpful basic questions, as one level.
 
         Raises:
             UserError: The source cannot rank a question, or its scores are not finite.
@@ -69,15 +62,7 @@ class VQABQ:
         return [[" ".join([question, *texts[:count]]) for question, texts, count in parts]]
 
     def figures(self, questions: Sequence[str], training: Sequence[str]) -> dict[str, float]:
-        """The statistics of the selection.
-
-        Args:
-            questions: N main questions.
-            training: The pool of basic questions.
-
-        Returns:
-            The figures of `selection_figures`.
-        """
+        """The figures of `selection_figures`."""
         return selection_figures(self.source.ranked(questions, training)[1], self.thresholds)
 
 

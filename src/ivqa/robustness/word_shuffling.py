@@ -34,15 +34,9 @@ class WordShuffling:
     seed: Seed = 0
 
     def disturbed(self, questions: Sequence[str], training: Sequence[str]) -> list[list[str]]:
-        """Reorders the words of each question at each level.
+        """Reorders the words of each question at each level; see `Noise`.
 
-        Args:
-            questions: N questions.
-            training: Not used.
-
-        Returns:
-            The N disturbed questions at each level 1..levels. The order depends only on the seed,
-            the level, the position of the question, and its words.
+        The order depends only on the seed, the level, the position of the question, and its words.
         """
         words = [tokenise(question) for question in questions]
         return [
@@ -55,31 +49,23 @@ class WordShuffling:
 
     def _shuffled(self, question: str, words: list[str], level: int, row: int) -> str:
         # No order has distance 1, so level 1 has distance 2.
-        distance = reachable_distance(words, level + 1)
+        distance = _reachable_distance(words, level + 1)
         if distance == 0:
             return question
         rng = np.random.default_rng([self.seed, level, row])
         return detokenise(shuffled_at_distance(words, distance, rng))
 
 
-def reachable_distance(words: Sequence[str], wanted: int) -> int:
-    """The largest Hamming distance up to `wanted` that an order of the words has.
+def _reachable_distance(words: Sequence[str], wanted: int) -> int:
+    """The largest Hamming distance up to `wanted` that an order of the words has; 0 or at least 2.
 
     An order of distance d permutes the words of d positions so that each position gets a different
     word. That is possible if and only if no word fills more than half of these positions.
 
-    Args:
-        words: The words of a question; they may repeat.
-        wanted: The maximum distance.
-
-    Returns:
-        The distance, 0 or at least 2.
-
-    Example:
-        >>> reachable_distance(["is", "the", "cat", "the", "dog"], 5)
-        5
-        >>> reachable_distance(["the", "the", "the", "cat"], 4)
-        2
+    >>> _reachable_distance(["is", "the", "cat", "the", "dog"], 5)
+    5
+    >>> _reachable_distance(["the", "the", "the", "cat"], 4)
+    2
     """
     counts = Counter(words).values()
     for distance in range(min(wanted, len(words)), 1, -1):
@@ -92,16 +78,7 @@ def reachable_distance(words: Sequence[str], wanted: int) -> int:
 def shuffled_at_distance(
     words: Sequence[str], distance: int, rng: np.random.Generator
 ) -> list[str]:
-    """A random order of the words that differs from the given one at exactly `distance` positions.
-
-    Args:
-        words: The words of a question; they may repeat.
-        distance: A distance that `reachable_distance` returns.
-        rng: Source of the random choices.
-
-    Returns:
-        The same words in another order.
-    """
+    """A random order of the words that differs at exactly `distance` positions, if reachable."""
     # Choose the places whose words move: `distance` of them, at most half with the same word.
     chosen: dict[str, list[int]] = {word: [] for word in words}
     left = distance

@@ -7,12 +7,11 @@ from typing import Any
 import pandas as pd
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig
+from typing_extensions import override
 
 from ivqa.config.short_forms import shortened
-from ivqa.report.noise_curve import write_noise_curve
-from ivqa.report.shares import write_shares
-from ivqa.report.table_files import write_table
-from ivqa.report.tables import print_table
+from ivqa.report.plots import write_noise_curve, write_shares
+from ivqa.report.tables import print_table, write_table
 from ivqa.runs.run_directory import read_metrics
 from ivqa.store.files import read_yaml, write_json
 from ivqa.terminal import terminal
@@ -44,13 +43,8 @@ class MultirunTable(Callback):
         self.joined_rows = {name: list(of) for name, of in (joined_rows or {}).items()}
         self.title = title
 
+    @override
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
-        """Writes and prints the table, and lists jobs without metrics.
-
-        Args:
-            config: Hydra's configuration of the multirun.
-            **kwargs: Unused; part of Hydra's interface.
-        """
         sweep_dir = Path(str(config.hydra.sweep.dir))
         jobs = _jobs(sweep_dir)
         finished = [job for job in jobs if job["metrics"]]
@@ -87,13 +81,8 @@ class MultirunShares(Callback):
     def __init__(self, columns: Mapping[str, str]) -> None:
         self.columns = dict(columns)
 
+    @override
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
-        """Draws the bars, means over seeds.
-
-        Args:
-            config: Hydra's configuration of the multirun.
-            **kwargs: Unused; part of Hydra's interface.
-        """
         sweep_dir = Path(str(config.hydra.sweep.dir))
         jobs = [
             job
@@ -112,13 +101,8 @@ class MultirunShares(Callback):
 class MultirunCurves(Callback):
     """Draws the accuracy under noise of all jobs that measured it to curves.png."""
 
+    @override
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
-        """Draws one curve for each job, named by the overrides that distinguish it.
-
-        Args:
-            config: Hydra's configuration of the multirun.
-            **kwargs: Unused; part of Hydra's interface.
-        """
         sweep_dir = Path(str(config.hydra.sweep.dir))
         jobs = [
             job for job in _jobs(sweep_dir) if "robustness/partition_0/accuracy" in job["metrics"]
@@ -133,12 +117,6 @@ class MultirunCurves(Callback):
 def distinguishing(overrides: Sequence[Sequence[str]]) -> list[str]:
     """Names jobs by the overrides that not all of them share.
 
-    Args:
-        overrides: Overrides of each job.
-
-    Returns:
-        One text for each job.
-
     >>> distinguishing([["model=mlb", "ranker=lasso"], ["model=mlb", "ranker=cider"]])
     ['ranker=lasso', 'ranker=cider']
     """
@@ -147,14 +125,7 @@ def distinguishing(overrides: Sequence[Sequence[str]]) -> list[str]:
 
 
 def settings_of(jobs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Names the setting of each job, which is the same for all its seeds.
-
-    Args:
-        jobs: {"overrides": ["model=x", "seed=1"]} of each job.
-
-    Returns:
-        One text for each job.
-    """
+    """Names the setting of each job, the overrides without the seed."""
     return distinguishing(
         [[item for item in job["overrides"] if item[:5] != "seed="] for job in jobs]
     )
@@ -163,14 +134,9 @@ def settings_of(jobs: Sequence[Mapping[str, Any]]) -> list[str]:
 def joined(
     rows: Sequence[Mapping[str, Any]], names: Mapping[str, Sequence[str]]
 ) -> list[dict[str, Any]]:
-    """Joins rows of several settings.
+    """Joins rows of several settings to rows with `names`; without names, they stay as they are.
 
-    Args:
-        rows: Metrics by name, with "setting".
-        names: The settings of each new row, by its name; empty: the rows stay as they are.
-
-    Returns:
-        The new rows; of a metric that several settings have, that of the first row counts.
+    Of a metric that several settings have, that of the first row counts.
 
     >>> rows = [{"setting": "model=a", "x": 1}, {"setting": "model=b", "y": 2}]
     >>> joined(rows, {"ab": ["model=a", "model=b"]})
@@ -189,15 +155,9 @@ def joined(
 
 
 def arranged(row: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, Any]:
-    """Selects the metrics of a row and puts them under headings.
+    """Puts the metrics of a row under headings, after "setting" and "seeds".
 
-    Args:
-        row: Metrics by name, with "setting" and perhaps "seeds".
-        columns: The metric of each column, by heading. Empty: all metrics under their names,
-            except detailed ones, whose names have three parts.
-
-    Returns:
-        The selected values by heading, after "setting" and "seeds".
+    Without `columns`, all metrics but detailed ones, whose names have three parts.
 
     >>> arranged({"setting": "model=mlb", "robustness/r_score": 0.4}, {"R": "robustness/r_score"})
     {'setting': 'model=mlb', 'R': 0.4}
@@ -211,14 +171,7 @@ def arranged(row: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, An
 
 
 def replaced(columns: Mapping[str, str], prefixes: Mapping[str, str]) -> dict[str, str]:
-    """Replaces the prefixes of metrics.
-
-    Args:
-        columns: The metric of each column, by heading.
-        prefixes: New prefixes by old ones.
-
-    Returns:
-        The columns with the new metrics.
+    """Replaces the prefixes of the metrics of columns.
 
     >>> replaced({"U#": "rl/unique"}, {"rl/": "supervised/"})
     {'U#': 'supervised/unique'}
@@ -234,12 +187,8 @@ def replaced(columns: Mapping[str, str], prefixes: Mapping[str, str]) -> dict[st
 def average_over_seeds(jobs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Averages the metrics of jobs that differ in their seed alone.
 
-    Args:
-        jobs: {"overrides": ["model=x", "seed=1"], "metrics": {name: float}} of each job.
-
-    Returns:
-        One row for each setting, named by the overrides that not all settings share. With several
-        seeds every value is a text "mean ± standard deviation" (n - 1 in the denominator).
+    A row is named by the overrides that not all settings share. With several seeds every value is
+    a text "mean ± standard deviation" (n - 1 in the denominator).
     """
     frame = pd.DataFrame([job["metrics"] for job in jobs])
     settings = settings_of(jobs)

@@ -4,9 +4,8 @@ The folder of a sweep holds study.journal (Optuna's storage, to which every step
 one numbered folder for each point, and at the end the table and the plot.
 """
 
-import itertools
-import json
 import traceback
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,36 +14,33 @@ from typing import Any
 import numpy as np
 import optuna
 from hydra.core.utils import JobReturn
-from optuna.distributions import (
-    BaseDistribution,
-    CategoricalDistribution,
-    FloatDistribution,
-    IntDistribution,
-)
+from omegaconf import DictConfig, open_dict
+from optuna.distributions import CategoricalDistribution, distribution_to_json
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, TrialState
 from rich.console import Console
 
+from ivqa.config.checks import check_config
 from ivqa.config.error_messages import is_user_error
-from ivqa.config.short_forms import written_out
+from ivqa.config.short_forms import shortened, written_out
 from ivqa.errors import UserError, reason_of
-from ivqa.report.tables import cell
+from ivqa.report.plots import write_sweep_plot
+from ivqa.report.tables import cell, print_table, write_table
 from ivqa.runs.run_directory import read_metrics
 from ivqa.store.files import read_bytes, write_bytes
-from ivqa.sweeps.sweep_files import Parameter, SweepFile
-
-Launch = Callable[[Sequence[Sequence[str]], int], Sequence[JobReturn]]
-_JOURNAL = "study.journal"
+from ivqa.store.locks import folder_lock
+from ivqa.sweeps.sweep_files import SweepFile, override_text
 
 
-@dataclass(frozen=True)
-class SweepJob:
-    """A sweep: what varies, what does not, and how many points it has.
+@dataclass(frozen=True, kw_only=True)
+class OptunaSweep:
+    """A sweep in a folder.
 
     Attributes:
-        sweep: The sweep file, with the parameters of this sweep.
         fixed: The overrides that all points share.
+        compose: Composes the configuration of a point from its overrides.
+        launch: Runs jobs, given the overrides of each and the number of the first.
         points: The number of points; None for the file's run_cap, or all points of a grid.
         seed: Of the points that are drawn.
         at_once: How many points the launcher gets at a time.
@@ -52,19 +48,48 @@ class SweepJob:
 
     sweep: SweepFile
     fixed: Sequence[str]
+    folder: Path
+    compose: Callable[[Sequence[str]], DictConfig]
+    launch: Callable[[Sequence[Sequence[str]], int], Sequence[JobReturn]]
+    console: Console
     points: int | None = None
     seed: int = 1
     at_once: int = 1
 
-    def number_of_points(self) -> int:
-        """The number of points with a result at which the sweep ends.
+    def run(self) -> optuna.Study:
+        """Runs what the folder lacks; writes table.html (.md, .csv, .tex) and sweep.png.
+
+        Points that failed or were interrupted in an earlier command run again as new points. One
+        that fails now is noted, and the others still run. Each point is drawn with a seed of its
+        own, so a sweep that was interrupted draws the same points as one that was not, if they run
+        one at a time.
+
+        Returns:
+            Optuna's study with all points.
 
         Raises:
-            UserError: Neither the file nor the user names a number.
+            UserError: A value of a parameter is invalid, the folder holds another sweep, the number
+                of points is not known, or no point has a result.
         """
+        self._check_values()
+        wanted = self.number_of_points()
+        with folder_lock(self.folder):
+            say = f"sweep: {self.folder} (the same command continues it)"
+            self.console.print(say, soft_wrap=True)
+            study = self._open_study()
+            self._enqueue(study)
+            failures = 0
+            while (left := wanted - failures - len(finished_trials(study))) > 0:
+                trials = [self._ask(study) for _ in range(min(left, self.at_once))]
+                failures += self._run(study, trials)
+            self._show(study)
+        return study
+
+    def number_of_points(self) -> int:
+        """The number of points with a result at which the sweep ends."""
         wanted = self.points or self.sweep.run_cap
         if self.sweep.method == "grid":
-            size = len(grid(self.sweep))
+            size = len(self.sweep.grid())
             return min(wanted or size, size)
         if wanted is None:
             raise UserError(
@@ -73,46 +98,152 @@ class SweepJob:
             )
         return wanted
 
-    def maximizes(self) -> bool:
-        """Whether large values of the objective are good."""
-        return self.sweep.metric.goal == "maximize"
-
-    def overrides(self, params: Mapping[str, Any]) -> list[str]:
+    def _overrides(self, params: Mapping[str, Any]) -> list[str]:
         """The overrides of one point, in Hydra's notation."""
         varied = [f"{key}={override_text(params[key])}" for key in self.sweep.parameters]
         return [*self.fixed, *map(written_out, varied)]
 
+    def _check_values(self) -> None:
+        """Composes and checks points that show each value once; of intervals, their bounds."""
+        values = {
+            key: own.choices if isinstance(own, CategoricalDistribution) else (own.low, own.high)
+            for key, own in self.sweep.parameters.items()
+        }
+        for number in range(max(map(len, values.values()))):
+            point = {key: own[number % len(own)] for key, own in values.items()}
+            cfg = self.compose(self._overrides(point))
+            with open_dict(cfg):
+                del cfg["hydra"]
+            check_config(cfg)
 
-def run_sweep(job: SweepJob, folder: Path, launch: Launch, console: Console) -> optuna.Study:
-    """Runs the points of a sweep that its folder lacks.
+    def _open_study(self) -> optuna.Study:
+        """The study in the folder; a new one if there is none."""
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        file = self.folder / "study.journal"
+        # Optuna refuses to read what a kill left of the last line.
+        if file.is_file() and not (content := read_bytes(file)).endswith(b"\n"):
+            write_bytes(file, content[: content.rfind(b"\n") + 1])
+        study = optuna.create_study(
+            storage=JournalStorage(JournalFileBackend(str(file))),
+            study_name="sweep",
+            direction=self.sweep.metric.goal,
+            load_if_exists=True,
+        )
+        identity = {
+            "method": self.sweep.method,
+            "metric": self.sweep.metric.name,
+            "goal": self.sweep.metric.goal,
+            "seed": self.seed,
+            "overrides": sorted(self.fixed),
+            **{key: distribution_to_json(own) for key, own in self.sweep.parameters.items()},
+        }
+        known = study.user_attrs.get("sweep", identity)
+        for key in [*identity, *known]:
+            if known.get(key) != identity.get(key):
+                raise UserError(
+                    f"{self.folder} holds a sweep with other settings ({key} is {known.get(key)} "
+                    f"there, {identity.get(key)} here); choose another output_dir"
+                )
+        study.set_user_attr("sweep", identity)
+        return study
 
-    Points that were interrupted run again in their folders. Points that failed in an earlier
-    command are tried again as new points; one that fails now is noted, and the others still run.
-    Each point is drawn with a seed of its own, so a sweep that was interrupted draws the same
-    points as one that was not, if they run one at a time.
+    def _enqueue(self, study: optuna.Study) -> None:
+        """Queues the points of a grid, or those that failed or were interrupted."""
+        for trial in study.get_trials(states=(TrialState.RUNNING,)):
+            study.tell(trial.number, state=TrialState.FAIL)
+        # The parameters of a point in the queue are not drawn yet.
+        points = [
+            (trial.state, trial.system_attrs.get("fixed_params", trial.params))
+            for trial in study.get_trials()
+        ]
+        present = [params for state, params in points if state is not TrialState.FAIL]
+        failed = [params for state, params in points if state is TrialState.FAIL]
+        for params in self.sweep.grid() if self.sweep.method == "grid" else failed:
+            # One that was killed while it was drawn lacks parameters.
+            if params not in present and params.keys() == self.sweep.parameters.keys():
+                study.enqueue_trial(params)
+                present.append(params)
 
-    Args:
-        job: The sweep.
-        folder: The folder of the sweep.
-        launch: Runs jobs, given the overrides of each and the number of the first.
-        console: The terminal.
+    def _ask(self, study: optuna.Study) -> optuna.Trial:
+        """The next point of the queue, or one drawn with a seed of its own."""
+        drawn = sum(
+            "fixed_params" not in trial.system_attrs
+            and trial.params.keys() == self.sweep.parameters.keys()
+            for trial in study.get_trials()
+        )
+        seed = int(np.random.SeedSequence((self.seed, drawn)).generate_state(1)[0])
+        samplers = {"bayes": optuna.samplers.TPESampler}
+        study.sampler = samplers.get(self.sweep.method, optuna.samplers.RandomSampler)(seed=seed)
+        return study.ask({**self.sweep.parameters})
 
-    Returns:
-        Optuna's study with all points.
+    def _run(self, study: optuna.Study, trials: Sequence[optuna.Trial]) -> int:
+        """Runs points and stores their results; returns how many failed."""
+        overrides = [self._overrides(trial.params) for trial in trials]
+        returns: Sequence[JobReturn | Exception]
+        try:
+            returns = self.launch(overrides, trials[0].number)
+        except Exception as error:  # a process of the launcher died
+            returns = [error] * len(trials)
+        results = zip(trials, returns, strict=True)
+        return sum(not self._note(study, trial, result) for trial, result in results)
 
-    Raises:
-        UserError: The folder holds another sweep, or the number of points is not known.
-    """
-    wanted = job.number_of_points()
-    study = _open_study(job, folder)
-    _enqueue(study, job)
-    interrupted = study.get_trials(states=(TrialState.RUNNING,))
-    failures = _run(study, job, interrupted, folder, launch, console)
-    space = {key: distribution(value) for key, value in job.sweep.parameters.items()}
-    while (left := wanted - failures - len(finished_trials(study))) > 0:
-        drawn = [_ask(study, job, space) for _ in range(min(left, job.at_once))]
-        failures += _run(study, job, drawn, folder, launch, console)
-    return study
+    def _note(
+        self, study: optuna.Study, trial: optuna.Trial, result: JobReturn | Exception
+    ) -> bool:
+        """Stores the result of a point; returns whether it has one."""
+        metric, file = self.sweep.metric.name, self.folder / str(trial.number) / "metrics.json"
+        try:
+            if isinstance(result, Exception):
+                raise result
+            _ = result.return_value  # raises the error of the job
+            if metric not in (metrics := read_metrics(file)):
+                raise UserError(f"{file} has no {metric}, the metric of the sweep file")
+        except Exception as error:
+            reason = reason_of(error)
+            if not is_user_error(error):
+                traceback.print_exception(error)
+                reason = f"{type(error).__name__}: {reason}"
+            trial.set_user_attr("error", reason)
+            study.tell(trial, state=TrialState.FAIL)
+            self.console.print(f"point {trial.number} failed: {reason}", soft_wrap=True)
+            return False
+        study.tell(trial, metrics[metric])
+        best = f"best {cell(study.best_value)}, point {study.best_trial.number}"
+        said = f"point {trial.number}: {metric} {cell(metrics[metric])} ({best})"
+        self.console.print(said, soft_wrap=True)
+        return True
+
+    def _show(self, study: optuna.Study) -> None:
+        """Writes and prints the table, best point first, and draws the plot."""
+        metric, names = self.sweep.metric, unique_ends(list(self.sweep.parameters))
+        failed, finished = failed_trials(study), finished_trials(study)
+        if not finished:
+            first = failed[0].user_attrs["error"]
+            raise UserError(
+                f"no point of the sweep in {self.folder} has a result; the first: {first}"
+            )
+        finished.sort(key=lambda trial: trial.values[0], reverse=metric.goal == "maximize")
+        rows: list[dict[str, Any]] = [
+            {
+                "point": str(trial.number),
+                metric.name: "failed" if trial.value is None else trial.value,
+                **{name: trial.params[key] for key, name in names.items()},
+            }
+            for trial in [*finished, *failed]
+        ]
+        title = f"{len(finished)} of {len(rows)} points"
+        write_table(self.folder, rows, title)
+        print_table(rows, title=title, console=self.console)
+        write_sweep_plot(self.folder / "sweep.png", rows[: len(finished)], metric.name)
+        command = " ".join(map(shortened, self._overrides(finished[0].params)))
+        for line in (
+            *(f"point {one.number} failed: {one.user_attrs['error']}" for one in failed),
+            f"best: point {finished[0].number}, {metric.name} {cell(finished[0].value)}",
+            f"  python {self.sweep.program} {command}",
+            f"table: {self.folder / 'table.html'} (and .md, .csv, .tex)",
+            f"plot: {self.folder / 'sweep.png'}",
+        ):
+            self.console.print(line, soft_wrap=True)
 
 
 def finished_trials(study: optuna.Study) -> list[FrozenTrial]:
@@ -121,204 +252,25 @@ def finished_trials(study: optuna.Study) -> list[FrozenTrial]:
 
 
 def failed_trials(study: optuna.Study) -> list[FrozenTrial]:
-    """The points without a result that no later point repeats, in the order of their numbers."""
+    """The points with an error that no later point repeats, in the order of their numbers."""
     trials = study.get_trials()
     return [
         trial
         for trial in trials
-        if trial.state is TrialState.FAIL
-        and str(trial.number) in errors(study)
-        and not any(later.params == trial.params for later in trials[trial.number + 1 :])
+        if "error" in trial.user_attrs
+        and trial.params not in [later.params for later in trials[trial.number + 1 :]]
     ]
 
 
-def errors(study: optuna.Study) -> dict[str, str]:
-    """Why points failed, by their numbers."""
-    return study.user_attrs.get("errors", {})
+def unique_ends(keys: Sequence[str]) -> dict[str, str]:
+    """Gives each configuration key a heading: its shortest end that no other key has.
 
-
-def grid(sweep: SweepFile) -> list[dict[str, Any]]:
-    """All points of a grid; the last parameter changes fastest.
-
-    Args:
-        sweep: A sweep whose parameters are lists of values.
-
-    Returns:
-        The values of each point by key, as Optuna stores them.
+    >>> unique_ends(["model.epochs", "a.size", "b.size"])
+    {'model.epochs': 'epochs', 'a.size': 'a.size', 'b.size': 'b.size'}
     """
-    values = [map(_choice, parameter.grid() or []) for parameter in sweep.parameters.values()]
-    return [dict(zip(sweep.parameters, point, strict=True)) for point in itertools.product(*values)]
-
-
-def distribution(parameter: Parameter) -> BaseDistribution:
-    """The distribution of Optuna for a parameter of a sweep file.
-
-    Args:
-        parameter: The parameter.
-
-    Returns:
-        The distribution.
-
-    >>> distribution(Parameter(min=1, max=4))
-    IntDistribution(high=4, log=False, low=1, step=1)
-    >>> distribution(Parameter(distribution="log_uniform_values", min=0.001, max=0.1))
-    FloatDistribution(high=0.1, log=True, low=0.001, step=None)
-    """
-    if parameter.values:
-        return CategoricalDistribution([_choice(value) for value in parameter.values])
-    low, high = parameter.bounds()
-    if parameter.distribution == "int_uniform":
-        return IntDistribution(int(low), int(high))
-    log = parameter.distribution == "log_uniform_values"
-    return FloatDistribution(low, high, log=log, step=parameter.q)
-
-
-def override_text(value: Any) -> str:
-    """A value as it stands in an override; texts as they are, as W&B's agent writes them.
-
-    Args:
-        value: A value of a sweep file.
-
-    Returns:
-        The text.
-
-    >>> [override_text(value) for value in (True, 1e-06, None, "goal", [1, 2])]
-    ['true', '1e-06', 'null', 'goal', '[1, 2]']
-    """
-    return value if isinstance(value, str) else json.dumps(value)
-
-
-def _choice(value: Any) -> bool | int | float | str:
-    """A value as Optuna stores it: numbers as they are, all else as the text of an override."""
-    return value if isinstance(value, bool | int | float) else override_text(value)
-
-
-def _open_study(job: SweepJob, folder: Path) -> optuna.Study:
-    """The study in the folder of a sweep; a new one if there is none."""
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    folder.mkdir(parents=True, exist_ok=True)
-    file = folder / _JOURNAL
-    _drop_unfinished_line(file)
-    goal = job.sweep.metric.goal
-    study = optuna.create_study(
-        storage=JournalStorage(JournalFileBackend(str(file))),
-        study_name="sweep",
-        direction=goal,
-        load_if_exists=True,
-    )
-    identity = {
-        "method": job.sweep.method,
-        "metric": job.sweep.metric.name,
-        "goal": goal,
-        "seed": job.seed,
-        "overrides": sorted(job.fixed),
-        **{key: value.model_dump() for key, value in job.sweep.parameters.items()},
+    parts = {key: key.split(".") for key in keys}
+    ends = {
+        key: [".".join(own[at:]) for at in reversed(range(len(own)))] for key, own in parts.items()
     }
-    known = study.user_attrs.get("sweep")
-    if known is None:
-        study.set_user_attr("sweep", identity)
-    elif known != identity:
-        key = next(key for key in [*identity, *known] if known.get(key) != identity.get(key))
-        raise UserError(
-            f"{folder} holds a sweep with other settings ({key} is {known.get(key)} there, "
-            f"{identity.get(key)} here); choose another output_dir"
-        )
-    return study
-
-
-def _drop_unfinished_line(file: Path) -> None:
-    """Removes what a kill left of the last line, which Optuna would refuse to read."""
-    if file.is_file() and not (content := read_bytes(file)).endswith(b"\n"):
-        write_bytes(file, content[: content.rfind(b"\n") + 1])
-
-
-def _enqueue(study: optuna.Study, job: SweepJob) -> None:
-    """Puts the points into the queue that are known from the start: a grid, failed points."""
-    for trial in study.get_trials(states=(TrialState.RUNNING,)):
-        if trial.params.keys() != job.sweep.parameters.keys():  # killed while it was drawn
-            study.tell(trial.number, state=TrialState.FAIL)
-    trials = study.get_trials()
-    failed = [trial.params for trial in trials if str(trial.number) in errors(study)]
-    # The parameters of a point in the queue are not drawn yet.
-    present = [
-        trial.system_attrs.get("fixed_params", trial.params)
-        for trial in trials
-        if trial.state is not TrialState.FAIL
-    ]
-    for params in grid(job.sweep) if job.sweep.method == "grid" else failed:
-        if params not in present:
-            study.enqueue_trial(params)
-            present.append(params)
-
-
-def _ask(
-    study: optuna.Study, job: SweepJob, space: dict[str, BaseDistribution]
-) -> FrozenTrial | optuna.Trial:
-    """Draws the next point, with a seed that depends on its number alone."""
-    words = np.random.SeedSequence((job.seed, len(study.get_trials(deepcopy=False))))
-    seed = int(words.generate_state(1)[0])
-    draws = optuna.samplers.TPESampler if job.sweep.method == "bayes" else None
-    study.sampler = draws(seed=seed) if draws else optuna.samplers.RandomSampler(seed=seed)
-    return study.ask(space)
-
-
-def _run(
-    study: optuna.Study,
-    job: SweepJob,
-    trials: Sequence[FrozenTrial | optuna.Trial],
-    folder: Path,
-    launch: Launch,
-    console: Console,
-) -> int:
-    """Runs points and stores their results; returns how many failed."""
-    failures = 0
-    # A launcher numbers its jobs one after the other.
-    for _, numbered in itertools.groupby(enumerate(trials), lambda item: item[1].number - item[0]):
-        group = [trial for _, trial in numbered]
-        overrides = [job.overrides(trial.params) for trial in group]
-        returns: Sequence[JobReturn | Exception]
-        try:
-            returns = launch(overrides, group[0].number)
-        except Exception as error:  # a process of the launcher died
-            returns = [error] * len(group)
-        for trial, result in zip(group, returns, strict=True):
-            place = folder / str(trial.number)
-            failures += not _note(study, job.sweep.metric.name, trial, place, result, console)
-    return failures
-
-
-def _note(
-    study: optuna.Study,
-    metric: str,
-    trial: FrozenTrial | optuna.Trial,
-    place: Path,
-    result: JobReturn | Exception,
-    console: Console,
-) -> bool:
-    """Stores the result of a point; returns whether it has one."""
-    try:
-        if isinstance(result, Exception):
-            raise result
-        _ = result.return_value  # raises the error of the job
-        value = _objective(place, metric)
-    except Exception as error:
-        reason = reason_of(error)
-        if not is_user_error(error):
-            traceback.print_exception(error)
-            reason = f"{type(error).__name__}: {reason}"
-        study.set_user_attr("errors", {**errors(study), str(trial.number): reason})
-        study.tell(trial.number, state=TrialState.FAIL)
-        console.print(f"point {trial.number} failed: {reason}", soft_wrap=True)
-        return False
-    study.tell(trial.number, value)
-    best = f"best {cell(study.best_value)}, point {study.best_trial.number}"
-    console.print(f"point {trial.number}: {metric} {cell(value)} ({best})", soft_wrap=True)
-    return True
-
-
-def _objective(place: Path, metric: str) -> float:
-    """The objective in the metrics.json of a job."""
-    metrics = read_metrics(place / "metrics.json")
-    if metric not in metrics:
-        raise UserError(f"{place / 'metrics.json'} has no {metric}, the metric of the sweep file")
-    return metrics[metric]
+    seen = Counter(end for own in ends.values() for end in own)
+    return {key: next((end for end in own if seen[end] == 1), key) for key, own in ends.items()}

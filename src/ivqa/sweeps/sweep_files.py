@@ -4,18 +4,20 @@ The format is https://docs.wandb.ai/models/sweeps/sweep-config-keys.
 """
 
 import difflib
-import importlib.util
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Sequence
+from itertools import product
+from operator import index
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import IntervalSweep, Quote, QuotedString, Transformer
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
-    JsonValue,
     PositiveInt,
     ValidationError,
     model_validator,
@@ -25,113 +27,74 @@ from ivqa.config.short_forms import key_of, written_out
 from ivqa.errors import UserError
 from ivqa.store.files import read_yaml
 
+try:
+    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+except ImportError:
+    raise UserError("sweep= needs the package optuna: pip install 'ivqa[sweeps]'") from None
 
-class Parameter(BaseModel):
-    """The values of one parameter: a list, or an interval with a distribution.
+Space = CategoricalDistribution | FloatDistribution | IntDistribution
+_STRICT = ConfigDict(extra="forbid", strict=True, frozen=True, arbitrary_types_allowed=True)
 
-    Attributes:
-        values: The values of a list; a file may give one as `value`.
-        distribution: How an interval is drawn from. By default int_uniform if both bounds are
-            integers, else uniform, as in W&B.
-        min: The lower bound.
-        max: The upper bound, which is a possible value.
-        q: The step of q_uniform.
+
+# The arguments of a parameter by its distribution; Optuna checks their values.
+_DISTRIBUTIONS: dict[str, Callable[..., Space]] = {
+    "constant": lambda value: CategoricalDistribution([_choice(value)]),
+    "categorical": lambda values: CategoricalDistribution(list(map(_choice, values))),
+    "uniform": lambda min, max: FloatDistribution(min, max),
+    "q_uniform": lambda min, max, q: FloatDistribution(min, max, step=q),
+    "log_uniform_values": lambda min, max: FloatDistribution(min, max, log=True),
+    "int_uniform": lambda min, max: IntDistribution(index(min), index(max)),
+}
+
+
+def distribution(given: Any) -> Space:
+    """Optuna's distribution for a parameter of a sweep file; as in W&B, whole bounds are integers.
+
+    >>> distribution({"min": 1, "max": 4})
+    IntDistribution(high=4, log=False, low=1, step=1)
+    >>> distribution({"distribution": "log_uniform_values", "min": 0.001, "max": 0.1})
+    FloatDistribution(high=0.1, log=True, low=0.001, step=None)
     """
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-    values: list[JsonValue] = Field(default_factory=list)
-    distribution: (
-        Literal[
-            "constant",
-            "categorical",
-            "int_uniform",
-            "uniform",
-            "q_uniform",
-            "log_uniform_values",
-        ]
-        | None
-    ) = None
-    min: float | None = None
-    max: float | None = None
-    q: float | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _complete(cls, given: Any) -> Any:
-        """Turns `value` into a list, and names the default distribution of an interval."""
-        if not isinstance(given, dict):
-            return given
-        given = dict(given)
-        if "value" in given:
-            given["values"] = [given.pop("value")]
-        bounds = [given.get("min"), given.get("max")]
-        if "values" not in given and "distribution" not in given:
-            whole = all(type(bound) is int for bound in bounds)
-            given["distribution"] = "int_uniform" if whole else "uniform"
-        return given
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if self.values:
-            if self.min is not None or self.max is not None:
-                raise ValueError("has both values and bounds; leave one out")
-            return self
-        if self.min is None or self.max is None:
-            raise ValueError("needs value, values, or min and max")
-        if not self.min < self.max:
-            raise ValueError(f"min={self.min:g} must be below max={self.max:g}")
-        if self.distribution == "int_uniform" and (self.min % 1 or self.max % 1):
-            raise ValueError("int_uniform needs integers as min and max")
-        if self.distribution == "log_uniform_values" and self.min <= 0:
-            raise ValueError(f"min={self.min:g} must be above 0 for log_uniform_values")
-        if (self.q is not None) != (self.distribution == "q_uniform"):
-            raise ValueError("q belongs to q_uniform, which needs it")
-        return self
-
-    def grid(self) -> list[Any] | None:
-        """All values, in order; None for an interval of infinitely many."""
-        if self.values:
-            return list(self.values)
-        if self.distribution == "int_uniform":
-            low, high = self.bounds()
-            return list(range(int(low), int(high) + 1))
-        return None
-
-    def bounds(self) -> tuple[float, float]:
-        """The bounds of an interval."""
-        assert self.min is not None
-        assert self.max is not None
-        return self.min, self.max
+    match given:
+        case {"value": _}:
+            kind = "constant"
+        case {"values": _}:
+            kind = "categorical"
+        case {"min": int(), "max": int()}:
+            kind = "int_uniform"
+        case _:
+            kind = "uniform"
+    try:
+        arguments = dict(given)
+        return _DISTRIBUTIONS[arguments.pop("distribution", kind)](**arguments)
+    except (KeyError, TypeError):
+        raise ValueError(
+            "must have value, values, or min and max, and as distribution uniform, int_uniform (of "
+            "integers), log_uniform_values or, with q, q_uniform"
+        ) from None
 
 
 class Metric(BaseModel):
     """The objective: a name in metrics.json, and whether large values are good."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = _STRICT
 
     name: str
     goal: Literal["minimize", "maximize"] = "minimize"
 
 
 class SweepFile(BaseModel):
-    """A sweep file.
+    """A sweep file, whose parameters are named by keys of the configuration.
 
-    Attributes:
-        program: The command, such as "diagnose.py".
-        method: grid tries all points; random and bayes (TPE in Optuna) draw `run_cap` points.
-        metric: The objective.
-        parameters: The parameters by key of the configuration.
-        command: The command line of W&B's agent.
-        run_cap: The number of points.
+    grid tries all points; random and bayes (TPE in Optuna) draw `run_cap` points.
     """
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = _STRICT
 
     program: str
     method: Literal["grid", "random", "bayes"]
     metric: Metric
-    parameters: dict[str, Parameter] = Field(min_length=1)
+    parameters: dict[str, Annotated[Space, BeforeValidator(distribution)]] = Field(min_length=1)
     command: list[str] = Field(default_factory=list)
     run_cap: PositiveInt | None = None
     # For W&B alone.
@@ -142,37 +105,39 @@ class SweepFile(BaseModel):
 
     @model_validator(mode="after")
     def _check_grid(self) -> Self:
-        if self.method == "grid":
-            for key, parameter in self.parameters.items():
-                if parameter.grid() is None:
-                    raise ValueError(f"{key} is an interval; method=grid needs lists of values")
+        for key, values in self.parameters.items():
+            if self.method == "grid" and isinstance(values, FloatDistribution):
+                raise ValueError(f"{key} is an interval; method=grid needs lists of values")
         return self
 
     def fixed_arguments(self) -> list[str]:
         """The overrides in `command` that all points share, without the logger of W&B."""
         return [item for item in self.command if "=" in item and key_of(item) != "logger"]
 
+    def grid(self) -> list[dict[str, Any]]:
+        """All points of method=grid, as Optuna stores them; the last parameter changes fastest."""
+        values = [
+            range(own.low, own.high + 1) if isinstance(own, IntDistribution) else own.choices
+            for own in self.parameters.values()
+            if not isinstance(own, FloatDistribution)  # refused with method=grid
+        ]
+        return [dict(zip(self.parameters, point, strict=True)) for point in product(*values)]
 
-def read_sweep(file: Path) -> SweepFile:
-    """Reads a sweep file.
+
+def override_text(value: Any) -> str:
+    """A value as it stands in an override; texts as they are, as W&B's agent writes them."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _choice(value: Any) -> bool | int | float | str:
+    """A value as Optuna stores it: numbers as they are, all else as the text of an override."""
+    return value if isinstance(value, bool | int | float) else override_text(value)
+
+
+def read_sweep(file: Path, overrides: Sequence[str] = ()) -> tuple[SweepFile, list[str]]:
+    """Reads a sweep file, whose parameters the command line may replace.
 
     Args:
-        file: The file.
-
-    Returns:
-        The sweep.
-
-    Raises:
-        UserError: The file cannot be read; a key is unknown, missing or has an invalid value.
-    """
-    return _validated(read_yaml(file, dict), str(file))
-
-
-def with_overrides(sweep: SweepFile, overrides: Sequence[str]) -> tuple[SweepFile, list[str]]:
-    """Lets overrides of the command line replace parameters of a sweep file.
-
-    Args:
-        sweep: The sweep file.
         overrides: Overrides in Hydra's notation. KEY=VALUE fixes a parameter; KEY=A,B and
             KEY=range(...) are values of one, KEY=interval(...) is an interval.
 
@@ -180,34 +145,31 @@ def with_overrides(sweep: SweepFile, overrides: Sequence[str]) -> tuple[SweepFil
         The sweep with the parameters that remain, and the other overrides.
 
     Raises:
-        UserError: An interval replaces a parameter of a grid, or no parameter remains.
+        UserError: The file cannot be read; a key is unknown, missing or has an invalid value; no
+            parameter remains.
     """
+    content = read_yaml(file, dict)
+    sweep = _validated(content, str(file))
     keys = {written_out(key): key for key in sweep.parameters}
-    parameters = {
-        key: value.model_dump(exclude_defaults=True) for key, value in sweep.parameters.items()
-    }
-    fixed = []
+    parameters, fixed = dict(content["parameters"]), []
     for parsed in OverridesParser.create().parse_overrides(list(overrides)):
-        written = parsed.get_key_element()
-        key = keys.get(written, written)
+        key = keys.get(written := parsed.get_key_element(), written)
         if not parsed.is_sweep_override():
             parameters.pop(key, None)
             fixed.append(str(parsed.input_line))
         elif isinstance(interval := parsed.value(), IntervalSweep):
-            bounds = {"min": interval.start, "max": interval.end}
-            is_log = "log" in interval.tags
-            parameters[key] = bounds | ({"distribution": "log_uniform_values"} if is_log else {})
+            parameters[key] = {"min": interval.start, "max": interval.end}
+            if "log" in interval.tags:
+                parameters[key]["distribution"] = "log_uniform_values"
         else:
             parameters[key] = {"values": list(parsed.sweep_iterator(Transformer.encode))}
-    content = {**sweep.model_dump(exclude_defaults=True), "parameters": parameters}
-    return _validated(content, "sweep"), fixed
+    return _validated({**content, "parameters": parameters}, "sweep"), fixed
 
 
 def with_sweep(arguments: Sequence[str], folders: Sequence[Path], config_name: str) -> list[str]:
     """Replaces sweep=NAME by what Hydra reads.
 
     Args:
-        arguments: Arguments of the command line.
         folders: The folders of configuration files: conf/ and those of --config-dir.
         config_name: The command's own file in the first of them, without its ending.
 
@@ -221,10 +183,8 @@ def with_sweep(arguments: Sequence[str], folders: Sequence[Path], config_name: s
     names = [item.partition("=")[2] for item in arguments if item.startswith("sweep=")]
     if not names:
         return list(arguments)
-    if importlib.util.find_spec("optuna") is None:
-        raise UserError("sweep= needs the package optuna: pip install 'ivqa[sweeps]'")
     file = sweep_file(names[-1], folders)
-    sweep = read_sweep(file)
+    sweep, _ = read_sweep(file)
     if sweep.program != f"{config_name}.py":
         raise UserError(f"sweep={names[-1]} is for {sweep.program}, not for {config_name}.py")
     own = [
@@ -245,23 +205,15 @@ def with_sweep(arguments: Sequence[str], folders: Sequence[Path], config_name: s
 
 
 def sweep_file(name: str, folders: Sequence[Path]) -> Path:
-    """The file of a sweep.
-
-    Args:
-        name: A name in sweep/ of one of the folders, or the path of a file.
-        folders: The folders of configuration files.
-
-    Returns:
-        The path, which exists.
+    """The file of a sweep: a name in sweep/ of one of the folders, or a path.
 
     Raises:
         UserError: There is no such file.
     """
     if name.endswith((".yaml", ".yml")):
-        file = Path(name)
-        if not file.is_file():
+        if not Path(name).is_file():
             raise UserError(f"sweep={name}: there is no such file")
-        return file
+        return Path(name)
     files = {file.stem: file for place in folders for file in (place / "sweep").glob("*.yaml")}
     if name not in files:
         close = difflib.get_close_matches(name, files, n=1, cutoff=0.6)
@@ -276,9 +228,7 @@ def _validated(content: Any, source: str) -> SweepFile:
     except ValidationError as error:
         faults = []
         for one in error.errors():
-            reason = one["msg"].removeprefix("Value error, ")
-            if one["type"] == "extra_forbidden":
-                reason = "is unknown here"
-            key = ".".join(map(str, one["loc"]))
-            faults.append(f"{key}: {reason}" if key else reason)
+            unknown = one["type"] == "extra_forbidden"
+            reason = "is unknown here" if unknown else one["msg"].removeprefix("Value error, ")
+            faults.append(": ".join(filter(None, [".".join(map(str, one["loc"])), reason])))
         raise UserError(f"{source}: {'; '.join(faults)}") from None

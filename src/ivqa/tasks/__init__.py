@@ -1,1 +1,1 @@
-"""Tasks of the commands: one file for each task, named like its file in conf/task."""
+"""Tasks of the commands; `_target_` of a file in conf/task names the function."""

@@ -92,9 +92,6 @@ def ask(cfg: Annotated[DictConfig, Keys]) -> float:
     Writes config.yaml, questions.jsonl, metrics.json and, for several pictures, questions.html
     into the run directory. Pictures and answers are checked before anything is trained.
 
-    Args:
-        cfg: The configuration of evaluate.py.
-
     Returns:
         The mean probability of the most probable question.
 

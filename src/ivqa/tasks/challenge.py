@@ -35,9 +35,6 @@ def join(cfg: Annotated[DictConfig, Keys]) -> float:
     Writes challenge/, a data root in the official VQA format with the data card README.md, and
     metrics.json into the run directory.
 
-    Args:
-        cfg: The configuration of evaluate.py.
-
     Returns:
         The number of questions with a right answer that some model gets wrong.
 
@@ -68,15 +65,10 @@ def join(cfg: Annotated[DictConfig, Keys]) -> float:
 def card_rows(
     joined: Mapping[str, Sequence[Mapping[str, Any]]], names: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Counts the questions of each split.
+    """Counts the questions of each split of `join_challenges`.
 
-    Args:
-        joined: The questions of each split, see `join_challenges`.
-        names: The models.
-
-    Returns:
-        One row for each split: its questions and images, how many questions each model believes,
-        and how many all models believe.
+    A row has the questions and images of a split, how many questions each model believes, and how
+    many all models believe.
     """
     rows = []
     for split, asked in joined.items():
@@ -94,15 +86,7 @@ def card_rows(
 
 
 def data_card(joined: Mapping[str, Sequence[Mapping[str, Any]]], names: Sequence[str]) -> str:
-    """Describes a joined set for those who use it.
-
-    Args:
-        joined: The questions of each split, see `join_challenges`.
-        names: The models.
-
-    Returns:
-        A page in Markdown.
-    """
+    """Describes a set of `join_challenges` in Markdown for those who use it."""
     rows = card_rows(joined, names)
     head = " | ".join(rows[0])
     lines = [" | ".join(str(value) for value in row.values()) for row in rows]

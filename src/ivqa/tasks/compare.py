@@ -43,9 +43,6 @@ def compare(cfg: Annotated[DictConfig, Keys]) -> float:
     second - first, compare_third/... and compare_fourth/...), table.md, all curves in
     robustness.png, and robustness.html with questions whose answers change.
 
-    Args:
-        cfg: The configuration of evaluate.py.
-
     Returns:
         The difference of the first two R_scores; of the accuracies if no noise was measured.
 
@@ -102,12 +99,8 @@ def compare(cfg: Annotated[DictConfig, Keys]) -> float:
 def names_of_runs(runs: Sequence[Path]) -> list[str]:
     """Distinct names of runs.
 
-    Args:
-        runs: Different run directories.
-
-    Returns:
-        What people call the names in their configurations; if these are equal, with the seeds;
-        then the names of the folders; then their paths.
+    What people call the names in their configurations; if these are equal, with the seeds; then the
+    names of the folders; then their paths.
     """
     names, seeds = [], []
     for run in runs:

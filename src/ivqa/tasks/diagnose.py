@@ -18,7 +18,6 @@ from ivqa.diagnosis import (
     Belief,
     BeliefLog,
     BeliefSearch,
-    ListedBeliefs,
     Pairs,
     PolicyGradientModule,
     Reasons,
@@ -70,10 +69,9 @@ from ivqa.scenes import Oracle, oracle_of
 from ivqa.store.artifact_store import training_log
 from ivqa.store.files import write_json
 from ivqa.store.locks import folder_lock
-from ivqa.tasks.basic_questions.noise_curve import r_score_of
 from ivqa.tasks.compare import names_of_runs
+from ivqa.tasks.noise_curve import r_score_of
 from ivqa.tasks.search_origin import search_origin
-from ivqa.text.answers import AnswerVocabulary
 from ivqa.vqa import Answerer, Metered
 from ivqa.vqa.evaluation import accuracy_of
 
@@ -105,9 +103,6 @@ def diagnose(cfg: Annotated[DictConfig, Keys]) -> float:
     into the run directory. Its folder parts/ holds the beliefs chunk by chunk: resume=DIR continues
     after them, and processes with the same output_dir search the chunks together.
 
-    Args:
-        cfg: The configuration of diagnose.py.
-
     Returns:
         The objective for sweepers: verified beliefs per pair that the oracle understands. The
         oracle judges all settings alike. Without an oracle: all verified beliefs per pair, which
@@ -134,7 +129,15 @@ def diagnose(cfg: Annotated[DictConfig, Keys]) -> float:
     module, vocabularies, checkpoint = obtain_module(context)
     datamodule = context.datamodule(vocabularies, module)
     # 2. Image-answer pairs, and the accuracy of the VQA model, without and with noise.
-    pairs = _chosen_pairs(cfg, split, module.answers, context.dataset.split("train").main_answers)
+    pairs = choose_pairs(
+        split,
+        module.answers,
+        context.dataset.split("train").main_answers,
+        num_images=cfg.num_images,
+        pool=cfg.pool,
+        num_top_answers=cfg.num_top_answers,
+        seed=cfg.seed,
+    )
     answerer = module.answerer
     asked = pairs.images if isinstance(answerer, Metered) else None  # each question costs
     metrics = accuracy_of(answerer, datamodule, cfg.split, asked, console)
@@ -142,8 +145,9 @@ def diagnose(cfg: Annotated[DictConfig, Keys]) -> float:
     # 3. Algorithm 1 over the pairs.
     origin = search_origin(cfg, context.dataset, checkpoint)
     log = BeliefLog(run_dir / "parts", len(pairs), _PAIRS_AT_ONCE, origin)
-    figures = _figures(split, pairs, oracle, listed)
-    search_beliefs(cfg, module, datamodule, pairs, figures, log, console)
+    statistics = CiderStatistics.of([[text] for text in split.questions])
+    figures = SearchFigures(pairs.references, statistics, oracle, listed)
+    _search_beliefs(cfg, module, datamodule, pairs, figures, log, console)
     metrics |= search_metrics(log.figures())
     metrics |= answerer.usage() if isinstance(answerer, Metered) else {}
     with folder_lock(run_dir):
@@ -151,17 +155,17 @@ def diagnose(cfg: Annotated[DictConfig, Keys]) -> float:
             console.print(f"report, by another process: {run_dir / 'report.html'}", soft_wrap=True)
             return _objective(read_metrics(run_dir / "metrics.json"))
         # 4. Types of the beliefs, and the challenging set.
-        beliefs, agreed = type_beliefs(log.beliefs(), split, pairs, oracle)
+        beliefs, agreed = _type_beliefs(log.beliefs(), split, pairs, oracle)
         corrections: dict[Belief, list[str]] = {}
         if cfg.annotations is not None:
             beliefs = apply_annotations(beliefs, Path(cfg.annotations))
             corrections = corrected_answers(beliefs, Path(cfg.annotations))
         write_beliefs(run_dir / "beliefs.jsonl", beliefs)
-        metrics |= agreed | describe_beliefs(beliefs, oracle)
+        metrics |= agreed | _describe_beliefs(beliefs, oracle)
         challenge = write_challenge(run_dir / "challenge", beliefs, split, oracle, corrections)
         metrics["challenge/questions"] = float(challenge)
         # 5. Words and places behind the beliefs that the report shows.
-        reasons = explain(module.answerer, datamodule, cfg.split, beliefs, oracle)
+        reasons = _explain(module.answerer, datamodule, cfg.split, beliefs, oracle)
         write_reasons(run_dir / "reasons.jsonl", reasons)
         # 6. The report, the metrics, the terminal and the loggers.
         title = f"What {name} believes about {context.dataset.title}"
@@ -184,7 +188,7 @@ def _objective(metrics: Mapping[str, float]) -> float:
     return metrics.get("beliefs/understood_per_pair", metrics["beliefs/per_pair"])
 
 
-def search_beliefs(
+def _search_beliefs(
     cfg: DictConfig,
     module: PolicyGradientModule,
     datamodule: VQADataModule,
@@ -193,20 +197,7 @@ def search_beliefs(
     log: BeliefLog,
     console: Console,
 ) -> None:
-    """Runs Algorithm 1 over the pairs that are not in `log` yet, and waits for other processes.
-
-    Args:
-        cfg: The configuration of diagnose.py.
-        module: The policy with its parts.
-        datamodule: Gives the image features.
-        pairs: The image-answer pairs.
-        figures: Sums up the beliefs of a chunk for the metrics.
-        log: Receives the beliefs of each chunk; it has all chunks in the end.
-        console: The terminal.
-
-    Raises:
-        UserError: The policy has no legality model.
-    """
+    """Runs Algorithm 1 over the pairs that are not in `log` yet, and waits for other processes."""
     if module.judge is None:
         raise UserError("diagnosis needs a legality model; name one in model.parts.judge")
     search = BeliefSearch(
@@ -236,20 +227,10 @@ def search_beliefs(
         log.write(chosen, found.beliefs(image_ids), sums)
 
 
-def type_beliefs(
+def _type_beliefs(
     beliefs: Sequence[Belief], split: VQASplit, pairs: Pairs, oracle: Oracle | None
 ) -> tuple[list[Belief], dict[str, float]]:
-    """Types beliefs by the oracle or, without an oracle, by a proxy.
-
-    Args:
-        beliefs: The beliefs.
-        split: The split of their images.
-        pairs: The image-answer pairs with their reference questions.
-        oracle: The oracle of the split; None for data without one.
-
-    Returns:
-        The beliefs with types, and proxy/...: the agreement of proxy and oracle, if there is one.
-    """
+    """Types beliefs by the oracle or else by a proxy; with both, also measures their agreement."""
     # The proxy is also evaluated against the oracle, because real data have the proxy alone.
     guessed = typed_by_proxy(beliefs, split, pairs.references)
     if oracle is None:
@@ -258,25 +239,14 @@ def type_beliefs(
     return typed, {f"proxy/{name}": share for name, share in agreement(typed, guessed).items()}
 
 
-def explain(
+def _explain(
     answerer: Answerer,
     datamodule: VQADataModule,
     split: str,
     beliefs: Sequence[Belief],
     oracle: Oracle | None,
 ) -> dict[int, Reasons]:
-    """Finds the words and places behind the beliefs that the report explains.
-
-    Args:
-        answerer: The VQA model.
-        datamodule: Gives the image features.
-        split: The split of the images.
-        beliefs: The typed beliefs of the model.
-        oracle: The oracle of the split; None for data without one.
-
-    Returns:
-        The reasons by line of beliefs.jsonl, from 1; none for a model whose questions cost money.
-    """
+    """The words and places behind the beliefs that the report explains, by line, from 1."""
     if isinstance(answerer, Metered):  # each question costs
         return {}
     chosen = set(beliefs_to_explain(beliefs, oracle))
@@ -286,43 +256,14 @@ def explain(
     return dict(zip(lines, found, strict=True))
 
 
-def describe_beliefs(beliefs: Sequence[Belief], oracle: Oracle | None) -> dict[str, float]:
-    """Computes the shares of types; with an oracle also of understood beliefs and contradictions.
-
-    Args:
-        beliefs: The typed beliefs.
-        oracle: The oracle of the split; None for data without one.
-
-    Returns:
-        Shares in [0, 1] by name, beliefs/...
-    """
+def _describe_beliefs(beliefs: Sequence[Belief], oracle: Oracle | None) -> dict[str, float]:
+    """The shares of types; with an oracle also of understood beliefs and contradictions."""
     metrics = dict(shares_of_types(beliefs))
     if oracle is not None:
         understood = [belief.type_by == "oracle" for belief in beliefs]
         metrics["beliefs/understood"] = sum(understood) / max(len(beliefs), 1)
         metrics["beliefs/contradictions"] = share_of_contradictions(beliefs)
     return metrics
-
-
-def _chosen_pairs(
-    cfg: DictConfig, split: VQASplit, answers: AnswerVocabulary, train_answers: Sequence[str]
-) -> Pairs:
-    return choose_pairs(
-        split,
-        answers,
-        train_answers,
-        num_images=cfg.num_images,
-        pool=cfg.pool,
-        num_top_answers=cfg.num_top_answers,
-        seed=cfg.seed,
-    )
-
-
-def _figures(
-    split: VQASplit, pairs: Pairs, oracle: Oracle | None, listed: ListedBeliefs | None
-) -> SearchFigures:
-    statistics = CiderStatistics.of([[text] for text in split.questions])
-    return SearchFigures(pairs.references, statistics, oracle, listed)
 
 
 def _write_pages(

@@ -69,14 +69,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def examine(data_root: str | None = None) -> Iterator[Finding]:
-    """Runs all checks.
-
-    Args:
-        data_root: A data root to check too; None checks none.
-
-    Yields:
-        The findings. A check that fails itself is a finding.
-    """
+    """Yields the findings of all checks. A check that fails itself is a finding."""
     checks: list[Callable[[], Iterator[Finding]]] = [
         packages, torch_pair, processor, gpu, memory_and_disk, weights, tracking,
     ]  # fmt: skip
@@ -92,11 +85,7 @@ def examine(data_root: str | None = None) -> Iterator[Finding]:
 
 
 def packages() -> Iterator[Finding]:
-    """Compares the installed packages with what ivqa requires, extras included.
-
-    Yields:
-        One finding for Python and ivqa, one for each unfit package, one for each absent extra.
-    """
+    """Compares the installed packages with what ivqa requires, extras included."""
     here = f"{sys.version_info.major}.{sys.version_info.minor}.{sys.version_info.micro}"
     shown = ("ivqa", "pytorch-lightning", "hydra-core", "transformers", "wandb", "numpy")
     main_ones = ", ".join(f"{name} {version(name)}" for name in shown)
@@ -125,11 +114,7 @@ def packages() -> Iterator[Finding]:
 
 
 def torch_pair() -> Iterator[Finding]:
-    """Checks that torch and torchvision belong to each other.
-
-    Yields:
-        One finding.
-    """
+    """Checks that torch and torchvision belong to each other."""
     torch = import_module("torch")
     pair = f"torch {torch.__version__}, torchvision {version('torchvision')}"
     try:
@@ -137,18 +122,14 @@ def torch_pair() -> Iterator[Finding]:
         import_module("torchvision.ops").nms(boxes, torch.ones(1), 0.5)  # a compiled operator
     except Exception as error:
         reason = str(error).splitlines()[0][:120]
-        remedy = "install torch and torchvision anew, in one command, from one index"
+        remedy = "reinstall torch and torchvision in one command, from one index"
         yield Finding("torch and torchvision", f"{pair}: {reason}", remedy, broken=True)
         return
     yield Finding("torch and torchvision", f"{pair} belong together")
 
 
 def processor() -> Iterator[Finding]:
-    """Reports the processor, and the precision that trainer.precision=auto takes on it.
-
-    Yields:
-        One finding.
-    """
+    """Reports the processor, and the precision that trainer.precision=auto takes on it."""
     torch = import_module("torch")
     device = import_module("ivqa.device")
     mixed = device.fastest_dtype() is torch.bfloat16
@@ -159,11 +140,7 @@ def processor() -> Iterator[Finding]:
 
 
 def gpu() -> Iterator[Finding]:
-    """Reports the GPUs that PyTorch can use.
-
-    Yields:
-        One finding; advice where the machine has a GPU that PyTorch cannot use.
-    """
+    """Reports the GPUs that PyTorch can use."""
     torch = import_module("torch")
     if torch.cuda.is_available():
         names = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
@@ -176,11 +153,7 @@ def gpu() -> Iterator[Finding]:
 
 
 def memory_and_disk() -> Iterator[Finding]:
-    """Checks the memory, and that the artifact store can be written and has room.
-
-    Yields:
-        Two findings.
-    """
+    """Checks the memory, and that the artifact store can be written and has room."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     advice = "use smaller batches, and num_workers=0" if total < _LOW_MEMORY else ""
     yield Finding("memory", _size(total), advice)
@@ -200,11 +173,7 @@ def memory_and_disk() -> Iterator[Finding]:
 
 
 def weights() -> Iterator[Finding]:
-    """Checks the released weights against their digests.
-
-    Yields:
-        One finding.
-    """
+    """Checks the released weights against their digests."""
     released = import_module("ivqa.released")
     known = released.catalogue()
     for one in known.values():
@@ -217,11 +186,7 @@ def weights() -> Iterator[Finding]:
 
 
 def tracking() -> Iterator[Finding]:
-    """Reports how Weights & Biases would run with logger=wandb.
-
-    Yields:
-        One finding.
-    """
+    """Reports how Weights & Biases would run with logger=wandb."""
     mode = os.environ.get("WANDB_MODE", "")
     key = os.environ.get("WANDB_API_KEY") or _netrc_key()
     if mode in ("offline", "disabled", "dryrun"):
@@ -234,14 +199,7 @@ def tracking() -> Iterator[Finding]:
 
 
 def data(root: Path) -> Iterator[Finding]:
-    """Checks the splits of a data root in the official VQA layout.
-
-    Args:
-        root: The data root.
-
-    Yields:
-        One finding for each split.
-    """
+    """Checks the splits of a data root in the official VQA layout."""
     dataset_class = import_module("ivqa.data").VQADataset
     names = sorted(file.stem.partition("_")[2] for file in root.glob("questions_*.json"))
     if not names:
@@ -251,7 +209,7 @@ def data(root: Path) -> Iterator[Finding]:
         try:
             split = dataset_class(root, train=None, val=None, test=name).split("test")
         except Exception as error:
-            yield Finding(f"split {name}", str(error)[:300], "mend the file", broken=True)
+            yield Finding(f"split {name}", str(error)[:300], "correct the file", broken=True)
             continue
         images = "no images" if split.images is None else f"{len(split.images.ids)} images"
         answers = "with" if split.has_answers else "without"

@@ -23,7 +23,7 @@ from ivqa.runs.run_directory import holds_directory
 from ivqa.runs.trained_models import obtain_module, obtain_probe
 from ivqa.store.artifact_store import training_seconds
 from ivqa.store.files import write_json, write_text
-from ivqa.tasks.basic_questions.noise_curve import show_noise_curve
+from ivqa.tasks.noise_curve import show_noise_curve
 from ivqa.vqa import Metered, VQAModule
 from ivqa.vqa.evaluation import answer_all, write_answers
 
@@ -42,9 +42,6 @@ def evaluate(cfg: Annotated[DictConfig, Keys]) -> float:
 
     Writes config.yaml, metrics.json and the files of the benchmark into the run directory.
 
-    Args:
-        cfg: The configuration of evaluate.py.
-
     Returns:
         The headline metric of the benchmark, for sweepers; NaN if the split has no annotations.
 
@@ -57,7 +54,7 @@ def evaluate(cfg: Annotated[DictConfig, Keys]) -> float:
             "again without resume="
         )
     # 1. Data and features.
-    other = other_questions(cfg)
+    other = _other_questions(cfg)
     benchmark = instantiate(cfg.model.benchmark)
     context = _open(cfg, other)
     # 2. The trained model.
@@ -71,7 +68,7 @@ def evaluate(cfg: Annotated[DictConfig, Keys]) -> float:
     # 3. Its benchmark, or its answers to other questions.
     if other is None:
         title = f"{cfg.name} on {context.dataset.title}, split {context.dataset.name_of(cfg.split)}"
-        metrics = own_metrics(context, module, datamodule, run_dir)
+        metrics = _own_metrics(context, module, datamodule, run_dir)
         metrics |= training_seconds(checkpoint)
         metrics |= benchmark.run(module, datamodule, cfg.split, run_dir, title, context.console)
     else:
@@ -112,20 +109,13 @@ def _show(context: RunContext, metrics: dict[str, float], title: str, run_dir: P
     log_results(context.cfg, metrics, media)
 
 
-def own_metrics(
+def _own_metrics(
     context: RunContext, module: Any, datamodule: VQADataModule, run_dir: Path
 ) -> dict[str, float]:
     """Metrics of a model on cfg.split that are not part of its benchmark.
 
-    Args:
-        context: Data, features and configuration.
-        module: The trained model.
-        datamodule: Batches for the model.
-        run_dir: The directory for files of callbacks.
-
-    Returns:
-        The metrics that the model and its callbacks log in validation, and model/parameters. A
-        model that is not a LightningModule has only those of the callbacks.
+    Those that the model and its callbacks log in validation, and model/parameters. A model that is
+    not a LightningModule has only those of the callbacks.
     """
     cfg = context.cfg
     metrics: dict[str, float] = {}
@@ -144,18 +134,8 @@ def own_metrics(
     return metrics
 
 
-def other_questions(cfg: DictConfig) -> VQASplit | None:
-    """Reads the questions in the data root cfg.questions, about images of cfg.split.
-
-    Args:
-        cfg: The configuration of evaluate.py.
-
-    Returns:
-        The split cfg.questions_split of the data root; None if cfg.questions is null.
-
-    Raises:
-        DataError: Lists every fault of the files.
-    """
+def _other_questions(cfg: DictConfig) -> VQASplit | None:
+    """The questions in the data root cfg.questions, about images of cfg.split; None without one."""
     if cfg.questions is None:
         return None
     root = Path(cfg.questions)

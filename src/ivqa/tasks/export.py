@@ -1,4 +1,4 @@
-"""Export of questions to the tools that people already run."""
+"""Questions at every level of noise as files: for other tools, and in the VQA format."""
 
 import re
 from pathlib import Path
@@ -8,29 +8,27 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
 from ivqa.config.keys import CommandKeys
+from ivqa.errors import UserError
 from ivqa.interchange import Exporter, QuestionLevels
 from ivqa.interchange.question_levels import drawn
 from ivqa.ranges import Component, Count
 from ivqa.robustness import DisturbsImages
-from ivqa.store.files import write_text
+from ivqa.store.files import write_json, write_text
 from ivqa.terminal import terminal
 
 
-class Keys(CommandKeys, total=False):
+class ExportKeys(CommandKeys, total=False):
     """Keys of task=export."""
 
     export: Component
     num_questions: Count | None
 
 
-def export(cfg: Annotated[DictConfig, Keys]) -> float:
+def export(cfg: Annotated[DictConfig, ExportKeys]) -> float:
     """Writes the questions of cfg.split, at every level of cfg.noise, for a tool (task=export).
 
     Writes the files of cfg.export into the run directory, and answer_key/, which scores what the
     tool logs.
-
-    Args:
-        cfg: The configuration of evaluate.py.
 
     Returns:
         The number of questions of each level.
@@ -59,3 +57,48 @@ def export(cfg: Annotated[DictConfig, Keys]) -> float:
     console.print(told, soft_wrap=True, highlight=False)
     console.print(f"run: {run_dir}", soft_wrap=True)
     return float(len(split))
+
+
+class WriteNoiseKeys(CommandKeys, total=False):
+    """Keys of task=write_noise."""
+
+    write_noisy_questions: bool
+
+
+def write_noise(cfg: Annotated[DictConfig, WriteNoiseKeys]) -> float:
+    """Writes the questions of cfg.split at every level of cfg.noise (task=write_noise).
+
+    Writes questions_SPLIT_level_K.json in the official format into the run directory, with the ids
+    of the clean questions, for VQA systems outside ivqa. Level 0 is clean.
+
+    Returns:
+        The number of noisy levels.
+
+    Raises:
+        UserError: cfg.noise disturbs images.
+    """
+    run_dir = Path(cfg.output_dir)
+    dataset = instantiate(cfg.data)
+    split, noise = dataset.split(cfg.split), instantiate(cfg.noise)
+    if isinstance(noise, DisturbsImages):
+        raise UserError(
+            "write_noisy_questions=true writes questions, but this noise= disturbs images; "
+            "choose noise=basic_questions or word_shuffling"
+        )
+    pool = instantiate(cfg.bqd)(dataset)
+    levels = [split.questions, *noise.disturbed(split.questions, pool)]
+    run_dir.mkdir(parents=True, exist_ok=True)
+    for level, questions in enumerate(levels):
+        records = [
+            {"image_id": image_id, "question_id": question_id, "question": question}
+            for image_id, question_id, question in zip(
+                split.image_ids.tolist(), split.question_ids.tolist(), questions, strict=True
+            )
+        ]
+        write_json(
+            run_dir / f"questions_{split.name}_level_{level}.json",
+            {"questions": records},
+            indent=None,
+        )
+    terminal().print(f"run: {run_dir}", soft_wrap=True)
+    return float(len(levels) - 1)

@@ -15,8 +15,7 @@ from ivqa.errors import UserError
 from ivqa.metrics import interval, resampled_means
 from ivqa.ranges import AtLeastOne, Checkpoint, ExistingFolder, Resamples
 from ivqa.report import print_table
-from ivqa.report.table_files import write_table
-from ivqa.report.tables import with_interval
+from ivqa.report.tables import with_interval, write_table
 from ivqa.runs.context import RunContext
 from ivqa.runs.data_checks import check_data
 from ivqa.runs.loggers import log_results
@@ -44,15 +43,12 @@ class Keys(CommandKeys, total=False):
 
 @holds_directory
 def judge(cfg: Annotated[DictConfig, Keys]) -> float:
-    """Asks a VQA model the best questions of generators (task=judge).
+    """Asks a VQA model, cfg.model, the best questions of generators (task=judge).
 
     A question fits its answer if the judge gives this answer to it, after the official
     normalisation. The same is measured for the questions of the data set: no generator can expect
     more of this judge. Where an oracle judged the questions too, the share of equal verdicts tells
     how far the judge can be trusted. Writes metrics.json and table.* in four formats.
-
-    Args:
-        cfg: The configuration of evaluate.py; cfg.model is the judge.
 
     Returns:
         The highest agreement of a run.

@@ -31,9 +31,6 @@ def polls(cfg: Annotated[DictConfig, Keys]) -> float:
     Writes the data root polls/ with the splits random, popular and adversarial, and POPE's own
     files, into the run directory.
 
-    Args:
-        cfg: The configuration of evaluate.py.
-
     Returns:
         The number of polls of each strategy.
 

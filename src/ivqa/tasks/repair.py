@@ -1,7 +1,8 @@
 """Repair: a VQA model is trained again with its own wrong beliefs, corrected."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
@@ -13,8 +14,7 @@ from ivqa.data.extended import check_extensible
 from ivqa.errors import UserError
 from ivqa.ranges import Component
 from ivqa.report import print_table
-from ivqa.report.repair_table import repair_table
-from ivqa.report.table_files import write_table
+from ivqa.report.tables import write_table
 from ivqa.runs.loggers import log_results
 from ivqa.runs.preparation import open_context, with_features
 from ivqa.runs.run_directory import begin_run, holds_directory
@@ -23,6 +23,20 @@ from ivqa.tasks import diagnose
 from ivqa.tasks.repair_run import RepairRun, RepairSettings
 
 __all__ = ["RepairSettings", "repair"]  # the names in conf/experiment/repair.yaml
+
+# Columns of the table: heading, figure.
+_COLUMNS = {
+    "added questions": "added_questions",
+    "wrong": "wrong_rate",
+    "adversarial": "adversarial",
+    "irrelevant": "irrelevant",
+    "beliefs a pair": "per_pair",
+    "correct a pair": "correct_per_pair",
+    "contradictions": "contradictions",
+    "accuracy": "accuracy",
+    "accuracy lost by noise": "acc_diff",
+    "R_score": "r_score",
+}
 
 
 class Keys(diagnose.Keys, total=False):
@@ -39,9 +53,6 @@ def repair(cfg: Annotated[DictConfig, Keys]) -> float:
     repair.controls=false: ordinary questions, and training questions under noise. Writes the
     beliefs of each model, the added questions in VQA format (added/), table.md, .csv, .tex and
     .html, and metrics.json into the run directory.
-
-    Args:
-        cfg: The configuration of diagnose.py with experiment=repair.
 
     Returns:
         The wrong rate of the repaired model on the images of cfg.split.
@@ -91,3 +102,22 @@ def _check_trains(cfg: DictConfig) -> None:
         raise UserError(
             "experiment=repair trains the VQA model itself: leave model.part_ckpt.answerer=auto"
         )
+
+
+def repair_table(
+    figures: Mapping[str, Mapping[str, float]], repaired: str
+) -> tuple[list[dict[str, Any]], dict[str, float]]:
+    """Arranges the figures of models by name ("before", "round_1"); the repair keeps `repaired`.
+
+    Returns:
+        One row for each model, in the same order, with "" for a figure that it lacks; and the
+        metrics MODEL/FIGURE, those of the repaired model as repaired/FIGURE too.
+    """
+    rows: list[dict[str, Any]] = []
+    metrics: dict[str, float] = {}
+    for model, own in figures.items():
+        names = [model, *(["repaired"] if model == repaired else [])]
+        shown = {heading: own.get(figure, "") for heading, figure in _COLUMNS.items()}
+        rows.append({"model": ", ".join(names).replace("_", " "), **shown})
+        metrics |= {f"{name}/{figure}": value for name in names for figure, value in own.items()}
+    return rows, metrics

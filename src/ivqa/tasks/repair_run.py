@@ -115,9 +115,6 @@ class RepairRun:
     def rounds(self) -> list[Trained]:
         """Trains the model before the repair ("before") and that of each round ("round_1", ...).
 
-        Returns:
-            The models, at least the first.
-
         Raises:
             UserError: No belief of the first model can be judged.
         """
@@ -147,14 +144,7 @@ class RepairRun:
         return models
 
     def controls(self, repaired: Trained) -> list[Trained]:
-        """Trains the controls of a repaired model.
-
-        Args:
-            repaired: A model with added questions.
-
-        Returns:
-            "ordinary", and "noisy" where callbacks=robustness names a noise on questions.
-        """
+        """Trains "ordinary", and "noisy" where callbacks=robustness names a noise on questions."""
         assert repaired.added is not None
         train, oracle = self.context.dataset.split("train"), self.oracle("train")
         images = repaired.added.image_ids.tolist()
@@ -170,15 +160,7 @@ class RepairRun:
         return models
 
     def trained(self, name: str, entries: Sequence[Entry]) -> Trained:
-        """Obtains the VQA model that is trained with added questions.
-
-        Args:
-            name: Its name.
-            entries: The added questions.
-
-        Returns:
-            The model, from the artifact store if it is there.
-        """
+        """The VQA model trained with added questions, from the artifact store if it is there."""
         part, added = self.context.parts["answerer"], None
         if entries:
             numbered = [
@@ -198,15 +180,7 @@ class RepairRun:
         return Trained(name, module, datamodule, checkpoint, added)
 
     def corrections(self, model: Trained, number: int) -> list[Entry]:
-        """Searches wrong beliefs of a model about training images, and corrects them.
-
-        Args:
-            model: The model.
-            number: The number of the round; each round draws other images.
-
-        Returns:
-            The corrected questions, and right beliefs.
-        """
+        """Corrects wrong beliefs about training images that a round draws; adds right ones."""
         settings = self.settings
         seed = int(np.random.SeedSequence([self.seed, number]).generate_state(1)[0])
         images, latents = settings.num_images, settings.num_latents
@@ -229,14 +203,7 @@ class RepairRun:
         return ordinary_share(entries, self.settings.ordinary, train, oracle, self.seed)
 
     def wrong_rate(self, model: Trained) -> float:
-        """The share of a model's beliefs about validation images that are wrong.
-
-        Args:
-            model: The model.
-
-        Returns:
-            The share in [0, 1]; infinite where no belief can be judged.
-        """
+        """The share of wrong beliefs about validation images; infinite where none can be judged."""
         latents = self.settings.num_latents
         images = self.settings.val_images
         found = self.beliefs(model, "val", "compared", images, latents, self.seed)
@@ -246,12 +213,8 @@ class RepairRun:
     def figures(self, model: Trained) -> dict[str, float]:
         """Measures a model on the held-out split.
 
-        Args:
-            model: The model.
-
-        Returns:
-            The figures of `belief_figures`, "correct_per_pair", "accuracy", "added_questions", and
-            "r_score", "acc_diff" and "below_blind" with callbacks=robustness.
+        The figures of `belief_figures`, "correct_per_pair", "accuracy", "added_questions", and with
+        callbacks=robustness "r_score", "acc_diff" and "below_blind".
         """
         cfg = self.context.cfg
         images, latents = cfg.num_images, cfg.num_latents
@@ -281,14 +244,7 @@ class RepairRun:
     ) -> tuple[list[Belief], int]:
         """Searches the beliefs of a model about images of a split, or reads those found before.
 
-        Args:
-            model: The model.
-            stage: Stage or name of the split.
-            purpose: What the beliefs are for. beliefs/MODEL_PURPOSE_KEY.jsonl holds them; the key
-                is a digest of all that determines them.
-            num_images: Number of images; None for all.
-            num_latents: Samples of each generator for a pair.
-            seed: Seed of images and questions.
+        beliefs/MODEL_PURPOSE_KEY.jsonl holds them; the key is a digest of all that determines them.
 
         Returns:
             The typed beliefs, and the number of image-answer pairs.

@@ -21,7 +21,7 @@ from ivqa.robustness import NoiseRecords
 from ivqa.runs.loggers import log_results
 from ivqa.runs.run_directory import holds_directory
 from ivqa.store.files import write_json, write_text
-from ivqa.tasks.basic_questions.noise_curve import show_noise_curve
+from ivqa.tasks.noise_curve import show_noise_curve
 from ivqa.terminal import terminal
 from ivqa.vqa.scores import score_answers, score_choices
 
@@ -41,9 +41,6 @@ def score(cfg: Annotated[DictConfig, Keys]) -> float:
     The first file answers the clean questions; further files answer the questions of noise levels
     1, 2, ... and give the noise curve. Questions whose request failed in a file are left out, and
     vqa/failed counts them. Writes metrics.json and robustness.parquet.
-
-    Args:
-        cfg: The configuration of evaluate.py.
 
     Returns:
         The accuracy in [0, 1] of a single file, NaN if no question counts; the R_score of several.

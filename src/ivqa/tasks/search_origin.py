@@ -13,16 +13,7 @@ from ivqa.store.identity import result_settings, to_plain
 
 
 def search_origin(cfg: DictConfig, dataset: VQADataset, checkpoint: Path) -> dict[str, Any]:
-    """Collects the settings, the data and the weights that determine beliefs.
-
-    Args:
-        cfg: The configuration of diagnose.py.
-        dataset: The data.
-        checkpoint: The weights that ask and answer.
-
-    Returns:
-        Nested JSON values.
-    """
+    """Collects the settings, the data and the weights that determine beliefs."""
     counting = [key for key, hint in command_keys(cfg).items() if NO_EFFECT not in marks_of(hint)]
     settings = {key: to_plain(cfg[key]) for key in counting if key in cfg}
     return {

@@ -25,9 +25,6 @@ from ivqa.store.signatures import marked
 def train(cfg: DictConfig) -> float:
     """Trains the configured model, prints its metrics and stores it (train.py).
 
-    Args:
-        cfg: The configuration of train.py.
-
     Returns:
         The monitored validation metric, for sweepers; NaN if it was not logged.
 

@@ -34,18 +34,12 @@ class BleuRanker(TextMetricRanker):
             raise ValueError(f"BLEU needs an order of at least 1, not {self.order}")
 
     @override
-    def scores(self, pool: Sequence[Sequence[str]]) -> "BleuScores":
-        """Prepares a pool; scores are in [0, 1]."""
-        return BleuScores(pool, self.order)
+    def scores(self, pool: Sequence[Sequence[str]]) -> "_BleuScores":
+        return _BleuScores(pool, self.order)
 
 
-class BleuScores:
-    """BLEU of the N questions of a pool as hypotheses.
-
-    Args:
-        pool: N tokenised questions.
-        order: The longest n-grams.
-    """
+class _BleuScores:
+    """BLEU of the N tokenised questions of a pool as hypotheses, up to n-grams of `order`."""
 
     def __init__(self, pool: Sequence[Sequence[str]], order: int) -> None:
         self.lengths = np.array([len(words) for words in pool], dtype=np.int64)

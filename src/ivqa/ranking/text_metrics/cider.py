@@ -19,22 +19,17 @@ _DECIMALS = 9
 
 @dataclass(frozen=True)
 class CiderRanker(TextMetricRanker):
-    """CIDEr-D with the document frequencies of the pool. The COCO evaluation calls it CIDEr."""
+    """CIDEr-D in [0, 10], with the document frequencies of the pool; COCO calls it CIDEr."""
 
     version: ClassVar[int] = 1
 
     @override
-    def scores(self, pool: Sequence[Sequence[str]]) -> "CiderScores":
-        """Prepares a pool; scores are in [0, 10]."""
-        return CiderScores(pool)
+    def scores(self, pool: Sequence[Sequence[str]]) -> "_CiderScores":
+        return _CiderScores(pool)
 
 
-class CiderScores:
-    """CIDEr-D of the N questions of a pool as hypotheses.
-
-    Args:
-        pool: N tokenised questions.
-    """
+class _CiderScores:
+    """CIDEr-D of the N tokenised questions of a pool as hypotheses."""
 
     def __init__(self, pool: Sequence[Sequence[str]]) -> None:
         self.documents = max(len(pool), 1)

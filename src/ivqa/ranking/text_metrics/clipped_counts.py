@@ -37,25 +37,11 @@ class ClippedCounts:
         self.level = np.arange(len(self.gram)) - first[self.gram] + 1
 
     def of(self, questions: Sequence[Sequence[str]]) -> csr_matrix:
-        """Counts the n-grams of questions.
-
-        Args:
-            questions: B tokenised questions.
-
-        Returns:
-            (B, n-grams) float64; n-grams that the pool does not have come last.
-        """
+        """Counts (B, n-grams) of B tokenised questions; n-grams that the pool lacks come last."""
         return self.index.counts(questions)
 
     def slots(self, counts: csr_matrix) -> csr_matrix:
-        """Counts of each slot's n-gram where they reach the slot's level, else 0.
-
-        Args:
-            counts: (B, n-grams) from `of` or `counts`.
-
-        Returns:
-            (B, slots) float64.
-        """
+        """Counts (B, slots) of each slot's n-gram where they reach the slot's level, else 0."""
         # (B, slots): an n-gram's count, repeated in each of its slots.
         spread = counts[:, self.gram]
         spread.data[spread.data < self.level[spread.indices]] = 0
@@ -64,12 +50,7 @@ class ClippedCounts:
 
 
 def ones(matrix: csr_matrix, dtype: type = np.float64) -> csr_matrix:
-    """Sets every stored entry of a matrix to 1.
-
-    Args:
-        matrix: Unchanged.
-        dtype: Type of the new entries.
-    """
+    """Sets every stored entry of a matrix to 1."""
     return csr_matrix(
         (np.ones(matrix.nnz, dtype), matrix.indices, matrix.indptr), shape=matrix.shape
     )

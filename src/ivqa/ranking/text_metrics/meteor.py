@@ -35,17 +35,12 @@ class MeteorRanker(TextMetricRanker):
     stages: str = field(init=False, default_factory=_stages)
 
     @override
-    def scores(self, pool: Sequence[Sequence[str]]) -> "MeteorScores":
-        """Prepares a pool; scores are in [0, 1]."""
-        return MeteorScores(pool)
+    def scores(self, pool: Sequence[Sequence[str]]) -> "_MeteorScores":
+        return _MeteorScores(pool)
 
 
-class MeteorScores:
-    """METEOR of the N questions of a pool as hypotheses.
-
-    Args:
-        pool: N tokenised questions.
-    """
+class _MeteorScores:
+    """METEOR of the N tokenised questions of a pool as hypotheses."""
 
     def __init__(self, pool: Sequence[Sequence[str]]) -> None:
         self.words = WordColumns(pool)

@@ -20,17 +20,12 @@ class RougeLRanker(TextMetricRanker):
     version: ClassVar[int] = 1
 
     @override
-    def scores(self, pool: Sequence[Sequence[str]]) -> "RougeLScores":
-        """Prepares a pool; scores are in [0, 1]."""
-        return RougeLScores(pool)
+    def scores(self, pool: Sequence[Sequence[str]]) -> "_RougeLScores":
+        return _RougeLScores(pool)
 
 
-class RougeLScores:
-    """ROUGE-L of the N questions of a pool as hypotheses.
-
-    Args:
-        pool: N tokenised questions.
-    """
+class _RougeLScores:
+    """ROUGE-L of the N tokenised questions of a pool as hypotheses."""
 
     def __init__(self, pool: Sequence[Sequence[str]]) -> None:
         # The COCO evaluation splits an empty text into one empty word.

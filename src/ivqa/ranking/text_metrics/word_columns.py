@@ -46,40 +46,28 @@ class WordColumns:
         """The positions in a main question that each word of the pool matches, as bits.
 
         Args:
-            words: The main question.
             matches: For a word of the main question the numbers of the pool's words that match it.
 
         Returns:
             (word numbers,) integers; bit t is the word at position t from the end.
         """
-        masks = np.zeros(len(self.numbers), dtype=bit_type(len(words)))
+        masks = np.zeros(len(self.numbers), dtype=_bit_type(len(words)))
         for place, word in enumerate(reversed(words)):
             masks[list(matches.get(word, ()))] |= 1 << place
         return masks
 
     def in_pool_order(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Sorts values by rows of the pool.
-
-        Args:
-            values: (N,), in the order of `lengths`.
-
-        Returns:
-            (N,), in the order of the pool.
-        """
+        """Sorts values (N,) in the order of `lengths` by rows of the pool."""
         ordered = np.empty_like(values)
         ordered[self.order] = values
         return ordered
 
 
-def bit_type(length: int) -> np.dtype[Any]:
-    """The smallest integer type with enough bits.
+def _bit_type(length: int) -> np.dtype[Any]:
+    """The smallest integer type with enough bits; over 64 need Python integers, which are slow.
 
-    Args:
-        length: Bits. More than 64 need Python integers, which are slow.
-
-    Example:
-        >>> bit_type(9), bit_type(65)
-        (dtype('uint16'), dtype('O'))
+    >>> _bit_type(9), _bit_type(65)
+    (dtype('uint16'), dtype('O'))
     """
     for kind in (np.uint8, np.uint16, np.uint32, np.uint64):
         if length <= np.iinfo(kind).bits:
@@ -88,12 +76,5 @@ def bit_type(length: int) -> np.dtype[Any]:
 
 
 def bit_counts(bits: NDArray[Any]) -> NDArray[np.int64]:
-    """The number of bits that are set in each element.
-
-    Args:
-        bits: Unsigned or Python integers, (N,).
-
-    Returns:
-        (N,) int64.
-    """
+    """The number of bits that are set in each of N unsigned or Python integers, (N,)."""
     return np.bitwise_count(bits).astype(np.int64)

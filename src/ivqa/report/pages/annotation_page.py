@@ -1,4 +1,4 @@
-"""A questionnaire about questions, for annotators."""
+"""Questionnaires about questions: for annotators, and for a human study."""
 
 import random
 from collections.abc import Sequence
@@ -10,6 +10,7 @@ from ivqa.report.contact_sheet import data_uri
 from ivqa.report.pages.base import render, script_json
 from ivqa.store.files import write_bytes
 
+HIGHEST_SCORE = 4  # of the study: 0 is nonsense, 4 is perfect [iVQA 4]
 _TO_ANNOTATE = 500  # annotated beliefs per model [iVQA 6]
 
 
@@ -38,13 +39,6 @@ def write_annotation_page(
     It asks whether a question is relevant, asks for the same fact as the reference, and is answered
     correctly. The browser keeps the answers until they are exported as JSON. Incomplete answers are
     exported too.
-
-    Args:
-        path: The file to write.
-        title: The title of the page.
-        asked: The questions to choose from.
-        split: The split of the images.
-        seed: The seed of the choice.
     """
     chosen = random.Random(seed).sample(list(asked), min(len(asked), _TO_ANNOTATE))
     items = [
@@ -63,15 +57,37 @@ def write_annotation_page(
 
 
 def picture(split: VQASplit, image_id: int, size: int = 256, quality: int = 88) -> str:
-    """A thumbnail as data URI.
+    """A thumbnail as data URI, see `data_uri`; "" for data without images."""
+    return "" if split.images is None else data_uri(split.images.path(image_id), size, quality)
+
+
+def write_study_page(
+    path: Path, study: str, asked: Sequence[tuple[str, ToAnnotate]], split: VQASplit
+) -> None:
+    """Writes annotate.html of a human study.
+
+    The page shows image, answer and question, one item at a time, in the given order, which is the
+    same for all people: those who stop early have then rated the same items. It does not show the
+    question of the data set, because people would compare with it, as the automatic metrics do.
 
     Args:
-        split: The split of the image.
-        image_id: The image.
-        size: Largest width and height in pixels.
-        quality: Of the JPEG, 1 to 95.
-
-    Returns:
-        The URI; "" for data without images.
+        study: The id of the study, which the exported ratings name.
+        asked: Id and question of each item; nothing else of an item gets into the page.
     """
-    return "" if split.images is None else data_uri(split.images.path(image_id), size, quality)
+    # Images are numbered by their first item: the ids of the data set stay out of the page.
+    images: dict[int, int] = {}
+    for _, item in asked:
+        images.setdefault(item.image_id, len(images))
+    items = [
+        {
+            "id": name,
+            "image": images[item.image_id],
+            "answer": item.answer,
+            "question": item.question,
+        }
+        for name, item in asked
+    ]
+    pictures = [picture(split, image) for image in images]
+    data = script_json({"study": study, "images": pictures, "items": items})
+    page = render("study.html.j2", data=data, highest=HIGHEST_SCORE)
+    write_bytes(path, page.encode())

@@ -17,18 +17,12 @@ _SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 
 
 def render(template: str, **values: Any) -> str:
-    """Renders a page.
+    """Renders a file of `templates/` with values, which are escaped.
 
-    Its content security policy allows no network and no script except those of the template, which
-    it names by their SHA-256. So a question that escaping missed could still not run. A template
-    may show `provenance`, one line about the origin of the figures.
-
-    Args:
-        template: Name of a file in `templates/` whose scripts use no values.
-        **values: Values by name. Texts are escaped.
-
-    Returns:
-        The page.
+    The content security policy of the page allows no network and no script except those of the
+    template, which it names by their SHA-256. So a question that escaping missed could still not
+    run. The scripts use no values. A template may show `provenance`, one line about the origin of
+    the figures.
     """
     environment = _environment()
     page = environment.get_template(template).render(provenance=provenance.line(), **values)
@@ -40,14 +34,7 @@ def render(template: str, **values: Any) -> str:
 
 
 def script_json(value: Any) -> Markup:
-    """Writes JSON that is safe inside <script>: text of the data set cannot close the element.
-
-    Args:
-        value: A JSON value.
-
-    Returns:
-        The text, which is not escaped again.
-    """
+    """JSON that is safe inside <script>: text of the data set cannot close the element."""
     text = json.dumps(value, ensure_ascii=False)
     return Markup(text.replace("<", "\\u003c").replace("\u2028", "\\u2028"))
 

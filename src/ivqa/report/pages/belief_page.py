@@ -41,15 +41,8 @@ _TYPE_COLORS = {
 
 
 @dataclass(frozen=True)
-class Front:
-    """What the top of the page shows of a model.
-
-    Attributes:
-        mistakes: Its wrong beliefs by kind.
-        contradictions: Pairs of beliefs that cannot both be true.
-        sure: Its most confident beliefs.
-        bands: A random sample across confidence.
-    """
+class _Front:
+    """What the top of the page shows of a model; `bands` are a random sample across confidence."""
 
     mistakes: Sequence[Mistake]
     contradictions: Sequence[tuple[Belief, Belief]]
@@ -57,7 +50,7 @@ class Front:
     bands: Sequence[Band]
 
     @classmethod
-    def of(cls, beliefs: Sequence[Belief], oracle: Oracle | None) -> "Front":
+    def of(cls, beliefs: Sequence[Belief], oracle: Oracle | None) -> "_Front":
         """Chooses from the typed beliefs of a model; `oracle` may be None."""
         # Contradictions are found by the grammar of the scenes.
         clashes = sharpest_contradictions(beliefs) if oracle is not None else []
@@ -82,13 +75,12 @@ def beliefs_to_explain(beliefs: Sequence[Belief], oracle: Oracle | None) -> list
     """Chooses the beliefs whose words and places the page shows.
 
     Args:
-        beliefs: The typed beliefs of a model.
         oracle: The oracle of the images; None without one.
 
     Returns:
         The beliefs at the top of the page and the first ones of each pair, each once.
     """
-    shown = Front.of(beliefs, oracle).beliefs()
+    shown = _Front.of(beliefs, oracle).beliefs()
     shown += first_meanings(beliefs, meaning_of(oracle), _EXPLAINED_PER_PAIR)
     return list(dict.fromkeys(shown))
 
@@ -110,15 +102,12 @@ def write_belief_page(
     beliefs, the most confident of each pair.
 
     Args:
-        path: The file to write.
-        title: The title of the page.
         models: The models; the first one is the diagnosed model.
-        split: The split of the images.
         references: The questions of the data set by image id and answer.
         curves: Points (step, value) of the policy's rewards by name; may be empty.
         oracle: The oracle of the images, which knows the meanings of questions; None without one.
     """
-    front = Front.of(models[0].beliefs, oracle)
+    front = _Front.of(models[0].beliefs, oracle)
     others = [commonest_mistakes(model.beliefs, oracle) for model in models[1:]]
     beliefs = PageBeliefs(models, oracle)
     shown = front.beliefs()
@@ -166,7 +155,7 @@ def _mistakes(
     ]
 
 
-def _bands(front: Front, place: Mapping[Belief, int]) -> list[dict[str, Any]]:
+def _bands(front: _Front, place: Mapping[Belief, int]) -> list[dict[str, Any]]:
     """The most confident beliefs, then the sample across confidence."""
     rows: list[dict[str, Any]] = [
         {"name": "the most confident", "note": "", "examples": front.sure}

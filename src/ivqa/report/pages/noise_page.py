@@ -40,16 +40,12 @@ def write_noise_page(
     """Writes robustness.html, one file without links to others.
 
     It shows for each level the accuracies with their intervals, how many answers change, and
-    examples: questions that the first model answers otherwise than without noise. Several models
+    examples: questions whose answers by the first model change under noise. Several models
     are compared on their common questions.
 
     Args:
-        path: The file to write.
-        title: The title of the page.
-        models: The models, one or more.
         split: The split of the questions, which has the pictures and the right answers; None shows
             neither.
-        r_score: R_score with its tolerance and limit [ROB eq. 3].
 
     Raises:
         UserError: The models have no common question or different levels of noise.

@@ -1,6 +1,6 @@
 """Correlation of automatic metrics with oracle consistency over runs [iVQA 4]."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,8 +13,7 @@ from ivqa.errors import UserError
 from ivqa.metrics import COEFFICIENTS, correlation, correlation_interval
 from ivqa.ranges import AtLeastOne, ExistingFolder, NonEmptyText, Resamples
 from ivqa.report import print_table
-from ivqa.report.table_files import write_table
-from ivqa.report.tables import with_interval
+from ivqa.report.tables import with_interval, write_table
 from ivqa.runs.loggers import log_results
 from ivqa.runs.run_directory import read_metrics, run_directories
 from ivqa.store.files import read_yaml, write_json, write_text
@@ -37,9 +36,6 @@ def correlate(cfg: Annotated[DictConfig, Keys]) -> float:
 
     Reads the metrics.json of each run: of several models, seeds or temperatures. The bootstrap
     draws the runs of one model and seed together. Writes metrics.json and table.* in four formats.
-
-    Args:
-        cfg: The configuration of evaluate.py.
 
     Returns:
         The highest Pearson correlation with the first target.
@@ -68,8 +64,13 @@ def correlate(cfg: Annotated[DictConfig, Keys]) -> float:
     metrics: dict[str, float] = {}
     table = []
     for target in cfg.targets:
-        found, rows = _against(target, frame, clusters, cfg)
+        others = {str(name): frame[name].tolist() for name in frame if name != target}
+        found, rows = correlations(
+            target, others, frame[target].tolist(), cfg.metrics, clusters, cfg.resamples
+        )
         metrics |= found
+        names = {heading: f"{target}/pearson/{metric}" for heading, metric in cfg.metrics.items()}
+        rows.sort(key=lambda row: -found[names[row["metric"]]])
         title = f"correlation with {target}, {counted}"
         if rows:
             print_table(rows, title=title, console=console)
@@ -88,8 +89,8 @@ def correlate(cfg: Annotated[DictConfig, Keys]) -> float:
         write_table(run_dir, table, title)
     log_results(cfg, metrics, {"correlations": pd.DataFrame(table)})
     console.print(f"run: {run_dir}", soft_wrap=True)
-    names = [f"{cfg.targets[0]}/pearson/{metric}" for metric in cfg.metrics.values()]
-    return max((metrics[name] for name in names if name in metrics), default=float("nan"))
+    firsts = [f"{cfg.targets[0]}/pearson/{metric}" for metric in cfg.metrics.values()]
+    return max((metrics[name] for name in firsts if name in metrics), default=float("nan"))
 
 
 def _clusters(runs: Sequence[Path]) -> list[int]:
@@ -108,25 +109,45 @@ def _clusters(runs: Sequence[Path]) -> list[int]:
     return [places[model] for model in models]
 
 
-def _against(
-    target: str, frame: pd.DataFrame, clusters: Sequence[int], cfg: DictConfig
+def correlations(
+    prefix: str,
+    columns: Mapping[str, Sequence[float]],
+    target: Sequence[float],
+    headings: Mapping[str, str],
+    clusters: Sequence[int] | None = None,
+    resamples: int = 1000,
+    coefficients: Iterable[str] = COEFFICIENTS,
 ) -> tuple[dict[str, float], list[dict[str, Any]]]:
-    """Correlations of all metrics with a target: metrics, and rows by falling Pearson's r."""
+    """Correlates metrics with a target, with intervals over `clusters`, or else without.
+
+    Args:
+        prefix: Of the names of the results, PREFIX/COEFFICIENT/METRIC.
+        columns: The values of each metric; one with a value missing or NaN is left out.
+        headings: The metric of each row of the table, by heading.
+
+    Returns:
+        The correlations by name, and the rows of the table. Where all values of a metric are equal,
+        it has no row.
+    """
     metrics: dict[str, float] = {}
     rows = []
-    for heading, metric in cfg.metrics.items():
-        if metric == target or metric not in frame or frame[metric].isna().any():
+    for heading, metric in headings.items():
+        values = columns.get(metric, ())
+        if len(values) < len(target) or np.isnan(values).any():
             continue
-        x, y = frame[metric].to_numpy(), frame[target].to_numpy()
         row: dict[str, Any] = {"metric": heading}
-        for coefficient in COEFFICIENTS:
-            value = correlation(coefficient, x, y)
-            if np.isnan(value):  # all runs have the same value
+        for coefficient in coefficients:
+            value = correlation(coefficient, values, target)
+            if np.isnan(value):
                 continue
-            low, high = correlation_interval(coefficient, x, y, clusters, resamples=cfg.resamples)
-            name = f"{target}/{coefficient}/{metric}"
-            metrics |= {name: value, f"{name}_low": float(low), f"{name}_high": float(high)}
-            row[coefficient.title()] = with_interval(value, low, high)
+            name = f"{prefix}/{coefficient}/{metric}"
+            metrics[name], row[coefficient.title()] = value, f"{value:.2f}"
+            if clusters is not None:
+                low, high = correlation_interval(
+                    coefficient, values, target, clusters, resamples=resamples
+                )
+                metrics |= {f"{name}_low": float(low), f"{name}_high": float(high)}
+                row[coefficient.title()] = with_interval(value, low, high)
         if len(row) > 1:
-            rows.append((metrics[f"{target}/pearson/{metric}"], row))
-    return metrics, [row for _, row in sorted(rows, key=lambda pair: -pair[0])]
+            rows.append(row)
+    return metrics, rows

@@ -24,9 +24,7 @@ class StudyItem:
 
     Args:
         id: Tells nothing about the model.
-        image_id: The image.
         answer: The answer that the question was generated for.
-        question: The question, written as every other one.
         reference: The question of the data set, which people do not see.
         models: The models that asked it.
         values: Automatic metrics of this question, by the name that they have in metrics.json.
@@ -58,26 +56,13 @@ class Study:
     items: list[StudyItem]
 
     def write(self, folder: Path) -> Path:
-        """Writes key.json.
-
-        Args:
-            folder: The run directory of the study.
-
-        Returns:
-            The file.
-        """
+        """Writes key.json."""
         write_json(folder / _KEY, asdict(self))
         return folder / _KEY
 
     @classmethod
     def read(cls, folder: Path) -> "Study":
         """Reads key.json.
-
-        Args:
-            folder: The run directory of the study.
-
-        Returns:
-            The study.
 
         Raises:
             UserError: The folder has no key.json.
@@ -99,13 +84,9 @@ class Study:
 
 @dataclass(frozen=True)
 class BestQuestion:
-    """A line of questions.jsonl.
+    """A line of questions.jsonl: `reference`, a question of the data set, and a generated one.
 
     Args:
-        question_id: The question of the data set for which it was asked.
-        image_id: The image.
-        answer: The answer that the question was generated for.
-        reference: The question of the data set.
         question: The best question of the generator.
         verdict: The oracle's verdict on it; None without an oracle.
     """
@@ -123,11 +104,7 @@ class BestQuestion:
         return self.question_id, self.image_id, self.answer, self.reference
 
     def with_question(self, question: str) -> "BestQuestion":
-        """The pair with another question, on which there is no verdict.
-
-        Args:
-            question: The other question.
-        """
+        """The pair with another question, on which there is no verdict."""
         return replace(self, question=question, verdict=None)
 
 
@@ -139,15 +116,6 @@ def draw_study(
     The best question of each run is taken. Questions with the same words are one item, and all are
     written alike, since case and punctuation could tell the model. With one pair for each image
     the images are independent, which the intervals of the results need.
-
-    Args:
-        runs: The run directory of each model, with questions.jsonl and metrics.json.
-        split: The split that the runs asked about.
-        num_images: Images to draw; None takes all.
-        seed: Seed of the choice and of the order.
-
-    Returns:
-        The study.
 
     Raises:
         FileError: A file of a run is missing or damaged.
@@ -225,14 +193,7 @@ def _values(asked: Sequence[BestQuestion], statistics: CiderStatistics) -> list[
 
 
 def read_questions(run: Path, split: VQASplit) -> list[BestQuestion]:
-    """Reads the best questions in questions.jsonl of a run.
-
-    Args:
-        run: A run directory of evaluate.py.
-        split: The split that the run asked about.
-
-    Returns:
-        One question for each line.
+    """Reads the best questions in questions.jsonl of a run that asked about `split`.
 
     Raises:
         FileError: The file is missing or damaged.

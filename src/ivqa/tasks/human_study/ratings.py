@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ivqa.data.validation import DataError, shown
-from ivqa.report.pages.study_page import HIGHEST_SCORE
+from ivqa.report.pages.annotation_page import HIGHEST_SCORE
 from ivqa.store.files import read_json
 from ivqa.tasks.human_study.items import Study
 
@@ -17,7 +17,6 @@ def read_ratings(files: Sequence[Path], study: Study) -> tuple[list[str], NDArra
 
     Args:
         files: JSON files {"study", "person", "ratings": {item id: score}}.
-        study: The study.
 
     Returns:
         The names of the P people, and their ratings of the N items of the study, (P, N) float64,

@@ -1,6 +1,6 @@
 """Human study: people score the questions of several models, which they do not know [iVQA 4]."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,8 +14,6 @@ from ivqa.config.keys import CommandKeys
 from ivqa.data import DataError
 from ivqa.errors import UserError
 from ivqa.metrics import (
-    correlation,
-    correlation_interval,
     interval,
     krippendorff_alpha,
     krippendorff_interval,
@@ -23,14 +21,14 @@ from ivqa.metrics import (
 )
 from ivqa.ranges import AtLeastOne, Count, ExistingFile, ExistingFolder, NonEmptyText, Resamples
 from ivqa.report import ToAnnotate, print_table
-from ivqa.report.pages.study_page import HIGHEST_SCORE, write_study_page
-from ivqa.report.table_files import write_table
-from ivqa.report.tables import with_interval
+from ivqa.report.pages.annotation_page import HIGHEST_SCORE, write_study_page
+from ivqa.report.tables import with_interval, write_table
 from ivqa.runs.loggers import log_results
 from ivqa.runs.run_directory import run_directories
 from ivqa.store.files import write_json, write_text
 from ivqa.tasks.compare import names_of_runs
-from ivqa.tasks.human_study.items import Study, StudyItem, draw_study
+from ivqa.tasks.human_study.correlate import correlations
+from ivqa.tasks.human_study.items import Study, draw_study
 from ivqa.tasks.human_study.ratings import read_ratings
 from ivqa.terminal import terminal
 
@@ -55,9 +53,6 @@ def human_study(cfg: Annotated[DictConfig, Keys]) -> float:
     With cfg.runs: annotate.html, which mixes the questions of these runs, and key.json, which tells
     the model of each question. With cfg.human, the exported files of the people: metrics.json, and
     the tables scores.*, over_models.* and over_questions.* in four formats.
-
-    Args:
-        cfg: The configuration of evaluate.py.
 
     Returns:
         The number of questions; with cfg.human the highest Pearson correlation of a metric with
@@ -120,12 +115,24 @@ def _evaluate_ratings(cfg: DictConfig) -> float:
     metrics |= agreement | {"agreement/people": len(people)}
     metrics["agreement/ratings"] = int((~np.isnan(ratings)).sum())
     if len(study.runs) >= _FEWEST_MODELS:
-        found, rows = _over_models(study, metrics, cfg.metrics)
+        means = [metrics[f"human/{name}"] for name in study.runs]
+        columns = _columns(study.metrics.values())
+        found, rows = correlations(
+            "models", columns, means, cfg.metrics, coefficients=_COEFFICIENTS
+        )
         metrics |= found
         title = f"correlation with human scores over {len(study.runs)} models"
         tables["over_models"] = title, rows
     items = [study.items[number] for number in np.flatnonzero(scored)]
-    found, rows = _over_questions(items, scores[scored], cfg.metrics, cfg.resamples)
+    found, rows = correlations(
+        "questions",
+        _columns([item.values for item in items]),
+        scores[scored].tolist(),
+        cfg.metrics,
+        [item.image_id for item in items],
+        cfg.resamples,
+        _COEFFICIENTS,
+    )
     metrics |= found
     title = f"correlation with human scores over {len(items)} questions, 95 percent intervals"
     tables["over_questions"] = title, rows
@@ -208,59 +215,10 @@ def _agreement_sentence(agreement: Mapping[str, float]) -> str:
     return f"Krippendorff's alpha (interval): {with_interval(*(agreement[one] for one in names))}"
 
 
-def _over_models(
-    study: Study, human: Mapping[str, float], headings: Mapping[str, str]
-) -> tuple[dict[str, float], list[dict[str, Any]]]:
-    """Correlation of metrics with the mean human score over models: metrics, rows of the table.
-
-    Metrics that a model lacks, or that are the same for all models, are left out.
-    """
-    metrics: dict[str, float] = {}
-    rows = []
-    means = [human[f"human/{name}"] for name in study.runs]
-    for heading, metric in headings.items():
-        values = [own[metric] for own in study.metrics.values() if metric in own]
-        if len(values) < len(means):
-            continue
-        row = {}
-        for coefficient in _COEFFICIENTS:
-            value = correlation(coefficient, values, means)
-            if not np.isnan(value):
-                metrics[f"models/{coefficient}/{metric}"] = value
-                row[coefficient.title()] = f"{value:.2f}"
-        if row:
-            rows.append({"metric": heading, **row})
-    return metrics, rows
-
-
-def _over_questions(
-    items: Sequence[StudyItem],
-    scores: NDArray[np.float64],
-    headings: Mapping[str, str],
-    resamples: int,
-) -> tuple[dict[str, float], list[dict[str, Any]]]:
-    """Correlation of metrics of questions with their human scores: metrics, rows of the table.
-
-    The intervals are over images.
-    """
-    metrics: dict[str, float] = {}
-    rows = []
-    images = [item.image_id for item in items]
-    for heading, metric in headings.items():
-        values = [item.values[metric] for item in items if metric in item.values]
-        if len(values) < len(items):
-            continue
-        row = {}
-        for coefficient in _COEFFICIENTS:
-            value = correlation(coefficient, values, scores)
-            if np.isnan(value):
-                continue
-            low, high = correlation_interval(
-                coefficient, values, scores, images, resamples=resamples
-            )
-            name = f"questions/{coefficient}/{metric}"
-            metrics |= {name: value, f"{name}_low": float(low), f"{name}_high": float(high)}
-            row[coefficient.title()] = with_interval(value, low, high)
-        if row:
-            rows.append({"metric": heading, **row})
-    return metrics, rows
+def _columns(rows: Iterable[Mapping[str, float]]) -> dict[str, list[float]]:
+    """The values of each metric, without the rows that lack it."""
+    columns: dict[str, list[float]] = {}
+    for row in rows:
+        for name, value in row.items():
+            columns.setdefault(name, []).append(value)
+    return columns

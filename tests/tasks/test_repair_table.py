@@ -1,6 +1,6 @@
 """The table of a repair, on given figures."""
 
-from ivqa.report.repair_table import repair_table
+from ivqa.tasks.repair import repair_table
 
 
 def test_rows_and_metrics_name_the_model_that_is_kept() -> None:

@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from ivqa.report.shares import write_shares
-from ivqa.report.table_files import latex_table, write_table
+from ivqa.report.plots import write_shares
+from ivqa.report.tables import latex_table, write_table
 
 ROWS = [
     {"setting": "model=a_b", "CIDEr": "1.200 ± 0.010", "Acc@1": 0.25},

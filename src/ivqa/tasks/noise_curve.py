@@ -29,17 +29,9 @@ def show_noise_curve(
     r_score: RScore | None,
     console: Console,
 ) -> dict[str, Any]:
-    """Shows the accuracy under noise, if it was measured.
+    """Shows the accuracy under noise, if `metrics` have it; `r_score` None is the published one.
 
     Prints it, draws it to robustness.png, and writes robustness.html with answers that change.
-
-    Args:
-        metrics: Values by name, with robustness/partition_K/... if noise was measured.
-        name: The legend of the curve.
-        run_dir: The run directory, with robustness.parquet.
-        split: The split of the questions.
-        r_score: R_score with the tolerance and limit of the metrics; None for the published ones.
-        console: The terminal.
 
     Returns:
         Picture and table as media for `log_results`; empty without noise.
@@ -60,14 +52,7 @@ def show_noise_curve(
 
 
 def r_score_of(run_dir: Path) -> RScore:
-    """R_score with the tolerance and limit of a finished run.
-
-    Args:
-        run_dir: The run directory.
-
-    Returns:
-        That of its config.yaml; the published one for a run without.
-    """
+    """R_score with the settings in the config.yaml of a finished run; else the published one."""
     file = run_dir / "config.yaml"
     known = (read_yaml(file, dict) if file.is_file() else {}).get("r_score") or {}
     return RScore(**{name: known[name] for name in vars(PUBLISHED_R_SCORE) if name in known})

@@ -1,1 +1,0 @@
-"""Tasks about basic questions and noise."""

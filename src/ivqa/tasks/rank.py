@@ -1,0 +1,214 @@
+"""Basic question datasets (BQD): ranking of a split, in shards, and merging of the shards."""
+
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from hydra.utils import instantiate
+from omegaconf import DictConfig, OmegaConf
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
+
+from ivqa.config.keys import CommandKeys
+from ivqa.data import DataError, VQADataset
+from ivqa.errors import UserError
+from ivqa.ranges import Count, CountOrZero, ExistingFolder
+from ivqa.ranking import (
+    TOLERANCE,
+    BQDRanking,
+    merge_shards,
+    scores_of,
+    with_answers,
+    write_parquet,
+    write_records,
+)
+from ivqa.report import print_metrics
+from ivqa.robustness import selection_figures
+from ivqa.runs.own_components import try_text_components
+from ivqa.runs.run_directory import begin_run
+from ivqa.store.files import write_json, write_text
+from ivqa.store.identity import result_settings, to_plain
+from ivqa.terminal import terminal
+
+
+class RankKeys(CommandKeys, total=False):
+    """Keys of task=rank."""
+
+    num_questions: Count | None
+    k: Count
+    exclude_duplicates: bool
+    keep_answers: bool
+    part_size: Count
+    num_shards: Count
+    shard: CountOrZero
+
+
+def rank(cfg: Annotated[DictConfig, RankKeys]) -> float:
+    """Ranks the pool cfg.bqd for the questions of cfg.split with cfg.ranker (task=rank).
+
+    Writes bqd.parquet and bqd.json, or shard_S_of_N.parquet. Finished parts are stored in parts/;
+    resume=DIR continues an interrupted run after them.
+
+    Returns:
+        The number of main questions.
+    """
+    run_dir = Path(cfg.output_dir)
+    dataset = instantiate(cfg.data)
+    try_text_components(cfg, dataset, cfg.split)
+    split, kept = dataset.split(cfg.split), slice(cfg.num_questions)
+    job = BQDRanking(
+        questions=split.questions[kept],
+        question_ids=split.question_ids[kept],
+        image_ids=split.image_ids[kept],
+        pool=instantiate(cfg.bqd)(dataset),
+        ranker=instantiate(cfg.ranker),
+        settings=result_settings({"ranker": to_plain(cfg.ranker), "bqd": to_plain(cfg.bqd)}),
+        folder=run_dir / "parts",
+        k=cfg.k,
+        exclude_duplicates=cfg.exclude_duplicates,
+        part_size=cfg.part_size,
+        shard=cfg.shard,
+        num_shards=cfg.num_shards,
+    )
+    job.check()
+    pool_splits = _annotated(cfg, dataset) if cfg.keep_answers else []
+    begin_run(cfg, run_dir, resume=cfg.resume is not None)
+    # Finished parts are in run_dir/parts, so an interrupted run loses at most one part.
+    speed = _run(job, run_dir)
+    table = job.table()
+    if cfg.keep_answers:
+        table = with_answers(table, dataset, pool_splits)
+    whole = cfg.num_shards == 1
+    file = run_dir / ("bqd.parquet" if whole else f"shard_{job.shard}_of_{job.num_shards}.parquet")
+    write_parquet(file, table, {**job.origin, "keep_answers": cfg.keep_answers})
+    metrics = {**bqd_figures(table), "bqd/pool": float(len(job.pool)), **speed}
+    title = f"basic questions of {dataset.title}, split {dataset.name_of(cfg.split)}"
+    return _finish(run_dir, file, table, metrics, title, records=whole)
+
+
+class MergeKeys(CommandKeys, total=False):
+    """Keys of task=merge."""
+
+    shards: ExistingFolder
+
+
+def merge(cfg: Annotated[DictConfig, MergeKeys]) -> float:
+    """Merges the shards in the folder cfg.shards into bqd.parquet and bqd.json (task=merge).
+
+    Returns:
+        The number of main questions.
+
+    Raises:
+        DataError: Shards are missing, truncated, overlapping or of different configurations.
+    """
+    run_dir, folder = Path(cfg.output_dir), Path(cfg.shards)
+    files = sorted(folder.rglob("shard_*_of_*.parquet"))
+    if not files:
+        raise DataError(
+            f"{folder} holds no shard_S_of_N.parquet; give the directory of the runs of task=rank"
+        )
+    table, origin = merge_shards(files)
+    run_dir.mkdir(parents=True, exist_ok=True)
+    write_text(run_dir / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
+    file = run_dir / "bqd.parquet"
+    write_parquet(file, table, origin)
+    title = f"basic questions of {len(files)} shards in {folder}"
+    return _finish(run_dir, file, table, bqd_figures(table), title, records=True)
+
+
+def _annotated(cfg: DictConfig, dataset: VQADataset) -> list[str]:
+    """The splits of the pool, which must have annotations; checked before the ranking."""
+    if cfg.bqd.get("splits") is None:
+        raise UserError(
+            f"keep_answers=true: {cfg.bqd._target_} has no splits=, whose answers could be kept; "
+            "leave keep_answers=true out"
+        )
+    splits = list(cfg.bqd.splits)
+    for name in splits:
+        dataset.split(name).require_answers()
+    return splits
+
+
+class _Rate(ProgressColumn):
+    """Ranked questions per second of this run, without the parts of an earlier one."""
+
+    def render(self, task: Task) -> Text:
+        """The speed, averaged over the last 15 minutes."""
+        return Text(f"{task.speed:.0f}/s" if task.speed else "")
+
+
+def _run(job: BQDRanking, run_dir: Path) -> dict[str, float]:
+    """Ranks the questions that are left; returns the speed, or nothing if none are left."""
+    columns = (TextColumn("ranking"), BarColumn(), MofNCompleteColumn(), _Rate())
+    with Progress(
+        *columns,
+        TimeRemainingColumn(),
+        console=terminal(),
+        transient=True,
+        speed_estimate_period=900,
+    ) as bar:
+        steps = job.run()
+        before = done = next(steps)
+        started = time.perf_counter()
+        task = bar.add_task("", total=job.size, completed=done)
+        for done in steps:
+            bar.update(task, completed=done)
+            write_json(run_dir / "progress.json", {"questions": done, "of": job.size})
+    seconds = time.perf_counter() - started
+    return {"bqd/questions_per_second": (done - before) / seconds} if done > before else {}
+
+
+def _finish(
+    run_dir: Path,
+    file: Path,
+    table: pa.Table,
+    metrics: dict[str, float],
+    title: str,
+    *,
+    records: bool,
+) -> float:
+    """Writes bqd.json (with `records`) and metrics.json, prints the metrics, and warns."""
+    console = terminal()
+    if records:
+        write_records(run_dir / "bqd.json", table)
+    write_json(run_dir / "metrics.json", metrics)
+    print_metrics(metrics, title=title, console=console)
+    if count := int(metrics.get("bqd/uncertified", 0)):
+        console.print(
+            f"warning: {count} of {len(table)} rankings are uncertified; their order may be wrong "
+            "(column 'uncertified'). ranker.on_uncertified=error stops at such a ranking.",
+            style="yellow",
+        )
+    console.print(f"basic questions: {file}\nrun: {run_dir}", soft_wrap=True)
+    return float(len(table))
+
+
+def bqd_figures(table: pa.Table) -> dict[str, float]:
+    """The metrics of a BQD.
+
+    bqd/...: sizes, the largest duality gap, the share of rankings with fewer basic questions than
+    columns, and the number of uncertified rankings. vqabq/...: how many basic questions VQABQ
+    selects.
+    """
+    figures: dict[str, Any] = {
+        "bqd/main_questions": len(table),
+        "bqd/distinct_main_questions": pc.count_distinct(table["question"]).as_py(),
+    }
+    if len(table):
+        scores = scores_of(table)
+        short = np.asarray(table["support"]) < scores.shape[1]
+        figures |= {"bqd/gap": pc.max(table["gap"]).as_py(), "bqd/short_rankings": short.mean()}
+        figures["bqd/uncertified"] = np.count_nonzero(~(np.asarray(table["gap"]) <= TOLERANCE))
+        figures |= {f"vqabq/{name}": value for name, value in selection_figures(scores).items()}
+    return {name: float(value) for name, value in figures.items()}
