@@ -1,7 +1,4 @@
-"""A data root on disk: finds the files of each split.
-
-The file is a little over 300 lines, because each public method lists its errors.
-"""
+"""A data root on disk: finds the files of each split."""
 
 import os
 from collections.abc import Mapping, Sequence

@@ -3,9 +3,16 @@
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, TypeVar
+
+from annotated_types import Interval
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
 
 from ivqa.errors import UserError
+
+T = TypeVar("T")
+Id = Annotated[int, Interval(ge=-(2**63), lt=2**63)]
 
 SHOWN = 20  # problems in an error message
 
@@ -78,55 +85,65 @@ def is_id(value: object) -> bool:
     return type(value) is int and -(2**63) <= value < 2**63
 
 
-def check_id(
-    record: dict[str, Any], field: str, file: Path, where: str, problems: Problems
-) -> int | None:
-    """Reads an integer field of a record.
+def checked(
+    schema: TypeAdapter[T],
+    record: object,
+    path: Path,
+    where: str,
+    problems: Problems,
+    remedy: str = "",
+) -> T | None:
+    """Validates a record without conversions: "1" is not an integer.
 
     Args:
-        record: The record.
-        field: Name of the field.
-        file: File of the record, for the message.
-        where: Names the record by its id, for the message.
-        problems: Collects the fault if the field is missing or not an integer.
+        schema: The fields of the record, a `TypedDict`; other fields are ignored.
+        record: The value in the file.
+        path: The file, for the messages.
+        where: Names the record by its id, for the messages.
+        problems: Collects a fault for each wrong field.
+        remedy: What to do about any fault.
 
     Returns:
-        The integer, or None after a fault.
+        The fields of the schema, or None after a fault.
     """
-    if field not in record:
-        problems.add(file, where, field, "is missing")
+    try:
+        return schema.validate_python(record, strict=True)
+    except ValidationError as error:
+        for fault in error.errors(include_url=False):
+            problem = _problem(fault) + (f"; {remedy}" if remedy else "")
+            problems.add(path, where, _field(fault["loc"]), problem)
         return None
-    value = record[field]
-    if not is_id(value):
-        kind = "an integer of 64 bits" if type(value) is int else "an integer"
-        problems.add(file, where, field, f"must be {kind}, not {shown(value)}")
-        return None
-    return int(value)
 
 
-def check_text(
-    record: dict[str, Any], field: str, file: Path, where: str, problems: Problems
-) -> str | None:
-    """Reads a text field of a record.
+def _field(location: Sequence[int | str]) -> str:
+    """The place of a wrong value in its record, such as "answers[1].answer"."""
+    steps = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in location]
+    return "".join(steps).removeprefix(".")
 
-    Args:
-        record: The record.
-        field: Name of the field.
-        file: File of the record, for the message.
-        where: Names the record by its id, for the message.
-        problems: Collects the fault if the field is missing or not a text.
 
-    Returns:
-        The text, or None after a fault.
-    """
-    if field not in record:
-        problems.add(file, where, field, "is missing")
-        return None
-    value = record[field]
-    if not isinstance(value, str):
-        problems.add(file, where, field, f"must be text, not {shown(value)}")
-        return None
-    return value
+def _problem(fault: ErrorDetails) -> str:
+    kind, value, context = fault["type"], fault["input"], fault.get("ctx", {})
+    if kind == "value_error":
+        return str(context["error"])
+    if kind == "missing":
+        return "is missing"
+    wanted = _WANTED.get(kind, fault["msg"]).format_map(context)
+    return f"must {wanted}, not {shown(value)}"
+
+
+# What a value must be, by pydantic's type of the error.
+_WANTED = {
+    "bool_type": "be true or false",
+    "dict_type": "be an object",
+    "float_type": "be a number",
+    "greater_than_equal": "be an integer of 64 bits",
+    "int_type": "be an integer",
+    "less_than": "be an integer of 64 bits",
+    "list_type": "be a list",
+    "literal_error": "be {expected}",
+    "string_type": "be text",
+    "too_short": "hold {min_length} at least",
+}
 
 
 def check_root(root: Path) -> None:

@@ -1,11 +1,12 @@
 """CLEVR: rendered scenes, questions with functional programs (Johnson et al., CVPR 2017)."""
 
 import os
-import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Annotated, Any, NotRequired
 
-from typing_extensions import override
+from pydantic import AfterValidator, BeforeValidator, TypeAdapter
+from typing_extensions import TypedDict, override
 
 from ivqa.data.answer_metric import ExactMatch
 from ivqa.data.batches.columns import Entry
@@ -20,10 +21,40 @@ from ivqa.data.formats.clevr_programs import (
     layout_of,
     program_of,
 )
-from ivqa.data.formats.published import PublishedDataset, Record, records
+from ivqa.data.formats.published import REMEDY, PublishedDataset, Record, number_in, records
 from ivqa.data.oracles import FALSE_PREMISE, NOT_UNDERSTOOD, Judgement, judge_all
-from ivqa.data.validation import Problems, check_id, check_text, shown
+from ivqa.data.validation import Id, Problems, checked, shown
 from ivqa.data.vqa_json import VQASplit
+
+
+def _text_of(answer: object) -> object:
+    if isinstance(answer, bool):
+        return "yes" if answer else "no"
+    return str(answer) if isinstance(answer, int) else answer
+
+
+class _Question(TypedDict):
+    question_index: Id
+    image_index: Id
+    image_filename: NotRequired[str | None]
+    question: str
+    program: NotRequired[Annotated[list[Any], AfterValidator(program_of)] | None]
+    answer: NotRequired[Annotated[str, BeforeValidator(_text_of)]]
+
+
+def _file_fits(record: _Question) -> _Question:
+    name, number = record.get("image_filename"), record["image_index"]
+    if name is not None and number_in(name) != number:
+        raise ValueError(f"image_filename: is {shown(name)}, but image_index is {number}")
+    return record
+
+
+class _Scene(TypedDict):
+    image_index: Id
+
+
+_QUESTION: TypeAdapter[Any] = TypeAdapter(Annotated[_Question, AfterValidator(_file_fits)])
+_SCENE = TypeAdapter(_Scene)
 
 
 class ClevrDataset(PublishedDataset):
@@ -196,68 +227,36 @@ def clevr_results(
 def _programs(path: Path, problems: Problems) -> Iterator[tuple[Entry, Step | None]]:
     """The questions of a file and their programs; None in a test split."""
     for position, record in records(path, "questions", problems):
-        before = len(problems)
-        number = check_id(record, "question_index", path, f"entry {position}", problems)
-        where = f"question {number}"
-        image_id = check_id(record, "image_index", path, where, problems)
-        name = record.get("image_filename")
-        if name is not None and image_id != _number_of(name):
-            fault = f"is {shown(name)}, but image_index is {image_id}; download the file again"
-            problems.add(path, where, "image_filename", fault)
-        question = check_text(record, "question", path, where, problems)
-        program = _program(record, path, where, problems)
-        answer = record.get("answer")
-        if isinstance(answer, bool):
-            answer = "yes" if answer else "no"
-        if isinstance(answer, int):
-            answer = str(answer)
-        if "answer" in record and not isinstance(answer, str):
-            problems.add(path, where, "answer", f"must be text, not {shown(answer)}")
-        if number is None or image_id is None or question is None or len(problems) > before:
+        where = f"question {record.get('question_index', position)}"
+        found = checked(_QUESTION, record, path, where, problems, REMEDY)
+        if found is None:
             continue
-        family = record.get("question_family_index")
+        program, answer = found.get("program"), found.get("answer")
         yield (
             Entry(
-                name=str(number),
-                question_id=number,
-                image_id=image_id,
-                question=question,
+                name=str(found["question_index"]),
+                question_id=found["question_index"],
+                image_id=found["image_index"],
+                question=found["question"],
                 answers=None if answer is None else [answer],
                 question_type=None if program is None else kind_of(program),
-                image_file=name,
-                extras={"question_family_index": family},
+                image_file=found.get("image_filename"),
+                extras={"question_family_index": record.get("question_family_index")},
             ),
             program,
         )
 
 
-def _number_of(name: object) -> int | None:
-    """The number at the end of a file name such as CLEVR_val_000042.png."""
-    found = re.search(r"(\d+)\.\w+$", name) if isinstance(name, str) else None
-    return None if found is None else int(found[1])
-
-
-def _program(record: Record, path: Path, where: str, problems: Problems) -> Step | None:
-    steps = record.get("program")
-    if steps is None:
-        return None
-    try:
-        return program_of(steps)
-    except (TypeError, ValueError) as error:
-        problems.add(path, where, "program", f"{error}; repair it or download the file again")
-        return None
-
-
 def _read_scenes(path: Path, problems: Problems) -> dict[int, ClevrScene]:
     scenes: dict[int, ClevrScene] = {}
     for position, record in records(path, "scenes", problems):
-        number = check_id(record, "image_index", path, f"entry {position}", problems)
-        if number is None:
-            continue
-        try:
-            scenes[number] = ClevrScene.from_json(record)
-        except (TypeError, ValueError) as error:
-            problems.add(path, f"image {number}", "", f"{error}; download the file again")
+        where = f"image {record.get('image_index', position)}"
+        found = checked(_SCENE, record, path, where, problems, REMEDY)
+        if found is not None:
+            try:
+                scenes[found["image_index"]] = ClevrScene.from_json(record)
+            except (TypeError, ValueError) as error:
+                problems.add(path, where, "", f"{error}; download the file again")
     return scenes
 
 

@@ -1,16 +1,17 @@
 """GQA: questions with functional programs about photographs with scene graphs.
 
-Hudson and Manning, CVPR 2019. The file is a little over 300 lines
-with the shapes of the published files in its docstrings.
+Hudson and Manning, CVPR 2019.
 """
 
 import os
 import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Annotated, Any, NotRequired
 
 import numpy as np
-from typing_extensions import override
+from pydantic import AfterValidator, TypeAdapter
+from typing_extensions import TypedDict, override
 
 from ivqa.data.batches.columns import Entry
 from ivqa.data.file_patterns import FilePatterns
@@ -18,17 +19,17 @@ from ivqa.data.formats.gqa_execution import GQAWords, judge
 from ivqa.data.formats.gqa_graphs import SceneGraph, read_graphs
 from ivqa.data.formats.gqa_metric import GQAMetric
 from ivqa.data.formats.gqa_programs import Step, layout_of, program_of, reasoning_steps
-from ivqa.data.formats.published import PublishedDataset, Record, records
+from ivqa.data.formats.published import REMEDY, PublishedDataset, Record, records
 from ivqa.data.images import ImageFiles
 from ivqa.data.oracles import NOT_UNDERSTOOD, Judgement, judge_all
-from ivqa.data.validation import DataError, Problems, check_text, shown
+from ivqa.data.validation import DataError, Problems, checked, shown
 from ivqa.data.vqa_json import VQASplit
 from ivqa.text.tokens import tokenise
 
 # Ids such as "n161313", of images that are not from Visual Genome, become 1,000,161,313.
 _OTHER_IMAGES = 10**9
 _IMAGE = re.compile(r"(n?)(\d{1,8})")
-_QUESTION = re.compile(r"\d{1,17}")
+_QUESTION_ID = re.compile(r"\d{1,17}")
 
 
 class GQADataset(PublishedDataset):
@@ -219,6 +220,18 @@ def image_number(image_id: str) -> int:
     return int(found[2]) + (_OTHER_IMAGES if found[1] else 0)
 
 
+class _Question(TypedDict):
+    question: str
+    imageId: Annotated[str, AfterValidator(image_number)]
+    answer: NotRequired[str]
+    semantic: NotRequired[Annotated[list[Any], AfterValidator(program_of)]]
+    types: NotRequired[dict[str, str | None] | None]
+    groups: NotRequired[dict[str, str | None] | None]
+
+
+_QUESTION: TypeAdapter[Any] = TypeAdapter(_Question)
+
+
 def question_number(question_id: str) -> int:
     """Converts a question id of GQA to an integer, by a 1 in front: ids may start with zeros.
 
@@ -232,7 +245,7 @@ def question_number(question_id: str) -> int:
         >>> question_number("05515938")
         105515938
     """
-    if not _QUESTION.fullmatch(question_id):
+    if not _QUESTION_ID.fullmatch(question_id):
         raise DataError("its id is not a text of 1 to 17 digits; repair it")
     return int("1" + question_id)
 
@@ -295,22 +308,16 @@ def _read(
     name: str, record: Record, path: Path, problems: Problems
 ) -> tuple[Entry | None, Step | None]:
     """A question and its program; None after a fault or, for the program, without one."""
-    where, before = f"question {name}", len(problems)
-    question = check_text(record, "question", path, where, problems)
-    image = check_text(record, "imageId", path, where, problems)
-    answer = record.get("answer")
-    if "answer" in record:
-        answer = check_text(record, "answer", path, where, problems)
-    program = None
+    found = checked(_QUESTION, record, path, f"question {name}", problems, REMEDY)
     try:
-        question_id, image_id = question_number(name), image_number(image or "0")
-        if "semantic" in record:
-            program = program_of(record["semantic"])
-    except (TypeError, ValueError) as error:
-        problems.add(path, where, "", f"{error}; download the file again")
-    if question is None or image is None or len(problems) > before:
+        question_id = question_number(name)
+    except DataError as error:
+        problems.add(path, f"question {name}", "", str(error))
         return None, None
-    types, groups = (_names(record, key, path, where, problems) for key in ("types", "groups"))
+    if found is None:
+        return None, None
+    types, groups = found.get("types") or {}, found.get("groups") or {}
+    answer, program = found.get("answer"), found.get("semantic")
     extras = {"semantic": types.get("semantic"), "structural": types.get("structural")}
     extras |= {"group": groups.get("global"), "isBalanced": record.get("isBalanced", True)}
     if program is not None:
@@ -319,23 +326,14 @@ def _read(
         Entry(
             name=name,
             question_id=question_id,
-            image_id=image_id,
-            question=question,
+            image_id=found["imageId"],
+            question=found["question"],
             answers=None if answer is None else [answer],
             question_type=types.get("detailed"),
             extras=extras,
         ),
         program,
     )
-
-
-def _names(record: Record, key: str, path: Path, where: str, problems: Problems) -> Record:
-    """An object of texts, or {} where the record has none or a fault is reported."""
-    value = record.get(key) or {}
-    if isinstance(value, dict) and all(isinstance(one, str | None) for one in value.values()):
-        return value
-    problems.add(path, where, key, f"must be an object of texts, not {shown(value)}")
-    return {}
 
 
 def _key(question: str) -> str:

@@ -55,7 +55,7 @@ def program_of(semantic: Sequence[Mapping[str, Any]]) -> Step:
     for number, step in enumerate(semantic):
         try:
             operation, _, detail = step["operation"].partition(" ")
-            earlier = step["dependencies"]
+            earlier = list(step["dependencies"])
             argument = _NUMBERS.sub("", step["argument"]).strip()
         except (AttributeError, KeyError, TypeError) as error:
             raise ValueError(f"step {number} is incomplete ({error!r})") from None

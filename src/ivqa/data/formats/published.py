@@ -1,6 +1,7 @@
 """Data sets with file layouts of their own, read entry by entry."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from ivqa.data.validation import Problems, shown
 from ivqa.data.vqa_json import ServerResults, VQASplit, check_images
 
 Record = dict[str, Any]
+
+REMEDY = "repair the record or download the file again"
 
 
 # Reads the questions of a split from one file, and collects the faults of the file.
@@ -154,30 +157,7 @@ def records(path: Path, key: str | None, problems: Problems) -> Iterator[tuple[s
             problems.add(path, f"entry {name}", "", f"must be an object, not {shown(record)}")
 
 
-def texts(
-    record: Record, key: str, path: Path, where: str, problems: Problems, *, least: int = 1
-) -> list[str] | None:
-    """Reads a list of texts.
-
-    Args:
-        record: The record.
-        key: Name of the list in the record.
-        path: File of the record, for the message.
-        where: Names the record by its id, for the message.
-        problems: Collects the fault if the list is missing, too short or holds other values.
-        least: Fewest texts that the list must hold.
-
-    Returns:
-        The texts, or None after a fault.
-    """
-    value = record.get(key)
-    if isinstance(value, list) and len(value) >= least and _all_texts(value):
-        return value
-    fault = f"must hold texts, {least} at least, not {shown(value)}"
-    fault = fault if key in record else "is missing"
-    problems.add(path, where, key, f"{fault}; repair the record or download the file again")
-    return None
-
-
-def _all_texts(values: Iterable[object]) -> bool:
-    return all(isinstance(value, str) for value in values)
+def number_in(file_name: str) -> int | None:
+    """The number at the end of the name of an image file, as in CLEVR_val_000042.png."""
+    found = re.search(r"(\d+)\.\w+$", file_name)
+    return None if found is None else int(found[1])

@@ -2,19 +2,38 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Annotated, Any
 
 import numpy as np
+from annotated_types import Len
 from numpy.typing import NDArray
-from typing_extensions import override
+from pydantic import TypeAdapter
+from typing_extensions import TypedDict, override
 
 from ivqa.data.answer_metric import ExactMatch
 from ivqa.data.batches.columns import Entry
 from ivqa.data.file_patterns import FilePatterns
-from ivqa.data.formats.published import PublishedDataset, Record, records, texts
-from ivqa.data.validation import Problems, check_id, check_text, shown
+from ivqa.data.formats.published import REMEDY, PublishedDataset, records
+from ivqa.data.validation import Id, Problems, checked
 from ivqa.data.vqa_json import VQASplit
 from ivqa.text.answer_matching import AnswerRule
 from ivqa.text.answers import vqa_accuracies
+
+
+class _Image(TypedDict):
+    image_id: Id
+    qa_pairs: list[dict[str, Any]]
+
+
+class _Pair(TypedDict):
+    qa_id: Id
+    question: str
+    answer: str
+    type: str
+    multiple_choices: Annotated[list[str], Len(1)]
+
+
+_IMAGE, _PAIR = TypeAdapter(_Image), TypeAdapter(_Pair)
 
 
 class Visual7WMetric(ExactMatch):
@@ -94,38 +113,19 @@ def read_visual7w(path: Path, split: str, problems: Problems) -> Iterator[Entry]
         if image.get("split") != split:
             continue
         where = f"image {image.get('image_id', position)}"
-        image_id = check_id(image, "image_id", path, where, problems)
-        pairs = image.get("qa_pairs")
-        if not isinstance(pairs, list):
-            problems.add(path, where, "qa_pairs", f"must be a list, not {shown(pairs)}")
+        if checked(_IMAGE, image, path, where, problems, REMEDY) is None:
             continue
-        for pair in pairs:
-            if not isinstance(pair, dict):
-                problems.add(path, where, "qa_pairs", f"must hold objects, not {shown(pair)}")
-            elif image_id is not None:
-                entry = _entry(pair, image_id, path, where, problems)
-                if entry is not None:
-                    yield entry
-
-
-def _entry(pair: Record, image_id: int, path: Path, where: str, problems: Problems) -> Entry | None:
-    number = check_id(pair, "qa_id", path, where, problems)
-    if number is None:
-        return None
-    where = f"question {number}"
-    question = check_text(pair, "question", path, where, problems)
-    answer = check_text(pair, "answer", path, where, problems)
-    kind = check_text(pair, "type", path, where, problems)
-    wrong = texts(pair, "multiple_choices", path, where, problems)
-    if question is None or answer is None or kind is None or wrong is None:
-        return None
-    return Entry(
-        name=str(number),
-        question_id=number,
-        image_id=image_id,
-        question=question,
-        answers=[answer],
-        question_type=kind,
-        # Sorted: the position of the right answer must not give it away.
-        multiple_choices=sorted({answer, *wrong}),
-    )
+        for pair in image["qa_pairs"]:
+            number = pair.get("qa_id")
+            found = checked(_PAIR, pair, path, f"question {number}", problems, REMEDY)
+            if found is not None:
+                yield Entry(
+                    name=str(number),
+                    question_id=number,
+                    image_id=image["image_id"],
+                    question=pair["question"],
+                    answers=[pair["answer"]],
+                    question_type=pair["type"],
+                    # Sorted: the position of the right answer must not give it away.
+                    multiple_choices=sorted({pair["answer"], *pair["multiple_choices"]}),
+                )
