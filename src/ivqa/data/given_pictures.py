@@ -60,13 +60,10 @@ def read_picture(picture: Picture) -> Image.Image:
 
 
 def picture_files(place: str) -> list[Path]:
-    """Finds the image files that a text names.
+    """Finds the image files that a text names, sorted by name; hidden files are left out.
 
     Args:
         place: A file, a folder of images, or a pattern with `*` or `?`, such as "photos/*.jpg".
-
-    Returns:
-        The files, sorted by name; hidden files are left out.
 
     Raises:
         UserError: There is no such file, or the folder or the pattern has no image.

@@ -73,15 +73,7 @@ _LAYOUT = TypeAdapter(Annotated[list[str], Len(1)])
 
 
 def question_records(path: Path, problems: Problems) -> dict[int, Record]:
-    """Reads a questions file.
-
-    Args:
-        path: The file.
-        problems: Collects the faults.
-
-    Returns:
-        The records by question id, in the order of the file.
-    """
+    """Reads the records of a questions file by question id, in the order of the file."""
     return _by_question_id(path, "questions", _QUESTION, problems)
 
 
@@ -97,15 +89,7 @@ def check_join(
     annotations_path: Path,
     problems: Problems,
 ) -> None:
-    """Reports questions without annotation, annotations without question, and differing image ids.
-
-    Args:
-        questions: Records of the questions by question id.
-        annotations: Records of the annotations by question id.
-        questions_path: File of the questions, for the messages.
-        annotations_path: File of the annotations, for the messages.
-        problems: Collects the faults.
-    """
+    """Reports questions and annotations without each other, and differing image ids."""
     for question_id, question in questions.items():
         annotation = annotations.get(question_id)
         where = f"question {question_id}"
@@ -123,15 +107,7 @@ def check_join(
 
 
 def read_captions(path: Path, problems: Problems) -> dict[int, list[str]]:
-    """Reads a captions file in COCO format.
-
-    Args:
-        path: The file.
-        problems: Collects the faults.
-
-    Returns:
-        The captions of every image by image id.
-    """
+    """Reads a file of captions in COCO format; returns those of each image by its id."""
     captions: dict[int, list[str]] = {}
     for position, record in enumerate(_records(path, "annotations", problems)):
         name = record.get("id", position) if isinstance(record, dict) else position
@@ -142,15 +118,7 @@ def read_captions(path: Path, problems: Problems) -> dict[int, list[str]]:
 
 
 def read_layouts(path: Path, problems: Problems) -> dict[int, list[str]]:
-    """Reads a file of expert layouts.
-
-    Args:
-        path: The file.
-        problems: Collects the faults.
-
-    Returns:
-        The layouts, lists of module names in reverse Polish order, by question id.
-    """
+    """Reads expert layouts, lists of module names in reverse Polish order, by question id."""
     try:
         content = open_json(path)
     except DataError as error:

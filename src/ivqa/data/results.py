@@ -73,17 +73,9 @@ def read_results(path: Path, split: VQASplit) -> list[str | None]:
 
 
 def read_choices(path: Path, split: VQASplit) -> list[str] | None:
-    """Reads the chosen ones of multiple choices from a result file of A-OKVQA.
+    """Reads the chosen ones of multiple choices from a result file of A-OKVQA; see `read_results`.
 
-    Args:
-        path: See `read_results`.
-        split: See `read_results`.
-
-    Returns:
-        The N choices; None if a question has none.
-
-    Raises:
-        DataError: See `read_results`.
+    Returns None if a question has no choice.
     """
     choices = [result.choice for result in _matched(path, split)]
     return None if None in choices else [str(choice) for choice in choices]

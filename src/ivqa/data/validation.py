@@ -39,13 +39,13 @@ class Problems:
         self._count = 0
 
     def add(self, file: Path | str, record: str, field: str, problem: str) -> None:
-        """Adds one problem.
+        """Adds one problem: what is wrong, and what to do about it.
 
         Args:
             file: The file; only the name of a Path is shown.
             record: Names the record by its id; may be empty.
             field: Name of the field in the record; may be empty.
-            problem: What is wrong, and what to do about it.
+            problem: The sentence.
         """
         self._count += 1
         if len(self._lines) < SHOWN:
@@ -149,12 +149,8 @@ _WANTED = {
 def check_root(root: Path) -> None:
     """Checks that a data root is a folder.
 
-    Args:
-        root: The folder.
-
     Raises:
-        DataError: The root is a file or does not exist; the message names the nearest existing
-            folder and what it contains.
+        DataError: It is not; the message names the nearest existing folder and what it contains.
     """
     if root.is_dir():
         return
@@ -170,11 +166,7 @@ def check_root(root: Path) -> None:
 
 
 def listed(names: Sequence[str], limit: int = 10) -> str:
-    """Formats names for an error message.
-
-    Args:
-        names: The names.
-        limit: Maximum number of names to show; their total number is added if there are more.
+    """Formats at most `limit` names for an error message, and their number if there are more.
 
     Example:
         >>> listed(["train", "val"]), listed([]), listed(["a", "b", "c"], limit=1)

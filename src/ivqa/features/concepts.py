@@ -76,13 +76,9 @@ class ConceptVocabulary:
         return cls(kept)
 
     def targets(self, texts: Sequence[Iterable[str]]) -> Tensor:
-        """The targets of the concept predictor.
+        """The targets (M, C) float32 of the concept predictor.
 
-        Args:
-            texts: The texts of each of M images.
-
-        Returns:
-            Targets (M, C) float32: 1 where a text of image m has concept c, else 0.
+        A target is 1 where a text of image m has concept c, else 0.
 
         Example:
             >>> vocabulary = ConceptVocabulary(["star", "red star", "blue star"])
@@ -100,16 +96,10 @@ class ConceptVocabulary:
 
 
 def described_images(split: VQASplit) -> tuple[ImageFiles, list[list[str]]]:
-    """The images of a split that have texts, and their texts.
+    """The M images of a split that have texts, and a list of texts for each.
 
     The texts are the captions, or in data without captions the questions about an image and their
     answers. An image without texts is left out, because its targets would be 0 for all concepts.
-
-    Args:
-        split: The split.
-
-    Returns:
-        M images, and a list of texts for each.
 
     Raises:
         UserError: The split has no images.

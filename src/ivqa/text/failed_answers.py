@@ -34,15 +34,10 @@ _FAILURES = re.compile(
 
 
 def failure(text: str) -> str | None:
-    """Says why a text is no answer of a model, but what a failed request left.
+    """Says why a text is no answer of a model, but what a failed request left; None for an answer.
 
-    Refusals in the words of the model are answers: "Sorry, I'm closed" can be the text of a sign.
-
-    Args:
-        text: What stands in place of the answer.
-
-    Returns:
-        The reason, at most 80 characters; None for an answer.
+    The reason has at most 80 characters. Refusals in the words of the model are answers: "Sorry,
+    I'm closed" can be the text of a sign.
 
     Example:
         >>> failure("Error code: 429 - {'error': ...}"), failure(" "), failure("error")

@@ -83,28 +83,21 @@ def official_aokvqa(
     val: str | None = "val",
     test: str | None = None,
 ) -> PublishedDataset:
-    """Opens A-OKVQA under its official file names.
+    """Opens A-OKVQA under its official file names; nothing is read yet.
 
     aokvqa_v1p0_SPLIT.json lists the questions; images/SPLIT2017/ or SPLIT2017/ holds those of COCO
     2017. The answers of a question are its ten direct answers, and `multiple_choices` has its
     four choices. `extras` has "question_id", and for questions with answers "correct_choice_idx",
-    "difficult_direct_answer" and "rationales".
+    "difficult_direct_answer" and "rationales". The split "test" has no answers.
 
-    Args:
-        root: The folder.
-        train: Name of the training split, or None.
-        val: Name of the validation split, or None.
-        test: Name of the test split, or None. The split "test" has no answers.
-
-    Returns:
-        The data set; nothing is read yet.
+    `root`, `train`, `val` and `test` are those of `VQADataset`.
     """
     return PublishedDataset(
         root,
-        reader=read_aokvqa,
+        reader=_read,
         metric=AOKVQAMetric(),
         title="A-OKVQA",
-        server_results=aokvqa_results,
+        server_results=_results,
         train=train,
         val=val,
         test=test,
@@ -119,13 +112,7 @@ def official_aokvqa(
 
 
 def question_number(question_id: str) -> int:
-    """Converts the id of a question, a text of 22 letters and digits, to an integer.
-
-    Args:
-        question_id: The published id.
-
-    Returns:
-        63 bits of its BLAKE2b digest, the same on every machine.
+    """Converts a question's id, 22 letters and digits, to 63 bits of its BLAKE2b digest.
 
     Example:
         >>> question_number("22MexNkBPpdZGX6sxbxVBH")
@@ -134,20 +121,8 @@ def question_number(question_id: str) -> int:
     return int.from_bytes(blake2b(question_id.encode(), digest_size=8).digest(), "big") >> 1
 
 
-def read_aokvqa(path: Path, split: str, problems: Problems) -> Iterator[Entry]:
-    """Reads a file of A-OKVQA: a list of {"question_id", "image_id", "question", "choices", ...}.
-
-    Args:
-        path: The file.
-        split: Name of the split.
-        problems: Collects the faults.
-
-    Yields:
-        The questions.
-
-    Raises:
-        DataError: The file cannot be read.
-    """
+def _read(path: Path, split: str, problems: Problems) -> Iterator[Entry]:
+    """Reads a list of {"question_id", "image_id", "question", "choices", ...}."""
     for position, record in records(path, None, problems):
         where = f"question {record.get('question_id', position)}"
         schema: TypeAdapter[Any] = _ANSWERED if "direct_answers" in record else _QUESTION
@@ -165,7 +140,7 @@ def read_aokvqa(path: Path, split: str, problems: Problems) -> Iterator[Entry]:
         )
 
 
-def aokvqa_results(
+def _results(
     split: VQASplit, answers: Sequence[str] | None, chosen: Sequence[str] | None
 ) -> Record:
     """Formats answers for the leaderboard, see `ivqa.data.results.results_text`."""

@@ -22,7 +22,7 @@ from ivqa.data.formats.clevr_programs import (
     program_of,
 )
 from ivqa.data.formats.published import REMEDY, PublishedDataset, Record, number_in, records
-from ivqa.data.oracles import FALSE_PREMISE, NOT_UNDERSTOOD, Judgement, judge_all
+from ivqa.data.oracles import FALSE_PREMISE, NOT_UNDERSTOOD, Judgement, Oracle
 from ivqa.data.validation import Id, Problems, checked, shown
 from ivqa.data.vqa_json import VQASplit
 
@@ -66,14 +66,7 @@ class ClevrDataset(PublishedDataset):
     query_attribute, by which the paper reports the share of answers that equal the right one. The
     splits "train" and "val" have an oracle. The split "test" has no answers.
 
-    Args:
-        root: The folder.
-        train: Name of the training split, or None.
-        val: Name of the validation split, or None.
-        test: Name of the test split, or None.
-
-    Raises:
-        UserError: See `VQADataset`.
+    The arguments are those of `VQADataset`.
     """
 
     def __init__(
@@ -87,10 +80,10 @@ class ClevrDataset(PublishedDataset):
         inner = Path(root) / "CLEVR_v1.0"
         super().__init__(
             inner if inner.is_dir() else root,
-            reader=read_clevr,
+            reader=_read,
             metric=ExactMatch(),
             title="CLEVR",
-            server_results=clevr_results,
+            server_results=_results,
             train=train,
             val=val,
             test=test,
@@ -102,7 +95,6 @@ class ClevrDataset(PublishedDataset):
 
     @override
     def oracle(self, stage_or_name: str) -> "ClevrOracle | None":
-        """The oracle of a split, from its scenes and programs."""
         self.prepare()
         name = self.name_of(stage_or_name)
         scenes = self.root / "scenes" / f"CLEVR_{name}_scenes.json"
@@ -111,7 +103,7 @@ class ClevrDataset(PublishedDataset):
         return ClevrOracle.load(scenes, self._paths(name))
 
 
-class ClevrOracle:
+class ClevrOracle(Oracle):
     """Judges CLEVR's questions, and others of their templates, about scenes.
 
     Args:
@@ -125,14 +117,7 @@ class ClevrOracle:
 
     @classmethod
     def load(cls, scenes_path: Path, question_paths: Iterable[Path]) -> "ClevrOracle":
-        """Reads scenes, learns the templates of the questions, and checks all programs.
-
-        Args:
-            scenes_path: CLEVR_SPLIT_scenes.json.
-            question_paths: The files of the questions about these scenes.
-
-        Returns:
-            The oracle.
+        """Reads scenes, learns the templates of the questions about them, and checks all programs.
 
         Raises:
             DataError: A file is damaged, or a program does not give the published answer; the
@@ -157,19 +142,8 @@ class ClevrOracle:
         problems.raise_if_any()
         return cls(scenes, language)
 
+    @override
     def judge(self, image_id: int, question: str) -> Judgement:
-        """Judges a question about an image.
-
-        Args:
-            image_id: The image.
-            question: Any text.
-
-        Returns:
-            The judgement.
-
-        Raises:
-            KeyError: The oracle does not have the scene of this image.
-        """
         scene = self.scenes.get(int(image_id))
         if scene is None:
             raise KeyError(f"the oracle does not know image {image_id}; load the split it is in")
@@ -182,12 +156,8 @@ class ClevrOracle:
         known = answers.union(*(SYNONYMS.get(answer, ()) for answer in answers))
         return Judgement(True, True, min(answers), known)
 
-    def judge_many(self, image_ids: Iterable[int], questions: Iterable[str]) -> list[Judgement]:
-        """Judges N questions, each about its own image, see `Oracle.judge_many`."""
-        return judge_all(self, image_ids, questions)
-
+    @override
     def fact(self, question: str) -> Hashable | None:
-        """The visual fact that a question states, see `Oracle.fact`."""
         program = self.language.parse(question)
         return None if program is None else fact_of(program)
 
@@ -198,25 +168,13 @@ class ClevrOracle:
         }
 
 
-def read_clevr(path: Path, split: str, problems: Problems) -> Iterator[Entry]:
-    """Reads a file of questions: {"questions": [{"question_index", "question", "program", ...}]}.
-
-    Args:
-        path: The file.
-        split: Name of the split.
-        problems: Collects the faults.
-
-    Yields:
-        The questions.
-
-    Raises:
-        DataError: The file cannot be read.
-    """
+def _read(path: Path, split: str, problems: Problems) -> Iterator[Entry]:
+    """Reads {"questions": [{"question_index", "image_index", "question", "program"}]}."""
     for entry, program in _programs(path, problems):
         yield entry if program is None else entry._replace(layout=layout_of(program))
 
 
-def clevr_results(
+def _results(
     split: VQASplit, answers: Sequence[str] | None, chosen: Sequence[str] | None
 ) -> list[Record]:
     """Formats answers with CLEVR's name of the id, see `ivqa.data.results.results_text`."""

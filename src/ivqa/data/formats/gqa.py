@@ -21,7 +21,7 @@ from ivqa.data.formats.gqa_metric import GQAMetric
 from ivqa.data.formats.gqa_programs import Step, layout_of, program_of, reasoning_steps
 from ivqa.data.formats.published import REMEDY, PublishedDataset, Record, records
 from ivqa.data.images import ImageFiles
-from ivqa.data.oracles import NOT_UNDERSTOOD, Judgement, judge_all
+from ivqa.data.oracles import NOT_UNDERSTOOD, Judgement, Oracle
 from ivqa.data.validation import DataError, Problems, checked, shown
 from ivqa.data.vqa_json import VQASplit
 from ivqa.text.tokens import tokenise
@@ -45,14 +45,7 @@ class GQADataset(PublishedDataset):
     "group" of its answer and "isBalanced"; `question_types` is the detailed type, such as
     "existAnd".
 
-    Args:
-        root: The folder.
-        train: Name of the training split, such as "train_balanced", or None.
-        val: Name of the validation split, or None.
-        test: Name of the test split, or None.
-
-    Raises:
-        UserError: See `VQADataset`.
+    The arguments are those of `VQADataset`.
     """
 
     def __init__(
@@ -65,16 +58,16 @@ class GQADataset(PublishedDataset):
     ) -> None:
         super().__init__(
             root,
-            reader=read_gqa,
+            reader=_read,
             title="GQA",
-            server_results=gqa_results,
+            server_results=_results,
             train=train,
             val=val,
             test=test,
             files=FilePatterns(
                 question_file="questions/{split}_questions", image_pattern="images/{image_id}.*"
             ),
-            images_in=gqa_images,
+            images_in=_images,
         )
 
     @override
@@ -92,7 +85,6 @@ class GQADataset(PublishedDataset):
 
     @override
     def oracle(self, stage_or_name: str) -> "GQAOracle | None":
-        """The oracle of a split, from its scene graphs and programs."""
         self.prepare()
         name = self.name_of(stage_or_name)
         graphs = self.root / "sceneGraphs" / f"{name.partition('_')[0]}_sceneGraphs.json"
@@ -101,7 +93,7 @@ class GQADataset(PublishedDataset):
         return GQAOracle.load(graphs, self._paths(name))
 
 
-class GQAOracle:
+class GQAOracle(Oracle):
     """Judges GQA's questions about the photographs of a split, as far as scene graphs decide them.
 
     A question is understood if it is one of the data set's questions, asked about any photograph,
@@ -128,13 +120,6 @@ class GQAOracle:
     def load(cls, graphs_path: Path, question_paths: Iterable[Path]) -> "GQAOracle":
         """Reads scene graphs and learns from the questions about them.
 
-        Args:
-            graphs_path: SPLIT_sceneGraphs.json.
-            question_paths: The files of the questions.
-
-        Returns:
-            The oracle.
-
         Raises:
             DataError: A file is damaged.
         """
@@ -148,7 +133,7 @@ class GQAOracle:
         programs: dict[str, Step | None] = {}
         for path in question_paths:
             for name, record in records(path, None, problems):
-                entry, program = _read(name, record, path, problems)
+                entry, program = _entry_of(name, record, path, problems)
                 if entry is None or program is None:
                     continue
                 if entry.image_id not in graphs:
@@ -163,31 +148,16 @@ class GQAOracle:
         problems.raise_if_any()
         return cls(graphs, programs, words)
 
+    @override
     def judge(self, image_id: int, question: str) -> Judgement:
-        """Judges a question about a photograph.
-
-        Args:
-            image_id: The image.
-            question: Any text.
-
-        Returns:
-            The judgement; not understood where the scene graph does not decide the answer.
-
-        Raises:
-            KeyError: The oracle does not have the scene graph of this image.
-        """
         graph = self.graphs.get(int(image_id))
         if graph is None:
             raise KeyError(f"the oracle does not know image {image_id}; load the split it is in")
         program = self._programs.get(_key(question))
         return NOT_UNDERSTOOD if program is None else judge(program, graph, self.words)
 
-    def judge_many(self, image_ids: Iterable[int], questions: Iterable[str]) -> list[Judgement]:
-        """Judges N questions, each about its own image, see `Oracle.judge_many`."""
-        return judge_all(self, image_ids, questions)
-
+    @override
     def fact(self, question: str) -> Hashable | None:
-        """The visual fact that a question states, see `Oracle.fact`."""
         return self._programs.get(_key(question))
 
     def objects(self) -> dict[int, set[str]]:
@@ -199,13 +169,7 @@ class GQAOracle:
 
 
 def image_number(image_id: str) -> int:
-    """Converts an image id of GQA to an integer.
-
-    Args:
-        image_id: The id as published.
-
-    Returns:
-        The number; 1,000,000,000 is added for ids that start with "n".
+    """Converts an image id of GQA to an integer; adds 1,000,000,000 to ids that start with "n".
 
     Raises:
         DataError: The id has another form.
@@ -235,11 +199,8 @@ _QUESTION: TypeAdapter[Any] = TypeAdapter(_Question)
 def question_number(question_id: str) -> int:
     """Converts a question id of GQA to an integer, by a 1 in front: ids may start with zeros.
 
-    Args:
-        question_id: The id as published, a text of digits.
-
     Raises:
-        DataError: The id has another form.
+        DataError: The id is not a text of digits.
 
     Example:
         >>> question_number("05515938")
@@ -250,7 +211,7 @@ def question_number(question_id: str) -> int:
     return int("1" + question_id)
 
 
-def gqa_results(
+def _results(
     split: VQASplit, answers: Sequence[str] | None, chosen: Sequence[str] | None
 ) -> list[Record]:
     """Formats answers for the server, see `ivqa.data.results.results_text`."""
@@ -258,19 +219,8 @@ def gqa_results(
     return [{"questionId": i, "prediction": a} for i, a in zip(ids, answers or (), strict=True)]
 
 
-def gqa_images(folder: Path, name_pattern: str) -> ImageFiles:
-    """Lists the images of GQA: 2354786.jpg, n161313.jpg, ...
-
-    Args:
-        folder: The folder.
-        name_pattern: Pattern of the names of images from Visual Genome.
-
-    Returns:
-        The images by `image_number`.
-
-    Raises:
-        DataError: The folder holds no such image.
-    """
+def _images(folder: Path, name_pattern: str) -> ImageFiles:
+    """Lists the images of GQA: 2354786.jpg, n161313.jpg, ..."""
     found: list[ImageFiles] = []
     for pattern, offset in ((name_pattern, 0), (f"n{name_pattern}", _OTHER_IMAGES)):
         try:
@@ -284,27 +234,15 @@ def gqa_images(folder: Path, name_pattern: str) -> ImageFiles:
     return ImageFiles(np.concatenate([images.ids for images in found]), paths)
 
 
-def read_gqa(path: Path, split: str, problems: Problems) -> Iterator[Entry]:
-    """Reads a file of questions: {question_id: {"imageId", "question", "answer", "semantic"}}.
-
-    Args:
-        path: The file.
-        split: Name of the split.
-        problems: Collects the faults.
-
-    Yields:
-        The questions.
-
-    Raises:
-        DataError: The file cannot be read.
-    """
+def _read(path: Path, split: str, problems: Problems) -> Iterator[Entry]:
+    """Reads a file of questions: {question_id: {"imageId", "question", "answer", "semantic"}}."""
     for name, record in records(path, None, problems):
-        entry, program = _read(name, record, path, problems)
+        entry, program = _entry_of(name, record, path, problems)
         if entry is not None:
             yield entry if program is None else entry._replace(layout=layout_of(program))
 
 
-def _read(
+def _entry_of(
     name: str, record: Record, path: Path, problems: Problems
 ) -> tuple[Entry | None, Step | None]:
     """A question and its program; None after a fault or, for the program, without one."""

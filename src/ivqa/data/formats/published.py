@@ -30,21 +30,15 @@ Reader = Callable[[Path, str, Problems], Iterator[Entry]]
 class PublishedDataset(VQADataset):
     """A data set whose questions and answers are in files of its own layout.
 
+    `root`, `train`, `val`, `test` and `title` are those of `VQADataset`.
+
     Args:
-        root: The folder.
         reader: Reads a file of questions.
-        train: Name of the training split; None for no split.
-        val: Name of the validation split, likewise.
-        test: Name of the test split, likewise.
         files: `question_file` and `image_pattern` are used. A split may also be a folder of files,
             named like the file without its ending.
         images_in: Lists the images of a folder whose names match a pattern.
         metric: The official evaluation of the data set; None for VQA accuracy.
         server_results: See `VQASplit`.
-        title: See `VQADataset`.
-
-    Raises:
-        UserError: See `VQADataset`.
     """
 
     def __init__(
@@ -63,13 +57,12 @@ class PublishedDataset(VQADataset):
     ) -> None:
         super().__init__(root, train=train, val=val, test=test, files=files, title=title)
         self._reader = reader
-        self._list_images = images_in
+        self._images_in = images_in
         self._metric = metric
         self._server_results = server_results
 
     @override
     def lacks_annotations(self, stage_or_name: str) -> bool:
-        """Whether the questions of a split have no answers; only the first question is read."""
         name = self.name_of(stage_or_name)
         if name not in self._splits:
             self.prepare()
@@ -96,14 +89,7 @@ class PublishedDataset(VQADataset):
         return replace(split, server_results=self._server_results)
 
     def metric(self, name: str) -> AnswerMetric | None:
-        """How answers to the questions of a split are scored.
-
-        Args:
-            name: Name of the split.
-
-        Returns:
-            The official evaluation; None for VQA accuracy.
-        """
+        """The official evaluation of the questions of a split; None for VQA accuracy."""
         return self._metric
 
     def _entries(self, name: str, problems: Problems) -> Iterator[tuple[Path, Entry]]:
@@ -121,9 +107,6 @@ class PublishedDataset(VQADataset):
             return {f"questions {path.name}": path for path in sorted(folder.glob("*.json"))}
         return {"questions": found}
 
-    def _images_in(self, folder: Path, name_pattern: str) -> ImageFiles:
-        return self._list_images(folder, name_pattern)
-
 
 def _check_names(
     images: ImageFiles, names: Mapping[int, str], path: Path, problems: Problems
@@ -137,18 +120,9 @@ def _check_names(
 
 
 def records(path: Path, key: str | None, problems: Problems) -> Iterator[tuple[str, Record]]:
-    """Reads the objects in a list or an object, one by one.
+    """Reads the objects in a list or an object, one by one; see `json_stream.entries`.
 
-    Args:
-        path: The file.
-        key: See `json_stream.entries`.
-        problems: Collects the faults of entries that are not objects; they are left out.
-
-    Yields:
-        Name and content of each object.
-
-    Raises:
-        DataError: The file cannot be read or has another layout.
+    `problems` collects the faults of entries that are not objects; they are left out.
     """
     for name, record in entries(path, key):
         if isinstance(record, dict):

@@ -65,24 +65,17 @@ def official_visual7w(
     val: str | None = "val",
     test: str | None = "test",
 ) -> PublishedDataset:
-    """Opens Visual7W under its official file names.
+    """Opens Visual7W under its official file names; nothing is read yet.
 
     dataset_v7w_telling.json holds all splits, images/ all images. The answers are sentences as
     published, such as "At a park."; `Visual7WMetric` says how they are compared.
     `multiple_choices` has the answer and the three wrong choices in alphabetical order.
 
-    Args:
-        root: The folder.
-        train: Name of the training split, or None.
-        val: Name of the validation split, or None.
-        test: Name of the test split, or None.
-
-    Returns:
-        The data set; nothing is read yet.
+    `root`, `train`, `val` and `test` are those of `VQADataset`.
     """
     return PublishedDataset(
         root,
-        reader=read_visual7w,
+        reader=_read,
         metric=Visual7WMetric(),
         title="Visual7W",
         train=train,
@@ -95,20 +88,8 @@ def official_visual7w(
     )
 
 
-def read_visual7w(path: Path, split: str, problems: Problems) -> Iterator[Entry]:
-    """Reads one split of {"images": [{"split", "image_id", "qa_pairs": [...]}, ...]}.
-
-    Args:
-        path: The file.
-        split: Name of the split.
-        problems: Collects the faults.
-
-    Yields:
-        The questions.
-
-    Raises:
-        DataError: The file cannot be read.
-    """
+def _read(path: Path, split: str, problems: Problems) -> Iterator[Entry]:
+    """Reads one split of {"images": [{"split", "image_id", "qa_pairs": [...]}, ...]}."""
     for position, image in records(path, "images", problems):
         if image.get("split") != split:
             continue

@@ -117,28 +117,21 @@ def official_vizwiz(
     val: str | None = "val",
     test: str | None = None,
 ) -> PublishedDataset:
-    """Opens VizWiz-VQA under its official file names.
+    """Opens VizWiz-VQA under its official file names; nothing is read yet.
 
     Annotations/SPLIT.json lists the questions, images/SPLIT/ holds the photographs. Each photograph
     has one question, whose id is the number in the file name. Questions of the answer type
     "unanswerable" are of the type "other" here, as in VQA; `extras` has "image" (the name of the
-    photograph), "answerable" and the official "answer_type".
+    photograph), "answerable" and the official "answer_type". The split "test" has no answers.
 
-    Args:
-        root: The folder.
-        train: Name of the training split, or None.
-        val: Name of the validation split, or None.
-        test: Name of the test split, or None. The split "test" has no answers.
-
-    Returns:
-        The data set; nothing is read yet.
+    `root`, `train`, `val` and `test` are those of `VQADataset`.
     """
     return PublishedDataset(
         root,
-        reader=read_vizwiz,
+        reader=_read,
         metric=VizWizMetric(),
         title="VizWiz",
-        server_results=vizwiz_results,
+        server_results=_results,
         train=train,
         val=val,
         test=test,
@@ -149,20 +142,8 @@ def official_vizwiz(
     )
 
 
-def read_vizwiz(path: Path, split: str, problems: Problems) -> Iterator[Entry]:
-    """Reads a file of VizWiz: a list of {"image", "question", "answers", "answerable", ...}.
-
-    Args:
-        path: The file.
-        split: Name of the split.
-        problems: Collects the faults.
-
-    Yields:
-        The questions.
-
-    Raises:
-        DataError: The file cannot be read.
-    """
+def _read(path: Path, split: str, problems: Problems) -> Iterator[Entry]:
+    """Reads a file of VizWiz: a list of {"image", "question", "answers", "answerable", ...}."""
     for position, record in records(path, None, problems):
         image = record.get("image")
         where = f"question about {image}" if isinstance(image, str) else f"entry {position}"
@@ -186,7 +167,7 @@ def read_vizwiz(path: Path, split: str, problems: Problems) -> Iterator[Entry]:
         )
 
 
-def vizwiz_results(
+def _results(
     split: VQASplit, answers: Sequence[str] | None, chosen: Sequence[str] | None
 ) -> list[Record]:
     """Formats answers for the server, see `ivqa.data.results.results_text`."""

@@ -44,13 +44,9 @@ class ResNetFeatures(nn.Module):
         self.body = nn.Sequential(*list(network.children())[:-2])
 
     def forward(self, images: Tensor) -> dict[str, Tensor]:
-        """Computes the features of images.
+        """Computes "grid" (B, L, 2048) and "pooled" (B, 2048) of normalised images (B, 3, H, W).
 
-        Args:
-            images: Images (B, 3, H, W), normalised as in ImageNet's training.
-
-        Returns:
-            "grid" (B, L, 2048), where L is 14 * 14 for 448 px, and "pooled" (B, 2048).
+        L is 14 * 14 for 448 px.
         """
         grid = self.body(images).flatten(2).transpose(1, 2)  # (B, L, 2048)
         return {"grid": grid, "pooled": grid.mean(dim=1)}
@@ -71,14 +67,9 @@ class VGGFeatures(nn.Module):
         self.fc7 = nn.Sequential(*list(network.classifier.children())[:5])
 
     def forward(self, images: Tensor) -> dict[str, Tensor]:
-        """Computes the features of images.
+        """Computes "grid" (B, L, 512) and "pooled" (B, 4096) of normalised images (B, 3, H, W).
 
-        Args:
-            images: Images (B, 3, H, W), normalised as in ImageNet's training.
-
-        Returns:
-            "grid" (B, L, 512), where L is 14 * 14 for 448 px, and "pooled" (B, 4096), which is
-            computed from the images at 224 px.
+        L is 14 * 14 for 448 px. "pooled" is computed from the images at 224 px.
         """
         grid = self.body(images).flatten(2).transpose(1, 2)  # (B, L, 512)
         small = nn.functional.interpolate(
@@ -128,10 +119,7 @@ class BackboneFeatures(PretrainedFeatures):
         return Normalised(self.head(self.network()), _MEAN, _STD), Resize(self.image_size)
 
     def network(self) -> nn.Module:
-        """Builds the torchvision network with its weights.
-
-        Returns:
-            The whole network, with its classifier.
+        """Builds the whole torchvision network with its weights.
 
         Raises:
             UserError: The weights cannot be downloaded, or the file does not hold them.

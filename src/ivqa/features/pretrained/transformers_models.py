@@ -41,10 +41,7 @@ class VisionModel(nn.Module):
         self._interpolates = "interpolate_pos_encoding" in known
 
     def forward(self, images: Tensor) -> dict[str, Tensor]:
-        """Computes the features of images.
-
-        Args:
-            images: Images (B, 3, H, W), as the processor returns them.
+        """Computes the features of images (B, 3, H, W), as the processor returns them.
 
         Returns:
             "grid" (B, L, d): the last map by rows, or the tokens of the patches without class and
@@ -149,7 +146,6 @@ class TransformersFeatures(PretrainedFeatures):
 
     @override
     def load(self) -> tuple[nn.Module, Callable[[Image.Image], Tensor]]:
-        """Loads the model and its image processor."""
         local = Path(self.path).is_dir()
         check_revision(self.path, self.revision)
         if not local:

@@ -75,25 +75,14 @@ class Matches:
         return cls(candidate, reference, cider, bleu_scores(hypotheses, own)[:, 3], total)
 
     def best_cider(self, chosen: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """Computes the highest CIDEr-D of each reference.
+        """Computes the highest CIDEr-D of each reference among the candidates `chosen`, (N,) bool.
 
-        Args:
-            chosen: (N,) bool: the candidates to consider.
-
-        Returns:
-            (R,) float64 in [0, 10]; 0 for a reference without a chosen candidate.
+        Returns (R,) float64 in [0, 10]; 0 for a reference without a chosen candidate.
         """
         return self._best(self.cider, chosen)
 
     def best_bleu4(self, chosen: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """Computes the highest BLEU-4 of each reference.
-
-        Args:
-            chosen: (N,) bool: the candidates to consider.
-
-        Returns:
-            (R,) float64 in [0, 1]; 0 for a reference without a chosen candidate.
-        """
+        """Computes the highest BLEU-4 of each reference, (R,) in [0, 1], as `best_cider` does."""
         return self._best(self.bleu4, chosen)
 
     def _best(self, scores: NDArray[np.float64], chosen: NDArray[np.bool_]) -> NDArray[np.float64]:
