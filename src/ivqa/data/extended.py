@@ -17,11 +17,7 @@ from ivqa.store.files import write_json
 
 
 class ExtendedDataset(VQADataset):
-    """A data set with further training questions. Its fingerprint covers them.
-
-    Args:
-        base: The data set.
-        extra: The further questions, with answers. They get new question ids.
+    """A data set with further training questions, which get new ids. Its fingerprint covers them.
 
     Raises:
         DataError: The training split is also used for another stage, which would change too.

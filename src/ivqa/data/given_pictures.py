@@ -20,11 +20,7 @@ Picture = str | Path | Image.Image | np.ndarray
 
 @dataclass(frozen=True)
 class GivenPictures:
-    """A `PixelSource` of pictures in memory.
-
-    Args:
-        pictures: RGB pictures; their ids are their positions.
-    """
+    """A `PixelSource` of RGB pictures in memory; their ids are their positions."""
 
     pictures: Sequence[Image.Image]
 

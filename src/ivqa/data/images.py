@@ -62,9 +62,6 @@ class ImageFiles:
                 or "*{image_id:012d}.*". `*` matches any text; `{image_id:012d}` matches the id,
                 with any number of digits.
 
-        Returns:
-            The images whose names match.
-
         Raises:
             DataError: The folder cannot be listed, no name matches, or two files have the same id.
         """

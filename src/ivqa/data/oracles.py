@@ -1,4 +1,4 @@
-"""What an oracle is: it judges questions about the images of a split exactly."""
+"""The interface of oracles, which judge questions about the images of a split exactly."""
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass

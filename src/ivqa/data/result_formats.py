@@ -38,7 +38,7 @@ class Result(NamedTuple):
         image: Name of the image file, or None.
         answer: The answer; "" where the request failed.
         failure: Why there is no answer, or None.
-        choice: The chosen one of multiple choices, or None.
+        choice: The chosen candidate of a multiple-choice question, or None.
     """
 
     where: str

@@ -1,4 +1,4 @@
-"""What colours an image file has: the one conversion to 8-bit RGB that every part uses."""
+"""Conversion of images of any mode to 8-bit RGB."""
 
 import re
 

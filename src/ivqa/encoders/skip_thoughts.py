@@ -87,11 +87,11 @@ class SkipThoughts:
     def encode(
         self, texts: Sequence[str], parts: Sequence[str], *, eos: bool, batch_size: int
     ) -> NDArray[np.float32]:
-        """Encodes texts.
+        """Encodes N texts by the parts uni, bi or both.
 
         Args:
             texts: N texts.
-            parts: The parts to concatenate: uni, bi or both.
+            parts: The parts to concatenate.
             eos: Appends "<eos>" to each text.
             batch_size: Texts that are encoded together.
 

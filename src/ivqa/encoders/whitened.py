@@ -1,4 +1,4 @@
-"""Another distance for ranking: encodings whitened on the pool."""
+"""Encodings whitened on the pool, for ranking by the Mahalanobis distance."""
 
 from collections.abc import Sequence
 from copy import copy

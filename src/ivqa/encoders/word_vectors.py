@@ -100,15 +100,9 @@ def size_of_word_vectors(path: str | Path) -> int:
 
 
 def read_word_vectors(path: str | Path, words: Iterable[str]) -> dict[str, NDArray[np.float32]]:
-    """Reads the vectors of given words from a text file.
+    """Reads the vectors of given words, (d,) float32, from a text file; see `WordVectorEncoder`.
 
-    Args:
-        path: See `WordVectorEncoder`.
-        words: The words to read.
-
-    Returns:
-        (d,) float32 by word, for the words that the file has. If a word occurs twice, the first
-        vector counts.
+    If a word occurs twice, the first vector counts.
 
     Raises:
         UserError: The file is damaged, a line has another number of values than the first, or a

@@ -173,7 +173,11 @@ def train_concepts(
         trainer.fit(module, loader, ckpt_path=last)
         if trainer.interrupted:
             raise KeyboardInterrupt
-        return float("nan") if held_out is None else _precision(trainer, module, held_out)
+        if held_out is None:
+            return float("nan")
+        images = _Images(*held_out)
+        loader = DataLoader(images, batch_size=256, collate_fn=_unchanged)  # type: ignore[arg-type]
+        return float(trainer.validate(module, loader, verbose=False)[0]["val/map"])
 
 
 def _trainer(folder: Path, epochs: int, generator: torch.Generator) -> pl.Trainer:
@@ -194,16 +198,6 @@ def _trainer(folder: Path, epochs: int, generator: torch.Generator) -> pl.Traine
         enable_progress_bar=False,
         enable_model_summary=False,
     )
-
-
-def _precision(trainer: pl.Trainer, module: ConceptTraining, held_out: Labelled) -> float:
-    """The mean average precision on held-out images."""
-    loader = DataLoader(
-        _Images(*held_out),
-        batch_size=256,
-        collate_fn=_unchanged,  # type: ignore[arg-type]
-    )
-    return float(trainer.validate(module, loader, verbose=False)[0]["val/map"])
 
 
 def _resumable(file: Path, module: ConceptTraining) -> Path | None:

@@ -29,13 +29,10 @@ _PHRASE_END = re.compile(r"[,.;:?!]|\band\b")
 
 
 class ConceptVocabulary:
-    """The concepts of a data set.
+    """The concepts of a data set, most frequent first.
 
     A concept is a run of one or more words of a phrase without its stop words, such as "star" or
     "red star".
-
-    Args:
-        concepts: The concepts, most frequent first.
     """
 
     def __init__(self, concepts: Sequence[str]) -> None:
@@ -47,16 +44,13 @@ class ConceptVocabulary:
     def build(
         cls, texts: Iterable[Iterable[str]], size: int, longest: int = 1, min_images: int = 5
     ) -> "ConceptVocabulary":
-        """Chooses the concepts that most images have.
+        """Chooses the `size` concepts that most images have.
 
         Args:
             texts: The texts of each image.
             size: The maximum number of concepts.
             longest: The maximum number of words of a concept.
             min_images: Concepts of fewer images are left out, because they cannot be learned.
-
-        Returns:
-            The vocabulary.
 
         Raises:
             UserError: Fewer than two concepts occur with `min_images` images.

@@ -25,12 +25,7 @@ _CHUNK = 256  # images or rows that are held in memory at once
 
 
 class PreparedImages(Dataset[Tensor]):
-    """Images as the input of a network.
-
-    Args:
-        images: The images.
-        prepare: Takes an RGB picture; returns a tensor, of the same shape for all pictures.
-    """
+    """Images as the input of a network: `prepare` makes RGB pictures tensors of one shape."""
 
     def __init__(self, images: ImageFiles, prepare: Callable[[Image.Image], Tensor]) -> None:
         self.images, self.prepare = images, prepare

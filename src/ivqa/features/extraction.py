@@ -153,14 +153,8 @@ def extract(
 ) -> None:
     """Writes the features of all images of a split, or those that no process has written yet.
 
-    Args:
-        network: Prepares pictures and computes their features.
-        images: The images, in the order of the rows.
-        folder: Folder of the split; its name is the name of the split.
-        batch_size: Images computed at once, at most `part_size`.
-        num_workers: Processes that read images; 0 reads them in threads of this process.
-        device: Device of the network.
-        part_size: Images of a part; the same in all processes that share the work.
+    The name of the folder is that of the split. All processes that share the work have the same
+    `part_size`, which `batch_size` does not exceed; `num_workers` is that of `build_store`.
 
     Raises:
         UserError: An image cannot be read, or the disk has no room for the features.

@@ -36,7 +36,7 @@ class Resize:
 
 @dataclass(frozen=True)
 class Network:
-    """A network on its device, and how pictures become its input.
+    """A network on its device, and the function that prepares its input.
 
     Args:
         compute: Takes a batch of prepared pictures on the device of the network; returns features

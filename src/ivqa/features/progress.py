@@ -20,11 +20,7 @@ def tracked(items: Iterable[Item], activity: str) -> Iterator[Item]:
 
 
 class TrainingProgress(Callback):
-    """Shows a line of progress while a network of this stage is trained.
-
-    Args:
-        activity: What is being trained, such as "training the concept predictor".
-    """
+    """Shows a line of progress, such as "training the concept predictor", during a training."""
 
     def __init__(self, activity: str) -> None:
         self.description = f"image features: {activity}"

@@ -55,29 +55,18 @@ class QuestionLevels:
         the belief; "" where the question is not a belief) and level (int).
         """
         split = self.split
-        kinds = split.kinds or [""] * len(split)
-        columns = zip(
-            split.question_ids.tolist(),
-            split.image_ids.tolist(),
-            self.questions[level],
-            split.main_answers,
-            split.answers,
-            split.answer_types,
-            split.question_types,
-            kinds,
-            strict=True,
-        )
-        names = (
-            "question_id",
-            "image_id",
-            "question",
-            "answer",
-            "answers",
-            "answer_type",
-            "question_type",
-            "kind",
-        )
-        return [{**dict(zip(names, row, strict=True)), "level": level} for row in columns]
+        columns = {
+            "question_id": split.question_ids.tolist(),
+            "image_id": split.image_ids.tolist(),
+            "question": self.questions[level],
+            "answer": split.main_answers,
+            "answers": split.answers,
+            "answer_type": split.answer_types,
+            "question_type": split.question_types,
+            "kind": split.kinds or [""] * len(split),
+        }
+        rows = zip(*columns.values(), strict=True)
+        return [{**dict(zip(columns, row, strict=True)), "level": level} for row in rows]
 
     def with_images(self, level: int) -> Iterator[tuple[dict[str, Any], str, bytes]]:
         """The questions of a level with their images; shows progress.

@@ -153,15 +153,8 @@ def strip_punctuation(text: str) -> str:
 def unify_words(text: str, contractions: Mapping[str, str] = CONTRACTIONS) -> str:
     """Unifies case, number words, articles and contractions; the last step of `normalise_answer`.
 
-    This is processDigitArticle of vqaEval.py.
-
-    Args:
-        text: The answer without punctuation.
-        contractions: Spellings of words and what replaces them.
-
-    Returns:
-        Lower-case words with single spaces: number words as digits, without articles, with the
-        apostrophes of contractions.
+    This is processDigitArticle of vqaEval.py: lower-case words with single spaces, number words
+    as digits, no articles, and `contractions` replaced.
 
     Example:
         >>> unify_words("The Two dogs dont bark")

@@ -1,4 +1,4 @@
-"""What a model of transformers predicts after prompts: the logits of given continuations."""
+"""Logits of given continuations of prompts, by a generative model of transformers."""
 
 import copy
 from collections.abc import Sequence

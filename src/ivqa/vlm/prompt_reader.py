@@ -1,4 +1,4 @@
-"""Reads questions (or answers) about pictures as prompts, for transformers models that write."""
+"""Builds prompts from questions or answers about pictures, for generative models."""
 
 from collections.abc import Callable, Iterator, Mapping
 from inspect import signature
@@ -57,19 +57,12 @@ class PromptReader:
     def read(
         self, pictures: list[Image.Image], index: Tensor, questions: list[str]
     ) -> Iterator[Prompts]:
-        """Builds the prompts of B questions.
+        """Builds the prompts of B questions, one batch for each prompt length.
 
         Each picture is opened once, and encoded once for all questions about it, unless the
         encoder reads the question too. The processor resizes a picture for each question, because
-        it counts the picture's tokens when it builds a prompt.
-
-        Args:
-            pictures: All pictures.
-            index: The picture of each question, (B,) int64.
-            questions: B questions.
-
-        Yields:
-            Prompts, one batch for each prompt length.
+        it counts the picture's tokens when it builds a prompt. `index` (B,) int64 is the picture of
+        each question.
 
         Raises:
             UserError: The prompt has no image token, the processor refuses it, or the model needs

@@ -1,4 +1,4 @@
-"""Prompts of equal length, with what a model sees, for transformers models that write."""
+"""Prompts of equal length with encoded images, for generative models of transformers."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ class Prompts:
         of_tokens: Other inputs that describe each token, (n, T, ...) each, by input name.
         written_types: Kind of a token that the model writes, by input name.
         index: The view of each prompt, (n,) int64.
-        views: What the model sees; None if it needs pixels in each call.
+        views: The encoded images; None if the model needs pixels in each call.
         raw_inputs: Takes rows and returns the model's inputs with pixels.
     """
 
@@ -84,7 +84,7 @@ class Prompts:
 
 @dataclass(frozen=True)
 class Views:
-    """What a model sees, encoded: one view a picture, or one a question if its encoder reads it.
+    """Encoded images: one view for each picture, or for each question if the encoder reads it.
 
     Args:
         encoded: The output of the model's image encoder for all V views.

@@ -96,11 +96,7 @@ class AugmentedBatches(ShuffledBatches):
     """Training batches in the order of `ShuffledBatches`, each question in a drawn wording.
 
     The draw depends on (seed, epoch) only, so training resumes exactly and all processes agree.
-
-    Args:
-        split: The split and its wordings.
-        *order: Positional arguments of `ShuffledBatches`.
-        **lengths: Keyword arguments of `ShuffledBatches`.
+    `order` and `lengths` are the arguments of `ShuffledBatches`.
     """
 
     def __init__(self, split: AugmentedSplit, *order: Any, **lengths: Any) -> None:

@@ -33,12 +33,7 @@ PixelEncoder = Callable[[Tensor], Mapping[str, Tensor]]
 
 @dataclass(frozen=True)
 class DisturbedImages:
-    """A PixelSource that changes the images of another source when they are opened.
-
-    Args:
-        source: Opens the unchanged images.
-        disturb: Changes an image.
-    """
+    """A PixelSource that changes the images of another source when they are opened."""
 
     source: PixelSource
     disturb: Disturb

@@ -104,12 +104,7 @@ class ClevrDataset(PublishedDataset):
 
 
 class ClevrOracle(Oracle):
-    """Judges CLEVR's questions, and others of their templates, about scenes.
-
-    Args:
-        scenes: The scene of each image id.
-        language: Parses questions.
-    """
+    """Judges CLEVR's questions, and others of their templates, about the scene of each image id."""
 
     def __init__(self, scenes: Mapping[int, ClevrScene], language: ClevrLanguage) -> None:
         self.scenes = dict(scenes)

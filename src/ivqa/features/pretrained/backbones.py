@@ -31,11 +31,7 @@ Architecture = Annotated[str, one_of(torchvision.models.list_models, "a model of
 
 
 class ResNetFeatures(nn.Module):
-    """The last convolutional layer of a ResNet (res5c after its ReLU), and its mean.
-
-    Args:
-        network: A ResNet of torchvision, with its weights.
-    """
+    """The last convolutional layer of torchvision's ResNet (res5c after its ReLU), and its mean."""
 
     version: ClassVar[int] = 1
 
@@ -53,11 +49,7 @@ class ResNetFeatures(nn.Module):
 
 
 class VGGFeatures(nn.Module):
-    """The last pooling layer of a VGG network (pool5), and fc7 after its ReLU.
-
-    Args:
-        network: A VGG network of torchvision, with its weights.
-    """
+    """The last pooling layer of torchvision's VGG network (pool5), and fc7 after its ReLU."""
 
     version: ClassVar[int] = 1
 

@@ -25,11 +25,7 @@ _MEAN, _STD = (127 / 255,) * 3, (128 / 255,) * 3
 
 
 class EfficientNetLite(nn.Module):
-    """The last convolutional layer of an EfficientNet-Lite (after its ReLU6), and its mean.
-
-    Args:
-        network: A network of efficientnet_lite_pytorch, with its weights.
-    """
+    """The last convolutional layer of an EfficientNet-Lite (after its ReLU6), and its mean."""
 
     def __init__(self, network: Any) -> None:
         super().__init__()

@@ -55,11 +55,7 @@ def timm_grid(network: Any, features: Any) -> Tensor | None:
 
 
 class TimmMap(nn.Module):
-    """The last feature map of a timm network, and its pooled features.
-
-    Args:
-        network: A model of timm.
-    """
+    """The last feature map of a timm network, and its pooled features."""
 
     def __init__(self, network: Any) -> None:
         super().__init__()

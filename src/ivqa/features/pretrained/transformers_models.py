@@ -91,10 +91,7 @@ class VisionModel(nn.Module):
 class ProcessorInput:
     """Prepares pictures with a processor of transformers, which scales and normalises them.
 
-    Args:
-        processor: The image processor.
-        resize: Resizes a picture. The processor's own cut or padding would lose the border of the
-            picture.
+    `resize` comes first: the processor's own cut or padding would lose the picture's border.
     """
 
     processor: Any

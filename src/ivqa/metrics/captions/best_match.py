@@ -46,7 +46,7 @@ class Matches:
         references: Sequence[Sequence[str]],
         statistics: CiderStatistics,
     ) -> "Matches":
-        """Scores each candidate against each reference of its group.
+        """Scores each of N candidates against each reference of its group.
 
         Args:
             candidates: N questions.
@@ -54,9 +54,6 @@ class Matches:
             references: Reference questions of each group; a group may have none.
             statistics: Document frequencies of CIDEr. Scores are comparable only if they use the
                 same statistics.
-
-        Returns:
-            The scores of all pairs.
         """
         sizes = np.array([len(own) for own in references], dtype=np.int64)
         first = np.cumsum(sizes) - sizes  # index of the first reference of each group
