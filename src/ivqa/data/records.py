@@ -48,14 +48,14 @@ class _Numbered(TypedDict):
     question_id: Id
 
 
-class _Question(TypedDict):
+class _Question(_Numbered):
     image_id: Id
     question: Annotated[str, AfterValidator(_with_words)]
     multiple_choices: NotRequired[list[str] | None]
     kind: NotRequired[str]
 
 
-class _Annotation(TypedDict):
+class _Annotation(_Numbered):
     answers: Answers
     multiple_choice_answer: NotRequired[str]
     question_type: NotRequired[str]
@@ -67,7 +67,7 @@ class _Caption(TypedDict):
     caption: str
 
 
-_NUMBERED, _CAPTION = TypeAdapter(_Numbered), TypeAdapter(_Caption)
+_CAPTION = TypeAdapter(_Caption)
 _QUESTION, _ANNOTATION = TypeAdapter(_Question), TypeAdapter(_Annotation)
 _LAYOUT = TypeAdapter(Annotated[list[str], Len(1)])
 
@@ -141,16 +141,15 @@ def _by_question_id(
 ) -> dict[int, Record]:
     found: dict[int, Record] = {}
     for position, record in enumerate(_records(path, key, problems)):
-        numbered = checked(_NUMBERED, record, path, f"entry {position}", problems)
-        if numbered is None:
-            continue
-        where = f"question {numbered['question_id']}"
-        if numbered["question_id"] in found:
+        number = record.get("question_id") if isinstance(record, dict) else None
+        where = f"question {number}" if is_id(number) else f"entry {position}"
+        if is_id(number) and number in found:
             problems.add(path, where, "question_id", "occurs more than once")
             continue
         # The record itself is kept: validated copies of all records would double the memory.
         checked(schema, record, path, where, problems)
-        found[numbered["question_id"]] = record
+        if is_id(number):
+            found[number] = record
     return found
 
 

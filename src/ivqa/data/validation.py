@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, TypeGuard, TypeVar
 
 from annotated_types import Interval
 from pydantic import TypeAdapter, ValidationError
@@ -80,7 +80,7 @@ def shown(value: object) -> str:
     return text if len(text) <= 42 else text[:39] + "..."
 
 
-def is_id(value: object) -> bool:
+def is_id(value: object) -> TypeGuard[int]:
     """Whether `value` is an integer, not a bool, in the range of int64."""
     return type(value) is int and -(2**63) <= value < 2**63
 
@@ -127,8 +127,9 @@ def _problem(fault: ErrorDetails) -> str:
         return str(context["error"])
     if kind == "missing":
         return "is missing"
-    wanted = _WANTED.get(kind, fault["msg"]).format_map(context)
-    return f"must {wanted}, not {shown(value)}"
+    if kind not in _WANTED:
+        return f"is {shown(value)}: {fault['msg']}"
+    return f"must {_WANTED[kind].format_map(context)}, not {shown(value)}"
 
 
 # What a value must be, by pydantic's type of the error.
