@@ -50,9 +50,6 @@ def correlation_interval(
     Coefficient, values and errors are those of `correlation`.
 
     Args:
-        coefficient: "pearson", "spearman" or "kendall".
-        x: (N,) values.
-        y: (N,) values.
         clusters: (N,): pairs of values of the same cluster, such as questions about one image, are
             drawn together, because they are not independent. None: each pair alone.
         resamples: Number of resamples.

@@ -73,8 +73,6 @@ def cider(
     and errors are those of `bleu`.
 
     Args:
-        hypotheses: P texts.
-        references: One non-empty list of texts for each hypothesis.
         statistics: Document frequencies. None counts the references themselves, as the COCO
             evaluation does; the score of a few pairs is then meaningless (0 for one pair).
 
