@@ -224,14 +224,13 @@ def test_all_faults_of_a_file_are_reported_with_their_question(tmp_path: Path):
     with pytest.raises(DataError) as error:
         opened("aokvqa", tmp_path).split("train")
     file = "  aokvqa_v1p0_train.json: "
+    remedy = "; repair the record or download the file again"
     assert str(error.value).split("\n")[1:] == [
-        f"{file}question 22MexNkBPpdZGX6sxbxVBH: correct_choice_idx: must be 0 to 3, not 4",
-        f"{file}question b: direct_answers: must hold texts, 1 at least, not []; "
-        "repair the record or download the file again",
+        f"{file}question 22MexNkBPpdZGX6sxbxVBH: correct_choice_idx: must be 0 to 3, not 4{remedy}",
+        f"{file}question b: direct_answers: must hold 1 at least, not []{remedy}",
         f"{file}question c: has no words: '?!'; remove it",
-        f"{file}question d: image_id: must be an integer, not '12'",
-        f"{file}question d: rationales: must hold texts, 0 at least, not None; "
-        "repair the record or download the file again",
+        f"{file}question d: image_id: must be an integer, not '12'{remedy}",
+        f"{file}question d: rationales: must be a list, not None{remedy}",
         f"{file}question e: has no answer, while others have one; remove it or complete the file",
         f"{file}question f: occurs more than once; remove the copy",
         f"{file}entry 7: must be an object, not 3",

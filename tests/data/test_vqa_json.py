@@ -187,7 +187,7 @@ FAULTS = {
     "type unknown": "question 1: answer_type: must be one of yes/no, number, other, not 'colour'",
     "main answer null": "question 1: multiple_choice_answer: must be text, not None",
     "other image": "annotations_train.json: question 1: image_id: is 77 here, 1 with the text",
-    "choices": "question 3: multiple_choices: must be texts, not ['a', 1]",
+    "choices": "question 3: multiple_choices[1]: must be text, not 1",
 }
 
 

@@ -30,36 +30,17 @@ class AnswerMetric:
     probed: ClassVar[str | None] = None
 
     def counted(self, split: "VQASplit") -> NDArray[np.bool_]:
-        """Which questions the evaluation counts.
-
-        Args:
-            split: N questions with annotations.
-
-        Returns:
-            (N,) bool.
-        """
+        """Which of N questions with annotations the evaluation counts, (N,) bool."""
         return np.ones(len(split), dtype=np.bool_)
 
     def answer_types(self, split: "VQASplit") -> list[str]:
-        """The answer types by which the evaluation lists accuracies; "" for none.
-
-        Args:
-            split: N questions with annotations.
-
-        Returns:
-            N types.
-        """
+        """The answer types of N questions by which the evaluation lists accuracies; "" for none."""
         return split.answer_types
 
     def choice_accuracies(self, split: "VQASplit", chosen: Sequence[str]) -> NDArray[np.float64]:
-        """Computes the accuracy of the candidate that was chosen for each question.
+        """Computes the accuracy of the candidate that was chosen for each question; "" for none.
 
-        Args:
-            split: N questions with annotations and multiple choices.
-            chosen: N candidates; "" for none.
-
-        Returns:
-            (N,) float64 in [0, 1].
+        Returns (N,) float64 in [0, 1].
         """
         return vqa_accuracies(chosen, split.answers, rule=self.rule)
 
@@ -93,14 +74,7 @@ class ExactMatch(AnswerMetric):
 
 
 def means_by(kinds: Sequence[object], values: NDArray[np.float64]) -> dict[str, float]:
-    """Averages values by kind.
-
-    Args:
-        kinds: N kinds; values of the kind None or "" are left out.
-        values: N values.
-
-    Returns:
-        The mean of each kind, in the order of their first values.
+    """Averages values by kind, in the order of the kinds; without the kinds None and "".
 
     Example:
         >>> means_by(["a", None, "a", "b"], np.array([1.0, 0.0, 0.5, 0.25]))

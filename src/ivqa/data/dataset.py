@@ -1,10 +1,7 @@
-"""A data root on disk: finds the files of each split.
-
-The file is a little over 300 lines, because each public method lists its errors.
-"""
+"""A data root on disk: finds the files of each split."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -59,6 +56,7 @@ class VQADataset:
         self.stages: Mapping[str, str | None] = dict(zip(STAGES, (train, val, test), strict=True))
         self.files = files or FilePatterns()
         self.require_images = require_images
+        self._images_in: Callable[[Path, str], ImageFiles] = ImageFiles.in_folder
         self._splits: dict[str, VQASplit] = {}
         self._fingerprint: str | None = None
         for stage, name in self.stages.items():
@@ -131,9 +129,6 @@ class VQADataset:
 
         No file is read.
 
-        Args:
-            stage_or_name: "train", "val", "test" or the name of a split.
-
         Raises:
             DataError: The stage has no split, or the root does not exist.
         """
@@ -142,23 +137,16 @@ class VQADataset:
         return files["questions"] is not None and files["annotations"] is None
 
     def oracle(self, stage_or_name: str) -> Oracle | None:
-        """The oracle that judges questions about the images of a split.
+        """The oracle that judges questions about the images of a stage or a split.
 
-        Args:
-            stage_or_name: "train", "val", "test" or the name of a split.
-
-        Returns:
-            None; data sets with exact annotations override this.
+        None; data sets with exact annotations override this.
         """
         return None
 
     def fingerprint(self) -> str:
-        """Computes the digest of all splits in use; it is the same on every machine.
+        """Computes the digest of all splits in use, the same on every machine.
 
         It covers the unpacked JSON texts, and the names and sizes of the image files.
-
-        Returns:
-            16 hexadecimal digits.
         """
         if self._fingerprint is None:
             self.prepare()
@@ -225,9 +213,6 @@ class VQADataset:
         found = self._image_folder(name)
         return None if found is None else self._images_in(*found)
 
-    def _images_in(self, folder: Path, name_pattern: str) -> ImageFiles:
-        return ImageFiles.in_folder(folder, name_pattern)
-
 
 def _text_digest(path: Path | None) -> str:
     """Digest of the unpacked JSON text in a file; of no text without a file."""
@@ -265,20 +250,7 @@ def custom_vqa(
     """Opens any root in the official layout; the target of conf/data/vqa_json.yaml.
 
     It keeps the file patterns beside the other keys of the configuration: `data.image_pattern=...`.
-
-    Args:
-        root: The folder.
-        train: Name of the training split, or None.
-        val: Name of the validation split, or None.
-        test: Name of the test split, or None.
-        question_file: See `FilePatterns`, like the following arguments.
-        annotation_file: Pattern of the annotations file.
-        caption_file: Pattern of the captions file, or None.
-        layout_file: Pattern of the file of expert layouts, or None.
-        image_pattern: One pattern of the image files, several, or None.
-
-    Returns:
-        The data set; nothing is read yet.
+    The arguments are those of `VQADataset` and `FilePatterns`. Nothing is read yet.
     """
     files = FilePatterns(
         question_file=question_file,
@@ -303,20 +275,13 @@ def official_vqa(
     """Opens VQA 1.0 or 2.0 under its official file names, as unpacked from the archives.
 
     Images are searched in images/SPLIT/ and SPLIT/, captions in annotations/ (the folder of COCO).
+    The splits "test2015" and its subset "test-dev2015" have questions only. Nothing is read yet.
+    The other arguments are those of `VQADataset`.
 
     Args:
-        root: The folder.
         version: 1 or 2.
-        train: Name of the training split, or None.
-        val: Name of the validation split, or None.
-        test: Name of the test split, or None. "test2015" and its subset "test-dev2015" have
-            questions only.
         multiple_choice: Whether to read the multiple-choice questions of version 1, which list 18
             candidate answers.
-        require_images: Whether text-only data is an error.
-
-    Returns:
-        The data set; nothing is read yet.
 
     Raises:
         UserError: There is no such version, or no multiple choice in it.

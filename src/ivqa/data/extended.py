@@ -17,11 +17,7 @@ from ivqa.store.files import write_json
 
 
 class ExtendedDataset(VQADataset):
-    """A data set with further training questions. Its fingerprint covers them.
-
-    Args:
-        base: The data set.
-        extra: The further questions, with answers. They get new question ids.
+    """A data set with further training questions, which get new ids. Its fingerprint covers them.
 
     Raises:
         DataError: The training split is also used for another stage, which would change too.
@@ -41,18 +37,15 @@ class ExtendedDataset(VQADataset):
     @property
     @override
     def title(self) -> str:
-        """What people call the base."""
         return self.base.title
 
     @property
     @override
     def has_images(self) -> bool:
-        """Whether the base has images."""
         return self.base.has_images
 
     @override
     def lacks_annotations(self, stage_or_name: str) -> bool:
-        """Whether a split of the base lacks annotations, see `VQADataset.lacks_annotations`."""
         return self.base.lacks_annotations(stage_or_name)
 
     @override
@@ -61,7 +54,6 @@ class ExtendedDataset(VQADataset):
 
     @override
     def fingerprint(self) -> str:
-        """Computes the digest of the base and of the further questions."""
         extra = self.extra
         columns = [extra.image_ids.tolist(), extra.questions, extra.answers, extra.main_answers]
         return digest([self.base.fingerprint(), *columns])
@@ -72,10 +64,7 @@ class ExtendedDataset(VQADataset):
 
 
 def check_extensible(dataset: VQADataset) -> None:
-    """Checks that questions can be added for training alone.
-
-    Args:
-        dataset: The data set.
+    """Checks that questions can be added to a data set for training alone.
 
     Raises:
         DataError: The training split is also used for another stage.
@@ -90,14 +79,7 @@ def check_extensible(dataset: VQADataset) -> None:
 
 
 def questions_of(entries: Iterable[Entry], name: str) -> VQASplit:
-    """Collects questions as a split without images.
-
-    Args:
-        entries: At least one question; all have answers.
-        name: Name of the split.
-
-    Returns:
-        The split.
+    """Collects at least one question, all with answers, as a split without images.
 
     Raises:
         DataError: A question has no words or an id that occurs twice.
@@ -110,12 +92,7 @@ def questions_of(entries: Iterable[Entry], name: str) -> VQASplit:
 
 
 def write_questions(root: Path, split: VQASplit) -> None:
-    """Writes the questions and answers of a split in VQA format.
-
-    Args:
-        root: The folder.
-        split: The split, with answers; its name is in the names of the files.
-    """
+    """Writes the questions and answers of a split in VQA format into the folder `root`."""
     keys = list(zip(split.question_ids.tolist(), split.image_ids.tolist(), strict=True))
     questions = [
         {"question_id": number, "image_id": image_id, "question": question}

@@ -49,11 +49,7 @@ class FilePatterns:
     def candidates(self, split: str) -> dict[str, list[str]]:
         """Returns the paths that may hold the JSON files of a split, in the order of preference.
 
-        Args:
-            split: Name of the split.
-
-        Returns:
-            Paths under the root by kind: "questions", "annotations", "captions" and "layouts".
+        They are under the root, by kind: "questions", "annotations", "captions" and "layouts".
 
         Example:
             >>> FilePatterns(caption_file="captions.json").candidates("val")["captions"]
@@ -91,14 +87,7 @@ class FilePatterns:
 
 
 def layouts_in(root: Path) -> dict[str, list[str]]:
-    """The splits under a root by the data= that reads them.
-
-    Args:
-        root: The folder.
-
-    Returns:
-        The names of the splits; no entry for a data= whose files are not there.
-    """
+    """The names of the splits under a root, by the data= that reads them."""
     found = {
         name: FilePatterns(question_file=pattern).splits_in(root)
         for name, pattern in QUESTION_FILES.items()

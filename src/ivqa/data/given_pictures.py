@@ -20,11 +20,7 @@ Picture = str | Path | Image.Image | np.ndarray
 
 @dataclass(frozen=True)
 class GivenPictures:
-    """A `PixelSource` of pictures in memory.
-
-    Args:
-        pictures: RGB pictures; their ids are their positions.
-    """
+    """A `PixelSource` of RGB pictures in memory; their ids are their positions."""
 
     pictures: Sequence[Image.Image]
 
@@ -60,13 +56,10 @@ def read_picture(picture: Picture) -> Image.Image:
 
 
 def picture_files(place: str) -> list[Path]:
-    """Finds the image files that a text names.
+    """Finds the image files that a text names, sorted by name; hidden files are left out.
 
     Args:
         place: A file, a folder of images, or a pattern with `*` or `?`, such as "photos/*.jpg".
-
-    Returns:
-        The files, sorted by name; hidden files are left out.
 
     Raises:
         UserError: There is no such file, or the folder or the pattern has no image.

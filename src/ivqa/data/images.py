@@ -62,13 +62,10 @@ class ImageFiles:
                 or "*{image_id:012d}.*". `*` matches any text; `{image_id:012d}` matches the id,
                 with any number of digits.
 
-        Returns:
-            The images whose names match.
-
         Raises:
             DataError: The folder cannot be listed, no name matches, or two files have the same id.
         """
-        expression = name_expression(name_pattern)
+        expression = _name_expression(name_pattern)
         try:
             entries = list(os.scandir(folder))
         except OSError as error:
@@ -116,13 +113,9 @@ class ImageFiles:
         return np.setdiff1d(image_ids, self.ids)
 
     def check_headers(self, image_ids: NDArray[np.int64], problems: Problems) -> None:
-        """Reports every file whose first bytes are not those of an image.
+        """Reports every file of `image_ids` whose first bytes are not those of an image.
 
         12 bytes of each file are read, in parallel: 80,000 files take seconds.
-
-        Args:
-            image_ids: Ids of the images to check.
-            problems: Collects the faults.
         """
         positions = np.flatnonzero(np.isin(self.ids, image_ids))
         chunks = np.array_split(positions, max(1, min(len(positions) // 256, 256)))
@@ -143,14 +136,7 @@ class ImageFiles:
 
 
 def open_picture(path: Path, what: str = "picture") -> Image.Image:
-    """Reads an image file completely.
-
-    Args:
-        path: The file.
-        what: Describes the image in the error message.
-
-    Returns:
-        The image in RGB, see `to_rgb`.
+    """Reads an image file completely, in RGB, see `to_rgb`; `what` describes it in the message.
 
     Raises:
         FileError: The file cannot be read, is not an image, or is cut off.
@@ -192,20 +178,14 @@ def _is_cut(content: bytes, picture: Image.Image) -> bool:
     return not np.array_equal(np.asarray(_decoded(padded)), np.asarray(picture))
 
 
-def name_expression(pattern: str) -> re.Pattern[str]:
+def _name_expression(pattern: str) -> re.Pattern[str]:
     """Converts a pattern of image names to a regular expression with the group `image_id`.
 
-    Args:
-        pattern: See `ImageFiles.in_folder`.
-
-    Raises:
-        UserError: The pattern does not contain the id exactly once.
-
     Example:
-        >>> expression = name_expression("*{image_id:012d}.*")
+        >>> expression = _name_expression("*{image_id:012d}.*")
         >>> expression.fullmatch("COCO_val2014_000000000042.jpg")["image_id"]
         '000000000042'
-        >>> name_expression("*.jpg")
+        >>> _name_expression("*.jpg")
         Traceback (most recent call last):
         ...
         ivqa.errors.UserError: image pattern '*.jpg' must contain {image_id} or {image_id:012d} once

@@ -30,13 +30,7 @@ ARCHIVE_ERRORS = (
 
 
 def read_bytes(path: Path) -> bytes:
-    """Reads the bytes of the JSON text in a file.
-
-    Args:
-        path: A .json or .json.gz file, or a .zip file that holds one JSON file.
-
-    Returns:
-        The uncompressed bytes.
+    """Reads the uncompressed JSON text in a .json or .json.gz file, or a .zip of one JSON file.
 
     Raises:
         DataError: The file cannot be read, is cut off, damaged, encrypted or compressed in an
@@ -66,9 +60,6 @@ def read_bytes(path: Path) -> bytes:
 def open_json(path: Path) -> Any:
     """Reads the value in a JSON file.
 
-    Args:
-        path: See `read_bytes`.
-
     Raises:
         DataError: See `read_bytes`; for invalid JSON, the message gives line and column.
     """
@@ -80,11 +71,7 @@ def open_json(path: Path) -> Any:
 
 
 def only_member(archive: zipfile.ZipFile, path: Path) -> str:
-    """Returns the name of the only JSON file in an archive.
-
-    Args:
-        archive: The open archive.
-        path: Its file, for the message.
+    """Returns the name of the only JSON file in an open archive, whose file is `path`.
 
     Raises:
         DataError: The archive holds no or several JSON files.

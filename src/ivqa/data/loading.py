@@ -61,11 +61,9 @@ class ShuffledBatches(DistributedSampler[Any]):
         self._resumed = (0, 0)
 
     def resume(self, epoch: int, batches: int) -> None:
-        """Continues in the middle of an epoch; later epochs start at their first batch.
+        """Continues an epoch after the batches that this process has finished.
 
-        Args:
-            epoch: The epoch to continue.
-            batches: How many of its batches this process has finished.
+        Later epochs start at their first batch.
         """
         self.set_epoch(epoch)
         self._resumed = (epoch, batches)

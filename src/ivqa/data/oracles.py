@@ -1,4 +1,4 @@
-"""What an oracle is: it judges questions about the images of a split exactly."""
+"""The interface of oracles, which judge questions about the images of a split exactly."""
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
@@ -31,56 +31,19 @@ class Oracle(Protocol):
     """Judges questions about images; a `VQADataset` may have one for a split."""
 
     def judge(self, image_id: int, question: str) -> Judgement:
-        """Judges a question about an image.
-
-        Args:
-            image_id: The image.
-            question: Any text.
-
-        Returns:
-            The judgement.
+        """Judges a question, any text, about an image.
 
         Raises:
             KeyError: The oracle does not know the image.
         """
 
     def judge_many(self, image_ids: Iterable[int], questions: Iterable[str]) -> list[Judgement]:
-        """Judges N questions, each about its own image.
-
-        Args:
-            image_ids: N image ids.
-            questions: N questions.
-
-        Returns:
-            N judgements.
-
-        Raises:
-            KeyError: The oracle does not know an image.
-        """
+        """Judges N questions, each about its own image, as `judge` does."""
+        pairs = zip(image_ids, questions, strict=True)
+        return [self.judge(image_id, question) for image_id, question in pairs]
 
     def fact(self, question: str) -> Hashable | None:
-        """The visual fact that a question states, for comparison with other questions.
+        """The visual fact that a question states: equal for questions of equal meaning.
 
-        Args:
-            question: Any text.
-
-        Returns:
-            A value that is equal for questions of equal meaning; None where the question is not
-            understood.
+        None where the question is not understood.
         """
-
-
-def judge_all(
-    oracle: Oracle, image_ids: Iterable[int], questions: Iterable[str]
-) -> list[Judgement]:
-    """Judges N questions one by one, see `Oracle.judge_many`.
-
-    Args:
-        oracle: The oracle.
-        image_ids: N image ids.
-        questions: N questions.
-
-    Returns:
-        N judgements.
-    """
-    return [oracle.judge(image, text) for image, text in zip(image_ids, questions, strict=True)]

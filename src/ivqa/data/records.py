@@ -1,98 +1,85 @@
-"""Reads the records of the VQA JSON files and checks them field by field."""
+"""Reads the records of the VQA JSON files and validates them."""
 
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, NotRequired
+
+from annotated_types import Len
+from pydantic import AfterValidator, TypeAdapter
+from typing_extensions import TypedDict
 
 from ivqa.data.batches.batch import ANSWER_TYPES
 from ivqa.data.json_files import open_json
-from ivqa.data.validation import DataError, Problems, check_id, check_text, is_id, listed, shown
+from ivqa.data.validation import DataError, Id, Problems, checked, is_id, listed, shown
 from ivqa.text.tokens import tokenise
 
 Record = dict[str, Any]
 
 
+def _with_words(text: str) -> str:
+    if not tokenise(text):
+        raise ValueError(f"has no words: {shown(text)}")
+    return text
+
+
+def _one_at_least(answers: list[Any]) -> list[Any]:
+    if not answers:
+        raise ValueError("has no answers; remove the question or add one at least")
+    return answers
+
+
+def _known_type(kind: str) -> str:
+    if kind not in ANSWER_TYPES:
+        known = ", ".join(ANSWER_TYPES)
+        raise ValueError(f"must be one of {known}, not {kind!r}; or leave it out")
+    return kind
+
+
+class _Answer(TypedDict):
+    answer: str
+
+
+Answers = Annotated[list[_Answer], AfterValidator(_one_at_least)]
+"""The answers of the annotators of a question."""
+
+
+class _Numbered(TypedDict):
+    question_id: Id
+
+
+class _Question(_Numbered):
+    image_id: Id
+    question: Annotated[str, AfterValidator(_with_words)]
+    multiple_choices: NotRequired[list[str] | None]
+    kind: NotRequired[str]
+
+
+class _Annotation(_Numbered):
+    answers: Answers
+    multiple_choice_answer: NotRequired[str]
+    question_type: NotRequired[str]
+    answer_type: NotRequired[Annotated[str, AfterValidator(_known_type)]]
+
+
+class _Caption(TypedDict):
+    image_id: Id
+    caption: str
+
+
+_CAPTION = TypeAdapter(_Caption)
+_QUESTION, _ANNOTATION = TypeAdapter(_Question), TypeAdapter(_Annotation)
+_LAYOUT = TypeAdapter(Annotated[list[str], Len(1)])
+
+
 def question_records(path: Path, problems: Problems) -> dict[int, Record]:
-    """Reads a questions file.
-
-    Args:
-        path: The file.
-        problems: Collects the faults.
-
-    Returns:
-        The records by question id, in the order of the file.
-    """
-    records = _by_question_id(path, "questions", problems)
-    for question_id, record in records.items():
-        where = f"question {question_id}"
-        check_id(record, "image_id", path, where, problems)
-        text = check_text(record, "question", path, where, problems)
-        if text is not None and not tokenise(text):
-            problems.add(path, where, "question", f"has no words: {shown(text)}")
-        choices = record.get("multiple_choices")
-        if choices is not None and not _is_texts(choices):
-            problems.add(path, where, "multiple_choices", f"must be texts, not {shown(choices)}")
-        if "kind" in record and not isinstance(record["kind"], str):
-            problems.add(path, where, "kind", f"must be text, not {shown(record['kind'])}")
-    return records
+    """Reads the records of a questions file by question id, in the order of the file."""
+    return _by_question_id(path, "questions", _QUESTION, problems)
 
 
 def annotation_records(path: Path, problems: Problems) -> dict[int, Record]:
-    """Reads an annotations file.
-
-    Args:
-        path: The file.
-        problems: Collects the faults.
-
-    Returns:
-        The records by question id, in the order of the file.
-    """
-    records = _by_question_id(path, "annotations", problems)
-    for question_id, record in records.items():
-        where = f"question {question_id}"
-        answer_texts(record, path, where, problems)
-        for field in ("multiple_choice_answer", "question_type", "answer_type"):
-            if field in record and not isinstance(record[field], str):
-                problems.add(path, where, field, f"must be text, not {shown(record[field])}")
-        kind = record.get("answer_type")
-        if isinstance(kind, str) and kind not in ANSWER_TYPES:
-            fault = f"must be one of {', '.join(ANSWER_TYPES)}, not {kind!r}; or leave it out"
-            problems.add(path, where, "answer_type", fault)
-    return records
-
-
-def answer_texts(record: Record, path: Path, where: str, problems: Problems) -> list[str] | None:
-    """Reads the answers of a record: a list of {"answer": text, ...}.
-
-    Args:
-        record: The record.
-        path: Its file, for the messages.
-        where: Names the record by its id, for the messages.
-        problems: Collects the faults.
-
-    Returns:
-        The answers as written, one at least, or None after a fault.
-    """
-    answers = record.get("answers")
-    if not isinstance(answers, list):
-        fault = f"must be a list, not {shown(answers)}" if "answers" in record else "is missing"
-        problems.add(path, where, "answers", fault)
-        return None
-    if not answers:
-        problems.add(
-            path, where, "answers", "has no answers; remove the question or add one at least"
-        )
-        return None
-    texts = []
-    for position, answer in enumerate(answers):
-        value = answer.get("answer") if isinstance(answer, dict) else answer
-        if isinstance(answer, dict) and type(value) is str:
-            texts.append(value)
-        else:
-            field = f"answers[{position}].answer"
-            problems.add(path, where, field, f"must be text, not {shown(value)}")
-    return texts if len(texts) == len(answers) else None
+    """Reads an annotations file; see `question_records`."""
+    return _by_question_id(path, "annotations", _ANNOTATION, problems)
 
 
 def check_join(
@@ -102,15 +89,7 @@ def check_join(
     annotations_path: Path,
     problems: Problems,
 ) -> None:
-    """Reports questions without annotation, annotations without question, and differing image ids.
-
-    Args:
-        questions: Records of the questions by question id.
-        annotations: Records of the annotations by question id.
-        questions_path: File of the questions, for the messages.
-        annotations_path: File of the annotations, for the messages.
-        problems: Collects the faults.
-    """
+    """Reports questions and annotations without each other, and differing image ids."""
     for question_id, question in questions.items():
         annotation = annotations.get(question_id)
         where = f"question {question_id}"
@@ -128,38 +107,18 @@ def check_join(
 
 
 def read_captions(path: Path, problems: Problems) -> dict[int, list[str]]:
-    """Reads a captions file in COCO format.
-
-    Args:
-        path: The file.
-        problems: Collects the faults.
-
-    Returns:
-        The captions of every image by image id.
-    """
+    """Reads a file of captions in COCO format; returns those of each image by its id."""
     captions: dict[int, list[str]] = {}
     for position, record in enumerate(_records(path, "annotations", problems)):
-        if not isinstance(record, dict):
-            problems.add(path, f"entry {position}", "", f"must be an object, not {shown(record)}")
-            continue
-        where = f"caption {record.get('id', position)}"
-        image_id = check_id(record, "image_id", path, where, problems)
-        text = check_text(record, "caption", path, where, problems)
-        if image_id is not None and text is not None:
-            captions.setdefault(image_id, []).append(text)
+        name = record.get("id", position) if isinstance(record, dict) else position
+        found = checked(_CAPTION, record, path, f"caption {name}", problems)
+        if found is not None:
+            captions.setdefault(found["image_id"], []).append(found["caption"])
     return captions
 
 
 def read_layouts(path: Path, problems: Problems) -> dict[int, list[str]]:
-    """Reads a file of expert layouts.
-
-    Args:
-        path: The file.
-        problems: Collects the faults.
-
-    Returns:
-        The layouts, lists of module names in reverse Polish order, by question id.
-    """
+    """Reads expert layouts, lists of module names in reverse Polish order, by question id."""
     try:
         content = open_json(path)
     except DataError as error:
@@ -172,27 +131,25 @@ def read_layouts(path: Path, problems: Problems) -> dict[int, list[str]]:
     for key, tokens in content.items():
         if not re.fullmatch(r"-?\d+", key):
             problems.add(path, f"question {key}", "question_id", "must be an integer")
-        elif not _is_texts(tokens) or not tokens:
-            problems.add(path, f"question {key}", "", f"must be module names, not {shown(tokens)}")
-        else:
+        elif checked(_LAYOUT, tokens, path, f"question {key}", problems):
             layouts[int(key)] = tokens
     return layouts
 
 
-def _by_question_id(path: Path, key: str, problems: Problems) -> dict[int, Record]:
+def _by_question_id(
+    path: Path, key: str, schema: TypeAdapter[Any], problems: Problems
+) -> dict[int, Record]:
     found: dict[int, Record] = {}
     for position, record in enumerate(_records(path, key, problems)):
-        where = f"entry {position}"
-        if not isinstance(record, dict):
-            problems.add(path, where, "", f"must be an object, not {shown(record)}")
+        number = record.get("question_id") if isinstance(record, dict) else None
+        where = f"question {number}" if is_id(number) else f"entry {position}"
+        if is_id(number) and number in found:
+            problems.add(path, where, "question_id", "occurs more than once")
             continue
-        question_id = check_id(record, "question_id", path, where, problems)
-        if question_id is None:
-            continue
-        if question_id in found:
-            problems.add(path, f"question {question_id}", "question_id", "occurs more than once")
-            continue
-        found[question_id] = record
+        # The record itself is kept: validated copies of all records would double the memory.
+        checked(schema, record, path, where, problems)
+        if is_id(number):
+            found[number] = record
     return found
 
 
@@ -218,7 +175,3 @@ def _records(path: Path, key: str, problems: Problems) -> list[Any]:
         problems.add(path, "", key, "is empty; a split needs at least one entry")
         return []
     return records
-
-
-def _is_texts(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(item, str) for item in value)

@@ -38,7 +38,7 @@ class Result(NamedTuple):
         image: Name of the image file, or None.
         answer: The answer; "" where the request failed.
         failure: Why there is no answer, or None.
-        choice: The chosen one of multiple choices, or None.
+        choice: The chosen candidate of a multiple-choice question, or None.
     """
 
     where: str
@@ -51,14 +51,7 @@ class Result(NamedTuple):
 
 
 def result_records(path: Path, problems: Problems) -> Iterator[Result]:
-    """Reads a result file in any of the formats of this module.
-
-    Args:
-        path: The file.
-        problems: Collects the faults of single records.
-
-    Yields:
-        The answers.
+    """Reads the answers in a result file in any of the formats of this module.
 
     Raises:
         DataError: The file cannot be read or has another format.

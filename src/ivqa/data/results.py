@@ -18,14 +18,13 @@ def results_text(
 ) -> str:
     """Formats answers as the JSON text of a result file for the server of the data set.
 
-    Args:
-        split: The split of N questions.
-        answers: The N answers in the order of the questions, or None.
-        chosen: The N chosen ones of multiple choices, or None. The official list has them where
-            there are no other answers; A-OKVQA's server reads both from one file.
+    It has a record for each of the N questions of the split, with the published ids.
 
-    Returns:
-        A record for each question, with the published ids.
+    Args:
+        split: The split.
+        answers: The N answers in the order of the questions, or None.
+        chosen: The N chosen candidates of multiple-choice questions, or None. The official list has
+            them where there are no other answers; A-OKVQA's server reads both from one file.
 
     Raises:
         ValueError: The number of answers differs from the number of questions.
@@ -48,15 +47,11 @@ def _official(
 
 
 def read_results(path: Path, split: VQASplit) -> list[str | None]:
-    """Reads a result file.
-
-    Args:
-        path: The file, in a format of `result_formats`.
-        split: The split of N questions that the file must answer.
+    """Reads a result file that must answer the N questions of a split.
 
     Returns:
-        The N answers in the order of the questions; None where the request failed, which is no
-        wrong answer.
+        The N answers in the order of the questions; None where the request failed, which does not
+        count as a wrong answer.
 
     Raises:
         DataError: Question ids are missing, unknown or repeated, a record is malformed, or all
@@ -73,17 +68,9 @@ def read_results(path: Path, split: VQASplit) -> list[str | None]:
 
 
 def read_choices(path: Path, split: VQASplit) -> list[str] | None:
-    """Reads the chosen ones of multiple choices from a result file of A-OKVQA.
+    """Reads the chosen candidates of multiple-choice questions of A-OKVQA; see `read_results`.
 
-    Args:
-        path: See `read_results`.
-        split: See `read_results`.
-
-    Returns:
-        The N choices; None if a question has none.
-
-    Raises:
-        DataError: See `read_results`.
+    Returns None if a question has no choice.
     """
     choices = [result.choice for result in _matched(path, split)]
     return None if None in choices else [str(choice) for choice in choices]

@@ -1,4 +1,4 @@
-"""What colours an image file has: the one conversion to 8-bit RGB that every part uses."""
+"""Conversion of images of any mode to 8-bit RGB."""
 
 import re
 
@@ -56,13 +56,10 @@ def to_rgb(image: Image.Image) -> Image.Image:
 
 
 def is_plain(image: Image.Image) -> bool:
-    """Whether every reader shows the same picture without `to_rgb`.
+    """Whether every reader shows the same picture as `to_rgb` returns.
 
-    Args:
-        image: An image as opened, before its pixels are read.
-
-    Returns:
-        True for one frame of RGB or grey with at most 8 bits, no transparency and no rotation.
+    True for one frame of RGB or grey with at most 8 bits, no transparency and no rotation; `image`
+    is as opened, before its pixels are read.
     """
     return (
         image.mode in ("RGB", "L")

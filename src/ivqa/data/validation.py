@@ -3,9 +3,16 @@
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, TypeGuard, TypeVar
+
+from annotated_types import Interval
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
 
 from ivqa.errors import UserError
+
+T = TypeVar("T")
+Id = Annotated[int, Interval(ge=-(2**63), lt=2**63)]
 
 SHOWN = 20  # problems in an error message
 
@@ -32,13 +39,13 @@ class Problems:
         self._count = 0
 
     def add(self, file: Path | str, record: str, field: str, problem: str) -> None:
-        """Adds one problem.
+        """Adds one problem: what is wrong, and what to do about it.
 
         Args:
             file: The file; only the name of a Path is shown.
             record: Names the record by its id; may be empty.
             field: Name of the field in the record; may be empty.
-            problem: What is wrong, and what to do about it.
+            problem: The sentence.
         """
         self._count += 1
         if len(self._lines) < SHOWN:
@@ -73,71 +80,78 @@ def shown(value: object) -> str:
     return text if len(text) <= 42 else text[:39] + "..."
 
 
-def is_id(value: object) -> bool:
+def is_id(value: object) -> TypeGuard[int]:
     """Whether `value` is an integer, not a bool, in the range of int64."""
     return type(value) is int and -(2**63) <= value < 2**63
 
 
-def check_id(
-    record: dict[str, Any], field: str, file: Path, where: str, problems: Problems
-) -> int | None:
-    """Reads an integer field of a record.
+def checked(
+    schema: TypeAdapter[T],
+    record: object,
+    path: Path,
+    where: str,
+    problems: Problems,
+    remedy: str = "",
+) -> T | None:
+    """Validates a record without conversions: "1" is not an integer.
 
     Args:
-        record: The record.
-        field: Name of the field.
-        file: File of the record, for the message.
-        where: Names the record by its id, for the message.
-        problems: Collects the fault if the field is missing or not an integer.
+        schema: The fields of the record, a `TypedDict`; other fields are ignored.
+        record: The value in the file.
+        path: The file, for the messages.
+        where: Names the record by its id, for the messages.
+        problems: Collects a fault for each wrong field.
+        remedy: What to do about any fault.
 
     Returns:
-        The integer, or None after a fault.
+        The fields of the schema, or None after a fault.
     """
-    if field not in record:
-        problems.add(file, where, field, "is missing")
+    try:
+        return schema.validate_python(record, strict=True)
+    except ValidationError as error:
+        for fault in error.errors(include_url=False):
+            problem = _problem(fault) + (f"; {remedy}" if remedy else "")
+            problems.add(path, where, _field(fault["loc"]), problem)
         return None
-    value = record[field]
-    if not is_id(value):
-        kind = "an integer of 64 bits" if type(value) is int else "an integer"
-        problems.add(file, where, field, f"must be {kind}, not {shown(value)}")
-        return None
-    return int(value)
 
 
-def check_text(
-    record: dict[str, Any], field: str, file: Path, where: str, problems: Problems
-) -> str | None:
-    """Reads a text field of a record.
+def _field(location: Sequence[int | str]) -> str:
+    """The place of a wrong value in its record, such as "answers[1].answer"."""
+    steps = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in location]
+    return "".join(steps).removeprefix(".")
 
-    Args:
-        record: The record.
-        field: Name of the field.
-        file: File of the record, for the message.
-        where: Names the record by its id, for the message.
-        problems: Collects the fault if the field is missing or not a text.
 
-    Returns:
-        The text, or None after a fault.
-    """
-    if field not in record:
-        problems.add(file, where, field, "is missing")
-        return None
-    value = record[field]
-    if not isinstance(value, str):
-        problems.add(file, where, field, f"must be text, not {shown(value)}")
-        return None
-    return value
+def _problem(fault: ErrorDetails) -> str:
+    kind, value, context = fault["type"], fault["input"], fault.get("ctx", {})
+    if kind == "value_error":
+        return str(context["error"])
+    if kind == "missing":
+        return "is missing"
+    if kind not in _WANTED:
+        return f"is {shown(value)}: {fault['msg']}"
+    return f"must {_WANTED[kind].format_map(context)}, not {shown(value)}"
+
+
+# What a value must be, by pydantic's type of the error.
+_WANTED = {
+    "bool_type": "be true or false",
+    "dict_type": "be an object",
+    "float_type": "be a number",
+    "greater_than_equal": "be an integer of 64 bits",
+    "int_type": "be an integer",
+    "less_than": "be an integer of 64 bits",
+    "list_type": "be a list",
+    "literal_error": "be {expected}",
+    "string_type": "be text",
+    "too_short": "hold {min_length} at least",
+}
 
 
 def check_root(root: Path) -> None:
     """Checks that a data root is a folder.
 
-    Args:
-        root: The folder.
-
     Raises:
-        DataError: The root is a file or does not exist; the message names the nearest existing
-            folder and what it contains.
+        DataError: It is not; the message names the nearest existing folder and what it contains.
     """
     if root.is_dir():
         return
@@ -153,11 +167,7 @@ def check_root(root: Path) -> None:
 
 
 def listed(names: Sequence[str], limit: int = 10) -> str:
-    """Formats names for an error message.
-
-    Args:
-        names: The names.
-        limit: Maximum number of names to show; their total number is added if there are more.
+    """Formats at most `limit` names for an error message, and their number if there are more.
 
     Example:
         >>> listed(["train", "val"]), listed([]), listed(["a", "b", "c"], limit=1)

@@ -141,18 +141,7 @@ def read_split(
     Lists without an object around them (VQA-CP) are read like the official {"questions": [...]} and
     {"annotations": [...]}. Missing fields are derived: `answer_type` by `answer_type_of`,
     `question_type` from the first two words, `multiple_choice_answer` as the most frequent answer.
-
-    Args:
-        name: Name of the split.
-        questions_path: The questions file.
-        annotations_path: The annotations file, or None.
-        captions_path: The captions file, or None.
-        layouts_path: The file of expert layouts, or None.
-        images: The image files, or None for text-only data.
-        images_tried: The paths that were searched for images.
-
-    Returns:
-        The split.
+    `images_tried` are the paths that were searched for images.
 
     Raises:
         DataError: The files have problems; the message covers all files.
@@ -187,14 +176,12 @@ def check_images(
 ) -> None:
     """Reports images of questions that have no file, and files that are not images.
 
-    Args:
-        images: The image files.
-        image_ids: Ids of the questions' images, any shape, int64.
-        questions_path: File of the questions, for the messages.
-        problems: Collects the faults.
+    `image_ids` are those of the questions in a file, any shape, int64.
     """
     for image_id in images.missing(image_ids):
-        problems.add(questions_path, f"image {image_id}", "image_id", _missing_image(images))
+        folder, number = images.paths[0].parent, len(images)
+        fault = f"has no file in {folder} ({number} images there); add it or remove the questions"
+        problems.add(questions_path, f"image {image_id}", "image_id", fault)
     images.check_headers(image_ids, problems)
 
 
@@ -204,13 +191,7 @@ def main_answer_of(answers: Sequence[str]) -> str:
 
 
 def answer_type_of(answer: str) -> str:
-    """Derives the VQA answer type from the main answer.
-
-    Args:
-        answer: The main answer as written.
-
-    Returns:
-        "yes/no", "number" or "other".
+    """Derives the VQA answer type, "yes/no", "number" or "other", from the main answer as written.
 
     Example:
         >>> [answer_type_of(answer) for answer in ("no", "12", "3,000", "red")]
@@ -219,11 +200,6 @@ def answer_type_of(answer: str) -> str:
     if answer.lower() in ("yes", "no"):
         return "yes/no"
     return "number" if _NUMBER.fullmatch(answer) else "other"
-
-
-def _missing_image(images: ImageFiles) -> str:
-    folder = images.paths[0].parent
-    return f"has no file in {folder} ({len(images)} images there); add it or remove the questions"
 
 
 def _columns(

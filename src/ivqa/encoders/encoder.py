@@ -1,13 +1,14 @@
 """The interface of sentence encoders, which map questions to unit vectors for ranking."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from rich.progress import track
+from typing_extensions import override
 
 from ivqa.store.arrays import load_array
 from ivqa.store.digests import digest
@@ -18,8 +19,11 @@ from ivqa.store.versions import code_version
 _STORED_AT_ONCE = 4096  # texts; 79 MB with vectors of 4800 dimensions
 
 
-class SentenceEncoder(Hashable, Protocol):
+class SentenceEncoder(Protocol):
     """Maps texts to vectors. Encoders are hashed by identity, so that encodings can be cached."""
+
+    def __hash__(self) -> int:
+        return id(self)
 
     def fit(self, texts: Sequence[str]) -> Self:
         """Fits the encoder to a corpus; pretrained encoders do nothing.
@@ -29,7 +33,11 @@ class SentenceEncoder(Hashable, Protocol):
 
         Returns:
             The encoder itself.
+
+        Raises:
+            UserError: No word of the corpus is known, or occurs often enough.
         """
+        ...
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Encodes texts.
@@ -39,10 +47,14 @@ class SentenceEncoder(Hashable, Protocol):
 
         Returns:
             (N, d) float32 of unit l2 norm; a text without a known word is a zero vector.
+
+        Raises:
+            ValueError: The encoder needs a corpus, and `fit` was not called.
         """
+        ...
 
 
-class TrainedEncoder(ABC):
+class TrainedEncoder(SentenceEncoder, ABC):
     """A pretrained encoder: the encoding of a text depends on that text alone.
 
     A subclass implements `_encode`. Its public attributes must determine the encodings, because
@@ -58,19 +70,12 @@ class TrainedEncoder(ABC):
     def __init__(self, cache: str | None) -> None:
         self._cache = cache
 
+    @override
     def fit(self, texts: Sequence[str]) -> Self:
-        """Returns the encoder itself; there is nothing to fit."""
         return self
 
+    @override
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Encodes texts, or opens their cached encodings.
-
-        Args:
-            texts: N texts.
-
-        Returns:
-            (N, d) float32 of unit l2 norm; memory-mapped if there is a cache.
-        """
         if self._cache is None or not texts:
             return self._encode(texts)
         # Public attributes determine the encodings; the cache's folder, for example, does not.
@@ -85,13 +90,7 @@ class TrainedEncoder(ABC):
 
 
 def unit_rows(vectors: NDArray[Any]) -> NDArray[np.float32]:
-    """Scales rows to unit l2 norm.
-
-    Args:
-        vectors: (N, d).
-
-    Returns:
-        (N, d) float32; zero rows stay zero.
+    """Scales rows (N, d) to unit l2 norm, float32; zero rows stay zero.
 
     Example:
         >>> unit_rows(np.array([[3.0, 4.0], [0.0, 0.0]])).tolist()
@@ -104,15 +103,10 @@ def unit_rows(vectors: NDArray[Any]) -> NDArray[np.float32]:
 def stored_rows(
     file: Path, texts: Sequence[str], encode: Callable[[Sequence[str]], NDArray[np.float32]]
 ) -> NDArray[np.float32]:
-    """Opens the stored encodings of texts; computes and stores them if they are absent.
+    """Opens the stored encodings of N >= 1 texts, (N, d) float32 memory-mapped.
 
-    Args:
-        file: A .npy file. It is written again if it is damaged.
-        texts: N texts, N >= 1.
-        encode: Computes encodings; called with a part of the texts at a time.
-
-    Returns:
-        (N, d) float32, memory-mapped.
+    They are computed and stored if they are absent or damaged; `encode` is called with a part of
+    the texts at a time.
     """
     if not is_intact(file):
         with atomic_write(file) as draft:

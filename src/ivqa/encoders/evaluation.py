@@ -47,21 +47,13 @@ class EncoderBenchmark:
         title: str,
         console: Console,
     ) -> dict[str, float]:
-        """Runs the benchmark, writes neighbours.json and prints some pairs.
-
-        Args:
-            module: The trained module.
-            datamodule: The data; its training split is searched.
-            stage: Split of the questions.
-            run_dir: Folder for neighbours.json.
-            title: Ignored.
-            console: Where the pairs are printed.
+        """Runs the benchmark on the split `stage`, writes neighbours.json and prints some pairs.
 
         Returns:
-            Shares, in [0, 1], of the questions whose neighbour has the same question type
-            (neighbours/same_question_type) and answer type (neighbours/same_answer_type). The
-            same shares follow with the prefix untrained_ for the network before training, and
-            with chance_ for random training questions.
+            Shares, in [0, 1], of the questions whose neighbour among the training questions has the
+            same question type (neighbours/same_question_type) and answer type
+            (neighbours/same_answer_type). The same shares follow with the prefix untrained_ for the
+            network before training, and with chance_ for random training questions.
         """
         train, split = datamodule.dataset.split("train"), datamodule.dataset.split(stage)
         chosen = np.random.default_rng(self.seed).permutation(len(split))[: self.num_questions]

@@ -42,15 +42,12 @@ PARTS: dict[str, tuple[str, ...]] = {"uni": ("uni",), "bi": ("bi",), "combine": 
 
 
 def last_states(gru: nn.GRU, embedded: Tensor, lengths: Tensor) -> Tensor:
-    """Computes the last states of a GRU over texts.
+    """Computes the last states of a GRU over texts, (B, directions * d); 0 for an empty text.
 
     Args:
         gru: A batch-first GRU of one layer, in one or two directions.
         embedded: (B, T, d_e), padded on the right.
         lengths: (B,) int64, words of each text.
-
-    Returns:
-        (B, directions * d); 0 for an empty text.
     """
     # Packing refuses length 0: an empty text reads one word of padding, and its state is set to 0
     # below.
@@ -79,14 +76,9 @@ class SkipThoughts:
     split: Callable[[str], list[str]]
 
     def vectors(self, part: str, words: Sequence[str]) -> Tensor:
-        """Looks up word vectors.
+        """Looks up the vectors (n, d_e) float32 of n words in a part, uni or bi.
 
-        Args:
-            part: uni or bi.
-            words: n words.
-
-        Returns:
-            (n, d_e) float32; a word that is not in the dictionary gets the vector of UNK.
+        A word that is not in the dictionary gets the vector of UNK.
         """
         rows = [self.rows.get(word, self.rows["UNK"]) for word in words]
         return torch.from_numpy(np.array(self.tables[part][rows], dtype=np.float32))
@@ -95,11 +87,11 @@ class SkipThoughts:
     def encode(
         self, texts: Sequence[str], parts: Sequence[str], *, eos: bool, batch_size: int
     ) -> NDArray[np.float32]:
-        """Encodes texts.
+        """Encodes N texts by the parts uni, bi or both.
 
         Args:
             texts: N texts.
-            parts: The parts to concatenate: uni, bi or both.
+            parts: The parts to concatenate.
             eos: Appends "<eos>" to each text.
             batch_size: Texts that are encoded together.
 
@@ -176,14 +168,7 @@ class SkipThoughtsEncoder(TrainedEncoder):
 
 
 def load_skip_thoughts(path: str | Path, parts: Sequence[str]) -> SkipThoughts:
-    """Loads encoders from a folder of the published files or from a checkpoint of ivqa.
-
-    Args:
-        path: See `SkipThoughtsEncoder`.
-        parts: The parts to load: uni, bi or both.
-
-    Returns:
-        The encoders.
+    """Loads the `parts` uni, bi or both from the published files or from a checkpoint of ivqa.
 
     Raises:
         UserError: A file is missing or invalid; the message names it.
@@ -211,15 +196,12 @@ def load_skip_thoughts(path: str | Path, parts: Sequence[str]) -> SkipThoughts:
 def from_weights(
     state: Mapping[str, Tensor], words: Sequence[str], parts: Sequence[str] = ("uni", "bi")
 ) -> SkipThoughts:
-    """Builds encoders from the weights of a `SkipThoughtsModule`.
+    """Builds encoders on the CPU from the weights of a `SkipThoughtsModule`.
 
     Args:
         state: State dict of the module.
         words: Words of its vocabulary, without special tokens.
         parts: The parts to build: uni, bi or both.
-
-    Returns:
-        The encoders, on the CPU.
     """
     tables, grus = {}, {}
     for part in parts:

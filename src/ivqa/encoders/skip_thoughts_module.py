@@ -24,12 +24,8 @@ from ivqa.trained import OptimizerFactory, SchedulerFactory, TrainedModule, netw
 def neighbours(image_ids: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
     """Finds the previous and the next text about the same image, in a circle.
 
-    Args:
-        image_ids: (N,), the image of each text.
-
-    Returns:
-        Under "previous" and "next", the row of the neighbour of each text, (N,) int64; -1 if the
-        image has one text only.
+    Under "previous" and "next" are the rows (N,) int64 of the neighbour of each text; -1 if the
+    image has one text only.
 
     Example:
         >>> {name: rows.tolist() for name, rows in neighbours(np.array([5, 7, 5, 5])).items()}
@@ -93,17 +89,8 @@ class SkipThoughtsModule(TrainedModule):
         self._network_settings = network_settings(network)
         self._neighbours: dict[str, dict[str, NDArray[np.int64]]] = {}
 
+    @override
     def training_step(self, batch: Any, batch_idx: int) -> Tensor | None:
-        """Computes and logs the loss of a batch.
-
-        Args:
-            batch: A `VQABatch` of B questions.
-            batch_idx: Ignored.
-
-        Returns:
-            The weighted sum of the mean losses per word, a scalar; None if no question has a
-            neighbour and there is no reconstruction.
-        """
         text = batch.question
         hidden = (torch.rand(text.ids.shape, device=self.device) < self.unknown) & text.mask
         seen = Tokens(text.ids.masked_fill(hidden, UNK), text.lengths)
@@ -114,22 +101,15 @@ class SkipThoughtsModule(TrainedModule):
         self.log("train/loss", loss.detach(), batch_size=len(batch))
         return loss
 
+    @override
     def validation_step(self, batch: Any, batch_idx: int) -> None:
-        """Adds the losses of a batch to the validation means."""
         datamodule: Any = self.trainer.datamodule  # type: ignore[attr-defined]
         for task, value in self._losses(datamodule.evaluated or "val", batch, batch.question):
             self.nll[task].update(value)
 
     @staticmethod
     def validation_metrics(arguments: Mapping[str, Any]) -> set[str]:
-        """Returns the names of the metrics that validation logs.
-
-        Args:
-            arguments: Arguments of the constructor, as in the configuration.
-
-        Returns:
-            Names such as val/loss.
-        """
+        """Returns the names of the metrics that validation logs, such as val/loss."""
         own = {"val/own"} if arguments.get("reconstruction") else set()
         return {"val/loss", "val/previous", "val/next"} | own
 
@@ -147,7 +127,6 @@ class SkipThoughtsModule(TrainedModule):
 
     @override
     def component(self) -> dict[str, Any]:
-        """Returns words and network settings, which a checkpoint stores."""
         return {
             "question_words": list(self.question_vocabulary.words),
             "feature_sizes": {},

@@ -112,26 +112,16 @@ class SkipThoughtsNetwork(nn.Module):
         )
 
     def encode(self, text: Tokens) -> Tensor:
-        """Encodes questions.
-
-        Args:
-            text: (B, T) words.
-
-        Returns:
-            (B, d).
-        """
+        """Encodes questions (B, T) as vectors (B, d)."""
         return last_states(self.gru, self.embedding(text.ids), text.lengths)
 
     def forward(self, text: Tokens, wanted: Mapping[str, tuple[Tensor, Tokens]]) -> dict:
-        """Computes the losses of each task.
+        """Computes the losses of words of each task, see `Decoder.forward`.
 
         Args:
             text: (B, T) words of the questions to encode.
             wanted: For each task rows of `text`, (B',), and the texts to predict from their
                 encodings, (B', T').
-
-        Returns:
-            Losses of words by task; see `Decoder.forward`.
         """
         encoded = self.encode(text)
         return {

@@ -35,12 +35,6 @@ def published_words(text: str) -> list[str]:
     to be downloaded. Here a sentence ends at a full stop before a capital letter; the results
     differ after abbreviations.
 
-    Args:
-        text: One or more sentences.
-
-    Returns:
-        The words.
-
     Example:
         >>> published_words("What's on the table? It is red. Why?")
         ['What', "'s", 'on', 'the', 'table', '?', 'It', 'is', 'red', '.', 'Why', '?']
@@ -104,13 +98,9 @@ def read_published(
 
 
 def gru_of(weights: Mapping[str, Tensor]) -> nn.GRU:
-    """Builds a GRU from its weights.
+    """Builds a GRU of one layer, in one or two directions, from its state dict.
 
-    Args:
-        weights: State dict of a GRU of one layer, in one or two directions.
-
-    Returns:
-        The batch-first GRU, in evaluation mode and without gradients.
+    It is batch-first, in evaluation mode and without gradients.
     """
     (_, inputs), (_, size) = weights["weight_ih_l0"].shape, weights["weight_hh_l0"].shape
     both = "weight_ih_l0_reverse" in weights

@@ -7,14 +7,15 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
+from typing_extensions import override
 
-from ivqa.encoders.encoder import unit_rows
+from ivqa.encoders.encoder import SentenceEncoder, unit_rows
 from ivqa.errors import UserError
 from ivqa.ranges import Count
 from ivqa.text.tokens import tokenise
 
 
-class TfidfEncoder:
+class TfidfEncoder(SentenceEncoder):
     """Tf-idf vectors of n-grams, reduced to a few dimensions by a truncated SVD (LSA).
 
     A tf-idf vector holds the count of each n-gram times log((1 + N) / (1 + n_t)) + 1, at unit l2
@@ -43,18 +44,8 @@ class TfidfEncoder:
         self._vectorizer: TfidfVectorizer | None = None
         self._basis: NDArray[np.float64] = np.zeros((0, 0))  # (terms, d)
 
+    @override
     def fit(self, texts: Sequence[str]) -> Self:
-        """Fits the n-grams, their inverse document frequencies and the principal directions.
-
-        Args:
-            texts: The corpus.
-
-        Returns:
-            The encoder itself.
-
-        Raises:
-            UserError: No n-gram occurs in `min_count` texts.
-        """
         vectorizer = TfidfVectorizer(
             tokenizer=tokenise,
             token_pattern=None,
@@ -79,18 +70,8 @@ class TfidfEncoder:
         self._basis = svd.fit(matrix).components_.T
         return self
 
+    @override
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Encodes texts.
-
-        Args:
-            texts: N texts.
-
-        Returns:
-            (N, d) float32 of unit l2 norm; a text without a known n-gram is a zero vector.
-
-        Raises:
-            ValueError: `fit` was not called.
-        """
         if self._vectorizer is None:
             raise ValueError("this encoder has not seen a corpus; call fit first")
         if not texts:

@@ -1,4 +1,4 @@
-"""Another distance for ranking: encodings whitened on the pool."""
+"""Encodings whitened on the pool, for ranking by the Mahalanobis distance."""
 
 from collections.abc import Sequence
 from copy import copy
@@ -7,11 +7,12 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.covariance import LedoitWolf
+from typing_extensions import override
 
 from ivqa.encoders.encoder import SentenceEncoder, unit_rows
 
 
-class WhitenedEncoder:
+class WhitenedEncoder(SentenceEncoder):
     """Encodings of another encoder, multiplied by the inverse root of their covariance.
 
     LASSO and the cosine measure distances between vectors v. With Sigma^(-1/2) v instead, the
@@ -39,15 +40,8 @@ class WhitenedEncoder:
         self.encoder = encoder
         self._root: NDArray[np.float64] | None = None  # Sigma^(-1/2), (d, d)
 
+    @override
     def fit(self, texts: Sequence[str]) -> Self:
-        """Fits a copy of the encoder, and the covariance of its encodings.
-
-        Args:
-            texts: The corpus.
-
-        Returns:
-            The encoder itself.
-        """
         self.encoder = copy(self.encoder).fit(texts)
         vectors = np.asarray(self.encoder.encode(texts), dtype=np.float64)
         covariance = LedoitWolf(store_precision=False).fit(vectors).covariance_
@@ -57,18 +51,8 @@ class WhitenedEncoder:
         self._root = (directions / np.sqrt(values)) @ directions.T
         return self
 
+    @override
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Encodes texts.
-
-        Args:
-            texts: N texts.
-
-        Returns:
-            (N, d) float32 of unit l2 norm; a text without a known word is a zero vector.
-
-        Raises:
-            ValueError: `fit` was not called.
-        """
         if self._root is None:
             raise ValueError("this encoder has not seen a corpus; call fit first")
         return unit_rows(np.asarray(self.encoder.encode(texts), dtype=np.float64) @ self._root)

@@ -10,8 +10,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
+from typing_extensions import override
 
-from ivqa.encoders.encoder import unit_rows
+from ivqa.encoders.encoder import SentenceEncoder, unit_rows
 from ivqa.errors import UserError
 from ivqa.ranges import ExistingFile
 from ivqa.store.digests import file_digest
@@ -19,7 +20,7 @@ from ivqa.store.files import FileError, check_regular
 from ivqa.text.tokens import tokenise
 
 
-class WordVectorEncoder:
+class WordVectorEncoder(SentenceEncoder):
     """The mean of the word vectors of a text, scaled to unit l2 norm.
 
     Args:
@@ -49,29 +50,11 @@ class WordVectorEncoder:
 
     @staticmethod
     def check_arguments(arguments: Mapping[str, Any]) -> None:
-        """Checks before a command starts that `path` holds word vectors.
-
-        Args:
-            arguments: Arguments of the constructor.
-
-        Raises:
-            UserError: The first line of the file holds none.
-        """
+        """Checks before a command starts that the first line of `path` holds word vectors."""
         size_of_word_vectors(arguments["path"])
 
+    @override
     def fit(self, texts: Sequence[str]) -> Self:
-        """Reads the vectors of the words of a corpus, and weights them.
-
-        Args:
-            texts: The corpus.
-
-        Returns:
-            The encoder itself.
-
-        Raises:
-            UserError: No word of the corpus has a vector, or a line of the file is invalid; the
-                message gives its number.
-        """
         frequency = Counter(word for text in texts for word in set(tokenise(text)))
         vectors = read_word_vectors(self.path, frequency)
         if not vectors:
@@ -88,18 +71,8 @@ class WordVectorEncoder:
             self._vectors *= weights[:, None].astype(np.float32)
         return self
 
+    @override
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Encodes texts.
-
-        Args:
-            texts: N texts.
-
-        Returns:
-            (N, d) float32 of unit l2 norm; a text without a known word is a zero vector.
-
-        Raises:
-            ValueError: `fit` was not called.
-        """
         if not self._rows:
             raise ValueError("this encoder has not seen a corpus; call fit first")
         known = [[self._rows[w] for w in tokenise(text) if w in self._rows] for text in texts]
@@ -114,12 +87,6 @@ class WordVectorEncoder:
 def size_of_word_vectors(path: str | Path) -> int:
     """Reads the number of dimensions from the first line of a file of word vectors.
 
-    Args:
-        path: See `WordVectorEncoder`.
-
-    Returns:
-        d.
-
     Raises:
         UserError: The file cannot be read, or its first line is not one of word vectors.
     """
@@ -133,15 +100,9 @@ def size_of_word_vectors(path: str | Path) -> int:
 
 
 def read_word_vectors(path: str | Path, words: Iterable[str]) -> dict[str, NDArray[np.float32]]:
-    """Reads the vectors of given words from a text file.
+    """Reads the vectors of given words, (d,) float32, from a text file; see `WordVectorEncoder`.
 
-    Args:
-        path: See `WordVectorEncoder`.
-        words: The words to read.
-
-    Returns:
-        (d,) float32 by word, for the words that the file has. If a word occurs twice, the first
-        vector counts.
+    If a word occurs twice, the first vector counts.
 
     Raises:
         UserError: The file is damaged, a line has another number of values than the first, or a

@@ -1,4 +1,4 @@
-"""Image features, a stage of its own: computed once, stored, and read by every model.
+"""Image features, which are computed once, stored, and read by every model.
 
 `ConceptFeatures` trains a compact CNN on the data set itself; most others run a pretrained network.
 All have `build`, which shows one line of progress and returns a `FeatureStore` of memory-mapped

@@ -44,10 +44,7 @@ class CompactCNN(nn.Module):
         nn.init.constant_(self.local.bias, _INITIAL_BIAS)
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Computes the features and the concept logits of images.
-
-        Args:
-            images: RGB images (B, 3, H, W) in [0, 1].
+        """Computes features and concept logits of RGB images (B, 3, H, W) in [0, 1].
 
         Returns:
             The grid (B, L, d), the pooled vector (B, 2 d) and the logits (B, C), where L is

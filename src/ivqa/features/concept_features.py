@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from ivqa.data.dataset import VQADataset
 from ivqa.data.vqa_json import VQASplit
@@ -21,7 +22,7 @@ from ivqa.features.concepts import ConceptVocabulary, described_images
 from ivqa.features.decoding import pixels
 from ivqa.features.extraction import build_store
 from ivqa.features.pictures import Network, Resize
-from ivqa.features.positions import half_up, halved
+from ivqa.features.positions import FeatureComponent, half_up, halved
 from ivqa.features.store import FeatureStore
 from ivqa.ranges import Count, ExistingFile, ImageSize, LearningRate, Seed
 from ivqa.released import Released, find
@@ -40,7 +41,7 @@ RELEASED_NAME = "features"
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConceptFeatures:
+class ConceptFeatures(FeatureComponent):
     """Grid, pooled and concept features of a compact CNN.
 
     The CNN is trained to predict the concepts of the training captions from the images, or those
@@ -74,20 +75,8 @@ class ConceptFeatures:
     weights: ExistingFile | None = None
     pretrained: bool = False
 
+    @override
     def build(self, dataset: VQADataset, splits: Sequence[str], root: Path) -> FeatureStore:
-        """Computes the features of splits, unless they are stored already.
-
-        Args:
-            dataset: The data. Training reads its splits train and val.
-            splits: Stages ("train", "val", "test") or names of splits.
-            root: Folder of all feature stores.
-
-        Returns:
-            The store of the features, in a folder of its own under `root`.
-
-        Raises:
-            UserError: The images or the weights cannot be read, or a split has no images.
-        """
         key = self._key(dataset)
         folder = root / f"concepts-{key}"
         return build_store(
@@ -99,20 +88,15 @@ class ConceptFeatures:
             batch_size=256,  # without gradients, so larger than in training
         )
 
+    @override
     def places(self) -> dict[str, int | None]:
-        """The number of positions of each feature, by name; None for one vector per image."""
         # The grid of the compact CNN has stride 8 = 2^3.
         return {"grid": halved(self.image_size, 3, half_up) ** 2, "pooled": None, "concepts": None}
 
     def identity(self, dataset: VQADataset) -> dict[str, Any]:
-        """The data and settings that determine the weights of the CNN.
+        """The data and settings that determine the weights of the CNN, as JSON values.
 
-        Args:
-            dataset: The data.
-
-        Returns:
-            JSON values: the arguments except `weights` and `pretrained`, and the fingerprint of
-            the data as "data".
+        These are the arguments except `weights` and `pretrained`, and the data's fingerprint.
         """
         settings = {k: v for k, v in asdict(self).items() if k not in ("weights", "pretrained")}
         return {**settings, "data": dataset.fingerprint()}
@@ -120,11 +104,7 @@ class ConceptFeatures:
     def released(self, dataset: VQADataset) -> Released | None:
         """Finds the released CNN for these data and settings.
 
-        Args:
-            dataset: The data.
-
-        Returns:
-            The release; None where there is none, or `pretrained` is false, or `weights` is given.
+        None where there is none, or `pretrained` is false, or `weights` is given.
         """
         if not self.pretrained or self.weights is not None:
             return None
@@ -214,13 +194,7 @@ class ConceptFeatures:
         return array, concepts.targets(texts)
 
     def load_released(self, released: Released) -> tuple[CompactCNN, ConceptVocabulary]:
-        """Builds the CNN of a release.
-
-        Args:
-            released: The release, as returned by `released`.
-
-        Returns:
-            The CNN with its weights, and its concepts.
+        """Builds the CNN of a release with its weights, and its concepts.
 
         Raises:
             FileError: The file of the weights is missing or was changed.

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, Dataset
 from torchmetrics.classification import MultilabelAveragePrecision
+from typing_extensions import override
 
 from ivqa.device import fastest_dtype
 from ivqa.features.compact_cnn import CompactCNN
@@ -59,44 +60,27 @@ class ConceptTraining(pl.LightningModule):
         # Exact, because the probabilities of rare concepts would all fall into the lowest bin.
         self.precision = MultilabelAveragePrecision(network.num_concepts, average="none")
 
+    @override
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        """Computes and logs the loss of a batch.
-
-        Args:
-            batch: Pixels (B, 3, H, W) uint8, and targets (B, C) of 0 and 1.
-            batch_idx: Not used.
-
-        Returns:
-            The loss, a scalar: the mean over images and concepts.
-        """
         pixels, targets = batch
         loss = F.binary_cross_entropy_with_logits(self._logits(pixels), targets)
         self.log("train/loss", loss, batch_size=len(pixels))
         return loss
 
+    @override
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
-        """Logs the loss of a batch and adds it to the mean average precision.
-
-        Args:
-            batch: Pixels (B, 3, H, W) uint8, and targets (B, C) of 0 and 1.
-            batch_idx: Not used.
-        """
         pixels, targets = batch
         logits = self._logits(pixels)
         self.log("val/loss", F.binary_cross_entropy_with_logits(logits, targets))
         self.precision.update(logits.sigmoid(), targets.int())
 
+    @override
     def on_validation_epoch_end(self) -> None:
-        """Logs the mean average precision."""
         self.log("val/map", self.precision.compute()[self.judged].mean())
         self.precision.reset()
 
     def configure_optimizers(self) -> Any:
-        """Adam with one cycle of the learning rate (Smith and Topin, 2018, arXiv:1708.07120).
-
-        Returns:
-            The optimiser, and a scheduler that is called after each step.
-        """
+        """Adam with one cycle of the learning rate (Smith and Topin, 2018, arXiv:1708.07120)."""
         optimizer = torch.optim.Adam(self.parameters(), lr=self.learning_rate)
         scheduler = torch.optim.lr_scheduler.OneCycleLR(
             optimizer,
@@ -156,20 +140,11 @@ def train_concepts(
     learning_rate: float,
     seed: int,
 ) -> float:
-    """Trains a concept predictor in place.
+    """Trains a concept predictor in place on pixels and targets of images.
 
     The training continues after the last complete epoch of FOLDER/last.ckpt if that file exists.
-    An interrupted and resumed training ends with the same weights as an uninterrupted one.
-
-    Args:
-        network: The network, with C concepts.
-        train: Pixels and targets of the training images.
-        held_out: Pixels and targets of the validation images, or None.
-        folder: Folder of last.ckpt.
-        epochs: Number of passes over the training images.
-        batch_size: Images of one step.
-        learning_rate: The maximum of the learning rate.
-        seed: Seed of the order of the training images.
+    An interrupted and resumed training ends with the same weights as an uninterrupted one. `seed`
+    is that of the order of the images, `learning_rate` the maximum.
 
     Returns:
         The mean average precision on `held_out`, in [0, 1]; NaN without it.
@@ -198,7 +173,11 @@ def train_concepts(
         trainer.fit(module, loader, ckpt_path=last)
         if trainer.interrupted:
             raise KeyboardInterrupt
-        return float("nan") if held_out is None else _precision(trainer, module, held_out)
+        if held_out is None:
+            return float("nan")
+        images = _Images(*held_out)
+        loader = DataLoader(images, batch_size=256, collate_fn=_unchanged)  # type: ignore[arg-type]
+        return float(trainer.validate(module, loader, verbose=False)[0]["val/map"])
 
 
 def _trainer(folder: Path, epochs: int, generator: torch.Generator) -> pl.Trainer:
@@ -219,16 +198,6 @@ def _trainer(folder: Path, epochs: int, generator: torch.Generator) -> pl.Traine
         enable_progress_bar=False,
         enable_model_summary=False,
     )
-
-
-def _precision(trainer: pl.Trainer, module: ConceptTraining, held_out: Labelled) -> float:
-    """The mean average precision on held-out images."""
-    loader = DataLoader(
-        _Images(*held_out),
-        batch_size=256,
-        collate_fn=_unchanged,  # type: ignore[arg-type]
-    )
-    return float(trainer.validate(module, loader, verbose=False)[0]["val/map"])
 
 
 def _resumable(file: Path, module: ConceptTraining) -> Path | None:

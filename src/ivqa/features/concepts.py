@@ -29,13 +29,10 @@ _PHRASE_END = re.compile(r"[,.;:?!]|\band\b")
 
 
 class ConceptVocabulary:
-    """The concepts of a data set.
+    """The concepts of a data set, most frequent first.
 
     A concept is a run of one or more words of a phrase without its stop words, such as "star" or
     "red star".
-
-    Args:
-        concepts: The concepts, most frequent first.
     """
 
     def __init__(self, concepts: Sequence[str]) -> None:
@@ -47,16 +44,13 @@ class ConceptVocabulary:
     def build(
         cls, texts: Iterable[Iterable[str]], size: int, longest: int = 1, min_images: int = 5
     ) -> "ConceptVocabulary":
-        """Chooses the concepts that most images have.
+        """Chooses the `size` concepts that most images have.
 
         Args:
             texts: The texts of each image.
             size: The maximum number of concepts.
             longest: The maximum number of words of a concept.
             min_images: Concepts of fewer images are left out, because they cannot be learned.
-
-        Returns:
-            The vocabulary.
 
         Raises:
             UserError: Fewer than two concepts occur with `min_images` images.
@@ -76,13 +70,9 @@ class ConceptVocabulary:
         return cls(kept)
 
     def targets(self, texts: Sequence[Iterable[str]]) -> Tensor:
-        """The targets of the concept predictor.
+        """The targets (M, C) float32 of the concept predictor.
 
-        Args:
-            texts: The texts of each of M images.
-
-        Returns:
-            Targets (M, C) float32: 1 where a text of image m has concept c, else 0.
+        A target is 1 where a text of image m has concept c, else 0.
 
         Example:
             >>> vocabulary = ConceptVocabulary(["star", "red star", "blue star"])
@@ -100,16 +90,10 @@ class ConceptVocabulary:
 
 
 def described_images(split: VQASplit) -> tuple[ImageFiles, list[list[str]]]:
-    """The images of a split that have texts, and their texts.
+    """The M images of a split that have texts, and a list of texts for each.
 
     The texts are the captions, or in data without captions the questions about an image and their
     answers. An image without texts is left out, because its targets would be 0 for all concepts.
-
-    Args:
-        split: The split.
-
-    Returns:
-        M images, and a list of texts for each.
 
     Raises:
         UserError: The split has no images.

@@ -25,12 +25,7 @@ _CHUNK = 256  # images or rows that are held in memory at once
 
 
 class PreparedImages(Dataset[Tensor]):
-    """Images as the input of a network.
-
-    Args:
-        images: The images.
-        prepare: Takes an RGB picture; returns a tensor, of the same shape for all pictures.
-    """
+    """Images as the input of a network: `prepare` makes RGB pictures tensors of one shape."""
 
     def __init__(self, images: ImageFiles, prepare: Callable[[Image.Image], Tensor]) -> None:
         self.images, self.prepare = images, prepare
@@ -50,12 +45,7 @@ class PreparedImages(Dataset[Tensor]):
 
 
 def pixels(images: ImageFiles, file: Path, size: int) -> NDArray[np.uint8]:
-    """Decodes all images into one file, unless it exists.
-
-    Args:
-        images: M images.
-        file: The .npy file.
-        size: Pixels of a side.
+    """Decodes M images into one file, unless it exists.
 
     Returns:
         A memory-mapped array (M, 3, size, size), uint8.
@@ -77,25 +67,13 @@ def pixels(images: ImageFiles, file: Path, size: int) -> NDArray[np.uint8]:
 
 
 def subset(images: ImageFiles, image_ids: Iterable[int]) -> ImageFiles:
-    """Selects images.
-
-    Args:
-        images: The images.
-        image_ids: Ids to keep.
-
-    Returns:
-        Those of `images` whose id is in `image_ids`, in their order.
-    """
+    """Selects those of `images` whose id is in `image_ids`, in their order."""
     kept = np.flatnonzero(np.isin(images.ids, np.fromiter(image_ids, dtype=np.int64)))
     return ImageFiles(images.ids[kept], [images.paths[position] for position in kept])
 
 
 def check_room(file: Path, wanted: int) -> None:
-    """Checks that a disk has room for a file.
-
-    Args:
-        file: The file that will be written.
-        wanted: Its size in bytes.
+    """Checks that the disk of a file that will be written has room for `wanted` bytes.
 
     Raises:
         UserError: The disk has less room.

@@ -105,18 +105,16 @@ def extend_store(
 ) -> FeatureStore:
     """Makes a store with the features of another one and further features of the same images.
 
-    The arrays of the other store are linked, not copied, where the file system can.
+    The arrays of the other store are linked, not copied, where the file system can. The caller
+    holds the lock of the folder.
 
     Args:
         base: The other store; it has the features of all splits.
-        folder: Folder of the new store. The caller holds its lock.
+        folder: Folder of the new store.
         key: Digest of everything that determines the features.
         splits: Names of splits.
         added: Computes the further features of a split: arrays by name, with the rows of `base`.
         pictures: Computes all features of other pictures.
-
-    Returns:
-        The new store.
     """
     for name in splits:
         _remove_if_damaged(folder / name)
@@ -155,14 +153,8 @@ def extract(
 ) -> None:
     """Writes the features of all images of a split, or those that no process has written yet.
 
-    Args:
-        network: Prepares pictures and computes their features.
-        images: The images, in the order of the rows.
-        folder: Folder of the split; its name is the name of the split.
-        batch_size: Images computed at once, at most `part_size`.
-        num_workers: Processes that read images; 0 reads them in threads of this process.
-        device: Device of the network.
-        part_size: Images of a part; the same in all processes that share the work.
+    The name of the folder is that of the split. All processes that share the work have the same
+    `part_size`, which `batch_size` does not exceed; `num_workers` is that of `build_store`.
 
     Raises:
         UserError: An image cannot be read, or the disk has no room for the features.
@@ -182,12 +174,7 @@ def extract(
 
 
 class _ClaimedBatches(Sampler[list[int]]):
-    """The batches of the parts that this process takes, one part after another.
-
-    Args:
-        parts: The parts.
-        batch_size: The number of rows of a batch.
-    """
+    """The batches of the parts that this process takes, one part after another."""
 
     def __init__(self, parts: FeatureParts, batch_size: int) -> None:
         self.parts, self.batch_size = parts, batch_size
@@ -245,9 +232,7 @@ def _compute_parts(
 def _check_room_for(parts: FeatureParts, row: int) -> None:
     """Checks that the disk has room for the missing parts and for all parts joined.
 
-    Args:
-        parts: The parts.
-        row: Bytes of a row of all arrays.
+    `row` is the number of bytes of a row of all arrays.
     """
     left = sum(len(parts.rows(part)) for part in parts.missing())
     check_room(parts.folder.parent, row * (left + parts.total))

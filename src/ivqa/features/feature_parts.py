@@ -32,21 +32,13 @@ class FeatureParts(SharedParts):
         return range(part * self.size, min((part + 1) * self.size, self.total))
 
     def write(self, part: int, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Writes a part whose lock this process holds, and gives the lock back.
-
-        Args:
-            part: The part.
-            arrays: Its rows of each array.
-        """
+        """Writes the rows of a part whose lock this process holds, and gives the lock back."""
         with atomic_write(self.file(part)) as draft:
             np.savez(draft, **arrays)  # type: ignore[arg-type]
         self.give_back(part)
 
     def join(self, folder: Path) -> None:
-        """Writes each array of all parts into one file, NAME.npy.
-
-        Args:
-            folder: The folder of the files.
+        """Writes each array of all parts into one file of a folder, NAME.npy.
 
         Raises:
             FileError: A part is missing or damaged.

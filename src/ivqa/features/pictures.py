@@ -28,14 +28,7 @@ class Resize:
     resampling: Image.Resampling = Image.Resampling.BILINEAR
 
     def __call__(self, picture: Image.Image) -> Tensor:
-        """Resizes an RGB picture.
-
-        Args:
-            picture: The picture.
-
-        Returns:
-            Pixels (3, size, size), uint8.
-        """
+        """Resizes an RGB picture to pixels (3, size, size), uint8."""
         if picture.size != (self.size, self.size):
             picture = picture.resize((self.size, self.size), self.resampling)
         return torch.from_numpy(np.array(picture)).permute(2, 0, 1)
@@ -43,7 +36,7 @@ class Resize:
 
 @dataclass(frozen=True)
 class Network:
-    """A network on its device, and how pictures become its input.
+    """A network on its device, and the function that prepares its input.
 
     Args:
         compute: Takes a batch of prepared pictures on the device of the network; returns features
@@ -70,13 +63,9 @@ class PictureFeatures:
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
 
     def extract(self, pictures: Sequence[Image.Image]) -> dict[str, Tensor]:
-        """Computes the features of pictures.
+        """Computes float32 features of M >= 1 RGB pictures of any size, by name, with M rows each.
 
-        Args:
-            pictures: M >= 1 RGB pictures of any size.
-
-        Returns:
-            float32 features by name, each with M rows, rounded to float16 as in the store.
+        They are rounded to float16 as in the store.
         """
         parts: list[Mapping[str, Tensor]] = []
         network = self._network  # built outside of inference mode: it may be trained first

@@ -9,7 +9,9 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
+from typing_extensions import override
 
+from ivqa.data.batches.encoded_split import ImageFeatures
 from ivqa.data.dataset import VQADataset
 from ivqa.errors import UserError
 from ivqa.features.decoding import pixels, subset
@@ -19,7 +21,7 @@ from ivqa.store.locks import folder_lock
 from ivqa.trained import ImageEncoder
 
 
-class PixelStore:
+class PixelStore(ImageFeatures):
     """Offers features by name and size, and gives batches the pixels to compute them from.
 
     DIRECTORY/SPLIT.npy holds the images of a split, (M, 3, size, size) uint8, by ascending id.
@@ -30,10 +32,6 @@ class PixelStore:
         image_size: Pixels of a side.
         sizes: The last dimension of each feature, by name.
         make_encoder: Builds an encoder that computes the features of the given names.
-        key: Digest of everything that determines pixels and encoder.
-
-    Attributes:
-        sizes: The last dimension of each feature, by name.
         key: Digest of everything that determines pixels and encoder.
     """
 
@@ -56,29 +54,14 @@ class PixelStore:
         self._open: dict[str, NDArray[np.uint8]] = {}
 
     def encoder(self, names: Sequence[str]) -> ImageEncoder:
-        """Builds an untrained encoder for one module to own.
+        """Builds an untrained encoder of the features `names` for one module to own.
 
-        Args:
-            names: The features that the module reads.
-
-        Returns:
-            The encoder; its initial weights depend on torch's global random state.
+        Its initial weights depend on torch's global random state.
         """
         return self.make_encoder(names)
 
+    @override
     def rows(self, split: str, image_ids: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Finds the rows of images in the array of a split.
-
-        Args:
-            split: Name of the split.
-            image_ids: Image ids (M,).
-
-        Returns:
-            Rows (M,).
-
-        Raises:
-            UserError: The pixels of the split, or of an image, were not stored.
-        """
         if split not in self.ids:
             raise UserError(f"{self.directory}: pixels of split '{split}' were not stored")
         ids, wanted = self.ids[split], np.asarray(image_ids, dtype=np.int64)
@@ -90,37 +73,17 @@ class PixelStore:
             )
         return at
 
+    @override
     def gather(
         self, split: str, rows: NDArray[np.int64], names: Sequence[str]
     ) -> dict[str, Tensor]:
-        """Reads pixels.
-
-        Args:
-            split: Name of the split.
-            rows: Rows (M,) as returned by `rows`.
-            names: Names of the features that the model will compute; not used.
-
-        Returns:
-            "pixels" (M, 3, size, size) uint8.
-
-        Raises:
-            FileError: The file of the split is absent or damaged.
-        """
         if split not in self._open:
             remedy = f"delete {self.directory} to store the pixels again"
             self._open[split] = load_array(self.directory / f"{split}.npy", "u", remedy=remedy)
         return {"pixels": torch.from_numpy(self._open[split][rows])}
 
+    @override
     def extract(self, pictures: Sequence[Image.Image], names: Sequence[str]) -> dict[str, Tensor]:
-        """Resizes pictures outside the splits.
-
-        Args:
-            pictures: M RGB pictures.
-            names: Names of the features that the model will compute; not used.
-
-        Returns:
-            "pixels" (M, 3, size, size) uint8.
-        """
         resize = Resize(self.image_size)
         return {"pixels": torch.stack([resize(one) for one in pictures])}
 
@@ -135,12 +98,6 @@ def store_pixels(
     """Decodes the images that questions ask about, unless they are stored.
 
     Only one process at a time decodes; a damaged file is written again.
-
-    Args:
-        dataset: The data.
-        splits: Stages ("train", "val", "test") or names of splits.
-        directory: Folder of the pixels.
-        image_size: Pixels of a side.
 
     Returns:
         Ids (M,) int64 of the images by name of the split, ascending.

@@ -1,18 +1,46 @@
-"""The names and the numbers of positions of features, before they are computed."""
+"""What features= configures, and the numbers of positions of features before they are computed."""
 
-from collections.abc import Callable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from ivqa.data.batches.encoded_split import ImageFeatures
+from ivqa.data.dataset import VQADataset
+
+
+class FeatureComponent(ABC):
+    """What features= configures: it computes the features of splits and stores them."""
+
+    @abstractmethod
+    def build(self, dataset: VQADataset, splits: Sequence[str], root: Path) -> ImageFeatures:
+        """Computes the features of splits, unless they are stored already.
+
+        Args:
+            dataset: The data. A network that is trained first reads its splits train and val.
+            splits: Stages ("train", "val", "test") or names of splits.
+            root: Folder of all feature stores.
+
+        Returns:
+            The store of the features, in a folder of its own under `root`.
+
+        Raises:
+            UserError: The images or the weights cannot be read, a split has no images, or the disk
+                has no room.
+        """
+
+    def places(self) -> Mapping[str, int | None] | None:
+        """The number of positions of each feature, by name; None for one vector per image.
+
+        None for a component whose features are not known in advance.
+        """
+        return None
 
 
 def offered_places(component: object) -> Mapping[str, int | None] | None:
     """The features that a component computes, with their number of positions.
 
-    Args:
-        component: The component that features= configures. One that knows its features in advance
-            has a method `places`, which returns what this function returns.
-
-    Returns:
-        The number L of positions of each feature, by name; None for a feature of one vector per
-        image. None for a component whose features are not known in advance.
+    `component` is what features= configures: a `FeatureComponent`, or another class with the method
+    `places`. See `FeatureComponent.places`.
 
     Example:
         >>> from ivqa.features import ConceptFeatures
@@ -35,16 +63,7 @@ def half_down(size: int) -> int:
 
 
 def halved(size: int, times: int, half: Callable[[int], int]) -> int:
-    """The output size of several layers of stride 2.
-
-    Args:
-        size: Pixels of a side of the input.
-        times: Number of the layers.
-        half: Output size of one layer, `half_up` or `half_down`.
-
-    Returns:
-        Positions of a side of the output.
-    """
+    """The output size of `times` layers of stride 2, each `half_up` or `half_down`."""
     for _ in range(times):
         size = half(size)
     return size

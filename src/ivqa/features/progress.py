@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 import pytorch_lightning as pl
 from pytorch_lightning.callbacks import Callback
 from rich.progress import Progress, track
+from typing_extensions import override
 
 Item = TypeVar("Item")
 
@@ -13,29 +14,20 @@ Item = TypeVar("Item")
 def tracked(items: Iterable[Item], activity: str) -> Iterator[Item]:
     """Shows a line of progress while items are consumed, and removes it at the end.
 
-    Args:
-        items: Batches or other items, with a length.
-        activity: What is being done, such as "reading 500 images".
-
-    Yields:
-        The items.
+    `activity` says what is being done, such as "reading 500 images".
     """
     yield from track(items, description=f"image features: {activity}", transient=True)
 
 
 class TrainingProgress(Callback):
-    """Shows a line of progress while a network of this stage is trained.
-
-    Args:
-        activity: What is being trained, such as "training the concept predictor".
-    """
+    """Shows a line of progress, such as "training the concept predictor", during a training."""
 
     def __init__(self, activity: str) -> None:
         self.description = f"image features: {activity}"
         self._line: Progress | None = None
 
+    @override
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Shows the line; a resumed training starts with the steps that it has done."""
         self._line = Progress(transient=True)
         self._line.add_task(
             self.description,
@@ -44,10 +36,10 @@ class TrainingProgress(Callback):
         )
         self._line.start()
 
+    @override
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, *step: Any
     ) -> None:
-        """Updates the line after a step."""
         if self._line is not None:
             epoch = f"epoch {trainer.current_epoch + 1} of {trainer.max_epochs}"
             self._line.update(
@@ -56,14 +48,14 @@ class TrainingProgress(Callback):
                 description=f"{self.description}, {epoch}",
             )
 
+    @override
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Removes the line."""
         self._remove()
 
+    @override
     def on_exception(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException
     ) -> None:
-        """Removes the line when training is interrupted or fails."""
         self._remove()
 
     def _remove(self) -> None:

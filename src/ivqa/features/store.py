@@ -14,7 +14,9 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
+from typing_extensions import override
 
+from ivqa.data.batches.encoded_split import ImageFeatures
 from ivqa.errors import UserError
 from ivqa.features.pictures import PictureFeatures
 from ivqa.store.arrays import load_array
@@ -22,7 +24,7 @@ from ivqa.store.files import FileError, read_json
 from ivqa.store.integrity import MANIFEST, first_fault
 
 
-class FeatureStore:
+class FeatureStore(ImageFeatures):
     """Reads the features that `extraction.extract` wrote.
 
     A split is opened on first use, and its files are compared with their digests then. Arrays are
@@ -32,10 +34,6 @@ class FeatureStore:
         directory: Folder of one feature component; its name ends in the key.
         extractor: The network that computed the features, for pictures outside the splits; None
             for the files alone.
-
-    Attributes:
-        sizes: The last dimension of each feature, by name.
-        key: Digest of everything that determines the features.
 
     Raises:
         FileError: meta.json is missing or damaged; on use: a split is absent or damaged.
@@ -47,20 +45,8 @@ class FeatureStore:
         self.sizes, self.key = read_meta(self.directory)
         self._open: dict[str, tuple[NDArray[np.int64], NDArray[np.int64], Mapping]] = {}
 
+    @override
     def rows(self, split: str, image_ids: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Finds the rows of images in the arrays of a split.
-
-        Args:
-            split: Name of the split.
-            image_ids: Image ids (M,).
-
-        Returns:
-            Rows (M,).
-
-        Raises:
-            UserError: An image has no features.
-            FileError: The features of the split are absent or damaged.
-        """
         order, ids, _ = self._split(split)
         wanted = np.asarray(image_ids, dtype=np.int64)
         # `ids` is sorted; an id beyond the last one is compared with the last one, and differs.
@@ -72,38 +58,15 @@ class FeatureStore:
             )
         return order[at]
 
+    @override
     def gather(
         self, split: str, rows: NDArray[np.int64], names: Sequence[str]
     ) -> dict[str, Tensor]:
-        """Reads features.
-
-        Args:
-            split: Name of the split.
-            rows: Rows (M,) as returned by `rows`.
-            names: Names of the features.
-
-        Returns:
-            float32 features by name: "grid" (M, L, d), "pooled" (M, d), "concepts" (M, C).
-
-        Raises:
-            FileError: The features of the split are absent or damaged.
-        """
         arrays = self._split(split)[2]
         return {name: torch.from_numpy(arrays[name][rows]).float() for name in names}
 
+    @override
     def extract(self, pictures: Sequence[Image.Image], names: Sequence[str]) -> dict[str, Tensor]:
-        """Computes the features of pictures outside the splits.
-
-        Args:
-            pictures: M RGB pictures.
-            names: Names of the features.
-
-        Returns:
-            float32 features by name, with the shapes of `gather`.
-
-        Raises:
-            ValueError: The store was opened without an extractor.
-        """
         if self.extractor is None:
             raise ValueError(
                 f"{self.directory} was opened as files alone; build it with its features= to "
@@ -140,13 +103,7 @@ class FeatureStore:
 
 
 def read_meta(directory: Path) -> tuple[dict[str, int], str]:
-    """Reads the meta.json of a store.
-
-    Args:
-        directory: The folder of the store.
-
-    Returns:
-        The last dimension of each feature by name, and the key of the component.
+    """Reads the meta.json of a store: the last dimension of each feature, and the component's key.
 
     Raises:
         FileError: The file is missing or damaged.

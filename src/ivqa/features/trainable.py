@@ -8,11 +8,13 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
+from typing_extensions import override
 
 from ivqa.data.dataset import VQADataset
 from ivqa.errors import UserError, reason_of
 from ivqa.features.pictures import Resize
 from ivqa.features.pixel_store import PixelStore, store_pixels
+from ivqa.features.positions import FeatureComponent
 from ivqa.features.pretrained.image_networks import CompactNetwork
 from ivqa.ranges import ImageSize, Positive
 from ivqa.store.digests import digest
@@ -24,7 +26,7 @@ _NAMES = ("grid", "pooled", "concepts")
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainableFeatures:
+class TrainableFeatures(FeatureComponent):
     """Features of a network that is trained with the model that reads them.
 
     Images are decoded once and stored as pixels. Every model, and every part of a policy, owns and
@@ -45,22 +47,8 @@ class TrainableFeatures:
     image_size: ImageSize = 96
     learning_rate_scale: Positive = 1.0
 
+    @override
     def build(self, dataset: VQADataset, splits: Sequence[str], root: Path) -> PixelStore:
-        """Stores the pixels of splits, unless they are stored already.
-
-        Args:
-            dataset: The data.
-            splits: Stages ("train", "val", "test") or names of splits.
-            root: Folder of all feature stores.
-
-        Returns:
-            The store, in a folder of its own under `root`, which all networks of this image size
-            share.
-
-        Raises:
-            UserError: A split has no images, an image cannot be read, the disk has no room, or the
-                network cannot be built.
-        """
         shapes = self._shapes()
         stored = {
             "image_size": self.image_size,
@@ -78,13 +66,7 @@ class TrainableFeatures:
         )
 
     def encoder(self, names: Sequence[str]) -> ImageEncoder:
-        """Builds an encoder for one module to own.
-
-        Args:
-            names: The features that the module reads.
-
-        Returns:
-            The encoder, with its initial weights.
+        """Builds an encoder of the features `names`, untrained, for one module to own.
 
         Raises:
             UserError: The network cannot be built.
@@ -92,21 +74,14 @@ class TrainableFeatures:
         network = self.network(names=tuple(names), image_size=self.image_size)
         return ImageEncoder(network, self._described(), self.learning_rate_scale)
 
+    @override
     def places(self) -> Mapping[str, int | None]:
-        """The number of positions of each feature, by name; None for one vector per image."""
         return {
             name: shape[1] if len(shape) == 3 else None for name, shape in self._shapes().items()
         }
 
     def identity(self, dataset: VQADataset) -> dict[str, Any]:
-        """The data, settings and code that determine pixels and encoder.
-
-        Args:
-            dataset: The data.
-
-        Returns:
-            JSON values.
-        """
+        """The data, settings and code that determine pixels and encoder, as JSON values."""
         return {
             "network": result_settings(network_settings(self.network)),
             "image_size": self.image_size,

@@ -25,16 +25,7 @@ class HuggingFaceDataset:
     license: str | None = None
 
     def write(self, levels: QuestionLevels, folder: Path, name: str) -> str:
-        """Writes data/level_K.parquet, README.md and the answers in VQA format (answer_key/).
-
-        Args:
-            levels: The questions.
-            folder: The folder to write.
-            name: Name of the data in the card.
-
-        Returns:
-            What to run next.
-        """
+        """Writes data/level_K.parquet, README.md and answer_key/ (VQA format)."""
         splits = []
         for level in range(levels.num_levels):
             size = write_parquet(folder / "data" / f"level_{level}.parquet", levels, level)

@@ -33,17 +33,9 @@ class LmmsEvalTasks:
     max_new_tokens: Count = 16
 
     def write(self, levels: QuestionLevels, folder: Path, name: str) -> str:
-        """Writes YAML files, utils.py, level_K.parquet and the answers in VQA format (answer_key/).
+        """Writes YAML files, utils.py, level_K.parquet and answer_key/ (VQA format).
 
         The YAML files name the Parquet files relative to their own folder, so that it can be moved.
-
-        Args:
-            levels: The questions.
-            folder: The folder to write.
-            name: Name of the group of tasks.
-
-        Returns:
-            What to run next.
         """
         tasks = [f"{name}_level_{level}" for level in range(levels.num_levels)]
         for level, task in enumerate(tasks):
@@ -51,7 +43,7 @@ class LmmsEvalTasks:
             config = self._task(task, level, has_answers=levels.split.has_answers)
             write_text(folder / f"{task}.yaml", _with_functions(config))
         write_text(folder / f"{name}.yaml", yaml.safe_dump({"group": name, "task": tasks}))
-        write_text(folder / "utils.py", functions_source())
+        write_text(folder / "utils.py", _functions_source())
         write_answer_key(levels, folder / "answer_key")
         logs = ",".join(f"LOGS/..._samples_{task}.jsonl" for task in tasks)
         return (
@@ -82,15 +74,8 @@ class LmmsEvalTasks:
         }
 
 
-def functions_source() -> str:
-    """The text of utils.py: the rules of normalisation and the functions of a task.
-
-    Returns:
-        Python code that imports only the standard library.
-
-    Raises:
-        ValueError: The functions do not import the rules in the one expected line.
-    """
+def _functions_source() -> str:
+    """The text of utils.py: the rules of normalisation and the functions of a task."""
     rules, functions = (
         read_text(Path(str(module.__file__))) for module in (normalisation, lmms_eval_functions)
     )

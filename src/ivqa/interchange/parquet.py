@@ -28,11 +28,7 @@ _TYPES: dict[str, str] = {
 
 
 def features() -> dict[str, Any]:
-    """The columns as `datasets.Features.to_dict` describes them.
-
-    Returns:
-        The description of each column by its name, in the order of the file.
-    """
+    """The columns in the order of the file, as `datasets.Features.to_dict` describes them."""
     described: dict[str, Any] = {"image": {"_type": "Image"}}
     for name, kind in _TYPES.items():
         value = {"dtype": "string" if kind == "list" else kind, "_type": "Value"}
@@ -42,18 +38,10 @@ def features() -> dict[str, Any]:
 
 
 def write_parquet(path: Path, levels: QuestionLevels, level: int) -> int:
-    """Writes the questions of a level with their images.
+    """Writes the questions of a level with their images atomically; returns the size in bytes.
 
     The column `image` holds the encoded file, {"bytes", "path"}. The metadata of the file name its
     type, so that datasets decodes it to a picture.
-
-    Args:
-        path: The file to write; the write is atomic.
-        levels: The questions.
-        level: The level.
-
-    Returns:
-        The number of bytes of the file.
     """
     schema = _schema()
     with atomic_write(path) as draft, pq.ParquetWriter(draft, schema, compression="zstd") as writer:

@@ -114,12 +114,8 @@ def draw_polls(
 def write_polls(root: Path, name: str, polls: Sequence[Poll], split: VQASplit) -> None:
     """Writes polls as a split of a data root in the official VQA layout, and as POPE's own file.
 
-    Args:
-        root: The data root; questions_NAME.json, annotations_NAME.json, pope_NAME.json (a JSON
-            object in each line, as POPE publishes them) and images/NAME/ are written.
-        name: Name of the split.
-        polls: The polls.
-        split: The split that has the images.
+    questions_NAME.json, annotations_NAME.json, pope_NAME.json (a JSON object in each line, as POPE
+    publishes them) and images/NAME/ are written; `split` has the images.
     """
     images = split.require_images()
     numbered = list(enumerate(polls, start=1))
@@ -150,13 +146,7 @@ def write_polls(root: Path, name: str, polls: Sequence[Poll], split: VQASplit) -
 
 
 def read_instances(path: Path) -> dict[int, set[str]]:
-    """Reads the objects in images from COCO's instances_*.json.
-
-    Args:
-        path: The file.
-
-    Returns:
-        The names of the categories in each image.
+    """Reads the names of the objects in each image from COCO's instances_*.json.
 
     Raises:
         DataError: The file cannot be read or has another layout.

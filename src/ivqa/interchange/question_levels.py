@@ -48,40 +48,25 @@ class QuestionLevels:
         return len(self.questions)
 
     def records(self, level: int) -> list[dict[str, Any]]:
-        """The questions of a level as records without images.
+        """The questions of a level, from 0 to L, as N records without images.
 
-        Args:
-            level: The level, from 0 to L.
-
-        Returns:
-            N records: question_id and image_id (int), question, answer (the main answer; "" where
-            there is none), answers (those of all annotators), answer_type, question_type, kind (of
-            the belief; "" where the question is not a belief) and level (int).
+        They have question_id and image_id (int), question, answer (the main answer; "" where
+        there is none), answers (those of all annotators), answer_type, question_type, kind (of
+        the belief; "" where the question is not a belief) and level (int).
         """
         split = self.split
-        kinds = split.kinds or [""] * len(split)
-        columns = zip(
-            split.question_ids.tolist(),
-            split.image_ids.tolist(),
-            self.questions[level],
-            split.main_answers,
-            split.answers,
-            split.answer_types,
-            split.question_types,
-            kinds,
-            strict=True,
-        )
-        names = (
-            "question_id",
-            "image_id",
-            "question",
-            "answer",
-            "answers",
-            "answer_type",
-            "question_type",
-            "kind",
-        )
-        return [{**dict(zip(names, row, strict=True)), "level": level} for row in columns]
+        columns = {
+            "question_id": split.question_ids.tolist(),
+            "image_id": split.image_ids.tolist(),
+            "question": self.questions[level],
+            "answer": split.main_answers,
+            "answers": split.answers,
+            "answer_type": split.answer_types,
+            "question_type": split.question_types,
+            "kind": split.kinds or [""] * len(split),
+        }
+        rows = zip(*columns.values(), strict=True)
+        return [{**dict(zip(columns, row, strict=True)), "level": level} for row in rows]
 
     def with_images(self, level: int) -> Iterator[tuple[dict[str, Any], str, bytes]]:
         """The questions of a level with their images; shows progress.
@@ -145,16 +130,9 @@ class Exporter(Protocol):
 
 
 def drawn(split: VQASplit, number: int | None, seed: int) -> VQASplit:
-    """Draws questions of a split at random.
+    """Draws `number` questions of a split at random, in the order of the split.
 
-    Args:
-        split: The split.
-        number: Number of questions to draw; None, or a number that the split does not exceed, keeps
-            all.
-        seed: Seed of the draw.
-
-    Returns:
-        The split of these questions, in the order of `split`.
+    None, or a number that the split does not exceed, keeps all.
     """
     if number is None or number >= len(split):
         return split
@@ -165,12 +143,8 @@ def drawn(split: VQASplit, number: int | None, seed: int) -> VQASplit:
 def write_answer_key(levels: QuestionLevels, folder: Path) -> None:
     """Writes the clean questions and their answers in VQA format, without images.
 
-    The files score what a tool logs: predictions=LOG data=vqa_json data.root=FOLDER data.test=NAME.
-
-    Args:
-        levels: The questions.
-        folder: The folder; questions_NAME.json and annotations_NAME.json are written, where NAME
-            is the name of the split.
+    questions_NAME.json and annotations_NAME.json, where NAME is the name of the split, score what a
+    tool logs: predictions=LOG data=vqa_json data.root=FOLDER data.test=NAME.
     """
     records, name = levels.records(0), levels.split.name
     questions = [

@@ -34,21 +34,13 @@ class VLMEvalKitTables:
     post_prompt: str = "\nAnswer the question using a single word or phrase."
 
     def write(self, levels: QuestionLevels, folder: Path, name: str) -> str:
-        """Writes the tables and the answers in VQA format (answer_key/).
+        """Writes the tables and the answers in VQA format (answer_key/); see `Exporter.write`.
 
         The column `index` is the question's id; ids of more than 15 digits become texts such as
         q7178437733643125760, because VLMEvalKit logs to .xlsx, which rounds long numbers. The first
         question about an image has the image itself, the others have the index of that question, as
         VLMEvalKit allows. `category` is the kind of belief, or the answer type where the question
         is not a belief. `answers` is a JSON list.
-
-        Args:
-            levels: The questions.
-            folder: The folder to write.
-            name: Start of the names of the tables.
-
-        Returns:
-            What to run next.
         """
         tables = [f"{name}_level_{level}" for level in range(levels.num_levels)]
         for level, table in enumerate(tables):

@@ -59,14 +59,9 @@ def resampled_means(
 def cluster_sums(
     values: NDArray[np.floating | np.integer], clusters: ArrayLike
 ) -> NDArray[np.float64]:
-    """Adds up the rows of each cluster.
+    """Adds up the rows (N, S) of each cluster, in the order in which the K clusters first occur.
 
-    Args:
-        values: (N, S) values.
-        clusters: (N,): the cluster of each row.
-
-    Returns:
-        (K, S) float64: the sums, in the order in which the clusters first occur.
+    `clusters` (N,) has the cluster of each row.
 
     Raises:
         ValueError: The numbers of rows and of clusters differ.

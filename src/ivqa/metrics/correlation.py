@@ -47,10 +47,9 @@ def correlation_interval(
 ) -> Floats:
     """Computes a 95 percent bootstrap interval of `correlation` (percentiles, Efron 1979).
 
+    Coefficient, values and errors are those of `correlation`.
+
     Args:
-        coefficient: See `correlation`.
-        x: (N,) values.
-        y: (N,) values.
         clusters: (N,): pairs of values of the same cluster, such as questions about one image, are
             drawn together, because they are not independent. None: each pair alone.
         resamples: Number of resamples.
@@ -59,9 +58,6 @@ def correlation_interval(
     Returns:
         (2,) float64: lower and upper bound, without the resamples in which all values of x or of y
         are equal; NaN if there is no other.
-
-    Raises:
-        ValueError: The lengths differ, or the coefficient is unknown.
     """
     first, second = _pair(x, y)
     names, owner = np.unique(

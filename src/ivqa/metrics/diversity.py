@@ -141,20 +141,9 @@ class QuestionDiversity(TextMetric):
         self.training_questions = training_questions
 
     def update(self, questions_by_pair: Sequence[Sequence[str]]) -> None:
-        """Adds a batch.
-
-        Args:
-            questions_by_pair: All sampled questions of each of P pairs.
-        """
+        """Adds all sampled questions of each of P pairs."""
         self._add(questions_by_pair)
 
     def compute(self) -> dict[str, float]:
-        """Computes the diversity of all questions.
-
-        Returns:
-            The measures by name; see `question_diversity`.
-
-        Raises:
-            ValueError: There is no pair.
-        """
+        """Computes the diversity of all questions by name; see `question_diversity`."""
         return question_diversity(self._groups(), self.training_questions)

@@ -1,4 +1,4 @@
-"""Consensus of generated texts: which of them agrees most with the others, by CIDEr-D."""
+"""Expected CIDEr-D, for decisions of minimum Bayes risk among generated texts."""
 
 from collections.abc import Sequence
 

@@ -32,14 +32,9 @@ class JudgementLike(Protocol):
 
 
 def verdict(judgement: JudgementLike, answer: str) -> str:
-    """Compares the answer that a question was generated for with the oracle's judgement.
+    """Compares the oracle's judgement of a question with the answer that it was generated for.
 
-    Args:
-        judgement: The oracle's judgement of the question.
-        answer: The answer that the question was generated for.
-
-    Returns:
-        One of `VERDICTS`.
+    Returns one of `VERDICTS`.
     """
     if not judgement.understood:
         return "not understood"
@@ -142,24 +137,9 @@ class OracleConsistency(Metric):
         judgements: Sequence[JudgementLike | str],
         answers: Sequence[str] | None = None,
     ) -> None:
-        """Adds a batch.
-
-        Args:
-            judgements: Judgements of questions, or verdicts.
-            answers: The answers that the questions were generated for; None with verdicts.
-
-        Raises:
-            ValueError: See `oracle_consistency`; a batch may be empty.
-        """
+        """Adds a batch, which may be empty; see `oracle_consistency`."""
         self.counts = self.counts + _counts(_verdicts(judgements, answers)).to(self.device)
 
     def compute(self) -> dict[str, float]:
-        """Computes the shares of all questions.
-
-        Returns:
-            The shares by name; see `oracle_consistency`.
-
-        Raises:
-            ValueError: There is no question.
-        """
+        """Computes the shares of all questions by name; see `oracle_consistency`."""
         return _shares(self.counts)

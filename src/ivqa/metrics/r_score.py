@@ -38,14 +38,7 @@ class RScore:
 
     @staticmethod
     def check_arguments(arguments: Mapping[str, Any]) -> None:
-        """Checks the arguments against each other; every command calls this before it starts.
-
-        Args:
-            arguments: The constructor's arguments by name.
-
-        Raises:
-            UserError: 0 <= tolerance < limit <= 1 does not hold.
-        """
+        """Checks the arguments against each other; every command calls this before it starts."""
         tolerance, limit = arguments["tolerance"], arguments["limit"]
         if not 0 <= tolerance < limit <= 1:
             raise UserError(
@@ -57,18 +50,7 @@ class RScore:
     @overload
     def __call__(self, clean: ArrayLike, noisy: ArrayLike) -> float | NDArray[np.float64]: ...
     def __call__(self, clean: ArrayLike, noisy: ArrayLike) -> float | NDArray[np.float64]:
-        """Computes `r_score` with these parameters.
-
-        Args:
-            clean: Accuracy without noise, in [0, 1]; a number or an array.
-            noisy: Accuracy with noise, in [0, 1]; a number or an array that broadcasts.
-
-        Returns:
-            A float for two numbers, else a float64 array; in [0, 1].
-
-        Raises:
-            ValueError: An accuracy is NaN or outside [0, 1].
-        """
+        """Computes `r_score` of the clean and the noisy accuracy with these parameters."""
         # With losses alone, a gain counts as no change.
         after = np.minimum(clean, noisy) if self.losses_only else noisy
         return r_score(clean, after, self.tolerance, self.limit)

@@ -76,14 +76,9 @@ def require_wordnet() -> None:
 
 
 def wup_similarity(first: str, second: str) -> float:
-    """The similarity of two words after Wu and Palmer (1994), of their most similar senses.
+    """The similarity of the most similar senses of two names of things (Wu and Palmer 1994).
 
-    Args:
-        first: A noun, or several words that name one thing.
-        second: Another one.
-
-    Returns:
-        A value in [0, 1]: 1 for equal words, 0 if WordNet does not know a word as a noun.
+    A value in [0, 1]: 1 for equal words, 0 if WordNet does not know a word as a noun.
     """
     if first == second:
         return 1.0

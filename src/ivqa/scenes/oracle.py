@@ -6,7 +6,7 @@ allows.
 
 import os
 import random
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Self
@@ -14,7 +14,7 @@ from typing import Self
 from ivqa.data.batches.columns import Entry
 from ivqa.data.dataset import VQADataset
 from ivqa.data.json_files import open_json
-from ivqa.data.oracles import FALSE_PREMISE, NOT_UNDERSTOOD, Judgement, Oracle, judge_all
+from ivqa.data.oracles import FALSE_PREMISE, NOT_UNDERSTOOD, Judgement, Oracle
 from ivqa.data.validation import DataError
 from ivqa.errors import UserError
 from ivqa.scenes.annotators import annotate
@@ -27,7 +27,7 @@ from ivqa.scenes.questions import sample_program
 from ivqa.scenes.world import Scene
 
 
-class SceneOracle:
+class SceneOracle(Oracle):
     """Judges questions about scenes.
 
     Args:
@@ -102,21 +102,6 @@ class SceneOracle:
         if not outcome.premise:
             return FALSE_PREMISE
         return Judgement(True, True, outcome.answer, acceptable(outcome.answers))
-
-    def judge_many(self, image_ids: Iterable[int], questions: Iterable[str]) -> list[Judgement]:
-        """Judges N questions, each about its own image.
-
-        Args:
-            image_ids: N image ids.
-            questions: N questions.
-
-        Returns:
-            N judgements.
-
-        Raises:
-            KeyError: The oracle does not have the scene of an image.
-        """
-        return judge_all(self, image_ids, questions)
 
     def fact(self, question: str) -> Hashable | None:
         """The visual fact that a question states: its program in normal form, see `Oracle.fact`."""

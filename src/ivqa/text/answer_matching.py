@@ -19,16 +19,8 @@ Worth = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.float64]]
 """Gives the accuracy of answers, from the numbers of matching annotators and of annotators."""
 
 
-def shortcut(matches: NDArray[np.int64], annotators: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Computes min(matches / min(3, n), 1), which is exact match for n = 1 and 0 for n = 0.
-
-    Args:
-        matches: How many annotators gave the answer, any shape, int64.
-        annotators: The number n of annotators, same shape, int64.
-
-    Returns:
-        Accuracies in [0, 1], same shape, float64.
-    """
+def _shortcut(matches: NDArray[np.int64], annotators: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Computes min(matches / min(3, n), 1), which is exact match for n = 1 and 0 for n = 0."""
     # The official formula has 3; with fewer annotators their number replaces it.
     return np.minimum(matches / np.clip(annotators, 1, 3), 1.0)
 
@@ -36,12 +28,7 @@ def shortcut(matches: NDArray[np.int64], annotators: NDArray[np.int64]) -> NDArr
 def leave_one_out(matches: NDArray[np.int64], annotators: NDArray[np.int64]) -> NDArray[np.float64]:
     """Computes the mean over annotators i of min(1, matches among the other annotators / 3).
 
-    Args:
-        matches: How many annotators gave the answer, any shape, int64.
-        annotators: The number of annotators, same shape, int64.
-
-    Returns:
-        Accuracies in [0, 1], same shape, float64.
+    Arguments and result are those of `accuracy_of_matches`.
 
     Example:
         >>> leave_one_out(np.array([0, 1, 2, 3, 4]), np.array([10] * 5)).tolist()
@@ -58,7 +45,7 @@ def accuracy_of_matches(
 ) -> NDArray[np.float64]:
     """Computes the VQA accuracy of answers that some of n annotators gave, element-wise.
 
-    For n = 10 it is the official `leave_one_out`, for other n `shortcut`.
+    For n = 10 it is the official `leave_one_out`, for other n `_shortcut`.
 
     Args:
         matches: How many annotators gave the answer, any shape, int64.
@@ -72,7 +59,7 @@ def accuracy_of_matches(
         [0.6, 0.667, 1.0, 0.0]
     """
     official = leave_one_out(matches, annotators)
-    return np.where(annotators == 10, official, shortcut(matches, annotators))
+    return np.where(annotators == 10, official, _shortcut(matches, annotators))
 
 
 def as_written(answer: str) -> str:
@@ -101,7 +88,7 @@ class AnswerRule:
 # White space at the ends is removed from both sides. If the annotators differ, both sides are
 # normalised; a single annotator, for whom the official evaluation has no rule, counts as differing.
 VQA_2018 = AnswerRule(normalise_answer, normalise_answer, (clean_space, clean_space))
-VQA_SHORTCUT = AnswerRule(normalise_answer, normalise_answer, (clean_space, clean_space), shortcut)
+VQA_SHORTCUT = AnswerRule(normalise_answer, normalise_answer, (clean_space, clean_space), _shortcut)
 # The answers are always normalised. Of the annotators' answers only the punctuation is normalised,
 # and only if the annotators differ. An annotator's answer such as "a dog", "two" or "dog "
 # therefore matches no answer.
@@ -128,11 +115,7 @@ class AnswerMatching:
     def of(self, given: Sequence[str]) -> list[int]:
         """Returns the positions of the equal answers for every annotator of one question in turn.
 
-        Args:
-            given: The answers of the annotators.
-
-        Returns:
-            Concatenated positions; an annotator's answer can equal no, one or several answers.
+        They are concatenated; an annotator's answer can equal no, one or several answers.
         """
         known = [self._known.get(text) or self._read(text) for text in given]
         texts = {text for text, _ in known}

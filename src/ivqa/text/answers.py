@@ -94,15 +94,11 @@ class AnswerVocabulary:
 
     @classmethod
     def build(cls, main_answers: Iterable[str], size: int) -> "AnswerVocabulary":
-        """Builds the vocabulary of the most frequent main answers.
+        """Builds the vocabulary of the `size` most frequent main answers of the training questions.
 
         Equally frequent answers are ordered alphabetically. The published code of 2015 sorts
         (count, answer) in descending order and so keeps the last of them instead; this matters only
         among the answers with the lowest count that is kept.
-
-        Args:
-            main_answers: The main answers of the training questions.
-            size: Maximum number of answers to keep.
 
         Raises:
             UserError: `size` is below 1.

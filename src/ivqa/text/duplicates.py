@@ -8,12 +8,6 @@ from ivqa.text.tokens import tokenise
 def unique_questions(questions: Sequence[str]) -> list[str]:
     """Removes questions that have the same words as an earlier one.
 
-    Args:
-        questions: The questions.
-
-    Returns:
-        The first question of each sequence of words, in their order.
-
     Example:
         >>> unique_questions(["Is it red?", "is it red", "Why?"])
         ['Is it red?', 'Why?']
@@ -25,16 +19,9 @@ def unique_questions(questions: Sequence[str]) -> list[str]:
 
 
 def duplicates_of(questions: Sequence[str], pool: Sequence[str]) -> list[list[int]]:
-    """Finds the rows of a pool that have the same words as a main question.
+    """Finds the rows of a pool that have the same words as each main question.
 
     A ranking must exclude them, because LASSO would give them all the weight [IJCV, Table 8].
-
-    Args:
-        questions: The main questions.
-        pool: The questions of the pool.
-
-    Returns:
-        A list of rows of the pool for each main question.
 
     Example:
         >>> duplicates_of(["Is it red?", "Why?"], ["is it red", "Where?"])

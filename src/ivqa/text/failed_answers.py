@@ -1,4 +1,4 @@
-"""What failed requests leave in place of an answer, in logs and in replies of endpoints."""
+"""Error messages of failed requests, which logs and endpoints hold in place of answers."""
 
 import re
 
@@ -34,15 +34,10 @@ _FAILURES = re.compile(
 
 
 def failure(text: str) -> str | None:
-    """Says why a text is no answer of a model, but what a failed request left.
+    """Finds the error message of a failed request; None if the text is an answer of a model.
 
-    Refusals in the words of the model are answers: "Sorry, I'm closed" can be the text of a sign.
-
-    Args:
-        text: What stands in place of the answer.
-
-    Returns:
-        The reason, at most 80 characters; None for an answer.
+    The message has at most 80 characters. Refusals in the words of the model are answers: "Sorry,
+    I'm closed" can be the text of a sign.
 
     Example:
         >>> failure("Error code: 429 - {'error': ...}"), failure(" "), failure("error")

@@ -135,12 +135,6 @@ def strip_punctuation(text: str) -> str:
     contains a number with a comma; otherwise it is replaced by a space (processPunctuation of
     vqaEval.py).
 
-    Args:
-        text: The answer.
-
-    Returns:
-        The text without punctuation.
-
     Example:
         >>> [strip_punctuation(text) for text in ("black/white", "yes, sir", "1,000")]
         ['black white', 'yes sir', '1000']
@@ -159,15 +153,8 @@ def strip_punctuation(text: str) -> str:
 def unify_words(text: str, contractions: Mapping[str, str] = CONTRACTIONS) -> str:
     """Unifies case, number words, articles and contractions; the last step of `normalise_answer`.
 
-    This is processDigitArticle of vqaEval.py.
-
-    Args:
-        text: The answer without punctuation.
-        contractions: Spellings of words and what replaces them.
-
-    Returns:
-        Lower-case words with single spaces: number words as digits, without articles, with the
-        apostrophes of contractions.
+    This is processDigitArticle of vqaEval.py: lower-case words with single spaces, number words
+    as digits, no articles, and `contractions` replaced.
 
     Example:
         >>> unify_words("The Two dogs dont bark")
@@ -181,13 +168,7 @@ def clean_space(text: str) -> str:
     """Replaces newlines and tabs by spaces and removes white space at both ends.
 
     The official evaluation does this to every prediction and, since 2018, to the ground truth, even
-    if it normalises no further.
-
-    Args:
-        text: The answer.
-
-    Returns:
-        The text; repeated spaces inside are kept.
+    if it normalises no further. Repeated spaces inside are kept.
 
     Example:
         >>> clean_space(" light\\tblue\\n")
@@ -201,12 +182,6 @@ def normalise_answer(answer: str) -> str:
 
     The steps are `clean_space`, `strip_punctuation` and `unify_words`. The caller decides whether
     to normalise the ground truth too; the official metric does so only if the annotators differ.
-
-    Args:
-        answer: The answer as written.
-
-    Returns:
-        The normalised answer.
 
     Example:
         >>> normalise_answer("Two dogs."), normalise_answer("none"), normalise_answer("2:50 pm")

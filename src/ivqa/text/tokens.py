@@ -18,12 +18,6 @@ def tokenise(text: str) -> list[str]:
     of questions is dropped too. As a token it would match in every hypothesis and inflate BLEU and
     ROUGE.
 
-    Args:
-        text: The text.
-
-    Returns:
-        The words.
-
     Example:
         >>> tokenise("What's on the T-shirt, left of the 2 dogs?")
         ["what's", 'on', 'the', 't-shirt', 'left', 'of', 'the', '2', 'dogs']
@@ -50,9 +44,6 @@ def _word_with_marks() -> re.Pattern[str]:
 
 def detokenise(words: Sequence[str]) -> str:
     """Writes words as a question: a capital at the start, single spaces, "?" at the end.
-
-    Args:
-        words: The words.
 
     Example:
         >>> detokenise(["how", "many", "dogs"])

@@ -75,9 +75,7 @@ class Vocabulary:
     def build(cls, texts: Iterable[str], min_count: int = 1) -> "Vocabulary":
         """Builds the vocabulary of texts, most frequent words first, ties in alphabetical order.
 
-        Args:
-            texts: The texts.
-            min_count: Minimum number of occurrences of a word.
+        Words that occur less than `min_count` times are left out.
         """
         counts = Counter(word for text in texts for word in tokenise(text))
         ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
@@ -96,15 +94,9 @@ class Vocabulary:
         return word in self._index
 
     def encode(self, texts: Sequence[str], max_length: int | None = None) -> Tokens:
-        """Converts texts to word indices; unknown words become UNK.
+        """Converts B texts to word indices (B, T); unknown words become UNK.
 
-        Args:
-            texts: B texts.
-            max_length: Maximum number of words; longer texts keep their first words. None for no
-                limit.
-
-        Returns:
-            Tokens (B, T) with T the length of the longest text, at least 1.
+        T is the length of the longest text, at least 1. Texts keep their first `max_length` words.
         """
         rows = [
             [self._index.get(word, UNK) for word in tokenise(text)][:max_length] for text in texts
@@ -118,14 +110,7 @@ class Vocabulary:
         return tokens
 
     def decode(self, tokens: Tokens) -> list[str]:
-        """Converts word indices to questions, see `detokenise`; unknown words become "<unk>".
-
-        Args:
-            tokens: B texts.
-
-        Returns:
-            B questions.
-        """
+        """Converts word indices to questions, see `detokenise`; unknown words become "<unk>"."""
         table = (*SPECIALS, *self.words)
         ids, lengths = tokens.ids.tolist(), tokens.lengths.tolist()
         return [

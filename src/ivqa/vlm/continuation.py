@@ -1,4 +1,4 @@
-"""What a model of transformers predicts after prompts: the logits of given continuations."""
+"""Logits of given continuations of prompts, by a generative model of transformers."""
 
 import copy
 from collections.abc import Sequence
@@ -72,16 +72,10 @@ class Writer:
         self.cache = cache and not self.encodes and not self._required
 
     def read(self, prompts: Prompts) -> Continued:
-        """Reads prompts once for all their continuations, as far as the model allows it.
+        """Reads n prompts once for all their continuations, as far as the model allows it.
 
         With gradients each continuation is read with its prompt: a cache with gradients cannot be
         copied.
-
-        Args:
-            prompts: n prompts.
-
-        Returns:
-            The prompts, each of which may have several continuations.
         """
         if self.encodes:
             states = None if torch.is_grad_enabled() else self._encoder_states(prompts)
@@ -168,15 +162,9 @@ class Writer:
 
 
 def end_tokens(model: Any, processor: Any, what: str) -> list[int]:
-    """Returns the tokens at which a model stops writing.
+    """Returns the tokens at which a model stops writing, each once: their probabilities are added.
 
-    Args:
-        model: A model of transformers.
-        processor: Its processor.
-        what: What the model writes, for the message: "an answer".
-
-    Returns:
-        At least one token; each once, because their probabilities are added.
+    `what` says what the model writes, for the message: "an answer".
 
     Raises:
         UserError: There are none, or one is not in the vocabulary.
@@ -201,14 +189,11 @@ def end_tokens(model: Any, processor: Any, what: str) -> list[int]:
 
 
 def decode_greedily(model: Any, ends: Sequence[int]) -> None:
-    """Lets `generate` write the most probable token at each step, up to an end token.
+    """Lets `generate` write the most probable token at each step, up to one of the tokens `ends`.
 
     A generation_config.json may set penalties, sampling, beams or forbidden tokens, with which a
-    written answer is not the one that the model's own probabilities prefer.
-
-    Args:
-        model: A model of transformers; also the language models inside it are set.
-        ends: See `end_tokens`.
+    written answer is not the one that the model's own probabilities prefer. The language models
+    inside the model are set, too.
     """
     for part in model.modules():
         config = getattr(part, "generation_config", None)

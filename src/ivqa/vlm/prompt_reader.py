@@ -1,4 +1,4 @@
-"""Reads questions (or answers) about pictures as prompts, for transformers models that write."""
+"""Builds prompts from questions or answers about pictures, for generative models."""
 
 from collections.abc import Callable, Iterator, Mapping
 from inspect import signature
@@ -57,19 +57,12 @@ class PromptReader:
     def read(
         self, pictures: list[Image.Image], index: Tensor, questions: list[str]
     ) -> Iterator[Prompts]:
-        """Builds the prompts of B questions.
+        """Builds the prompts of B questions, one batch for each prompt length.
 
         Each picture is opened once, and encoded once for all questions about it, unless the
         encoder reads the question too. The processor resizes a picture for each question, because
-        it counts the picture's tokens when it builds a prompt.
-
-        Args:
-            pictures: All pictures.
-            index: The picture of each question, (B,) int64.
-            questions: B questions.
-
-        Yields:
-            Prompts, one batch for each prompt length.
+        it counts the picture's tokens when it builds a prompt. `index` (B,) int64 is the picture of
+        each question.
 
         Raises:
             UserError: The prompt has no image token, the processor refuses it, or the model needs
@@ -186,9 +179,6 @@ class PromptReader:
     def text(self, question: str) -> str:
         """Returns the whole prompt of a question, with the image token.
 
-        Args:
-            question: The question.
-
         Raises:
             UserError: The chat template fails, or leaves the question out.
         """
@@ -233,15 +223,9 @@ class PromptReader:
     def _views(
         self, raw_inputs: Callable[[Tensor], dict[str, Tensor]], tokens: Tensor, view: Tensor
     ) -> Views | None:
-        """Encodes each view once.
+        """Encodes each view once; `view` (B,) is the view of each of the prompts `tokens` (B, T).
 
-        Args:
-            raw_inputs: See `Prompts`.
-            tokens: Prompts, (B, T).
-            view: The view of each prompt, (B,).
-
-        Returns:
-            The views; None if the encoded output does not show which entries belong to which.
+        None if the encoded output does not show which entries belong to which.
         """
         number = int(view.max()) + 1
         # Pixels of each view, from its first question.
@@ -261,12 +245,8 @@ class PromptReader:
     def _tiles(self, features: Any, tokens: Tensor) -> list[int] | None:
         """How many tiles each view has, by the places (V, T) that its prompt has for the image.
 
-        Args:
-            features: N tiles of (t, d) each, where t may differ (LFM2-VL) or not (InternVL).
-            tokens: One prompt of each view, (V, T).
-
-        Returns:
-            V numbers; None if tiles do not end where views end.
+        The N tiles are (t, d) each, where t may differ (LFM2-VL) or not (InternVL). None if tiles
+        do not end where views end.
         """
         if self.image_token is None:
             return None

@@ -1,4 +1,4 @@
-"""Prompts of equal length, with what a model sees, for transformers models that write."""
+"""Prompts of equal length with encoded images, for generative models of transformers."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ class Prompts:
         of_tokens: Other inputs that describe each token, (n, T, ...) each, by input name.
         written_types: Kind of a token that the model writes, by input name.
         index: The view of each prompt, (n,) int64.
-        views: What the model sees; None if it needs pixels in each call.
+        views: The encoded images; None if the model needs pixels in each call.
         raw_inputs: Takes rows and returns the model's inputs with pixels.
     """
 
@@ -35,14 +35,7 @@ class Prompts:
         return len(self.rows)
 
     def select(self, rows: Tensor) -> "Prompts":
-        """Selects prompts.
-
-        Args:
-            rows: (m,) int64, prompts on the device of the model; a prompt may occur several times.
-
-        Returns:
-            These m prompts.
-        """
+        """Selects the prompts `rows` (m,) int64, on the device of the model; they may repeat."""
         here = rows.to(self.rows.device)
         return replace(
             self,
@@ -53,14 +46,11 @@ class Prompts:
         )
 
     def inputs(self, written: Tensor | None = None, *, raw: bool = False) -> dict[str, Any]:
-        """Returns the inputs of the model's `forward`.
+        """Returns the inputs of the model's `forward` by name.
 
         Args:
             written: Tokens after the prompts, (n, T') int64.
             raw: Whether to pass pixels even if the pictures are encoded.
-
-        Returns:
-            The inputs by name.
         """
         tokens, of_tokens = self.tokens, dict(self.of_tokens)
         if written is not None:
@@ -77,12 +67,8 @@ class Prompts:
     def further_inputs(self, written: Tensor, prompt: Tensor) -> dict[str, Tensor]:
         """Returns the inputs of `forward` for tokens after prompts whose keys are kept.
 
-        Args:
-            written: Tokens after the prompts, (m, T') int64.
-            prompt: The prompt of each row, (m,) int64.
-
-        Returns:
-            The inputs by name; kinds of tokens matter only where images are.
+        `written` are the tokens (m, T') int64, `prompt` the prompt of each row, (m,) int64. Kinds
+        of tokens matter only where images are.
         """
         masks = [name for name in self.of_tokens if name not in self.written_types]
         seen = {name: self._continued(name, written.shape[1])[prompt] for name in masks}
@@ -98,7 +84,7 @@ class Prompts:
 
 @dataclass(frozen=True)
 class Views:
-    """What a model sees, encoded: one view a picture, or one a question if its encoder reads it.
+    """Encoded images: one view for each picture, or for each question if the encoder reads it.
 
     Args:
         encoded: The output of the model's image encoder for all V views.
@@ -111,13 +97,9 @@ class Views:
     seen: Mapping[str, Tensor]
 
     def inputs(self, index: Tensor) -> dict[str, Any]:
-        """Returns the inputs of the model's `forward` that replace pixels.
+        """Returns the inputs of the model's `forward` that replace pixels, by name.
 
-        Args:
-            index: The view of each prompt, (n,) int64, on the device of the model.
-
-        Returns:
-            The inputs by name.
+        `index` (n,) int64 is the view of each prompt, on the device of the model.
         """
         ends = list(accumulate(self.sizes))
         entries = [

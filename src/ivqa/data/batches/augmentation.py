@@ -53,16 +53,7 @@ class AugmentedSplit(Dataset[VQABatch]):
         vocabulary: Vocabulary,
         max_length: int | None,
     ) -> "AugmentedSplit":
-        """Encodes the wordings of an augmentation.
-
-        Args:
-            encoded: The split of N questions.
-            augmentation: Provides the other wordings.
-            vocabulary: The vocabulary of the questions.
-            max_length: Maximum number of words, as for the questions; None for no limit.
-
-        Returns:
-            The augmented split.
+        """Encodes the wordings of an augmentation like the questions of a split.
 
         Raises:
             UserError: The probability is outside [0, 1].
@@ -84,15 +75,7 @@ class AugmentedSplit(Dataset[VQABatch]):
         return cls(encoded, wordings, augmentation.probability)
 
     def draw(self, seed: int, epoch: int) -> Rows:
-        """Draws the wording of every question for one epoch.
-
-        Args:
-            seed: Seed of the training order.
-            epoch: Number of the epoch.
-
-        Returns:
-            For each of the N questions the row (N,) int64 of its wording.
-        """
+        """Draws the row (N,) int64 of the wording of each question for one epoch."""
         number = len(self.encoded)
         rng = np.random.default_rng([seed, epoch, _DRAW])
         other = rng.random(number) < self.probability
@@ -113,11 +96,7 @@ class AugmentedBatches(ShuffledBatches):
     """Training batches in the order of `ShuffledBatches`, each question in a drawn wording.
 
     The draw depends on (seed, epoch) only, so training resumes exactly and all processes agree.
-
-    Args:
-        split: The split and its wordings.
-        *order: Positional arguments of `ShuffledBatches`.
-        **lengths: Keyword arguments of `ShuffledBatches`.
+    `order` and `lengths` are the arguments of `ShuffledBatches`.
     """
 
     def __init__(self, split: AugmentedSplit, *order: Any, **lengths: Any) -> None:

@@ -33,12 +33,7 @@ PixelEncoder = Callable[[Tensor], Mapping[str, Tensor]]
 
 @dataclass(frozen=True)
 class DisturbedImages:
-    """A PixelSource that changes the images of another source when they are opened.
-
-    Args:
-        source: Opens the unchanged images.
-        disturb: Changes an image.
-    """
+    """A PixelSource that changes the images of another source when they are opened."""
 
     source: PixelSource
     disturb: Disturb
@@ -73,10 +68,7 @@ class ImageBatch:
     pixels: Tensor | None = None
 
     def feature(self, name: str) -> Tensor:
-        """Returns a feature of the M images.
-
-        Args:
-            name: "grid", "pooled" or "concepts".
+        """Returns a feature of the M images: "grid", "pooled" or "concepts".
 
         Raises:
             UserError: The batch does not contain the feature.
@@ -100,12 +92,8 @@ class ImageBatch:
     def encoded(self, encoder: PixelEncoder | None) -> "ImageBatch":
         """Computes features from the pixels, once for each image that a sample refers to.
 
-        Args:
-            encoder: Computes the features; None for a model that reads stored features.
-
-        Returns:
-            The same samples with these features, without the images that no sample refers to;
-            without an encoder the batch itself.
+        The other images are left out. Without an encoder, as for a model that reads stored
+        features, it is the batch itself.
 
         Raises:
             UserError: There is an encoder, and the batch has no pixels.

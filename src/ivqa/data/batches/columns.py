@@ -72,13 +72,9 @@ class Columns:
         self._layouts: dict[tuple[str, ...], list[str]] = {}
 
     def add(self, entry: Entry, path: Path, problems: Problems) -> None:
-        """Adds a question.
+        """Adds a question of a file.
 
-        Args:
-            entry: The question.
-            path: Its file, for the messages.
-            problems: Collects the faults: a repeated id, a text without words, an answer in some
-                questions only.
+        The faults are a repeated id, a text without words, an answer in some questions only.
         """
         where = f"question {entry.name}"
         if entry.question_id in self._seen:
@@ -132,14 +128,7 @@ class Columns:
         images_tried: tuple[str, ...],
         metric: AnswerMetric | None = None,
     ) -> VQASplit:
-        """Returns the columns as a split.
-
-        Args:
-            name: Name of the split.
-            images: The image files, or None for text-only data.
-            images_tried: The paths that were searched for images.
-            metric: How answers are scored; None for VQA accuracy.
-        """
+        """Returns the columns as a split; see `VQASplit`. Without a metric it is VQA accuracy."""
         return VQASplit(
             name=name,
             question_ids=np.array(self.question_ids, dtype=np.int64),

@@ -9,6 +9,7 @@ import numpy as np
 import pytorch_lightning as pl
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from ivqa.data.batches.augmentation import AugmentedBatches, AugmentedSplit, QuestionAugmentation
 from ivqa.data.batches.batch import Disturb, DisturbedImages, ImageBatch, VQABatch
@@ -101,11 +102,7 @@ class VQADataModule(pl.LightningDataModule):
         self._check()
 
     def encoded(self, split: str) -> EncodedSplit:
-        """Returns a split as arrays; it is tokenised on first use and then kept.
-
-        Args:
-            split: A stage ("train", "val", "test") or the name of a split.
-        """
+        """Returns a stage or a split as arrays; it is tokenised on first use and then kept."""
         name = self.dataset.name_of(split)
         if name not in self._encoded:
             self._encoded[name] = EncodedSplit.build(
@@ -120,11 +117,7 @@ class VQADataModule(pl.LightningDataModule):
         return self._encoded[name]
 
     def batch_of(self, split: str, rows: Sequence[int] | Rows | Tensor) -> VQABatch:
-        """Returns the batch of given questions, with a source of their pixels.
-
-        Args:
-            split: A stage or the name of a split.
-            rows: Rows of the split, (B,), in any order and with repeats.
+        """Returns the batch of rows (B,) of a stage or a split, with a source of their pixels.
 
         Raises:
             ValueError: A row is outside the split.
@@ -170,20 +163,14 @@ class VQADataModule(pl.LightningDataModule):
     def batches(self, split: str, batch_size: int | None = None) -> Iterator[VQABatch]:
         """Iterates over all batches of a split in order, in this process only, for evaluation.
 
-        Args:
-            split: A stage or the name of a split.
-            batch_size: Questions in a batch; by default `batching.eval_batch_size`.
+        `batch_size` is by default `batching.eval_batch_size`.
         """
         encoded = self.encoded(split)
         ordered = OrderedBatches(len(encoded), batch_size or self.batching.eval_batch_size)
         return iter(self._loader(encoded, ordered))
 
     def loader(self, split: str) -> BatchLoader:
-        """Returns a loader of ordered batches, distributed over the processes, for evaluation.
-
-        Args:
-            split: A stage or the name of a split.
-        """
+        """Returns a loader of ordered batches, distributed over the processes, for evaluation."""
         encoded = self.encoded(split)
         ordered = OrderedBatches(len(encoded), self.batching.eval_batch_size, *_replicas())
         return self._loader(encoded, ordered)
@@ -197,16 +184,8 @@ class VQADataModule(pl.LightningDataModule):
         other.evaluated = split
         return other
 
-    def training_rows(self) -> Rows:
-        """Returns the rows of the training split that are trained on.
-
-        Returns:
-            All rows, or those with a known answer where `batching.drop_unknown_answers` is set.
-
-        Raises:
-            DataError: The split has no annotations.
-            UserError: No row is left.
-        """
+    def _training_rows(self) -> Rows:
+        """Returns the rows of the training split that are trained on."""
         encoded = self.encoded("train")
         encoded.split.require_answers()
         if not self.batching.drop_unknown_answers:
@@ -236,7 +215,7 @@ class VQADataModule(pl.LightningDataModule):
                 f"processes; choose a model.batch_size that is a multiple of {processes}"
             )
         own_size = batching.batch_size // processes
-        order = self.training_rows(), own_size, batching.seed, processes, rank
+        order = self._training_rows(), own_size, batching.seed, processes, rank
         arrangement: dict[str, Any] = {
             "lengths": encoded.question.lengths.numpy(),
             "window": batching.length_window,
@@ -252,16 +231,16 @@ class VQADataModule(pl.LightningDataModule):
         batches = AugmentedBatches(self._augmented, *order, **arrangement)
         return self._resumed(self._loader(encoded, batches, self._augmented))
 
+    @override
     def val_dataloader(self) -> BatchLoader:
-        """Returns the loader of the validation split, or of the split that `evaluating` chose."""
         return self.loader(self.evaluated or "val")
 
+    @override
     def test_dataloader(self) -> BatchLoader:
-        """Returns the loader of the test split."""
         return self.loader("test")
 
+    @override
     def predict_dataloader(self) -> BatchLoader:
-        """Returns the loader of the test split."""
         return self.loader("test")
 
     def _check(self) -> None:
@@ -314,8 +293,8 @@ class VQADataModule(pl.LightningDataModule):
         """
         return {} if self._training is None else self._training.state_dict()
 
+    @override
     def load_state_dict(self, state_dict: dict[str, int]) -> None:
-        """Continues an interrupted epoch after its finished batches."""
         self._unfinished = state_dict
 
     def _finished_batches(self) -> int:

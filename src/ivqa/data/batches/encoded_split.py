@@ -34,7 +34,9 @@ class ImageFeatures(Protocol):
 
         Raises:
             UserError: An image has no features.
+            FileError: The features of the split are absent or damaged.
         """
+        ...
 
     def gather(
         self, split: str, rows: NDArray[np.int64], names: Sequence[str]
@@ -42,10 +44,20 @@ class ImageFeatures(Protocol):
         """Returns the features `names` of the rows (M,): float32 tensors (M, ...) by name.
 
         Features that the model itself computes are not returned, but "pixels" (M, 3, H, W) uint8.
+        Other shapes are "grid" (M, L, d), "pooled" (M, d) and "concepts" (M, C).
+
+        Raises:
+            FileError: The features of the split are absent or damaged.
         """
+        ...
 
     def extract(self, pictures: Sequence[Image.Image], names: Sequence[str]) -> dict[str, Tensor]:
-        """Computes features of M RGB images that are in no split; returns what `gather` does."""
+        """Computes features of M RGB images that are in no split; returns what `gather` does.
+
+        Raises:
+            ValueError: The store was opened without the network that computes features.
+        """
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,19 +104,7 @@ class EncodedSplit(Dataset[VQABatch]):
         contents: BatchContents,
         max_question_length: int,
     ) -> "EncodedSplit":
-        """Tokenises a split and finds the features of its images.
-
-        Args:
-            split: The N questions and answers as texts.
-            features: The image features, or None for text-only data.
-            question_vocabulary: Words of the questions.
-            answer_words: Words of the answers as texts.
-            answer_vocabulary: The closed answer set A; if None, `target` is -1 everywhere.
-            contents: The optional parts of a batch.
-            max_question_length: Maximum number of words of a question.
-
-        Returns:
-            The split as arrays.
+        """Tokenises a split and finds the features of its images; see `VQADataModule`.
 
         Raises:
             UserError: An image has no features, or a question has no expert layout.
@@ -173,15 +173,7 @@ class EncodedSplit(Dataset[VQABatch]):
 
 
 def trimmed(tokens: Tokens, rows: Tensor) -> Tokens:
-    """Selects texts and cuts the padding to the longest of them.
-
-    Args:
-        tokens: N texts.
-        rows: Rows to select, (B,) int64.
-
-    Returns:
-        Tokens (B, T) with T the largest length, at least 1.
-    """
+    """Selects the texts `rows` (B,) int64, padded to the longest of them, (B, T) with T >= 1."""
     lengths = tokens.lengths[rows]
     width = max(int(lengths.max()), 1) if len(rows) else 1
     return Tokens(tokens.ids[rows, :width], lengths)

@@ -105,14 +105,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command line.
-
-    Args:
-        arguments: The arguments; by default those of the process.
-
-    Returns:
-        The exit status: 0, or 1 after an error, which is printed.
-    """
+    """Runs the command line; returns the exit status, 1 after an error, which is printed."""
     options = parser().parse_args(arguments)
     base_url = options.base_url.rstrip("/") if options.base_url else None
     columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())

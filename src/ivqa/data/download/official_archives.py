@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 QUESTIONS_URL = "https://s3.amazonaws.com/cvmlp/vqa/mscoco/vqa"
 IMAGES_URL = "http://images.cocodataset.org"
@@ -39,16 +40,13 @@ class Archive:
 def archives(
     data: str, images: bool = False, captions: bool = False, base_url: str | None = None
 ) -> list[Archive]:
-    """Lists the archives of a data set.
+    """Lists the archives of a data set in the order of downloading.
 
     Args:
         data: A name in `DATA_SETS`.
         images: Whether to include the images.
         captions: Whether to include the captions of COCO 2014.
         base_url: A mirror that holds all archives in one folder, in place of the official servers.
-
-    Returns:
-        The archives in the order of downloading.
 
     Raises:
         ValueError: There is no such data set, or it has no captions.
@@ -67,14 +65,6 @@ def archives(
         url = f"{base_url or IMAGES_URL + '/annotations'}/annotations_trainval2014.zip"
         found.append(Archive(url, ".", "annotations/captions_train2014.json"))
     return found
-
-
-def _vqa_v1(base_url: str | None, images: bool) -> list[Archive]:
-    return _vqa(base_url, images, "")
-
-
-def _vqa_v2(base_url: str | None, images: bool) -> list[Archive]:
-    return _vqa(base_url, images, "v2_")
 
 
 def _vqa(base_url: str | None, images: bool, prefix: str) -> list[Archive]:
@@ -159,8 +149,8 @@ def _coco(base_url: str | None, images: bool, *splits: str) -> list[Archive]:
 
 # The archives of each data set, from the address of a mirror (or None) and whether to add images.
 DATA_SETS: dict[str, Callable[[str | None, bool], list[Archive]]] = {
-    "vqa_v1": _vqa_v1,
-    "vqa_v2": _vqa_v2,
+    "vqa_v1": partial(_vqa, prefix=""),
+    "vqa_v2": partial(_vqa, prefix="v2_"),
     "okvqa": _okvqa,
     "aokvqa": _aokvqa,
     "vizwiz": _vizwiz,

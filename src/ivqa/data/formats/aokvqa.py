@@ -3,18 +3,49 @@
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from pathlib import Path
+from typing import Annotated, Any
 
 import numpy as np
+from annotated_types import Len
 from numpy.typing import NDArray
-from typing_extensions import override
+from pydantic import AfterValidator, TypeAdapter
+from typing_extensions import TypedDict, override
 
 from ivqa.data.answer_metric import ExactMatch
 from ivqa.data.batches.columns import Entry
 from ivqa.data.file_patterns import FilePatterns
-from ivqa.data.formats.published import PublishedDataset, Record, records, texts
-from ivqa.data.validation import Problems, check_id, check_text, shown
+from ivqa.data.formats.published import REMEDY, PublishedDataset, Record, records
+from ivqa.data.validation import Id, Problems, checked
 from ivqa.data.vqa_json import VQASplit
 from ivqa.text.answer_matching import AnswerRule, as_written
+
+
+class _Question(TypedDict):
+    question_id: str
+    image_id: Id
+    question: str
+    choices: Annotated[list[str], Len(2)]
+
+
+class _Answered(_Question):
+    direct_answers: Annotated[list[str], Len(1)]
+    correct_choice_idx: int
+    difficult_direct_answer: bool
+    rationales: list[str]
+
+
+def _right_choice_given(record: _Answered) -> _Answered:
+    number, correct = len(record["choices"]), record["correct_choice_idx"]
+    if not 0 <= correct < number:
+        raise ValueError(f"correct_choice_idx: must be 0 to {number - 1}, not {correct}")
+    return record
+
+
+_EXTRAS = ("correct_choice_idx", "difficult_direct_answer", "rationales")
+_QUESTION, _ANSWERED = (
+    TypeAdapter(_Question),
+    TypeAdapter(Annotated[_Answered, AfterValidator(_right_choice_given)]),
+)
 
 
 def _of_three(matches: NDArray[np.int64], annotators: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -52,28 +83,21 @@ def official_aokvqa(
     val: str | None = "val",
     test: str | None = None,
 ) -> PublishedDataset:
-    """Opens A-OKVQA under its official file names.
+    """Opens A-OKVQA under its official file names; nothing is read yet.
 
     aokvqa_v1p0_SPLIT.json lists the questions; images/SPLIT2017/ or SPLIT2017/ holds those of COCO
     2017. The answers of a question are its ten direct answers, and `multiple_choices` has its
     four choices. `extras` has "question_id", and for questions with answers "correct_choice_idx",
-    "difficult_direct_answer" and "rationales".
+    "difficult_direct_answer" and "rationales". The split "test" has no answers.
 
-    Args:
-        root: The folder.
-        train: Name of the training split, or None.
-        val: Name of the validation split, or None.
-        test: Name of the test split, or None. The split "test" has no answers.
-
-    Returns:
-        The data set; nothing is read yet.
+    `root`, `train`, `val` and `test` are those of `VQADataset`.
     """
     return PublishedDataset(
         root,
-        reader=read_aokvqa,
+        reader=_read,
         metric=AOKVQAMetric(),
         title="A-OKVQA",
-        server_results=aokvqa_results,
+        server_results=_results,
         train=train,
         val=val,
         test=test,
@@ -88,13 +112,7 @@ def official_aokvqa(
 
 
 def question_number(question_id: str) -> int:
-    """Converts the id of a question, a text of 22 letters and digits, to an integer.
-
-    Args:
-        question_id: The published id.
-
-    Returns:
-        63 bits of its BLAKE2b digest, the same on every machine.
+    """Converts a question's id, 22 letters and digits, to 63 bits of its BLAKE2b digest.
 
     Example:
         >>> question_number("22MexNkBPpdZGX6sxbxVBH")
@@ -103,47 +121,26 @@ def question_number(question_id: str) -> int:
     return int.from_bytes(blake2b(question_id.encode(), digest_size=8).digest(), "big") >> 1
 
 
-def read_aokvqa(path: Path, split: str, problems: Problems) -> Iterator[Entry]:
-    """Reads a file of A-OKVQA: a list of {"question_id", "image_id", "question", "choices", ...}.
-
-    Args:
-        path: The file.
-        split: Name of the split.
-        problems: Collects the faults.
-
-    Yields:
-        The questions.
-
-    Raises:
-        DataError: The file cannot be read.
-    """
+def _read(path: Path, split: str, problems: Problems) -> Iterator[Entry]:
+    """Reads a list of {"question_id", "image_id", "question", "choices", ...}."""
     for position, record in records(path, None, problems):
-        name = check_text(record, "question_id", path, f"entry {position}", problems)
-        if name is None:
+        where = f"question {record.get('question_id', position)}"
+        schema: TypeAdapter[Any] = _ANSWERED if "direct_answers" in record else _QUESTION
+        if checked(schema, record, path, where, problems, REMEDY) is None:
             continue
-        where, before = f"question {name}", len(problems)
-        image_id = check_id(record, "image_id", path, where, problems)
-        question = check_text(record, "question", path, where, problems)
-        choices = texts(record, "choices", path, where, problems, least=2)
-        extras = {"question_id": name}
-        answers = None
-        if "direct_answers" in record:
-            answers = texts(record, "direct_answers", path, where, problems)
-            extras |= _checked_extras(record, len(choices or ()), path, where, problems)
-        if image_id is None or question is None or len(problems) > before:
-            continue
+        extras = ("question_id", *_EXTRAS) if schema is _ANSWERED else ("question_id",)
         yield Entry(
-            name=name,
-            question_id=question_number(name),
-            image_id=image_id,
-            question=question,
-            answers=answers,
-            multiple_choices=choices,
-            extras=extras,
+            name=record["question_id"],
+            question_id=question_number(record["question_id"]),
+            image_id=record["image_id"],
+            question=record["question"],
+            answers=record.get("direct_answers"),
+            multiple_choices=record["choices"],
+            extras={key: record[key] for key in extras},
         )
 
 
-def aokvqa_results(
+def _results(
     split: VQASplit, answers: Sequence[str] | None, chosen: Sequence[str] | None
 ) -> Record:
     """Formats answers for the leaderboard, see `ivqa.data.results.results_text`."""
@@ -151,22 +148,4 @@ def aokvqa_results(
     return {
         name: {key: texts[row] for key, texts in given.items() if texts is not None}
         for row, name in enumerate(split.extras["question_id"])
-    }
-
-
-def _checked_extras(
-    record: Record, num_choices: int, path: Path, where: str, problems: Problems
-) -> Record:
-    correct = record.get("correct_choice_idx")
-    if num_choices and (not isinstance(correct, int) or correct not in range(num_choices)):
-        fault = f"must be 0 to {num_choices - 1}, not {shown(correct)}"
-        problems.add(path, where, "correct_choice_idx", fault)
-    difficult = record.get("difficult_direct_answer")
-    if not isinstance(difficult, bool):
-        fault = f"must be true or false, not {shown(difficult)}"
-        problems.add(path, where, "difficult_direct_answer", fault)
-    return {
-        "correct_choice_idx": correct,
-        "difficult_direct_answer": difficult,
-        "rationales": texts(record, "rationales", path, where, problems, least=0),
     }

@@ -1,11 +1,12 @@
 """CLEVR: rendered scenes, questions with functional programs (Johnson et al., CVPR 2017)."""
 
 import os
-import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Annotated, Any, NotRequired
 
-from typing_extensions import override
+from pydantic import AfterValidator, BeforeValidator, TypeAdapter
+from typing_extensions import TypedDict, override
 
 from ivqa.data.answer_metric import ExactMatch
 from ivqa.data.batches.columns import Entry
@@ -20,10 +21,40 @@ from ivqa.data.formats.clevr_programs import (
     layout_of,
     program_of,
 )
-from ivqa.data.formats.published import PublishedDataset, Record, records
-from ivqa.data.oracles import FALSE_PREMISE, NOT_UNDERSTOOD, Judgement, judge_all
-from ivqa.data.validation import Problems, check_id, check_text, shown
+from ivqa.data.formats.published import REMEDY, PublishedDataset, Record, number_in, records
+from ivqa.data.oracles import FALSE_PREMISE, NOT_UNDERSTOOD, Judgement, Oracle
+from ivqa.data.validation import Id, Problems, checked, shown
 from ivqa.data.vqa_json import VQASplit
+
+
+def _text_of(answer: object) -> object:
+    if isinstance(answer, bool):
+        return "yes" if answer else "no"
+    return str(answer) if isinstance(answer, int) else answer
+
+
+class _Question(TypedDict):
+    question_index: Id
+    image_index: Id
+    image_filename: NotRequired[str | None]
+    question: str
+    program: NotRequired[Annotated[list[Any], AfterValidator(program_of)] | None]
+    answer: NotRequired[Annotated[str, BeforeValidator(_text_of)]]
+
+
+def _file_fits(record: _Question) -> _Question:
+    name, number = record.get("image_filename"), record["image_index"]
+    if name is not None and number_in(name) != number:
+        raise ValueError(f"image_filename: is {shown(name)}, but image_index is {number}")
+    return record
+
+
+class _Scene(TypedDict):
+    image_index: Id
+
+
+_QUESTION: TypeAdapter[Any] = TypeAdapter(Annotated[_Question, AfterValidator(_file_fits)])
+_SCENE = TypeAdapter(_Scene)
 
 
 class ClevrDataset(PublishedDataset):
@@ -35,14 +66,7 @@ class ClevrDataset(PublishedDataset):
     query_attribute, by which the paper reports the share of answers that equal the right one. The
     splits "train" and "val" have an oracle. The split "test" has no answers.
 
-    Args:
-        root: The folder.
-        train: Name of the training split, or None.
-        val: Name of the validation split, or None.
-        test: Name of the test split, or None.
-
-    Raises:
-        UserError: See `VQADataset`.
+    The arguments are those of `VQADataset`.
     """
 
     def __init__(
@@ -56,10 +80,10 @@ class ClevrDataset(PublishedDataset):
         inner = Path(root) / "CLEVR_v1.0"
         super().__init__(
             inner if inner.is_dir() else root,
-            reader=read_clevr,
+            reader=_read,
             metric=ExactMatch(),
             title="CLEVR",
-            server_results=clevr_results,
+            server_results=_results,
             train=train,
             val=val,
             test=test,
@@ -71,7 +95,6 @@ class ClevrDataset(PublishedDataset):
 
     @override
     def oracle(self, stage_or_name: str) -> "ClevrOracle | None":
-        """The oracle of a split, from its scenes and programs."""
         self.prepare()
         name = self.name_of(stage_or_name)
         scenes = self.root / "scenes" / f"CLEVR_{name}_scenes.json"
@@ -80,13 +103,8 @@ class ClevrDataset(PublishedDataset):
         return ClevrOracle.load(scenes, self._paths(name))
 
 
-class ClevrOracle:
-    """Judges CLEVR's questions, and others of their templates, about scenes.
-
-    Args:
-        scenes: The scene of each image id.
-        language: Parses questions.
-    """
+class ClevrOracle(Oracle):
+    """Judges CLEVR's questions, and others of their templates, about the scene of each image id."""
 
     def __init__(self, scenes: Mapping[int, ClevrScene], language: ClevrLanguage) -> None:
         self.scenes = dict(scenes)
@@ -94,14 +112,7 @@ class ClevrOracle:
 
     @classmethod
     def load(cls, scenes_path: Path, question_paths: Iterable[Path]) -> "ClevrOracle":
-        """Reads scenes, learns the templates of the questions, and checks all programs.
-
-        Args:
-            scenes_path: CLEVR_SPLIT_scenes.json.
-            question_paths: The files of the questions about these scenes.
-
-        Returns:
-            The oracle.
+        """Reads scenes, learns the templates of the questions about them, and checks all programs.
 
         Raises:
             DataError: A file is damaged, or a program does not give the published answer; the
@@ -126,19 +137,8 @@ class ClevrOracle:
         problems.raise_if_any()
         return cls(scenes, language)
 
+    @override
     def judge(self, image_id: int, question: str) -> Judgement:
-        """Judges a question about an image.
-
-        Args:
-            image_id: The image.
-            question: Any text.
-
-        Returns:
-            The judgement.
-
-        Raises:
-            KeyError: The oracle does not have the scene of this image.
-        """
         scene = self.scenes.get(int(image_id))
         if scene is None:
             raise KeyError(f"the oracle does not know image {image_id}; load the split it is in")
@@ -151,12 +151,8 @@ class ClevrOracle:
         known = answers.union(*(SYNONYMS.get(answer, ()) for answer in answers))
         return Judgement(True, True, min(answers), known)
 
-    def judge_many(self, image_ids: Iterable[int], questions: Iterable[str]) -> list[Judgement]:
-        """Judges N questions, each about its own image, see `Oracle.judge_many`."""
-        return judge_all(self, image_ids, questions)
-
+    @override
     def fact(self, question: str) -> Hashable | None:
-        """The visual fact that a question states, see `Oracle.fact`."""
         program = self.language.parse(question)
         return None if program is None else fact_of(program)
 
@@ -167,25 +163,13 @@ class ClevrOracle:
         }
 
 
-def read_clevr(path: Path, split: str, problems: Problems) -> Iterator[Entry]:
-    """Reads a file of questions: {"questions": [{"question_index", "question", "program", ...}]}.
-
-    Args:
-        path: The file.
-        split: Name of the split.
-        problems: Collects the faults.
-
-    Yields:
-        The questions.
-
-    Raises:
-        DataError: The file cannot be read.
-    """
+def _read(path: Path, split: str, problems: Problems) -> Iterator[Entry]:
+    """Reads {"questions": [{"question_index", "image_index", "question", "program"}]}."""
     for entry, program in _programs(path, problems):
         yield entry if program is None else entry._replace(layout=layout_of(program))
 
 
-def clevr_results(
+def _results(
     split: VQASplit, answers: Sequence[str] | None, chosen: Sequence[str] | None
 ) -> list[Record]:
     """Formats answers with CLEVR's name of the id, see `ivqa.data.results.results_text`."""
@@ -196,68 +180,36 @@ def clevr_results(
 def _programs(path: Path, problems: Problems) -> Iterator[tuple[Entry, Step | None]]:
     """The questions of a file and their programs; None in a test split."""
     for position, record in records(path, "questions", problems):
-        before = len(problems)
-        number = check_id(record, "question_index", path, f"entry {position}", problems)
-        where = f"question {number}"
-        image_id = check_id(record, "image_index", path, where, problems)
-        name = record.get("image_filename")
-        if name is not None and image_id != _number_of(name):
-            fault = f"is {shown(name)}, but image_index is {image_id}; download the file again"
-            problems.add(path, where, "image_filename", fault)
-        question = check_text(record, "question", path, where, problems)
-        program = _program(record, path, where, problems)
-        answer = record.get("answer")
-        if isinstance(answer, bool):
-            answer = "yes" if answer else "no"
-        if isinstance(answer, int):
-            answer = str(answer)
-        if "answer" in record and not isinstance(answer, str):
-            problems.add(path, where, "answer", f"must be text, not {shown(answer)}")
-        if number is None or image_id is None or question is None or len(problems) > before:
+        where = f"question {record.get('question_index', position)}"
+        found = checked(_QUESTION, record, path, where, problems, REMEDY)
+        if found is None:
             continue
-        family = record.get("question_family_index")
+        program, answer = found.get("program"), found.get("answer")
         yield (
             Entry(
-                name=str(number),
-                question_id=number,
-                image_id=image_id,
-                question=question,
+                name=str(found["question_index"]),
+                question_id=found["question_index"],
+                image_id=found["image_index"],
+                question=found["question"],
                 answers=None if answer is None else [answer],
                 question_type=None if program is None else kind_of(program),
-                image_file=name,
-                extras={"question_family_index": family},
+                image_file=found.get("image_filename"),
+                extras={"question_family_index": record.get("question_family_index")},
             ),
             program,
         )
 
 
-def _number_of(name: object) -> int | None:
-    """The number at the end of a file name such as CLEVR_val_000042.png."""
-    found = re.search(r"(\d+)\.\w+$", name) if isinstance(name, str) else None
-    return None if found is None else int(found[1])
-
-
-def _program(record: Record, path: Path, where: str, problems: Problems) -> Step | None:
-    steps = record.get("program")
-    if steps is None:
-        return None
-    try:
-        return program_of(steps)
-    except (TypeError, ValueError) as error:
-        problems.add(path, where, "program", f"{error}; repair it or download the file again")
-        return None
-
-
 def _read_scenes(path: Path, problems: Problems) -> dict[int, ClevrScene]:
     scenes: dict[int, ClevrScene] = {}
     for position, record in records(path, "scenes", problems):
-        number = check_id(record, "image_index", path, f"entry {position}", problems)
-        if number is None:
-            continue
-        try:
-            scenes[number] = ClevrScene.from_json(record)
-        except (TypeError, ValueError) as error:
-            problems.add(path, f"image {number}", "", f"{error}; download the file again")
+        where = f"image {record.get('image_index', position)}"
+        found = checked(_SCENE, record, path, where, problems, REMEDY)
+        if found is not None:
+            try:
+                scenes[found["image_index"]] = ClevrScene.from_json(record)
+            except (TypeError, ValueError) as error:
+                problems.add(path, where, "", f"{error}; download the file again")
     return scenes
 
 

@@ -57,12 +57,7 @@ class ClevrLanguage:
         return sum(known is not None for known in self._templates.values())
 
     def learn(self, question: str, program: Step) -> None:
-        """Learns the template of a question, where its phrases show which slots they fill.
-
-        Args:
-            question: The text.
-            program: Its program.
-        """
+        """Learns the template of a question, where its phrases show which slots they fill."""
         text, said = _taken_apart(question)
         slots = list(_slots(program))
         order = _order(said, slots)
@@ -73,22 +68,11 @@ class ClevrLanguage:
             self._templates[text] = None
 
     def forget(self, question: str) -> None:
-        """Marks the template of a question as one that has several meanings.
-
-        Args:
-            question: A text whose program differs from that of `parse`.
-        """
+        """Marks the template of a question as one that has several meanings."""
         self._templates[_taken_apart(question)[0]] = None
 
     def parse(self, question: str) -> Step | None:
-        """Parses a question.
-
-        Args:
-            question: Any text.
-
-        Returns:
-            Its program, or None where no template fits.
-        """
+        """Parses any text; returns its program, or None where no template fits."""
         text, said = _taken_apart(question)
         known = self._templates.get(text)
         if known is None:

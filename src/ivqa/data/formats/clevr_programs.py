@@ -4,6 +4,7 @@ Johnson et al., CLEVR, CVPR 2017, section 3 and appendix. A program is a tree he
 to the function whose things they select, so that "small cube" and "cube that is small" are equal.
 """
 
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -64,10 +65,7 @@ class ClevrScene:
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> "ClevrScene":
-        """Reads an entry of CLEVR_SPLIT_scenes.json.
-
-        Args:
-            record: The entry, with "objects" and "relationships".
+        """Reads an entry of CLEVR_SPLIT_scenes.json, with "objects" and "relationships".
 
         Raises:
             ValueError: The entry lacks an attribute or a relation; the message names it.
@@ -92,16 +90,11 @@ class ClevrScene:
 
 
 def program_of(steps: Sequence[Mapping[str, Any]]) -> Step:
-    """Converts a program of CLEVR's files to a tree in its normal form.
+    """Converts a program of CLEVR's files to a tree in its normal form; returns its last function.
 
-    "less_than" becomes "greater_than" with its inputs exchanged.
-
-    Args:
-        steps: {"function", "inputs", "value_inputs"} in the order of computation; the last gives
-            the answer. The names of CLEVR's generator, "type" and "side_inputs", are read, too.
-
-    Returns:
-        The last function.
+    "less_than" becomes "greater_than" with its inputs exchanged. The steps {"function", "inputs",
+    "value_inputs"} are in the order of computation; the last gives the answer. The names of CLEVR's
+    generator, "type" and "side_inputs", are read, too.
 
     Raises:
         ValueError: A function is unknown or does not fit its inputs; the message names the step.
@@ -133,13 +126,9 @@ def program_of(steps: Sequence[Mapping[str, Any]]) -> Step:
 
 
 def fact_of(program: Step) -> Step:
-    """The visual fact that a question states: the program, with the sides of "equal" in one order.
+    """The visual fact that a question states, equal for questions of equal meaning.
 
-    Args:
-        program: The program.
-
-    Returns:
-        A program that is equal for questions of equal meaning.
+    It is the program with the inputs of functions such as "equal" and "union" in one order.
     """
     inputs = tuple(fact_of(step) for step in program.inputs)
     if program.function.startswith("equal_") or program.function in ("union", "intersect"):
@@ -148,27 +137,16 @@ def fact_of(program: Step) -> Step:
 
 
 def answers_of(program: Step, scene: ClevrScene) -> frozenset[str]:
-    """Executes a program on a scene.
+    """Executes a program on a scene; returns the right answers.
 
-    Args:
-        program: The program.
-        scene: The scene.
-
-    Returns:
-        The right answers. Several where a phrase fits several things that must be one; none where
-        it fits no thing, a false premise.
+    There are several where a phrase fits several things that must be one, and none where it fits no
+    thing, a false premise.
     """
     return frozenset(_text(value) for value in _values(program, scene))
 
 
 def kind_of(program: Step) -> str:
     """The kind of a question in the tables of the paper, by the function that gives its answer.
-
-    Args:
-        program: The program.
-
-    Returns:
-        "exist", "count", "compare_integer", "compare_attribute" or "query_attribute".
 
     Example:
         >>> kind_of(Step("equal_size", (Step("query_size"), Step("query_size"))))
@@ -186,12 +164,8 @@ def kind_of(program: Step) -> str:
 def layout_of(program: Step) -> list[str]:
     """The expert layout of a question for module networks (Hu et al., N2NMN, ICCV 2017).
 
-    Args:
-        program: The program.
-
-    Returns:
-        Names of modules in reverse Polish notation. A relation and "same" are _Transform; a phrase
-        that selects from related things is _Find and _And.
+    It has the names of modules in reverse Polish notation. A relation and "same" are _Transform; a
+    phrase that selects from related things is _Find and _And.
 
     Example:
         >>> layout_of(Step("count", (Step("union", (Step("scene"), Step("scene"))),)))
@@ -266,15 +240,11 @@ def _selected(
     )
 
 
-def _equal(first: Any, second: Any) -> bool:
-    return bool(first == second)
-
-
 _COMPUTED: dict[str, Callable[..., Any]] = {
     "count": len,
     "exist": bool,
-    "greater_than": lambda first, second: first > second,
-    **{f"equal_{name}": _equal for name in ("integer", *ATTRIBUTES)},
+    "greater_than": operator.gt,
+    **{f"equal_{name}": operator.eq for name in ("integer", *ATTRIBUTES)},
 }
 
 

@@ -1,16 +1,17 @@
 """GQA: questions with functional programs about photographs with scene graphs.
 
-Hudson and Manning, CVPR 2019. The file is a little over 300 lines
-with the shapes of the published files in its docstrings.
+Hudson and Manning, CVPR 2019.
 """
 
 import os
 import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Annotated, Any, NotRequired
 
 import numpy as np
-from typing_extensions import override
+from pydantic import AfterValidator, TypeAdapter
+from typing_extensions import TypedDict, override
 
 from ivqa.data.batches.columns import Entry
 from ivqa.data.file_patterns import FilePatterns
@@ -18,17 +19,17 @@ from ivqa.data.formats.gqa_execution import GQAWords, judge
 from ivqa.data.formats.gqa_graphs import SceneGraph, read_graphs
 from ivqa.data.formats.gqa_metric import GQAMetric
 from ivqa.data.formats.gqa_programs import Step, layout_of, program_of, reasoning_steps
-from ivqa.data.formats.published import PublishedDataset, Record, records
+from ivqa.data.formats.published import REMEDY, PublishedDataset, Record, records
 from ivqa.data.images import ImageFiles
-from ivqa.data.oracles import NOT_UNDERSTOOD, Judgement, judge_all
-from ivqa.data.validation import DataError, Problems, check_text, shown
+from ivqa.data.oracles import NOT_UNDERSTOOD, Judgement, Oracle
+from ivqa.data.validation import DataError, Problems, checked, shown
 from ivqa.data.vqa_json import VQASplit
 from ivqa.text.tokens import tokenise
 
 # Ids such as "n161313", of images that are not from Visual Genome, become 1,000,161,313.
 _OTHER_IMAGES = 10**9
 _IMAGE = re.compile(r"(n?)(\d{1,8})")
-_QUESTION = re.compile(r"\d{1,17}")
+_QUESTION_ID = re.compile(r"\d{1,17}")
 
 
 class GQADataset(PublishedDataset):
@@ -44,14 +45,7 @@ class GQADataset(PublishedDataset):
     "group" of its answer and "isBalanced"; `question_types` is the detailed type, such as
     "existAnd".
 
-    Args:
-        root: The folder.
-        train: Name of the training split, such as "train_balanced", or None.
-        val: Name of the validation split, or None.
-        test: Name of the test split, or None.
-
-    Raises:
-        UserError: See `VQADataset`.
+    The arguments are those of `VQADataset`.
     """
 
     def __init__(
@@ -64,16 +58,16 @@ class GQADataset(PublishedDataset):
     ) -> None:
         super().__init__(
             root,
-            reader=read_gqa,
+            reader=_read,
             title="GQA",
-            server_results=gqa_results,
+            server_results=_results,
             train=train,
             val=val,
             test=test,
             files=FilePatterns(
                 question_file="questions/{split}_questions", image_pattern="images/{image_id}.*"
             ),
-            images_in=gqa_images,
+            images_in=_images,
         )
 
     @override
@@ -91,7 +85,6 @@ class GQADataset(PublishedDataset):
 
     @override
     def oracle(self, stage_or_name: str) -> "GQAOracle | None":
-        """The oracle of a split, from its scene graphs and programs."""
         self.prepare()
         name = self.name_of(stage_or_name)
         graphs = self.root / "sceneGraphs" / f"{name.partition('_')[0]}_sceneGraphs.json"
@@ -100,7 +93,7 @@ class GQADataset(PublishedDataset):
         return GQAOracle.load(graphs, self._paths(name))
 
 
-class GQAOracle:
+class GQAOracle(Oracle):
     """Judges GQA's questions about the photographs of a split, as far as scene graphs decide them.
 
     A question is understood if it is one of the data set's questions, asked about any photograph,
@@ -127,13 +120,6 @@ class GQAOracle:
     def load(cls, graphs_path: Path, question_paths: Iterable[Path]) -> "GQAOracle":
         """Reads scene graphs and learns from the questions about them.
 
-        Args:
-            graphs_path: SPLIT_sceneGraphs.json.
-            question_paths: The files of the questions.
-
-        Returns:
-            The oracle.
-
         Raises:
             DataError: A file is damaged.
         """
@@ -147,7 +133,7 @@ class GQAOracle:
         programs: dict[str, Step | None] = {}
         for path in question_paths:
             for name, record in records(path, None, problems):
-                entry, program = _read(name, record, path, problems)
+                entry, program = _entry_of(name, record, path, problems)
                 if entry is None or program is None:
                     continue
                 if entry.image_id not in graphs:
@@ -162,31 +148,16 @@ class GQAOracle:
         problems.raise_if_any()
         return cls(graphs, programs, words)
 
+    @override
     def judge(self, image_id: int, question: str) -> Judgement:
-        """Judges a question about a photograph.
-
-        Args:
-            image_id: The image.
-            question: Any text.
-
-        Returns:
-            The judgement; not understood where the scene graph does not decide the answer.
-
-        Raises:
-            KeyError: The oracle does not have the scene graph of this image.
-        """
         graph = self.graphs.get(int(image_id))
         if graph is None:
             raise KeyError(f"the oracle does not know image {image_id}; load the split it is in")
         program = self._programs.get(_key(question))
         return NOT_UNDERSTOOD if program is None else judge(program, graph, self.words)
 
-    def judge_many(self, image_ids: Iterable[int], questions: Iterable[str]) -> list[Judgement]:
-        """Judges N questions, each about its own image, see `Oracle.judge_many`."""
-        return judge_all(self, image_ids, questions)
-
+    @override
     def fact(self, question: str) -> Hashable | None:
-        """The visual fact that a question states, see `Oracle.fact`."""
         return self._programs.get(_key(question))
 
     def objects(self) -> dict[int, set[str]]:
@@ -198,13 +169,7 @@ class GQAOracle:
 
 
 def image_number(image_id: str) -> int:
-    """Converts an image id of GQA to an integer.
-
-    Args:
-        image_id: The id as published.
-
-    Returns:
-        The number; 1,000,000,000 is added for ids that start with "n".
+    """Converts an image id of GQA to an integer; adds 1,000,000,000 to ids that start with "n".
 
     Raises:
         DataError: The id has another form.
@@ -219,25 +184,34 @@ def image_number(image_id: str) -> int:
     return int(found[2]) + (_OTHER_IMAGES if found[1] else 0)
 
 
+class _Question(TypedDict):
+    question: str
+    imageId: Annotated[str, AfterValidator(image_number)]
+    answer: NotRequired[str]
+    semantic: NotRequired[Annotated[list[Any], AfterValidator(program_of)]]
+    types: NotRequired[dict[str, str | None] | None]
+    groups: NotRequired[dict[str, str | None] | None]
+
+
+_QUESTION: TypeAdapter[Any] = TypeAdapter(_Question)
+
+
 def question_number(question_id: str) -> int:
     """Converts a question id of GQA to an integer, by a 1 in front: ids may start with zeros.
 
-    Args:
-        question_id: The id as published, a text of digits.
-
     Raises:
-        DataError: The id has another form.
+        DataError: The id is not a text of digits.
 
     Example:
         >>> question_number("05515938")
         105515938
     """
-    if not _QUESTION.fullmatch(question_id):
+    if not _QUESTION_ID.fullmatch(question_id):
         raise DataError("its id is not a text of 1 to 17 digits; repair it")
     return int("1" + question_id)
 
 
-def gqa_results(
+def _results(
     split: VQASplit, answers: Sequence[str] | None, chosen: Sequence[str] | None
 ) -> list[Record]:
     """Formats answers for the server, see `ivqa.data.results.results_text`."""
@@ -245,19 +219,8 @@ def gqa_results(
     return [{"questionId": i, "prediction": a} for i, a in zip(ids, answers or (), strict=True)]
 
 
-def gqa_images(folder: Path, name_pattern: str) -> ImageFiles:
-    """Lists the images of GQA: 2354786.jpg, n161313.jpg, ...
-
-    Args:
-        folder: The folder.
-        name_pattern: Pattern of the names of images from Visual Genome.
-
-    Returns:
-        The images by `image_number`.
-
-    Raises:
-        DataError: The folder holds no such image.
-    """
+def _images(folder: Path, name_pattern: str) -> ImageFiles:
+    """Lists the images of GQA: 2354786.jpg, n161313.jpg, ..."""
     found: list[ImageFiles] = []
     for pattern, offset in ((name_pattern, 0), (f"n{name_pattern}", _OTHER_IMAGES)):
         try:
@@ -271,46 +234,28 @@ def gqa_images(folder: Path, name_pattern: str) -> ImageFiles:
     return ImageFiles(np.concatenate([images.ids for images in found]), paths)
 
 
-def read_gqa(path: Path, split: str, problems: Problems) -> Iterator[Entry]:
-    """Reads a file of questions: {question_id: {"imageId", "question", "answer", "semantic"}}.
-
-    Args:
-        path: The file.
-        split: Name of the split.
-        problems: Collects the faults.
-
-    Yields:
-        The questions.
-
-    Raises:
-        DataError: The file cannot be read.
-    """
+def _read(path: Path, split: str, problems: Problems) -> Iterator[Entry]:
+    """Reads a file of questions: {question_id: {"imageId", "question", "answer", "semantic"}}."""
     for name, record in records(path, None, problems):
-        entry, program = _read(name, record, path, problems)
+        entry, program = _entry_of(name, record, path, problems)
         if entry is not None:
             yield entry if program is None else entry._replace(layout=layout_of(program))
 
 
-def _read(
+def _entry_of(
     name: str, record: Record, path: Path, problems: Problems
 ) -> tuple[Entry | None, Step | None]:
     """A question and its program; None after a fault or, for the program, without one."""
-    where, before = f"question {name}", len(problems)
-    question = check_text(record, "question", path, where, problems)
-    image = check_text(record, "imageId", path, where, problems)
-    answer = record.get("answer")
-    if "answer" in record:
-        answer = check_text(record, "answer", path, where, problems)
-    program = None
+    found = checked(_QUESTION, record, path, f"question {name}", problems, REMEDY)
     try:
-        question_id, image_id = question_number(name), image_number(image or "0")
-        if "semantic" in record:
-            program = program_of(record["semantic"])
-    except (TypeError, ValueError) as error:
-        problems.add(path, where, "", f"{error}; download the file again")
-    if question is None or image is None or len(problems) > before:
+        question_id = question_number(name)
+    except DataError as error:
+        problems.add(path, f"question {name}", "", str(error))
         return None, None
-    types, groups = (_names(record, key, path, where, problems) for key in ("types", "groups"))
+    if found is None:
+        return None, None
+    types, groups = found.get("types") or {}, found.get("groups") or {}
+    answer, program = found.get("answer"), found.get("semantic")
     extras = {"semantic": types.get("semantic"), "structural": types.get("structural")}
     extras |= {"group": groups.get("global"), "isBalanced": record.get("isBalanced", True)}
     if program is not None:
@@ -319,23 +264,14 @@ def _read(
         Entry(
             name=name,
             question_id=question_id,
-            image_id=image_id,
-            question=question,
+            image_id=found["imageId"],
+            question=found["question"],
             answers=None if answer is None else [answer],
             question_type=types.get("detailed"),
             extras=extras,
         ),
         program,
     )
-
-
-def _names(record: Record, key: str, path: Path, where: str, problems: Problems) -> Record:
-    """An object of texts, or {} where the record has none or a fault is reported."""
-    value = record.get(key) or {}
-    if isinstance(value, dict) and all(isinstance(one, str | None) for one in value.values()):
-        return value
-    problems.add(path, where, key, f"must be an object of texts, not {shown(value)}")
-    return {}
 
 
 def _key(question: str) -> str:

@@ -3,8 +3,6 @@
 A scene graph lists what annotators saw. An object that it does not list counts as absent, as in
 GQA's own questions. An attribute or a relation that it does not list may hold all the same; then
 the answer is undecided, unless the graph has another value of the same kind, such as a colour.
-
-The file is a little over 300 lines: it has one function for each function of the programs.
 """
 
 import re
@@ -50,13 +48,7 @@ class GQAWords:
     def learn(
         self, semantic: Sequence[Mapping[str, Any]], answer: str | None, graph: SceneGraph
     ) -> None:
-        """Learns from one question.
-
-        Args:
-            semantic: Its program as published.
-            answer: Its answer, or None.
-            graph: The scene graph of its image.
-        """
+        """Learns from the published program and the answer of a question about a scene graph."""
         for step in semantic:
             operation, _, detail = step["operation"].partition(" ")
             argument = step["argument"]
@@ -84,16 +76,10 @@ class _Objects:
 
 
 def judge(program: Step, graph: SceneGraph, words: GQAWords) -> Judgement:
-    """Judges a question about a photograph.
+    """Judges a question with a program about the photograph of a scene graph.
 
-    Args:
-        program: Its program.
-        graph: The scene graph of the photograph.
-        words: The meanings of words.
-
-    Returns:
-        The judgement; not understood where the graph does not decide the answer. A word that fits
-        several objects makes the answers of all acceptable.
+    Not understood where the graph does not decide the answer. A word that fits several objects
+    makes the answers of all acceptable.
     """
     execution = _Execution(graph, words)
     try:

@@ -40,10 +40,7 @@ class SceneGraph:
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> "SceneGraph":
-        """Reads a scene graph.
-
-        Args:
-            record: The value of an image in SPLIT_sceneGraphs.json.
+        """Reads the value of an image in SPLIT_sceneGraphs.json.
 
         Raises:
             ValueError: The record lacks a field; the message names the object and the field.
@@ -84,14 +81,7 @@ class SceneGraph:
 
 
 def read_graphs(path: Path, problems: Problems) -> Iterator[tuple[str, SceneGraph]]:
-    """Reads the scene graphs of a split, one by one.
-
-    Args:
-        path: SPLIT_sceneGraphs.json.
-        problems: Collects the faults.
-
-    Yields:
-        Id of the image as published, and its scene graph.
+    """Reads SPLIT_sceneGraphs.json: image ids as published, and scene graphs, one by one.
 
     Raises:
         DataError: The file cannot be read.

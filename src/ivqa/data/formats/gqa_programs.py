@@ -32,14 +32,10 @@ class Step(NamedTuple):
 
 
 def program_of(semantic: Sequence[Mapping[str, Any]]) -> Step:
-    """Converts a program of GQA's files to a tree without numbers of objects.
+    """Converts a program of GQA's files to a tree without numbers of objects: its last step.
 
-    Args:
-        semantic: {"operation", "argument", "dependencies"} in the order of computation; the last
-            gives the answer.
-
-    Returns:
-        The last operation.
+    The steps {"operation", "argument", "dependencies"} are in the order of computation; the last
+    gives the answer.
 
     Raises:
         ValueError: An operation is unknown or incomplete; the message names the step.
@@ -55,7 +51,7 @@ def program_of(semantic: Sequence[Mapping[str, Any]]) -> Step:
     for number, step in enumerate(semantic):
         try:
             operation, _, detail = step["operation"].partition(" ")
-            earlier = step["dependencies"]
+            earlier = list(step["dependencies"])
             argument = _NUMBERS.sub("", step["argument"]).strip()
         except (AttributeError, KeyError, TypeError) as error:
             raise ValueError(f"step {number} is incomplete ({error!r})") from None
@@ -72,14 +68,7 @@ def program_of(semantic: Sequence[Mapping[str, Any]]) -> Step:
 
 
 def reasoning_steps(semantic: Sequence[Mapping[str, Any]]) -> int:
-    """Counts the steps of a program as eval.py does: without those that only ask for the answer.
-
-    Args:
-        semantic: See `program_of`.
-
-    Returns:
-        The number of operations that are none of "exist", "query: name" and "choose name".
-    """
+    """Counts the steps of a program as eval.py does: without those that only ask for the answer."""
     texts = [f"{step['operation']}: {step['argument']}" for step in semantic]
     return sum(not any(one in text for one in _FINAL) for text in texts)
 
@@ -98,15 +87,10 @@ def numbers_of(argument: str) -> list[str]:
 def layout_of(program: Step) -> list[str]:
     """A layout of a question for module networks (Hu et al., N2NMN, ICCV 2017).
 
-    A selection with its filters is one _Find; a relation is _Transform, followed by _Find and _And
-    where it names an object. Questions about one object end with _Describe or _Exist, questions
-    about two (comparisons, "and", "or") with _SameProperty, questions about the scene are _Scene.
-
-    Args:
-        program: The program.
-
-    Returns:
-        Names of modules in reverse Polish notation.
+    It has the names of modules in reverse Polish notation. A selection with its filters is one
+    _Find; a relation is _Transform, followed by _Find and _And where it names an object. Questions
+    about one object end with _Describe or _Exist, questions about two (comparisons, "and", "or")
+    with _SameProperty, questions about the scene are _Scene.
 
     Example:
         >>> near = Step("relate", "", "boat,near,s", (Step("select", "", "flag"),))

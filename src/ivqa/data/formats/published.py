@@ -1,6 +1,7 @@
 """Data sets with file layouts of their own, read entry by entry."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ from ivqa.data.vqa_json import ServerResults, VQASplit, check_images
 
 Record = dict[str, Any]
 
+REMEDY = "repair the record or download the file again"
+
 
 # Reads the questions of a split from one file, and collects the faults of the file.
 Reader = Callable[[Path, str, Problems], Iterator[Entry]]
@@ -27,21 +30,15 @@ Reader = Callable[[Path, str, Problems], Iterator[Entry]]
 class PublishedDataset(VQADataset):
     """A data set whose questions and answers are in files of its own layout.
 
+    `root`, `train`, `val`, `test` and `title` are those of `VQADataset`.
+
     Args:
-        root: The folder.
         reader: Reads a file of questions.
-        train: Name of the training split; None for no split.
-        val: Name of the validation split, likewise.
-        test: Name of the test split, likewise.
         files: `question_file` and `image_pattern` are used. A split may also be a folder of files,
             named like the file without its ending.
         images_in: Lists the images of a folder whose names match a pattern.
         metric: The official evaluation of the data set; None for VQA accuracy.
         server_results: See `VQASplit`.
-        title: See `VQADataset`.
-
-    Raises:
-        UserError: See `VQADataset`.
     """
 
     def __init__(
@@ -60,13 +57,12 @@ class PublishedDataset(VQADataset):
     ) -> None:
         super().__init__(root, train=train, val=val, test=test, files=files, title=title)
         self._reader = reader
-        self._list_images = images_in
+        self._images_in = images_in
         self._metric = metric
         self._server_results = server_results
 
     @override
     def lacks_annotations(self, stage_or_name: str) -> bool:
-        """Whether the questions of a split have no answers; only the first question is read."""
         name = self.name_of(stage_or_name)
         if name not in self._splits:
             self.prepare()
@@ -93,14 +89,7 @@ class PublishedDataset(VQADataset):
         return replace(split, server_results=self._server_results)
 
     def metric(self, name: str) -> AnswerMetric | None:
-        """How answers to the questions of a split are scored.
-
-        Args:
-            name: Name of the split.
-
-        Returns:
-            The official evaluation; None for VQA accuracy.
-        """
+        """The official evaluation of the questions of a split; None for VQA accuracy."""
         return self._metric
 
     def _entries(self, name: str, problems: Problems) -> Iterator[tuple[Path, Entry]]:
@@ -118,9 +107,6 @@ class PublishedDataset(VQADataset):
             return {f"questions {path.name}": path for path in sorted(folder.glob("*.json"))}
         return {"questions": found}
 
-    def _images_in(self, folder: Path, name_pattern: str) -> ImageFiles:
-        return self._list_images(folder, name_pattern)
-
 
 def _check_names(
     images: ImageFiles, names: Mapping[int, str], path: Path, problems: Problems
@@ -134,18 +120,9 @@ def _check_names(
 
 
 def records(path: Path, key: str | None, problems: Problems) -> Iterator[tuple[str, Record]]:
-    """Reads the objects in a list or an object, one by one.
+    """Reads the objects in a list or an object, one by one; see `json_stream.entries`.
 
-    Args:
-        path: The file.
-        key: See `json_stream.entries`.
-        problems: Collects the faults of entries that are not objects; they are left out.
-
-    Yields:
-        Name and content of each object.
-
-    Raises:
-        DataError: The file cannot be read or has another layout.
+    `problems` collects the faults of entries that are not objects; they are left out.
     """
     for name, record in entries(path, key):
         if isinstance(record, dict):
@@ -154,30 +131,7 @@ def records(path: Path, key: str | None, problems: Problems) -> Iterator[tuple[s
             problems.add(path, f"entry {name}", "", f"must be an object, not {shown(record)}")
 
 
-def texts(
-    record: Record, key: str, path: Path, where: str, problems: Problems, *, least: int = 1
-) -> list[str] | None:
-    """Reads a list of texts.
-
-    Args:
-        record: The record.
-        key: Name of the list in the record.
-        path: File of the record, for the message.
-        where: Names the record by its id, for the message.
-        problems: Collects the fault if the list is missing, too short or holds other values.
-        least: Fewest texts that the list must hold.
-
-    Returns:
-        The texts, or None after a fault.
-    """
-    value = record.get(key)
-    if isinstance(value, list) and len(value) >= least and _all_texts(value):
-        return value
-    fault = f"must hold texts, {least} at least, not {shown(value)}"
-    fault = fault if key in record else "is missing"
-    problems.add(path, where, key, f"{fault}; repair the record or download the file again")
-    return None
-
-
-def _all_texts(values: Iterable[object]) -> bool:
-    return all(isinstance(value, str) for value in values)
+def number_in(file_name: str) -> int | None:
+    """The number at the end of the name of an image file, as in CLEVR_val_000042.png."""
+    found = re.search(r"(\d+)\.\w+$", file_name)
+    return None if found is None else int(found[1])

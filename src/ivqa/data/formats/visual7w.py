@@ -2,19 +2,38 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Annotated, Any
 
 import numpy as np
+from annotated_types import Len
 from numpy.typing import NDArray
-from typing_extensions import override
+from pydantic import TypeAdapter
+from typing_extensions import TypedDict, override
 
 from ivqa.data.answer_metric import ExactMatch
 from ivqa.data.batches.columns import Entry
 from ivqa.data.file_patterns import FilePatterns
-from ivqa.data.formats.published import PublishedDataset, Record, records, texts
-from ivqa.data.validation import Problems, check_id, check_text, shown
+from ivqa.data.formats.published import REMEDY, PublishedDataset, records
+from ivqa.data.validation import Id, Problems, checked
 from ivqa.data.vqa_json import VQASplit
 from ivqa.text.answer_matching import AnswerRule
 from ivqa.text.answers import vqa_accuracies
+
+
+class _Image(TypedDict):
+    image_id: Id
+    qa_pairs: list[dict[str, Any]]
+
+
+class _Pair(TypedDict):
+    qa_id: Id
+    question: str
+    answer: str
+    type: str
+    multiple_choices: Annotated[list[str], Len(1)]
+
+
+_IMAGE, _PAIR = TypeAdapter(_Image), TypeAdapter(_Pair)
 
 
 class Visual7WMetric(ExactMatch):
@@ -46,24 +65,17 @@ def official_visual7w(
     val: str | None = "val",
     test: str | None = "test",
 ) -> PublishedDataset:
-    """Opens Visual7W under its official file names.
+    """Opens Visual7W under its official file names; nothing is read yet.
 
     dataset_v7w_telling.json holds all splits, images/ all images. The answers are sentences as
     published, such as "At a park."; `Visual7WMetric` says how they are compared.
     `multiple_choices` has the answer and the three wrong choices in alphabetical order.
 
-    Args:
-        root: The folder.
-        train: Name of the training split, or None.
-        val: Name of the validation split, or None.
-        test: Name of the test split, or None.
-
-    Returns:
-        The data set; nothing is read yet.
+    `root`, `train`, `val` and `test` are those of `VQADataset`.
     """
     return PublishedDataset(
         root,
-        reader=read_visual7w,
+        reader=_read,
         metric=Visual7WMetric(),
         title="Visual7W",
         train=train,
@@ -76,56 +88,25 @@ def official_visual7w(
     )
 
 
-def read_visual7w(path: Path, split: str, problems: Problems) -> Iterator[Entry]:
-    """Reads one split of {"images": [{"split", "image_id", "qa_pairs": [...]}, ...]}.
-
-    Args:
-        path: The file.
-        split: Name of the split.
-        problems: Collects the faults.
-
-    Yields:
-        The questions.
-
-    Raises:
-        DataError: The file cannot be read.
-    """
+def _read(path: Path, split: str, problems: Problems) -> Iterator[Entry]:
+    """Reads one split of {"images": [{"split", "image_id", "qa_pairs": [...]}, ...]}."""
     for position, image in records(path, "images", problems):
         if image.get("split") != split:
             continue
         where = f"image {image.get('image_id', position)}"
-        image_id = check_id(image, "image_id", path, where, problems)
-        pairs = image.get("qa_pairs")
-        if not isinstance(pairs, list):
-            problems.add(path, where, "qa_pairs", f"must be a list, not {shown(pairs)}")
+        if checked(_IMAGE, image, path, where, problems, REMEDY) is None:
             continue
-        for pair in pairs:
-            if not isinstance(pair, dict):
-                problems.add(path, where, "qa_pairs", f"must hold objects, not {shown(pair)}")
-            elif image_id is not None:
-                entry = _entry(pair, image_id, path, where, problems)
-                if entry is not None:
-                    yield entry
-
-
-def _entry(pair: Record, image_id: int, path: Path, where: str, problems: Problems) -> Entry | None:
-    number = check_id(pair, "qa_id", path, where, problems)
-    if number is None:
-        return None
-    where = f"question {number}"
-    question = check_text(pair, "question", path, where, problems)
-    answer = check_text(pair, "answer", path, where, problems)
-    kind = check_text(pair, "type", path, where, problems)
-    wrong = texts(pair, "multiple_choices", path, where, problems)
-    if question is None or answer is None or kind is None or wrong is None:
-        return None
-    return Entry(
-        name=str(number),
-        question_id=number,
-        image_id=image_id,
-        question=question,
-        answers=[answer],
-        question_type=kind,
-        # Sorted: the position of the right answer must not give it away.
-        multiple_choices=sorted({answer, *wrong}),
-    )
+        for pair in image["qa_pairs"]:
+            number = pair.get("qa_id")
+            found = checked(_PAIR, pair, path, f"question {number}", problems, REMEDY)
+            if found is not None:
+                yield Entry(
+                    name=str(number),
+                    question_id=number,
+                    image_id=image["image_id"],
+                    question=pair["question"],
+                    answers=[pair["answer"]],
+                    question_type=pair["type"],
+                    # Sorted: the position of the right answer must not give it away.
+                    multiple_choices=sorted({pair["answer"], *pair["multiple_choices"]}),
+                )

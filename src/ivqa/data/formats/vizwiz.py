@@ -1,32 +1,50 @@
 """VizWiz: questions of blind people about their photographs (Gurari et al., CVPR 2018)."""
 
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import AfterValidator, TypeAdapter
 from sklearn.metrics import average_precision_score, f1_score
-from typing_extensions import override
+from typing_extensions import TypedDict, override
 
 from ivqa.data.answer_metric import ExactMatch
-from ivqa.data.batches.batch import ANSWER_TYPES
 from ivqa.data.batches.columns import Entry
 from ivqa.data.file_patterns import FilePatterns
-from ivqa.data.formats.published import PublishedDataset, Record, records
-from ivqa.data.records import answer_texts
-from ivqa.data.validation import Problems, check_text, shown
+from ivqa.data.formats.published import REMEDY, PublishedDataset, Record, number_in, records
+from ivqa.data.records import Answers
+from ivqa.data.validation import Problems, checked
 from ivqa.data.vqa_json import VQASplit
 from ivqa.text.answer_matching import AnswerRule, as_written, leave_one_out
 from ivqa.text.normalisation import CONTRACTIONS, clean_space, strip_punctuation, unify_words
 
-_NUMBER = re.compile(r"(\d+)\.\w+$")
 _UNANSWERABLE = "unanswerable"
 # Quirk of the official program: most of its contractions have curly apostrophes, so that "dont"
 # equals "don’t" and not "don't". These are the words with straight ones.
 _STRAIGHT = {"aint", "arent", "cant", "couldve", "couldnt", "weve", "wheres", "whove"}
 _STRAIGHT_SPELLINGS = _STRAIGHT | {"couldn'tve", "hadn'tve"}
+
+
+def _numbered(image: str) -> str:
+    if number_in(image) is None:
+        raise ValueError("must end with a number, like VizWiz_val_00000042.jpg")
+    return image
+
+
+class _Question(TypedDict):
+    image: Annotated[str, AfterValidator(_numbered)]
+    question: str
+
+
+class _Answered(_Question):
+    answers: Answers
+    answer_type: Literal["yes/no", "number", "other", "unanswerable"]
+    answerable: Literal[0, 1]
+
+
+_QUESTION, _ANSWERED = TypeAdapter(_Question), TypeAdapter(_Answered)
 
 
 def _curly(word: str) -> str:
@@ -99,28 +117,21 @@ def official_vizwiz(
     val: str | None = "val",
     test: str | None = None,
 ) -> PublishedDataset:
-    """Opens VizWiz-VQA under its official file names.
+    """Opens VizWiz-VQA under its official file names; nothing is read yet.
 
     Annotations/SPLIT.json lists the questions, images/SPLIT/ holds the photographs. Each photograph
     has one question, whose id is the number in the file name. Questions of the answer type
     "unanswerable" are of the type "other" here, as in VQA; `extras` has "image" (the name of the
-    photograph), "answerable" and the official "answer_type".
+    photograph), "answerable" and the official "answer_type". The split "test" has no answers.
 
-    Args:
-        root: The folder.
-        train: Name of the training split, or None.
-        val: Name of the validation split, or None.
-        test: Name of the test split, or None. The split "test" has no answers.
-
-    Returns:
-        The data set; nothing is read yet.
+    `root`, `train`, `val` and `test` are those of `VQADataset`.
     """
     return PublishedDataset(
         root,
-        reader=read_vizwiz,
+        reader=_read,
         metric=VizWizMetric(),
         title="VizWiz",
-        server_results=vizwiz_results,
+        server_results=_results,
         train=train,
         val=val,
         test=test,
@@ -131,64 +142,34 @@ def official_vizwiz(
     )
 
 
-def read_vizwiz(path: Path, split: str, problems: Problems) -> Iterator[Entry]:
-    """Reads a file of VizWiz: a list of {"image", "question", "answers", "answerable", ...}.
-
-    Args:
-        path: The file.
-        split: Name of the split.
-        problems: Collects the faults.
-
-    Yields:
-        The questions.
-
-    Raises:
-        DataError: The file cannot be read.
-    """
+def _read(path: Path, split: str, problems: Problems) -> Iterator[Entry]:
+    """Reads a file of VizWiz: a list of {"image", "question", "answers", "answerable", ...}."""
     for position, record in records(path, None, problems):
-        image = check_text(record, "image", path, f"entry {position}", problems)
-        if image is None:
-            continue
-        where = f"question about {image}"
-        number = _NUMBER.search(image)
-        if number is None:
-            problems.add(
-                path, where, "image", "must end with a number, like VizWiz_val_00000042.jpg"
-            )
-            continue
-        question = check_text(record, "question", path, where, problems)
+        image = record.get("image")
+        where = f"question about {image}" if isinstance(image, str) else f"entry {position}"
         # The questions of the test split have neither answers nor their types.
         answered = "answers" in record
-        answers = answer_texts(record, path, where, problems) if answered else None
-        extras = _extras(record, path, where, problems) if answered else {}
-        if question is None or (answered and answers is None):
+        schema: TypeAdapter[Any] = _ANSWERED if answered else _QUESTION
+        if checked(schema, record, path, where, problems, REMEDY) is None:
             continue
-        kind = extras.get("answer_type")
+        number = number_in(record["image"]) or 0
+        kind = record["answer_type"] if answered else None
+        extras = ("image", "answer_type", "answerable") if answered else ("image",)
         yield Entry(
             name=f"about {image}",
-            question_id=int(number[1]),
-            image_id=int(number[1]),
-            question=question,
-            answers=answers,
+            question_id=number,
+            image_id=number,
+            question=record["question"],
+            answers=[one["answer"] for one in record["answers"]] if answered else None,
             answer_type="other" if kind == _UNANSWERABLE else kind,
-            image_file=image,
-            extras={"image": image, **extras},
+            image_file=record["image"],
+            extras={key: record[key] for key in extras},
         )
 
 
-def vizwiz_results(
+def _results(
     split: VQASplit, answers: Sequence[str] | None, chosen: Sequence[str] | None
 ) -> list[Record]:
     """Formats answers for the server, see `ivqa.data.results.results_text`."""
     names = split.extras["image"]
     return [{"image": n, "answer": a} for n, a in zip(names, answers or (), strict=True)]
-
-
-def _extras(record: Record, path: Path, where: str, problems: Problems) -> dict[str, Any]:
-    kind, answerable = record.get("answer_type"), record.get("answerable")
-    if kind not in (*ANSWER_TYPES, _UNANSWERABLE):
-        known = ", ".join((*ANSWER_TYPES, _UNANSWERABLE))
-        problems.add(path, where, "answer_type", f"must be one of {known}, not {shown(kind)}")
-    if answerable not in (0, 1):
-        problems.add(path, where, "answerable", f"must be 0 or 1, not {shown(answerable)}")
-    return {"answer_type": kind, "answerable": answerable}

@@ -31,11 +31,7 @@ Architecture = Annotated[str, one_of(torchvision.models.list_models, "a model of
 
 
 class ResNetFeatures(nn.Module):
-    """The last convolutional layer of a ResNet (res5c after its ReLU), and its mean.
-
-    Args:
-        network: A ResNet of torchvision, with its weights.
-    """
+    """The last convolutional layer of torchvision's ResNet (res5c after its ReLU), and its mean."""
 
     version: ClassVar[int] = 1
 
@@ -44,24 +40,16 @@ class ResNetFeatures(nn.Module):
         self.body = nn.Sequential(*list(network.children())[:-2])
 
     def forward(self, images: Tensor) -> dict[str, Tensor]:
-        """Computes the features of images.
+        """Computes "grid" (B, L, 2048) and "pooled" (B, 2048) of normalised images (B, 3, H, W).
 
-        Args:
-            images: Images (B, 3, H, W), normalised as in ImageNet's training.
-
-        Returns:
-            "grid" (B, L, 2048), where L is 14 * 14 for 448 px, and "pooled" (B, 2048).
+        L is 14 * 14 for 448 px.
         """
         grid = self.body(images).flatten(2).transpose(1, 2)  # (B, L, 2048)
         return {"grid": grid, "pooled": grid.mean(dim=1)}
 
 
 class VGGFeatures(nn.Module):
-    """The last pooling layer of a VGG network (pool5), and fc7 after its ReLU.
-
-    Args:
-        network: A VGG network of torchvision, with its weights.
-    """
+    """The last pooling layer of torchvision's VGG network (pool5), and fc7 after its ReLU."""
 
     version: ClassVar[int] = 1
 
@@ -71,14 +59,9 @@ class VGGFeatures(nn.Module):
         self.fc7 = nn.Sequential(*list(network.classifier.children())[:5])
 
     def forward(self, images: Tensor) -> dict[str, Tensor]:
-        """Computes the features of images.
+        """Computes "grid" (B, L, 512) and "pooled" (B, 4096) of normalised images (B, 3, H, W).
 
-        Args:
-            images: Images (B, 3, H, W), normalised as in ImageNet's training.
-
-        Returns:
-            "grid" (B, L, 512), where L is 14 * 14 for 448 px, and "pooled" (B, 4096), which is
-            computed from the images at 224 px.
+        L is 14 * 14 for 448 px. "pooled" is computed from the images at 224 px.
         """
         grid = self.body(images).flatten(2).transpose(1, 2)  # (B, L, 512)
         small = nn.functional.interpolate(
@@ -128,10 +111,7 @@ class BackboneFeatures(PretrainedFeatures):
         return Normalised(self.head(self.network()), _MEAN, _STD), Resize(self.image_size)
 
     def network(self) -> nn.Module:
-        """Builds the torchvision network with its weights.
-
-        Returns:
-            The whole network, with its classifier.
+        """Builds the whole torchvision network with its weights.
 
         Raises:
             UserError: The weights cannot be downloaded, or the file does not hold them.

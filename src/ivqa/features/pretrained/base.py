@@ -1,6 +1,6 @@
 """What the features of all pretrained networks share: settings, key, precision and store."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -10,11 +10,13 @@ from typing import Annotated, Any, ClassVar, Literal
 import torch
 from PIL import Image
 from torch import Tensor, nn
+from typing_extensions import override
 
 from ivqa.data.dataset import VQADataset
 from ivqa.errors import UserError
 from ivqa.features.extraction import build_store
 from ivqa.features.pictures import Network
+from ivqa.features.positions import FeatureComponent
 from ivqa.features.store import FeatureStore
 from ivqa.ranges import NO_EFFECT, Count, CountOrZero
 from ivqa.store.digests import digest
@@ -24,7 +26,7 @@ Dtype = Literal["auto", "float32", "bfloat16", "float16"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class PretrainedFeatures(ABC):
+class PretrainedFeatures(FeatureComponent):
     """Features of a network that is not trained here. Subclasses load the network.
 
     Args:
@@ -57,25 +59,8 @@ class PretrainedFeatures(ABC):
             UserError: The weights cannot be found, downloaded or read.
         """
 
-    def places(self) -> Mapping[str, int | None] | None:
-        """The number of positions of each feature by name, or None where it is not known."""
-        return None
-
+    @override
     def build(self, dataset: VQADataset, splits: Sequence[str], root: Path) -> FeatureStore:
-        """Computes the features of splits, unless they are stored already.
-
-        Args:
-            dataset: The data.
-            splits: Stages ("train", "val", "test") or names of splits.
-            root: Folder of all feature stores.
-
-        Returns:
-            The store of the features, in a folder of its own under `root`.
-
-        Raises:
-            UserError: The weights cannot be downloaded or read, a split has no images, or an
-                image cannot be read.
-        """
         key = self.key(dataset)
         return build_store(
             dataset,
@@ -88,13 +73,7 @@ class PretrainedFeatures(ABC):
         )
 
     def on_device(self, device: str) -> Network:
-        """Loads the network onto a device, in the precision of `dtype`.
-
-        Args:
-            device: "cpu" or "cuda".
-
-        Returns:
-            The network, in evaluation mode.
+        """Loads the network in evaluation mode onto "cpu" or "cuda", in the precision of `dtype`.
 
         Raises:
             UserError: The weights cannot be found, downloaded or read.
@@ -114,11 +93,7 @@ class PretrainedFeatures(ABC):
         return Network(compute, prepare)
 
     def key(self, dataset: VQADataset) -> str:
-        """Digest of everything that determines the features.
-
-        Args:
-            dataset: The data.
-        """
+        """Digest of everything that determines the features."""
         return digest([identity_of(self), dataset.fingerprint()])
 
 
@@ -146,14 +121,9 @@ class Normalised(nn.Module):
 
 
 def precision(dtype: Dtype, device: str) -> torch.dtype:
-    """The type in which a device multiplies matrices.
+    """The type in which a device ("cpu" or "cuda") multiplies matrices.
 
-    Args:
-        dtype: The setting.
-        device: "cpu" or "cuda".
-
-    Returns:
-        The type; for "auto", bfloat16 on a GPU that has it, else float32.
+    "auto" is bfloat16 on a GPU that has it, else float32.
 
     Example:
         >>> precision("auto", "cpu"), precision("float16", "cuda")
@@ -166,15 +136,7 @@ def precision(dtype: Dtype, device: str) -> torch.dtype:
 
 
 def optional_package(module: str, package: str, what: str) -> Any:
-    """Imports a module of a package that ivqa works without.
-
-    Args:
-        module: Name of the module.
-        package: Name of the package that has the module.
-        what: What needs it, such as "features=timm".
-
-    Returns:
-        The module.
+    """Imports a module of a package that ivqa works without and that `what`, a setting, needs.
 
     Raises:
         UserError: The package is not installed; the message says how to install it.

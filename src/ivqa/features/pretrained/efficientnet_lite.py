@@ -25,24 +25,16 @@ _MEAN, _STD = (127 / 255,) * 3, (128 / 255,) * 3
 
 
 class EfficientNetLite(nn.Module):
-    """The last convolutional layer of an EfficientNet-Lite (after its ReLU6), and its mean.
-
-    Args:
-        network: A network of efficientnet_lite_pytorch, with its weights.
-    """
+    """The last convolutional layer of an EfficientNet-Lite (after its ReLU6), and its mean."""
 
     def __init__(self, network: Any) -> None:
         super().__init__()
         self.network = network
 
     def forward(self, images: Tensor) -> dict[str, Tensor]:
-        """Computes the features of images.
+        """Computes "grid" (B, L, 1280) and "pooled" (B, 1280) of normalised images (B, 3, H, W).
 
-        Args:
-            images: Images (B, 3, H, W), normalised.
-
-        Returns:
-            "grid" (B, L, 1280), where L is 9 * 9 for 260 px, and "pooled" (B, 1280).
+        L is 9 * 9 for 260 px.
         """
         grid = self.network.extract_features(images).flatten(2).transpose(1, 2)  # (B, L, 1280)
         return {"grid": grid, "pooled": grid.mean(dim=1)}
@@ -72,7 +64,6 @@ class EfficientNetLiteFeatures(PretrainedFeatures):
 
     @override
     def places(self) -> Mapping[str, int | None]:
-        """The number of positions of the grid: the network halves the sides five times."""
         return {"grid": halved(self.image_size, 5, half_up) ** 2, "pooled": None}
 
     @override

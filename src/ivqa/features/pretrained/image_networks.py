@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Collection, Mapping
-from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -11,9 +10,12 @@ from torch import Tensor, nn
 
 from ivqa.errors import UserError, reason_of
 from ivqa.features.compact_cnn import CompactCNN
+from ivqa.features.pretrained.base import optional_package
+from ivqa.features.pretrained.timm_models import timm_grid
 from ivqa.ranges import Count, Weights
 from ivqa.store.weights import check_finite
 
+_WHAT = "features=trainable_timm"
 _NAMED_WEIGHTS = ("random", "pretrained")
 
 
@@ -48,13 +50,9 @@ class CompactNetwork(nn.Module):
         self.cnn.local.requires_grad_(reads_concepts)
 
     def forward(self, images: Tensor) -> dict[str, Tensor]:
-        """Computes the features of images.
+        """Computes the features of RGB images (M, 3, H, W) in [0, 1] that are read.
 
-        Args:
-            images: RGB images (M, 3, H, W) in [0, 1].
-
-        Returns:
-            Those of "grid" (M, L, d), "pooled" (M, 2 d) and "concepts" (M, C) that are read.
+        They are of "grid" (M, L, d), "pooled" (M, 2 d) and "concepts" (M, C).
         """
         grid, pooled, logits = self.cnn(images)
         found = {"grid": grid, "pooled": pooled, "concepts": logits.sigmoid()}
@@ -94,7 +92,7 @@ class TimmNetwork(nn.Module):
         super().__init__()
         self.names = tuple(names)
         self.check_arguments({"arch": arch, "weights": weights})
-        timm = _timm()
+        timm = optional_package("timm", "timm", _WHAT)
         self.network = _created(timm, arch, image_size, weights)
         config = timm.data.resolve_model_data_config(self.network)
         # Not stored in a checkpoint: they belong to the model's own configuration.
@@ -108,14 +106,11 @@ class TimmNetwork(nn.Module):
     def check_arguments(arguments: Mapping[str, Any]) -> None:
         """Checks model and weights; every command calls this before it starts.
 
-        Args:
-            arguments: The constructor's arguments by name.
-
         Raises:
             UserError: timm is not installed or has no such model, or there is no file of weights.
         """
         arch, weights = str(arguments["arch"]), str(arguments["weights"])
-        if not _timm().is_model(arch):
+        if not optional_package("timm", "timm", _WHAT).is_model(arch):
             raise UserError(f"arch={arch} is not a model of timm; timm.list_models() has them all")
         if weights not in _NAMED_WEIGHTS and not Path(weights).is_file():
             raise UserError(
@@ -124,10 +119,7 @@ class TimmNetwork(nn.Module):
             )
 
     def forward(self, images: Tensor) -> dict[str, Tensor]:
-        """Computes the features of images.
-
-        Args:
-            images: RGB images (M, 3, H, W) in [0, 1].
+        """Computes the features of RGB images (M, 3, H, W) in [0, 1].
 
         Returns:
             Those that are read: "grid" (M, L, d), the last map by rows or the tokens of the
@@ -137,35 +129,19 @@ class TimmNetwork(nn.Module):
         last = self.network.forward_features((images - self.mean) / self.std)
         found = {}
         if {"grid", "concepts"} & set(self.names):
-            found["grid"] = self._grid(last)
+            grid = timm_grid(self.network, last)
+            if grid is None:
+                raise UserError(
+                    f"features.network: {type(self.network).__name__} of timm gives no map of "
+                    "features; choose another arch"
+                )
+            found["grid"] = grid
         if "pooled" in self.names:
             found["pooled"] = self.network.forward_head(last, pre_logits=True).flatten(1)
         if self.local is not None:
             scores = self.local(found["grid"])  # (M, L, C)
             found["concepts"] = (scores.logsumexp(dim=1) - math.log(scores.shape[1])).sigmoid()
         return {name: found[name] for name in self.names}
-
-    def _grid(self, last: Any) -> Tensor:
-        if isinstance(last, Tensor) and last.dim() == 4:
-            if str(getattr(self.network, "output_fmt", "NCHW")).endswith("NHWC"):
-                return last.flatten(1, 2)
-            return last.flatten(2).transpose(1, 2)  # (M, L, d)
-        if isinstance(last, Tensor) and last.dim() == 3:
-            return last[:, getattr(self.network, "num_prefix_tokens", 0) :]
-        raise UserError(
-            f"features.network: {type(self.network).__name__} of timm gives no map of features; "
-            "choose another arch"
-        )
-
-
-def _timm() -> Any:
-    try:
-        import_module("timm.data")
-        return import_module("timm")
-    except ImportError as error:
-        raise UserError(
-            "features=trainable_timm needs timm; install it with pip install 'ivqa[photos]'"
-        ) from error
 
 
 def _created(timm: Any, arch: str, image_size: int, weights: str) -> Any:

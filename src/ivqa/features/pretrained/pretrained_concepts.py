@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torchmetrics.functional.classification import multilabel_average_precision
+from typing_extensions import override
 
 from ivqa.data.dataset import VQADataset
 from ivqa.data.vqa_json import VQASplit
@@ -23,6 +24,7 @@ from ivqa.errors import UserError
 from ivqa.features.concepts import ConceptVocabulary, described_images
 from ivqa.features.extraction import extend_store
 from ivqa.features.pictures import Network, PictureFeatures
+from ivqa.features.positions import FeatureComponent
 from ivqa.features.pretrained.base import PretrainedFeatures
 from ivqa.features.store import FeatureStore
 from ivqa.ranges import Count, LearningRate, NonNegative, Seed
@@ -38,7 +40,7 @@ _BATCH = 512
 
 
 @dataclass(frozen=True, kw_only=True)
-class PretrainedConcepts:
+class PretrainedConcepts(FeatureComponent):
     """The features of a frozen network, and the concepts that a linear head predicts from them.
 
     The head is trained with the binary cross-entropy of every concept on the training images.
@@ -72,26 +74,13 @@ class PretrainedConcepts:
         if self.folds < 2:
             raise UserError(f"features.folds={self.folds} must be at least 2")
 
+    @override
     def places(self) -> Mapping[str, int | None] | None:
-        """The number of positions of each feature by name, or None where it is not known."""
         known = self.backbone.places()
         return None if known is None else {**known, "concepts": None}
 
+    @override
     def build(self, dataset: VQADataset, splits: Sequence[str], root: Path) -> FeatureStore:
-        """Computes the features of splits, unless they are stored already.
-
-        Args:
-            dataset: The data. The head is trained on its split train, and judged on val.
-            splits: Stages ("train", "val", "test") or names of splits.
-            root: Folder of all feature stores.
-
-        Returns:
-            The store of the features, in a folder of its own under `root`.
-
-        Raises:
-            UserError: The backbone or the images cannot be read, there is no training split, or
-                its texts name fewer than two concepts.
-        """
         names = list(dict.fromkeys(dataset.name_of(split) for split in splits))
         stages = [stage for stage in ("train", "val") if dataset.stages[stage] is not None]
         if "train" not in stages:

@@ -43,22 +43,26 @@ def _architecture(name: str) -> str:
 Architecture = Annotated[str, AfterValidator(_architecture)]
 
 
-class TimmMap(nn.Module):
-    """The last feature map of a timm network, and its pooled features.
+def timm_grid(network: Any, features: Any) -> Tensor | None:
+    """The grid (B, L, d) in the last features of a timm network; None if they are no map."""
+    if not isinstance(features, Tensor) or features.dim() not in (3, 4):
+        return None
+    if features.dim() == 3:
+        return features[:, getattr(network, "num_prefix_tokens", 0) :]
+    if str(getattr(network, "output_fmt", "NCHW")).endswith("NHWC"):
+        return features.flatten(1, 2)
+    return features.flatten(2).transpose(1, 2)  # (B, L, d)
 
-    Args:
-        network: A model of timm.
-    """
+
+class TimmMap(nn.Module):
+    """The last feature map of a timm network, and its pooled features."""
 
     def __init__(self, network: Any) -> None:
         super().__init__()
         self.network = network
 
     def forward(self, images: Tensor) -> dict[str, Tensor]:
-        """Computes the features of images.
-
-        Args:
-            images: Images (B, 3, H, W), normalised.
+        """Computes the features of normalised images (B, 3, H, W).
 
         Returns:
             "grid" (B, L, d): the last map by rows, or the tokens of the patches without class and
@@ -68,23 +72,16 @@ class TimmMap(nn.Module):
             UserError: The network gives neither a map nor a token for each patch.
         """
         features = self.network.forward_features(images)
-        grid = self._grid(features)
+        grid = timm_grid(self.network, features)
+        if grid is None or (
+            features.dim() == 3 and math.isqrt(grid.shape[1]) ** 2 != grid.shape[1]
+        ):
+            raise UserError(
+                f"features.arch: {type(self.network).__name__} has no map of features of a square "
+                "image; choose another model of timm"
+            )
         pooled = self.network.forward_head(features, pre_logits=True)
         return {"grid": grid, "pooled": pooled.flatten(1)}
-
-    def _grid(self, features: Any) -> Tensor:
-        if isinstance(features, Tensor) and features.dim() == 4:
-            if str(getattr(self.network, "output_fmt", "NCHW")) in ("NHWC", "Format.NHWC"):
-                return features.flatten(1, 2)
-            return features.flatten(2).transpose(1, 2)  # (B, L, d)
-        if isinstance(features, Tensor) and features.dim() == 3:
-            tokens = features[:, getattr(self.network, "num_prefix_tokens", 0) :]
-            if math.isqrt(tokens.shape[1]) ** 2 == tokens.shape[1]:
-                return tokens
-        raise UserError(
-            f"features.arch: {type(self.network).__name__} has no map of features of a square "
-            "image; choose another model of timm"
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,10 +132,7 @@ class TimmFeatures(PretrainedFeatures):
         return Normalised(TimmMap(network), config["mean"], config["std"]), prepare
 
     def network(self) -> nn.Module:
-        """Builds the timm network with its weights.
-
-        Returns:
-            The whole network, with its classifier.
+        """Builds the whole timm network with its weights.
 
         Raises:
             UserError: timm is not installed, or the weights cannot be found, downloaded or read.

@@ -41,10 +41,7 @@ class VisionModel(nn.Module):
         self._interpolates = "interpolate_pos_encoding" in known
 
     def forward(self, images: Tensor) -> dict[str, Tensor]:
-        """Computes the features of images.
-
-        Args:
-            images: Images (B, 3, H, W), as the processor returns them.
+        """Computes the features of images (B, 3, H, W), as the processor returns them.
 
         Returns:
             "grid" (B, L, d): the last map by rows, or the tokens of the patches without class and
@@ -94,10 +91,7 @@ class VisionModel(nn.Module):
 class ProcessorInput:
     """Prepares pictures with a processor of transformers, which scales and normalises them.
 
-    Args:
-        processor: The image processor.
-        resize: Resizes a picture. The processor's own cut or padding would lose the border of the
-            picture.
+    `resize` comes first: the processor's own cut or padding would lose the picture's border.
     """
 
     processor: Any
@@ -149,7 +143,6 @@ class TransformersFeatures(PretrainedFeatures):
 
     @override
     def load(self) -> tuple[nn.Module, Callable[[Image.Image], Tensor]]:
-        """Loads the model and its image processor."""
         local = Path(self.path).is_dir()
         check_revision(self.path, self.revision)
         if not local:

@@ -46,7 +46,7 @@ class Matches:
         references: Sequence[Sequence[str]],
         statistics: CiderStatistics,
     ) -> "Matches":
-        """Scores each candidate against each reference of its group.
+        """Scores each of N candidates against each reference of its group.
 
         Args:
             candidates: N questions.
@@ -54,9 +54,6 @@ class Matches:
             references: Reference questions of each group; a group may have none.
             statistics: Document frequencies of CIDEr. Scores are comparable only if they use the
                 same statistics.
-
-        Returns:
-            The scores of all pairs.
         """
         sizes = np.array([len(own) for own in references], dtype=np.int64)
         first = np.cumsum(sizes) - sizes  # index of the first reference of each group
@@ -75,25 +72,14 @@ class Matches:
         return cls(candidate, reference, cider, bleu_scores(hypotheses, own)[:, 3], total)
 
     def best_cider(self, chosen: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """Computes the highest CIDEr-D of each reference.
+        """Computes the highest CIDEr-D of each reference among the candidates `chosen`, (N,) bool.
 
-        Args:
-            chosen: (N,) bool: the candidates to consider.
-
-        Returns:
-            (R,) float64 in [0, 10]; 0 for a reference without a chosen candidate.
+        Returns (R,) float64 in [0, 10]; 0 for a reference without a chosen candidate.
         """
         return self._best(self.cider, chosen)
 
     def best_bleu4(self, chosen: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """Computes the highest BLEU-4 of each reference.
-
-        Args:
-            chosen: (N,) bool: the candidates to consider.
-
-        Returns:
-            (R,) float64 in [0, 1]; 0 for a reference without a chosen candidate.
-        """
+        """Computes the highest BLEU-4 of each reference, (R,) in [0, 1], as `best_cider` does."""
         return self._best(self.bleu4, chosen)
 
     def _best(self, scores: NDArray[np.float64], chosen: NDArray[np.bool_]) -> NDArray[np.float64]:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_matrix
 
 from ivqa.metrics.captions.ngrams import Corpus, NGramIndex, row_maximum
 
@@ -40,15 +41,8 @@ def bleu(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> list
     penalty = float(_brevity(length, closest))
     scores, product = [], 1.0
     for order in range(1, 5):
-        index = NGramIndex(order)
-        hypothesis_counts = index.counts(corpus.hypotheses)
-        reference_counts = index.counts(corpus.references)
-        # The references added columns for n-grams that no hypothesis has.
-        hypothesis_counts.resize(hypothesis_counts.shape[0], reference_counts.shape[1])
-        correct = hypothesis_counts.minimum(
-            row_maximum(reference_counts, corpus.owner, len(corpus.hypotheses))
-        ).sum()
-        product *= (correct + TINY) / (hypothesis_counts.sum() + SMALL)
+        counts, clipped = _counts(corpus, order)
+        product *= (clipped.sum() + TINY) / (counts.sum() + SMALL)
         # The geometric mean of p_1 ... p_order.
         scores.append(float(product ** (1 / order) * penalty))
     return scores
@@ -57,19 +51,10 @@ def bleu(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> list
 def bleu_scores(
     hypotheses: Sequence[str], references: Sequence[Sequence[str]]
 ) -> NDArray[np.float64]:
-    """Computes BLEU-1 to BLEU-4 of each sentence (Papineni et al. 2002).
+    """Computes BLEU-1 to BLEU-4 of each sentence, (P, 4) float64 in [0, 1].
 
-    The formula is that of `bleu`, with the counts and lengths of one hypothesis.
-
-    Args:
-        hypotheses: P texts.
-        references: One non-empty list of texts for each hypothesis.
-
-    Returns:
-        (P, 4) float64 in [0, 1], one column for each order.
-
-    Raises:
-        ValueError: There is no hypothesis, or a hypothesis has no list of references.
+    The formula is that of `bleu`, with the counts and lengths of one hypothesis. Arguments and
+    errors are those of `bleu`, too.
 
     Example:
         >>> bleu_scores(["what color is the star"], [["what color is the cat"]]).round(3).tolist()
@@ -80,19 +65,21 @@ def bleu_scores(
     product = np.ones(len(lengths))
     scores = []
     for order in range(1, 5):
-        index = NGramIndex(order)
-        hypothesis_counts = index.counts(corpus.hypotheses)
-        reference_counts = index.counts(corpus.references)
-        # The references added columns for n-grams that no hypothesis has.
-        hypothesis_counts.resize(hypothesis_counts.shape[0], reference_counts.shape[1])
-        clipped = hypothesis_counts.minimum(
-            row_maximum(reference_counts, corpus.owner, len(lengths))
-        )
-        correct = np.asarray(clipped.sum(axis=1)).ravel()
+        correct = np.asarray(_counts(corpus, order)[1].sum(axis=1)).ravel()
         # A hypothesis of L words has L - order + 1 n-grams.
         product = product * (correct + TINY) / (np.maximum(lengths - order + 1, 0) + SMALL)
         scores.append(product ** (1 / order))
     return np.stack(scores, axis=1) * _brevity(lengths, closest)[:, None]
+
+
+def _counts(corpus: Corpus, order: int) -> tuple[csr_matrix, csr_matrix]:
+    """Counts of the hypotheses' n-grams, and these clipped to the references, (P, n-grams)."""
+    index = NGramIndex(order)
+    counts = index.counts(corpus.hypotheses)
+    reference = index.counts(corpus.references)
+    # The references added columns for n-grams that no hypothesis has.
+    counts.resize(counts.shape[0], reference.shape[1])
+    return counts, counts.minimum(row_maximum(reference, corpus.owner, counts.shape[0]))
 
 
 def _lengths(corpus: Corpus) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -28,24 +28,12 @@ class CaptionMetrics(TextMetric):
     _warned = False
 
     def update(self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> None:
-        """Adds a batch.
-
-        Args:
-            hypotheses: P texts.
-            references: One non-empty list of texts for each hypothesis.
-
-        Raises:
-            ValueError: There is no hypothesis, or a hypothesis has no list of references.
-        """
+        """Adds P hypotheses, each with a non-empty list of references; see `caption_metrics`."""
         require_pairs(hypotheses, references)
         self._add([(text, *texts) for text, texts in zip(hypotheses, references, strict=True)])
 
     def compute(self) -> dict[str, float]:
-        """Computes the metrics of all texts.
-
-        Returns:
-            The metrics by name; see `caption_metrics`.
-        """
+        """Computes the metrics of all texts by name; see `caption_metrics`."""
         pairs = self._groups()
         with warnings.catch_warnings():
             if self._warned:
@@ -60,16 +48,11 @@ def caption_metrics(
 ) -> dict[str, float]:
     """Computes CIDEr-D, BLEU-1 to BLEU-4, ROUGE-L and METEOR (NLTK) of a corpus.
 
-    Args:
-        hypotheses: P texts.
-        references: One non-empty list of texts for each hypothesis.
+    Arguments and errors are those of `bleu`.
 
     Returns:
         "cider" in [0, 10]; "bleu1" to "bleu4", "rouge_l" and "meteor" in [0, 1]. See the functions
         of these names.
-
-    Raises:
-        ValueError: There is no hypothesis, or a hypothesis has no list of references.
     """
     scores = bleu(hypotheses, references)
     return {

@@ -36,13 +36,7 @@ class CiderStatistics:
 
     @classmethod
     def of(cls, references: Sequence[Sequence[str]]) -> "CiderStatistics":
-        """Counts the n-grams of a corpus.
-
-        Args:
-            references: One list of texts for each document.
-
-        Returns:
-            The document frequencies.
+        """Counts the n-grams of a corpus: one list of texts for each document.
 
         Raises:
             ValueError: There is no document.
@@ -70,24 +64,17 @@ def cider(
     references: Sequence[Sequence[str]],
     statistics: CiderStatistics | None = None,
 ) -> float:
-    """Computes the mean CIDEr-D of a corpus (Vedantam et al. 2015).
+    """Computes the mean CIDEr-D of a corpus, in [0, 10] (Vedantam et al. 2015).
 
         CIDEr-D(h, R) = 10 / 4 * sum_n mean_{r in R} exp(-(|h| - |r|)^2 / (2 sigma^2))
                         * min(g_n(h), g_n(r)) . g_n(r) / (||g_n(h)|| ||g_n(r)||)
 
-    where g_n is the TF-IDF vector of the n-grams, n = 1 to 4, and sigma = 6.
+    where g_n is the TF-IDF vector of the n-grams, n = 1 to 4, and sigma = 6. Hypotheses, references
+    and errors are those of `bleu`.
 
     Args:
-        hypotheses: P texts.
-        references: One non-empty list of texts for each hypothesis.
         statistics: Document frequencies. None counts the references themselves, as the COCO
             evaluation does; the score of a few pairs is then meaningless (0 for one pair).
-
-    Returns:
-        The mean over the pairs, in [0, 10].
-
-    Raises:
-        ValueError: There is no hypothesis, or a hypothesis has no list of references.
 
     Example:
         >>> statistics = CiderStatistics.of([["is there a star"], ["what color is it"]])
@@ -103,19 +90,7 @@ def cider_scores(
     references: Sequence[Sequence[str]],
     statistics: CiderStatistics | None = None,
 ) -> np.ndarray:
-    """Computes CIDEr-D of each hypothesis; see `cider`.
-
-    Args:
-        hypotheses: P texts.
-        references: One non-empty list of texts for each hypothesis.
-        statistics: Document frequencies; None counts the references themselves.
-
-    Returns:
-        (P,) float64 in [0, 10].
-
-    Raises:
-        ValueError: There is no hypothesis, or a hypothesis has no list of references.
-    """
+    """Computes CIDEr-D of each hypothesis, (P,) float64 in [0, 10]; see `cider`."""
     corpus = Corpus.of(hypotheses, references)
     if statistics is None and len(hypotheses) < FEWEST_PAIRS:
         warnings.warn(
@@ -140,15 +115,7 @@ def cider_scores(
 
 
 def inverse_frequency(index: NGramIndex, statistics: CiderStatistics) -> np.ndarray:
-    """Computes log(documents / document frequency) of each n-gram.
-
-    Args:
-        index: The n-grams.
-        statistics: Document frequencies.
-
-    Returns:
-        (n-grams,) float64, in the order of the index.
-    """
+    """Computes log(documents / document frequency) of the n-grams of an index, in its order."""
     # An n-gram that no document has counts as if one had it, as in the COCO evaluation.
     frequency = np.array([max(1, statistics.frequency.get(gram, 0)) for gram in index.numbers])
     return np.log(float(statistics.documents)) - np.log(frequency.astype(float))

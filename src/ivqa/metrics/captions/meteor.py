@@ -33,23 +33,14 @@ _STEMMER = _CachedStemmer()
 
 
 def meteor_nltk(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> float:
-    """Computes the mean METEOR of a corpus by NLTK (Lavie and Agarwal 2007).
+    """Computes the mean METEOR of a corpus by NLTK, in [0, 1] (Lavie and Agarwal 2007).
 
         METEOR = (1 - gamma * (chunks / matches)^beta) * P R / (alpha P + (1 - alpha) R)
 
     with alpha = 0.9, beta = 3 and gamma = 0.5; P and R are the precision and recall of the matched
     words. A hypothesis has its best value over its references. The COCO evaluation uses METEOR
-    1.5, a Java program with paraphrase tables, so its values are not comparable.
-
-    Args:
-        hypotheses: P texts.
-        references: One non-empty list of texts for each hypothesis.
-
-    Returns:
-        The mean over the pairs, in [0, 1]. It depends on `meteor_stages`.
-
-    Raises:
-        ValueError: There is no hypothesis, or a hypothesis has no list of references.
+    1.5, a Java program with paraphrase tables, so its values are not comparable. The value depends
+    on `meteor_stages`. Arguments and errors are those of `bleu`.
 
     Example:
         >>> round(meteor_nltk(["what color is the star"], [["what color is the star"]]), 3)
@@ -61,18 +52,7 @@ def meteor_nltk(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) 
 def meteor_scores(
     hypotheses: Sequence[str], references: Sequence[Sequence[str]]
 ) -> NDArray[np.float64]:
-    """Computes METEOR of each hypothesis by NLTK; see `meteor_nltk`.
-
-    Args:
-        hypotheses: P texts.
-        references: One non-empty list of texts for each hypothesis.
-
-    Returns:
-        (P,) float64 in [0, 1].
-
-    Raises:
-        ValueError: There is no hypothesis, or a hypothesis has no list of references.
-    """
+    """Computes METEOR of each hypothesis by NLTK, (P,) float64 in [0, 1]; see `meteor_nltk`."""
     require_pairs(hypotheses, references)
     source = _synonyms()
     scores: dict[tuple[str, ...], float] = {}  # generators repeat questions
@@ -89,23 +69,13 @@ def meteor_scores(
 
 
 def meteor_stages() -> tuple[str, ...]:
-    """Names the matching stages that run on this machine.
-
-    Returns:
-        "exact" and "stem", and "synonym" if WordNet is installed.
-    """
+    """Names the matching stages of this machine: "synonym" only if WordNet is installed."""
     found = not isinstance(_synonyms(), _NoSynonyms)
     return ("exact", "stem", "synonym") if found else ("exact", "stem")
 
 
 def stem(word: str) -> str:
-    """Computes the stem that the stem stage compares.
-
-    Args:
-        word: A word in lower case.
-
-    Returns:
-        Its Porter stem.
+    """Computes the Porter stem of a lower-case word, which the stem stage compares.
 
     Example:
         >>> stem("colors")
@@ -116,13 +86,9 @@ def stem(word: str) -> str:
 
 
 def synonyms(word: str) -> set[str]:
-    """Looks up the lemmas that the synonym stage matches.
+    """Looks up the one-word lemmas of a word's WordNet synsets, which the synonym stage matches.
 
-    Args:
-        word: A word in lower case.
-
-    Returns:
-        The one-word lemmas of the word's WordNet synsets; empty if WordNet is not installed.
+    Empty if WordNet is not installed.
     """
     lemmas = [lemma.name() for synset in _synonyms().synsets(word) for lemma in synset.lemmas()]
     return {name for name in lemmas if "_" not in name}

@@ -24,13 +24,9 @@ class NGramIndex:
     numbers: dict[NGram, int] = field(default_factory=dict)
 
     def counts(self, sentences: Sequence[Sequence[str]]) -> csr_matrix:
-        """Counts the n-grams of sentences; new n-grams get new columns.
+        """Counts the n-grams of S tokenised sentences; new n-grams get new columns.
 
-        Args:
-            sentences: S tokenised sentences.
-
-        Returns:
-            (S, n-grams seen so far) float64 counts.
+        Returns (S, n-grams seen so far) float64 counts.
 
         Example:
             >>> NGramIndex(order=1).counts([["a", "b", "a"], ["b"]]).toarray().tolist()
@@ -71,18 +67,7 @@ class Corpus:
 
     @classmethod
     def of(cls, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> "Corpus":
-        """Tokenises hypotheses and references.
-
-        Args:
-            hypotheses: P texts.
-            references: One non-empty list of texts for each hypothesis.
-
-        Returns:
-            The corpus.
-
-        Raises:
-            ValueError: There is no hypothesis, or a hypothesis has no list of references.
-        """
+        """Tokenises P hypotheses and their references; raises the errors of `require_pairs`."""
         require_pairs(hypotheses, references)
         flat = [text for texts in references for text in texts]
         words = {text: tokenise(text) for text in {*hypotheses, *flat}}
@@ -123,11 +108,7 @@ def row_maximum(matrix: csr_matrix, owner: np.ndarray, rows: int) -> csr_matrix:
 
 
 def require_pairs(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> None:
-    """Checks that each hypothesis has a list of references.
-
-    Args:
-        hypotheses: P texts, at least one.
-        references: One non-empty list of texts for each hypothesis.
+    """Checks that there are hypotheses, and that each has a non-empty list of references.
 
     Raises:
         ValueError: There is no hypothesis, or a hypothesis has no list of references.

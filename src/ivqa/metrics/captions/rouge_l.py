@@ -11,23 +11,13 @@ BETA = 1.2  # weight of recall relative to precision, as in the COCO evaluation
 
 
 def rouge_l(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> float:
-    """Computes the mean ROUGE-L of a corpus (Lin 2004).
+    """Computes the mean ROUGE-L of a corpus, in [0, 1] (Lin 2004).
 
         ROUGE-L = (1 + beta^2) P R / (R + beta^2 P),  P = max_r LCS(h, r) / |h|,
                                                       R = max_r LCS(h, r) / |r|
 
     where LCS is the length of the longest common subsequence and beta = 1.2. P and R are maximised
-    over the references separately.
-
-    Args:
-        hypotheses: P texts.
-        references: One non-empty list of texts for each hypothesis.
-
-    Returns:
-        The mean over the pairs, in [0, 1].
-
-    Raises:
-        ValueError: There is no hypothesis, or a hypothesis has no list of references.
+    over the references separately. Arguments and errors are those of `bleu`.
 
     Example:
         >>> round(rouge_l(["what color is the star"], [["what color is the cat"]]), 3)
@@ -39,18 +29,7 @@ def rouge_l(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> f
 def rouge_l_scores(
     hypotheses: Sequence[str], references: Sequence[Sequence[str]]
 ) -> NDArray[np.float64]:
-    """Computes ROUGE-L of each hypothesis; see `rouge_l`.
-
-    Args:
-        hypotheses: P texts.
-        references: One non-empty list of texts for each hypothesis.
-
-    Returns:
-        (P,) float64 in [0, 1].
-
-    Raises:
-        ValueError: There is no hypothesis, or a hypothesis has no list of references.
-    """
+    """Computes ROUGE-L of each hypothesis, (P,) float64 in [0, 1]; see `rouge_l`."""
     corpus = Corpus.of(hypotheses, references)
     common = longest_common_subsequences(
         [corpus.hypotheses[pair] for pair in corpus.owner], corpus.references
@@ -71,16 +50,9 @@ def rouge_l_scores(
 def longest_common_subsequences(
     first: Sequence[Sequence[str]], second: Sequence[Sequence[str]]
 ) -> np.ndarray:
-    """Computes the lengths of longest common subsequences.
+    """Computes the lengths (P,) of longest common subsequences of P pairs of tokenised sentences.
 
     One dynamic program runs for all pairs at once: its loops are over positions.
-
-    Args:
-        first: P tokenised sentences.
-        second: P tokenised sentences.
-
-    Returns:
-        (P,) int64: length for first[i] and second[i].
 
     Example:
         >>> longest_common_subsequences([["a", "b", "c"]], [["a", "c"]]).tolist()

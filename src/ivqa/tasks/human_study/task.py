@@ -1,6 +1,6 @@
 """Human study: people score the questions of several models, which they do not know [iVQA 4]."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
