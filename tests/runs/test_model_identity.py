@@ -52,7 +52,6 @@ POLICY = ["model=ivqa_rl", "model@vqa=mlb"]
     "neutral",
     [
         "model.parts.questioner.benchmark.num_latents=3",
-        "model.parts.judge.benchmark.num_questions=3",
         "artifacts=elsewhere",
         "logger=none",
         "logger=wandb",

@@ -26,7 +26,7 @@ class ModelKeys(TypedDict, total=False):
     module: Component
     parts: NeutralComponent  # each has an identity of its own
     part_ckpt: Annotated[Mapping[str, Checkpoint], NO_EFFECT]
-    benchmark: NeutralComponent
+    benchmark: NeutralComponent | None  # null where it is not measured
 
 
 class TrainedKeys(ModelKeys, total=False):

@@ -69,10 +69,12 @@ def _check_annotations(
     """Requires annotations on the splits whose answers are used.
 
     Training always uses them. A benchmark names further uses in `needs_answers`: "validation" on
-    the split `val` while the model is trained, "scores" on every other split.
+    the split `val` while the model is trained, "scores" on every other split. A diagnosis, which
+    runs no benchmark, uses both.
     """
-    benchmark = context.cfg.model.get("benchmark")
-    needs = getattr(get_object(benchmark._target_), "needs_answers", ()) if benchmark else ()
+    benchmark, needs = context.cfg.model.get("benchmark"), ("validation", "scores")
+    if benchmark:
+        needs = getattr(get_object(benchmark._target_), "needs_answers", ())
     for split in splits:
         purpose = "validation" if split == "val" else "scores"
         if split == "train" or (purpose in needs and split not in unscored):

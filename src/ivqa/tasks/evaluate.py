@@ -53,6 +53,8 @@ def evaluate(cfg: Annotated[DictConfig, Keys]) -> float:
             "resume= continues training, or a ranking; an evaluation is not resumed: start it "
             "again without resume="
         )
+    if cfg.model.get("benchmark") is None:
+        raise UserError("model.benchmark=null: evaluate.py needs it; leave this out")
     # 1. Data and features.
     other = _other_questions(cfg)
     benchmark = instantiate(cfg.model.benchmark)
