@@ -24,7 +24,7 @@ from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 from rich.text import Text
 
-from ivqa.config.choices import config_folders
+from ivqa.config.choices import check_own_names, config_folders
 from ivqa.config.error_messages import (
     describe,
     is_disk_error,
@@ -121,6 +121,7 @@ def _overrides(
 ) -> tuple[list[str], list[str]]:
     """The arguments that Hydra receives, with all short forms written out, and the user's own."""
     folders = config_folders(conf_dir, arguments)
+    check_own_names(folders)
     OmegaConf.register_new_resolver(  # for hydra.help in conf/run.yaml
         "choices", lambda: choices_page(conf_dir, config_name, folders), replace=True
     )

@@ -5,6 +5,7 @@ Experiments are left out: test_experiments.py composes their jobs.
 
 from collections.abc import Iterator
 from functools import cache
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,13 @@ from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf
 
 from ivqa.config.checks import check_config, missing_keys
+from ivqa.config.choices import check_own_names
 from ivqa.errors import UserError
 
 CONF = Path(__file__).parents[2] / "conf"
 COMMANDS = ("train", "evaluate", "diagnose")
-# The other groups of noise refer to each other, and a policy refers to a VQA model.
-BASE = {"callbacks": "robustness", "model@vqa": "mlb"}
+# Groups that choices of other groups refer to.
+BASE = {"callbacks": "robustness", "model@vqa": "mlb", "answer_network": "n2nmn"}
 # Choices of these groups override other groups, so they are composed one by one.
 ALONE = ("task", "debug")
 
@@ -144,6 +146,24 @@ def test_the_target_is_the_first_key_of_a_node() -> None:
         for node in late_targets(yaml.safe_load(file.read_text()), str(file.relative_to(CONF)))
     ]
     assert not found
+
+
+@pytest.mark.parametrize("name", ["reward/full", "model/mlb"])
+def test_an_own_file_has_a_name_of_its_own(name: str, tmp_path: Path) -> None:
+    file = tmp_path / f"{name}.yaml"
+    file.parent.mkdir()
+    file.write_text("defaults: [goal]\n")
+    with pytest.raises(UserError, match=f"{name}.yaml: conf/ has a file of this name"):
+        check_own_names([CONF, tmp_path])
+    file.rename(file.with_name("mine.yaml"))
+    check_own_names([CONF, tmp_path])
+
+
+def test_every_file_opens_with_what_it_is_and_a_command() -> None:
+    for file in CONF.rglob("*.yaml"):
+        lines = file.read_text().removeprefix("# @package _global_\n").splitlines()
+        head = list(takewhile(lambda line: line.startswith("#"), lines))
+        assert re.search("python |make ", str(head)), file
 
 
 @pytest.mark.parametrize("command", ["train", "diagnose"])

@@ -51,7 +51,7 @@ POLICY = ["model=ivqa_rl", "model@vqa=mlb"]
 @pytest.mark.parametrize(
     "neutral",
     [
-        "model.parts.questioner.benchmark.num_latents=3",
+        "model.benchmark.num_latents=3",
         "artifacts=elsewhere",
         "logger=none",
         "logger=wandb",

@@ -18,6 +18,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from ivqa.config.short_forms import ALIASES, key_of
+from ivqa.errors import UserError
 from ivqa.store.files import read_yaml
 
 # What marks the file of a model that answers questions and can therefore be diagnosed.
@@ -179,6 +180,22 @@ def choices_of(group: str, folders: Sequence[Path], config_name: str) -> list[st
         commands = {name: re.findall(r"(\w+)\.py ", text) for name, text in texts.items()}
         return [name for name in texts if not commands[name] or config_name in commands[name]]
     return [name for name, text in texts.items() if any(mark in text for mark in _ANSWERS)]
+
+
+def check_own_names(folders: Sequence[Path]) -> None:
+    """Refuses a file of --config-dir with the name of a file of conf/, of which Hydra takes one.
+
+    Args:
+        folders: conf/ and those of --config-dir.
+
+    Raises:
+        UserError: It names the file.
+    """
+    for folder in folders[1:]:
+        for file in folder.rglob("*.yaml"):
+            ours = folders[0] / file.relative_to(folder)
+            if ours.is_file() and not ours.samefile(file):
+                raise UserError(f"{file}: conf/ has a file of this name; give yours another one")
 
 
 def config_folders(conf_dir: Path, arguments: Sequence[str]) -> list[Path]:
