@@ -103,32 +103,6 @@ def test_the_question_has_the_right_article() -> None:
     assert Poll(1, "dog", True).question == "Is there a dog in the image?"
 
 
-@pytest.mark.parametrize(
-    ("right", "figures"),
-    [
-        # Said: yes, yes, yes, no.
-        (["yes"] * 4, {"accuracy": 3 / 4, "precision": 1, "recall": 3 / 4, "yes_ratio": 3 / 4}),
-        (["no"] * 4, {"accuracy": 1 / 4, "precision": 0, "yes_ratio": 3 / 4}),
-        (["Yes", "No", " YES", "no"], {"accuracy": 3 / 4, "precision": 2 / 3, "recall": 1}),
-        (["Yes.", "No.", "no.", "yes."], {"accuracy": 1 / 4, "precision": 1 / 3, "recall": 1 / 2}),
-        (["yes", "no", "yes", "maybe"], {}),
-        (["yes", "no", "yes", "2"], {}),
-    ],
-)
-def test_polls_of_one_class_or_with_capitals_have_figures(
-    right: list[str], figures: dict[str, float]
-) -> None:
-    split = VQASplit(
-        "polls", np.arange(4), np.arange(4), ["Is it?"] * 4, [[one] for one in right], right,
-        ["yes/no"] * 4, ["is"] * 4,
-    )  # fmt: skip
-    found = score_answers(split, ["yes", "Yes.", "yes", "no"])
-    assert {name: found[f"polling/{name}"] for name in figures} == pytest.approx(figures)
-    names = {name for name in found if name.startswith("polling/")}
-    assert bool(names) == bool(figures)
-    assert ("polling/recall" in names) == ("recall" in figures)
-
-
 def _root(tmp_path: Path) -> Path:
     images = tmp_path / "images" / "val"
     images.mkdir(parents=True)
@@ -199,6 +173,8 @@ def test_coco_instances_are_read_and_other_files_are_named(tmp_path: Path) -> No
         (["no"], ["no"], (1, None, None, None, 0)),
         (["Yes", "No"], ["Yes", "No"], (1, 1, 1, 1, 1 / 2)),  # MME and AMBER write capitals
         (["YES", "no "], ["yes", "yes"], (1 / 2, 1 / 2, 1, 2 / 3, 1)),
+        (["Yes.", "No."], ["no", "yes"], (0, 0, 0, None, 1 / 2)),  # sentences, as in Visual7W
+        (["yes", "maybe"], ["yes", "yes"], (None,) * 5),
     ],
 )
 def test_polls_of_one_class_and_with_capitals(
