@@ -12,6 +12,7 @@ from ivqa.data.batches.batch_settings import BatchContents, BatchSettings
 from ivqa.data.batches.datamodule import VQADataModule, build_vocabularies
 from ivqa.data.dataset import VQADataset
 from ivqa.data.validation import DataError
+from ivqa.data.vqa_json import VQASplit
 from ivqa.scenes import oracle_of
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.text.tokens import detokenise, tokenise
@@ -207,3 +208,17 @@ def test_settings_that_need_an_answer_vocabulary_are_refused_without_one(roots: 
     for name in ("soft_targets", "answer_counts", "drop_unknown_answers"):
         with pytest.raises(ValueError, match=f"{name}=true needs an answer vocabulary"):
             VQADataModule(dataset, None, *words, **settings({name: True}))
+
+
+def test_a_vocabulary_without_words_is_refused() -> None:
+    """With it, all words of all questions would be the unknown one."""
+    questions = ["Is it red?", "Is it a dog?"]
+    split = VQASplit(
+        "train", np.arange(2), np.arange(2), questions, [["yes"]] * 2, ["yes"] * 2,
+        ["yes/no"] * 2, ["is it"] * 2,
+    )  # fmt: skip
+    assert set(build_vocabularies(split, 2)[0].words) == {"is", "it"}
+    for count in (3, 1_000_000):
+        message = rf"no word occurs {count} times in .* split 'train', .*; lower min_word_count"
+        with pytest.raises(DataError, match=message):
+            build_vocabularies(split, count)

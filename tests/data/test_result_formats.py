@@ -2,6 +2,7 @@
 
 import json
 import sys
+from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -165,6 +166,8 @@ def test_cells_that_a_workbook_changes(tmp_path: Path) -> None:
 
     file = written(("a", "11", "=1+1"), ("b", 12, None), ("c", 13.0, 2.5), (None, None, None))
     assert read_results(file, SPLIT) == [None, None, "2.5"]
+    file = written(("a", 11, date(2026, 5, 1)), ("b", 12, "#N/A"), ("c", 13, "5/1"))
+    assert read_results(file, SPLIT) == [None, None, "5/1"]
     file = written(("a", 7.178437733643126e18, "yes"))
     with pytest.raises(DataError, match=r"row 2: question_id has more than 15 digits, and Excel"):
         read_results(file, SPLIT)
@@ -219,6 +222,41 @@ def test_equal_questions_of_pope_need_their_order_or_image(tmp_path: Path) -> No
         for line, (_, at) in zip(lines, words, strict=True)
     ]
     assert read_results(_lines(tmp_path / "a.jsonl", *reversed(shown)), polls) == wanted
+
+
+def test_images_decide_where_all_questions_of_pope_are_equal(tmp_path: Path) -> None:
+    polls = _polls(*[("Is there a dog?", image) for image in (1, 2, 3)])
+    lines = [
+        {"question": "Is there a dog?", "answer": str(at), "image": f"val/COCO_{at:012d}.jpg"}
+        for at in (3, 1, 2)
+    ]
+    assert read_results(_lines(tmp_path / "a.jsonl", *lines), polls) == ["1", "2", "3"]
+    lines[0]["image"] = "val/COCO_000000000009.jpg"
+    with pytest.raises(DataError, match=r"line 1, question Is there a dog\?: question: is not in"):
+        read_results(_lines(tmp_path / "a.jsonl", *lines), polls)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"question_id": 2, "question": "Is there a bus?", "answer": "yes"},
+        {"index": "2", "question": "Is there a dog?\nAnswer yes or no.", "prediction": "yes"},
+        _sample(0, "yes", doc={"question_id": 2, "question": "Is there a dog?"}),
+    ],
+)
+def test_an_id_with_the_question_of_another_is_reported(
+    tmp_path: Path, line: dict[str, object]
+) -> None:
+    """POPE numbers the questions of each of its three files from 1."""
+    polls = _polls(("Is there a dog?", 1), ("Is there a cat?", 1))
+    first = {"question_id": 1, "question": "Is there a dog? Answer yes or no.", "answer": "no"}
+    file = _lines(tmp_path / "a.jsonl", first, line)
+    message = r"line 2, question 2: question: is 'Is there a (bus|dog).*', but question 2 of 'popul"
+    with pytest.raises(DataError, match=message):
+        read_results(file, polls)
+    assert read_results(file, polls, noisy=True) == ["no", "yes"]  # noise changes the words
+    reordered = {"question_id": 2, "question": "Cat a there is, is there a dog?", "answer": "yes"}
+    assert read_results(_lines(tmp_path / "a.jsonl", first, reordered), polls) == ["no", "yes"]
 
 
 def test_lines_of_text_are_in_the_order_of_the_questions(tmp_path: Path) -> None:

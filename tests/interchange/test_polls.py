@@ -173,6 +173,8 @@ def test_coco_instances_are_read_and_other_files_are_named(tmp_path: Path) -> No
         (["no"], ["no"], (1, None, None, None, 0)),
         (["Yes", "No"], ["Yes", "No"], (1, 1, 1, 1, 1 / 2)),  # MME and AMBER write capitals
         (["YES", "no "], ["yes", "yes"], (1 / 2, 1 / 2, 1, 2 / 3, 1)),
+        (["Yes.", "No."], ["no", "yes"], (0, 0, 0, None, 1 / 2)),  # sentences, as in Visual7W
+        (["yes", "maybe"], ["yes", "yes"], (None,) * 5),
     ],
 )
 def test_polls_of_one_class_and_with_capitals(

@@ -182,6 +182,22 @@ def test_fifty_thousand_beliefs_open_at_once(tmp_path: Path) -> None:
     assert max(seen["search"], seen["turned"]) < 2000  # milliseconds  # type: ignore[call-overload]
 
 
+@pytest.mark.parametrize("blind", [0.0, 1.0])
+def test_the_summary_has_the_fall_in_points_beside_r_score(blind: float, tmp_path: Path) -> None:
+    metrics = {"robustness/partition_0/accuracy": 0.3, "robustness/partition_1/accuracy": 0.05}
+    metrics |= {"robustness/r_score": 0.0, "robustness/blind_accuracy": 0.35}
+    model = BeliefPageModel("MLB", [BASE], metrics | {"robustness/below_blind": blind})
+    text = " ".join(_page(tmp_path / "r.html", [model], _split(1)).read_text().split())
+    assert (
+        "Noise of level 1: the accuracy falls by 25.0 points (R_score 0.00, because it falls by "
+        "20 points or more)." in text
+    )
+    warning = (
+        "R_score says nothing about MLB: without noise its accuracy is 30.0%, not above the 35.0%"
+    )
+    assert (warning in text) == bool(blind)
+
+
 @needs_chromium
 def test_four_models_stand_side_by_side_about_the_same_images(tmp_path: Path) -> None:
     """The fourth model lacks image 3, so the page shows images 1 and 2 only."""

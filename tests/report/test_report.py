@@ -19,6 +19,7 @@ from ivqa.report import (
     print_table,
     write_contact_sheet,
     write_contact_sheet_png,
+    write_noise_curve,
 )
 from ivqa.report.belief_plots import svg
 from ivqa.report.contact_sheet import data_uri
@@ -177,6 +178,20 @@ def test_metrics_and_noise_curves_fit_80_columns() -> None:
     )
     assert warning.startswith("R_score says nothing about MLB: without noise its accuracy is 0.0%")
     assert "25.0%" in warning
+
+
+@pytest.mark.parametrize(("below", "note"), [(1.0, ", not above blind"), (0.0, "")])
+def test_the_picture_of_a_noise_curve_says_what_is_lost_and_who_is_blind(
+    below: float, note: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    figures: list[plt.Figure] = []
+    monkeypatch.setattr(plt, "close", figures.append)
+    metrics = {"robustness/partition_0/accuracy": 0.811, "robustness/partition_1/accuracy": 0.588}
+    metrics |= {"robustness/r_score": 0.0, "robustness/below_blind": below}
+    write_noise_curve(tmp_path / "x.png", {"MLB": metrics})
+    (label,) = figures[0].axes[0].get_legend().get_texts()
+    assert label.get_text() == f"MLB, R_score 0.00 (22.3 points{note})"
+    assert figures[0].axes[1].lines[0].get_ydata() == pytest.approx([0, 0.223])
 
 
 def test_markdown_has_one_line_for_each_row() -> None:

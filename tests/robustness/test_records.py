@@ -80,12 +80,20 @@ def test_the_curve_has_the_figures_of_all_columns() -> None:
     assert figures["partition_0/yes_no"] == 1
     assert figures["partition_1/flips"] == 0.25
     assert figures["blind_accuracy"] == 0.25
-    # Of two images, both are drawn as the first in one of four resamples.
-    assert (figures["partition_0/accuracy_low"], figures["partition_0/accuracy_high"]) == (0, 1)
     assert figures["r_score"] == pytest.approx((0.5**0.5 - 0.125**0.5) / 0.5**0.5)
     # R_score as published, with tolerance 0.0005 and limit 0.2.
     published = (0.2**0.5 - 0.125**0.5) / (0.2**0.5 - 5e-4**0.5)
     assert records.curve().metrics()["r_score"] == pytest.approx(published)
+
+
+def test_the_intervals_of_the_curve_draw_whole_images() -> None:
+    """Both draws of two images are the first one in a quarter of the resamples."""
+    right = np.repeat([1.0, 0.0], 20)
+    records = NoiseRecords(
+        np.arange(40), np.repeat([7, 8], 20), ["other"] * 40, [["a"] * 40], right[None], right
+    )
+    figures = records.curve().metrics()
+    assert (figures["partition_0/accuracy_low"], figures["partition_0/accuracy_high"]) == (0, 1)
 
 
 def _written(folder: Path, *, questions: bool = False) -> pd.DataFrame:

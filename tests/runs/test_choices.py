@@ -3,6 +3,7 @@
 Experiments are left out: test_experiments.py composes their jobs.
 """
 
+import re
 from collections.abc import Iterator
 from functools import cache
 from itertools import takewhile

@@ -1,4 +1,4 @@
-"""What ivqa itself stores in a run directory is never refused there."""
+"""What ivqa itself stores in a run directory is never refused there; what it never stores, is."""
 
 from pathlib import Path
 
@@ -6,9 +6,10 @@ import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from ivqa.config.stored_runs import OwnSettings, check_stored
+from ivqa.config.stored_runs import OwnSettings, check_links, check_stored, stored_overrides
 from ivqa.config.trust import components
 from ivqa.console import conf_dir
+from ivqa.errors import UserError
 from ivqa.runs.saved_config import _relocate
 
 
@@ -50,3 +51,56 @@ def test_a_component_of_an_own_folder_needs_no_list(tmp_path: Path) -> None:
     assert not any("hydra_plugins" in name for names in found.values() for name in names)
     assert "ivqa.sweeps.multirun.MultirunTable" not in found["callbacks"]
     assert found["pool"] == found["bqd"]
+
+
+_CAST = "pytorch_lightning.callbacks"
+
+
+@pytest.mark.parametrize(
+    ("fault", "stored"),
+    {
+        "no component of conf/ for this": {"callbacks": {"x": {"_target_": "torch.optim.SGD"}}},
+        "a component by reference": {
+            "callbacks": {"x": {"_target_": "${y}"}}, "y": f"{_CAST}.LambdaCallback",
+        },
+        "names of keys": {"vqa": {"api_key_env": "SECRET"}},
+        "addresses": {"vqa": {"path": "http://x"}},
+        "a path outside": {"callbacks": {"last": {"dirpath": "/witness"}}},
+        "may not set a path": {"callbacks": {"x": {
+            "_target_": f"{_CAST}.ModelCheckpoint", "dirpath": "../witness",
+        }}},
+        "of its directory": {"split": "../../witness"},
+        "positional": {"callbacks": {"x": {
+            "_target_": f"{_CAST}.ModelCheckpoint", "_args_": ["/witness"],
+        }}},
+        "arguments of the command": {"command": {"cfg": {"x": 1}}},
+        "more of a logger": {"logger": {"wandb": {"log_model": "all"}}},
+        "not resolved": {"name": "${oc.env:SECRET}"},
+    }.items(),
+)  # fmt: skip
+def test_what_only_the_user_may_set_is_refused(
+    fault: str, stored: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SECRET", "sesame")
+    cfg = OmegaConf.create({"artifacts": str(tmp_path / "store"), **stored})
+    with pytest.raises(UserError, match=fault) as error:
+        check_stored(cfg, "x", tmp_path / "run", [conf_dir()], OwnSettings(frozenset(), ()))
+    assert "sesame" not in str(error.value)
+
+
+def test_an_override_that_reads_the_environment_is_refused(tmp_path: Path) -> None:
+    for line in ("name=${oc.env:SECRET}", "+x={a:[${oc.env:SECRET}]}", "name=${oc.create:'x'}"):
+        with pytest.raises(UserError, match="reads more than other keys and was not resolved"):
+            stored_overrides([line], tmp_path, [])
+    users = [f"{key}=/x" for key in ("artifacts", "resume", "output_dir", "trust")]
+    assert stored_overrides(["name=${model.name}", *users], tmp_path, []) == ["name=${model.name}"]
+
+
+def test_a_link_that_leads_outside_is_refused(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    (run / "parts").mkdir(parents=True)
+    (run / "parts" / "here").symlink_to(run)
+    check_links(run)
+    (run / "parts" / "there").symlink_to(tmp_path)
+    with pytest.raises(UserError, match=f"there is a link to {tmp_path}, and a resumed run"):
+        check_links(run)

@@ -23,6 +23,9 @@ from ivqa.text.thoughts import THOUGHTS, without_thoughts
         ("<|begin_of_thought|>no<|end_of_thought|>\n<|begin_of_solution|>yes<|end_of_solution|>",
          "yes"),
         ("<|channel>thought\nno<channel|>yes", "yes"),
+        ("<SUMMARY>Is it?</SUMMARY>\n<REASONING>no</REASONING>\n<CONCLUSION> yes </CONCLUSION>",
+         "yes"),  # LLaVA-CoT
+        ("<unused94>thought\nno<unused95>yes", "yes"),
         ("yes<|im_end|>\n", "yes"),
         ("<br>", "<br>"),
         ("analysis of data", "analysis of data"),

@@ -139,8 +139,8 @@ def _workbook(path: Path) -> Iterator[tuple[str, Any]]:
 
 def _cell(cell: Any, name: str) -> Any:
     """The value of a cell; answers such as 2 become texts again."""
-    # A sheet shows the value of a formula, which is not what the model wrote: "=5" becomes one.
-    value = math.nan if cell.data_type in ("f", "e") else cell.value
+    # A formula, its error or a date is not what the model wrote: "=5" and "5/1" become them.
+    value = math.nan if cell.data_type in ("f", "e", "d") else cell.value
     return value if value is None or name in _IDS or _is_nan(value) else str(value)
 
 
@@ -179,7 +179,8 @@ def _result(record: dict[str, Any], where: str, path: Path, problems: Problems) 
         holders += [one for one in record.values() if isinstance(one, dict)]
     number = next((one[name] for one in holders for name in _IDS if name in one), None)
     image = next((one["image"] for one in holders if isinstance(one.get("image"), str)), None)
-    question = record.get("question") if isinstance(record.get("question"), str) else None
+    questions = (one.get("question") for one in holders)
+    question = next((one for one in questions if isinstance(one, str)), None)
     choice = record.get("multiple_choice")
     fault, field = None, "question_id"
     if logged and isinstance(answer, list) and answer:

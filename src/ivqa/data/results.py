@@ -46,18 +46,23 @@ def _official(
     ]
 
 
-def read_results(path: Path, split: VQASplit) -> list[str | None]:
+def read_results(path: Path, split: VQASplit, *, noisy: bool = False) -> list[str | None]:
     """Reads a result file that must answer the N questions of a split.
+
+    Args:
+        path: The file, in a format of `result_formats`.
+        split: The split.
+        noisy: Whether noise changed the words of the questions.
 
     Returns:
         The N answers in the order of the questions; None where the request failed, which does not
         count as a wrong answer.
 
     Raises:
-        DataError: Question ids are missing, unknown or repeated, a record is malformed, or all
-            requests failed; the message lists all problems.
+        DataError: Question ids are missing, unknown or repeated, or belong to another question, a
+            record is malformed, or all requests failed; the message lists all problems.
     """
-    found = _matched(path, split)
+    found = _matched(path, split, noisy)
     reasons = Counter(result.failure for result in found if result.failure is not None)
     if reasons.total() == len(split):
         raise DataError(
@@ -72,11 +77,11 @@ def read_choices(path: Path, split: VQASplit) -> list[str] | None:
 
     Returns None if a question has no choice.
     """
-    choices = [result.choice for result in _matched(path, split)]
+    choices = [result.choice for result in _matched(path, split, noisy=True)]
     return None if None in choices else [str(choice) for choice in choices]
 
 
-def _matched(path: Path, split: VQASplit) -> list[Result]:
+def _matched(path: Path, split: VQASplit, noisy: bool) -> list[Result]:
     """The N results of a file in the order of the questions."""
     problems = Problems()
     results = list(result_records(path, problems))
@@ -101,6 +106,11 @@ def _matched(path: Path, split: VQASplit) -> list[Result]:
             problems.add(path, where, field, "occurs twice")
         elif row >= 0:
             found[row] = result
+            asked, own = result.question_id and result.question, split.questions[row]
+            # A prompt may stand around the question.
+            if asked and not noisy and Counter(tokenise(own)) - Counter(tokenise(asked)):
+                fault = f"is {shown(asked)}, but question {name} of '{split.name}' is {shown(own)}"
+                problems.add(path, where, "question", fault)
     for row, question_id in enumerate(split.question_ids.tolist()):
         if row not in found:
             problems.add(path, f"question {question_id}", "", f"of '{split.name}' has no answer")
@@ -155,19 +165,26 @@ def _rows_by_question(
     """The question of each result by its text, as POPE's files have it; -1 after a fault.
 
     Many questions of POPE have the same text. They are told apart by the image, or by the order, if
-    all lines are in the order of the questions.
+    all lines are in the order of the questions, and their images too.
     """
+    images = split.image_ids.tolist()
+    shown_images = [_of_file(one.image or "") for one in results]
     wanted = [tuple(tokenise(text)) for text in split.questions]
     given = [tuple(tokenise(one.question or "")) for one in results]
-    if given == wanted[: len(given)]:
+    others = set(images)
+    in_order = all(
+        number == image or number not in others
+        for number, image in zip(shown_images, images, strict=False)
+    )
+    if given == wanted[: len(given)] and in_order:
         return list(range(len(given)))
     rows_of: dict[object, list[int]] = {}
-    for row, (text, image) in enumerate(zip(wanted, split.image_ids.tolist(), strict=True)):
+    for row, (text, image) in enumerate(zip(wanted, images, strict=True)):
         rows_of.setdefault((text, None), []).append(row)
         rows_of.setdefault((text, image), []).append(row)
     rows: list[int | None] = []
-    for text, one in zip(given, results, strict=True):
-        possible = rows_of.get((text, _of_file(one.image or "")), [])
+    for text, number, one in zip(given, shown_images, results, strict=True):
+        possible = rows_of.get((text, number), [])
         if len(possible) > 1:
             fault = (
                 f"{shown(one.question)} is asked {len(possible)} times, and the lines are not in "

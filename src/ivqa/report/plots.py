@@ -38,11 +38,13 @@ def write_noise_curve(path: Path, models: Mapping[str, Mapping[str, float]]) -> 
             means = accuracies(metrics)
             score, label = metrics.get("robustness/r_score"), name
             if score is not None:
-                label = f"{name}, R_score {score:.2f} ({100 * (means[0] - means[1]):.1f} points)"
+                blind = ", not above blind" * bool(metrics.get("robustness/below_blind"))
+                lost = f"{100 * (means[0] - means[1]):.1f} points{blind}"
+                label = f"{name}, R_score {score:.2f} ({lost})"
             (line,) = axes.plot(range(len(means)), means, marker="o", label=label)
             low, high = (accuracies(metrics, f"accuracy_{end}") for end in ("low", "high"))
-            lost = [means[0] - mean for mean in means]
-            losses.plot(range(len(lost)), lost, marker="o", color=line.get_color())
+            falls = [means[0] - mean for mean in means]
+            losses.plot(range(len(falls)), falls, marker="o", color=line.get_color())
             if low and not many:
                 axes.fill_between(range(len(low)), low, high, color=line.get_color(), alpha=0.15)
         axes.set(xlabel="level of noise", ylabel="accuracy", title="Accuracy under noise")

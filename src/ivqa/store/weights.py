@@ -200,21 +200,21 @@ def _outline(value: Any) -> Any:
     return repr(value)
 
 
-def _change(atomic_write: Any, found: Any, name: str = "") -> str | None:
+def _change(written: Any, found: Any, name: str = "") -> str | None:
     """What a checkpoint lacks, or has otherwise, than its list of contents says; None: nothing."""
-    if not name and atomic_write is None:
+    if not name and written is None:
         return "does not list its contents, as checkpoints of this version of ivqa do"
-    if isinstance(atomic_write, dict) and isinstance(found, dict):
-        for key in dict.fromkeys([*atomic_write, *found]):
+    if isinstance(written, dict) and isinstance(found, dict):
+        for key in dict.fromkeys([*written, *found]):
             path = f"{name}.{key}".lstrip(".")
             if key not in found:
                 return f"lacks '{path}', which was written with it"
-            if key not in atomic_write:
+            if key not in written:
                 return f"has '{path}', which was not written with it"
-            if fault := _change(atomic_write[key], found[key], path):
+            if fault := _change(written[key], found[key], path):
                 return fault
         return None
-    return None if atomic_write == found else f"has another '{name}' than was written"
+    return None if written == found else f"has another '{name}' than was written"
 
 
 def _reason(error: Exception) -> str:

@@ -36,6 +36,7 @@ _COLUMNS = {
     "accuracy": "accuracy",
     "accuracy lost by noise": "acc_diff",
     "R_score": "r_score",
+    "not above blind": "below_blind",  # 1: R_score says nothing
 }
 
 

@@ -87,7 +87,7 @@ def _answered(
     whole: VQASplit, files: Sequence[Path], console: Console
 ) -> tuple[VQASplit, list[list[str]]]:
     """The questions that each file answers, and their answers in each file."""
-    levels = [read_results(file, whole) for file in files]
+    levels = [read_results(file, whole, noisy=level > 0) for level, file in enumerate(files)]
     failed = [{row for row, answer in enumerate(level) if answer is None} for level in levels]
     rows = [row for row in range(len(whole)) if not any(row in lost for lost in failed)]
     for file, lost in zip(files, failed, strict=True):

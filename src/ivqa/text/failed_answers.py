@@ -12,7 +12,7 @@ _FAILURES = re.compile(
     | Image[ ]Decode[ ]Error\b              # VLMEvalKit, OmniLMM
     | Traceback[ ]\(most[ ]recent[ ]call[ ]last\)
     | ([\w.]+:[ ])?(                        # an exception as text, or with its class before it
-        Error[ ]code:[ ]\d{3}\b             # openai, any HTTP status
+        Error([ ]code:|![ ]code)[ ]\d{3}\b # openai, any HTTP status; VLMEvalKit
       | (Request[ ]timed[ ]out|Connection[ ]error)\.(\s|$)  # openai
       | Bad[ ]Response[ ]Status             # VLMEvalKit, Qwen
       | Failed[ ]to[ ]parse[ ]the[ ]response
@@ -21,13 +21,19 @@ _FAILURES = re.compile(
       | \(?'?(Connection[ ]aborted|Read[ ]timed[ ]out|Max[ ]retries[ ]exceeded)\b
       | CUDA[ ](out[ ]of[ ]memory|error:)
       )
-    | (\w+\.)*\w*(API\w*Error|RateLimitError|TimeoutError|ConnectionError|OutOfMemoryError
-        |AuthenticationError|BadRequestError|InternalServerError|JSONDecodeError)(:[ ]|\()
-    | (429|50[0234])[ ](Too[ ]Many[ ]Requests|Internal[ ]Server[ ]Error|Bad[ ]Gateway
-        |Service[ ]Unavailable|Gateway[ ]Time-?[Oo]ut)\b
+    | ((\w+\.)+[A-Z]\w*(Error|Exception|Timeout|Exhausted|Unavailable)  # with its module
+        |\w*(API\w*Error|RateLimitError|TimeoutError|ConnectionError|OutOfMemoryError|HTTPError
+          |AuthenticationError|BadRequestError|InternalServerError|JSONDecodeError|ReadTimeout
+          |ServiceUnavailableError))(:[ ]|\()
+    | (HTTP[ ]Error[ ])?(429|50[0234])(:?[ ](Too[ ]Many[ ]Requests|Internal[ ]Server[ ]Error
+        |Bad[ ]Gateway|Service[ ]Unavailable|Gateway[ ]Time-?[Oo]ut)\b
+      |[ ](RESOURCE_EXHAUSTED|UNAVAILABLE|INTERNAL|DEADLINE_EXCEEDED)\b)  # Gemini
+    | Rate[ ]limit[ ]reached[ ]for[ ]|You[ ]exceeded[ ]your[ ]current[ ]quota\b  # OpenAI
+    | The[ ]server[ ]had[ ]an[ ]error[ ]while[ ]processing[ ]your[ ]request\b
     | \{\s*["']error["']\s*:                # the body of an error
     | <(!DOCTYPE[ ])?html\b                 # an error page of a proxy
     | (NaN|nan|null|<NA>)$                  # an empty cell of a table; "None" and "NA" are answers
+    | \#(N/A|(NAME\?)|(REF|VALUE|DIV/0|NUM|NULL)!)$  # a formula of a spreadsheet
     """,
     re.VERBOSE,
 )

@@ -13,6 +13,7 @@ THOUGHTS: Tags = (
     ("<think>", "</think>"),  # DeepSeek-R1, Qwen3, GLM-4.1V, MiMo-VL
     ("<thinking>", "</thinking>"),
     ("<thought>", "</thought>"),
+    ("<thoughts>", "</thoughts>"),
     ("<reasoning>", "</reasoning>"),
     ("<seed:think>", "</seed:think>"),
     ("[THINK]", "[/THINK]"),  # Magistral
@@ -21,6 +22,7 @@ THOUGHTS: Tags = (
     ("<|START_THINKING|>", "<|END_THINKING|>"),  # Command A
     ("<|channel|>", "<|channel|>final<|message|>"),  # gpt-oss
     ("<|channel>thought", "<channel|>"),  # Gemma 4
+    ("<unused94>thought", "<unused95>"),  # MedGemma 1.5
     ("", "assistantfinal"),  # gpt-oss, by a server that leaves out special tokens
 )
 
@@ -33,7 +35,8 @@ END = re.compile(
 _ENDS = re.compile(rf"(\s*({END.pattern}))+\s*$", re.IGNORECASE)
 # What such models write around an answer that follows thoughts.
 _AROUND = re.compile(
-    r"(<answer>|<\|begin_of_solution\|>)(.*?)(</answer>|<\|end_of_solution\|>)?",
+    r"(<answer>|<conclusion>|<\|begin_of_solution\|>)(.*?)"
+    r"(</answer>|</conclusion>|<\|end_of_solution\|>|$)",
     re.DOTALL | re.IGNORECASE,
 )
 
@@ -68,5 +71,5 @@ def without_thoughts(text: str, tags: Tags = THOUGHTS) -> str | None:
         if first and opening.search(text):
             return None
     text = _ENDS.sub("", text).strip()
-    around = _AROUND.fullmatch(text) if thinks else None
+    around = _AROUND.search(text) if thinks else None
     return around[2].strip() if around else text

@@ -12,6 +12,7 @@ from ivqa.metrics.bootstrap import interval, resampled_means
 from ivqa.metrics.polling import polling_metrics
 from ivqa.metrics.wups import wups
 from ivqa.text.answers import vqa_accuracies
+from ivqa.text.normalisation import normalise_answer
 
 _RESAMPLES = 1000  # of the bootstrap
 _MAX_KINDS = 100  # VQA has 65 question types; types derived from first words can be thousands
@@ -53,7 +54,7 @@ def score_answers(
         vqa/question_type/... of the most frequent question types;
         vqa/kind/... by expert layout, if the data have layouts; vqa/belief/... by kind of belief,
         if the questions are beliefs; polling/... of `polling_metrics`, with intervals, if every
-        right answer is yes or no, in any case; the figures of the metric. Types without questions
+        normalised right answer is yes or no; the figures of the metric. Types without questions
         are left out, and all accuracies if no question counts.
 
     Raises:
@@ -82,7 +83,7 @@ def score_answers(
         metrics |= by("vqa/kind", [kind_of_layout(layout) for layout in layouts])
     if split.kinds is not None:
         metrics |= by("vqa/belief", [kind or "unknown" for kind in split.kinds])
-    right = [answer.strip().lower() for answer in split.main_answers]
+    right = list(map(normalise_answer, split.main_answers))
     if set(right) <= {"yes", "no"}:
         present = [answer == "yes" for answer in right]
         figures = polling_metrics(answers, present, split.image_ids)
