@@ -305,7 +305,7 @@ def _note(
         reason = reason_of(error)
         if not is_user_error(error):
             traceback.print_exception(error)
-            reason = f"{type(error).__name__}: {reason}"
+            reason = ": ".join(dict.fromkeys([type(error).__name__, reason]))
         study.set_user_attr("errors", {**errors(study), str(trial.number): reason})
         study.tell(trial.number, state=TrialState.FAIL)
         console.print(f"point {trial.number} failed: {reason}", soft_wrap=True)
