@@ -80,13 +80,17 @@ def read_choices(path: Path, split: VQASplit) -> list[str] | None:
         split: See `read_results`.
 
     Returns:
-        The N choices; None if a question has none.
+        The N choices, "" where the model chose none; None if the file has no choices.
 
     Raises:
-        DataError: See `read_results`.
+        DataError: A question has none although others have; see also `read_results`.
     """
-    choices = [result.choice for result in _matched(path, split)]
-    return None if None in choices else [str(choice) for choice in choices]
+    found = _matched(path, split)
+    choices = [one.choice for one in found if one.choice is not None]
+    if len(choices) not in (0, len(found)):
+        where = next(one.where for one in found if one.choice is None)
+        raise DataError(f"{path}: {where} has no multiple_choice, and other questions have one")
+    return choices or None
 
 
 def _matched(path: Path, split: VQASplit) -> list[Result]:
