@@ -37,7 +37,7 @@ from ivqa.config.path_keys import command_paths, is_path
 from ivqa.config.short_forms import expanded, key_of
 from ivqa.errors import UserError
 from ivqa.runs.memory import keep_freed_memory
-from ivqa.runs.resuming import PROGRESS, check_command, continuing_command
+from ivqa.runs.resuming import PROGRESS, check_command, continuing_command, needs_folder
 from ivqa.store.files import check_folder, no_folder, read_yaml
 from ivqa.terminal import terminal
 
@@ -70,6 +70,9 @@ def entry_point(conf_dir: Path, config_name: str) -> None:
             _stop(f"{place}; this is your own code, and IVQA_TRACEBACK=1 shows the traceback", 1)
         if by_user:
             told = describe(error, sys.argv[1:], conf_dir=conf_dir, config_name=config_name)
+            resumed = _path(given, "resume")
+            if resumed and not begun and isinstance(error, HydraException):
+                told += needs_folder(Path(resumed), config_name, given)
             hint = f"; then continue with: {continues[0]}" if continues else ""
             _stop(told + hint if is_disk_error(error) else told, 1)
         _stop(f"{type(error).__name__}: this is a bug in ivqa, please report it with the above", 1)

@@ -312,6 +312,17 @@ def test_gqa_figures_that_cannot_be_computed_are_left_out(tmp_path: Path) -> Non
         score_answers(split, own)
 
 
+@pytest.mark.parametrize("entailed", [[["1"]], [5], "12", {"1": 2}, 7])
+def test_entailed_questions_of_gqa_are_a_list_of_names(entailed: Any, tmp_path: Path) -> None:
+    files, answers, _ = made_gqa(SEED)
+    questions = files["questions/val_all_questions.json"]
+    name = next(name for name, one in questions.items() if one["isBalanced"])
+    questions[name]["entailed"] = entailed
+    split = opened("gqa", tmp_path, files).split("val_all")
+    with pytest.raises(DataError, match=f"question {name}: entailed: must hold texts"):
+        score_answers(split, answers)
+
+
 def test_full_stops_of_visual7w(tmp_path: Path) -> None:
     """The toolkit counts them; VQA's rule for a single annotator does not."""
     files, _, _ = made_visual7w(SEED)

@@ -141,6 +141,28 @@ def test_the_file_of_aokvqa_has_choices_too(tmp_path: Path) -> None:
     assert read_choices(file, split) is None
 
 
+@pytest.mark.parametrize(
+    ("choice", "fault"),
+    [
+        *((wrong, "multiple_choice: must be one of the choices, not ") for wrong in (
+            2, 2.5, True, ["red"], {"red": 1}, " ", "Error code: 429 - {}", "nan",
+            "Failed to obtain answer via API.",
+        )),
+        (None, "question 22MexNkBPpdZGX6sxbxVBH has no multiple_choice, and other questions have"),
+    ],
+)  # fmt: skip
+def test_choices_are_texts_for_each_question(choice: Any, fault: str, tmp_path: Path) -> None:
+    split = _aokvqa(tmp_path).split("val")
+    file = tmp_path / "results.json"
+    content = json.loads(results_text(split, ANSWERS, ["", "red"]))  # "": the model knows none
+    _dump(file, content)
+    assert read_choices(file, split) == ["", "red"]
+    content["22MexNkBPpdZGX6sxbxVBH"]["multiple_choice"] = choice
+    _dump(file, content)
+    with pytest.raises(DataError, match=fault):
+        read_choices(file, split)
+
+
 def test_ids_that_could_be_of_two_data_sets(tmp_path: Path) -> None:
     """107 is a published id of GQA, and the derived one of 07."""
     records = {

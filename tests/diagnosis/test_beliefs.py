@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from scipy.stats import binom
 from toy_diagnosis import toy_scene
 
 from ivqa.data import ClevrDataset
@@ -141,6 +142,19 @@ def test_shares_are_of_typed_beliefs_and_intervals_resample_images() -> None:
     assert wrong["beliefs/incorrect"] == 1
     assert wrong["beliefs/adversarial"] == pytest.approx(0.8)
     assert shares_of_types(untyped) == {}
+
+
+def test_the_interval_ends_at_the_binomial_quantiles_of_95_percent() -> None:
+    """100 images with one belief each: the resampled shares are binomial."""
+    belief = replace(_belief("Is it red?", "yes"), type="rephrase", type_by="oracle")
+    beliefs = [
+        replace(belief, image_id=at, type="rephrase" if at % 2 else "adversarial")
+        for at in range(100)
+    ]
+    shares = shares_of_types(beliefs, resamples=20_000)
+    low, high = binom.ppf([0.025, 0.975], 100, 0.5) / 100  # 0.40 and 0.60; of 90 percent 0.42, 0.58
+    for name in ("rephrase", "adversarial", "correct"):
+        assert (shares[f"beliefs/{name}_low"], shares[f"beliefs/{name}_high"]) == (low, high)
 
 
 def test_a_resampled_share_is_over_the_resampled_beliefs() -> None:

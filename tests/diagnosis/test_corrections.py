@@ -147,6 +147,18 @@ def test_without_an_oracle_training_questions_are_repeated(tmp_path: Path) -> No
     assert asked == set(OWN_QUESTIONS)
 
 
+@pytest.mark.parametrize("at", [0.28, 0.29, 0.57, 1.13])
+def test_shares_of_a_hundred_are_percents(at: float, tmp_path: Path) -> None:
+    """The floats 0.29 * 100 and 1.13 * 100 are below 29 and 113."""
+    wanted = {0.28: 28, 0.29: 29, 0.57: 57, 1.13: 113}[at]
+    split, oracle = toy_root(tmp_path).split("val"), SceneOracle({1: toy_scene()})
+    hundred = [Entry(str(n), n, 1, f"Is it {n}?", ["no"]) for n in range(100)]
+    assert len(ordinary_share(hundred, at, split, oracle, seed=0)) == wanted
+    beliefs = [replace(STAR, question=f"What color is star {n}?") for n in range(150)]
+    right = right_answers(ORACLE, None)  # type: ignore[arg-type]  # the oracle needs no split
+    assert len(confirmed_questions(beliefs, right, hundred, most=at)) == wanted
+
+
 @pytest.mark.parametrize(("share", "number"), [(0.3, 6), (0.29, 5), (2.0, 40), (0, 0)])
 def test_ordinary_questions_are_a_share_of_others(
     share: float, number: int, tmp_path: Path

@@ -8,6 +8,7 @@ import pytest
 
 from ivqa.encoders.word_vectors import WordVectorEncoder
 from ivqa.errors import UserError
+from ivqa.vqa import StackedLSTMEncoder
 
 LINES = [
     "the 0.5 0.5 0.1",
@@ -76,7 +77,7 @@ def test_invalid_inputs_are_rejected(file: Path) -> None:
         ValueError, match=r"no file of word vectors 'nowhere.txt'; pass encoder.path"
     ):
         WordVectorEncoder("nowhere.txt")
-    with pytest.raises(ValueError, match="a vector for none of the 2 words of the corpus"):
+    with pytest.raises(ValueError, match="vectors for 0 of the 2 words of the questions"):
         WordVectorEncoder(str(file)).fit(["\u00fcber alles"])
     with pytest.raises(ValueError, match="call fit first"):
         WordVectorEncoder(str(file)).encode(["dog"])
@@ -97,3 +98,25 @@ def test_the_first_line_of_word_vectors_is_recognised(content: str, tmp_path: Pa
     file = tmp_path / "vectors.txt"
     file.write_text(content)
     WordVectorEncoder.check_arguments({"path": str(file), "idf": True})
+
+
+def test_a_file_that_has_almost_no_word_of_the_questions_is_refused(tmp_path: Path) -> None:
+    """One word of twenty, which is a number, in a file of another language."""
+    file = tmp_path / "vectors.txt"
+    file.write_text("der 1 0\nhund 0 1\n2 1 1\n")
+    corpus = [f"word{n} 2" for n in range(19)]
+    fault = "vectors.txt has vectors for 1 of the 20 words of the questions; is it of this language"
+    arguments = {"path": str(file), "idf": True, "vector_size": 2}
+    for refuses in (
+        lambda: WordVectorEncoder(str(file)).fit(corpus),
+        lambda: WordVectorEncoder.check_corpus(arguments, corpus),
+        lambda: StackedLSTMEncoder.check_corpus(arguments, corpus),
+        lambda: StackedLSTMEncoder(num_words=30, vector_size=2, path=str(file)).initialise(
+            [*(f"word{n}" for n in range(19)), "2"]
+        ),
+    ):
+        with pytest.raises(UserError, match=fault):
+            refuses()
+    for accepted in (corpus[:9], ["hund"], []):  # 1 of 10, of 1, of none
+        WordVectorEncoder.check_corpus(arguments, accepted)
+    StackedLSTMEncoder.check_corpus({"path": None, "vector_size": 0}, corpus)

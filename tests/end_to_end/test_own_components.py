@@ -1,5 +1,6 @@
 """A component of the user that fails is named, and before the long work where that is possible."""
 
+import shlex
 import sys
 from pathlib import Path
 
@@ -208,6 +209,15 @@ def test_a_ranking_with_an_own_ranker_resumes(run: Run, own: list[str], tmp_path
         status, printed = run("evaluate", *form.split())
         assert status == 0, printed
         assert (tmp_path / "run" / "bqd.parquet").read_bytes() == whole
+    status, printed = run("evaluate", "resume=run", "k=2")  # the folder is not given
+    assert status == 1
+    assert "there is no ranker=mine" in printed
+    folder = str(tmp_path / "my_conf")
+    line = printed.split(f"; the run was started with --config-dir {folder}; continue it with: ")[1]
+    continued = ["evaluate.py", "resume=run", "k=2", "--config-dir", folder]
+    assert shlex.split(line)[1:] == continued
+    status, printed = run("evaluate", *continued[1:], "seed=-1")
+    assert printed.startswith("error: configuration: seed=-1: ")
 
 
 def test_the_checkpoint_of_a_part_is_read_before_another_is_trained(

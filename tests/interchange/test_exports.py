@@ -171,6 +171,9 @@ def test_a_draw_keeps_the_columns_together(levels: QuestionLevels) -> None:
     assert part.answers == [ANSWERS[row] for row in rows]
     assert part.kinds == [KINDS[row] for row in rows]
     assert drawn(levels.split, 9, seed=1) is levels.split
+    draws = {tuple(drawn(levels.split, 3, seed).question_ids.tolist()) for seed in range(60)}
+    assert len(draws) > 10  # of 20: the draws are random
+    assert part.question_ids.tolist() == drawn(levels.split, 3, seed=1).question_ids.tolist()
 
 
 def test_a_damaged_image_and_missing_images_are_named(root: Path, tmp_path: Path) -> None:

@@ -411,15 +411,18 @@ def test_each_point_says_its_result_in_one_line(
             raise UserError("the disk\nis full")
         if point["a"] == "3":
             raise ZeroDivisionError("by zero, which is a mistake of the program")
+        if point["a"] == "4":
+            raise AssertionError
         return 0.25
 
     said = io.StringIO()
-    content = {**GRID, "parameters": {"a": {"values": [1, 2, 3]}}}
+    content = {**GRID, "parameters": {"a": {"values": [1, 2, 3, 4]}}}
     _run(content, Jobs(tmp_path, objective), console=Console(file=said, width=20))
-    lines = said.getvalue().splitlines()[1:4]
+    lines = said.getvalue().splitlines()[1:5]
     assert re.findall(r"[\d.]+", lines[0]) == ["0", "0.25", "0.25", "0"]  # the best one is its own
     assert lines[1] == "point 1 failed: the disk is full"
     assert lines[2].startswith("point 2 failed: ZeroDivisionError: by zero")
+    assert lines[3] == "point 3 failed: AssertionError"  # without a message
     printed = capsys.readouterr().err
     assert "Traceback" in printed
     assert "by zero" in printed

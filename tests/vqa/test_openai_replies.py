@@ -219,7 +219,11 @@ def tokens_of_part_of_the_text(rng: Random, known: Known) -> None:
 @_damage(FLAWED)
 def numbers_that_are_none(rng: Random, known: Known) -> None:
     bad = [0.3, 5, math.nan, math.inf, -math.inf, None, "-0.5", True, 10**400, -(10**400), [], {}]
-    rng.choice(_numbers(known))["logprob"] = rng.choice(bad)
+    token = rng.choice(known.tokens)
+    one = rng.choice([token, *token["top_logprobs"]])
+    one["logprob"] = rng.choice(bad)
+    if one is token and rng.random() < 0.5:
+        token["top_logprobs"] = []  # no sum over alternatives shows the fault
 
 
 @_damage(FLAWED)

@@ -38,7 +38,7 @@ class Result(NamedTuple):
         image: Name of the image file, or None.
         answer: The answer; "" where the request failed.
         failure: Why there is no answer, or None.
-        choice: The chosen candidate of a multiple-choice question, or None.
+        choice: The chosen one of multiple choices, "" for none of them; None without such a field.
     """
 
     where: str
@@ -195,6 +195,8 @@ def _result(record: dict[str, Any], where: str, path: Path, problems: Problems) 
         fault, field = "is missing", key
     elif not (answer in (None, []) or isinstance(answer, str) or _is_nan(answer)):
         fault, field = f"must be text, not {shown(answer)}", key
+    elif not (choice in (None, "") or (isinstance(choice, str) and failure(choice) is None)):
+        fault, field = f"must be one of the choices, not {shown(choice)}", "multiple_choice"
     if fault is not None:
         problems.add(path, where, field, fault)
         return None

@@ -75,10 +75,17 @@ def read_results(path: Path, split: VQASplit, *, noisy: bool = False) -> list[st
 def read_choices(path: Path, split: VQASplit) -> list[str] | None:
     """Reads the chosen candidates of multiple-choice questions of A-OKVQA; see `read_results`.
 
-    Returns None if a question has no choice.
+    Returns the N choices, "" where the model chose none; None if the file has no choices.
+
+    Raises:
+        DataError: A question has none although others have; see also `read_results`.
     """
-    choices = [result.choice for result in _matched(path, split, noisy=True)]
-    return None if None in choices else [str(choice) for choice in choices]
+    found = _matched(path, split, noisy=True)
+    choices = [one.choice for one in found if one.choice is not None]
+    if len(choices) not in (0, len(found)):
+        where = next(one.where for one in found if one.choice is None)
+        raise DataError(f"{path}: {where} has no multiple_choice, and other questions have one")
+    return choices or None
 
 
 def _matched(path: Path, split: VQASplit, noisy: bool) -> list[Result]:

@@ -19,6 +19,8 @@ from ivqa.store.digests import file_digest
 from ivqa.store.files import FileError, check_regular
 from ivqa.text.tokens import tokenise
 
+_FEW = 0.1  # share of known words below which a file is of another language, or not lower-case
+
 
 class WordVectorEncoder(SentenceEncoder):
     """The mean of the word vectors of a text, scaled to unit l2 norm.
@@ -49,6 +51,16 @@ class WordVectorEncoder(SentenceEncoder):
         self._vectors: NDArray[np.float32] = np.zeros((0, 0), dtype=np.float32)
 
     @staticmethod
+    def check_corpus(arguments: Mapping[str, Any], texts: Sequence[str]) -> None:
+        """Checks before long work that `path` has the words of a corpus, see `check_words`.
+
+        Args:
+            arguments: Arguments of the constructor.
+            texts: The corpus.
+        """
+        check_words(arguments["path"], texts)
+
+    @staticmethod
     def check_arguments(arguments: Mapping[str, Any]) -> None:
         """Checks before a command starts that the first line of `path` holds word vectors."""
         size_of_word_vectors(arguments["path"])
@@ -57,11 +69,6 @@ class WordVectorEncoder(SentenceEncoder):
     def fit(self, texts: Sequence[str]) -> Self:
         frequency = Counter(word for text in texts for word in set(tokenise(text)))
         vectors = read_word_vectors(self.path, frequency)
-        if not vectors:
-            raise UserError(
-                f"{self.path} has a vector for none of the {len(frequency)} words of the corpus; "
-                "is it of this language, and are its words lower-case?"
-            )
         self._rows = {word: row for row, word in enumerate(vectors)}
         self._vectors = np.stack(list(vectors.values()))
         if self.idf:
@@ -105,8 +112,9 @@ def read_word_vectors(path: str | Path, words: Iterable[str]) -> dict[str, NDArr
     If a word occurs twice, the first vector counts.
 
     Raises:
-        UserError: The file is damaged, a line has another number of values than the first, or a
-            value of a wanted word is not a finite number. The message gives the line number.
+        UserError: Almost none of the words has a vector; or the file is damaged, a line has another
+            number of values than the first, or a value of a wanted word is not a finite number. The
+            message gives the line number.
     """
     wanted, size, declared, number = set(words), None, None, 0
     found: dict[str, NDArray[np.float32]] = {}
@@ -139,7 +147,35 @@ def read_word_vectors(path: str | Path, words: Iterable[str]) -> dict[str, NDArr
             f"{path} has {number - 1} of the {declared} words that its first line declares; it is "
             "truncated: download it again"
         )
+    _check_share(path, len(found), len(wanted))
     return found
+
+
+def check_words(path: str | Path, texts: Iterable[str]) -> None:
+    """Checks that a file has vectors for words of texts; reads it until there are enough.
+
+    Args:
+        path: See `WordVectorEncoder`.
+        texts: The texts.
+
+    Raises:
+        UserError: It has almost none of the words.
+    """
+    words = {word for text in texts for word in tokenise(text)}
+    found = set[str]()
+    for _, line in _lines(Path(path)):
+        found |= words & {line.partition(" ")[0]}
+        if len(found) >= _FEW * len(words):
+            return
+    _check_share(path, len(found), len(words))
+
+
+def _check_share(path: str | Path, found: int, wanted: int) -> None:
+    if found < _FEW * wanted:
+        raise FileError(
+            f"{path} has vectors for {found:,} of the {wanted:,} words of the questions; is it of "
+            "this language, and are its words lower-case?"
+        )
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:

@@ -8,6 +8,7 @@ from hydra.utils import get_object, instantiate
 from omegaconf import DictConfig
 
 from ivqa.config.model_sources import source_of
+from ivqa.config.values import nodes
 from ivqa.data.batches.datamodule import build_vocabularies
 from ivqa.errors import UserError
 from ivqa.features import offered_places
@@ -35,6 +36,8 @@ def check_data(
     _check_annotations(context, splits, unscored)
     if "train" in splits and context.cfg.min_word_count > 1:
         build_vocabularies(context.dataset.split("train"), context.cfg.min_word_count)
+    if "train" in splits:
+        _check_corpora(context)
     _check_checkpoints(context)
     _check_layouts(context)
     _check_features(context)
@@ -79,6 +82,16 @@ def _check_annotations(
         purpose = "validation" if split == "val" else "scores"
         if split == "train" or (purpose in needs and split not in unscored):
             context.dataset.split(split).require_answers()
+
+
+def _check_corpora(context: RunContext) -> None:
+    """Calls `check_corpus` of encoders, whose files need words of the training questions."""
+    trained = [one.cfg.model.module for one in context.models() if one.cfg.get("ckpt") == "auto"]
+    for root in (context.cfg.get("encoder"), *trained):
+        for node, _ in nodes(root) if root else ():
+            if "_target_" in node and hasattr(target := get_object(node._target_), "check_corpus"):
+                arguments = {**defaults_of(target), **to_plain(node)}
+                target.check_corpus(arguments, context.dataset.split("train").questions)
 
 
 def _check_checkpoints(context: RunContext) -> None:

@@ -29,16 +29,40 @@ def check_command(run_dir: Path, config_name: str) -> None:
     Raises:
         UserError: It was started by another command.
     """
-    try:
-        stored: Any = read_yaml(run_dir / ".hydra" / "hydra.yaml", dict)
-        earlier = stored["hydra"]["job"]["config_name"]
-    except (FileError, KeyError, TypeError):
-        return  # Hydra's own files are not needed to continue
+    earlier = _of_hydra(run_dir).get("job", {}).get("config_name", config_name)
     if earlier != config_name:
         raise UserError(
             f"resume={run_dir} is a run of {earlier}, not of {config_name}; continue it with: "
             f"{_written(str(earlier), [f'resume={run_dir}'])}"
         )
+
+
+def needs_folder(run_dir: Path, config_name: str, given: Sequence[str]) -> str:
+    """The end of a message about a stored override that does not compose.
+
+    Args:
+        run_dir: The run that was to continue.
+        config_name: Its command.
+        given: The arguments of this process, as the user wrote them.
+
+    Returns:
+        The command with the --config-dir that the run was started with; "" if it had none, or the
+        user gave one.
+    """
+    sources = _of_hydra(run_dir).get("runtime", {}).get("config_sources", [])
+    stored = [one["path"] for one in sources if one.get("provider") == "command-line"]
+    if not stored or any(item.startswith(("--config-dir", "-cd")) for item in given):
+        return ""
+    line = _written(config_name, [*given, "--config-dir", *stored])
+    return f"; the run was started with --config-dir {stored[0]}; continue it with: {line}"
+
+
+def _of_hydra(run_dir: Path) -> Any:
+    """Hydra's own settings of a run; empty if its files, which are not needed, are not there."""
+    try:
+        return read_yaml(run_dir / ".hydra" / "hydra.yaml", dict)["hydra"]
+    except (FileError, KeyError):
+        return {}
 
 
 def continuing_command(given: Sequence[str]) -> str | None:

@@ -202,7 +202,7 @@ class OptunaSweep:
             reason = reason_of(error)
             if not is_user_error(error):
                 traceback.print_exception(error)
-                reason = f"{type(error).__name__}: {reason}"
+                reason = ": ".join(dict.fromkeys([type(error).__name__, reason]))
             trial.set_user_attr("error", reason)
             study.tell(trial, state=TrialState.FAIL)
             self.console.print(f"point {trial.number} failed: {reason}", soft_wrap=True)

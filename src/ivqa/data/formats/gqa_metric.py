@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from ivqa.data.answer_metric import ExactMatch, means_by
-from ivqa.data.formats.published import records
+from ivqa.data.formats.published import records, texts
 from ivqa.data.validation import Problems, shown
 from ivqa.data.vqa_json import VQASplit
 
@@ -90,13 +90,17 @@ class GQAMetric(ExactMatch):
         found, problems = list[float](), Problems()
         for path in self.questions:
             for name, record in records(path, None, problems):
-                entailed = [one for one in record.get("entailed") or () if one != name]
-                if name not in counted or not entailed:
+                if name not in counted or not record.get("entailed"):
+                    continue
+                where = f"question {name}"
+                others = texts(record, "entailed", path, where, problems, least=0) or ()
+                if not (entailed := [one for one in others if one != name]):
                     continue
                 if any(one not in row_of for one in entailed):
                     return {}
                 if right[counted[name]] == 1:
                     found.append(float(right[[row_of[one] for one in entailed]].mean()))
+        problems.raise_if_any()
         return {"consistency": float(np.mean(found))} if found else {}
 
     def _of_choices(

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ivqa.data.validation import DataError, shown
 from ivqa.diagnosis.beliefs.contradictions import contradicting
+from ivqa.metrics.bootstrap import interval
 from ivqa.scenes import Oracle
 from ivqa.store.files import parse_json, read_text, write_text
 
@@ -207,9 +208,9 @@ def shares_of_types(
     shares: dict[str, float] = {}
 
     def add(name: str, value: float, resampled: NDArray[np.float64]) -> None:
-        low, high = np.quantile(resampled, [0.025, 0.975])
         shares[f"beliefs/{name}"] = value
-        shares[f"beliefs/{name}_low"], shares[f"beliefs/{name}_high"] = float(low), float(high)
+        ends = interval(resampled).tolist()
+        shares[f"beliefs/{name}_low"], shares[f"beliefs/{name}_high"] = ends
 
     totals = counts.sum(axis=0) / len(typed)
     for at, kind in enumerate(TYPES):

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable, Hashable, Sequence
+from fractions import Fraction
 from typing import Literal, Protocol, runtime_checkable
 
 from ivqa.data import VQASplit
@@ -136,8 +137,10 @@ def confirmed_questions(
     for entry in corrected:
         found.pop((entry.image_id, entry.question), None)
     kept = list(found.values())
-    if most is not None and len(kept) > most * len(corrected):
-        kept = random.Random(seed).sample(kept, int(most * len(corrected)))
+    if most is not None:
+        # Exact: the float 0.29 * 100 is below 29.
+        wanted = int(Fraction(str(most)) * len(corrected))
+        kept = random.Random(seed).sample(kept, wanted) if len(kept) > wanted else kept
     return [
         _entry(
             at,
@@ -189,7 +192,8 @@ def ordinary_share(
         The questions, numbered from 1.
     """
     rng = random.Random(seed)
-    images = rng.choices([entry.image_id for entry in entries], k=int(share * len(entries)))
+    number = int(Fraction(str(share)) * len(entries))
+    images = rng.choices([entry.image_id for entry in entries], k=number)
     return ordinary_questions(images, split, oracle, rng.getrandbits(32))
 
 

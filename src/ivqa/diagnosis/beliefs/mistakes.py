@@ -9,6 +9,7 @@ import numpy as np
 
 from ivqa.diagnosis.beliefs.beliefs import Belief, resampled_shares
 from ivqa.diagnosis.beliefs.contradictions import contradicting
+from ivqa.metrics.bootstrap import interval
 from ivqa.text.tokens import tokenise
 
 _FIRST_WORDS = 2  # enough for "how many", "what color", "is there"
@@ -129,7 +130,7 @@ def _intervals(groups: Sequence[Sequence[Belief]]) -> list[tuple[float, float]]:
     counts = np.zeros((len(images), len(groups)))
     for kind, own in enumerate(groups):
         np.add.at(counts, ([images[belief.image_id] for belief in own], kind), 1)
-    low, high = np.quantile(resampled_shares(counts), [0.025, 0.975], axis=0)
+    low, high = interval(resampled_shares(counts))
     return list(zip(low.tolist(), high.tolist(), strict=True))
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
-from ivqa.encoders.word_vectors import read_word_vectors, size_of_word_vectors
+from ivqa.encoders.word_vectors import check_words, read_word_vectors, size_of_word_vectors
 from ivqa.errors import UserError
 from ivqa.ranges import Count, CountOrZero, ExistingFile, Positive, ShareBelowOne
 from ivqa.text.vocabulary import PAD, UNK, Tokens
@@ -94,6 +94,17 @@ class StackedLSTMEncoder(QuestionEncoder):
             raise UserError(_NO_FILE.format(size=size))
         if (found := size_of_word_vectors(path)) != size:
             raise UserError(_OTHER_SIZE.format(path=path, found=found, size=size))
+
+    @staticmethod
+    def check_corpus(arguments: Mapping[str, Any], texts: Sequence[str]) -> None:
+        """Checks before long work that the file has vectors for words of the questions.
+
+        Args:
+            arguments: Arguments of the constructor, defaults included.
+            texts: The questions.
+        """
+        if arguments["vector_size"]:
+            check_words(arguments["path"], texts)
 
     @torch.no_grad()
     def initialise(self, words: Sequence[str]) -> None:
