@@ -24,7 +24,7 @@ from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 from rich.text import Text
 
-from ivqa.config.choices import config_folders
+from ivqa.config.choices import config_folders, search_path
 from ivqa.config.error_messages import (
     describe,
     is_disk_error,
@@ -35,8 +35,9 @@ from ivqa.config.help_page import choices_page
 from ivqa.config.hydra_flags import ended_by_a_closed_pipe, joined_flags
 from ivqa.config.short_forms import expanded, key_of
 from ivqa.errors import UserError
+from ivqa.plug_ins import plug_ins
 from ivqa.runs.memory import keep_freed_memory
-from ivqa.runs.resuming import PROGRESS, check_command, continuing_command
+from ivqa.runs.resuming import PROGRESS, absent_component, check_command, continuing_command
 from ivqa.store.files import check_folder, no_folder, read_yaml
 from ivqa.terminal import terminal
 
@@ -77,7 +78,10 @@ def entry_point(conf_dir: Path, config_name: str) -> None:
         if place:
             _stop(f"{place}; this is your own code, and IVQA_TRACEBACK=1 shows the traceback", 1)
         if by_user:
-            told = describe(error, sys.argv[1:], conf_dir=conf_dir, config_name=config_name)
+            absent = isinstance(error, HydraException) and absent_component(_path(own, "resume"))
+            told = absent or describe(
+                error, sys.argv[1:], conf_dir=conf_dir, config_name=config_name
+            )
             hint = f"; then continue with: {continues[0]}" if continues else ""
             _stop(told + hint if is_disk_error(error) else told, 1)
         _stop(f"{type(error).__name__}: this is a bug in ivqa, please report it with the above", 1)
@@ -140,7 +144,10 @@ def _overrides(
         check_command(Path(str(resumed)), config_name)
     own = with_multirun(arguments, conf_dir)
     arguments = command_line(own, folders)
-    arguments = expanded(arguments, conf_dir, config_name)
+    arguments = [
+        *search_path([conf_dir, *plug_ins().values()]),
+        *expanded(arguments, conf_dir, config_name),
+    ]
     # Hydra's parser wants the overrides in one piece, and some of them were added at the end.
     return sorted(arguments, key=lambda item: item.startswith("-")), own
 
