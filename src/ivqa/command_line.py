@@ -24,7 +24,7 @@ from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 from rich.text import Text
 
-from ivqa.config.choices import check_own_names, config_folders
+from ivqa.config.choices import config_folders, search_path
 from ivqa.config.error_messages import (
     describe,
     is_disk_error,
@@ -36,8 +36,15 @@ from ivqa.config.hydra_flags import ended_by_a_closed_pipe, joined_flags
 from ivqa.config.path_keys import command_paths, is_path
 from ivqa.config.short_forms import expanded, key_of
 from ivqa.errors import UserError
+from ivqa.plug_ins import plug_ins
 from ivqa.runs.memory import keep_freed_memory
-from ivqa.runs.resuming import PROGRESS, check_command, continuing_command, needs_folder
+from ivqa.runs.resuming import (
+    PROGRESS,
+    absent_component,
+    check_command,
+    continuing_command,
+    needs_folder,
+)
 from ivqa.store.files import check_folder, no_folder, read_yaml
 from ivqa.terminal import terminal
 
@@ -69,10 +76,14 @@ def entry_point(conf_dir: Path, config_name: str) -> None:
         if place:
             _stop(f"{place}; this is your own code, and IVQA_TRACEBACK=1 shows the traceback", 1)
         if by_user:
-            told = describe(error, sys.argv[1:], conf_dir=conf_dir, config_name=config_name)
             resumed = _path(given, "resume")
-            if resumed and not begun and isinstance(error, HydraException):
-                told += needs_folder(Path(resumed), config_name, given)
+            stored = resumed if isinstance(error, HydraException) and not begun else None
+            absent = absent_component(stored) if stored else None
+            told = absent or describe(
+                error, sys.argv[1:], conf_dir=conf_dir, config_name=config_name
+            )
+            if stored and not absent:
+                told += needs_folder(Path(stored), config_name, given)
             hint = f"; then continue with: {continues[0]}" if continues else ""
             _stop(told + hint if is_disk_error(error) else told, 1)
         _stop(f"{type(error).__name__}: this is a bug in ivqa, please report it with the above", 1)
@@ -124,7 +135,6 @@ def _overrides(
 ) -> tuple[list[str], list[str]]:
     """The arguments that Hydra receives, with all short forms written out, and the user's own."""
     folders = config_folders(conf_dir, arguments)
-    check_own_names(folders)
     OmegaConf.register_new_resolver(  # for hydra.help in conf/run.yaml
         "choices", lambda: choices_page(conf_dir, config_name, folders), replace=True
     )
@@ -136,7 +146,10 @@ def _overrides(
         check_command(Path(str(resumed)), config_name)
     own = with_multirun(arguments, conf_dir)
     arguments = command_line(own, folders)
-    arguments = expanded(arguments, conf_dir, config_name)
+    arguments = [
+        *search_path([conf_dir, *plug_ins().values()]),
+        *expanded(arguments, conf_dir, config_name),
+    ]
     # Hydra's parser wants the overrides in one piece, and some of them were added at the end.
     return sorted(arguments, key=lambda item: item.startswith("-")), own
 

@@ -15,7 +15,7 @@ import pytorch_lightning as pl
 import torch
 from torch import nn
 
-from ivqa.lasso.ranking import Ranking
+from ivqa.ranking import Ranking
 from ivqa.vqa import VQANetwork
 
 
@@ -48,8 +48,7 @@ class Reward:
 class Ranker:
     def rank(self, questions, pool, k, exclude):
         rows = np.full((len(questions), k), len(pool))
-        nothing = np.zeros(len(questions))
-        return Ranking(rows, np.ones(rows.shape, "f4"), nothing, nothing.astype(int), 0)
+        return Ranking(rows)
 
 
 class Noise:

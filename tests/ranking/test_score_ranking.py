@@ -5,8 +5,8 @@ import pytest
 from numpy.typing import NDArray
 
 from ivqa.errors import UserError
-from ivqa.ranking import score_ranking
-from ivqa.ranking.score_ranking import best_columns, rank_by_scores
+from ivqa.ranking import Ranking, rank_by_scores, score_ranking
+from ivqa.ranking.score_ranking import best_columns
 
 SCORES = np.array([[0.5, 0.0, 1.0, 0.5], [0.0, 0.25, 0.0, -1.0], [3.0, 2.0, 1.0, 0.0]])
 
@@ -65,3 +65,33 @@ def test_of_equal_values_the_first_columns_count() -> None:
     ordered = [*sorted(columns[:800]), *columns[800:]]
     for k in (1, 799, 801, 1200):
         assert best_columns(values, k).tolist() == [ordered[:k]] * 2
+
+
+def test_a_ranking_needs_no_more_than_its_rows() -> None:
+    bare = Ranking(np.array([[3, 1], [0, 2]]))
+    assert (bare.scores.tolist(), bare.scores.dtype) == ([[0, 0], [0, 0]], np.float32)
+    assert (bare.gap.tolist(), bare.support.tolist(), bare.rounds) == ([0, 0], [0, 0], 0)
+    assert bare.certified.tolist() == [True, True]
+    scored = Ranking(bare.indices, np.float32([[0.5, 0.25], [0.5, -1]]))
+    assert scored.support.tolist() == [2, 1]
+    assert Ranking(bare.indices, scored.scores, support=np.array([0, 0])).support.tolist() == [0, 0]
+
+
+def test_scores_may_be_counts() -> None:
+    found = rank_by_scores(lambda part: np.array([[1, 3, 2]])[part], (1, 3), 2, [[1]])
+    assert (found.indices.tolist(), found.scores.tolist()) == ([[2, 0]], [[2, 1]])
+
+
+@pytest.mark.parametrize(
+    ("scores", "message"),
+    [
+        ([[0.5, np.nan, 1.0]], "must be numbers of shape .1, 3. without NaN"),
+        ([[0.5, 1.0]], "without NaN, not float64 of shape .1, 2."),
+        ([["a", "b", "c"]], "without NaN, not <U1 of shape .1, 3."),
+        ([[0.5, np.inf, 1.0]], "a ranker's scores must be finite"),
+        ([[0.5, -np.inf, -np.inf]], "a ranker's scores must be finite"),
+    ],
+)
+def test_scores_that_cannot_be_ranked_are_refused(scores: list[list[float]], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        rank_by_scores(lambda part: np.array(scores)[part], (1, 3), 2, [[]])

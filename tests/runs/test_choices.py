@@ -17,7 +17,6 @@ from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf
 
 from ivqa.config.checks import check_config, missing_keys
-from ivqa.config.choices import check_own_names
 from ivqa.errors import UserError
 
 CONF = Path(__file__).parents[2] / "conf"
@@ -147,17 +146,6 @@ def test_the_target_is_the_first_key_of_a_node() -> None:
         for node in late_targets(yaml.safe_load(file.read_text()), str(file.relative_to(CONF)))
     ]
     assert not found
-
-
-@pytest.mark.parametrize("name", ["reward/full", "model/mlb"])
-def test_an_own_file_has_a_name_of_its_own(name: str, tmp_path: Path) -> None:
-    file = tmp_path / f"{name}.yaml"
-    file.parent.mkdir()
-    file.write_text("defaults: [goal]\n")
-    with pytest.raises(UserError, match=f"{name}.yaml: conf/ has a file of this name"):
-        check_own_names([CONF, tmp_path])
-    file.rename(file.with_name("mine.yaml"))
-    check_own_names([CONF, tmp_path])
 
 
 def test_every_file_opens_with_what_it_is_and_a_command() -> None:

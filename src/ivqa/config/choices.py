@@ -12,13 +12,14 @@ from typing import Any
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import IntervalSweep, Transformer
+from hydra.core.override_parser.types import IntervalSweep, Quote, QuotedString, Transformer
 from hydra.errors import ConfigCompositionException, HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from ivqa.config.short_forms import ALIASES, key_of
 from ivqa.errors import UserError
+from ivqa.plug_ins import plug_ins
 from ivqa.store.files import read_yaml
 
 # What marks the file of a model that answers questions and can therefore be diagnosed.
@@ -56,7 +57,7 @@ def composed_choices(
 
     Args:
         arguments: Arguments of the command line, without short forms.
-        folders: The folders of configuration files: conf/ and those of --config-dir.
+        folders: The folders of configuration files, from `config_folders`.
         config_name: The command's own file in the first of them, without its ending.
 
     Returns:
@@ -68,7 +69,7 @@ def composed_choices(
         for item in arguments
         if "=" in item and "," not in item and key_of(item).partition("@")[0] in groups
     ]
-    return reference_config(folders[0], config_name, [*_searched(folders), *chosen])
+    return reference_config(folders[0], config_name, [*search_path(folders), *chosen])
 
 
 def composition_error(
@@ -78,7 +79,7 @@ def composition_error(
 
     Args:
         arguments: Overrides in Hydra's notation, without sweeps.
-        folders: The folders of configuration files: conf/ and those of --config-dir.
+        folders: The folders of configuration files, from `config_folders`.
         config_name: The command's own file in the first of them, without its ending.
 
     Returns:
@@ -87,7 +88,7 @@ def composition_error(
     GlobalHydra.instance().clear()
     try:
         with initialize_config_dir(str(folders[0].absolute()), version_base="1.3"):
-            compose(config_name, [*_searched(folders), *arguments])
+            compose(config_name, [*search_path(folders), *arguments])
     except (HydraException, ValueError, OmegaConfBaseException) as error:
         return error
     return None
@@ -115,10 +116,18 @@ def first_of_sweep(argument: str) -> str:
     return f"{argument.partition('=')[0]}={first}"
 
 
-def _searched(folders: Sequence[Path]) -> list[str]:
-    """The override that lets Hydra read the folders of --config-dir too."""
-    added = ",".join(f"file://{folder.absolute()}" for folder in folders[1:])
-    return [f"hydra.searchpath=[{added}]"] if added else []
+def search_path(folders: Sequence[Path]) -> list[str]:
+    """The override that lets Hydra read more folders than the first.
+
+    Args:
+        folders: The folders of configuration files, from `config_folders`.
+
+    Returns:
+        One override; none where there is one folder.
+    """
+    added = [f"file://{folder.absolute()}" for folder in folders[1:]]
+    quoted = (QuotedString(text=text, quote=Quote.single).with_quotes() for text in added)
+    return [f"hydra.searchpath=[{','.join(quoted)}]"] if added else []
 
 
 def leaf_keys(cfg: DictConfig) -> list[str]:
@@ -161,7 +170,7 @@ def choices_of(group: str, folders: Sequence[Path], config_name: str) -> list[st
     Args:
         group: A group as a user writes it, or as Hydra does: "model", "vqa", "noise@noise.image";
             "sweep" for sweep files.
-        folders: The folders of configuration files: conf/ and those of --config-dir.
+        folders: The folders of configuration files, from `config_folders`.
         config_name: The command's own file in the first of them, without its ending.
 
     Returns:
@@ -182,22 +191,6 @@ def choices_of(group: str, folders: Sequence[Path], config_name: str) -> list[st
     return [name for name, text in texts.items() if any(mark in text for mark in _ANSWERS)]
 
 
-def check_own_names(folders: Sequence[Path]) -> None:
-    """Refuses a file of --config-dir with the name of a file of conf/, of which Hydra takes one.
-
-    Args:
-        folders: conf/ and those of --config-dir.
-
-    Raises:
-        UserError: It names the file.
-    """
-    for folder in folders[1:]:
-        for file in folder.rglob("*.yaml"):
-            ours = folders[0] / file.relative_to(folder)
-            if ours.is_file() and not ours.samefile(file):
-                raise UserError(f"{file}: conf/ has a file of this name; give yours another one")
-
-
 def config_folders(conf_dir: Path, arguments: Sequence[str]) -> list[Path]:
     """The folders that Hydra reads.
 
@@ -206,7 +199,10 @@ def config_folders(conf_dir: Path, arguments: Sequence[str]) -> list[Path]:
         arguments: Arguments of the command line.
 
     Returns:
-        `conf_dir` and the folder of --config-dir, if it is given.
+        `conf_dir`, the folder of --config-dir, if it is given, and those of plug-ins.
+
+    Raises:
+        UserError: Two of them have a file of the same name, and Hydra would not read the second.
     """
     folders = [conf_dir]
     for number, argument in enumerate(arguments):
@@ -214,6 +210,14 @@ def config_folders(conf_dir: Path, arguments: Sequence[str]) -> list[Path]:
         if flag in ("--config-dir", "-cd"):
             given = [value] if value else arguments[number + 1 :][:1]
             folders += [Path(item).absolute() for item in given]
+    folders += plug_ins().values()
+    for number, folder in enumerate(folders[1:], start=1):
+        for file in folder.rglob("*.yaml"):
+            name = file.relative_to(folder)
+            if first := next((one for one in folders[:number] if (one / name).is_file()), None):
+                raise UserError(
+                    f"{file} would not be read, because {first / name} has the same name; rename it"
+                )
     return folders
 
 

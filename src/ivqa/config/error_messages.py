@@ -39,6 +39,7 @@ from ivqa.config.choices import (
 )
 from ivqa.config.short_forms import ALIASES, key_of, shortened, task_keys, written_out
 from ivqa.errors import UserError
+from ivqa.plug_ins import is_of_plug_in
 
 # Errors that the user can fix: ours, those of the machine, and overrides that do not compose.
 _USER_ERRORS = (
@@ -109,7 +110,8 @@ def _is_own(frame: FrameType) -> bool:
     root = str(frame.f_globals.get("__name__")).partition(".")[0]
     if root in ("ivqa", "hydra_plugins") or not os.path.isabs(file := frame.f_code.co_filename):
         return False  # the code of <string> and <frozen importlib> is not in a file
-    return not any(Path(file).is_relative_to(folder) for folder in _INSTALLED)
+    installed = any(Path(file).is_relative_to(folder) for folder in _INSTALLED)
+    return not installed or is_of_plug_in(root)
 
 
 def describe(
@@ -129,6 +131,8 @@ def describe(
     Returns:
         The sentence, without a line break.
     """
+    if isinstance(error, UserError):
+        return " ".join(str(error).split())
     folders = config_folders(conf_dir, arguments)
     rest = [item for item in arguments if not item.startswith("-")]
     if {"-m", "--multirun"} & set(arguments):

@@ -121,7 +121,7 @@ def check_stored(
         cfg: The composed configuration.
         source: Names the run in messages.
         run_dir: The run directory.
-        folders: The user's folders of configuration files: conf/ and those of --config-dir.
+        folders: The user's folders of configuration files, from `config_folders`.
         own: What the user gave.
 
     Raises:

@@ -19,6 +19,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from ivqa.errors import UserError
+from ivqa.plug_ins import is_installed
 from ivqa.store.files import read_yaml
 
 # By place: the public module of a library, and the class whose subclasses there may stand.
@@ -44,7 +45,7 @@ def check_targets(
     Args:
         cfg: The composed configuration of a run.
         source: Names the run in the message.
-        folders: The user's folders of configuration files: conf/ and those of --config-dir.
+        folders: The user's folders of configuration files, from `config_folders`.
         trust: Packages that the user trusts.
 
     Raises:
@@ -55,13 +56,18 @@ def check_targets(
         content = OmegaConf.to_container(cfg, resolve=True)
     except OmegaConfBaseException as error:
         raise UserError(f"{source}: {str(error).splitlines()[0]}") from error
-    for name, keys in _targets(content):
+    for name, keys in targets(content):
         if is_allowed(name, keys, folders, packages):
             continue
-        path = ".".join(keys)
+        path, package = ".".join(keys), name.partition(".")[0]
+        if not is_installed(name):
+            raise UserError(
+                f"{source}: {path} names '{name}', and the package {package} is not installed "
+                "here; install it if you trust it"
+            )
         raise UserError(
             f"{source}: {path} names '{name}', which is no component of conf/ for this place, and "
-            f"was not run; if you wrote it, add trust=[{name.partition('.')[0]}]"
+            f"was not run; if you wrote it, add trust=[{package}]"
         )
 
 
@@ -116,18 +122,26 @@ def _kind(keys: Sequence[str], folders: Sequence[Path]) -> str:
     return last
 
 
-def _targets(value: Any, keys: tuple[str, ...] = ()) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Every name that `instantiate` would look up, with its keys; items of lists have no key."""
+def targets(value: Any, keys: tuple[str, ...] = ()) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Finds every name that `instantiate` would look up.
+
+    Args:
+        value: A configuration of plain values.
+        keys: The keys that lead to it.
+
+    Yields:
+        Each name with its keys; items of lists have no key.
+    """
     if isinstance(value, list):
         for child in value:
-            yield from _targets(child, keys)
+            yield from targets(child, keys)
     elif isinstance(value, dict):
         if "_target_" in value:
             yield str(value["_target_"]), (*keys, "_target_")
             if value["_target_"] in _LOOKUPS:
                 yield str(value.get("path")), (*keys, "path")
         for key, child in value.items():
-            yield from _targets(child, (*keys, str(key)))
+            yield from targets(child, (*keys, str(key)))
 
 
 @cache
@@ -157,7 +171,7 @@ def components(folders: tuple[Path, ...]) -> Mapping[str, frozenset[str]]:
     for file, content in files:
         group, stem = file.parent, file.with_suffix("")
         kinds = {file.parts[0]} | others.get(group, set()) | others.get(stem, set())
-        for name, keys in _targets(content):
+        for name, keys in targets(content):
             if "hydra" in (file.parts[0], keys[0]):
                 continue  # Hydra's own callbacks, sweepers and launchers
             for kind in kinds:

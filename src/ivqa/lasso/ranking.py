@@ -22,21 +22,29 @@ class Ranking:
 
     Attributes:
         indices: (B, k) int64 rows of the pool, best first.
-        scores: (B, k) float32, the coefficients.
+        scores: (B, k) float32, the coefficients; 0 for rankers without scores.
         gap: (B,) float64, (primal - dual) / primal over the whole pool; 0 for rankers that solve
             no problem.
-        support: (B,) int64, how many of the k have a score over 0. The ranking continues behind
-            them by correlation with the residual, with score 0.
+        support: (B,) int64, how many of the k have a score over 0: counted where it is not given.
+            A LASSO ranking continues behind them by correlation with the residual, with score 0.
         rounds: Passes over the pool that the slowest question needed.
         tolerance: The largest gap of a certified ranking.
     """
 
     indices: NDArray[np.int64]
-    scores: NDArray[np.float32]
-    gap: NDArray[np.float64]
-    support: NDArray[np.int64]
-    rounds: int
+    scores: NDArray[np.float32] = None  # type: ignore[assignment]  # __post_init__ fills it
+    gap: NDArray[np.float64] = None  # type: ignore[assignment]
+    support: NDArray[np.int64] = None  # type: ignore[assignment]
+    rounds: int = 0
     tolerance: float = TOLERANCE
+
+    def __post_init__(self) -> None:
+        if self.scores is None:
+            object.__setattr__(self, "scores", np.zeros(self.indices.shape, np.float32))
+        if self.gap is None:
+            object.__setattr__(self, "gap", np.zeros(len(self.indices)))
+        if self.support is None:
+            object.__setattr__(self, "support", (self.scores > 0).sum(axis=1))
 
     @property
     def certified(self) -> NDArray[np.bool_]:

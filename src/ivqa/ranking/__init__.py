@@ -18,6 +18,7 @@ from ivqa.ranking.question_rankers import (
     QuestionRanker,
     RandomRanker,
 )
+from ivqa.ranking.score_ranking import rank_by_scores
 from ivqa.ranking.text_metrics import BleuRanker, CiderRanker, MeteorRanker, RougeLRanker
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "general_questions",
     "merge_shards",
     "questions_of_answer_type",
+    "rank_by_scores",
     "read_bqd",
     "read_parquet",
     "scores_of",

@@ -168,8 +168,7 @@ class RandomRanker:
             if len(allowed) < k:
                 raise UserError(f"only {len(allowed)} questions to rank, but k is {k}")
             indices[row] = rng.choice(allowed, k, replace=False)
-        nothing = np.zeros(len(questions))
-        return Ranking(indices, np.zeros(indices.shape, "f4"), nothing, nothing.astype(np.int64), 0)
+        return Ranking(indices)
 
 
 def _vectors(encoder: SentenceEncoder, texts: Sequence[str]) -> NDArray[np.float32]:

@@ -1,6 +1,7 @@
 """Rankings by a score of each pair of main and basic question, computed in chunks."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,8 @@ def rank_by_scores(
     """Ranks the pool by score; of equal scores the first rows of the pool count.
 
     Args:
-        scores: Maps a slice of b main questions to their scores (b, N), which are overwritten.
+        scores: Maps a slice of b main questions to their scores (b, N), numbers without NaN.
+            Floats are overwritten.
         shape: (B, N), the number of main questions and of basic questions.
         k: Length of the rankings, at least 1.
         exclude: For each main question the rows of the pool that must not be used.
@@ -33,7 +35,12 @@ def rank_by_scores(
 
     Raises:
         ValueError: `exclude` does not have B entries.
-        UserError: Fewer than k rows are left.
+        UserError: Fewer than k rows are left, or scores have another shape or are not finite.
+
+    Example:
+        >>> table = np.array([[0.5, 0.0, 1.0, 0.5]])
+        >>> rank_by_scores(lambda part: table[part].copy(), (1, 4), 3, exclude=[[2]]).indices
+        array([[0, 3, 1]])
     """
     size, pool = shape
     if len(exclude) != size:
@@ -48,12 +55,25 @@ def rank_by_scores(
     step = rows_at_once or max(1, _PAIRS_AT_ONCE // pool)
     for start in range(0, size, step):
         part = slice(start, min(start + step, size))
-        values = scores(part)
+        values = _checked(scores(part), (part.stop - part.start, pool))
         for row, rows in enumerate(exclude[part]):
             values[row, list(rows)] = -np.inf
         indices[part] = best_columns(values, k)
         best[part] = np.take_along_axis(values, indices[part], axis=1)
-    return Ranking(indices, best, np.zeros(size), (best > 0).sum(axis=1), 0)
+    if not np.isfinite(best).all():
+        raise UserError("a ranker's scores must be finite")
+    return Ranking(indices, best)
+
+
+def _checked(values: NDArray[Any], shape: tuple[int, int]) -> NDArray[np.floating]:
+    """Scores as floats that may be overwritten; raises UserError if they are not (b, N) numbers."""
+    values = np.asarray(values)
+    if values.shape != shape or values.dtype.kind not in "biuf" or np.isnan(values.max()):
+        raise UserError(
+            f"a ranker's scores for {shape[0]} questions and a pool of {shape[1]} must be numbers "
+            f"of shape {shape} without NaN, not {values.dtype} of shape {values.shape}"
+        )
+    return values if values.dtype.kind == "f" else values.astype(np.float64)
 
 
 def best_columns(values: NDArray[np.floating], k: int) -> NDArray[np.int64]:

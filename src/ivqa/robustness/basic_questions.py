@@ -146,7 +146,7 @@ def _read(file: Path) -> Ranking | None:
     if not is_intact(file):
         return None
     found = load_arrays(file, _ARRAYS, remedy="delete it to rank the questions again")
-    return Ranking(found["indices"], found["scores"], found["gap"], found["support"], rounds=0)
+    return Ranking(found["indices"], found["scores"], found["gap"], found["support"])
 
 
 def _write(file: Path, ranking: Ranking) -> None:

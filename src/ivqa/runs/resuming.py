@@ -3,6 +3,7 @@
 import shlex
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,9 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 
 from ivqa.config.short_forms import key_of
+from ivqa.config.trust import targets
 from ivqa.errors import UserError
+from ivqa.plug_ins import is_installed
 from ivqa.store.files import FileError, read_yaml
 
 PROGRESS = (Path("checkpoints") / "last.ckpt", Path("progress.json"), Path("parts"))
@@ -63,6 +66,26 @@ def _of_hydra(run_dir: Path) -> Any:
         return read_yaml(run_dir / ".hydra" / "hydra.yaml", dict)["hydra"]
     except (FileError, KeyError):
         return {}
+
+
+def absent_component(resume: str | None) -> str | None:
+    """Which component of a run to continue is of a package that is not installed here.
+
+    Args:
+        resume: The run directory, if there is one.
+
+    Returns:
+        A sentence that names the package; None if all are installed.
+    """
+    with suppress(FileError):
+        for name, keys in targets(read_yaml(Path(str(resume)) / "config.yaml", dict)):
+            if not is_installed(name):
+                return (
+                    f"resume={resume}: {'.'.join(keys[:-1])} is {name}, and the package "
+                    f"{name.partition('.')[0]} is not installed here; install it, or put its "
+                    "folder on PYTHONPATH"
+                )
+    return None
 
 
 def continuing_command(given: Sequence[str]) -> str | None:

@@ -15,6 +15,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from ivqa.config.checks import check_config
+from ivqa.config.choices import choices_of, config_folders, search_path
 from ivqa.config.error_messages import describe
 from ivqa.config.folder import conf_dir
 from ivqa.config.short_forms import ALIASES
@@ -43,7 +44,9 @@ def configured(source: str | Path, overrides: Mapping[str, Any]) -> Iterator[Dic
     """
     folder, name, ckpt = _place(source)
     ckpt, trust = overrides.get("ckpt", ckpt), overrides.get("trust", ())
-    arguments = [] if name == "config" else [f"model={source}", "output_dir=."]
+    folders = config_folders(conf_dir(), [])
+    arguments = [f"model={source}", "output_dir=.", *search_path(folders)]
+    arguments = [] if name == "config" else arguments
     aliases = {} if name == "config" else ALIASES  # a stored configuration has no groups
     for key, value in overrides.items():
         if key not in ("ckpt", "trust"):  # an earlier configuration may lack these keys
@@ -63,7 +66,7 @@ def configured(source: str | Path, overrides: Mapping[str, Any]) -> Iterator[Dic
             if name == "config":  # a run may come from elsewhere
                 own = own_settings([*arguments, f"trust={_written(list(trust))}"])
                 _relocate(cfg, folder, own)
-                check_stored(cfg, str(source), folder, [conf_dir()], own)
+                check_stored(cfg, str(source), folder, folders, own)
             check_config(cfg)
             with open_dict(cfg):
                 cfg.ckpt = str(ckpt or cfg.get("ckpt", "auto"))
@@ -86,7 +89,7 @@ def _place(source: str | Path) -> tuple[Path, str, str | None]:
         return _run(run, path)
     if len(path.parts) > 1 or path.suffix:
         raise UserError(f"{source}: there is no such run directory or checkpoint")
-    known = sorted(file.stem for file in (conf_dir() / "model").glob("*.yaml"))
+    known = choices_of("model", config_folders(conf_dir(), []), "evaluate")
     if str(source) not in known:
         raise UserError(
             f"{source} is neither a run directory nor a checkpoint nor a model of conf/model "

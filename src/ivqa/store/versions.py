@@ -3,7 +3,7 @@
 A class of this package whose behaviour determines a stored result, such as a network, carries
 `version`. Who changes what it computes raises the number; `tests/test_versions.py` says when. So a
 module may be moved, and its code be tidied, without training anything again. A component of the
-user's own is known by its source instead.
+user's own, or of a plug-in, is known by its source instead.
 """
 
 import ast
@@ -17,6 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from ivqa.plug_ins import is_of_plug_in
 from ivqa.store.digests import digest
 
 _PACKAGE = __name__.partition(".")[0]
@@ -122,7 +123,7 @@ def _file_of(module: str) -> Path | None:
         return None
     file = Path(origin)
     folder = file.parents[module.count(".") + (file.name == "__init__.py")]
-    return None if _holds_libraries(folder) else file
+    return None if _holds_libraries(folder) and not is_of_plug_in(module) else file
 
 
 @cache

@@ -40,28 +40,11 @@ class TextMetricRanker(ABC):
         k: int,
         exclude: Sequence[Sequence[int]],
     ) -> Ranking:
-        """Ranks the pool by the metric; of equal scores the first rows of the pool count.
-
-        Args:
-            questions: B main questions.
-            pool: N basic questions.
-            k: Length of the rankings.
-            exclude: For each main question the rows of the pool that must not be used.
-
-        Returns:
-            The k best rows of each main question. The gap is 0, because no problem is solved.
-
-        Raises:
-            UserError: Fewer than k rows are left.
-        """
+        """Ranks the pool by the metric; see `QuestionRanker.rank` and `rank_by_scores`."""
         words = [tokenise(question) for question in questions]
         scores = pool_scores(self, tuple(pool))
-        return rank_by_scores(
-            lambda part: scores(words[part]),
-            (len(questions), len(pool)),
-            k,
-            exclude,
-        )
+        size = len(questions), len(pool)
+        return rank_by_scores(lambda part: scores(words[part]), size, k, exclude)
 
 
 @lru_cache(maxsize=1)  # the parts of a job share their pool
