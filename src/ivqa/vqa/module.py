@@ -158,25 +158,16 @@ class VQAModule(TrainedModule):
             )
         return chosen.to(self.device)
 
+    @override
     def setup(self, stage: str) -> None:
-        """Loads the initial weights of question encoders before training.
-
-        Args:
-            stage: Lightning's stage; only "fit" loads them.
-        """
+        """Loads the initial weights of question encoders before training."""
         for part in self.network.modules() if stage == "fit" else ():
             if isinstance(part, QuestionEncoder):
                 part.initialise(self.question_vocabulary.words)
 
+    @override
     def training_step(self, batch: VQABatch, batch_idx: int) -> Tensor:
         """Computes and logs the loss of a batch.
-
-        Args:
-            batch: B questions.
-            batch_idx: Number of the batch in its epoch.
-
-        Returns:
-            The loss, a scalar.
 
         Raises:
             UserError: The loss is not finite; the message has the rows of the training split.
@@ -199,14 +190,11 @@ class VQAModule(TrainedModule):
         )
         return loss
 
+    @override
     def validation_step(self, batch: VQABatch, batch_idx: int) -> None:
         """Adds the official accuracies of the most probable answers of a batch.
 
         Questions that the evaluation of the data set does not count are left out.
-
-        Args:
-            batch: B questions with soft_targets.
-            batch_idx: Number of the batch.
         """
         assert batch.soft_targets is not None
         images = batch.images.encoded(self.image_encoder)
@@ -225,11 +213,13 @@ class VQAModule(TrainedModule):
         """
         return {"val/vqa_accuracy"} | {f"val/{kind.replace('/', '_')}" for kind in ANSWER_TYPES}
 
+    @override
     def on_validation_epoch_end(self) -> None:
         """Logs the accuracy on the whole split, overall and by answer type."""
         self.log_dict({f"val/{name}": value for name, value in self.accuracy.compute().items()})
         self.accuracy.reset()
 
+    @override
     def configure_gradient_clipping(
         self,
         optimizer: Optimizer,
@@ -240,11 +230,6 @@ class VQAModule(TrainedModule):
 
         Lightning refuses to clip for fused optimisers under mixed precision because gradients may
         be scaled; in bfloat16 they are not.
-
-        Args:
-            optimizer: The optimiser of the step.
-            gradient_clip_val: The largest norm or value; None or 0: no clipping.
-            gradient_clip_algorithm: "norm" or "value".
         """
         if gradient_clip_val and self.trainer.precision == "bf16-mixed":
             if gradient_clip_algorithm == "value":

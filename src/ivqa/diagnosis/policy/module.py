@@ -181,6 +181,7 @@ class PolicyGradientModule(TrainedModule):
             "legal_at_first": (before > first.limit).float().mean(),
         }
 
+    @override
     def on_fit_start(self) -> None:
         """Moves the frozen models to the policy's device, and shows the adversary questions."""
         self.on_validation_start()
@@ -189,6 +190,7 @@ class PolicyGradientModule(TrainedModule):
             splits = [data.dataset.split(stage).questions for stage in ("train", "val")]
             self.adversary.prepare(*splits)
 
+    @override
     def on_validation_start(self) -> None:
         """Moves the frozen models to the policy's device when only validation runs."""
         for part in self._frozen:
@@ -196,6 +198,7 @@ class PolicyGradientModule(TrainedModule):
             if isinstance(part, nn.Module):
                 part.to(self.device)
 
+    @override
     def on_validation_epoch_start(self) -> None:
         """Finds the oracle of the validated split, where the data have one."""
         data: Any = getattr(self.trainer, "datamodule", None)
@@ -204,15 +207,9 @@ class PolicyGradientModule(TrainedModule):
         image_ids = None if oracle is None else data.dataset.split(split).image_ids
         self._validated = None if oracle is None else (oracle, image_ids)
 
+    @override
     def training_step(self, batch: VQABatch, batch_idx: int) -> Tensor:
         """Computes the policy's loss on sampled questions of the batch's pairs.
-
-        Args:
-            batch: B pairs; the answer of each is known to the VQA model.
-            batch_idx: Number of the batch; not used.
-
-        Returns:
-            The loss, a scalar.
 
         Raises:
             UserError: The loss is not finite.
@@ -288,14 +285,9 @@ class PolicyGradientModule(TrainedModule):
         terms = ["reward", "unique", "empty", "words", *arguments.get("rewards", {})]
         return {f"val/{name}" for name in terms}
 
+    @override
     def validation_step(self, batch: VQABatch, batch_idx: int) -> None:
-        """Logs the rewards of the policy's samples, at temperature 1.
-
-        Args:
-            batch: B pairs; those whose answer the VQA model does not know are left out.
-            batch_idx: Number of the batch. It seeds the sampling, so that every validation
-                uses the same random numbers.
-        """
+        """Logs the rewards of the policy's samples, at temperature 1."""
         generator = torch.Generator().manual_seed(batch_idx)
         rows = (batch.target >= 0).nonzero()[:, 0]  # -1: not an answer of this model
         if not len(rows):

@@ -96,11 +96,9 @@ class StackedLSTMEncoder(QuestionEncoder):
             raise UserError(_OTHER_SIZE.format(path=path, found=found, size=size))
 
     @torch.no_grad()
+    @override
     def initialise(self, words: Sequence[str]) -> None:
         """Reads the fixed vectors of the vocabulary's words.
-
-        Args:
-            words: The words of the vocabulary that follow the four special tokens.
 
         Raises:
             UserError: There is no file, or its vectors have another size.

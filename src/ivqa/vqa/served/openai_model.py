@@ -19,8 +19,8 @@ from ivqa.text.normalisation import normalise_answer
 from ivqa.text.thoughts import THOUGHTS, Tags
 from ivqa.vqa.served.answer_estimates import Scoring, frequency_log_probs, log_phi
 from ivqa.vqa.served.image_urls import EncodedImage, encode_image
+from ivqa.vqa.served.openai_client import LogprobsRefused
 from ivqa.vqa.served.openai_endpoint import REMEDY, Endpoint
-from ivqa.vqa.served.openai_errors import LogprobsRefused
 from ivqa.vqa.served.openai_replies import Choice, read_choices
 from ivqa.vqa.served.openai_requests import ChatRequest
 
