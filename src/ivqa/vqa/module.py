@@ -79,17 +79,10 @@ class VQAModule(TrainedModule):
     def log_scores(
         self, images: ImageBatch, questions: list[str], answers: list[str] | None = None
     ) -> Tensor:
-        """Computes log phi(a | I, q); phi is the softmax over all of A for each kind of `targets`.
+        """Computes log phi(a | I, q); see `Answerer.log_scores`.
 
-        The network is in evaluation mode, without dropout.
-
-        Args:
-            images: Images of B questions.
-            questions: B questions.
-            answers: The answers to score; None for all of A.
-
-        Returns:
-            Scores, (B, |A|) or (B, len(answers)), float32.
+        phi is the softmax over all of A for each kind of `targets`. The network is in evaluation
+        mode, without dropout.
 
         Raises:
             ValueError: Images and questions differ in number.
@@ -109,15 +102,7 @@ class VQAModule(TrainedModule):
 
     @torch.no_grad()
     def attention(self, images: ImageBatch, questions: list[str]) -> Tensor | None:
-        """Computes where the network looks, the mean of its attention maps; see `Attends`.
-
-        Args:
-            images: Images of B questions.
-            questions: B questions.
-
-        Returns:
-            Weights (B, L), float32; None for a network without attention.
-        """
+        """The mean of the attention maps of the network; see `Attends`."""
         with evaluation_mode(self.network, self.image_encoder):
             tokens = self.question_vocabulary.encode(questions, self.max_question_length)
             seen = images.to(self.device).encoded(self.image_encoder)
@@ -125,15 +110,7 @@ class VQAModule(TrainedModule):
         return None if maps is None else maps.mean(dim=1)
 
     def answer(self, images: ImageBatch, questions: list[str]) -> list[str]:
-        """Returns the most probable answer to each question.
-
-        Args:
-            images: Images of B questions.
-            questions: B questions.
-
-        Returns:
-            B answers.
-        """
+        """Returns the most probable answer to each question; see `Answerer.answer`."""
         best = self.log_scores(images, questions).argmax(dim=1)
         return [self.answers.answers[index] for index in best.tolist()]
 

@@ -110,14 +110,7 @@ class LegalityModule(TrainedModule):
         return float(self.threshold)
 
     def probabilities(self, questions: Sequence[str]) -> Tensor:
-        """Computes p(legal) of texts, without dropout.
-
-        Args:
-            questions: N texts.
-
-        Returns:
-            (N,) float32 in [0, 1].
-        """
+        """Computes p(legal) of texts, without dropout; see `LegalityJudge`."""
         return text_probabilities(self.network, self.question_vocabulary, questions)
 
     @override

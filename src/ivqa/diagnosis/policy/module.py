@@ -106,33 +106,13 @@ class PolicyGradientModule(TrainedModule):
         strategy: Strategy | None = None,
         generator: torch.Generator | None = None,
     ) -> Questions:
-        """Samples questions of the policy.
-
-        Args:
-            images: Images of the P pairs.
-            answers: Answers of the P pairs.
-            num_samples: Questions of each pair.
-            strategy: How a z becomes a question; None takes the generator's own strategy.
-            generator: Random numbers; None takes torch's global generator.
-
-        Returns:
-            N = P * num_samples questions, pair by pair; see `QuestionGenerationModule.sample`.
-        """
+        """Samples questions of the policy; see `Questioner.sample`."""
         return self.questioner.sample(images, answers, num_samples, strategy, generator)
 
     def log_likelihood(
         self, images: ImageBatch, answers: list[str], questions: list[str]
     ) -> Tensor:
-        """Log-likelihoods of given questions; see `QuestionGenerationModule.log_likelihood`.
-
-        Args:
-            images: B images.
-            answers: B answers.
-            questions: B questions.
-
-        Returns:
-            (B,) float32, in nats.
-        """
+        """Scores given questions by the policy; see `Questioner.log_likelihood`."""
         return self.questioner.log_likelihood(images, answers, questions)
 
     def candidates(
@@ -163,15 +143,8 @@ class PolicyGradientModule(TrainedModule):
         product = torch.stack(list(terms.values())).prod(dim=0)  # (N,)
         return {**terms, "reward": product}
 
-    def legal_shares(self, candidates: Candidates) -> dict[str, Tensor]:
-        """Shares of samples that are legal by the adversary, and by the model that it started from.
-
-        Args:
-            candidates: N sampled questions.
-
-        Returns:
-            "legal" and "legal_at_first", scalars; nothing without an adversary.
-        """
+    def _legal_shares(self, candidates: Candidates) -> dict[str, Tensor]:
+        """The shares of samples that are legal by the adversary, and by the model it copied."""
         first = self._frozen[2]
         if self.adversary is None or first is None:
             return {}
@@ -229,7 +202,7 @@ class PolicyGradientModule(TrainedModule):
         # Only log_probs has a gradient.
         advantage = reward - self.baseline(images, answers, questions, reward)  # (N,)
         loss = reinforce_loss(advantage, log_probs, drawn_words(questions, policy.max_length))
-        shown = {**summary(candidates, terms), **self.legal_shares(candidates)}
+        shown = {**summary(candidates, terms), **self._legal_shares(candidates)}
         shown["nats"] = -log_probs.detach().mean()
         self._collapse.check(shown, self.global_step)
         if objective.supervised_weight:
@@ -298,7 +271,8 @@ class PolicyGradientModule(TrainedModule):
         )
         candidates = self.candidates(questions, images, answers)
         shown = summary(candidates, self.compute_rewards(candidates))
-        shown |= self.legal_shares(candidates) | self._legal_by_grammar(batch.rows[rows], questions)
+        shown |= self._legal_shares(candidates)
+        shown |= self._legal_by_grammar(batch.rows[rows], questions)
         self.log_dict(
             {f"val/{name}": value for name, value in shown.items()}, batch_size=len(answers)
         )
