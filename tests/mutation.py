@@ -128,7 +128,6 @@ MODULES: dict[str, tuple[str, ...]] = {
     "lasso.solver": (),
     "lasso.screening": (),
     "lasso.working_set": (),
-    "lasso.full_basis": (),
 }
 
 

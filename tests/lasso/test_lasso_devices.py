@@ -9,7 +9,7 @@ from lasso_pools import clustered
 from scipy.optimize import lsq_linear
 
 from devices import on_devices
-from ivqa.lasso import LassoSolver, SolverSettings
+from ivqa.lasso import LassoSolver, SolverSettings, screening
 from ivqa.lasso.pool_products import PoolProducts
 
 LAM = 0.05
@@ -25,13 +25,17 @@ def float32_precision(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 @on_devices
-@pytest.mark.parametrize("screening", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_rankings_are_those_of_bounded_least_squares(
-    device: str, screening: torch.dtype, float32_precision: str
+    device: str,
+    dtype: torch.dtype,
+    float32_precision: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     rng = np.random.default_rng(0)
     pool, vectors = clustered(300, 48, rng), clustered(6, 48, rng)
-    settings = SolverSettings(screening=screening, columns_per_pass=16)
+    monkeypatch.setattr(screening, "_MIN_COLUMNS_PER_PASS", 16)
+    settings = SolverSettings(screening=dtype)
     found = LassoSolver(pool, LAM, device=device, settings=settings).rank(vectors, k=300)
     assert (found.gap <= 1e-6).all()
     for row, vector in enumerate(vectors.astype(np.float64)):
@@ -57,7 +61,7 @@ def test_errors_of_products_stay_within_their_bound(
     products = pool.multiply(unit.to(device, dtype), 0, 300, 0).double().cpu()
     near = exact.abs() < 0.1
     errors = (products - exact).abs().where(near, 0).amax(dim=1)
-    assert (errors <= pool.bound(unit, dtype, 0.1)).all()
+    assert (errors <= pool.error_bound(unit, dtype, 0.1)).all()
 
 
 @pytest.mark.parametrize(("precision", "bits"), [("high", 10), ("medium", 7)])
@@ -77,7 +81,7 @@ def test_the_bound_covers_rounded_float32_factors(precision: str, bits: int) -> 
     before = torch.get_float32_matmul_precision()
     try:
         torch.set_float32_matmul_precision(precision)
-        bound = float(pool.bound(unit, torch.float32, 0.1))
+        bound = float(pool.error_bound(unit, torch.float32, 0.1))
     finally:
         torch.set_float32_matmul_precision(before)
     assert 0.4 * bound < error <= bound

@@ -2,23 +2,24 @@ import numpy as np
 import pytest
 import torch
 
+from ivqa.lasso import pool_products
 from ivqa.lasso.pool_products import PoolProducts
-from ivqa.lasso.settings import SolverSettings
 
 
-def _pool(rows: int, size: int, settings: SolverSettings | None = None) -> PoolProducts:
+def _pool(rows: int, size: int) -> PoolProducts:
     vectors = np.random.default_rng(0).normal(size=(rows, size)).astype(np.float32)
-    return PoolProducts(vectors, centred=False, device=torch.device("cpu"), settings=settings)
+    return PoolProducts(vectors, centred=False, device=torch.device("cpu"))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("number", [1, 40, 900])
 @pytest.mark.parametrize("magnitude", [True, False])
 def test_the_largest_are_those_of_the_whole_product(
-    dtype: torch.dtype, number: int, magnitude: bool
+    dtype: torch.dtype, number: int, magnitude: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    small_chunks = SolverSettings(cpu_chunk_bytes=2**16, cpu_product_bytes=2**12)
-    pool = _pool(900, 32, small_chunks)
+    monkeypatch.setattr(pool_products, "_CPU_CHUNK_BYTES", 2**16)
+    monkeypatch.setattr(pool_products, "_CPU_PRODUCT_BYTES", 2**12)
+    pool = _pool(900, 32)
     vectors = torch.randn(5, 32, generator=torch.manual_seed(1)).double()
     masked = torch.tensor([0, 0, 3]), torch.tensor([899, 7, 7])
     values, rows = pool.largest(vectors, number, masked, magnitude=magnitude, dtype=dtype)
@@ -55,7 +56,7 @@ def test_no_rounding_error_exceeds_the_bound(dtype: torch.dtype) -> None:
     exact = vectors @ pool.rows.double().T
     near = exact.abs() < 0.1
     errors = (products - exact).abs().where(near, 0).amax(dim=1)
-    bound = pool.bound(vectors, dtype, 0.1)
+    bound = pool.error_bound(vectors, dtype, 0.1)
     assert (errors <= bound).all()
     if dtype == torch.bfloat16:
         assert (errors / bound).max() > 0.5  # the bound is tight

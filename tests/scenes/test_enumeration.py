@@ -3,8 +3,8 @@
 from itertools import product
 
 from ivqa.scenes import SceneOracle
-from ivqa.scenes.enumeration import simple_questions
 from ivqa.scenes.grammar import parse
+from ivqa.scenes.oracle import simple_questions
 from ivqa.scenes.programs import Program
 from ivqa.scenes.world import COLORS, PATTERNS, PLACES, SHAPES, SIZES, TIMES, WEATHERS
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from ivqa.metrics.captions.bleu import bleu
 from ivqa.robustness.word_shuffling import WordShuffling
-from ivqa.scenes.enumeration import simple_questions
 from ivqa.scenes.grammar import realise
+from ivqa.scenes.oracle import simple_questions
 from ivqa.text.duplicates import duplicates_of, unique_questions
 from ivqa.text.tokens import detokenise, tokenise
 from ivqa.text.vocabulary import Vocabulary

@@ -20,8 +20,7 @@ from chat_server import ChatServer, said, serving
 from ivqa.errors import UserError
 from ivqa.vqa.served.image_urls import EncodedImage
 from ivqa.vqa.served.openai_endpoint import Endpoint
-from ivqa.vqa.served.openai_requests import ChatRequest
-from ivqa.vqa.served.response_cache import ResponseCache
+from ivqa.vqa.served.openai_requests import ChatRequest, ResponseCache
 
 # A PNG of one pixel.
 PIXEL = bytes.fromhex(

@@ -131,6 +131,7 @@ class DualModule(QuestionGenerationModule):
         self.log_dict({f"val/{name}": value for name, value in accuracy.compute().items()})
         accuracy.reset()
 
+    @override
     def configure_gradient_clipping(
         self,
         optimizer: Optimizer,
@@ -141,11 +142,6 @@ class DualModule(QuestionGenerationModule):
 
         A common norm would scale down the gradients of the VQA model, which are far smaller than
         those of the generator.
-
-        Args:
-            optimizer: The optimiser of the step.
-            gradient_clip_val: The largest norm or value; None or 0: no clipping.
-            gradient_clip_algorithm: "norm" or "value".
         """
         answering = {id(value) for value in self.answerer.network.parameters()}
         asking = [value for value in self.parameters() if id(value) not in answering]

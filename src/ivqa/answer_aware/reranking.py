@@ -77,22 +77,14 @@ class ProposalQuestioner(nn.Module, ABC):
         strategy: Strategy | None = None,
         generator: torch.Generator | None = None,
     ) -> Questions:
-        """Samples questions, each chosen from proposals of its own.
+        """Samples questions, each chosen from proposals of its own; see `Questioner.sample`.
+
+        Proposals are always sampled, since a generator without latent variable would propose one
+        question again and again. `log_likelihood` of the questions is w log phi(a | I, q).
 
         With a deterministic strategy, as for the best question of a pair, the `num_samples`
-        questions are themselves the proposals, with their `scores`: the caller takes the best.
-
-        Args:
-            images: Image features of B pairs.
-            answers: The B answers.
-            num_samples: Questions for each pair, >= 1.
-            strategy: How proposals are decoded; they are always sampled, since a generator
-                without latent variable would propose one question again and again.
-            generator: Source of the random numbers.
-
-        Returns:
-            N = B * num_samples questions, pair by pair. `log_likelihood` is w log phi(a | I, q), or
-            the score.
+        questions are themselves the proposals, with their `scores` as `log_likelihood`: the caller
+        takes the best.
         """
         raw = strategy is not None and strategy.deterministic
         each = 1 if raw else self.num_proposals
@@ -107,16 +99,9 @@ class ProposalQuestioner(nn.Module, ABC):
     def log_likelihood(
         self, images: ImageBatch, answers: list[str], questions: list[str]
     ) -> Tensor:
-        """Scores given questions by both models.
+        """Scores given questions by log p(q | I, a) + w log phi(a | I, q), in nats.
 
-        Args:
-            images: Image features of B pairs.
-            answers: The B answers.
-            questions: One question for each pair.
-
-        Returns:
-            log p(q | I, a) + w log phi(a | I, q), (B,) float32, in nats; the normalising constant,
-            which is the same for all questions of a pair, is left out.
+        The normalising constant, which is the same for all questions of a pair, is left out.
         """
         return self.likelihood(images, answers, questions).value
 
@@ -128,17 +113,7 @@ class ProposalQuestioner(nn.Module, ABC):
         questions: list[str],
         samples: int | None = None,
     ) -> Likelihood:
-        """Scores given questions as `log_likelihood` does, with the error of the generator's part.
-
-        Args:
-            images: Image features of B pairs.
-            answers: The B answers.
-            questions: One question for each pair.
-            samples: Values of z; None takes the generator's own number.
-
-        Returns:
-            The scores of the B questions.
-        """
+        """Scores given questions as `log_likelihood` does; the generator's part has an error."""
         own = self.questioner.likelihood(images, answers, questions, samples)
         pair = torch.arange(len(answers))
         fit = self.answer_weight * log_phi(self._answerer[0], images, answers, pair, questions)

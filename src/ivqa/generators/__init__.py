@@ -6,11 +6,14 @@ from ivqa.generators.decoding.stochastic_beam import DistinctSampling
 from ivqa.generators.decoding.strategies import Decoded, Greedy, Sampling, Strategy
 from ivqa.generators.module import QuestionGenerationModule
 from ivqa.generators.nearest_neighbour import NearestNeighbourQuestioner
-from ivqa.generators.networks.answer_only import AnswerOnlyGenerator
 from ivqa.generators.networks.attend_and_tell import AttendAndTellGenerator
 from ivqa.generators.networks.attentive import AttentiveGenerator
-from ivqa.generators.networks.image_answer_type import ImageAnswerTypeGenerator
-from ivqa.generators.networks.image_only import ImageOnlyGenerator
+from ivqa.generators.networks.baselines import (
+    AnswerOnlyGenerator,
+    ImageAnswerTypeGenerator,
+    ImageOnlyGenerator,
+    PriorGenerator,
+)
 from ivqa.generators.networks.network import (
     Conditions,
     GeneratorOutput,
@@ -18,7 +21,6 @@ from ivqa.generators.networks.network import (
     QuestionGenerator,
     QuestionNetwork,
 )
-from ivqa.generators.networks.prior import PriorGenerator
 from ivqa.generators.networks.variational import VariationalGenerator
 from ivqa.generators.objective import ConstantWeight, LinearAnnealing
 from ivqa.generators.protocol import Questioner, Questions, RemembersTraining

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from ivqa.data.batches.batch import VQABatch
 from ivqa.errors import UserError
@@ -63,15 +64,9 @@ class QuestionGenerationModule(NetworkQuestioner):
         self.free_nats_pull = free_nats_pull
         self.terms = ElboTerms(self.network.latent_size)
 
+    @override
     def training_step(self, batch: VQABatch, batch_idx: int) -> Tensor:
         """Computes the loss of a batch, and logs it with its terms.
-
-        Args:
-            batch: B questions with their images and answers.
-            batch_idx: Ignored.
-
-        Returns:
-            The loss, a scalar, in nats per question.
 
         Raises:
             UserError: The loss is not finite; the message names the rows of the batch.
@@ -99,6 +94,7 @@ class QuestionGenerationModule(NetworkQuestioner):
         self.log_dict(terms, batch_size=len(batch))
         return loss
 
+    @override
     def validation_step(self, batch: VQABatch, batch_idx: int) -> None:
         """Adds a batch to the validation terms."""
         self.terms.update(self.network(batch.encoded(self.image_encoder)))
@@ -117,6 +113,7 @@ class QuestionGenerationModule(NetworkQuestioner):
         terms = ["loss", "elbo", "nll_per_word", "perplexity", *["kl", "active_units"] * latent]
         return {f"val/{name}" for name in terms}
 
+    @override
     def on_validation_epoch_end(self) -> None:
         """Logs the validation terms of the whole split; see `ElboTerms`."""
         self.log_dict({f"val/{name}": value for name, value in self.terms.compute().items()})

@@ -97,15 +97,8 @@ class NearestNeighbourQuestioner(nn.Module):
     ) -> Questions:
         """Returns the neighbours' questions of highest consensus; see `Questioner.sample`.
 
-        Args:
-            images: Image features of B pairs.
-            answers: The B answers.
-            num_samples: Questions for each pair; copies are possible, as among the neighbours.
-            strategy: Not used.
-            generator: Not used: nothing is random.
-
-        Returns:
-            N = B * num_samples questions, those of one pair by falling score.
+        Nothing is random. Copies are possible, as among the neighbours; the questions of one pair
+        come by falling score.
         """
         nearest = self._nearest(images, answers, max(self.neighbours, num_samples))  # (B, k)
         vectors = self.question_vectors[nearest.ravel()]
@@ -124,16 +117,7 @@ class NearestNeighbourQuestioner(nn.Module):
     def log_likelihood(
         self, images: ImageBatch, answers: list[str], questions: list[str]
     ) -> Tensor:
-        """Scores given questions; see the class.
-
-        Args:
-            images: Image features of B pairs.
-            answers: The B answers.
-            questions: One question for each pair.
-
-        Returns:
-            (B,) float32, logarithms of scores in (0, 1].
-        """
+        """Scores given questions by logarithms of scores in (0, 1]; see the class."""
         pairs = list(zip(images.index.tolist(), answers, strict=True))
         row_of = {pair: row for row, pair in enumerate(dict.fromkeys(pairs))}
         group = np.array([row_of[pair] for pair in pairs])

@@ -97,20 +97,10 @@ class NetworkQuestioner(TrainedModule):
         strategy: Strategy | None = None,
         generator: torch.Generator | None = None,
     ) -> Questions:
-        """Generates questions, each from its own z ~ N(0, I), without dropout.
+        """Generates questions, each from its own z ~ N(0, I), without dropout; see `Questioner`.
 
-        A strategy that makes several questions of one state makes them of one z.
-
-        Args:
-            images: Image features of B pairs.
-            answers: The B answers.
-            num_samples: Questions for each pair, >= 1.
-            strategy: How words are chosen; None is the strategy of the constructor.
-            generator: Source of the random numbers; None is torch's global one. The same state
-                gives the same questions.
-
-        Returns:
-            N = B * num_samples questions; those of one pair follow each other.
+        A strategy that makes several questions of one state makes them of one z. The same state of
+        `generator` gives the same questions.
 
         Raises:
             ValueError: `num_samples` is below 1 or no multiple of what the strategy makes of a z,
@@ -144,19 +134,11 @@ class NetworkQuestioner(TrainedModule):
     def log_likelihood(
         self, images: ImageBatch, answers: list[str], questions: list[str]
     ) -> Tensor:
-        """Scores given questions.
+        """Scores given questions; see `Questioner.log_likelihood`.
 
         With a latent variable the score is an importance-weighted bound: half of the
         `likelihood_samples` values of z come from q(z | I, q), half from the prior. Their noise is
         fixed, so a question always gets the same score.
-
-        Args:
-            images: Image features of B pairs.
-            answers: The B answers.
-            questions: One question for each pair.
-
-        Returns:
-            log p(q | I, a), (B,) float32, summed over words and <eos>, in nats.
 
         Raises:
             ValueError: Images, answers and questions differ in number.
@@ -171,16 +153,7 @@ class NetworkQuestioner(TrainedModule):
         questions: list[str],
         samples: int | None = None,
     ) -> Likelihood:
-        """Scores given questions as `log_likelihood` does, with the error of the estimate.
-
-        Args:
-            images: Image features of B pairs.
-            answers: The B answers.
-            questions: One question for each pair.
-            samples: Values of z; None takes `likelihood_samples`.
-
-        Returns:
-            log p(q | I, a) of the B questions.
+        """Scores given questions with the error of the estimate; see `EstimatesLikelihood`.
 
         Raises:
             ValueError: Images, answers and questions differ in number.

@@ -6,10 +6,10 @@ until its gradient is lam, while the variables inside move so that they stay opt
 inside that reaches zero on the way leaves. The inverse of G over the variables inside is kept by
 updates of rank one.
 
-Shapes: p columns in the working set, of which the first `size` entries of `inside` are active;
-`change` and `column` are (p,) buffers of one float64 a slot. Threads that call these functions run
-in parallel.
+Threads that call these functions run in parallel.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,27 @@ _MAX_REFINEMENTS = 3
 _REFINEMENT_WITH_NEW_INVERSE = 2
 # Refinement ends where gradients inside differ from lam by at most this share of the tolerance.
 _REFINED = 0.1
+
+
+Vector = NDArray[np.float64]
+
+
+class _Basis(NamedTuple):
+    """The variables inside, and the inverse of their Gram matrix.
+
+    Attributes:
+        gram: G of p columns.
+        inside: (p,), of which the first `size` are the variables inside.
+        inverse: The inverse of G over these in their order, in its first rows and columns.
+        change: The direction in which x inside moves, (p,), one number a slot.
+        column: A buffer, (p,).
+    """
+
+    gram: Vector
+    inside: NDArray[np.int64]
+    inverse: Vector
+    change: Vector
+    column: Vector
 
 
 @compiled
@@ -59,12 +80,12 @@ def solve_active_set(
         The new number of variables inside.
     """
     count, limit = len(gradient), lam * (1 + SLACK)
-    target = _linear_term(gram, gradient, x, inside, size)
+    basis = _Basis(gram, inside, inverse, np.empty(count), np.empty(count))
+    target = _linear_term(basis, gradient, x, size)
     key, signs = np.empty(count), np.sign(x)
-    change, column = np.empty(count), np.empty(count)
-    size = _settle(gram, target, lam, x, signs, inside, inverse, size, change, column)
+    size = _settle(basis, target, lam, x, signs, size)
     for _ in range(_MAX_ROUNDS):
-        _refine(gram, target, lam, x, signs, inside, inverse, size, gradient, change, column)
+        _refine(basis, target, lam, x, signs, size, gradient)
         # How much each variable violates the optimality conditions. Those inside meet them, so they
         # get 0.
         for at in range(count):
@@ -84,22 +105,15 @@ def solve_active_set(
             for slot in range(size):
                 slope -= gram[entering, inside[slot]] * x[inside[slot]]
             if (slope if positive else abs(slope)) > limit:
-                size = _enter(
-                    gram, lam, x, signs, inside, inverse, size, entering, slope, change, column
-                )
+                size = _enter(basis, lam, x, signs, size, entering, slope)
     # Refinement does not watch for coefficients that cross zero.
-    return _remove_wrong_signs(x, signs, inside, inverse, size, change, column)
+    return _remove_wrong_signs(basis, x, signs, size)
 
 
 @compiled
-def _linear_term(
-    gram: NDArray[np.float64],
-    gradient: NDArray[np.float64],
-    x: NDArray[np.float64],
-    inside: NDArray[np.int64],
-    size: int,
-) -> NDArray[np.float64]:
+def _linear_term(basis: _Basis, gradient: Vector, x: Vector, size: int) -> Vector:
     """The vector c (p,) from the gradient c - G x."""
+    gram, inside = basis.gram, basis.inside
     target = gradient.copy()
     for slot in range(size):
         row, weight = inside[slot], x[inside[slot]]
@@ -109,19 +123,12 @@ def _linear_term(
 
 
 @compiled
-def _remove_wrong_signs(
-    x: NDArray[np.float64],
-    signs: NDArray[np.float64],
-    inside: NDArray[np.int64],
-    inverse: NDArray[np.float64],
-    size: int,
-    change: NDArray[np.float64],
-    column: NDArray[np.float64],
-) -> int:
+def _remove_wrong_signs(basis: _Basis, x: Vector, signs: Vector, size: int) -> int:
     """Removes the variables that refinement moved to zero or beyond; returns the new size."""
+    inside = basis.inside
     for slot in range(size - 1, -1, -1):
         if x[inside[slot]] * signs[inside[slot]] <= 0:
-            _leave(x, signs, inside, inverse, size, slot, change, column)
+            _leave(basis, x, signs, size, slot)
             size -= 1
     return size
 
@@ -139,29 +146,19 @@ def invert_gram(
         inside: The variables inside, (s,).
         inverse: Written in its first s rows and columns.
     """
-    change, column = np.empty(len(inside)), np.empty(len(inside))
+    basis = _Basis(gram, inside, inverse, np.empty(len(inside)), np.empty(len(inside)))
     for size in range(len(inside)):
         # Bordering: with v = (-inverse g, 1) and the Schur complement s = G_jj - g^T inverse g, the
         # new inverse is the old one, padded with zeros, plus v v^T / s.
-        curvature = _entering_direction(
-            gram, inside, inverse, size, inside[size], 1.0, change, column
-        )
+        curvature = _entering_direction(basis, size, inside[size], 1.0)
         dependent = _DEPENDENT * gram[inside[size], inside[size]]
-        _append(inverse, size, change, 1.0, 1 / curvature if curvature > dependent else 0.0)
+        _append(basis, size, 1.0, 1 / curvature if curvature > dependent else 0.0)
 
 
 @compiled
-def _entering_direction(
-    gram: NDArray[np.float64],
-    inside: NDArray[np.int64],
-    inverse: NDArray[np.float64],
-    size: int,
-    entering: int,
-    sign: float,
-    change: NDArray[np.float64],
-    column: NDArray[np.float64],
-) -> float:
+def _entering_direction(basis: _Basis, size: int, entering: int, sign: float) -> float:
     """Writes the change of x inside for a unit of |x_entering|; returns the curvature."""
+    gram, inside, inverse, change, column = basis
     for slot in range(size):
         column[slot] = gram[entering, inside[slot]]
     _times(inverse, size, column, change)
@@ -174,9 +171,7 @@ def _entering_direction(
 
 
 @compiled
-def _times(
-    matrix: NDArray[np.float64], size: int, vector: NDArray[np.float64], out: NDArray[np.float64]
-) -> None:
+def _times(matrix: Vector, size: int, vector: Vector, out: Vector) -> None:
     """Writes the product of a matrix's first `size` rows and columns with a vector."""
     for row in range(size):
         total = 0.0
@@ -186,14 +181,9 @@ def _times(
 
 
 @compiled
-def _append(
-    inverse: NDArray[np.float64],
-    size: int,
-    change: NDArray[np.float64],
-    sign: float,
-    weight: float,
-) -> None:
+def _append(basis: _Basis, size: int, sign: float, weight: float) -> None:
     """Extends the inverse by a variable behind those inside."""
+    inverse, change = basis.inverse, basis.change
     change[size] = sign
     for at in range(size + 1):
         inverse[size, at] = 0
@@ -202,9 +192,7 @@ def _append(
 
 
 @compiled
-def _add_square(
-    inverse: NDArray[np.float64], size: int, vector: NDArray[np.float64], weight: float
-) -> None:
+def _add_square(inverse: Vector, size: int, vector: Vector, weight: float) -> None:
     """Adds weight * vector vector^T to a matrix's first `size` rows and columns."""
     for row in range(size):
         factor = weight * vector[row]
@@ -214,53 +202,38 @@ def _add_square(
 
 @compiled
 def _enter(
-    gram: NDArray[np.float64],
-    lam: float,
-    x: NDArray[np.float64],
-    signs: NDArray[np.float64],
-    inside: NDArray[np.int64],
-    inverse: NDArray[np.float64],
-    size: int,
-    entering: int,
-    slope: float,
-    change: NDArray[np.float64],
-    column: NDArray[np.float64],
+    basis: _Basis, lam: float, x: Vector, signs: Vector, size: int, entering: int, slope: float
 ) -> int:
     """Grows |x_entering| until its gradient, `slope` at first, is lam; returns the new size."""
     sign, excess = np.sign(slope), abs(slope) - lam
-    curvature = _entering_direction(gram, inside, inverse, size, entering, sign, change, column)
-    grown, dependent = 0.0, _DEPENDENT * gram[entering, entering]
+    curvature = _entering_direction(basis, size, entering, sign)
+    grown, dependent = 0.0, _DEPENDENT * basis.gram[entering, entering]
     # Along `change` the entering gradient falls by `curvature` a unit. Each round ends at the first
     # event: the gradient reaches lam, or a variable inside reaches zero.
     while True:
-        first, room = _first_to_zero(x, signs, inside, size, change)
+        first, room = _first_to_zero(basis, x, signs, size)
         reach = excess / curvature if curvature > dependent else np.inf
         if reach <= room:
             break
-        _move(x, inside, size, change, room)
+        _move(basis, x, size, room)
         grown += room
         excess -= room * curvature
         # One variable fewer compensates for the entering one, so the curvature increases.
-        curvature += _leave(x, signs, inside, inverse, size, first, change, column)
+        curvature += _leave(basis, x, signs, size, first)
         size -= 1
     if reach == np.inf:
         return size  # flat direction without a limit: the column adds nothing to those inside
-    _move(x, inside, size, change, reach)
+    _move(basis, x, size, reach)
     x[entering], signs[entering] = sign * (grown + reach), sign
-    inside[size] = entering
-    _append(inverse, size, change, sign, 1 / curvature)
+    basis.inside[size] = entering
+    _append(basis, size, sign, 1 / curvature)
     return size + 1
 
 
 @compiled
-def _first_to_zero(
-    x: NDArray[np.float64],
-    signs: NDArray[np.float64],
-    inside: NDArray[np.int64],
-    size: int,
-    change: NDArray[np.float64],
-) -> tuple[int, float]:
+def _first_to_zero(basis: _Basis, x: Vector, signs: Vector, size: int) -> tuple[int, float]:
     """The slot that reaches zero first along `change`, and the step to it; -1 and inf if none."""
+    inside, change = basis.inside, basis.change
     first, room = -1, np.inf
     for slot in range(size):
         at = inside[slot]
@@ -273,33 +246,20 @@ def _first_to_zero(
 
 
 @compiled
-def _move(
-    x: NDArray[np.float64],
-    inside: NDArray[np.int64],
-    size: int,
-    change: NDArray[np.float64],
-    step: float,
-) -> None:
+def _move(basis: _Basis, x: Vector, size: int, step: float) -> None:
     """Moves the variables inside by `step` along `change`."""
+    inside, change = basis.inside, basis.change
     for slot in range(size):
         x[inside[slot]] += step * change[slot]
 
 
 @compiled
-def _leave(
-    x: NDArray[np.float64],
-    signs: NDArray[np.float64],
-    inside: NDArray[np.int64],
-    inverse: NDArray[np.float64],
-    size: int,
-    leaving: int,
-    change: NDArray[np.float64],
-    column: NDArray[np.float64],
-) -> float:
+def _leave(basis: _Basis, x: Vector, signs: Vector, size: int, leaving: int) -> float:
     """Removes a variable; the last one moves into its slot, and `change` is corrected.
 
     Returns the increase of the curvature.
     """
+    _, inside, inverse, change, column = basis
     for slot in range(size):
         # inverse - column column^T / pivot is zero in the row and column of the leaving variable,
         # and the inverse of the smaller G elsewhere. `change` is corrected by the same formula.
@@ -321,22 +281,12 @@ def _leave(
 
 
 @compiled
-def _settle(
-    gram: NDArray[np.float64],
-    target: NDArray[np.float64],
-    lam: float,
-    x: NDArray[np.float64],
-    signs: NDArray[np.float64],
-    inside: NDArray[np.int64],
-    inverse: NDArray[np.float64],
-    size: int,
-    change: NDArray[np.float64],
-    column: NDArray[np.float64],
-) -> int:
+def _settle(basis: _Basis, target: Vector, lam: float, x: Vector, signs: Vector, size: int) -> int:
     """Moves to the minimum over the variables inside; returns the new size.
 
     Variables that reach zero on the way leave.
     """
+    gram, inside, inverse, change, column = basis
     # One Newton step, inverse (c - lam sign(x) - G x), ends at the minimum for these signs.
     for slot in range(size):
         at = inside[slot]
@@ -346,38 +296,29 @@ def _settle(
         column[slot] = total
     _times(inverse, size, column, change)
     while True:
-        first, room = _first_to_zero(x, signs, inside, size, change)
+        first, room = _first_to_zero(basis, x, signs, size)
         if room >= 1:
             break
-        _move(x, inside, size, change, room)
+        _move(basis, x, size, room)
         # The part of the step that remains; _leave redirects it.
         for slot in range(size):
             change[slot] *= 1 - room
-        _leave(x, signs, inside, inverse, size, first, change, column)
+        _leave(basis, x, signs, size, first)
         size -= 1
-    _move(x, inside, size, change, 1.0)
+    _move(basis, x, size, 1.0)
     return size
 
 
 @compiled
 def _refine(
-    gram: NDArray[np.float64],
-    target: NDArray[np.float64],
-    lam: float,
-    x: NDArray[np.float64],
-    signs: NDArray[np.float64],
-    inside: NDArray[np.int64],
-    inverse: NDArray[np.float64],
-    size: int,
-    gradient: NDArray[np.float64],
-    change: NDArray[np.float64],
-    column: NDArray[np.float64],
+    basis: _Basis, target: Vector, lam: float, x: Vector, signs: Vector, size: int, gradient: Vector
 ) -> None:
     """Corrects rounding by Newton steps over the variables inside.
 
     It computes the inverse again where the steps do not converge, and writes the gradient c - G x,
     (p,).
     """
+    gram, inside, inverse, change, column = basis
     for attempt in range(_MAX_REFINEMENTS + 1):
         gradient[:] = target
         for slot in range(size):
@@ -393,4 +334,4 @@ def _refine(
         if attempt == _REFINEMENT_WITH_NEW_INVERSE:
             invert_gram(gram, inside[:size], inverse)
         _times(inverse, size, column, change)
-        _move(x, inside, size, change, 1.0)
+        _move(basis, x, size, 1.0)

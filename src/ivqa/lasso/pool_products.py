@@ -20,8 +20,27 @@ from torch.nn import functional as F
 
 from ivqa.lasso.compiling import compiled
 from ivqa.lasso.selection import Largest, LargestOnDevice
-from ivqa.lasso.settings import SolverSettings
 from ivqa.lasso.threads import SingleThreads
+
+# Bytes of a chunk of the pool in bfloat16, and of its products in float32. On a CPU both stay in
+# the processor's cache until the largest products are selected; other devices are faster with
+# larger products.
+_CPU_CHUNK_BYTES, _CPU_PRODUCT_BYTES = 8 * 2**20, 4 * 2**20
+_DEVICE_CHUNK_BYTES, _DEVICE_PRODUCT_BYTES = 64 * 2**20, 32 * 2**20
+# Vectors are padded with zeros to a multiple of these numbers. Other sizes take up to 1.5 times as
+# long, and torch keeps a compiled bfloat16 product of several megabytes for every size.
+_VECTORS_MULTIPLES = {torch.bfloat16: 64, torch.float32: 8}
+_ROWS_MULTIPLE = 64  # of the rows of a chunk, for the same reasons
+# The first pass correlates columns with the residual of a regression on a sample of the pool. It
+# has as many rows as the pool has rows or dimensions, whichever is smaller, divided by this number.
+_SAMPLE_DIVISOR = 8
+_SAMPLE_RIDGE = 1e-2  # of that regression, relative to the mean squared norm of its rows
+# Error of a product in float32 relative to the norms of its factors: ten times the largest one
+# observed.
+_FLOAT32_ERROR = 5e-7
+# Error of a product in bfloat16 relative to the norms, at one dimension: four standard deviations.
+# It falls with the root of the dimensions.
+_BFLOAT16_ERROR = 6e-3
 
 
 class PoolProducts:
@@ -33,7 +52,6 @@ class PoolProducts:
         centred: Whether the problem has each column minus its mean over the d coordinates. The
             stored rows stay as they are: products with centred vectors are the same.
         device: Where products with the whole pool are computed.
-        settings: Sizes of chunks and bounds of rounding errors.
 
     Attributes:
         rows: The pool, (N, d) float32, on the CPU.
@@ -49,14 +67,12 @@ class PoolProducts:
         *,
         centred: bool,
         device: torch.device,
-        settings: SolverSettings | None = None,
     ) -> None:
         with warnings.catch_warnings():
             # A memory map is read-only, and nothing here writes to the pool.
             warnings.filterwarnings("ignore", "The given NumPy array is not writable")
             self.rows = torch.from_numpy(np.ascontiguousarray(pool))
         self.centred, self.device = centred, device
-        self.settings = settings or SolverSettings()
         self._gathered = threading.local()
         self._buffers: dict[tuple[tuple[str, int], torch.dtype], Tensor] = {}
         self.largest_norm = self._largest_norm()
@@ -81,18 +97,20 @@ class PoolProducts:
             largest = max(largest, float(norms.max()))
         return largest
 
-    def error(self, dtype: torch.dtype) -> float:
-        """A bound that the error of a product with a unit vector very rarely exceeds.
+    def typical_error(self, dtype: torch.dtype) -> float:
+        """Four standard deviations of the error of a product with a unit vector.
+
+        It says which columns to try; `error_bound`, which always holds, says which are certain.
 
         Args:
             dtype: Number format of the product, float32 or bfloat16.
         """
         if dtype == torch.float32:
-            return (self.settings.float32_error + _rounding_of_factors()) * self.largest_norm
-        return self.settings.bfloat16_error * self.largest_norm / self.dimensions**0.5
+            return (_FLOAT32_ERROR + _rounding_of_factors()) * self.largest_norm
+        return _BFLOAT16_ERROR * self.largest_norm / self.dimensions**0.5
 
-    def bound(self, vectors: Tensor, dtype: torch.dtype, size: float) -> Tensor:
-        """A bound on the errors of all products of about that size.
+    def error_bound(self, vectors: Tensor, dtype: torch.dtype, size: float) -> Tensor:
+        """Bounds the errors of all products of about that size, for certificates.
 
         In bfloat16 it is the rounding of columns and vectors, by the inequality of Cauchy and
         Schwarz, plus the rounding of the product. In float32 the factors are rounded too where
@@ -108,7 +126,7 @@ class PoolProducts:
         """
         vectors = vectors.float()
         longest = self.largest_norm
-        bound = self.settings.float32_error * longest * vectors.norm(dim=1)
+        bound = _FLOAT32_ERROR * longest * vectors.norm(dim=1)
         if dtype == torch.float32:
             return bound + _rounding_of_factors() * longest * vectors.norm(dim=1)
         rounded = vectors.to(dtype).float()
@@ -179,11 +197,11 @@ class PoolProducts:
     @cached_property
     def _sample(self) -> tuple[Tensor, Tensor]:
         """Rows of the pool (m, d), and the Cholesky factor of their Gram matrix plus a ridge."""
-        size = min(len(self), self.dimensions) // self.settings.sample_divisor
+        size = min(len(self), self.dimensions) // _SAMPLE_DIVISOR
         sample = self.rows[torch.linspace(0, len(self) - 1, size).long()]
         gram = self.gram(sample, 0).double()
         square = float(gram.trace()) / max(1, size)
-        gram += self.settings.sample_ridge * (square or 1.0) * torch.eye(size)
+        gram += _SAMPLE_RIDGE * (square or 1.0) * torch.eye(size)
         return sample, torch.linalg.cholesky(gram).to(sample.dtype)
 
     def gram(self, columns: Tensor, first: int) -> Tensor:
@@ -226,7 +244,7 @@ class PoolProducts:
         """
         size, number = len(vectors), min(number, len(self))
         factors = vectors.to(self.device, dtype)
-        factors = F.pad(factors, (0, 0, 0, -size % self.settings.vectors_multiple(dtype)))
+        factors = F.pad(factors, (0, 0, 0, -size % _VECTORS_MULTIPLES[dtype]))
         # Sorted by row, the masked pairs of a chunk are one slice.
         order = masked[1].argsort()
         which, rows = masked[0][order].to(self.device), masked[1][order].contiguous()
@@ -255,52 +273,14 @@ class PoolProducts:
             threads.map(lambda thread: search(thread, parts[thread]), range(threads.number))
         return parts[0].sorted(*parts[1:])
 
-    def exact_largest(
-        self,
-        vectors: Tensor,
-        number: int,
-        masked: tuple[Tensor, Tensor],
-        *,
-        magnitude: bool,
-    ) -> tuple[Tensor, Tensor]:
-        """The largest products of each vector with the whole pool, in float64.
-
-        Args:
-            vectors: (B, d) float64, centred where the problem has centred columns.
-            number: How many products to return for each vector, at most N.
-            masked: (vector, row) pairs that do not count, two (n,) int64.
-            magnitude: Whether the magnitude of a product counts and not its sign.
-
-        Returns:
-            Values (B, number) float64, largest first, -inf where too few count, and rows
-            (B, number) int64.
-        """
-        values = torch.full((len(vectors), number), -torch.inf, dtype=torch.float64)
-        places = torch.zeros(len(vectors), number, dtype=torch.int64)
-        chunk_numbers = self.settings.float64_chunk_bytes // 8
-        step = max(chunk_numbers // max(self.dimensions, len(vectors)), number)
-        for start in range(0, len(self), step):
-            chunk = self.rows[start : start + step].double()
-            products = vectors @ chunk.t()
-            if magnitude:
-                products.abs_()
-            inside = (masked[1] >= start) & (masked[1] < start + len(chunk))
-            products[masked[0][inside], masked[1][inside] - start] = -torch.inf
-            top = products.topk(min(number, len(chunk)), dim=1)
-            best = torch.cat([values, top.values], dim=1).topk(number, dim=1)
-            places = torch.cat([places, top.indices + start], dim=1).gather(1, best.indices)
-            values = best.values
-        return values, places
-
     def _width(self, size: int) -> int:
         """Rows of the pool that are multiplied with `size` vectors at a time."""
-        settings, on_cpu = self.settings, self.device.type == "cpu"
-        chunk = settings.cpu_chunk_bytes if on_cpu else settings.device_chunk_bytes
-        products = settings.cpu_product_bytes if on_cpu else settings.device_product_bytes
+        chunk, products = _DEVICE_CHUNK_BYTES, _DEVICE_PRODUCT_BYTES
+        if self.device.type == "cpu":
+            chunk, products = _CPU_CHUNK_BYTES, _CPU_PRODUCT_BYTES
         # 2 bytes a number in bfloat16, 4 in float32.
         width = min(chunk // (2 * self.dimensions), products // (4 * max(1, size)))
-        multiple = settings.rows_multiple
-        return max(1, width // multiple * multiple or width)
+        return max(1, width // _ROWS_MULTIPLE * _ROWS_MULTIPLE or width)
 
     def multiply(self, vectors: Tensor, start: int, stop: int, thread: int) -> Tensor:
         """Products of vectors with a chunk of the pool, in a buffer of the thread.

@@ -71,7 +71,8 @@ class Ranking:
         text = (
             f"{self.uncertified} of {len(self.gap)} rankings are uncertified: their relative "
             f"duality gap is up to {self.gap.max():.1e}, over {self.tolerance:.0e} (the first is "
-            f"main question {first}); their order may be wrong"
+            f"main question {first}); their order may be wrong, because the vectors of the pool "
+            "nearly depend on each other or lam is too small for their number"
         )
         if action == "error":
             raise UncertifiedError(

@@ -17,6 +17,23 @@ from ivqa.lasso.certificate import relative_gaps
 from ivqa.lasso.pool_products import PoolProducts
 from ivqa.lasso.working_set import Question
 
+# Columns that a pass adds to a question's candidates: 1/512 of the pool within these limits. A pass
+# over a larger pool takes longer, so fewer passes with more columns are faster; the gradients of
+# all candidates are computed after each step.
+_MIN_COLUMNS_PER_PASS, _MAX_COLUMNS_PER_PASS = 192, 384
+# How far below lam the correlation of a candidate may be, as a share of the residual's norm. Some
+# of these columns exceed lam once others have entered.
+_MARGIN = 0.003
+# The longest ranking whose columns beyond the support come from the last pass. A question with a
+# longer ranking gets one more product with the pool at its end.
+_MAX_LISTED = 64
+# Correlations of a question that are computed again, one by one, where rounding hides whether they
+# exceed lam. More of them need another pass.
+_MAX_UNDECIDED = 512
+# How much longer the list gets where more correlations than listed are undecided in float32, as
+# with many copies of a column.
+_RELISTING_FACTOR = 16
+
 
 @dataclass
 class PassResult:
@@ -50,16 +67,18 @@ class Screening:
     """Passes over the pool for many questions at a time.
 
     Args:
-        pool: All columns, and the settings.
+        pool: All columns.
         lam: Weight of |x|_1.
         positive: Whether x >= 0; otherwise signs are free.
+        dtype: Number format of the products that look for missed columns, float32 or bfloat16.
     """
 
-    def __init__(self, pool: PoolProducts, lam: float, *, positive: bool) -> None:
-        self.pool, self.lam, self.positive = pool, lam, positive
-        self.settings = pool.settings
-        self.dtype = self.settings.screening or torch.float32
-        self.columns_per_pass = self.settings.columns_of_a_pass(len(pool))
+    def __init__(
+        self, pool: PoolProducts, lam: float, *, positive: bool, dtype: torch.dtype
+    ) -> None:
+        self.pool, self.lam, self.positive, self.dtype = pool, lam, positive, dtype
+        share = max(_MIN_COLUMNS_PER_PASS, min(len(pool) // 512, _MAX_COLUMNS_PER_PASS))
+        self.columns_per_pass = min(share, len(pool))
 
     def search(self, questions: Sequence[Question], k: int) -> PassResult:
         """Correlates all columns with each question's direction.
@@ -71,8 +90,8 @@ class Screening:
             k: Length of the rankings.
         """
         directions = self._directions(questions)
-        undecided = self.settings.max_undecided if self.positive else 0
-        listed = max(self.columns_per_pass, min(k, self.settings.max_listed), undecided)
+        undecided = _MAX_UNDECIDED if self.positive else 0
+        listed = max(self.columns_per_pass, min(k, _MAX_LISTED), undecided)
         listed = min(listed, len(self.pool))
         found = PassResult(
             directions,
@@ -91,7 +110,7 @@ class Screening:
         dtypes = [self._dtype_for(question) for question in questions]
         for dtype in set(dtypes):
             part = [at for at, one in enumerate(dtypes) if one == dtype]
-            found.bounds[part] = self.pool.bound(directions[part], dtype, self.lam)
+            found.bounds[part] = self.pool.error_bound(directions[part], dtype, self.lam)
             # The error bound lowers the floor, so that rounding hides no column over it.
             found.values[part], found.rows[part] = self.largest(
                 [questions[at] for at in part],
@@ -171,7 +190,7 @@ class Screening:
         """
         if not self.positive:
             return 0.0
-        return self.settings.screening_margin * float(np.linalg.norm(question.residual))
+        return _MARGIN * float(np.linalg.norm(question.residual))
 
     def _directions(self, questions: Sequence[Question]) -> Tensor:
         """What the next pass correlates columns with, (B, d) float64: the residuals.
@@ -222,7 +241,7 @@ class Screening:
         if self._dtype_for(question) != torch.float32:
             question.needs_float32 = True
             return torch.inf
-        number = min(self.settings.relisting_factor * found.values.shape[1], len(self.pool))
+        number = min(_RELISTING_FACTOR * found.values.shape[1], len(self.pool))
         longer = self.largest([question], found.directions, number, torch.float32)
         largest, _ = self._largest_outside(
             [question], PassResult(found.directions, *longer, found.bounds)

@@ -9,7 +9,7 @@ each at its own stage.
 
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import get_args
 
@@ -20,13 +20,41 @@ from rich.progress import Progress
 from torch import Tensor
 
 from ivqa.lasso.certificate import TOLERANCE, reported_gaps
-from ivqa.lasso.full_basis import FullBasis
 from ivqa.lasso.pool_products import PoolProducts
 from ivqa.lasso.ranking import OnUncertified, Ranking
 from ivqa.lasso.screening import PassResult, Screening, stacked_residuals
-from ivqa.lasso.settings import SolverSettings
 from ivqa.lasso.threads import SingleThreads
 from ivqa.lasso.working_set import Question, Rows, WorkingSet
+
+# Passes after which a question ends uncertified. Real questions need up to 8 where x >= 0, and 35
+# where signs are free: lam falls in steps there, and each step needs passes of its own. Among
+# 20,000 random vectors a question with as many columns as dimensions needs up to 240.
+_MAX_ROUNDS = 300
+# Working sets that end without a solution of the required accuracy, after which it ends as well.
+_MAX_FAILURES = 50
+_CERTIFY_AFTER = 20  # passes after which every pass tries to certify
+# Missed columns that are too few to matter, by number or as a share of the columns in use: the next
+# pass may be the last, so its products are computed as accurately as a certificate needs.
+_FEW_MISSED, _FEW_MISSED_SHARE = 4, 1 / 16
+_LAM_STEP = 3.0  # the factor by which lam falls from one step to the next where signs are free
+
+
+@dataclass(frozen=True)
+class SolverSettings:
+    """What a caller may choose; a certificate means the same for each.
+
+    Attributes:
+        screening: Number format of the products that look for missed columns, float32 or bfloat16.
+            None takes float32. bfloat16 is faster where the processor multiplies it. Correlations
+            that its rounding leaves undecided are computed again in float64 or float32.
+        batch_size: Questions that share a pass over the pool. More of them make better use of each
+            chunk that is read, and need more memory.
+        progress: Whether to show a progress bar.
+    """
+
+    screening: torch.dtype | None = None
+    batch_size: int = 1024
+    progress: bool = False
 
 
 class LassoSolver:
@@ -78,11 +106,9 @@ class LassoSolver:
         self.lam, self.positive, self.intercept = float(lam), positive, intercept
         self.tolerance, self.settings = tolerance, settings or SolverSettings()
         self.on_uncertified: OnUncertified = on_uncertified
-        self.pool = PoolProducts(
-            pool, centred=intercept, device=torch.device(device), settings=self.settings
-        )
-        self._screening = Screening(self.pool, self.lam, positive=positive)
-        self._full_basis = FullBasis(self.pool, self.lam, positive=positive)
+        self.pool = PoolProducts(pool, centred=intercept, device=torch.device(device))
+        dtype = self.settings.screening or torch.float32
+        self._screening = Screening(self.pool, self.lam, positive=positive, dtype=dtype)
         self._local = threading.local()
 
     def rank(
@@ -133,7 +159,7 @@ class LassoSolver:
         Yields:
             How many questions are finished since the pass before, and the most passes of one.
         """
-        active, stuck = list[Question](), list[Question]()
+        active = list[Question]()
         with SingleThreads() as threads:
             while True:
                 # New questions replace the finished ones at once, so that passes stay full.
@@ -142,22 +168,14 @@ class LassoSolver:
                     break
                 found = self._screening.search(active, ranking.indices.shape[1])
                 rounds = max(question.rounds for question in active)
-                unsolved = self._write_certified(active, found, ranking)
+                unsolved = self._write_finished(active, found, ranking)
                 done = len(active) - len(unsolved)
-                jobs = []
-                for at in unsolved:
-                    if self._is_stuck(active[at]):
-                        active[at].forget_products()
-                        stuck.append(active[at])
-                    else:
-                        jobs.append((active[at], found.values[at].numpy(), found.rows[at].numpy()))
+                jobs = [
+                    (active[at], found.values[at].numpy(), found.rows[at].numpy())
+                    for at in unsolved
+                ]
                 active = [question for question, _, _ in jobs]
                 threads.share(lambda job: self._improve(*job), jobs)
-                # Passes of the full basis are shared, so stuck questions wait for each other.
-                if len(stuck) >= self.settings.full_basis_questions or not active:
-                    rounds = max(rounds, self._solve_in_full_basis(stuck, ranking))
-                    done += len(stuck)
-                    stuck.clear()
                 yield done, rounds
 
     def _questions(
@@ -176,31 +194,23 @@ class LassoSolver:
                 number, self.lam, target, rows, residual=target, needs_float32=needs_float32
             )
 
-    def _write_certified(
+    def _write_finished(
         self, questions: Sequence[Question], found: PassResult, ranking: Ranking
     ) -> list[int]:
-        """Writes the rankings that a pass certified; returns the positions of the others."""
+        """Writes the rankings that a pass certified or that end uncertified.
+
+        Returns the positions of the others.
+        """
         unsolved, gaps = [], self._screening.gaps(questions, found)
         for at, question in enumerate(questions):
-            if gaps[at] <= self.tolerance:
-                ranking.gap[question.number] = gaps[at]
+            ends = question.rounds >= _MAX_ROUNDS or question.failures >= _MAX_FAILURES
+            if gaps[at] <= self.tolerance or ends:
+                # The dual is at least 0, so no gap is over 1.
+                ranking.gap[question.number] = min(gaps[at], 1.0)
                 self._write(ranking, question, found.values[at], found.rows[at])
             else:
                 unsolved.append(at)
         return unsolved
-
-    def _solve_in_full_basis(self, questions: Sequence[Question], ranking: Ranking) -> int:
-        """Ranks the questions that working sets do not solve; returns the most passes of one."""
-        for question, gap in self._full_basis.solve(questions):
-            ranking.gap[question.number] = gap
-            self._write(ranking, question, torch.empty(0), torch.empty(0, dtype=torch.int64))
-        return max((question.rounds for question in questions), default=0)
-
-    def _is_stuck(self, question: Question) -> bool:
-        """Whether working sets do not solve a question."""
-        settings = self.settings
-        limit = settings.max_rounds_positive if self.positive else settings.max_rounds_signed
-        return question.rounds >= limit or question.failures >= settings.max_failures
 
     def _improve(self, question: Question, found: NDArray[np.float32], listed: Rows) -> None:
         """Solves a question with the columns that a pass found.
@@ -209,19 +219,19 @@ class LassoSolver:
         columns. Where signs are free, a solution has hundreds of columns, and with a small lam poor
         ones would enter before good ones are known. There lam falls in steps.
         """
-        settings, screening = self.settings, self._screening
+        screening = self._screening
         dtype = torch.float32 if question.certifying else screening.dtype
-        error = self.pool.error(dtype) * float(np.linalg.norm(question.residual))
+        error = self.pool.typical_error(dtype) * float(np.linalg.norm(question.residual))
         # Only columns over lam by more than the rounding of the pass count as missed.
         missed = listed[found > question.lam + error]
-        limit = max(settings.few_missed, settings.few_missed_share * len(question.columns))
+        limit = max(_FEW_MISSED, _FEW_MISSED_SHARE * len(question.columns))
         # Rejected columns may be listed again. The first bound is cheap, the second one exact.
         few = len(missed) <= limit + len(question.rejected)
         few = few and len(set(missed.tolist()) - set(question.rejected.tolist())) <= limit
         if not self.positive and (question.rounds == 1 or (few and question.lam > self.lam)):
             before = float(found[0]) if question.rounds == 1 else question.lam
-            question.lam = max(self.lam, before / settings.lam_step)
-        elif few or question.rounds >= settings.certify_after_rounds:
+            question.lam = max(self.lam, before / _LAM_STEP)
+        elif few or question.rounds >= _CERTIFY_AFTER:
             question.certifying = True
         # A working set has large buffers, so each thread keeps one.
         if not hasattr(self._local, "working_set"):

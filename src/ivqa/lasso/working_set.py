@@ -8,6 +8,7 @@ Each step solves a model of the problem around the current x. The gradient of th
 from dataclasses import dataclass, field
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from ivqa.lasso.active_set import invert_gram, solve_active_set
@@ -19,6 +20,22 @@ from ivqa.lasso.column_products import (
     submatrix,
 )
 from ivqa.lasso.pool_products import PoolProducts
+
+_MAX_STEPS = 20  # steps in the working set before the next pass over the pool
+_COLUMNS_PER_STEP = 64  # columns that enter the working set at a time
+# New columns that are worth another step. Unless certifying, fewer can wait for the next pass.
+_MIN_NEW_COLUMNS = 16
+# Steps without a new column after which the Gram matrix is computed in float64 or, if it has been,
+# the question restarts at x = 0.
+_MAX_IDLE_STEPS = 3
+# The tolerated error of gradients before certifying, as a share of the residual's norm.
+_COARSE_ERROR = 1e-5
+# Columns, as a share of the dimensions, beyond which a Gram matrix is too ill-conditioned for
+# float32.
+_GRAM_FLOAT64_SHARE = 0.5
+# Relative increase of the diagonal of Gram matrices, against columns that depend on each other.
+# Gradients are exact, so it costs steps and no accuracy.
+_RIDGES = {torch.float32: 1e-6, torch.float64: 1e-13}
 
 Vector = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -69,10 +86,6 @@ class Question:
     gram_in_float64: bool = False
     failures: int = 0
 
-    def forget_products(self) -> None:
-        """Frees the Gram matrix and its inverse, which only working sets need."""
-        self.gram = self.inverse = np.empty((0, 0))
-
 
 class WorkingSet:
     """Solves one question after another; each thread has its own.
@@ -81,12 +94,12 @@ class WorkingSet:
     the pool; the others are candidates.
 
     Args:
-        pool: All columns, and the settings.
+        pool: All columns.
         positive: Whether x >= 0; otherwise signs are free.
     """
 
     def __init__(self, pool: PoolProducts, *, positive: bool) -> None:
-        self.pool, self.settings, self.positive = pool, pool.settings, positive
+        self.pool, self.positive = pool, positive
         self.gram = self.inverse = np.empty((0, 0))
 
     def improve(self, question: Question, candidates: Rows, promise: NDArray[np.float32]) -> None:
@@ -100,24 +113,23 @@ class WorkingSet:
             candidates: Rows of the pool, (n,).
             promise: Their correlations by which the first of them are chosen, (n,).
         """
-        settings = self.settings
         self._begin(question, candidates, promise)
         idle_steps, restarted = 0, False
-        for step in range(settings.max_steps):
+        for step in range(_MAX_STEPS):
             before = self.count
             # The model's gradients carry the rounding of its Gram matrix. A certificate needs exact
             # ones.
             fault = self._add_columns(
-                settings.columns_per_step,
+                _COLUMNS_PER_STEP,
                 0 if question.certifying or not step else before,
                 not step,
             )
             new = self.count - before
             idle_steps = idle_steps + 1 if not new else 0
-            few_new = not new or (new <= settings.min_new_columns and not question.certifying)
+            few_new = not new or (new <= _MIN_NEW_COLUMNS and not question.certifying)
             if step and few_new and fault <= self._tolerated():
                 break
-            stalled = idle_steps > settings.max_idle_steps
+            stalled = idle_steps > _MAX_IDLE_STEPS
             if stalled and question.gram_in_float64 and not restarted:
                 # The columns in use depend on each other, and the inverse is rounding noise. A
                 # path from zero does not let such columns enter together.
@@ -143,12 +155,12 @@ class WorkingSet:
         It is relative to lam.
         """
         question = self.question
-        coarse = self.settings.coarse_error * np.linalg.norm(question.residual) / question.lam
+        coarse = _COARSE_ERROR * np.linalg.norm(question.residual) / question.lam
         return SLACK if question.certifying else max(SLACK, float(coarse))
 
     def _is_ill_conditioned(self) -> bool:
         """Whether there are too many columns for a Gram matrix in float32."""
-        return self.count > self.settings.gram_float64_share * len(self.question.target)
+        return self.count > _GRAM_FLOAT64_SHARE * len(self.question.target)
 
     def _begin(self, question: Question, candidates: Rows, promise: NDArray[np.float32]) -> None:
         """Loads a question and its candidates."""
@@ -193,7 +205,7 @@ class WorkingSet:
         columns = self.columns[: self.count]
         in_float64 = self.question.gram_in_float64
         products = self.pool.gram(columns.double() if in_float64 else columns, first)
-        extend_gram(self.gram, products.numpy(), first, self.settings.ridge(products.dtype))
+        extend_gram(self.gram, products.numpy(), first, _RIDGES[products.dtype])
 
     def _repeat_in_float64(self, count: int) -> None:
         """Computes the Gram matrix of the first `count` columns again, in float64."""

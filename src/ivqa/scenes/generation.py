@@ -24,8 +24,7 @@ from ivqa.ranges import ImagesOfSplit
 from ivqa.scenes.annotators import annotate
 from ivqa.scenes.captions import describe
 from ivqa.scenes.grammar import realise
-from ivqa.scenes.layouts import layout
-from ivqa.scenes.programs import Program, evaluate
+from ivqa.scenes.programs import Program, evaluate, layout
 from ivqa.scenes.questions import question_type, sample_contrast, sample_program
 from ivqa.scenes.renderer import render
 from ivqa.scenes.world import Scene, change_scene, sample_scene

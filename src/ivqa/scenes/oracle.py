@@ -6,8 +6,9 @@ allows.
 
 import os
 import random
-from collections.abc import Hashable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from functools import cache, lru_cache
+from itertools import product
 from pathlib import Path
 from typing import Self
 
@@ -18,13 +19,13 @@ from ivqa.data.oracles import FALSE_PREMISE, NOT_UNDERSTOOD, Judgement, Oracle
 from ivqa.data.validation import DataError
 from ivqa.errors import UserError
 from ivqa.scenes.annotators import annotate
-from ivqa.scenes.enumeration import simple_questions
-from ivqa.scenes.grammar import parse, realise
-from ivqa.scenes.layouts import layout
+from ivqa.scenes.grammar import fill, parse, realise
 from ivqa.scenes.mistakes import describe_mistake
-from ivqa.scenes.programs import Program, acceptable, evaluate
+from ivqa.scenes.phrasings import fitting
+from ivqa.scenes.programs import Noun, Program, Things, acceptable, evaluate, layout, make
 from ivqa.scenes.questions import sample_program
-from ivqa.scenes.world import Scene
+from ivqa.scenes.world import SCENE_ATTRIBUTES, THING_ATTRIBUTES, VALUES, Scene
+from ivqa.text.tokens import detokenise
 
 
 class SceneOracle(Oracle):
@@ -108,7 +109,7 @@ class SceneOracle(Oracle):
         return parse(question)
 
     def layout(self, question: str) -> list[str] | None:
-        """The expert layout of a question, see `ivqa.scenes.layouts`; None without a program."""
+        """The expert layout of a question, see `layout`; None without a program."""
         program = parse(question)
         return None if program is None else layout(program)
 
@@ -135,7 +136,7 @@ class SceneOracle(Oracle):
         return entries
 
     def simple_questions(self) -> Mapping[Hashable, str]:
-        """One question for each simple meaning, see `ivqa.scenes.enumeration`."""
+        """One question for each simple meaning, see the function."""
         return simple_questions()
 
     def objects(self) -> dict[int, set[str]]:
@@ -181,3 +182,44 @@ def oracle_of(dataset: VQADataset, stage_or_name: str) -> Oracle | None:
     if not os.path.lexists(dataset.root / f"scenes_{name}.json"):
         return None
     return SceneOracle.load(dataset.root, name)
+
+
+@cache
+def simple_questions() -> dict[Hashable, str]:
+    """Lists every meaning that one noun phrase without relation, or the scene alone, can have.
+
+    These are "exist", "count", "query" and "check" about every noun phrase, and all questions about
+    place, time and weather. An attribute that the noun phrase names is neither asked for nor
+    checked. Questions with relations or with two noun phrases are left out: there are many
+    millions.
+
+    Returns:
+        One question for each meaning, always in the same phrasing.
+
+    Example:
+        >>> len(simple_questions())
+        7306
+    """
+    rng = random.Random(0)
+    return {
+        program: detokenise(fill(fitting(program)[0], program, rng).split())
+        for program in _simple_programs()
+    }
+
+
+def _simple_programs() -> Iterator[Program]:
+    named = ((None, *VALUES[attribute]) for attribute in THING_ATTRIBUTES)
+    for values in product(*named):
+        words = dict(zip(THING_ATTRIBUTES, values, strict=True))
+        things = Things(Noun(**words))
+        yield make("exist", subject=things)
+        yield make("count", subject=things)
+        for attribute in THING_ATTRIBUTES:
+            if words[attribute] is None:
+                yield make("query", subject=things, attribute=attribute)
+                for value in VALUES[attribute]:
+                    yield make("check", subject=things, attribute=attribute, value=value)
+    for attribute in SCENE_ATTRIBUTES:
+        yield make("scene_query", attribute=attribute)
+        for value in VALUES[attribute]:
+            yield make("scene_check", attribute=attribute, value=value)

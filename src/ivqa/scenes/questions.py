@@ -88,20 +88,10 @@ def sample_contrast(rng: random.Random, scene: Scene, changed: Scene) -> Program
     return None
 
 
-def noun_for(
+def _noun_for(
     rng: random.Random, scene: Scene, thing: Thing, hidden: str | None = None
 ) -> Noun | None:
-    """Draws a short noun phrase that fits one thing of a scene only.
-
-    Args:
-        rng: Source of the random choices.
-        scene: The scene.
-        thing: The thing to describe.
-        hidden: An attribute that the phrase must not name, because the question asks for it.
-
-    Returns:
-        The noun phrase; None where another thing has the same attributes.
-    """
+    """Draws a short noun phrase that fits one thing of a scene only."""
     names = [name for name in THING_ATTRIBUTES if name != hidden]
     # The shortest phrases are tried first.
     for size in range(1, len(names) + 1):
@@ -139,14 +129,14 @@ def _described(rng: random.Random, scene: Scene, hidden: str | None = None) -> T
     if draw < 0.12:
         relation = rng.choice(list(INVERSE))
         anchors = [other for other in scene.things if holds(thing, relation, other)]
-        anchor = noun_for(rng, scene, rng.choice(anchors)) if anchors else None
+        anchor = _noun_for(rng, scene, rng.choice(anchors)) if anchors else None
         if anchor is not None:
             things = Things(Noun(), relation, anchor)
             return things if denoted(things, scene) == [thing] else None
     elif draw < 0.16:
         things = Things(Noun(), extreme=rng.choice(list(EXTREMES)))
         return things if len(denoted(things, scene) or ()) == 1 else None
-    noun = noun_for(rng, scene, thing, hidden)
+    noun = _noun_for(rng, scene, thing, hidden)
     return None if noun is None else Things(noun)
 
 
@@ -158,7 +148,7 @@ def _first_built(build: Callable[[], Program | None]) -> Program | None:
 def _exist(rng: random.Random, scene: Scene) -> Program | None:
     noun = _some_noun(rng, scene)
     if rng.random() < 0.25:
-        anchor = noun_for(rng, scene, rng.choice(scene.things))
+        anchor = _noun_for(rng, scene, rng.choice(scene.things))
         if anchor is not None:
             return make("exist", subject=Things(noun, rng.choice(list(INVERSE)), anchor))
     return make("exist", subject=Things(noun))
@@ -166,7 +156,7 @@ def _exist(rng: random.Random, scene: Scene) -> Program | None:
 
 def _count(rng: random.Random, scene: Scene) -> Program | None:
     if rng.random() < 0.2:
-        anchor = noun_for(rng, scene, rng.choice(scene.things))
+        anchor = _noun_for(rng, scene, rng.choice(scene.things))
         if anchor is not None:
             return make("count", subject=Things(Noun(), rng.choice(list(INVERSE)), anchor))
     if rng.random() < 0.1:
@@ -206,7 +196,7 @@ def _check(rng: random.Random, scene: Scene) -> Program | None:
 def _pair(
     rng: random.Random, scene: Scene, hidden: str | None = None
 ) -> tuple[Things, Things] | None:
-    nouns = [noun_for(rng, scene, thing, hidden) for thing in rng.sample(scene.things, 2)]
+    nouns = [_noun_for(rng, scene, thing, hidden) for thing in rng.sample(scene.things, 2)]
     if nouns[0] is None or nouns[1] is None:
         return None
     return Things(nouns[0]), Things(nouns[1])

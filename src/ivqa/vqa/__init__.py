@@ -3,8 +3,8 @@
 from ivqa.vqa.measuring import MeasuringCallback
 from ivqa.vqa.module import VQAModule
 from ivqa.vqa.network import TrainingOutput, VQANetwork
+from ivqa.vqa.networks.blind import LanguageOnly, Prior
 from ivqa.vqa.networks.hiecoatt import HieCoAtt
-from ivqa.vqa.networks.language_only import LanguageOnly
 from ivqa.vqa.networks.lstm_qi import LSTMQI
 from ivqa.vqa.networks.mcb import MCB
 from ivqa.vqa.networks.mlb import MLB
@@ -14,7 +14,6 @@ from ivqa.vqa.networks.pretrained_question_encoders import (
     SkipThoughtsQuestionEncoder,
     TransformersQuestionEncoder,
 )
-from ivqa.vqa.networks.prior import Prior
 from ivqa.vqa.networks.question_encoder import QuestionEncoder, RecurrentEncoder
 from ivqa.vqa.networks.stacked_encoder import StackedLSTMEncoder
 from ivqa.vqa.networks.vanilla import Vanilla

@@ -1,7 +1,4 @@
-"""The VQA benchmark of an answerer: official accuracies, and a result file for the servers.
-
-The file is a little over 300 lines, because the metrics of each function are listed.
-"""
+"""The VQA benchmark of an answerer: official accuracies, and a result file for the servers."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -85,7 +82,7 @@ class VQABenchmark:
         Returns:
             The metrics of `write_answers`; vqa/questions_per_second, reading data included;
             vqa/truncated, the share of questions that the model cuts, if it has `is_cut`; the
-            metrics of `expert_metrics` for module networks; `score_choices` and
+            metrics of `_expert_metrics` for module networks; `score_choices` and
             vqa/multiple_choice_coverage of `choose_answers` for multiple choices.
         """
         split = datamodule.dataset.split(stage)
@@ -100,11 +97,11 @@ class VQABenchmark:
             batch_size=self.batch_size,
         )
         seconds = time.perf_counter() - started
-        probability = probability_of(module, datamodule, stage, self.batch_size)
+        probability = _probability_of(module, datamodule, stage, self.batch_size)
         metrics = write_answers(split, answers, run_dir, console, probability, wups=self.wups)
         metrics["vqa/questions_per_second"] = len(split) / seconds
         if isinstance(module, VQAModule) and module.network.encode_layouts and split.layouts:
-            metrics |= expert_metrics(module, datamodule, stage)
+            metrics |= _expert_metrics(module, datamodule, stage)
         if (is_cut := getattr(module, "is_cut", None)) is not None:
             metrics["vqa/truncated"] = float(np.mean(is_cut(split.questions)))
         if split.multiple_choices is not None:
@@ -252,18 +249,12 @@ def accuracy_of(
 
 
 @torch.no_grad()
-def expert_metrics(module: VQAModule, datamodule: VQADataModule, stage: str) -> dict[str, float]:
-    """Scores the modules and the layouts of a module network separately.
+def _expert_metrics(module: VQAModule, datamodule: VQADataModule, stage: str) -> dict[str, float]:
+    """Scores the modules and the layouts of a module network separately, on a split with layouts.
 
-    Args:
-        module: A module network.
-        datamodule: The data.
-        stage: Which split of the data; it has layouts.
-
-    Returns:
-        vqa/layouts, the share of questions whose predicted layout equals the expert's, and, if the
-        split has annotations, vqa/expert/..., the metrics of `score_answers` for the answers under
-        the experts' layouts.
+    Returns vqa/layouts, the share of questions whose predicted layout equals the expert's, and, if
+    the split has annotations, vqa/expert/..., the metrics of `score_answers` for the answers under
+    the experts' layouts.
     """
     split = datamodule.dataset.split(stage)
     assert split.layouts is not None
@@ -330,20 +321,13 @@ def choose_answers(
     return chosen, known / max(number, 1)
 
 
-def probability_of(
+def _probability_of(
     module: Answerer, datamodule: VQADataModule, stage: str, batch_size: int
 ) -> NDArray[np.float64] | None:
-    """Computes phi of the answer that the metric of a split reads, for a model with a closed set.
+    """Phi of the answer that the metric of a split reads, (N,) in [0, 1].
 
-    Args:
-        module: The VQA system.
-        datamodule: The data.
-        stage: Which split of the data.
-        batch_size: Questions at once.
-
-    Returns:
-        (N,) in [0, 1]; None if the metric reads none, the answer is not in the closed set, or each
-        question to the model costs.
+    None if the metric reads none, the model has no closed set with this answer, or each question to
+    the model costs.
     """
     split = datamodule.dataset.split(stage)
     answer = split.metric.probed if split.has_answers else None

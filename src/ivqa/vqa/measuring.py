@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytorch_lightning as pl
+from typing_extensions import override
 
 from ivqa.data import VQADataModule
 from ivqa.errors import UserError
@@ -45,13 +46,9 @@ class MeasuringCallback(pl.Callback):
             Figures by name.
         """
 
+    @override
     def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Measures and logs the figures of the validation split, if the callback is due.
-
-        Args:
-            trainer: The trainer, with a `VQADataModule`.
-            pl_module: The VQA model.
-        """
+        """Measures and logs the figures of the validation split, if the callback is due."""
         # The sanity check runs a few batches through an untrained model.
         if trainer.sanity_checking:
             return
@@ -62,13 +59,9 @@ class MeasuringCallback(pl.Callback):
                 return
         self._log(trainer, pl_module, "val")
 
+    @override
     def on_test_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Measures and logs the figures of the test split.
-
-        Args:
-            trainer: The trainer, with a `VQADataModule`.
-            pl_module: The VQA model.
-        """
+        """Measures and logs the figures of the test split."""
         self._log(trainer, pl_module, "test")
 
     def _log(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:

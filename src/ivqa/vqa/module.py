@@ -79,17 +79,10 @@ class VQAModule(TrainedModule):
     def log_scores(
         self, images: ImageBatch, questions: list[str], answers: list[str] | None = None
     ) -> Tensor:
-        """Computes log phi(a | I, q); phi is the softmax over all of A for each kind of `targets`.
+        """Computes log phi(a | I, q); see `Answerer.log_scores`.
 
-        The network is in evaluation mode, without dropout.
-
-        Args:
-            images: Images of B questions.
-            questions: B questions.
-            answers: The answers to score; None for all of A.
-
-        Returns:
-            Scores, (B, |A|) or (B, len(answers)), float32.
+        phi is the softmax over all of A for each kind of `targets`. The network is in evaluation
+        mode, without dropout.
 
         Raises:
             ValueError: Images and questions differ in number.
@@ -109,15 +102,7 @@ class VQAModule(TrainedModule):
 
     @torch.no_grad()
     def attention(self, images: ImageBatch, questions: list[str]) -> Tensor | None:
-        """Computes where the network looks, the mean of its attention maps; see `Attends`.
-
-        Args:
-            images: Images of B questions.
-            questions: B questions.
-
-        Returns:
-            Weights (B, L), float32; None for a network without attention.
-        """
+        """The mean of the attention maps of the network; see `Attends`."""
         with evaluation_mode(self.network, self.image_encoder):
             tokens = self.question_vocabulary.encode(questions, self.max_question_length)
             seen = images.to(self.device).encoded(self.image_encoder)
@@ -125,15 +110,7 @@ class VQAModule(TrainedModule):
         return None if maps is None else maps.mean(dim=1)
 
     def answer(self, images: ImageBatch, questions: list[str]) -> list[str]:
-        """Returns the most probable answer to each question.
-
-        Args:
-            images: Images of B questions.
-            questions: B questions.
-
-        Returns:
-            B answers.
-        """
+        """Returns the most probable answer to each question; see `Answerer.answer`."""
         best = self.log_scores(images, questions).argmax(dim=1)
         return [self.answers.answers[index] for index in best.tolist()]
 
@@ -158,25 +135,16 @@ class VQAModule(TrainedModule):
             )
         return chosen.to(self.device)
 
+    @override
     def setup(self, stage: str) -> None:
-        """Loads the initial weights of question encoders before training.
-
-        Args:
-            stage: Lightning's stage; only "fit" loads them.
-        """
+        """Loads the initial weights of question encoders before training."""
         for part in self.network.modules() if stage == "fit" else ():
             if isinstance(part, QuestionEncoder):
                 part.initialise(self.question_vocabulary.words)
 
+    @override
     def training_step(self, batch: VQABatch, batch_idx: int) -> Tensor:
         """Computes and logs the loss of a batch.
-
-        Args:
-            batch: B questions.
-            batch_idx: Number of the batch in its epoch.
-
-        Returns:
-            The loss, a scalar.
 
         Raises:
             UserError: The loss is not finite; the message has the rows of the training split.
@@ -199,14 +167,11 @@ class VQAModule(TrainedModule):
         )
         return loss
 
+    @override
     def validation_step(self, batch: VQABatch, batch_idx: int) -> None:
         """Adds the official accuracies of the most probable answers of a batch.
 
         Questions that the evaluation of the data set does not count are left out.
-
-        Args:
-            batch: B questions with soft_targets.
-            batch_idx: Number of the batch.
         """
         assert batch.soft_targets is not None
         images = batch.images.encoded(self.image_encoder)
@@ -225,11 +190,13 @@ class VQAModule(TrainedModule):
         """
         return {"val/vqa_accuracy"} | {f"val/{kind.replace('/', '_')}" for kind in ANSWER_TYPES}
 
+    @override
     def on_validation_epoch_end(self) -> None:
         """Logs the accuracy on the whole split, overall and by answer type."""
         self.log_dict({f"val/{name}": value for name, value in self.accuracy.compute().items()})
         self.accuracy.reset()
 
+    @override
     def configure_gradient_clipping(
         self,
         optimizer: Optimizer,
@@ -240,11 +207,6 @@ class VQAModule(TrainedModule):
 
         Lightning refuses to clip for fused optimisers under mixed precision because gradients may
         be scaled; in bfloat16 they are not.
-
-        Args:
-            optimizer: The optimiser of the step.
-            gradient_clip_val: The largest norm or value; None or 0: no clipping.
-            gradient_clip_algorithm: "norm" or "value".
         """
         if gradient_clip_val and self.trainer.precision == "bf16-mixed":
             if gradient_clip_algorithm == "value":

@@ -126,35 +126,34 @@ class OneFeatureNetwork(VQANetwork):
 
     name: ClassVar[str]
     """Name of the network in error messages."""
+    reads_grid: ClassVar[bool] = False
+    """Whether the feature must be spatial."""
 
     def __init__(
         self, *, num_words: int, num_answers: int, feature_sizes: Mapping[str, int]
     ) -> None:
         super().__init__()
         self.num_words, self.num_answers = num_words, num_answers
-        self.feature, self.feature_size = single_feature(feature_sizes, self.name)
+        self.feature, self.feature_size = _single_feature(feature_sizes, self.name)
 
     @classmethod
     @override
     def check_features(
         cls, arguments: Mapping[str, Any], model: str, places: Mapping[str, int | None]
     ) -> None:
-        """Checks that exactly one feature is chosen."""
-        single_feature(dict.fromkeys(places, 0), model)
+        _single_feature(dict.fromkeys(places, 0), model)
+        if cls.reads_grid:
+            ((name, number),) = places.items()
+            _check_places(name, number, int(arguments.get("pool", 1)))
 
+    def grid_of(self, images: ImageBatch, pool: int = 1) -> Tensor:
+        """The grids of M images, max-pooled over pool x pool tiles, (M, L / pool^2, d_v)."""
+        return checked_grid(images, self.feature, self.feature_size, pool)
 
-class GridNetwork(OneFeatureNetwork):
-    """A network that reads one spatial feature."""
-
-    @classmethod
-    @override
-    def check_features(
-        cls, arguments: Mapping[str, Any], model: str, places: Mapping[str, int | None]
-    ) -> None:
-        """Checks that exactly one feature is chosen, and that it is spatial."""
-        super().check_features(arguments, model, places)
-        ((name, number),) = places.items()
-        check_places(name, number, int(arguments.get("pool", 1)))
+    def vector_of(self, images: ImageBatch) -> Tensor:
+        """The global features of M images, or the means of their grids, (M, d_v)."""
+        v = _checked_feature(images, self.feature, self.feature_size)
+        return v.mean(dim=1) if v.dim() == 3 else v
 
 
 class SharedDropout(nn.Dropout1d):
@@ -176,20 +175,8 @@ class SharedDropout(nn.Dropout1d):
         return super().forward(values.transpose(1, 2)).transpose(1, 2)
 
 
-def single_feature(feature_sizes: Mapping[str, int], model: str) -> tuple[str, int]:
-    """Returns name and size of the only image feature.
-
-    Args:
-        feature_sizes: Size of each chosen feature.
-        model: Name of the network in error messages.
-
-    Raises:
-        UserError: None or several are given.
-
-    Example:
-        >>> single_feature({"grid": 128}, "mlb")
-        ('grid', 128)
-    """
+def _single_feature(feature_sizes: Mapping[str, int], model: str) -> tuple[str, int]:
+    """Returns name and size of the only image feature, or raises UserError."""
     if len(feature_sizes) != 1:
         raise UserError(
             f"{model} reads exactly one image feature, not {sorted(feature_sizes)}; "
@@ -199,17 +186,8 @@ def single_feature(feature_sizes: Mapping[str, int], model: str) -> tuple[str, i
     return str(name), int(size)
 
 
-def checked_feature(images: ImageBatch, name: str, size: int) -> Tensor:
-    """Returns a feature of the M images.
-
-    Args:
-        images: M images.
-        name: Name of the feature.
-        size: Size of its last axis in training.
-
-    Raises:
-        UserError: The feature has another size.
-    """
+def _checked_feature(images: ImageBatch, name: str, size: int) -> Tensor:
+    """Returns a feature of the M images; raises UserError where its last axis has another size."""
     feature = images.feature(name)
     if feature.shape[-1] != size:
         raise UserError(
@@ -219,17 +197,8 @@ def checked_feature(images: ImageBatch, name: str, size: int) -> Tensor:
     return feature
 
 
-def check_places(name: str, number: int | None, pool: int = 1) -> None:
-    """Checks that a feature is spatial and can be pooled.
-
-    Args:
-        name: Name of the feature.
-        number: Number of its positions; None for one vector an image.
-        pool: Side of the square tiles that are pooled.
-
-    Raises:
-        UserError: The feature is global, or pool x pool tiles do not cover its grid.
-    """
+def _check_places(name: str, number: int | None, pool: int = 1) -> None:
+    """Raises UserError where a feature is global or pool x pool tiles do not cover its grid."""
     if number is None:
         raise UserError(
             f"attention needs a spatial feature, but '{name}' is one vector an image; "
@@ -258,8 +227,8 @@ def checked_grid(images: ImageBatch, name: str, size: int, pool: int = 1) -> Ten
     Raises:
         UserError: The feature is global, has another size, or its grid cannot be pooled.
     """
-    grid = checked_feature(images, name, size)
-    check_places(name, grid.shape[1] if grid.dim() == 3 else None, pool)
+    grid = _checked_feature(images, name, size)
+    _check_places(name, grid.shape[1] if grid.dim() == 3 else None, pool)
     if pool == 1:
         return grid
     side = math.isqrt(grid.shape[1])

@@ -110,16 +110,10 @@ class LegalityModule(TrainedModule):
         return float(self.threshold)
 
     def probabilities(self, questions: Sequence[str]) -> Tensor:
-        """Computes p(legal) of texts, without dropout.
-
-        Args:
-            questions: N texts.
-
-        Returns:
-            (N,) float32 in [0, 1].
-        """
+        """Computes p(legal) of texts, without dropout; see `LegalityJudge`."""
         return text_probabilities(self.network, self.question_vocabulary, questions)
 
+    @override
     def on_fit_start(self) -> None:
         """Stores fingerprints of the training questions and moves the generator to this device."""
         datamodule: Any = self.trainer.datamodule  # type: ignore[attr-defined]
@@ -128,16 +122,9 @@ class LegalityModule(TrainedModule):
         if self._frozen[0] is not None:
             self._frozen[0].to(self.device)
 
+    @override
     def training_step(self, batch: VQABatch, batch_idx: int) -> Tensor:
-        """Computes the cross-entropy of real questions and as many negatives.
-
-        Args:
-            batch: B real questions, with their images and rows.
-            batch_idx: Number of the batch; not used.
-
-        Returns:
-            The loss, a scalar: the mean of the two classes' mean losses.
-        """
+        """Computes the cross-entropy of real questions and as many negatives."""
         real = batch.question
         fake = self._negatives(batch)
         assert self._training_questions is not None
@@ -150,16 +137,11 @@ class LegalityModule(TrainedModule):
         self.log("train/loss", loss.detach(), batch_size=len(batch))
         return loss
 
+    @override
     def validation_step(self, batch: VQABatch, batch_idx: int) -> None:
-        """Scores real questions and one damaged copy of each.
-
-        Args:
-            batch: B real questions.
-            batch_idx: Number of the batch. It seeds the damage, so that every validation uses the
-                same copies.
-        """
+        """Scores real questions and one damaged copy of each."""
         real = batch.question
-        generator = torch.Generator().manual_seed(batch_idx)
+        generator = torch.Generator().manual_seed(batch_idx)  # the same copies every time
         kinds = torch.randint(len(KINDS), (len(real),), generator=generator).to(real.ids.device)
         fake = perturb(real, len(self.question_vocabulary), kinds, generator)
         # Damage may change nothing, for example a swap of two equal words.
@@ -182,6 +164,7 @@ class LegalityModule(TrainedModule):
         """
         return {"val/auroc", "val/kept"}
 
+    @override
     def on_validation_epoch_end(self) -> None:
         """Logs the area under the ROC curve; calibrates the threshold during training."""
         scores = torch.cat(self._real_scores)

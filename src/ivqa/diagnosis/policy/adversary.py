@@ -76,14 +76,7 @@ class AdversarialJudge(nn.Module):
         return float(self.threshold)
 
     def probabilities(self, questions: Sequence[str]) -> Tensor:
-        """Computes p(legal) of texts, without dropout.
-
-        Args:
-            questions: N texts.
-
-        Returns:
-            (N,) float32 in [0, 1].
-        """
+        """Computes p(legal) of texts, without dropout; see `LegalityJudge`."""
         return text_probabilities(self.network, self.vocabulary, questions)
 
     def prepare(self, train: Sequence[str], held_out: Sequence[str]) -> None:

@@ -106,33 +106,13 @@ class PolicyGradientModule(TrainedModule):
         strategy: Strategy | None = None,
         generator: torch.Generator | None = None,
     ) -> Questions:
-        """Samples questions of the policy.
-
-        Args:
-            images: Images of the P pairs.
-            answers: Answers of the P pairs.
-            num_samples: Questions of each pair.
-            strategy: How a z becomes a question; None takes the generator's own strategy.
-            generator: Random numbers; None takes torch's global generator.
-
-        Returns:
-            N = P * num_samples questions, pair by pair; see `QuestionGenerationModule.sample`.
-        """
+        """Samples questions of the policy; see `Questioner.sample`."""
         return self.questioner.sample(images, answers, num_samples, strategy, generator)
 
     def log_likelihood(
         self, images: ImageBatch, answers: list[str], questions: list[str]
     ) -> Tensor:
-        """Log-likelihoods of given questions; see `QuestionGenerationModule.log_likelihood`.
-
-        Args:
-            images: B images.
-            answers: B answers.
-            questions: B questions.
-
-        Returns:
-            (B,) float32, in nats.
-        """
+        """Scores given questions by the policy; see `Questioner.log_likelihood`."""
         return self.questioner.log_likelihood(images, answers, questions)
 
     def candidates(
@@ -163,15 +143,8 @@ class PolicyGradientModule(TrainedModule):
         product = torch.stack(list(terms.values())).prod(dim=0)  # (N,)
         return {**terms, "reward": product}
 
-    def legal_shares(self, candidates: Candidates) -> dict[str, Tensor]:
-        """Shares of samples that are legal by the adversary, and by the model that it started from.
-
-        Args:
-            candidates: N sampled questions.
-
-        Returns:
-            "legal" and "legal_at_first", scalars; nothing without an adversary.
-        """
+    def _legal_shares(self, candidates: Candidates) -> dict[str, Tensor]:
+        """The shares of samples that are legal by the adversary, and by the model it copied."""
         first = self._frozen[2]
         if self.adversary is None or first is None:
             return {}
@@ -181,6 +154,7 @@ class PolicyGradientModule(TrainedModule):
             "legal_at_first": (before > first.limit).float().mean(),
         }
 
+    @override
     def on_fit_start(self) -> None:
         """Moves the frozen models to the policy's device, and shows the adversary questions."""
         self.on_validation_start()
@@ -189,6 +163,7 @@ class PolicyGradientModule(TrainedModule):
             splits = [data.dataset.split(stage).questions for stage in ("train", "val")]
             self.adversary.prepare(*splits)
 
+    @override
     def on_validation_start(self) -> None:
         """Moves the frozen models to the policy's device when only validation runs."""
         for part in self._frozen:
@@ -196,6 +171,7 @@ class PolicyGradientModule(TrainedModule):
             if isinstance(part, nn.Module):
                 part.to(self.device)
 
+    @override
     def on_validation_epoch_start(self) -> None:
         """Finds the oracle of the validated split, where the data have one."""
         data: Any = getattr(self.trainer, "datamodule", None)
@@ -204,15 +180,9 @@ class PolicyGradientModule(TrainedModule):
         image_ids = None if oracle is None else data.dataset.split(split).image_ids
         self._validated = None if oracle is None else (oracle, image_ids)
 
+    @override
     def training_step(self, batch: VQABatch, batch_idx: int) -> Tensor:
         """Computes the policy's loss on sampled questions of the batch's pairs.
-
-        Args:
-            batch: B pairs; the answer of each is known to the VQA model.
-            batch_idx: Number of the batch; not used.
-
-        Returns:
-            The loss, a scalar.
 
         Raises:
             UserError: The loss is not finite.
@@ -232,7 +202,7 @@ class PolicyGradientModule(TrainedModule):
         # Only log_probs has a gradient.
         advantage = reward - self.baseline(images, answers, questions, reward)  # (N,)
         loss = reinforce_loss(advantage, log_probs, drawn_words(questions, policy.max_length))
-        shown = {**summary(candidates, terms), **self.legal_shares(candidates)}
+        shown = {**summary(candidates, terms), **self._legal_shares(candidates)}
         shown["nats"] = -log_probs.detach().mean()
         self._collapse.check(shown, self.global_step)
         if objective.supervised_weight:
@@ -288,14 +258,9 @@ class PolicyGradientModule(TrainedModule):
         terms = ["reward", "unique", "empty", "words", *arguments.get("rewards", {})]
         return {f"val/{name}" for name in terms}
 
+    @override
     def validation_step(self, batch: VQABatch, batch_idx: int) -> None:
-        """Logs the rewards of the policy's samples, at temperature 1.
-
-        Args:
-            batch: B pairs; those whose answer the VQA model does not know are left out.
-            batch_idx: Number of the batch. It seeds the sampling, so that every validation
-                uses the same random numbers.
-        """
+        """Logs the rewards of the policy's samples, at temperature 1."""
         generator = torch.Generator().manual_seed(batch_idx)
         rows = (batch.target >= 0).nonzero()[:, 0]  # -1: not an answer of this model
         if not len(rows):
@@ -306,7 +271,8 @@ class PolicyGradientModule(TrainedModule):
         )
         candidates = self.candidates(questions, images, answers)
         shown = summary(candidates, self.compute_rewards(candidates))
-        shown |= self.legal_shares(candidates) | self._legal_by_grammar(batch.rows[rows], questions)
+        shown |= self._legal_shares(candidates)
+        shown |= self._legal_by_grammar(batch.rows[rows], questions)
         self.log_dict(
             {f"val/{name}": value for name, value in shown.items()}, batch_size=len(answers)
         )

@@ -24,7 +24,7 @@ from typing_extensions import override
 from ivqa.data.batches.batch import ImageBatch
 from ivqa.ranges import Count, ShareBelowOne
 from ivqa.text.vocabulary import PAD, Tokens
-from ivqa.vqa.network import GridNetwork, SharedDropout, checked_grid
+from ivqa.vqa.network import OneFeatureNetwork, SharedDropout
 
 
 class Attention(nn.Module):
@@ -52,15 +52,7 @@ class Attention(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def by_level(self, layer: nn.Linear, values: Tensor) -> Tensor:
-        """Applies the layer of each level to values of that level.
-
-        Args:
-            layer: The layers of N levels, from d to N d_a.
-            values: (N, n, d).
-
-        Returns:
-            The results, (N, n, d_a).
-        """
+        """Applies the layer of each level to values of that level."""
         weight = layer.weight.unflatten(0, (self.num_levels, -1))  # (N, d_a, d)
         bias = layer.bias.unflatten(0, (self.num_levels, 1, -1))  # (N, 1, d_a)
         return torch.baddbmm(bias, values, weight.mT)
@@ -190,7 +182,7 @@ class AlternatingCoAttention(nn.Module):
         return q + v
 
 
-class HieCoAtt(GridNetwork):
+class HieCoAtt(OneFeatureNetwork):
     """Alternating co-attention at three levels; default sizes are those of the released code.
 
     Deviations from the released code: one dropout mask for all positions or words, no bias where
@@ -209,6 +201,7 @@ class HieCoAtt(GridNetwork):
     version: ClassVar[int] = 1
 
     name = "hiecoatt"
+    reads_grid = True
 
     def __init__(
         self,
@@ -273,7 +266,7 @@ class HieCoAtt(GridNetwork):
         Returns:
             V, (B, L, d).
         """
-        grid = checked_grid(images, self.feature, self.feature_size)  # (M, L, d_v)
+        grid = self.grid_of(images)  # (M, L, d_v)
         image = self.dropout_places(self.image(grid).tanh())  # (M, L, d)
         return image.index_select(0, images.index)
 

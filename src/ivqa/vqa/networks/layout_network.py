@@ -19,7 +19,7 @@ from ivqa.data.batches.batch import ImageBatch, VQABatch
 from ivqa.errors import UserError
 from ivqa.ranges import Count, CountOrZero, NonNegative, ShareBelowOne
 from ivqa.text.vocabulary import Tokens
-from ivqa.vqa.network import GridNetwork, TrainingOutput
+from ivqa.vqa.network import OneFeatureNetwork, TrainingOutput
 from ivqa.vqa.networks.layout_policy import LayoutPolicy, Plan
 from ivqa.vqa.networks.layouts import LayoutGrammar, check_layouts
 
@@ -31,7 +31,7 @@ _NO_LAYOUTS = (
 )
 
 
-class LayoutNetwork(GridNetwork):
+class LayoutNetwork(OneFeatureNetwork):
     """A network that executes layouts written by a policy, and trains both.
 
     Args:
@@ -43,6 +43,8 @@ class LayoutNetwork(GridNetwork):
         baseline_decay: decay of the baseline b.
         inputs: num_words, num_answers and feature_sizes, see `OneFeatureNetwork`.
     """
+
+    reads_grid = True
 
     policy: LayoutPolicy
     baseline: Tensor

@@ -15,7 +15,7 @@ from typing_extensions import override
 from ivqa.data.batches.batch import ImageBatch
 from ivqa.ranges import Count, Positive, ShareBelowOne
 from ivqa.text.vocabulary import PAD, Tokens
-from ivqa.vqa.network import OneFeatureNetwork, checked_feature
+from ivqa.vqa.network import OneFeatureNetwork
 
 
 class LSTMQI(OneFeatureNetwork):
@@ -92,8 +92,7 @@ class LSTMQI(OneFeatureNetwork):
 
     @override
     def forward(self, images: ImageBatch, question: Tokens) -> Tensor:
-        v = checked_feature(images, self.feature, self.feature_size)
-        v = F.normalize(v.mean(dim=1) if v.dim() == 3 else v, dim=1)  # I / |I|, (M, d_v)
+        v = F.normalize(self.vector_of(images), dim=1)  # I / |I|, (M, d_v)
         f_v = self.image(self.dropout(v)).tanh().index_select(0, images.index)  # (B, d)
         f_q = self.question(self.dropout(self.encode(question))).tanh()  # (B, d)
         return self.output(self.dropout(f_q * f_v))

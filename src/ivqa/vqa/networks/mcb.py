@@ -19,7 +19,7 @@ from typing_extensions import override
 from ivqa.data.batches.batch import ImageBatch
 from ivqa.ranges import Count, ShareBelowOne
 from ivqa.text.vocabulary import Tokens
-from ivqa.vqa.network import GridNetwork, SharedDropout, checked_grid
+from ivqa.vqa.network import OneFeatureNetwork, SharedDropout
 from ivqa.vqa.networks import kernels
 from ivqa.vqa.networks.question_encoder import QuestionEncoder
 from ivqa.vqa.networks.stacked_encoder import StackedLSTMEncoder
@@ -120,7 +120,7 @@ def signed_root(values: Tensor) -> Tensor:
     return values * (sizes * sizes.sum(dim=-1, keepdim=True)).rsqrt()
 
 
-class NormalisedGridNetwork(GridNetwork):
+class NormalisedGridNetwork(OneFeatureNetwork):
     """A network whose grid has unit norm as a whole.
 
     Args:
@@ -129,21 +129,16 @@ class NormalisedGridNetwork(GridNetwork):
         inputs: num_words, num_answers and feature_sizes, see `OneFeatureNetwork`.
     """
 
+    reads_grid = True
+
     def __init__(self, *, pool: Count = 1, standardise: bool = False, **inputs: Any) -> None:
         super().__init__(**inputs)
         self.pool = pool
         self.standard = nn.BatchNorm1d(self.feature_size, affine=False) if standardise else None
 
-    def normalised_grid(self, images: ImageBatch) -> Tensor:
-        """Returns the grids of M images.
-
-        Args:
-            images: M images.
-
-        Returns:
-            Grids of unit norm, (M, L / pool^2, d_v).
-        """
-        grid = checked_grid(images, self.feature, self.feature_size, self.pool)
+    def _normalised_grid(self, images: ImageBatch) -> Tensor:
+        """Grids of M images, of unit norm, (M, L / pool^2, d_v)."""
+        grid = self.grid_of(images, self.pool)
         if self.standard is not None:
             grid = self.standard(grid.flatten(0, 1)).view_as(grid)
         return F.normalize(grid.flatten(1), dim=1).view_as(grid)
@@ -226,12 +221,12 @@ class MCB(NormalisedGridNetwork):
 
     @override
     def attention_maps(self, images: ImageBatch, question: Tokens) -> Tensor:
-        grid = self.normalised_grid(images)  # (M, L, d_v)
+        grid = self._normalised_grid(images)  # (M, L, d_v)
         return self.attention(grid, images.index, self.question_encoder(question))
 
     @override
     def forward(self, images: ImageBatch, question: Tokens) -> Tensor:
-        grid = self.normalised_grid(images)  # v, (M, L, d_v)
+        grid = self._normalised_grid(images)  # v, (M, L, d_v)
         q = self.question_encoder(question)  # (B, d_q)
         alpha = self.attention(grid, images.index, q).to(grid.dtype)  # (B, G, L)
         v = kernels.matmul_by_image(alpha, grid, images.index).flatten(1)  # (B, G d_v)

@@ -16,12 +16,12 @@ from typing_extensions import override
 from ivqa.data.batches.batch import ImageBatch
 from ivqa.ranges import Count, ShareBelowOne
 from ivqa.text.vocabulary import Tokens
-from ivqa.vqa.network import GridNetwork, SharedDropout, checked_grid
+from ivqa.vqa.network import OneFeatureNetwork, SharedDropout
 from ivqa.vqa.networks import kernels
 from ivqa.vqa.networks.question_encoder import QuestionEncoder, RecurrentEncoder
 
 
-class MLB(GridNetwork):
+class MLB(OneFeatureNetwork):
     """Multimodal low-rank bilinear attention network.
 
     One deviation from the released code: all positions share one dropout mask. The paper's question
@@ -38,6 +38,7 @@ class MLB(GridNetwork):
     version: ClassVar[int] = 1
 
     name = "mlb"
+    reads_grid = True
 
     def __init__(
         self,
@@ -83,12 +84,12 @@ class MLB(GridNetwork):
 
     @override
     def attention_maps(self, images: ImageBatch, question: Tokens) -> Tensor:
-        grid = checked_grid(images, self.feature, self.feature_size)  # (M, L, d_v)
+        grid = self.grid_of(images)  # (M, L, d_v)
         return self.attention(grid, images.index, self.question_encoder(question))
 
     @override
     def forward(self, images: ImageBatch, question: Tokens) -> Tensor:
-        grid = checked_grid(images, self.feature, self.feature_size)  # V, (M, L, d_v)
+        grid = self.grid_of(images)  # V, (M, L, d_v)
         q = self.question_encoder(question)  # (B, d_q)
         alpha = self.attention(grid, images.index, q).to(grid.dtype)  # (B, G, L)
         attended = kernels.matmul_by_image(alpha, grid, images.index)  # (B, G, d_v)

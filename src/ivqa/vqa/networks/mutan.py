@@ -19,11 +19,8 @@ from ivqa.errors import UserError
 from ivqa.ranges import Count, ShareBelowOne
 from ivqa.text.vocabulary import Tokens
 from ivqa.vqa.network import (
-    GridNetwork,
     OneFeatureNetwork,
     SharedDropout,
-    checked_feature,
-    checked_grid,
 )
 from ivqa.vqa.networks import kernels
 from ivqa.vqa.networks.question_encoder import QuestionEncoder, RecurrentEncoder
@@ -57,25 +54,11 @@ class RankSumFusion(nn.Module):
             nn.init.kaiming_uniform_(factor.weight, nonlinearity="linear")
 
     def factor_first(self, x: Tensor) -> Tensor:
-        """Computes all M_r x + m_r.
-
-        Args:
-            x: (..., first_size).
-
-        Returns:
-            The factors, (..., R, size).
-        """
+        """All M_r x + m_r, (..., R, size), of x (..., first_size)."""
         return self.first(x).unflatten(-1, (self.rank, self.size))
 
     def factor_second(self, y: Tensor) -> Tensor:
-        """Computes all N_r y + n_r.
-
-        Args:
-            y: (..., second_size).
-
-        Returns:
-            The factors, (..., R, size).
-        """
+        """All N_r y + n_r, (..., R, size), of y (..., second_size)."""
         return self.second(y).unflatten(-1, (self.rank, self.size))
 
     def forward(self, x: Tensor, y: Tensor) -> Tensor:
@@ -131,16 +114,15 @@ class MutanNoAttention(OneFeatureNetwork):
 
     @override
     def forward(self, images: ImageBatch, question: Tokens) -> Tensor:
-        v = checked_feature(images, self.feature, self.feature_size)
-        v = v.mean(dim=1) if v.dim() == 3 else v  # (M, d_v)
-        v = self.image(self.dropout(v)).tanh().index_select(0, images.index)  # v~, (B, t_v)
+        v = self.image(self.dropout(self.vector_of(images))).tanh()  # (M, t_v)
+        v = v.index_select(0, images.index)  # v~, (B, t_v)
         q = self.question_encoder(question)  # (B, d_q)
         q = self.question(self.dropout(q)).tanh()  # q~, (B, t_q)
         z = self.fusion(q, v)  # (B, t_o)
         return self.output(self.dropout(z))
 
 
-class Mutan(GridNetwork):
+class Mutan(OneFeatureNetwork):
     """MUTAN with attention: one fusion scores the positions, a second one answers.
 
     Deviations from the released code: all positions share one dropout mask; in the attention, each
@@ -161,6 +143,7 @@ class Mutan(GridNetwork):
     version: ClassVar[int] = 1
 
     name = "mutan"
+    reads_grid = True
 
     def __init__(
         self,
@@ -220,12 +203,12 @@ class Mutan(GridNetwork):
 
     @override
     def attention_maps(self, images: ImageBatch, question: Tokens) -> Tensor:
-        grid = checked_grid(images, self.feature, self.feature_size)  # (M, L, d_v)
+        grid = self.grid_of(images)  # (M, L, d_v)
         return self.attention(grid, images.index, self.question_encoder(question))
 
     @override
     def forward(self, images: ImageBatch, question: Tokens) -> Tensor:
-        grid = checked_grid(images, self.feature, self.feature_size)  # (M, L, d_v)
+        grid = self.grid_of(images)  # (M, L, d_v)
         q = self.question_encoder(question)  # (B, d_q)
         weights = self.attention(grid, images.index, q).to(grid.dtype)  # (B, G, L)
         attended = kernels.matmul_by_image(weights, grid, images.index)  # (B, G, d_v)

@@ -17,7 +17,6 @@ from ivqa.data.batches.batch import ImageBatch
 from ivqa.errors import UserError
 from ivqa.ranges import Count, ShareBelowOne
 from ivqa.text.vocabulary import Tokens
-from ivqa.vqa.network import checked_grid
 from ivqa.vqa.networks import kernels
 from ivqa.vqa.networks.layout_network import LayoutNetwork
 from ivqa.vqa.networks.layout_policy import LayoutPolicy, Plan
@@ -127,7 +126,7 @@ class N2NMN(LayoutNetwork):
             and the maps that it took, (n, L) each.
         """
         answers: list[tuple[Tensor, list[Tensor]]] = []
-        grid = checked_grid(images, self.feature, self.feature_size)
+        grid = self.grid_of(images)
         x = torch.cat([grid, _coordinates(grid)], dim=2)  # (M, L, d_v + 2)
         x, index = kernels.repeat_images(x, images.index)  # (B or M, L, d_v + 2)
         size, length = len(images.index), x.shape[1]

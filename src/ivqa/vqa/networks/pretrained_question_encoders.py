@@ -67,11 +67,9 @@ class SkipThoughtsQuestionEncoder(RecurrentEncoder):
             _check_sizes(path, load_skip_thoughts(path, ["uni"]).grus["uni"], sizes)
 
     @torch.no_grad()
+    @override
     def initialise(self, words: Sequence[str]) -> None:
         """Copies word vectors and GRU from the files.
-
-        Args:
-            words: The words of the vocabulary that follow the special tokens.
 
         Raises:
             UserError: The files have other sizes.
@@ -154,11 +152,9 @@ class TransformersQuestionEncoder(QuestionEncoder):
         return self
 
     @torch.no_grad()
+    @override
     def initialise(self, words: Sequence[str]) -> None:
         """Loads the weights, and looks up the pieces of each word.
-
-        Args:
-            words: The words of the vocabulary that follow the special tokens.
 
         Raises:
             FileError: Model or tokeniser cannot be loaded.

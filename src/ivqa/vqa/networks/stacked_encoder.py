@@ -107,11 +107,9 @@ class StackedLSTMEncoder(QuestionEncoder):
             check_words(arguments["path"], texts)
 
     @torch.no_grad()
+    @override
     def initialise(self, words: Sequence[str]) -> None:
         """Reads the fixed vectors of the vocabulary's words.
-
-        Args:
-            words: The words of the vocabulary that follow the four special tokens.
 
         Raises:
             UserError: There is no file, or its vectors have another size.

@@ -10,7 +10,7 @@ from typing_extensions import override
 from ivqa.data.batches.batch import ImageBatch
 from ivqa.ranges import Count, ShareBelowOne
 from ivqa.text.vocabulary import Tokens
-from ivqa.vqa.network import OneFeatureNetwork, checked_feature
+from ivqa.vqa.network import OneFeatureNetwork
 from ivqa.vqa.networks.question_encoder import QuestionEncoder, RecurrentEncoder
 
 
@@ -52,8 +52,7 @@ class Vanilla(OneFeatureNetwork):
 
     @override
     def forward(self, images: ImageBatch, question: Tokens) -> Tensor:
-        v = checked_feature(images, self.feature, self.feature_size)
-        v = F.normalize(v.mean(dim=1) if v.dim() == 3 else v, dim=1)  # (M, d_v)
+        v = F.normalize(self.vector_of(images), dim=1)  # (M, d_v)
         b = self.image(self.dropout(v)).tanh().index_select(0, images.index)  # (B, d)
         q = self.question_encoder(question)  # (B, d_q)
         a = self.question(self.dropout(q)).tanh()  # (B, d)

@@ -17,11 +17,9 @@ from pydantic import AfterValidator
 from ivqa.errors import UserError
 from ivqa.ranges import Count, CountOrZero, Positive
 from ivqa.terminal import terminal
-from ivqa.vqa.served.openai_client import openai_client
-from ivqa.vqa.served.openai_errors import described, openai_package
+from ivqa.vqa.served.openai_client import described, openai_client, openai_package
 from ivqa.vqa.served.openai_replies import Choice, parse_response, read_choices, token_counts
-from ivqa.vqa.served.openai_requests import ChatRequest, Usage
-from ivqa.vqa.served.response_cache import ResponseCache
+from ivqa.vqa.served.openai_requests import ChatRequest, ResponseCache, Usage
 
 _CHECK_SECONDS = 10.0  # for the list of models, before long work starts
 _ESTIMATE_AFTER = 20  # responses, whose mean predicts the tokens of all

@@ -19,8 +19,8 @@ from ivqa.text.normalisation import normalise_answer
 from ivqa.text.thoughts import THOUGHTS, Tags
 from ivqa.vqa.served.answer_estimates import Scoring, frequency_log_probs, log_phi
 from ivqa.vqa.served.image_urls import EncodedImage, encode_image
+from ivqa.vqa.served.openai_client import LogprobsRefused
 from ivqa.vqa.served.openai_endpoint import REMEDY, Endpoint
-from ivqa.vqa.served.openai_errors import LogprobsRefused
 from ivqa.vqa.served.openai_replies import Choice, read_choices
 from ivqa.vqa.served.openai_requests import ChatRequest
 
@@ -128,14 +128,9 @@ class OpenAIModel(nn.Module):
         return model
 
     def answer(self, images: ImageBatch, questions: list[str]) -> list[str]:
-        """Returns the written answers, decoded at temperature 0.
+        """Returns the written answers, decoded at temperature 0; see `Answerer.answer`.
 
-        Args:
-            images: Images of B questions, with pixels.
-            questions: B questions.
-
-        Returns:
-            B answers; `REFUSAL` for a refusal, "" where there is no answer.
+        A refusal is `REFUSAL`, and "" where there is no answer.
 
         Raises:
             UserError: The batch has no pixels, or the endpoint fails, see `Endpoint.ask`.
@@ -150,19 +145,12 @@ class OpenAIModel(nn.Module):
     def log_scores(
         self, images: ImageBatch, questions: list[str], answers: list[str] | None = None
     ) -> Tensor:
-        """Estimates log phi(a | I, q); answers are compared after official normalisation.
+        """Estimates log phi(a | I, q) of given answers; see `Answerer.log_scores`.
 
-        With log-probabilities one request scores any number of answers; see `reached_answers` for
-        what they mean and `unreached_log_prob` for answers that they do not reach. Otherwise it is
-        the smoothed frequency among sampled answers, see `frequency_log_probs`.
-
-        Args:
-            images: Images of B questions, with pixels.
-            questions: B questions.
-            answers: The answers to score.
-
-        Returns:
-            Scores, (B, len(answers)), float32.
+        Answers are compared after official normalisation. With log-probabilities one request scores
+        any number of answers; see `reached_answers` for what they mean and `unreached_log_prob` for
+        answers that they do not reach. Otherwise it is the smoothed frequency among sampled
+        answers, see `frequency_log_probs`.
 
         Raises:
             UserError: There are no answers to score or no pixels, or the endpoint fails.

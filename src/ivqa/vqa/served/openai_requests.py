@@ -1,12 +1,16 @@
 """What is sent to an OpenAI-compatible endpoint, and what it costs."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from ivqa.store.digests import digest
+from ivqa.store.files import write_bytes
 from ivqa.vqa.served.image_urls import EncodedImage
+from ivqa.vqa.served.openai_replies import parse_response
 
 
 @dataclass(frozen=True)
@@ -80,3 +84,48 @@ class Usage:
             f"{self.requests:,} requests with {self.prompt_tokens:,} prompt and "
             f"{self.completion_tokens:,} completion tokens, and {self.reused:,} earlier responses"
         )
+
+
+class ResponseCache:
+    """One JSON file for each request, named by the digest of everything that was sent.
+
+    Files are renamed into place, so any number of threads, processes and machines can share the
+    folder, also on a network file system, and a killed process leaves no partial response.
+
+    Args:
+        folder: The folder; it is created with the first response.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def get(self, key: str) -> dict[str, Any] | None:
+        """Returns the stored response to a request.
+
+        Args:
+            key: The digest of the request.
+
+        Returns:
+            The response, None if there is none or its file is damaged.
+        """
+        try:
+            record = parse_response(self._path(key).read_bytes())
+        except (FileNotFoundError, ValueError):
+            return None
+        response = record.get("response") if isinstance(record, dict) else None
+        return response if isinstance(response, dict) else None
+
+    def put(self, key: str, request: dict[str, Any], response: dict[str, Any]) -> None:
+        """Stores the response to a request.
+
+        Args:
+            key: The digest of the request.
+            request: What was sent, with digests in place of images, for people who read the file.
+            response: The body of the response.
+        """
+        record = {"request": request, "response": response}
+        write_bytes(self._path(key), json.dumps(record, ensure_ascii=False).encode())
+
+    def _path(self, key: str) -> Path:
+        # Folders of a million files are slow to list on some file systems.
+        return self.folder / key[:2] / f"{key}.json"

@@ -42,15 +42,7 @@ class HFAnswerer(nn.Module, ABC):
     def log_scores(
         self, images: ImageBatch, questions: list[str], answers: list[str] | None = None
     ) -> Tensor:
-        """Computes log phi(a | I, q).
-
-        Args:
-            images: Images of B questions, with pixels.
-            questions: B questions.
-            answers: The answers to score; None for all of A.
-
-        Returns:
-            Scores, (B, |A|) or (B, len(answers)), float32.
+        """Computes log phi(a | I, q); see `Answerer.log_scores`.
 
         Raises:
             UserError: The batch has no pixels, an answer cannot be scored, or there are neither
@@ -74,14 +66,7 @@ class HFAnswerer(nn.Module, ABC):
 
     @torch.no_grad()
     def answer(self, images: ImageBatch, questions: list[str]) -> list[str]:
-        """Returns the most probable answer to each question; without a closed set, writes it.
-
-        Args:
-            images: Images of B questions, with pixels.
-            questions: B questions.
-
-        Returns:
-            B answers, greedily decoded if written.
+        """Returns the most probable answers; without a closed set, writes them by greedy decoding.
 
         Raises:
             UserError: The batch has no pixels.
