@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from ivqa.data.answer_metric import ExactMatch, means_by
-from ivqa.data.formats.published import records, texts
+from ivqa.data.formats.published import records
 from ivqa.data.validation import Problems, shown
 from ivqa.data.vqa_json import VQASplit
 
@@ -90,11 +90,16 @@ class GQAMetric(ExactMatch):
         found, problems = list[float](), Problems()
         for path in self.questions:
             for name, record in records(path, None, problems):
-                if name not in counted or not record.get("entailed"):
+                entailed = record.get("entailed") or []
+                if name not in counted:
                     continue
-                where = f"question {name}"
-                others = texts(record, "entailed", path, where, problems, least=0) or ()
-                if not (entailed := [one for one in others if one != name]):
+                if not isinstance(entailed, list) or not all(
+                    isinstance(one, str) for one in entailed
+                ):
+                    fault = f"must hold texts, not {shown(entailed)}; download the file again"
+                    problems.add(path, f"question {name}", "entailed", fault)
+                    continue
+                if not (entailed := [one for one in entailed if one != name]):
                     continue
                 if any(one not in row_of for one in entailed):
                     return {}
