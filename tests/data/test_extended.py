@@ -72,12 +72,12 @@ def test_layouts_are_kept_where_every_question_has_one(dataset: VQADataset) -> N
 def test_the_fingerprint_covers_the_added_questions(dataset: VQADataset) -> None:
     first, second = (int(image_id) for image_id in dataset.split("train").image_ids[[0, -1]])
     prints = {
-        dataset.fingerprint(),
-        ExtendedDataset(dataset, _extra(first)).fingerprint(),
-        ExtendedDataset(dataset, _extra(second)).fingerprint(),
+        dataset.cache_key(),
+        ExtendedDataset(dataset, _extra(first)).cache_key(),
+        ExtendedDataset(dataset, _extra(second)).cache_key(),
     }
     assert len(prints) == 3
-    again = ExtendedDataset(dataset, _extra(first)).fingerprint()
+    again = ExtendedDataset(dataset, _extra(first)).cache_key()
     assert again in prints
 
 

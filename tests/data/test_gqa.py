@@ -189,9 +189,9 @@ def test_a_split_may_be_a_folder_of_files(tmp_path: Path):
     dataset = GQADataset(tmp_path, train="train_all", val=None, test=None)
     assert dataset.split("train").question_ids.tolist() == [107, 11, 12]
     assert not dataset.lacks_annotations("train")
-    first = dataset.fingerprint()
+    first = dataset.cache_key()
     (folder / "train_all_questions_1.json").write_text(json.dumps({"3": QUESTIONS["3"]}))
-    assert GQADataset(tmp_path, train="train_all", val=None, test=None).fingerprint() != first
+    assert GQADataset(tmp_path, train="train_all", val=None, test=None).cache_key() != first
     (folder / "train_all_questions_1.json").write_text(json.dumps({"07": QUESTIONS["07"]}))
     with pytest.raises(DataError, match=r"train_all_questions_1\.json: question 07: occurs more"):
         GQADataset(tmp_path, train="train_all", val=None, test=None).split("train")

@@ -287,13 +287,13 @@ def test_vqa_1_and_okvqa_have_the_same_file_names(tmp_path: Path):
 def test_the_fingerprint_covers_the_file(tmp_path: Path):
     dump(tmp_path / "aokvqa_v1p0_train.json", [AOKVQA])
     dataset = opened("aokvqa", tmp_path, val=None, test=None)
-    first = dataset.fingerprint()
+    first = dataset.cache_key()
     packed = tmp_path / "aokvqa_v1p0_train.json.gz"
     packed.write_bytes(gzip.compress((tmp_path / "aokvqa_v1p0_train.json").read_bytes()))
     (tmp_path / "aokvqa_v1p0_train.json").unlink()
-    assert opened("aokvqa", tmp_path, val=None, test=None).fingerprint() == first
+    assert opened("aokvqa", tmp_path, val=None, test=None).cache_key() == first
     dump(tmp_path / "aokvqa_v1p0_train.json", [AOKVQA | {"question": "Who?"}])
-    assert opened("aokvqa", tmp_path, val=None, test=None).fingerprint() != first
+    assert opened("aokvqa", tmp_path, val=None, test=None).cache_key() != first
 
 
 VALUES: list[Any] = [{"a": [1, 'é\\"}]😀'], "b": {"c": None}}, [], "text ]", {"n": -12.5e3}, {}]

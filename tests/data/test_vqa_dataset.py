@@ -77,21 +77,21 @@ def test_the_error_for_text_only_data_lists_the_paths_tried(roots: Any):
 
 def test_the_fingerprint_depends_on_content_only(roots: Any, tmp_path: Path):
     root = roots.example(7)
-    first = VQADataset(root).fingerprint()
+    first = VQADataset(root).cache_key()
     copy = tmp_path / "elsewhere"
     shutil.copytree(root, copy)
     path = copy / "questions_val.json"
     path.with_suffix(".json.gz").write_bytes(gzip.compress(path.read_bytes()))
     path.unlink()
-    assert VQADataset(copy).fingerprint() == first
-    assert VQADataset(copy, val=None).fingerprint() != first
+    assert VQADataset(copy).cache_key() == first
+    assert VQADataset(copy, val=None).cache_key() != first
     image = next((copy / "images" / "train").iterdir())
     image.write_bytes(image.read_bytes() + b"\0")
-    changed = VQADataset(copy).fingerprint()
+    changed = VQADataset(copy).cache_key()
     assert changed != first
     annotations = copy / "annotations_val.json"
     annotations.write_text(annotations.read_text().replace("blue", "pink", 1))
-    assert VQADataset(copy).fingerprint() not in (first, changed)
+    assert VQADataset(copy).cache_key() not in (first, changed)
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_scenes_are_generated_once_on_first_use(
     dataset = ScenesDataset(tmp_path / "cache", seed=3, images=sizes, balanced=True)
     assert calls == []
     assert len(dataset.split("train")) == 3
-    dataset.fingerprint()
+    dataset.cache_key()
     assert len(calls) == 1
     assert calls[0]["images"] == sizes
     assert calls[0]["seed"] == 3

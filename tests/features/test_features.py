@@ -86,7 +86,7 @@ def test_concepts_are_learned_stored_and_reused(
 
     written = (store.directory / "val" / MANIFEST).stat().st_mtime_ns
     again = small.build(dataset, ["val"], tmp_path / "features")
-    assert again.key == store.key
+    assert again.cache_key() == store.cache_key()
     assert (store.directory / "val" / MANIFEST).stat().st_mtime_ns == written
     given = replace(small, weights=str(store.directory / "cnn.pt")).build(
         dataset, ["val"], tmp_path / "elsewhere"

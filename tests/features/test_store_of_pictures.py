@@ -25,7 +25,7 @@ def test_no_split_is_computed_and_the_features_are_those_of_the_store(
     assert alone.sizes == {name: found[name].shape[-1] for name in names}
 
     whole = settings.build(dataset, ["val"], tmp_path / "features")
-    assert (whole.key, whole.sizes) == (alone.key, alone.sizes)
+    assert (whole.cache_key(), whole.sizes) == (alone.cache_key(), alone.sizes)
     stored = whole.gather("val", whole.rows("val", images.ids), names)
     for name in names:
         torch.testing.assert_close(found[name], stored[name], rtol=2e-3, atol=2e-3)

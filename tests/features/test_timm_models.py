@@ -104,9 +104,9 @@ def test_other_weights_are_other_features(dataset: VQADataset, tmp_path: Path) -
     keys = set()
     for seed_like in ("test_resnet", "test_vit"):
         _saved(seed_like, tmp_path / "w.pt")
-        keys.add(settings.key(dataset))
-    keys.add(TimmFeatures(**{**vars(settings), "dtype": "bfloat16"}).key(dataset))
-    same = TimmFeatures(**{**vars(settings), "batch_size": 3}).key(dataset)
+        keys.add(settings.cache_key(dataset))
+    keys.add(TimmFeatures(**{**vars(settings), "dtype": "bfloat16"}).cache_key(dataset))
+    same = TimmFeatures(**{**vars(settings), "batch_size": 3}).cache_key(dataset)
     assert len(keys) == 3
     assert same in keys
 

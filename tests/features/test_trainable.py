@@ -162,9 +162,9 @@ def test_pixels_are_stored_once_for_all_networks_of_a_size(
     assert {other.directory for other in others} == {store.directory}
     larger = built(image_size=40)
     assert larger.directory != store.directory
-    keys = {store.key, larger.key, *(other.key for other in others)}
+    keys = {store.cache_key(), larger.cache_key(), *(other.cache_key() for other in others)}
     assert len(keys) == 5
-    assert built().key == store.key
+    assert built().cache_key() == store.cache_key()
     content = file.read_bytes()
     file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     built()

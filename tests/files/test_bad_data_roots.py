@@ -44,7 +44,7 @@ def test_data_roots_with_unreadable_pictures_arerefused(
     spoil(picture)
     dataset = VQADataset(tmp_path, val=None)
     refused(lambda _: dataset.split("train"), picture, named="image 1")
-    assert len(dataset.fingerprint()) == 16
+    assert len(dataset.cache_key()) == 16
 
 
 def test_a_file_in_place_of_the_picture_folder_isrefused(tmp_path: Path) -> None:

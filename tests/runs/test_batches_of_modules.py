@@ -34,7 +34,7 @@ def _data(module: Any, answers: AnswerVocabulary | None) -> VQADataModule:
         cfg = compose("evaluate", ["model=ivqa_attention"])
     with open_dict(cfg):
         cfg.output_dir = "run"
-    features: Any = SimpleNamespace(key="key", sizes=SIZES)
+    features: Any = SimpleNamespace(cache_key=lambda: "key", sizes=SIZES)
     context = RunContext(cfg, SimpleNamespace(), features, Console())  # type: ignore[arg-type]
     return context.datamodule(Vocabularies(WORDS, WORDS, answers), module)
 

@@ -36,8 +36,8 @@ def _bench(
         cfg = compose("evaluate", ["trainer.precision=32-true", *overrides])
     with open_dict(cfg):
         cfg.output_dir = "run"
-    found: Any = SimpleNamespace(key=features, sizes={"grid": 8, "concepts": 3})
-    dataset: Any = SimpleNamespace(fingerprint=lambda: data)
+    found: Any = SimpleNamespace(cache_key=lambda: features, sizes={"grid": 8, "concepts": 3})
+    dataset: Any = SimpleNamespace(cache_key=lambda: data)
     return RunContext(cfg, dataset, found, Console())
 
 

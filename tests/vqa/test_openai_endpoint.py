@@ -85,8 +85,8 @@ def test_every_part_of_a_request_is_part_of_its_name() -> None:
         ChatRequest("tiny", IMAGE, "q", {"temperature": 1}),
         ChatRequest("tiny", IMAGE, "q", {"temperature": 0, "seed": 1}),
     ]
-    assert len({request.key for request in [base, *others]}) == 6
-    assert ChatRequest("tiny", IMAGE, "q", {"temperature": 0}).key == base.key
+    assert len({request.cache_key() for request in [base, *others]}) == 6
+    assert ChatRequest("tiny", IMAGE, "q", {"temperature": 0}).cache_key() == base.cache_key()
 
 
 def test_no_request_is_sent_twice(server: ChatServer, tmp_path: Path) -> None:
@@ -117,11 +117,11 @@ def test_a_damaged_response_on_disk_is_asked_for_again(server: ChatServer, tmp_p
 def test_a_stored_response_can_be_read_by_people(server: ChatServer, tmp_path: Path) -> None:
     (request,) = _requests("Grün?")
     _endpoint(server, tmp_path).ask([request])
-    text = (tmp_path / request.key[:2] / f"{request.key}.json").read_text()
+    text = (tmp_path / request.cache_key()[:2] / f"{request.cache_key()}.json").read_text()
     assert json.loads(text)["request"] == request.identity()
     assert "Grün?" in text
     assert "base64" not in text
-    assert ResponseCache(tmp_path).get(request.key) == said("answer to Grün?")
+    assert ResponseCache(tmp_path).get(request.cache_key()) == said("answer to Grün?")
     assert ResponseCache(tmp_path).get("00" * 8) is None
 
 

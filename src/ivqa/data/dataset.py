@@ -58,7 +58,7 @@ class VQADataset:
         self.require_images = require_images
         self._images_in: Callable[[Path, str], ImageFiles] = ImageFiles.in_folder
         self._splits: dict[str, VQASplit] = {}
-        self._fingerprint: str | None = None
+        self._cache_key: str | None = None
         for stage, name in self.stages.items():
             if name in STAGES and self.stages[name] not in (None, name):
                 raise UserError(
@@ -143,12 +143,12 @@ class VQADataset:
         """
         return None
 
-    def fingerprint(self) -> str:
+    def cache_key(self) -> str:
         """Computes the digest of all splits in use, the same on every machine.
 
         It covers the unpacked JSON texts, and the names and sizes of the image files.
         """
-        if self._fingerprint is None:
+        if self._cache_key is None:
             self.prepare()
             content: list[Any] = []
             for name in self.names:
@@ -157,8 +157,8 @@ class VQADataset:
                 images = self._images(name)
                 paths = images.paths if images is not None else ()
                 content.append([[path.name, _size(path)] for path in paths])
-            self._fingerprint = digest(content)
-        return self._fingerprint
+            self._cache_key = digest(content)
+        return self._cache_key
 
     def _read(self, name: str) -> VQASplit:
         files = self._files(name)

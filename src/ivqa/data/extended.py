@@ -17,7 +17,7 @@ from ivqa.store.files import write_json
 
 
 class ExtendedDataset(VQADataset):
-    """A data set with further training questions, which get new ids. Its fingerprint covers them.
+    """A data set with further training questions, which get new ids. Its `cache_key` covers them.
 
     Raises:
         DataError: The training split is also used for another stage, which would change too.
@@ -53,10 +53,10 @@ class ExtendedDataset(VQADataset):
         return self.base.oracle(stage_or_name)
 
     @override
-    def fingerprint(self) -> str:
+    def cache_key(self) -> str:
         extra = self.extra
         columns = [extra.image_ids.tolist(), extra.questions, extra.answers, extra.main_answers]
-        return digest([self.base.fingerprint(), *columns])
+        return digest([self.base.cache_key(), *columns])
 
     def _read(self, name: str) -> VQASplit:
         own = self.base.split(name)

@@ -77,7 +77,7 @@ class ConceptFeatures(FeatureComponent):
 
     @override
     def build(self, dataset: VQADataset, splits: Sequence[str], root: Path) -> FeatureStore:
-        key = self._key(dataset)
+        key = self.cache_key(dataset)
         folder = root / f"concepts-{key}"
         return build_store(
             dataset,
@@ -96,10 +96,10 @@ class ConceptFeatures(FeatureComponent):
     def identity(self, dataset: VQADataset) -> dict[str, Any]:
         """The data and settings that determine the weights of the CNN, as JSON values.
 
-        These are the arguments except `weights` and `pretrained`, and the data's fingerprint.
+        These are the arguments except `weights` and `pretrained`, and the data's `cache_key`.
         """
         settings = {k: v for k, v in asdict(self).items() if k not in ("weights", "pretrained")}
-        return {**settings, "data": dataset.fingerprint()}
+        return {**settings, "data": dataset.cache_key()}
 
     def released(self, dataset: VQADataset) -> Released | None:
         """Finds the released CNN for these data and settings.
@@ -226,7 +226,8 @@ class ConceptFeatures(FeatureComponent):
     def _untrained(self, num_concepts: int) -> CompactCNN:
         return CompactCNN(num_concepts=num_concepts, width=self.width)
 
-    def _key(self, dataset: VQADataset) -> str:
+    @override
+    def cache_key(self, dataset: VQADataset) -> str:
         settings = {**self.identity(dataset), "code": self.code()}
         if (released := self.released(dataset)) is not None:
             settings["weights"] = released.digest

@@ -50,8 +50,12 @@ class PixelStore(ImageFeatures):
         self.image_size = image_size
         self.sizes = dict(sizes)
         self.make_encoder = make_encoder
-        self.key = key
+        self._key = key
         self._open: dict[str, NDArray[np.uint8]] = {}
+
+    def cache_key(self) -> str:
+        """The digest of everything that determines the features."""
+        return self._key
 
     def encoder(self, names: Sequence[str]) -> ImageEncoder:
         """Builds an untrained encoder of the features `names` for one module to own.

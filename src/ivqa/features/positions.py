@@ -28,6 +28,10 @@ class FeatureComponent(ABC):
                 has no room.
         """
 
+    @abstractmethod
+    def cache_key(self, dataset: VQADataset) -> str:
+        """The digest of everything that determines the features of a data set."""
+
     def places(self) -> Mapping[str, int | None] | None:
         """The number of positions of each feature, by name; None for one vector per image.
 

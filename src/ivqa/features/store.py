@@ -42,8 +42,12 @@ class FeatureStore(ImageFeatures):
     def __init__(self, directory: Path, extractor: PictureFeatures | None = None) -> None:
         self.directory = Path(directory)
         self.extractor = extractor
-        self.sizes, self.key = read_meta(self.directory)
+        self.sizes, self._key = read_meta(self.directory)
         self._open: dict[str, tuple[NDArray[np.int64], NDArray[np.int64], Mapping]] = {}
+
+    def cache_key(self) -> str:
+        """The digest of everything that determines the features."""
+        return self._key
 
     @override
     def rows(self, split: str, image_ids: NDArray[np.int64]) -> NDArray[np.int64]:

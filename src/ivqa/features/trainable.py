@@ -52,7 +52,7 @@ class TrainableFeatures(FeatureComponent):
         shapes = self._shapes()
         stored = {
             "image_size": self.image_size,
-            "data": dataset.fingerprint(),
+            "data": dataset.cache_key(),
             "code": code_version([Resize]),
         }
         directory = root / f"pixels-{digest(stored)}"
@@ -62,7 +62,7 @@ class TrainableFeatures(FeatureComponent):
             image_size=self.image_size,
             sizes={name: shape[-1] for name, shape in shapes.items()},
             make_encoder=self.encoder,
-            key=digest(self.identity(dataset)),
+            key=self.cache_key(dataset),
         )
 
     def encoder(self, names: Sequence[str]) -> ImageEncoder:
@@ -80,13 +80,17 @@ class TrainableFeatures(FeatureComponent):
             name: shape[1] if len(shape) == 3 else None for name, shape in self._shapes().items()
         }
 
+    @override
+    def cache_key(self, dataset: VQADataset) -> str:
+        return digest(self.identity(dataset))
+
     def identity(self, dataset: VQADataset) -> dict[str, Any]:
         """The data, settings and code that determine pixels and encoder, as JSON values."""
         return {
             "network": result_settings(network_settings(self.network)),
             "image_size": self.image_size,
             "learning_rate_scale": self.learning_rate_scale,
-            "data": dataset.fingerprint(),
+            "data": dataset.cache_key(),
             "code": code_version([type(self), self.network, ImageEncoder]),
         }
 

@@ -122,10 +122,10 @@ class PoolRanking:
         features = datamodule.features
         key = digest(
             {
-                "data": dataset.fingerprint(),
+                "data": dataset.cache_key(),
                 "split": split.name,
                 "settings": vars(settings),
-                "features": features.key if isinstance(features, FeatureStore) else None,
+                "features": features.cache_key() if isinstance(features, FeatureStore) else None,
                 "version": PoolSettings.version,
             }
         )

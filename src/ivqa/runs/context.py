@@ -283,9 +283,11 @@ class RunContext:
             if key not in neutral and value is not None
         }
         return {
-            "data": self.dataset.fingerprint(),
+            "data": self.dataset.cache_key(),
             "splits": [cfg.data.train, cfg.data.val],
-            "features": self.features.key if self.features and self.wanted_features else None,
+            "features": self.features.cache_key()
+            if self.features and self.wanted_features
+            else None,
             "model": settings,
             "parts": {name: part.source_identity() for name, part in self.parts.items()},
             "code": self.code(),

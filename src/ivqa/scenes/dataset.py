@@ -62,7 +62,7 @@ class ScenesDataset(VQADataset):
         return "balanced scenes" if self.balanced else "scenes"
 
     @override
-    def fingerprint(self) -> str:
+    def cache_key(self) -> str:
         """A hash (16 hex digits) of the settings and the version of the generator.
 
         They determine the data. The files are left out: the number of bytes of a PNG file depends

@@ -29,7 +29,7 @@ class ArtifactStore:
         Args:
             kind: The kind of component, such as "models".
             name: The name of the component, such as "mlb".
-            identity: Everything that determines the component, as JSON values: fingerprints of
+            identity: Everything that determines the component, as JSON values: cache keys of
                 data and features, configuration, code, seed.
 
         Returns:

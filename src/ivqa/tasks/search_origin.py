@@ -18,6 +18,6 @@ def search_origin(cfg: DictConfig, dataset: VQADataset, checkpoint: Path) -> dic
     settings = {key: to_plain(cfg[key]) for key in counting if key in cfg}
     return {
         **result_settings(settings, model_keys),
-        "dataset": dataset.fingerprint(),
+        "dataset": dataset.cache_key(),
         "weights": content_digest(checkpoint),
     }

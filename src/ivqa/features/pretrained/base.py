@@ -61,7 +61,7 @@ class PretrainedFeatures(FeatureComponent):
 
     @override
     def build(self, dataset: VQADataset, splits: Sequence[str], root: Path) -> FeatureStore:
-        key = self.key(dataset)
+        key = self.cache_key(dataset)
         return build_store(
             dataset,
             splits,
@@ -92,9 +92,9 @@ class PretrainedFeatures(FeatureComponent):
 
         return Network(compute, prepare)
 
-    def key(self, dataset: VQADataset) -> str:
-        """Digest of everything that determines the features."""
-        return digest([identity_of(self), dataset.fingerprint()])
+    @override
+    def cache_key(self, dataset: VQADataset) -> str:
+        return digest([identity_of(self), dataset.cache_key()])
 
 
 class Normalised(nn.Module):

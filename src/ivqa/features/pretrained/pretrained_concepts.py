@@ -88,7 +88,7 @@ class PretrainedConcepts(FeatureComponent):
                 "features=pretrained_concepts needs a training split; set data.train, or choose "
                 "the backbone itself as features="
             )
-        key = self._key(dataset)
+        key = self.cache_key(dataset)
         folder = root / f"concepts-{self.backbone.name}-{key}"
         file = folder / "head.pt"
         wanted = [*names, *stages] if _fault(file) else names
@@ -192,10 +192,11 @@ class PretrainedConcepts(FeatureComponent):
         targets = known.targets([texts[at] for at in kept])
         return pooled[rows], targets, images.ids[kept], known
 
-    def _key(self, dataset: VQADataset) -> str:
+    @override
+    def cache_key(self, dataset: VQADataset) -> str:
         settings = {name: value for name, value in vars(self).items() if name != "backbone"}
         code = code_version([type(self)])
-        return digest({**settings, "backbone": self.backbone.key(dataset), "code": code})
+        return digest({**settings, "backbone": self.backbone.cache_key(dataset), "code": code})
 
 
 class _Heads(nn.Module):

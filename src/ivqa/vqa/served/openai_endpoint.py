@@ -153,7 +153,7 @@ class Endpoint:
             UserError: `max_requests` is reached, a request failed for good, or none of the first
                 responses has an answer. All responses that arrived are in the cache.
         """
-        distinct = {request.key: request for request in requests}
+        distinct = {request.cache_key(): request for request in requests}
         with ThreadPoolExecutor(self.workers) as pool:
             kept = pool.map(lambda key: self._stored(key, read), distinct)
             stored = zip(distinct, kept, strict=True)
@@ -163,7 +163,7 @@ class Endpoint:
             if self.max_requests is not None:
                 left = min(left, self.max_requests - self.usage.requests)
             sent = {
-                pool.submit(self._answered, request, read): request.key
+                pool.submit(self._answered, request, read): request.cache_key()
                 for request in missing[:left]
             }
             try:
@@ -180,7 +180,7 @@ class Endpoint:
                 f"kept in {self._cache.folder}: raise max_requests and start the command again, "
                 "which asks only what is missing"
             )
-        return [found[request.key] for request in requests]
+        return [found[request.cache_key()] for request in requests]
 
     def _stored(self, key: str, read: Reader) -> tuple[Choice, ...] | None:
         response = self._cache.get(key)
@@ -202,7 +202,7 @@ class Endpoint:
     def _answered(self, request: ChatRequest, read: Reader) -> tuple[Choice, ...]:
         """Sends a request, stores the response and counts it."""
         response, choices, retries = self._send(request, read)
-        self._cache.put(request.key, request.identity(), response)
+        self._cache.put(request.cache_key(), request.identity(), response)
         prompt, completion = token_counts(response)
         with self._lock:
             usage = self.usage
@@ -210,7 +210,7 @@ class Endpoint:
             usage.retries += retries
             usage.prompt_tokens += prompt
             usage.completion_tokens += completion
-            self._count(request.key, choices)
+            self._count(request.cache_key(), choices)
             if usage.requests == _ESTIMATE_AFTER and usage.prompt_tokens:
                 terminal().print(self._estimate(), soft_wrap=True, highlight=False)
         return choices

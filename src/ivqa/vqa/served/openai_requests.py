@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +39,7 @@ class ChatRequest:
         draw = {"draw": self.draw} if self.draw else {}
         return {**self._with_image(self.image.digest), **self.settings, **draw}
 
-    @cached_property
-    def key(self) -> str:
+    def cache_key(self) -> str:
         """The digest of `identity`."""
         return digest(self.identity())
 
