@@ -41,8 +41,8 @@ def test_latex_escapes_what_is_special() -> None:
     assert lines[0] == r"\begin{tabular}{lr}"
     assert lines[2] == r"a\_b & c \\"
     assert lines[4] == (
-        r"50\% \& \$x\_1\$ \{y\} \#2 \textasciitilde{} \textasciicircum{} "
-        r"\textbackslash{}z & 1 \\"
+        r"50\% \& \$x\_1\$ \{y\} \#2 \textasciitilde \space \textasciicircum \space "
+        r"\textbackslash z & 1 \\"
     )
 
 
