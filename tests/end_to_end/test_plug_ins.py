@@ -1,5 +1,6 @@
 """A plug-in is built and installed as pip does it, into a folder that a process has on its path."""
 
+import importlib
 import json
 import os
 import subprocess
@@ -11,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
+from ivqa.config import error_messages
 from ivqa.config.choices import config_folders
 from ivqa.errors import UserError
 from ivqa.plug_ins import plug_ins
@@ -220,3 +222,14 @@ def test_a_broken_plug_in_is_named(
     wanted = f"error: the plug-in mine of broken names the package '{package}', which {fault}; "
     assert wanted in " ".join(printed.split())
     assert "Traceback" not in printed
+
+
+def test_an_error_of_a_plug_in_is_not_one_of_ivqa(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(error_messages, "_INSTALLED", [str(here)])
+    ranker = importlib.import_module("shared_words").SharedWords()
+    with pytest.raises(AttributeError) as raised:
+        ranker.rank([1], ["Why?"], 1, [[]])
+    place = error_messages.place_in_own_code(raised.value)
+    assert str(place).startswith("shared_words.words.overlap (")

@@ -1,1 +1,1 @@
-"""How a command runs: command line, checks, data, trained models, training, loggers."""
+"""How a task runs: data, features, trained models, fitting, checkpoints, the run directory."""
