@@ -91,6 +91,14 @@ def test_tokens_without_alternatives_are_read() -> None:
     assert unreached_log_prob(choice.tokens) == pytest.approx(math.log(0.5))
 
 
+@pytest.mark.parametrize("value", [0.3, 5.0, math.nan, math.inf, -math.inf])
+def test_an_impossible_log_probability_is_a_flaw_without_alternatives_too(value: float) -> None:
+    tokens = {"content": [{"token": "red", "logprob": value}]}
+    (choice,) = read_choices({"choices": [{"message": {"content": "red"}, "logprobs": tokens}]})
+    assert (choice.text, choice.tokens) == ("red", None)
+    assert "logprob" in choice.flaw
+
+
 def test_samples_are_counted_with_smoothing() -> None:
     counts = {"red": 6, "blue": 2}
     values = [math.exp(value) for value in frequency_log_probs(counts, ["red", "blue", "green"])]
