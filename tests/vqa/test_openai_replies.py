@@ -360,6 +360,18 @@ def test_replies_with_two_damages_change_no_answer_and_no_phi_silently() -> None
             _outcome(known, choices[0])
 
 
+def test_an_alternative_of_unknown_probability_is_like_one_that_is_not_there() -> None:
+    """Servers write -9999 for what they do not know; as a probability it would be 0."""
+    blue = {**_entry("blue", 0.3), "logprob": -9999.0}
+    position = {**_entry("red", 0.6), "top_logprobs": [_entry("red", 0.6), blue]}
+    (choice,) = read_choices(said("red", logprobs={"content": [position]}))
+    assert choice.tokens is not None
+    values, unreached = log_phi(choice.tokens, ["red", "blue", "none of them"])
+    assert unreached == 2
+    assert values[0] == pytest.approx(math.log(0.6))
+    assert values[1] == values[2] > math.log(1e-9)
+
+
 def test_damaged_replies_of_a_server_are_right_or_counted(tmp_path: Path) -> None:
     images = ImageBatch(torch.tensor([7]), torch.tensor([0]), source=Pictures())
     with serving(ChatServer(lambda prompt, image, body: said("dog", "dog", "dog"))) as server:
