@@ -14,6 +14,7 @@ from ivqa.generators import QuestionGenerationModule, Questions, Sampling, Strat
 from ivqa.generators.likelihood import Likelihood
 from ivqa.ranges import Count, NonNegative
 from ivqa.vqa import Answerer
+from ivqa.vqa.likelihood import log_phi
 
 _QUESTIONS_PER_PASS = 1024
 _LEAST = math.log(1e-12)  # log phi of an answer that the VQA model does not know
@@ -90,7 +91,7 @@ class ProposalQuestioner(nn.Module, ABC):
         each = 1 if raw else self.num_proposals
         sampling = Sampling() if raw else strategy
         found = self.questioner.sample(images, answers, num_samples * each, sampling, generator)
-        fit = self.answer_weight * self._log_phi(images, answers, found)
+        fit = self._fit(images, answers, found)
         if raw:
             return replace(found, log_likelihood=self.scores(found, fit))
         rows = self.choose(fit.view(-1, each), generator) + torch.arange(0, len(found), each)
@@ -115,21 +116,30 @@ class ProposalQuestioner(nn.Module, ABC):
     ) -> Likelihood:
         """Scores given questions as `log_likelihood` does; the generator's part has an error."""
         own = self.questioner.likelihood(images, answers, questions, samples)
-        pair = torch.arange(len(answers))
-        fit = self.answer_weight * log_phi(self._answerer[0], images, answers, pair, questions)
+        fit = self.answer_weight * self._log_phi(images, questions, answers)
         return replace(own, value=own.value.cpu() + fit)
 
-    def _log_phi(self, images: ImageBatch, answers: list[str], found: Questions) -> Tensor:
-        """Log phi of each question, (N,); equal questions of a pair are answered once."""
+    def _fit(self, images: ImageBatch, answers: list[str], found: Questions) -> Tensor:
+        """The w log phi of each question, (N,); equal questions of a pair are answered once."""
         number: dict[tuple[int, str], int] = {}
         places = [
             number.setdefault(key, len(number))
             for key in zip(found.pair.tolist(), found.text, strict=True)
         ]
-        pair = torch.tensor([pair for pair, _ in number])
-        texts = [text for _, text in number]
-        own = images.select(pair.to(images.index.device))
-        return log_phi(self._answerer[0], own, answers, pair, texts)[torch.tensor(places)]
+        own = images.select(torch.tensor([pair for pair, _ in number], device=images.index.device))
+        wanted = [answers[pair] for pair, _ in number]
+        phi = self._log_phi(own, [text for _, text in number], wanted)
+        return self.answer_weight * phi[torch.tensor(places)]
+
+    def _log_phi(self, images: ImageBatch, questions: list[str], answers: list[str]) -> Tensor:
+        """Log phi of B questions and answers, (B,) on the CPU, at least log 1e-12."""
+        parts = [torch.empty(0)]
+        every = torch.arange(len(questions), device=images.index.device)
+        for start in range(0, len(questions), _QUESTIONS_PER_PASS):
+            rows = slice(start, start + _QUESTIONS_PER_PASS)
+            some = images.select(every[rows])
+            parts.append(log_phi(self._answerer[0], some, questions[rows], answers[rows]))
+        return torch.cat(parts).clamp_min(_LEAST)
 
 
 class RerankedQuestioner(ProposalQuestioner):
@@ -149,37 +159,3 @@ class RerankedQuestioner(ProposalQuestioner):
     @override
     def scores(self, proposals: Questions, fit: Tensor) -> Tensor:
         return fit
-
-
-def log_phi(
-    answerer: Answerer, images: ImageBatch, answers: list[str], pair: Tensor, questions: list[str]
-) -> Tensor:
-    """Computes how well a VQA model thinks that questions fit the answers of their pairs.
-
-    Args:
-        answerer: The VQA model phi.
-        images: The image of each question.
-        answers: The answers of the B pairs.
-        pair: (N,) int64, the pair of each question.
-        questions: N questions.
-
-    Returns:
-        log phi(a | I, q), (N,) float32 on the CPU, at least log 1e-12, also of unknown answers.
-    """
-    wanted = [answers[row] for row in pair.tolist()]
-    result = torch.full((len(questions),), _LEAST)
-    for rows in torch.arange(len(questions)).split(_QUESTIONS_PER_PASS):
-        some = images.select(rows.to(images.index.device))
-        texts = [questions[row] for row in rows.tolist()]
-        if answerer.answers is None:
-            for answer in dict.fromkeys(wanted[row] for row in rows.tolist()):
-                own = [at for at, row in enumerate(rows.tolist()) if wanted[row] == answer]
-                picked = some.select(torch.tensor(own, device=some.index.device))
-                scores = answerer.log_scores(picked, [texts[at] for at in own], [answer])
-                result[rows[own]] = scores[:, 0].cpu()
-            continue
-        columns = answerer.answers.encode([wanted[row] for row in rows.tolist()])
-        scores = answerer.log_scores(some, texts).cpu()
-        known = columns >= 0
-        result[rows[known]] = scores[known, columns[known]]
-    return result.clamp_min(_LEAST)

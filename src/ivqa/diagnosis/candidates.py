@@ -14,6 +14,7 @@ from ivqa.generators import Questions
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.text.normalisation import normalise_answer
 from ivqa.vqa import Answerer
+from ivqa.vqa.likelihood import log_phi
 
 # Bounds the memory of one pass: attention over a grid needs about 150 kB for each question.
 _QUESTIONS_PER_PASS = 1024
@@ -122,13 +123,7 @@ class Candidates:
         images = self.images.select(pair.to(self.images.index.device))
         written = [normalise_answer(text) for text in self.answerer.answer(images, texts)]
         wanted = [self.answers[at] for at in pair.tolist()]
-        phi = torch.empty(len(texts))
-        # log_scores takes one list of answers for all questions, so each answer has its own call.
-        for answer in dict.fromkeys(wanted):
-            rows = [row for row, own in enumerate(wanted) if own == answer]
-            own_images = images.select(torch.tensor(rows, device=images.index.device))
-            scores = self.answerer.log_scores(own_images, [texts[row] for row in rows], [answer])
-            phi[rows] = scores[:, 0].cpu().exp()
+        phi = log_phi(self.answerer, images, texts, wanted).exp()
         pairs = zip(written, wanted, strict=True)
         return phi, torch.tensor([own == normalise_answer(answer) for own, answer in pairs])
 

@@ -1,9 +1,42 @@
-"""The log-likelihood of answers that a model writes token by token."""
+"""The log-likelihoods of answers: that a VQA model gives, and that one writes token by token."""
 
 from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
+
+from ivqa.data.batches.batch import ImageBatch
+from ivqa.vqa.protocol import Answerer
+
+
+def log_phi(
+    answerer: Answerer, images: ImageBatch, questions: Sequence[str], answers: Sequence[str]
+) -> Tensor:
+    """Computes log phi(a | I, q) of one answer for each question.
+
+    Args:
+        answerer: The VQA model.
+        images: Images of B questions.
+        questions: B questions.
+        answers: B answers.
+
+    Returns:
+        (B,) float32 on the CPU; -inf for an answer outside of a closed set.
+    """
+    found = torch.full((len(questions),), -torch.inf)
+    if answerer.answers is not None:
+        columns = answerer.answers.encode(list(answers))
+        scores = answerer.log_scores(images, list(questions)).cpu()
+        known = columns >= 0
+        found[known] = scores[known, columns[known]]
+        return found
+    # log_scores takes one list of answers for all questions, so each answer has its own call.
+    for answer in dict.fromkeys(answers):
+        rows = [row for row, own in enumerate(answers) if own == answer]
+        own_images = images.select(torch.tensor(rows, device=images.index.device))
+        scores = answerer.log_scores(own_images, [questions[row] for row in rows], [answer])
+        found[rows] = scores[:, 0].cpu()
+    return found
 
 
 def answer_log_likelihood(

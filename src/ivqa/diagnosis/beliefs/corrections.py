@@ -235,15 +235,7 @@ def noisy_questions(
 def _entry(
     number: int, image_id: int, question: str, answers: Sequence[str], oracle: Oracle | None
 ) -> Entry:
-    """Builds the record of a question, with its expert layout where the oracle knows it.
-
-    Args:
-        number: Its id.
-        image_id: Its image.
-        question: Its text.
-        answers: The answers of its annotators.
-        oracle: The oracle; None without one.
-    """
+    """The record of a question, with its expert layout where the oracle knows it."""
     layout = oracle.layout(question) if isinstance(oracle, LaysOut) else None
     return Entry(str(number), number, image_id, question, answers, layout=layout)
 

@@ -31,14 +31,7 @@ class MeaningReward:
     power: NonNegative = 1.0
 
     def __call__(self, candidates: Candidates) -> Tensor:
-        """Computes the share of each question.
-
-        Args:
-            candidates: N sampled questions.
-
-        Returns:
-            (N,) float32 in (0, 1].
-        """
+        """Returns the share of each question, (N,) in (0, 1]."""
         codes: dict[tuple[int, Hashable], int] = {}
         texts, pairs = candidates.questions.text, candidates.pairs
         code = [

@@ -34,14 +34,7 @@ class GoalReward:
     version: ClassVar[int] = 1
 
     def __call__(self, candidates: Candidates) -> Tensor:
-        """Computes phi(a | I, q).
-
-        Args:
-            candidates: N sampled questions.
-
-        Returns:
-            (N,) float32 in [0, 1].
-        """
+        """Returns phi of each question, (N,)."""
         return candidates.phi
 
 
@@ -59,17 +52,7 @@ class LegalityReward:
     threshold: Share | None = None
 
     def __call__(self, candidates: Candidates) -> Tensor:
-        """Computes which questions are legal.
-
-        Args:
-            candidates: N sampled questions, with a legality model.
-
-        Returns:
-            (N,) float32: 1 for legal questions, 0 for others.
-
-        Raises:
-            UserError: There is no legality model.
-        """
+        """Returns 1 or 0 for each question, (N,); raises UserError without a legality model."""
         scores = candidates.legality
         assert candidates.judge is not None  # `legality` has raised otherwise
         limit = candidates.judge.limit if self.threshold is None else self.threshold
@@ -86,14 +69,7 @@ class DiversityReward:
     version: ClassVar[int] = 1
 
     def __call__(self, candidates: Candidates) -> Tensor:
-        """Computes which questions are not copies.
-
-        Args:
-            candidates: N sampled questions.
-
-        Returns:
-            (N,) float32: 1 for the winner of each group of identical questions, 0 for others.
-        """
+        """Returns 1 for the winner of each group of identical questions, (N,), 0 for others."""
         likelihood = candidates.questions.log_likelihood.cpu()
         # Two stable sorts: by group, and within a group by falling likelihood.
         order = likelihood.argsort(descending=True, stable=True)

@@ -16,6 +16,7 @@ from ivqa.generators.questioner import NetworkQuestioner
 from ivqa.text.tokens import tokenise
 from ivqa.text.vocabulary import Vocabulary
 from ivqa.vqa import Answerer
+from ivqa.vqa.likelihood import log_phi
 
 _SHORTLIST = 3  # candidates with a final estimate, for each question that is returned
 _QUESTIONS_PER_PASS = 256  # answered together: attention over a grid needs 150 kB for each
@@ -126,15 +127,7 @@ def given_answers(
             values = best.values.exp().tolist()
         else:
             answers = answerer.answer(images, texts)
-            values = [0.0] * len(texts)
-            # Each distinct answer is scored for the questions that it answers.
-            for answer in dict.fromkeys(answers):
-                rows = [row for row, own in enumerate(answers) if own == answer]
-                own_images = image.repeat_interleave(len(rows))
-                asked = [texts[row] for row in rows]
-                scores = answerer.log_scores(own_images, asked, [answer])[:, 0].exp().tolist()
-                for row, score in zip(rows, scores, strict=True):
-                    values[row] = score
+            values = log_phi(answerer, images, texts, answers).exp().tolist()
         given += [GivenAnswer(*pair) for pair in zip(answers, values, strict=True)]
     return given
 

@@ -235,12 +235,7 @@ def _inverse_cdf(weights: Tensor, uniform: Tensor) -> Tensor:
     It needs one random number for each row; torch.multinomial draws V. An index of weight zero is
     never drawn: its cumulative sum equals that of the index before it.
 
-    Args:
-        weights: (N, V), >= 0.
-        uniform: (N,) in [0, 1).
-
-    Returns:
-        (N,) int64.
+    weights: (N, V), >= 0; uniform: (N,) in [0, 1); returns (N,) int64.
     """
     cumulative = weights.cumsum(dim=1)
     total = cumulative[:, -1]
