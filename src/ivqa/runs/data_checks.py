@@ -75,7 +75,8 @@ def _check_annotations(
     the split `val` while the model is trained, "scores" on every other split. A diagnosis, which
     runs no benchmark, uses both.
     """
-    benchmark, needs = context.cfg.model.get("benchmark"), ("validation", "scores")
+    benchmark = context.cfg.model.get("benchmark")
+    needs: tuple[str, ...] = ("validation", "scores")
     if benchmark:
         needs = getattr(get_object(benchmark._target_), "needs_answers", ())
     for split in splits:
