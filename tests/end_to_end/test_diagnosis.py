@@ -168,7 +168,7 @@ def test_train_py_trains_a_policy_that_is_evaluated_on_the_whole_split(
     small = [item for item in TINY_DIAGNOSIS if item.split("=")[0] not in _OF_DIAGNOSE]
     command = ["model=ivqa_rl", "vqa=vanilla", "reward=goal", "data=vqa_json"]
     command += [f"data.root={tiny_root}", *small]
-    command += [item.replace("model.", "model.parts.questioner.") for item in TINY_BENCHMARK]
+    command += TINY_BENCHMARK
     assert BatchSettings.__init__.__kwdefaults__
     monkeypatch.setitem(BatchSettings.__init__.__kwdefaults__, "eval_batch_size", 8)
     validated: list[int] = []

@@ -113,8 +113,8 @@ def test_a_model_trains_on_noisy_questions_and_is_another_model(
         assert ("No trained language_only" in printed) == trained
     identities = (tmp_path / "artifacts" / "models").glob("*/identity.json")
     chosen = [json.loads(file.read_text())["model"].get("augment") for file in identities]
-    assert sum(augment is None for augment in chosen) == 1
-    (augment,) = (augment for augment in chosen if augment is not None)
+    assert sum(not augment for augment in chosen) == 1
+    (augment,) = filter(None, chosen)
     assert augment["noise"]["levels"] == 3
     assert str(tmp_path) not in json.dumps(
         augment

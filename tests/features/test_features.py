@@ -172,7 +172,7 @@ def test_precision_excludes_concepts_that_no_held_out_image_has(tmp_path: Path) 
 
 
 def test_other_settings_are_other_features(dataset: VQADataset, tmp_path: Path) -> None:
-    assert SMALL._key(dataset) != ConceptFeatures()._key(dataset)
+    assert SMALL.cache_key(dataset) != ConceptFeatures().cache_key(dataset)
 
 
 def test_extraction_continues_where_it_was_stopped(dataset: VQADataset, tmp_path: Path) -> None:

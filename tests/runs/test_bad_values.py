@@ -156,7 +156,6 @@ BAD: dict[str, dict[str, str]] = {
         "model.parts.judge.module.temperatures": "a [0] []",
         "model.parts.judge.module.kept": "a 0 2",
         "model.parts.judge.module.network.widths": "a [0] []",
-        "model.parts.judge.benchmark.num_questions": COUNT,
         "model.module.rewards.legality.threshold": "a -1 2 nan",
         "vqa.epochs": COUNT,
         "vqa.module.optimizer.lr": "0 a 1e30",

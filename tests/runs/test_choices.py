@@ -39,7 +39,10 @@ def _groups(command: str) -> tuple[str, ...]:
     """The groups of a command as Hydra writes them, such as model and model@vqa."""
     chosen = compose(command, return_hydra_config=True).hydra.runtime.choices
     found = [key for key in chosen if (CONF / str(key).partition("@")[0]).is_dir()]
-    return tuple(str(key) for key in found if "/" not in str(key) and key != "experiment")
+    inner = ("/", ".parts.")  # a part of a model is a question generator
+    return tuple(
+        key for key in map(str, found) if not any(mark in key for mark in (*inner, "experiment"))
+    )
 
 
 def _files(group: str) -> list[Path]:

@@ -1,13 +1,12 @@
 """Collects all problems of a data set, so that one error reports them before training starts."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, TypeGuard, TypeVar
+from typing import Annotated, Any, TypeGuard, TypeVar
 
 from annotated_types import Interval
 from pydantic import TypeAdapter, ValidationError
-from pydantic_core import ErrorDetails
 
 from ivqa.errors import UserError
 
@@ -121,7 +120,7 @@ def _field(location: Sequence[int | str]) -> str:
     return "".join(steps).removeprefix(".")
 
 
-def _problem(fault: ErrorDetails) -> str:
+def _problem(fault: Mapping[str, Any]) -> str:
     kind, value, context = fault["type"], fault["input"], fault.get("ctx", {})
     if kind == "value_error":
         return str(context["error"])

@@ -18,7 +18,7 @@ from ivqa.features.positions import FeatureComponent
 from ivqa.features.pretrained.image_networks import CompactNetwork
 from ivqa.ranges import ImageSize, Positive
 from ivqa.store.digests import digest
-from ivqa.store.identity import result_settings
+from ivqa.store.identity import identity_of
 from ivqa.store.versions import code_version
 from ivqa.trained import ImageEncoder, network_settings
 
@@ -87,7 +87,7 @@ class TrainableFeatures(FeatureComponent):
     def identity(self, dataset: VQADataset) -> dict[str, Any]:
         """The data, settings and code that determine pixels and encoder, as JSON values."""
         return {
-            "network": result_settings(network_settings(self.network)),
+            "network": identity_of(self.network)["settings"],
             "image_size": self.image_size,
             "learning_rate_scale": self.learning_rate_scale,
             "data": dataset.cache_key(),

@@ -189,7 +189,8 @@ def _describe(value: Any, roots: dict[Any, None]) -> Any:
         array = np.ascontiguousarray(value)
         return [str(array.dtype), list(array.shape), bytes_digest(array.tobytes())]
     if isinstance(value, partial):
-        return [_describe(item, roots) for item in (value.func, value.args, value.keywords)]
+        given = _described(value.func, value.keywords, roots)
+        return [_describe(value.func, roots), _describe(value.args, roots), given]
     if isinstance(value, type) or inspect.isroutine(value):
         roots[value] = None
         return value.__qualname__
@@ -198,15 +199,21 @@ def _describe(value: Any, roots: dict[Any, None]) -> Any:
     roots[type(value)] = None
     if isinstance(value, nn.Module):
         return {"of": type(value).__qualname__, "weights": _describe(value.state_dict(), roots)}
-    names: tuple[str, ...] = (*getattr(value, "__dict__", ()), *getattr(value, "__slots__", ()))
-    neutral, files = marked(type(value), NO_EFFECT), marked(type(value), CONTENT)
-    settings = {}
-    for name in names:
+    names = (*getattr(value, "__dict__", ()), *getattr(value, "__slots__", ()))
+    given = {name: getattr(value, name) for name in names if name[0] != "_"}
+    return {"of": type(value).__qualname__, **_described(type(value), given, roots)}
+
+
+def _described(target: Any, given: Mapping[str, Any], roots: dict[Any, None]) -> dict[str, Any]:
+    """The arguments or attributes of a class or function that count, as JSON values."""
+    neutral, files = marked(target, NO_EFFECT), marked(target, CONTENT)
+    found = {}
+    for name, value in given.items():
         # An object with an attribute `content` is identified by it; the file name is left out.
-        if name[0] != "_" and name not in neutral and not (name in files and "content" in names):
-            described = _describe(getattr(value, name), roots)
-            settings[name] = _content(described) if name in files else described
-    return {"of": type(value).__qualname__, **settings}
+        if name not in neutral and not (name in files and "content" in given):
+            described = _describe(value, roots)
+            found[name] = _content(described) if name in files else described
+    return found
 
 
 def _flat(node: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
