@@ -45,6 +45,7 @@ FILE = Path(__file__).with_suffix(".json")
 TOLERANCE = 2e-4
 # Adam's steps have the size of the rate where a gradient is nearly 0, and rounding gives the sign.
 _OF_STEPS = 1e-2
+_LARGER = 3.0  # initial weights attend almost alike to all places, and hide a change of attention
 
 MODELS = [
     *("mlb", "mcb", "mutan", "mutan_noatt", "hiecoatt", "lstm_qi", "vanilla", "language_only"),
@@ -111,7 +112,8 @@ def _data() -> tuple[VQADataset, Any]:
     dataset = VQADataset(folder / "data")
 
     def compute(images: Tensor) -> dict[str, Tensor]:
-        rows = images.float().flatten(2).transpose(1, 2) / 255  # (M, 64, 3)
+        # Centred and large, so that positions differ and attention matters.
+        rows = images.float().flatten(2).transpose(1, 2) / 32 - 4  # (M, 64, 3)
         grid = rows.reshape(len(rows), 16, 12)
         return {"grid": grid, "pooled": rows.mean(1), "concepts": rows[:, 20:26].flatten(1)}
 
@@ -143,7 +145,15 @@ def _trained(name: str) -> Entry:
         found["change of the weights"] = float((_weights(module) - before).abs().sum())
     elif hasattr(module, "remember"):
         module.remember(context.datamodule(context.vocabularies, module))
-    return context.code(), found | _outputs(module, context)
+    found |= _outputs(module, context)
+    if isinstance(module, torch.nn.Module):
+        with torch.no_grad():
+            for value in module.parameters():
+                value.mul_(_LARGER)
+        larger = _outputs(module, context)
+        larger.pop("sampled letters", None)
+        found |= {f"{name} of larger weights": value for name, value in larger.items()}
+    return context.code(), found
 
 
 def _two_steps(module: pl.LightningModule, context: RunContext) -> Fingerprint:
@@ -186,7 +196,9 @@ def _outputs(module: Any, context: RunContext) -> Fingerprint:
         module.eval()
     if hasattr(module, "log_scores"):
         scores = module.log_scores(images, questions)[:, :8].clamp(min=-100)
-        found["log-scores"] = float(scores.sum())
+        # Weights of both signs, since a change of attention nearly cancels in the sum.
+        found["log-scores"] = float((scores.double() * torch.linspace(-1, 1, 8)).abs().sum())
+        found["differences"] = float((scores.diff(dim=0).double()).abs().sum())
     if hasattr(module, "log_likelihood"):
         words = module.sample(images, answers, 2, Sampling(), torch.Generator().manual_seed(0)).text
         found["log-likelihood"] = float(module.log_likelihood(images, answers, questions).sum())
