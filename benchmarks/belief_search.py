@@ -14,7 +14,7 @@ import torch
 
 from ivqa.data.batches.batch import ImageBatch
 from ivqa.diagnosis import BeliefSearch, LegalityCNN, LegalityModule
-from ivqa.generators import QuestionGenerationModule, VariationalGenerator
+from ivqa.generators import GeneratorModule, VariationalGenerator
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.text.vocabulary import Vocabulary
 from ivqa.vqa import MLB, RecurrentEncoder, VQAModule
@@ -26,7 +26,7 @@ def run() -> list[dict[str, Any]]:
     torch.manual_seed(0)
     words = Vocabulary([f"w{number}" for number in range(120)])
     answers = AnswerVocabulary([f"a{number}" for number in range(60)])
-    questioner = QuestionGenerationModule(
+    questioner = GeneratorModule(
         network=partial(
             VariationalGenerator,
             embedding_size=256,
@@ -48,7 +48,7 @@ def run() -> list[dict[str, Any]]:
         answers=answers,
         feature_sizes={"grid": 128},
     )
-    judge = LegalityModule(
+    legality_model = LegalityModule(
         network=partial(
             LegalityCNN, widths=(1, 2, 3, 4, 5, 6, 8), maps=(32, 64, 64, 64, 64, 32, 32)
         ),
@@ -61,7 +61,9 @@ def run() -> list[dict[str, Any]]:
         concepts=torch.rand(PAIRS, 415),
     )
     asked = [answers.answers[pair % len(answers)] for pair in range(PAIRS)]
-    search = BeliefSearch({"one": questioner}, answerer, answers, judge, num_latents=LATENTS)
+    search = BeliefSearch(
+        {"one": questioner}, answerer, answers, legality_model, num_latents=LATENTS
+    )
     start = time.perf_counter()
     found = search(images, asked, torch.Generator().manual_seed(0))
     seconds = time.perf_counter() - start
@@ -70,7 +72,7 @@ def run() -> list[dict[str, Any]]:
     start = time.perf_counter()
     for _ in range(PEER_LATENTS):
         questions = questioner.sample(images, asked, 1, generator=generator)
-        judge.probabilities(questions.text)
+        legality_model.probabilities(questions.text)
         answerer.answer(images, questions.text)
     peer = (time.perf_counter() - start) * LATENTS / PEER_LATENTS
     return [

@@ -21,7 +21,7 @@ import torch
 from ivqa.data.batches.batch import ImageBatch, VQABatch
 from ivqa.diagnosis import BeliefSearch, LegalityCNN, LegalityModule
 from ivqa.features.compact_cnn import CompactCNN
-from ivqa.generators import QuestionGenerationModule, VariationalGenerator
+from ivqa.generators import GeneratorModule, VariationalGenerator
 from ivqa.lasso import LassoSolver, SolverSettings
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.text.vocabulary import Vocabulary
@@ -88,7 +88,7 @@ def _images(number: int, device: str = "cpu") -> ImageBatch:
     ).to(device)
 
 
-def _questioner(device: str) -> QuestionGenerationModule:
+def _questioner(device: str) -> GeneratorModule:
     network = partial(
         VariationalGenerator,
         embedding_size=256,
@@ -98,7 +98,7 @@ def _questioner(device: str) -> QuestionGenerationModule:
         joint_size=256,
         feed_condition=True,
     )
-    return QuestionGenerationModule(
+    return GeneratorModule(
         network=network,
         question_vocabulary=WORDS,
         answer_words=Vocabulary(ANSWERS.answers),
@@ -163,7 +163,7 @@ def _sampling(number: int, device: str) -> Callable[[], object]:
 
 
 def _search(number: int, device: str) -> Callable[[], object]:
-    judge = LegalityModule(
+    legality_model = LegalityModule(
         network=partial(
             LegalityCNN, widths=(1, 2, 3, 4, 5, 6, 8), maps=(32, 64, 64, 64, 64, 32, 32)
         ),
@@ -175,7 +175,7 @@ def _search(number: int, device: str) -> Callable[[], object]:
         {"one": _questioner(device)},
         _answerer(device),
         ANSWERS,
-        judge,
+        legality_model,
         num_latents=number // pairs,
         legality=0.0,
     )

@@ -18,7 +18,7 @@ import torch
 from benchmarks.timing import paired
 from ivqa.data import BatchContents, BatchSettings, VQADataModule, build_vocabularies
 from ivqa.features.store import FeatureStore
-from ivqa.generators import QuestionGenerationModule, VariationalGenerator
+from ivqa.generators import GeneratorModule, VariationalGenerator
 from ivqa.scenes import ScenesDataset
 from ivqa.store.integrity import MANIFEST, write_manifest
 
@@ -46,7 +46,7 @@ def _row(dataset: ScenesDataset, store: FeatureStore, names: tuple[str, ...]) ->
         contents=BatchContents(image_features=names),
         batching=BatchSettings(batch_size=128),
     )
-    module = QuestionGenerationModule(
+    module = GeneratorModule(
         network=partial(VariationalGenerator, embedding_size=256, hidden_size=256),
         question_vocabulary=words[0],
         answer_words=words[1],

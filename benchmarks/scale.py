@@ -27,7 +27,7 @@ from ivqa.diagnosis import BeliefSearch, LegalityCNN, LegalityModule
 from ivqa.features import TimmFeatures
 from ivqa.features.decoding import subset
 from ivqa.features.extraction import extract
-from ivqa.generators import QuestionGenerationModule, VariationalGenerator
+from ivqa.generators import GeneratorModule, VariationalGenerator
 from ivqa.scenes import generate_scenes
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.text.vocabulary import Tokens, Vocabulary
@@ -148,9 +148,9 @@ def _vae() -> Run:
 
 
 def _search() -> Run:
-    answerer, judge = _answerer(), _judge()
+    answerer, legality_model = _answerer(), _judge()
     search = BeliefSearch(
-        {"one": _questioner()}, answerer, answerer.answers, judge, num_latents=LATENTS
+        {"one": _questioner()}, answerer, answerer.answers, legality_model, num_latents=LATENTS
     )
 
     def work(size: int) -> int:
@@ -191,12 +191,12 @@ def _answerer() -> VQAModule:
     )
 
 
-def _questioner() -> QuestionGenerationModule:
+def _questioner() -> GeneratorModule:
     network = partial(
         VariationalGenerator, embedding_size=256, hidden_size=256, answer_size=128, latent_size=32,
         joint_size=256, feed_condition=True,
     )  # fmt: skip
-    return QuestionGenerationModule(
+    return GeneratorModule(
         network=network,
         question_vocabulary=_words(),
         answer_words=Vocabulary([f"a{number}" for number in range(ANSWERS)]),

@@ -51,8 +51,8 @@ SMALL = {
     **{
         f"{model}.{key}": value
         for model in (
-            *("model", "vqa", "model.parts.questioner", "model.parts.judge"),
-            *("probe.parts.questioner", "probe.parts.judge"),
+            *("model", "vqa", "model.parts.questioner", "model.parts.legality_model"),
+            *("measuring_models.parts.questioner", "measuring_models.parts.legality_model"),
         )
         for key, value in {
             "epochs": "1",
@@ -69,7 +69,7 @@ SMALL = {
     # Policies and probes start from a generator that asks at least some sensible questions.
     **{
         f"{owner}.parts.questioner.{key}": value
-        for owner in ("model", "probe")
+        for owner in ("model", "measuring_models")
         for key, value in {
             "epochs": "25",
             "module.network.hidden_size": "32",

@@ -38,7 +38,7 @@ CONF = Path(__file__).parents[1] / "conf"
 TOLERANCE = 0.01
 """Largest difference of a score between processors."""
 
-_PARTS = ("questioner", "judge", "answerer")
+_PARTS = ("questioner", "legality_model", "answerer")
 _SCORED = 1000  # held-out questions
 
 
@@ -205,7 +205,7 @@ def score(held_out: ScenesDataset, *overrides: str) -> dict[str, dict[str, float
     for name in _PARTS:
         part = context.parts[name]
         modules[name], data[name] = _load(part)
-    generator, judge = modules["questioner"], modules["judge"]
+    generator, legality_model = modules["questioner"], modules["legality_model"]
     questions, answers = split.questions[:_SCORED], split.main_answers[:_SCORED]
     images_of = data["questioner"].images_of("val", split.image_ids[:_SCORED].tolist())
     likelihood = generator.log_likelihood(images_of, answers, questions)
@@ -214,14 +214,16 @@ def score(held_out: ScenesDataset, *overrides: str) -> dict[str, dict[str, float
     samples = generator.sample(images_of, answers, 4, Sampling(), seeded).text
     # The grammar is the ground truth of legality.
     legal = torch.tensor([parse(text) is not None for text in samples])
-    judged = judge.probabilities(samples)
+    judged = legality_model.probabilities(samples)
     scores["ivqa_vae"] = {
         "nll_per_word": float(-likelihood.sum() / words.sum()),
         "grammatical": float(legal.float().mean()),
     }
     scores["legality"] = {
         "auroc": float(binary_auroc(judged, legal.long())),
-        "kept": float((judge.probabilities(questions) > judge.limit).float().mean()),
+        "kept": float(
+            (legality_model.probabilities(questions) > legality_model.limit).float().mean()
+        ),
     }
     answerer = modules["answerer"]
     images_of = data["answerer"].images_of("val", split.image_ids[:_SCORED].tolist())

@@ -202,15 +202,7 @@ def _check_resumed(cfg: DictConfig, own: Sequence[str], conf_dir: Path) -> None:
 
 
 def with_multirun(arguments: list[str], conf_dir: Path) -> list[str]:
-    """Adds -m for an experiment that is a sweep.
-
-    Args:
-        arguments: Arguments of the command line.
-        conf_dir: The folder of configuration files.
-
-    Returns:
-        The arguments, with -m if conf/experiment/NAME.yaml has parameters of a sweep.
-    """
+    """Adds -m to the arguments if conf_dir/experiment/NAME.yaml has parameters of a sweep."""
     name = _path(arguments, "experiment")
     file = conf_dir / "experiment" / f"{name}.yaml"
     others = (item for item in arguments if not item.startswith("--config-dir"))

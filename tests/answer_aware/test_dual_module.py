@@ -16,7 +16,7 @@ from ivqa.answer_aware import ConsensusQuestioner, DualModule
 from ivqa.data.batches.batch import ImageBatch, VQABatch
 from ivqa.errors import UserError
 from ivqa.features import CompactNetwork, TrainableFeatures
-from ivqa.generators import QuestionGenerationModule, Sampling, VariationalGenerator
+from ivqa.generators import GeneratorModule, Sampling, VariationalGenerator
 from ivqa.text.vocabulary import Vocabulary
 from ivqa.vqa import TrainingOutput, Vanilla, VQAModule
 from ivqa.vqa.networks.question_encoder import RecurrentEncoder
@@ -95,7 +95,7 @@ def _trainer(root: Path, **arguments: Any) -> pl.Trainer:
     )
 
 
-def _loss(module: QuestionGenerationModule, batch: VQABatch) -> Tensor:
+def _loss(module: GeneratorModule, batch: VQABatch) -> Tensor:
     torch.manual_seed(3)  # of z
     module.log = module.log_dict = lambda *arguments, **named: None  # type: ignore[method-assign]
     module._trainer = type("Steps", (), {"global_step": 0})()  # type: ignore[assignment]
@@ -104,7 +104,7 @@ def _loss(module: QuestionGenerationModule, batch: VQABatch) -> Tensor:
 
 def test_the_loss_adds_the_cross_entropy_of_the_known_answers() -> None:
     module = _module(answer_loss_weight=0.7)
-    alone = QuestionGenerationModule(**_settings())
+    alone = GeneratorModule(**_settings())
     alone.network.load_state_dict(module.network.state_dict())
     logits = module.answerer.network(_images(), WORDS.encode(QUESTIONS))
     surprise = [-logits[row].softmax(dim=0)[column].log() for row, column in KNOWN.items()]
@@ -164,16 +164,14 @@ def test_an_infinite_loss_of_the_vqa_model_names_its_rows() -> None:
     images = _images()
     assert images.pooled is not None
     images.pooled[1, 0] = torch.inf  # the generator reads the concepts alone
-    module.network = QuestionGenerationModule(
-        **_settings() | {"feature_sizes": {"concepts": 5}}
-    ).network
+    module.network = GeneratorModule(**_settings() | {"feature_sizes": {"concepts": 5}}).network
     with pytest.raises(UserError, match=r"VQA model is not finite at step 0, for rows \[3\]"):
         _loss(module, _batch(images))
 
 
 def test_questions_are_those_of_the_generator_alone() -> None:
     module = _module()
-    alone = QuestionGenerationModule(**_settings())
+    alone = GeneratorModule(**_settings())
     alone.network.load_state_dict(module.network.state_dict())
     drawn = [
         one.sample(_images(), ASKED, 4, Sampling(), torch.Generator().manual_seed(4))

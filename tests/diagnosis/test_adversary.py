@@ -123,7 +123,7 @@ def test_policy_and_adversary_have_gradients_of_their_own(monkeypatch: pytest.Mo
     for adversary in (None, partial(AdversarialJudge, num_real=5, num_damaged=0)):
         policy = toy_policy(
             rewards={"legality": LegalityReward(threshold=0.5)},
-            judge=_judge(),
+            legality_model=_judge(),
             adversary=adversary,
             latent="prior",
         )
@@ -144,7 +144,9 @@ def test_policy_and_adversary_have_gradients_of_their_own(monkeypatch: pytest.Mo
 
 def test_it_is_stored_with_the_policy_and_judges_its_questions(tmp_path: Path) -> None:
     build = partial(
-        toy_policy, judge=_judge(), adversary=partial(AdversarialJudge, num_real=5, num_damaged=0)
+        toy_policy,
+        legality_model=_judge(),
+        adversary=partial(AdversarialJudge, num_real=5, num_damaged=0),
     )
     policy = build()
     policy.adversary.threshold.fill_(0.123)
@@ -153,7 +155,7 @@ def test_it_is_stored_with_the_policy_and_judges_its_questions(tmp_path: Path) -
     torch.save(policy.state_dict(), tmp_path / "weights.pt")
     other = build()
     other.load_state_dict(torch.load(tmp_path / "weights.pt", weights_only=True))
-    assert other.judge.limit == pytest.approx(0.123)
+    assert other.legality_model.limit == pytest.approx(0.123)
     questions = policy.sample(toy_images(3), ["yes", "no", "red"], 2)
     judged = other.candidates(questions, toy_images(3), ["yes", "no", "red"]).legality
     assert torch.allclose(judged, policy.adversary.probabilities(questions.text))

@@ -16,7 +16,7 @@ from ivqa.diagnosis.search.asking import (
     likely_questions,
 )
 from ivqa.errors import UserError
-from ivqa.generators import AnswerOnlyGenerator, QuestionGenerationModule, VariationalGenerator
+from ivqa.generators import AnswerOnlyGenerator, GeneratorModule, VariationalGenerator
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.text.vocabulary import BOS, EOS, Vocabulary
 
@@ -25,8 +25,8 @@ SIZES = {"pooled": 3}
 LONGEST = 2
 
 
-def _module(network: object, **arguments: object) -> QuestionGenerationModule:
-    module = QuestionGenerationModule(
+def _module(network: object, **arguments: object) -> GeneratorModule:
+    module = GeneratorModule(
         network=network,  # type: ignore[arg-type]
         question_vocabulary=Vocabulary(WORDS),
         answer_words=Vocabulary(ANSWERS),
@@ -45,7 +45,7 @@ def _module(network: object, **arguments: object) -> QuestionGenerationModule:
 
 
 @pytest.fixture
-def exact() -> QuestionGenerationModule:
+def exact() -> GeneratorModule:
     return _module(
         partial(AnswerOnlyGenerator, answer_size=6, embedding_size=8, hidden_size=8, dropout=0.0)
     )
@@ -59,7 +59,7 @@ def image() -> ImageBatch:
 
 @torch.no_grad()
 def _enumerated(
-    module: QuestionGenerationModule, image: ImageBatch, answer: str, z: Tensor | None = None
+    module: GeneratorModule, image: ImageBatch, answer: str, z: Tensor | None = None
 ) -> dict[str, Tensor]:
     """p(q | z, I, a) (Z,) of all questions of 1 and 2 words, decoded word by word."""
     network = module.network
@@ -81,7 +81,7 @@ def _enumerated(
 
 @pytest.mark.parametrize("answer", ANSWERS)
 def test_probabilities_and_order_are_those_of_an_enumeration(
-    exact: QuestionGenerationModule, image: ImageBatch, answer: str
+    exact: GeneratorModule, image: ImageBatch, answer: str
 ) -> None:
     wanted = {text: float(p) for text, p in _enumerated(exact, image, answer).items()}
     assert len(wanted) == 3 + 9
@@ -153,7 +153,7 @@ def test_answers_come_with_their_own_probabilities(image: ImageBatch, closed: bo
 
 @pytest.mark.parametrize("closed", [True, False])
 def test_the_marginal_of_the_answers_is_the_sum_over_all_questions(
-    exact: QuestionGenerationModule, image: ImageBatch, closed: bool
+    exact: GeneratorModule, image: ImageBatch, closed: bool
 ) -> None:
     answerer, prior = Answerer(closed=closed), {"yes": 1.0, "no": 1.0, "red": 8.0}
     wanted = dict.fromkeys(ANSWERS, 0.0)

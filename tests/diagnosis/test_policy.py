@@ -12,7 +12,7 @@ from toy_diagnosis import ANSWERS, toy_images, toy_policy, toy_questioner
 from ivqa.data.batches.batch import VQABatch
 from ivqa.diagnosis import DiversityReward, GoalReward, PolicyGradientModule
 from ivqa.diagnosis.policy.collapse import CollapseMonitor
-from ivqa.generators import Greedy, QuestionGenerationModule, Questions, Sampling
+from ivqa.generators import GeneratorModule, Greedy, Questions, Sampling
 from ivqa.text.vocabulary import BOS, EOS, UNK, Tokens
 
 ASKED = ["yes", "red", "no"] * 4
@@ -87,7 +87,7 @@ def test_the_policy_learns_what_is_rewarded(
 
 
 def _log_policy(
-    questioner: QuestionGenerationModule,
+    questioner: GeneratorModule,
     questions: Questions,
     z: torch.Tensor,
     temperature: float,

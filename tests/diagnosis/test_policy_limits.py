@@ -76,12 +76,12 @@ def test_a_warning_needs_a_value_beyond_its_bound(
 
 def test_rewards_use_the_judge_and_are_multiplied() -> None:
     """`LongIsLegal` judges a question of two words or more as legal."""
-    judge: Any = LongIsLegal()
+    legality_model: Any = LongIsLegal()
     rewards = {"goal": GoalReward(), "legality": LegalityReward()}
-    policy = _policy(judge=judge, rewards=rewards)
+    policy = _policy(legality_model=legality_model, rewards=rewards)
     questions = policy.sample(toy_images(4), ASKED, 30, generator=torch.Generator().manual_seed(1))
     judged = policy.candidates(questions, toy_images(4), ASKED)
-    assert judged.judge is judge
+    assert judged.legality_model is legality_model
     assert judged.answers_known is ANSWERS
     terms = policy.compute_rewards(judged)
     legal = [float(len(text.split()) > 1) for text in questions.text]
@@ -99,7 +99,7 @@ def test_rewards_use_the_judge_and_are_multiplied() -> None:
 def test_legality_without_a_judge_names_the_missing_key() -> None:
     policy = _policy()
     questions = policy.sample(toy_images(4), ASKED, 1)
-    with pytest.raises(ValueError, match=r"name one in model\.parts\.judge"):
+    with pytest.raises(ValueError, match=r"name one in model\.parts\.legality_model"):
         LegalityReward(threshold=0.5)(policy.candidates(questions, toy_images(4), ASKED))
 
 
@@ -225,7 +225,7 @@ def test_the_copy_is_trained_and_the_other_models_are_not() -> None:
 
     part: Any = Part()
     part.answers = ANSWERS
-    policy = _policy(answerer=part, judge=part)
+    policy = _policy(answerer=part, legality_model=part)
     policy.on_validation_start()
     assert moved == [(torch.device("cpu"),)] * 2
 

@@ -9,7 +9,7 @@ from toy_diagnosis import ANSWERS, toy_images, toy_policy
 
 from ivqa.data.batches.batch import VQABatch
 from ivqa.diagnosis import PolicyGradientModule
-from ivqa.generators import QuestionGenerationModule, Questions, Sampling
+from ivqa.generators import GeneratorModule, Questions, Sampling
 from ivqa.text.vocabulary import BOS, EOS, UNK, Tokens
 
 ASKED = ["yes", "red", "no"] * 4
@@ -35,7 +35,7 @@ def _silent(policy: PolicyGradientModule) -> PolicyGradientModule:
 
 
 def _word_log_probs(
-    questioner: QuestionGenerationModule, questions: Questions, temperature: float = 1.0
+    questioner: GeneratorModule, questions: Questions, temperature: float = 1.0
 ) -> list[list[torch.Tensor]]:
     """log pi of each drawn word of each sample, word by word, with gradients."""
     conditions, row = questioner.encode_pairs(toy_images(12), ASKED)

@@ -9,7 +9,7 @@ from ivqa.diagnosis import DiversityReward, LegalityReward
 
 def test_a_question_at_the_threshold_is_not_legal() -> None:
     legality = torch.tensor([0.25, 0.5, 0.75])
-    candidates = SimpleNamespace(judge=SimpleNamespace(limit=0.5), legality=legality)
+    candidates = SimpleNamespace(legality_model=SimpleNamespace(limit=0.5), legality=legality)
     assert LegalityReward()(candidates).tolist() == [0, 0, 1]
     assert LegalityReward(threshold=0.25)(candidates).tolist() == [0, 1, 1]
 

@@ -1,4 +1,4 @@
-"""Rewards, scores and belief sets of a search, with a toy answerer and a toy judge."""
+"""Rewards, scores and belief sets of a search, with a toy answerer and a toy legality model."""
 
 from dataclasses import replace
 
@@ -45,7 +45,7 @@ def test_a_question_at_the_limit_is_not_legal() -> None:
         def probabilities(self, questions: list[str]) -> Tensor:
             return torch.full((len(questions),), 0.5)
 
-    assert LegalityReward()(replace(_candidates(), judge=Judge())).tolist() == [0] * 5
+    assert LegalityReward()(replace(_candidates(), legality_model=Judge())).tolist() == [0] * 5
 
 
 class _OpenAnswerer(WordAnswerer):
@@ -106,9 +106,9 @@ def test_pooling_keeps_the_most_probable_of_identical_questions() -> None:
 
 
 def test_a_belief_set_holds_exactly_the_legal_questions_with_the_answer() -> None:
-    answerer, judge = WordAnswerer(), LongIsLegal()
+    answerer, legality_model = WordAnswerer(), LongIsLegal()
     questioner = toy_questioner()
-    search = BeliefSearch({"one": questioner}, answerer, ANSWERS, judge, num_latents=60)
+    search = BeliefSearch({"one": questioner}, answerer, ANSWERS, legality_model, num_latents=60)
     images = toy_images(4)
 
     def run(seed: int) -> list[tuple[int, str]]:

@@ -23,7 +23,7 @@ def _search(device: str) -> Found:
         answers=ANSWERS,
         feature_sizes={"concepts": 5},
     )
-    judge = LegalityModule(
+    legality_model = LegalityModule(
         network=partial(LegalityCNN, widths=(1, 2), maps=(4, 4), embedding_size=6),
         question_vocabulary=WORDS,
     )
@@ -34,7 +34,7 @@ def _search(device: str) -> Found:
         {name: model.to(device) for name, model in models.items()},
         answerer.to(device).eval(),
         ANSWERS,
-        judge.to(device).eval(),
+        legality_model.to(device).eval(),
         num_latents=40,
         legality=0.01,
     )

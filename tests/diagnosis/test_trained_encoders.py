@@ -12,7 +12,7 @@ from ivqa.data.batches.batch import ImageBatch, VQABatch
 from ivqa.diagnosis import PolicyObjective
 from ivqa.errors import UserError
 from ivqa.features import CompactNetwork, TrainableFeatures
-from ivqa.generators import QuestionGenerationModule, Questions, VariationalGenerator
+from ivqa.generators import GeneratorModule, Questions, VariationalGenerator
 from ivqa.vqa import Answerer
 
 FEATURES = TrainableFeatures(
@@ -29,8 +29,8 @@ def _images() -> ImageBatch:
     return ImageBatch(torch.arange(2), torch.tensor([0, 1, 1, 0]), pixels=pixels)
 
 
-def _generator(*, encoder: bool = True) -> QuestionGenerationModule:
-    return QuestionGenerationModule(
+def _generator(*, encoder: bool = True) -> GeneratorModule:
+    return GeneratorModule(
         network=NETWORK,
         question_vocabulary=WORDS,
         answer_words=WORDS,
@@ -85,7 +85,7 @@ def test_a_generator_with_an_encoder_is_loaded_from_its_checkpoint(tmp_path: Pat
     module.on_save_checkpoint(checkpoint)
     torch.save(checkpoint, tmp_path / "model.ckpt")
     torch.manual_seed(9)
-    loaded = QuestionGenerationModule.from_checkpoint(
+    loaded = GeneratorModule.from_checkpoint(
         tmp_path / "model.ckpt", NETWORK, image_encoder=FEATURES.encoder(["concepts"])
     )
     asked = ["what color", "is it star", "is", "star"]
@@ -93,7 +93,7 @@ def test_a_generator_with_an_encoder_is_loaded_from_its_checkpoint(tmp_path: Pat
         loaded.log_likelihood(images, ASKED, asked), module.log_likelihood(images, ASKED, asked)
     )
     with pytest.raises(UserError, match="was trained with the image encoder"):
-        QuestionGenerationModule.from_checkpoint(tmp_path / "model.ckpt", NETWORK)
+        GeneratorModule.from_checkpoint(tmp_path / "model.ckpt", NETWORK)
 
 
 @pytest.mark.parametrize("latent", ["prior", "posterior"])
@@ -103,7 +103,7 @@ def test_a_policy_trains_a_copy_of_the_encoder(latent: Any) -> None:
     policy = toy_policy(
         questioner=generator,
         answerer=answerer,
-        judge=LongIsLegal(),
+        legality_model=LongIsLegal(),
         num_samples=6,
         latent=latent,
         kl_weight=0.1,

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ivqa.data.batches.batch import ImageBatch
 from ivqa.diagnosis import GoalReward, PolicyGradientModule, PolicyObjective
-from ivqa.generators import QuestionGenerationModule, VariationalGenerator
+from ivqa.generators import GeneratorModule, VariationalGenerator
 from ivqa.scenes import Scene
 from ivqa.scenes.world import Thing
 from ivqa.text.answers import AnswerVocabulary
@@ -61,7 +61,7 @@ class LongIsLegal:
         return torch.tensor([0.9 if len(text.split()) > 1 else 0.1 for text in questions])
 
 
-def toy_questioner(seed: int = 0, **arguments: Any) -> QuestionGenerationModule:
+def toy_questioner(seed: int = 0, **arguments: Any) -> GeneratorModule:
     network = partial(
         VariationalGenerator,
         embedding_size=8,
@@ -72,7 +72,7 @@ def toy_questioner(seed: int = 0, **arguments: Any) -> QuestionGenerationModule:
         feed_condition=True,
     )
     torch.manual_seed(seed)
-    return QuestionGenerationModule(
+    return GeneratorModule(
         network=network,
         question_vocabulary=WORDS,
         answer_words=Vocabulary(["yes", "no", "red"]),

@@ -19,7 +19,7 @@ SMALL = [
     "features.epochs=1",
 ]
 TINY_PARTS = [
-    *("vqa.epochs=1", "model.parts.judge.epochs=1", "model.parts.questioner.epochs=1"),
+    *("vqa.epochs=1", "model.parts.legality_model.epochs=1", "model.parts.questioner.epochs=1"),
     *(f"model.parts.questioner.module.network.{size}_size=16" for size in ("embedding", "hidden")),
 ]
 

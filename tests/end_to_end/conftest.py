@@ -40,7 +40,7 @@ TINY_QUESTIONER = [
 TINY_DIAGNOSIS = [
     *TINY_FEATURES,
     *TINY_QUESTIONER,
-    "model.parts.judge.epochs=1",
+    "model.parts.legality_model.epochs=1",
     "model.epochs=2",
     "model.epoch_steps=3",
     "model.val_batches=1",

@@ -16,7 +16,7 @@ import ivqa
 from ivqa.data.batches.batch import ImageBatch
 from ivqa.data.given_pictures import GivenPictures
 from ivqa.errors import UserError
-from ivqa.generators import QuestionGenerationModule, VariationalGenerator
+from ivqa.generators import GeneratorModule, VariationalGenerator
 from ivqa.text.vocabulary import Vocabulary
 from ivqa.vqa.transformers.hf_generative import HFGenerative
 from tiny_transformers import QUESTIONS, tiny_llava
@@ -93,11 +93,11 @@ def test_the_questions_are_those_of_the_generator_on_the_stored_features(
     assert metrics["ask/best_probability"] == pytest.approx(wanted[0])
 
 
-def _generator(ckpt: Path) -> QuestionGenerationModule:
+def _generator(ckpt: Path) -> GeneratorModule:
     checkpoint = torch.load(ckpt, weights_only=True)
     component = checkpoint["component"]
     settings = component["network"]["arguments"]
-    module = QuestionGenerationModule(
+    module = GeneratorModule(
         network=lambda **given: VariationalGenerator(**{**settings, **given}),
         question_vocabulary=Vocabulary(component["question_words"]),
         answer_words=Vocabulary(component["answer_words"]),

@@ -11,8 +11,8 @@ from ivqa.diagnosis import BeliefCallback
 from .conftest import TINY_FEATURES, Run, metrics_of
 
 TINY_PROBE = [
-    "probe.parts.questioner.epochs=1",
-    "probe.parts.judge.epochs=1",
+    "measuring_models.parts.questioner.epochs=1",
+    "measuring_models.parts.legality_model.epochs=1",
     "callbacks.beliefs.num_images=5",
     "callbacks.beliefs.pool=top",  # an untrained model gives few of an image's own answers
     "callbacks.beliefs.num_latents=8",

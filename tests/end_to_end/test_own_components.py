@@ -224,7 +224,9 @@ def test_the_checkpoint_of_a_part_is_read_before_another_is_trained(
 ) -> None:
     (tmp_path / "wrong.ckpt").write_bytes(b"no checkpoint")
     given = [item for item in own if "features" not in item]
-    status, printed = run("diagnose", *given, "vqa=mine", "model.part_ckpt.judge=wrong.ckpt")
+    status, printed = run(
+        "diagnose", *given, "vqa=mine", "model.part_ckpt.legality_model=wrong.ckpt"
+    )
     assert status == 1
     assert "error: wrong.ckpt is not a readable checkpoint" in printed
     assert "training" not in printed

@@ -15,7 +15,7 @@ from .conftest import TINY_FEATURES, Run, metrics_of
 
 TINY_REPAIR = [
     "model.parts.questioner.epochs=1",
-    "model.parts.judge.epochs=1",
+    "model.parts.legality_model.epochs=1",
     "vqa.epochs=2",
     "vqa.batch_size=16",
     "num_images=5",

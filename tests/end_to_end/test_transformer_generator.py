@@ -57,7 +57,7 @@ def test_beliefs_are_found_by_a_policy_with_adapters(
         "vqa=prior",
         *_data(tiny_root),
         "model.parts.questioner.epochs=1",
-        "model.parts.judge.epochs=1",
+        "model.parts.legality_model.epochs=1",
         "model.epochs=1",
         "model.epoch_steps=3",
         "model.val_batches=1",

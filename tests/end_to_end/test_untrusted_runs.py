@@ -325,7 +325,7 @@ def test_components_and_own_packages_are_trusted(
     (tmp_path / "my_package.py").write_text("import os\n\nclass Model: ...\n")
     for place, target in {
         "model.module.optimizer": "torch.optim.SGD",
-        "model.parts.judge.module.scheduler": "torch.optim.lr_scheduler.OneCycleLR",
+        "model.parts.legality_model.module.scheduler": "torch.optim.lr_scheduler.OneCycleLR",
         "vqa.module.network": "ivqa.vqa.MLB",
         "noise.image": "ivqa.robustness.Blur",
         "callbacks.mine": "pytorch_lightning.callbacks.Timer",

@@ -16,7 +16,7 @@ PARTS = (
 )
 POLICY = (
     *PARTS,
-    "model.parts.judge.epochs=2",
+    "model.parts.legality_model.epochs=2",
     "model.epochs=3",
     "model.epoch_steps=3",
     "model.val_batches=1",

@@ -8,7 +8,7 @@ import pytest
 import torch
 from toy_generators import ANSWER_WORDS, FEATURE_SIZES, NETWORKS, QUESTION_WORDS, enlarge
 
-from ivqa.generators import QuestionGenerationModule, QuestionGenerator
+from ivqa.generators import GeneratorModule, QuestionGenerator
 from ivqa.text.vocabulary import Vocabulary
 
 
@@ -30,7 +30,7 @@ def question_vocabulary() -> Vocabulary:
 
 
 @pytest.fixture
-def build_module(question_vocabulary: Vocabulary) -> Callable[..., QuestionGenerationModule]:
+def build_module(question_vocabulary: Vocabulary) -> Callable[..., GeneratorModule]:
     """A module around a network factory, with weights large enough for z and I to matter."""
 
     def build(network: Callable[..., QuestionGenerator], **arguments: Any) -> Any:
@@ -41,7 +41,7 @@ def build_module(question_vocabulary: Vocabulary) -> Callable[..., QuestionGener
             "optimizer": partial(torch.optim.Adam, lr=0.01),
             "max_length": 6,
         }
-        module = QuestionGenerationModule(network=network, **settings | arguments)
+        module = GeneratorModule(network=network, **settings | arguments)
         enlarge(module)
         return module
 

@@ -26,10 +26,10 @@ from ivqa.errors import UserError
 from ivqa.generators import (
     AnswerOnlyGenerator,
     Beam,
+    GeneratorModule,
     Greedy,
     LinearAnnealing,
     Questioner,
-    QuestionGenerationModule,
     QuestionGenerator,
     Questions,
     Sampling,
@@ -39,7 +39,7 @@ from ivqa.generators import likelihood as likelihood_module
 from ivqa.text.vocabulary import Vocabulary
 
 Factory = Callable[..., QuestionGenerator]
-Build = Callable[..., QuestionGenerationModule]
+Build = Callable[..., GeneratorModule]
 STRATEGIES = [Greedy(), Sampling(), Beam(size=2)]
 ANSWERS = ["yes", "red dog", "yes", "2", "unheard of", ""]
 
@@ -262,7 +262,7 @@ def test_a_checkpoint_holds_tensors_plain_containers_and_its_component(
     assert component["question_words"] == QUESTION_WORDS
     assert component["feature_sizes"] == FEATURE_SIZES
     assert component["network"]["arguments"]["hidden_size"] == 9
-    module = QuestionGenerationModule.from_checkpoint(checkpoint, VariationalGenerator)
+    module = GeneratorModule.from_checkpoint(checkpoint, VariationalGenerator)
     assert not module.training
     assert module.component() == component
     assert module.network.latent_size == 4
@@ -274,7 +274,7 @@ def test_a_checkpoint_holds_tensors_plain_containers_and_its_component(
 def test_a_checkpoint_of_another_network_is_rejected(
     checkpoint: Path, variational_factory: Factory, build_module: Build, tmp_path: Path
 ) -> None:
-    load = QuestionGenerationModule.from_checkpoint
+    load = GeneratorModule.from_checkpoint
     with pytest.raises(ValueError, match="holds a VariationalGenerator, not a AnswerOnlyGen"):
         load(checkpoint, AnswerOnlyGenerator)
     with pytest.raises(ValueError, match="trained with latent_size=4, not 8"):

@@ -17,9 +17,9 @@ from ivqa.data.batches.batch import ImageBatch, VQABatch
 from ivqa.generators import (
     AnswerOnlyGenerator,
     AttentiveGenerator,
+    GeneratorModule,
     Greedy,
     LinearAnnealing,
-    QuestionGenerationModule,
     VariationalGenerator,
 )
 from ivqa.text.vocabulary import Tokens, Vocabulary
@@ -58,7 +58,7 @@ def toy_batches(num_batches: int, questions: Vocabulary, answers: Vocabulary) ->
     return batches
 
 
-def fit(module: QuestionGenerationModule, batches: list[VQABatch], root: Path) -> dict[str, float]:
+def fit(module: GeneratorModule, batches: list[VQABatch], root: Path) -> dict[str, float]:
     """Trains one pass on all but the last ten batches; returns validation terms of the last ten."""
     trainer = pl.Trainer(
         default_root_dir=root,
@@ -76,10 +76,10 @@ def fit(module: QuestionGenerationModule, batches: list[VQABatch], root: Path) -
 
 
 @pytest.fixture
-def toy_module() -> Callable[..., QuestionGenerationModule]:
-    def build(network: Any, **settings: Any) -> QuestionGenerationModule:
+def toy_module() -> Callable[..., GeneratorModule]:
+    def build(network: Any, **settings: Any) -> GeneratorModule:
         texts = [frame.format(colour) for frame in FRAMES for colour in COLOURS]
-        return QuestionGenerationModule(
+        return GeneratorModule(
             network=partial(network, embedding_size=32, hidden_size=48, dropout=0.0),
             question_vocabulary=Vocabulary.build(texts),
             answer_words=Vocabulary(["yes", "no"]),
@@ -93,7 +93,7 @@ def toy_module() -> Callable[..., QuestionGenerationModule]:
 
 @pytest.mark.processor
 def test_z_encodes_the_frame_that_image_and_answer_do_not_determine(
-    toy_module: Callable[..., QuestionGenerationModule], tmp_path: Path, learning_seed: int
+    toy_module: Callable[..., GeneratorModule], tmp_path: Path, learning_seed: int
 ) -> None:
     torch.manual_seed(learning_seed)
     network = partial(VariationalGenerator, answer_size=16, latent_size=4)
@@ -135,7 +135,7 @@ def test_the_answer_decides_which_cell_the_words_look_at(
     torch.manual_seed(learning_seed)
     texts = [f"is the {colour} thing round" for colour in COLOURS]
     places = ["first", "second", "third", "last"]
-    module = QuestionGenerationModule(
+    module = GeneratorModule(
         network=partial(
             AttentiveGenerator,
             answer_size=16,
@@ -179,7 +179,7 @@ def test_the_answer_decides_which_cell_the_words_look_at(
 @pytest.mark.slow
 @pytest.mark.processor
 def test_without_free_bits_the_posterior_collapses(
-    toy_module: Callable[..., QuestionGenerationModule], tmp_path: Path, learning_seed: int
+    toy_module: Callable[..., GeneratorModule], tmp_path: Path, learning_seed: int
 ) -> None:
     torch.manual_seed(learning_seed)
     module = toy_module(partial(VariationalGenerator, answer_size=16, latent_size=4))
@@ -189,7 +189,7 @@ def test_without_free_bits_the_posterior_collapses(
 
 @pytest.mark.processor
 def test_the_answer_excludes_half_of_the_frames(
-    toy_module: Callable[..., QuestionGenerationModule], tmp_path: Path, learning_seed: int
+    toy_module: Callable[..., GeneratorModule], tmp_path: Path, learning_seed: int
 ) -> None:
     torch.manual_seed(learning_seed)
     module = toy_module(partial(AnswerOnlyGenerator, answer_size=16))
@@ -230,7 +230,7 @@ def test_answers_make_real_questions_more_predictable(shared_data: Path, tmp_pat
             for rows in torch.arange(len(items)).split(64)
         ]
         torch.manual_seed(0)
-        module = QuestionGenerationModule(
+        module = GeneratorModule(
             network=partial(
                 AnswerOnlyGenerator, embedding_size=64, hidden_size=96, answer_size=64, dropout=0.1
             ),

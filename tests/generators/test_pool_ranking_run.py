@@ -16,7 +16,7 @@ from toy_generators import enlarge
 
 from ivqa.data import VQADataModule, VQADataset
 from ivqa.data.batches.datamodule import BatchContents, build_vocabularies
-from ivqa.generators import QuestionGenerationModule, VariationalGenerator, pool_ranking
+from ivqa.generators import GeneratorModule, VariationalGenerator, pool_ranking
 from ivqa.generators.pool_ranking import PoolRanking, ranking_metrics
 from ivqa.pools import read_pools
 from ivqa.scenes import generate_scenes
@@ -110,7 +110,7 @@ def test_pools_are_drawn_once_for_all_models(rank: Any) -> None:
 
 def test_a_latent_variable_gives_a_standard_error(rank: Any, data: VQADataModule) -> None:
     torch.manual_seed(1)
-    module = QuestionGenerationModule(
+    module = GeneratorModule(
         network=partial(
             VariationalGenerator, embedding_size=5, hidden_size=6, answer_size=4, latent_size=3
         ),

@@ -16,8 +16,8 @@ from toy_generators import (
 
 from ivqa.generators import (
     Beam,
+    GeneratorModule,
     Greedy,
-    QuestionGenerationModule,
     QuestionGenerator,
     Questions,
     Sampling,
@@ -59,7 +59,7 @@ def test_the_most_probable_question_of_each_pair_is_kept(
 
 def test_each_pair_is_asked_one_question(
     network_factory: Callable[..., QuestionGenerator],
-    build_module: Callable[..., QuestionGenerationModule],
+    build_module: Callable[..., GeneratorModule],
 ) -> None:
     module, images = build_module(network_factory), random_images(5)
     answers = ["red", "2", "red", "yes", "no"]
@@ -80,7 +80,7 @@ def test_each_pair_is_asked_one_question(
 
 def test_more_latents_never_find_a_less_probable_question(
     variational_factory: Callable[..., QuestionGenerator],
-    build_module: Callable[..., QuestionGenerationModule],
+    build_module: Callable[..., GeneratorModule],
 ) -> None:
     module, images = build_module(variational_factory), random_images(4)
     scores = [
@@ -113,7 +113,7 @@ def test_concatenated_questions_have_consecutive_pairs() -> None:
 def test_the_question_that_fits_its_answer_best_is_chosen() -> None:
     """The posterior of the answer by a loop over all candidates, and the choice by it."""
     torch.manual_seed(0)
-    module = QuestionGenerationModule(
+    module = GeneratorModule(
         network=partial(NETWORKS["variational"], embedding_size=7, hidden_size=9, dropout=0.0),
         question_vocabulary=Vocabulary(QUESTION_WORDS),
         answer_words=Vocabulary(ANSWER_WORDS),

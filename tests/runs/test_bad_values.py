@@ -141,7 +141,7 @@ BAD: dict[str, dict[str, str]] = {
         "legality": "2 nan -1 a",
         "annotations": FILE,
         "num_noisy_questions": OPTIONAL_COUNT,
-        "model.part_ckpt.judge": "/no/such/file null",
+        "model.part_ckpt.legality_model": "/no/such/file null",
         "model.module.objective.num_samples": COUNT,
         "model.module.objective.temperature": POSITIVE,
         "model.module.objective.baseline": "a null",
@@ -152,10 +152,10 @@ BAD: dict[str, dict[str, str]] = {
         "model.epoch_steps": "a 0 1.5 null",
         "model.val_batches": "a 0 1.5 null",
         "model.parts.questioner.epochs": COUNT,
-        "model.parts.judge.module.own_share": "a -1 1",
-        "model.parts.judge.module.temperatures": "a [0] []",
-        "model.parts.judge.module.kept": "a 0 2",
-        "model.parts.judge.module.network.widths": "a [0] []",
+        "model.parts.legality_model.module.own_share": "a -1 1",
+        "model.parts.legality_model.module.temperatures": "a [0] []",
+        "model.parts.legality_model.module.kept": "a 0 2",
+        "model.parts.legality_model.module.network.widths": "a [0] []",
         "model.module.rewards.legality.threshold": "a -1 2 nan",
         "vqa.epochs": COUNT,
         "vqa.module.optimizer.lr": "0 a 1e30",
@@ -247,7 +247,7 @@ TOGETHER = [
     ("diagnose", "vqa.monitor=val/reward"),
     ("diagnose", "distinct=30"),
     ("diagnose", "vqa.num_answers=null"),
-    ("diagnose", "model.parts.judge.monitor=val/loss"),
+    ("diagnose", "model.parts.legality_model.monitor=val/loss"),
     ("diagnose", "model.module.objective.num_samples=1"),
     ("train", "trainer.devices=9999"),
     ("train", "trainer.devices=nothing"),
@@ -368,8 +368,8 @@ DELETED = {
     "train model=mlb": "model.module model.module.network model.module._target_ model.batch_size "
     "model.module.network._partial_ model.benchmark data._target_ logger logger.csv._target_ seed "
     "callbacks.best._target_ features augment artifacts trust question_encoder._target_ command",
-    "diagnose": "model.parts model.parts.judge model.module.rewards model.part_ckpt.judge pool vqa "
-    "model.parts.questioner.module num_images vqa.module.network",
+    "diagnose": "model.parts model.parts.legality_model model.module.rewards pool vqa "
+    "model.part_ckpt.legality_model model.parts.questioner.module num_images vqa.module.network",
     "evaluate callbacks=robustness": "ranker ranker._target_ encoder noise bqd r_score split",
     "evaluate task=rank": "k shard ranker bqd.splits",
 }

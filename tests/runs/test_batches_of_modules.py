@@ -12,7 +12,7 @@ from rich.console import Console
 
 from ivqa.answer_aware import DualModule
 from ivqa.data import VQADataModule
-from ivqa.generators import QuestionGenerationModule, VariationalGenerator
+from ivqa.generators import GeneratorModule, VariationalGenerator
 from ivqa.runs.context import RunContext
 from ivqa.runs.vocabularies import Vocabularies
 from ivqa.text.answers import AnswerVocabulary
@@ -75,7 +75,7 @@ def test_a_vqa_model_drops_questions_with_other_answers(network: str) -> None:
 
 
 def test_a_generator_has_no_closed_set() -> None:
-    module = QuestionGenerationModule(
+    module = GeneratorModule(
         network=partial(VariationalGenerator, embedding_size=6, hidden_size=6, latent_size=2),
         question_vocabulary=WORDS,
         answer_words=WORDS,

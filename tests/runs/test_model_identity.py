@@ -79,7 +79,7 @@ def test_settings_that_change_no_weight_keep_the_identity(neutral: str) -> None:
         "model.module.objective.num_samples=4",
         "model.parts.questioner.module.optimizer.lr=1e-3",
         "model.parts.questioner.epochs=1",
-        "model.parts.judge.module.network.embedding_size=8",
+        "model.parts.legality_model.module.network.embedding_size=8",
         "vqa.module.network.joint_size=8",
         "vqa.epochs=1",
         "vqa.batch_size=7",

@@ -54,7 +54,9 @@ def test_no_point_changes_how_the_objective_is_measured(file: Path) -> None:
     sweep = yaml.safe_load(file.read_text())
     judged_by = {"legality", "num_latents", "num_images", "pool", "split", "vqa", "model"}
     assert not judged_by & set(sweep["parameters"])
-    assert not [key for key in sweep["parameters"] if key.startswith(("data", "model.parts.judge"))]
+    assert not [
+        key for key in sweep["parameters"] if key.startswith(("data", "model.parts.legality_model"))
+    ]
     if sweep["program"] == "diagnose.py":
         assert sweep["metric"] == {"name": "rl/understood_per_pair", "goal": "maximize"}
         assert "legality=0" in sweep["command"]

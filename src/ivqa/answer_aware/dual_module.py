@@ -17,7 +17,7 @@ from typing_extensions import override
 
 from ivqa.data.batches.batch import PixelEncoder, VQABatch
 from ivqa.errors import UserError
-from ivqa.generators import QuestionGenerationModule, QuestionNetwork
+from ivqa.generators import GeneratorModule, GeneratorNetwork
 from ivqa.ranges import Count, NonNegative, Positive
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.text.vocabulary import Vocabulary
@@ -27,14 +27,14 @@ _OTHER_ANSWER = -1  # target of a question whose answer is outside of the closed
 _SHOWN_ROWS = 10  # of those with a loss that is not finite, in the error message
 
 
-class DualModule(QuestionGenerationModule):
+class DualModule(GeneratorModule):
     """Maximises the ELBO of a generator, and log phi(a | I, q) of a VQA model of its own.
 
     It samples and scores questions as the generator alone does. A benchmark with `decoding` weights
     them by the VQA model.
 
     Args:
-        network: See `QuestionGenerationModule`.
+        network: See `GeneratorModule`.
         question_vocabulary: See there; the VQA model reads the same words.
         answer_words: See there.
         feature_sizes: Last dimension of each image feature that one of the networks reads.
@@ -44,7 +44,7 @@ class DualModule(QuestionGenerationModule):
         answer_loss_weight: Weight of -log phi(a | I, q) beside the negative ELBO.
         answer_learning_rate_scale: Learning rate of the VQA model over that of the generator.
         max_question_length: Words of a question that the VQA model reads; the rest is cut.
-        **options: Arguments of `QuestionGenerationModule`.
+        **options: Arguments of `GeneratorModule`.
     """
 
     version: ClassVar[int] = 1
@@ -55,7 +55,7 @@ class DualModule(QuestionGenerationModule):
     def __init__(
         self,
         *,
-        network: Callable[..., QuestionNetwork],
+        network: Callable[..., GeneratorNetwork],
         question_vocabulary: Vocabulary,
         answer_words: Vocabulary,
         feature_sizes: Mapping[str, int],
@@ -120,7 +120,7 @@ class DualModule(QuestionGenerationModule):
     @override
     def validation_metrics(arguments: Mapping[str, Any]) -> set[str]:
         """Returns the names of the metrics that validation logs: those of both models."""
-        own = QuestionGenerationModule.validation_metrics(arguments)
+        own = GeneratorModule.validation_metrics(arguments)
         return own | VQAModule.validation_metrics({})
 
     @override

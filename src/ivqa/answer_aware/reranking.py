@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from ivqa.data.batches.batch import ImageBatch
-from ivqa.generators import QuestionGenerationModule, Questions, Sampling, Strategy
+from ivqa.generators import GeneratorModule, Questions, Sampling, Strategy
 from ivqa.generators.likelihood import Likelihood
 from ivqa.ranges import Count, NonNegative
 from ivqa.vqa import Answerer
@@ -34,7 +34,7 @@ class ProposalQuestioner(nn.Module, ABC):
 
     def __init__(
         self,
-        questioner: QuestionGenerationModule,
+        questioner: GeneratorModule,
         answerer: Answerer,
         answer_weight: NonNegative = 1.0,
         num_proposals: Count = 10,

@@ -50,7 +50,7 @@ class CommandKeys(TypedDict, total=False):
     ranker: NeutralComponent | None
     encoder: NeutralComponent | None
     r_score: NeutralComponent | None
-    probe: NeutralComponent | None
+    measuring_models: NeutralComponent | None
     seed: Seed
     split: NonEmptyText
     max_question_length: Count

@@ -51,7 +51,7 @@ class Candidates:
         answerer: The VQA model.
         answers_known: The closed set that the answerer chooses from; for an answerer without a
             closed set, the answers to ask about.
-        judge: The legality model, None without one.
+        legality_model: The legality model, None without one.
     """
 
     questions: Questions
@@ -59,7 +59,7 @@ class Candidates:
     answers: Sequence[str]
     answerer: Answerer
     answers_known: AnswerVocabulary
-    judge: LegalityJudge | None = None
+    legality_model: LegalityJudge | None = None
 
     def __len__(self) -> int:
         return len(self.questions)
@@ -144,9 +144,11 @@ class Candidates:
         Raises:
             UserError: There is no legality model.
         """
-        if self.judge is None:
-            raise UserError("legality needs a legality model; name one in model.parts.judge")
+        if self.legality_model is None:
+            raise UserError(
+                "legality needs a legality model; name one in model.parts.legality_model"
+            )
         # p(legal) depends on the text alone, so copies are scored once.
         codes = {text: code for code, text in enumerate(dict.fromkeys(self.questions.text))}
-        scores = self.judge.probabilities(list(codes)).cpu()
+        scores = self.legality_model.probabilities(list(codes)).cpu()
         return scores[torch.tensor([codes[text] for text in self.questions.text])]

@@ -4,7 +4,7 @@ from ivqa.generators.decoding.beam import Beam
 from ivqa.generators.decoding.inference import ask, most_probable
 from ivqa.generators.decoding.stochastic_beam import DistinctSampling
 from ivqa.generators.decoding.strategies import Decoded, Greedy, Sampling, Strategy
-from ivqa.generators.module import QuestionGenerationModule
+from ivqa.generators.module import GeneratorModule
 from ivqa.generators.nearest_neighbour import NearestNeighbourQuestioner
 from ivqa.generators.networks.attend_and_tell import AttendAndTellGenerator
 from ivqa.generators.networks.attentive import AttentiveGenerator
@@ -16,10 +16,10 @@ from ivqa.generators.networks.baselines import (
 )
 from ivqa.generators.networks.network import (
     Conditions,
+    GeneratorNetwork,
     GeneratorOutput,
     Posterior,
     QuestionGenerator,
-    QuestionNetwork,
 )
 from ivqa.generators.networks.variational import VariationalGenerator
 from ivqa.generators.objective import ConstantWeight, LinearAnnealing
@@ -34,6 +34,8 @@ __all__ = [
     "ConstantWeight",
     "Decoded",
     "DistinctSampling",
+    "GeneratorModule",
+    "GeneratorNetwork",
     "GeneratorOutput",
     "Greedy",
     "ImageAnswerTypeGenerator",
@@ -42,9 +44,7 @@ __all__ = [
     "NearestNeighbourQuestioner",
     "Posterior",
     "PriorGenerator",
-    "QuestionGenerationModule",
     "QuestionGenerator",
-    "QuestionNetwork",
     "Questioner",
     "Questions",
     "RemembersTraining",

@@ -18,7 +18,7 @@ from ivqa.data.batches.batch import ANSWER_TYPES
 from ivqa.generators.decoding.beam import Beam
 from ivqa.generators.decoding.inference import ask
 from ivqa.generators.decoding.strategies import Sampling
-from ivqa.generators.module import QuestionGenerationModule
+from ivqa.generators.module import GeneratorModule
 from ivqa.generators.pool_ranking import PoolRanking
 from ivqa.generators.protocol import Questioner, Questions, RemembersTraining
 from ivqa.metrics import caption_metrics, oracle_consistency, question_diversity, verdict
@@ -83,7 +83,7 @@ class WritesPages(Protocol):
         """Writes the pages and returns the path of the main page."""
 
 
-Decoding = Callable[[QuestionGenerationModule], Questioner]
+Decoding = Callable[[GeneratorModule], Questioner]
 """Takes a trained generator; returns what is asked in its place."""
 
 
@@ -127,7 +127,7 @@ class QuestionBenchmark:
 
     def run(
         self,
-        module: QuestionGenerationModule,
+        module: GeneratorModule,
         datamodule: VQADataModule,
         stage: str,
         run_dir: Path,

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ivqa.generators.decoding.strategies import Strategy, concatenate_tokens, trim_tokens
-from ivqa.generators.networks.network import Conditions, Posterior, QuestionNetwork
+from ivqa.generators.networks.network import Conditions, GeneratorNetwork, Posterior
 from ivqa.generators.objective import importance_weighted_bound, importance_weighted_error
 from ivqa.text.vocabulary import Tokens
 
@@ -20,7 +20,7 @@ _SCORED_LOGITS = 1 << 21
 
 @torch.no_grad()
 def draw_questions(
-    network: QuestionNetwork,
+    network: GeneratorNetwork,
     conditions: Conditions,
     pair: Tensor,
     z: Tensor | None,
@@ -70,7 +70,7 @@ class Likelihood:
 
 @torch.no_grad()
 def marginal_log_likelihood(
-    network: QuestionNetwork,
+    network: GeneratorNetwork,
     question: Tokens,
     conditions: Conditions,
     pair: Tensor,

@@ -10,7 +10,7 @@ from typing_extensions import override
 from ivqa.data.batches.batch import VQABatch
 from ivqa.errors import UserError
 from ivqa.generators.elbo_terms import ElboTerms
-from ivqa.generators.networks.network import GeneratorOutput, QuestionNetwork
+from ivqa.generators.networks.network import GeneratorNetwork, GeneratorOutput
 from ivqa.generators.objective import ConstantWeight, negative_elbo
 from ivqa.generators.questioner import NetworkQuestioner
 from ivqa.ranges import NonNegative
@@ -19,7 +19,7 @@ from ivqa.text.vocabulary import Vocabulary
 _SHOWN_ROWS = 10  # rows or image ids in a message
 
 
-class QuestionGenerationModule(NetworkQuestioner):
+class GeneratorModule(NetworkQuestioner):
     """Maximises the ELBO of a network; a `Questioner` before and after training.
 
     Args:
@@ -41,7 +41,7 @@ class QuestionGenerationModule(NetworkQuestioner):
     def __init__(
         self,
         *,
-        network: Callable[..., QuestionNetwork],
+        network: Callable[..., GeneratorNetwork],
         question_vocabulary: Vocabulary,
         answer_words: Vocabulary,
         feature_sizes: Mapping[str, int],

@@ -15,7 +15,7 @@ from ivqa.data.batches.batch import ImageBatch
 from ivqa.errors import UserError
 from ivqa.generators.decoding.strategies import Sampling, Strategy
 from ivqa.generators.likelihood import Likelihood, draw_questions, marginal_log_likelihood
-from ivqa.generators.networks.network import Conditions, QuestionNetwork
+from ivqa.generators.networks.network import Conditions, GeneratorNetwork
 from ivqa.generators.protocol import Questions
 from ivqa.ranges import Count
 from ivqa.store.weights import load_into, read_weights, state_dict_of
@@ -30,7 +30,7 @@ from ivqa.trained import (
 
 
 class NetworkQuestioner(TrainedModule):
-    """The `Questioner` of a network; `QuestionGenerationModule` adds the training.
+    """The `Questioner` of a network; `GeneratorModule` adds the training.
 
     Args:
         network: Called with those of num_words, num_answer_words and feature_sizes that it takes,
@@ -52,7 +52,7 @@ class NetworkQuestioner(TrainedModule):
     def __init__(
         self,
         *,
-        network: Callable[..., QuestionNetwork],
+        network: Callable[..., GeneratorNetwork],
         question_vocabulary: Vocabulary,
         answer_words: Vocabulary,
         feature_sizes: Mapping[str, int],
@@ -213,7 +213,7 @@ class NetworkQuestioner(TrainedModule):
 
     @classmethod
     def from_checkpoint(
-        cls, path: str | Path, network: Callable[..., QuestionNetwork], **arguments: Any
+        cls, path: str | Path, network: Callable[..., GeneratorNetwork], **arguments: Any
     ) -> Self:
         """Loads a trained generator.
 

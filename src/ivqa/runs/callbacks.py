@@ -14,36 +14,41 @@ from ivqa.data import VQADataModule
 from ivqa.vqa import MeasuringCallback
 
 
-def build_callback(node: DictConfig, probe: Mapping[str, Any]) -> Any:
+def build_callback(node: DictConfig, measuring_models: Mapping[str, Any]) -> Any:
     """Builds one callback.
 
     Args:
         node: Its configuration.
-        probe: Trained models by name; the callback receives those that its constructor declares.
+        measuring_models: Trained models by name; the callback receives those that its constructor
+            declares.
 
     Returns:
         The callback.
     """
     taken = signature(get_object(node._target_)).parameters
-    return instantiate(node, **{name: one for name, one in probe.items() if name in taken})
+    return instantiate(
+        node, **{name: one for name, one in measuring_models.items() if name in taken}
+    )
 
 
-def build_callbacks(cfg: DictConfig, probe: Mapping[str, Any]) -> list[pl.Callback]:
+def build_callbacks(cfg: DictConfig, measuring_models: Mapping[str, Any]) -> list[pl.Callback]:
     """Builds the configured callbacks.
 
     Args:
         cfg: The configuration; a null entry of cfg.callbacks switches a callback off.
-        probe: Trained models by name, see `build_callback`.
+        measuring_models: Trained models by name, see `build_callback`.
 
     Returns:
         The callbacks, in the order of the configuration.
     """
-    return [build_callback(node, probe) for node in (cfg.callbacks or {}).values() if node]
+    return [
+        build_callback(node, measuring_models) for node in (cfg.callbacks or {}).values() if node
+    ]
 
 
 def measured(
     cfg: DictConfig,
-    probe: Mapping[str, Any],
+    measuring_models: Mapping[str, Any],
     module: Any,
     datamodule: VQADataModule,
     split: str,
@@ -53,7 +58,7 @@ def measured(
 
     Args:
         cfg: The configuration.
-        probe: Trained models by name, see `build_callback`.
+        measuring_models: Trained models by name, see `build_callback`.
         module: A VQA model; it need not be a LightningModule.
         datamodule: The data.
         split: Stage or name of the split.
@@ -63,7 +68,7 @@ def measured(
         The figures by name; empty without such a callback.
     """
     metrics: dict[str, float] = {}
-    for callback in build_callbacks(cfg, probe):
+    for callback in build_callbacks(cfg, measuring_models):
         if isinstance(callback, MeasuringCallback):
             metrics |= callback.metrics(module, datamodule, split, run_dir)
     return applicable(metrics)

@@ -117,8 +117,8 @@ class RunContext:
             target = get_object(node._target_) if node else None
             if isinstance(target, type) and issubclass(target, MeasuringCallback):
                 cfg.callbacks[name] = None
-        if "probe" in cfg:
-            cfg.probe = None
+        if "measuring_models" in cfg:
+            cfg.measuring_models = None
         cfg.logger = loggers_of_part(cfg.logger)
         # Several processes would wait for each other at the lock of the artifact store.
         with open_dict(cfg):
@@ -142,16 +142,17 @@ class RunContext:
         return any(hasattr(getattr(module, "__self__", module), "answer") for module in modules)
 
     @cached_property
-    def probe(self) -> dict[str, "RunContext"]:
+    def measuring_models(self) -> dict[str, "RunContext"]:
         """The context of each trained model that callbacks use, by the name of their argument.
 
         Empty for a command without a VQA model, which the callbacks ignore.
         """
-        probe = self.cfg.get("probe")
-        if not probe or not self.answers_questions:
+        measuring_models = self.cfg.get("measuring_models")
+        if not measuring_models or not self.answers_questions:
             return {}
         return {
-            name: self.for_model(part, probe.part_ckpt[name]) for name, part in probe.parts.items()
+            name: self.for_model(part, measuring_models.part_ckpt[name])
+            for name, part in measuring_models.parts.items()
         }
 
     def models(self) -> Iterator["RunContext"]:

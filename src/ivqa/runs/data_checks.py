@@ -97,7 +97,9 @@ def _check_corpora(context: RunContext) -> None:
 
 def _check_checkpoints(context: RunContext) -> None:
     """Reads each checkpoint that the user gives, before a part without one is trained."""
-    for part in (part for one in (context, *context.probe.values()) for part in one.models()):
+    for part in (
+        part for one in (context, *context.measuring_models.values()) for part in one.models()
+    ):
         given = str(part.cfg.get("ckpt", "auto"))
         if given != "auto" and not source_of(part.cfg.model).refusal:
             load_checkpoint(Path(given))
@@ -128,7 +130,7 @@ def _check_features(context: RunContext) -> None:
     offered = offered_places(instantiate(context.cfg.features))
     if offered is None:
         return
-    for reader in (context, *context.probe.values()):
+    for reader in (context, *context.measuring_models.values()):
         check_offered(reader, offered)
         for network, arguments, cfg, features in _networks(reader, "check_features"):
             places = {name: offered[name] for name in features}
@@ -160,7 +162,7 @@ def _check_callbacks(context: RunContext) -> None:
     # no trained model.
     for node in (context.cfg.get("callbacks") or {}).values():
         if node and hasattr(get_object(node._target_), "check_data"):
-            callback = build_callback(node, dict.fromkeys(context.probe))
+            callback = build_callback(node, dict.fromkeys(context.measuring_models))
             callback.check_data(context.dataset, context.cfg.get("split") or "val")
 
 

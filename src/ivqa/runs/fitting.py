@@ -28,7 +28,7 @@ def fit(
     run_dir: Path,
     *,
     resume: bool,
-    probe: Mapping[str, Any],
+    measuring_models: Mapping[str, Any],
 ) -> dict[str, float]:
     """Trains `module` in `run_dir`, or continues there.
 
@@ -40,7 +40,7 @@ def fit(
         datamodule: Batches for the module.
         run_dir: The run directory.
         resume: Continue from checkpoints/last.ckpt.
-        probe: Trained models that callbacks use, by name.
+        measuring_models: Trained models that callbacks use, by name.
 
     Returns:
         The validation metrics of the best checkpoint, with train/epochs, train/seconds and
@@ -58,7 +58,7 @@ def fit(
         for file in (last, best, run_dir / "metrics.json"):
             file.unlink(missing_ok=True)
     begin_run(cfg, run_dir, resume=resume)
-    trainer = build_trainer(cfg, run_dir, probe, first_step)
+    trainer = build_trainer(cfg, run_dir, measuring_models, first_step)
     started = time.perf_counter()
     trainer.fit(module, datamodule=datamodule, ckpt_path=str(last) if resume else None)
     if trainer.interrupted:
@@ -70,7 +70,9 @@ def fit(
     limit = cfg.trainer.limit_val_batches
     if best.is_file():  # a fast dev run writes none
         load_into(module, load_checkpoint(best)["state_dict"], best, f"model={cfg.model.name}")
-    metrics = validate(cfg, module, datamodule, "val", run_dir, limit, probe=probe)
+    metrics = validate(
+        cfg, module, datamodule, "val", run_dir, limit, measuring_models=measuring_models
+    )
     metrics["train/epochs"] = float(trainer.current_epoch)
     metrics["train/seconds"] = seconds
     metrics["model/parameters"] = float(sum(value.numel() for value in module.parameters()))
@@ -92,14 +94,14 @@ def _left_group() -> bool:
 
 
 def build_trainer(
-    cfg: DictConfig, run_dir: Path, probe: Mapping[str, Any], first_step: int = 0
+    cfg: DictConfig, run_dir: Path, measuring_models: Mapping[str, Any], first_step: int = 0
 ) -> pl.Trainer:
     """Lightning's Trainer with the configured callbacks and loggers.
 
     Args:
         cfg: The configuration.
         run_dir: The run directory.
-        probe: Trained models that callbacks use, by name.
+        measuring_models: Trained models that callbacks use, by name.
         first_step: The step that a resumed run continues from; metrics.csv keeps rows before it.
 
     Returns:
@@ -111,7 +113,7 @@ def build_trainer(
             logger.first_step = first_step
     return instantiate(
         cfg.trainer,
-        callbacks=build_callbacks(cfg, probe),
+        callbacks=build_callbacks(cfg, measuring_models),
         logger=loggers or False,
         default_root_dir=str(run_dir),
         plugins=[AtomicCheckpointIO()],
@@ -126,7 +128,7 @@ def validate(
     run_dir: Path,
     limit_batches: float,
     *,
-    probe: Mapping[str, Any],
+    measuring_models: Mapping[str, Any],
 ) -> dict[str, float]:
     """Validates a module on a split.
 
@@ -137,7 +139,7 @@ def validate(
         split: Stage or name of the split.
         run_dir: The directory for files of callbacks.
         limit_batches: A number of batches (int), or a share of all batches (float).
-        probe: Trained models that callbacks use, by name.
+        measuring_models: Trained models that callbacks use, by name.
 
     Returns:
         The metrics that the module and the callbacks log, as "<split>/<term>", without those that
@@ -145,7 +147,7 @@ def validate(
     """
     callbacks = [
         callback
-        for callback in build_callbacks(cfg, probe)
+        for callback in build_callbacks(cfg, measuring_models)
         if not isinstance(callback, pl.callbacks.ProgressBar | pl.callbacks.Checkpoint)
     ]
     precision = str(cfg.trainer.precision)

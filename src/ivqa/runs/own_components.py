@@ -60,7 +60,9 @@ def try_models(context: RunContext) -> None:
     Raises:
         UserError: A component returns something else than its protocol says.
     """
-    benches = [part for one in (context, *context.probe.values()) for part in one.models()]
+    benches = [
+        part for one in (context, *context.measuring_models.values()) for part in one.models()
+    ]
     for one in benches:
         own = list(_own(one.cfg.model.module))
         for name, node, path in own:

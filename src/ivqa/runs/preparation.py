@@ -63,7 +63,7 @@ def with_features(context: RunContext, splits: list[str]) -> RunContext:
 
 
 def _with_features(context: RunContext, splits: list[str]) -> RunContext:
-    readers = [one for one in (context, *context.probe.values()) if one.wanted_features]
+    readers = [one for one in (context, *context.measuring_models.values()) if one.wanted_features]
     if not readers:
         return context
     model, wanted = readers[0].cfg.model.name, readers[0].wanted_features

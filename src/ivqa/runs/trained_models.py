@@ -69,11 +69,15 @@ def train_model(context: RunContext, run_dir: Path, *, resume: bool) -> dict[str
     Returns:
         The validation metrics of the best checkpoint.
     """
-    probe = obtain_probe(context)  # before the seed, which its training would use up
+    measuring_models = obtain_measuring_models(
+        context
+    )  # before the seed, which its training would use up
     pl.seed_everything(context.cfg.seed, workers=True, verbose=False)
     module = build_module(context, context.vocabularies)
     datamodule = context.datamodule(context.vocabularies, module)
-    return fit(context.cfg, module, datamodule, run_dir, resume=resume, probe=probe)
+    return fit(
+        context.cfg, module, datamodule, run_dir, resume=resume, measuring_models=measuring_models
+    )
 
 
 def publish(context: RunContext, run_dir: Path, metrics: Mapping[str, float]) -> Path:
@@ -143,7 +147,7 @@ def obtain_module(context: RunContext) -> tuple[Any, Vocabularies, Path]:
     return module.eval(), vocabularies, path
 
 
-def obtain_probe(context: RunContext) -> dict[str, Any]:
+def obtain_measuring_models(context: RunContext) -> dict[str, Any]:
     """The trained models that the callbacks of a command use; what is absent is trained.
 
     Args:
@@ -153,10 +157,12 @@ def obtain_probe(context: RunContext) -> dict[str, Any]:
         The modules by name; empty where no callback uses one. For a command without a VQA model,
         which the callbacks ignore, None by name.
     """
-    probe = context.cfg.get("probe")
-    names = probe.parts if probe else ()
+    measuring_models = context.cfg.get("measuring_models")
+    names = measuring_models.parts if measuring_models else ()
     return {
-        name: obtain_module(context.probe[name])[0] if name in context.probe else None
+        name: obtain_module(context.measuring_models[name])[0]
+        if name in context.measuring_models
+        else None
         for name in names
     }
 

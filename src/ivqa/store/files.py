@@ -157,16 +157,7 @@ def check_folder(key: str, path: str) -> None:
 
 
 def no_folder(key: str, path: str, error: OSError) -> str:
-    """The message for a folder that cannot be made or written.
-
-    Args:
-        key: The key of the configuration that names the folder.
-        path: The folder.
-        error: What the system says.
-
-    Returns:
-        The sentence.
-    """
+    """The message for a folder that cannot be made or written; arguments as of `check_folder`."""
     reason = "a file of this name exists" if isinstance(error, FileExistsError) else error.strerror
     return f"{key}={path}: no folder can be made there ({reason}); choose another one"
 

@@ -64,7 +64,7 @@ from ivqa.runs.callbacks import measured
 from ivqa.runs.loggers import log_results
 from ivqa.runs.preparation import open_context, with_features
 from ivqa.runs.run_directory import begin_run, read_metrics
-from ivqa.runs.trained_models import obtain_module, obtain_probe
+from ivqa.runs.trained_models import obtain_module, obtain_measuring_models
 from ivqa.scenes import Oracle, oracle_of
 from ivqa.store.artifact_store import training_log
 from ivqa.store.files import write_json
@@ -141,7 +141,9 @@ def diagnose(cfg: Annotated[DictConfig, Keys]) -> float:
     answerer = module.answerer
     asked = pairs.images if isinstance(answerer, Metered) else None  # each question costs
     metrics = accuracy_of(answerer, datamodule, cfg.split, asked, console)
-    metrics |= measured(cfg, obtain_probe(context), answerer, datamodule, cfg.split, run_dir)
+    metrics |= measured(
+        cfg, obtain_measuring_models(context), answerer, datamodule, cfg.split, run_dir
+    )
     # 3. Algorithm 1 over the pairs.
     origin = search_origin(cfg, context.dataset, checkpoint)
     log = BeliefLog(run_dir / "parts", len(pairs), _PAIRS_AT_ONCE, origin)
@@ -198,13 +200,13 @@ def _search_beliefs(
     console: Console,
 ) -> None:
     """Runs Algorithm 1 over the pairs that are not in `log` yet, and waits for other processes."""
-    if module.judge is None:
-        raise UserError("diagnosis needs a legality model; name one in model.parts.judge")
+    if module.legality_model is None:
+        raise UserError("diagnosis needs a legality model; name one in model.parts.legality_model")
     search = BeliefSearch(
         questioners={"supervised": module.reference, "rl": module.questioner},
         answerer=module.answerer,
         answers=module.answers,
-        judge=module.judge,
+        legality_model=module.legality_model,
         num_latents=cfg.num_latents,
         strategy=DistinctSampling(cfg.distinct) if cfg.distinct > 1 else Sampling(),
         legality=cfg.legality,

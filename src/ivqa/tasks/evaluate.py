@@ -20,7 +20,7 @@ from ivqa.runs.fitting import validate
 from ivqa.runs.loggers import log_results
 from ivqa.runs.preparation import open_context, with_compared_images, with_features
 from ivqa.runs.run_directory import holds_directory
-from ivqa.runs.trained_models import obtain_module, obtain_probe
+from ivqa.runs.trained_models import obtain_measuring_models, obtain_module
 from ivqa.store.artifact_store import training_seconds
 from ivqa.store.files import write_json, write_text
 from ivqa.tasks.noise_curve import show_noise_curve
@@ -93,7 +93,7 @@ def _open(cfg: DictConfig, other: VQASplit | None) -> RunContext:
 
     With other questions cfg.split needs only images, so it may lack annotations.
     """
-    training = TrainedHere.splits if cfg.get("probe") else source_of(cfg.model).splits
+    training = TrainedHere.splits if cfg.get("measuring_models") else source_of(cfg.model).splits
     splits = list(dict.fromkeys([*training, cfg.split]))
     unscored = [] if other is None else [cfg.split]
     context = open_context(cfg, splits, unscored)
@@ -128,10 +128,14 @@ def _own_metrics(
         # evaluation uses the whole split unless the user sets the limit.
         by_default = OmegaConf.is_interpolation(cfg.trainer, "limit_val_batches")
         limit = 1.0 if by_default else cfg.trainer.limit_val_batches
-        probe = obtain_probe(context)
-        metrics = validate(cfg, module, datamodule, cfg.split, run_dir, limit, probe=probe)
+        measuring_models = obtain_measuring_models(context)
+        metrics = validate(
+            cfg, module, datamodule, cfg.split, run_dir, limit, measuring_models=measuring_models
+        )
     else:
-        metrics = measured(cfg, obtain_probe(context), module, datamodule, cfg.split, run_dir)
+        metrics = measured(
+            cfg, obtain_measuring_models(context), module, datamodule, cfg.split, run_dir
+        )
     metrics["model/parameters"] = float(sum(value.numel() for value in module.parameters()))
     return metrics
 

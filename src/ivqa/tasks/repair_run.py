@@ -252,7 +252,7 @@ class RepairRun:
         cfg = self.context.cfg
         probe = BeliefProbe(
             questioners={},
-            judge=self._supervised["judge"],
+            legality_model=self._supervised["legality_model"],
             num_images=num_images,
             pool=cfg.pool,
             num_top_answers=cfg.num_top_answers,
@@ -292,7 +292,7 @@ class RepairRun:
     def _supervised(self) -> dict[str, Any]:
         """The generator and the legality model."""
         parts = self.context.parts
-        return {name: obtain_module(parts[name])[0] for name in ("questioner", "judge")}
+        return {name: obtain_module(parts[name])[0] for name in ("questioner", "legality_model")}
 
     def _questioners(self, model: Trained) -> dict[str, Any]:
         """The generators that ask a model."""

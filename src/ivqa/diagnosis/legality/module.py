@@ -13,7 +13,7 @@ from ivqa.data.batches.batch import VQABatch
 from ivqa.diagnosis.beliefs.perturbation import KINDS, fingerprints, perturb
 from ivqa.diagnosis.legality.cnn import LegalityCNN
 from ivqa.errors import UserError
-from ivqa.generators import QuestionGenerationModule, Sampling
+from ivqa.generators import GeneratorModule, Sampling
 from ivqa.generators.decoding.strategies import concatenate_tokens
 from ivqa.ranges import PositiveShare, ShareBelowOne, Temperatures
 from ivqa.text.vocabulary import Tokens, Vocabulary
@@ -73,7 +73,7 @@ class LegalityModule(TrainedModule):
         *,
         network: Callable[..., LegalityCNN],
         question_vocabulary: Vocabulary,
-        questioner: QuestionGenerationModule | None = None,
+        questioner: GeneratorModule | None = None,
         own_share: ShareBelowOne = 0.5,
         temperatures: Temperatures = (1.0, 1.25, 1.5),
         spliced_share: ShareBelowOne = 0.3,

@@ -29,7 +29,7 @@ class AdversarialJudge(nn.Module):
     `LegalityModule`: half for the real ones, half for the negatives together.
 
     Args:
-        judge: The legality model to start from. It stays as it is.
+        legality_model: The legality model to start from. It stays as it is.
         num_real: Real questions drawn for each step.
         num_damaged: Damaged questions drawn for each step.
         calibration_questions: Held-out questions that set the threshold, drawn once.
@@ -46,7 +46,7 @@ class AdversarialJudge(nn.Module):
 
     def __init__(
         self,
-        judge: LegalityModule | None,
+        legality_model: LegalityModule | None,
         *,
         num_real: Count = 240,
         num_damaged: CountOrZero = 80,
@@ -54,15 +54,17 @@ class AdversarialJudge(nn.Module):
         calibrate_every: Count = 20,
     ) -> None:
         super().__init__()
-        if judge is None:
-            raise UserError("model.module.adversary needs a legality model; name model.parts.judge")
-        self.vocabulary = judge.question_vocabulary
-        self.network = copy.deepcopy(judge.network)
-        self.kept = judge.kept
+        if legality_model is None:
+            raise UserError(
+                "model.module.adversary needs a legality model; name model.parts.legality_model"
+            )
+        self.vocabulary = legality_model.question_vocabulary
+        self.network = copy.deepcopy(legality_model.network)
+        self.kept = legality_model.kept
         self.num_real, self.num_damaged = num_real, num_damaged
         self.calibration_questions = calibration_questions
         self.calibrate_every = calibrate_every
-        self.register_buffer("threshold", judge.threshold.clone())
+        self.register_buffer("threshold", legality_model.threshold.clone())
         self.register_buffer(
             "steps", torch.tensor(0)
         )  # stored, so that a resumed run calibrates alike

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ivqa.data.batches.batch import ImageBatch
-from ivqa.generators import Greedy, QuestionGenerationModule, Questions
+from ivqa.generators import GeneratorModule, Greedy, Questions
 from ivqa.generators.likelihood import draw_questions
 from ivqa.generators.networks.network import Conditions
 from ivqa.trained import evaluation_mode
@@ -15,7 +15,7 @@ from ivqa.trained import evaluation_mode
 
 @torch.no_grad()
 def greedy_questions(
-    policy: QuestionGenerationModule,
+    policy: GeneratorModule,
     images: ImageBatch,
     answers: list[str],
     questions: Questions,
@@ -46,7 +46,7 @@ def greedy_questions(
 
 
 def question_log_probs(
-    questioner: QuestionGenerationModule,
+    questioner: GeneratorModule,
     questions: Questions,
     z: Tensor | None,
     given: Conditions,
@@ -85,7 +85,7 @@ def drawn_words(questions: Questions, max_length: int) -> Tensor:
 
 
 @contextmanager
-def evaluating(policy: QuestionGenerationModule) -> Iterator[None]:
+def evaluating(policy: GeneratorModule) -> Iterator[None]:
     """Disables dropout but keeps gradients.
 
     cuDNN's recurrent layers have no backward pass in evaluation mode, so cuDNN is off inside.
@@ -101,7 +101,7 @@ def evaluating(policy: QuestionGenerationModule) -> Iterator[None]:
 
 
 def conditions_of(
-    questioner: QuestionGenerationModule,
+    questioner: GeneratorModule,
     images: ImageBatch,
     answers: list[str],
     questions: Questions,

@@ -19,7 +19,7 @@ from ivqa.diagnosis.policy.log_probs import drawn_words, greedy_questions
 from ivqa.diagnosis.policy.objective import PolicyObjective, pair_mean_baseline, reinforce_loss
 from ivqa.diagnosis.policy.rewards import Reward
 from ivqa.errors import UserError
-from ivqa.generators import QuestionGenerationModule, Questions, Sampling, Strategy
+from ivqa.generators import GeneratorModule, Questions, Sampling, Strategy
 from ivqa.scenes import oracle_of
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.trained import TrainedModule
@@ -38,10 +38,10 @@ class PolicyGradientModule(TrainedModule):
             itself is not trained and stays available as `reference`.
         answerer: The VQA model that is diagnosed; it is not trained.
         rewards: Rewards by name, at least one.
-        judge: The legality model, for rewards that need one; it is not trained.
+        legality_model: The legality model, for rewards that need one; it is not trained.
         adversary: Called with the legality model; returns a copy that is trained on with the
-            policy's samples, in the same steps, and takes the place of `judge`. None leaves the
-            legality model as it is.
+            policy's samples, in the same steps, and takes its place. None leaves the legality model
+            as it is.
         answers: The answers to ask about, for an answerer without a closed set of answers.
         objective: Sampling, baseline and weights of the loss; None takes the defaults.
         training: `optimizer` and `scheduler` of `TrainedModule`.
@@ -55,10 +55,10 @@ class PolicyGradientModule(TrainedModule):
     def __init__(
         self,
         *,
-        questioner: QuestionGenerationModule,
+        questioner: GeneratorModule,
         answerer: Answerer,
         rewards: Mapping[str, Reward],
-        judge: LegalityModule | None = None,
+        legality_model: LegalityModule | None = None,
         answers: AnswerVocabulary | None = None,
         objective: PolicyObjective | None = None,
         adversary: Callable[[LegalityModule | None], AdversarialJudge] | None = None,
@@ -75,8 +75,8 @@ class PolicyGradientModule(TrainedModule):
             )
         self.questioner = copy.deepcopy(questioner).train()
         # In a tuple, so that PyTorch neither trains them nor stores them with the policy.
-        self._frozen = (questioner.eval(), answerer, judge)
-        self.adversary = None if adversary is None else adversary(judge)
+        self._frozen = (questioner.eval(), answerer, legality_model)
+        self.adversary = None if adversary is None else adversary(legality_model)
         self.rewards = dict(rewards)
         self.answers = known
         self.objective = PolicyObjective() if objective is None else objective
@@ -84,7 +84,7 @@ class PolicyGradientModule(TrainedModule):
         self._validated: tuple[Any, Any] | None = None  # oracle, image ids of the split
 
     @property
-    def reference(self) -> QuestionGenerationModule:
+    def reference(self) -> GeneratorModule:
         """The supervised generator, unchanged."""
         return self._frozen[0]
 
@@ -94,7 +94,7 @@ class PolicyGradientModule(TrainedModule):
         return self._frozen[1]
 
     @property
-    def judge(self) -> LegalityJudge | None:
+    def legality_model(self) -> LegalityJudge | None:
         """The legality model; where it is trained on with the policy, its latest state."""
         return self._frozen[2] if self.adversary is None else self.adversary
 
@@ -128,7 +128,9 @@ class PolicyGradientModule(TrainedModule):
         Returns:
             The questions, scored on demand by the VQA model and the legality model.
         """
-        return Candidates(questions, images, answers, self.answerer, self.answers, self.judge)
+        return Candidates(
+            questions, images, answers, self.answerer, self.answers, self.legality_model
+        )
 
     def compute_rewards(self, candidates: Candidates) -> dict[str, Tensor]:
         """Computes the rewards of N candidates.
@@ -148,7 +150,7 @@ class PolicyGradientModule(TrainedModule):
         first = self._frozen[2]
         if self.adversary is None or first is None:
             return {}
-        before = replace(candidates, judge=first).legality
+        before = replace(candidates, legality_model=first).legality
         return {
             "legal": (candidates.legality > self.adversary.limit).float().mean(),
             "legal_at_first": (before > first.limit).float().mean(),

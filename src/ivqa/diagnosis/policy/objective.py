@@ -15,7 +15,7 @@ from ivqa.diagnosis.policy.log_probs import (
     question_log_probs,
 )
 from ivqa.errors import UserError
-from ivqa.generators import QuestionGenerationModule, Questions
+from ivqa.generators import GeneratorModule, Questions
 from ivqa.generators.objective import negative_elbo
 from ivqa.ranges import Count, NonNegative, Positive
 
@@ -84,7 +84,7 @@ class PolicyObjective:
 
     def log_probs(
         self,
-        policy: QuestionGenerationModule,
+        policy: GeneratorModule,
         images: ImageBatch,
         answers: list[str],
         questions: Questions,
@@ -114,8 +114,8 @@ class PolicyObjective:
     @torch.no_grad()
     def penalty(
         self,
-        policy: QuestionGenerationModule,
-        reference: QuestionGenerationModule,
+        policy: GeneratorModule,
+        reference: GeneratorModule,
         images: ImageBatch,
         answers: list[str],
         questions: Questions,
@@ -148,7 +148,7 @@ class PolicyObjective:
             penalty = penalty + self.kl_weight * (log_probs - before)
         return penalty / drawn_words(questions, policy.max_length)
 
-    def supervised_loss(self, policy: QuestionGenerationModule, batch: VQABatch) -> Tensor:
+    def supervised_loss(self, policy: GeneratorModule, batch: VQABatch) -> Tensor:
         """supervised_weight times the negative ELBO of the batch's own questions, per word.
 
         Args:

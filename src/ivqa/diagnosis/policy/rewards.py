@@ -54,8 +54,8 @@ class LegalityReward:
     def __call__(self, candidates: Candidates) -> Tensor:
         """Returns 1 or 0 for each question, (N,); raises UserError without a legality model."""
         scores = candidates.legality
-        assert candidates.judge is not None  # `legality` has raised otherwise
-        limit = candidates.judge.limit if self.threshold is None else self.threshold
+        assert candidates.legality_model is not None  # `legality` has raised otherwise
+        limit = candidates.legality_model.limit if self.threshold is None else self.threshold
         return (scores > limit).float()
 
 

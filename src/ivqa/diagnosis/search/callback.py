@@ -23,12 +23,12 @@ class BeliefCallback(MeasuringCallback):
 
     Args:
         questioner: The generator.
-        judge: The legality model.
+        legality_model: The legality model.
         num_images: Number of images of the split, drawn at random; None for all.
         pool: The answers to ask for, see `choose_pairs`.
         num_top_answers: Size of the pool "top".
         num_latents: Number of questions sampled for an image-answer pair.
-        legality: Threshold of p(legal), in [0, 1]. None takes the judge's own limit, 0 keeps all.
+        legality: Threshold of p(legal), in [0, 1]. None takes the model's own limit, 0 keeps all.
         every_n_epochs: In training, measure after every so many epochs; 0 for never.
         seed: Seed of the images and of the questions.
     """
@@ -36,7 +36,7 @@ class BeliefCallback(MeasuringCallback):
     def __init__(
         self,
         questioner: Questioner,
-        judge: LegalityJudge,
+        legality_model: LegalityJudge,
         *,
         num_images: Count | None = 50,
         pool: Pool = "ground_truth",
@@ -49,7 +49,7 @@ class BeliefCallback(MeasuringCallback):
         super().__init__(every_n_epochs)
         self.probe = BeliefProbe(
             {"supervised": questioner},
-            judge,
+            legality_model,
             num_images=num_images,
             pool=pool,
             num_top_answers=num_top_answers,

@@ -37,17 +37,17 @@ class BeliefProbe:
 
     Args:
         questioners: Generators by name; their samples are pooled.
-        judge: The legality model.
+        legality_model: The legality model.
         num_images: Number of images of the split, drawn at random; None for all.
         pool: The answers to ask for, see `choose_pairs`.
         num_top_answers: Size of the pool "top".
         num_latents: Number of z that each generator samples for an image-answer pair.
-        legality: Threshold of p(legal), in [0, 1]. None takes the judge's own limit, 0 keeps all.
+        legality: Threshold of p(legal), in [0, 1]. None takes the model's own limit, 0 keeps all.
         seed: Seed of the images and of the questions.
     """
 
     questioners: Mapping[str, Questioner]
-    judge: LegalityJudge
+    legality_model: LegalityJudge
     num_images: int | None = 50
     pool: Pool = "ground_truth"
     num_top_answers: int = 20
@@ -75,9 +75,14 @@ class BeliefProbe:
         """
         pairs, known = self.pairs(answerer, datamodule, stage)
         search = BeliefSearch(
-            self.questioners, answerer, known, self.judge, self.num_latents, legality=self.legality
+            self.questioners,
+            answerer,
+            known,
+            self.legality_model,
+            self.num_latents,
+            legality=self.legality,
         )
-        for part in (*self.questioners.values(), self.judge):
+        for part in (*self.questioners.values(), self.legality_model):
             if isinstance(part, nn.Module):
                 part.to(getattr(answerer, "device", "cpu"))
         found: list[Belief] = []

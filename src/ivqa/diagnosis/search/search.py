@@ -68,16 +68,16 @@ class BeliefSearch:
         questioners: Generators by name; their samples are pooled.
         answerer: The VQA model phi.
         answers: The answers of the model.
-        judge: The legality model.
+        legality_model: The legality model.
         num_latents: Number of z that each generator samples for a pair.
         strategy: How a z becomes a question.
-        legality: Threshold of p(legal), in [0, 1]. None takes the judge's own limit, 0 keeps all.
+        legality: Threshold of p(legal), in [0, 1]. None takes the model's own limit, 0 keeps all.
     """
 
     questioners: Mapping[str, Questioner]
     answerer: Answerer
     answers: AnswerVocabulary
-    judge: LegalityJudge
+    legality_model: LegalityJudge
     num_latents: int = 100
     strategy: Strategy = Sampling()  # noqa: RUF009 - frozen
     legality: float | None = None
@@ -103,9 +103,9 @@ class BeliefSearch:
         }
         questions, source, rows = pooled(list(drawn.values()))
         candidates = Candidates(
-            questions, images, list(answers), self.answerer, self.answers, self.judge
+            questions, images, list(answers), self.answerer, self.answers, self.legality_model
         )
-        limit = self.judge.limit if self.legality is None else self.legality
+        limit = self.legality_model.limit if self.legality is None else self.legality
         legal = (
             candidates.legality > limit
             if limit > 0

@@ -115,7 +115,7 @@ class GeneratorOutput:
         return self.log_likelihood if self.kl is None else self.log_likelihood - self.kl.sum(dim=1)
 
 
-class QuestionNetwork(nn.Module, ABC):
+class GeneratorNetwork(nn.Module, ABC):
     """A network p(q | z, I, a); most are a `QuestionGenerator`, whose decoder is an LSTM."""
 
     num_words: int
@@ -222,7 +222,7 @@ class QuestionNetwork(nn.Module, ABC):
         """
 
 
-class QuestionGenerator(QuestionNetwork):
+class QuestionGenerator(GeneratorNetwork):
     """A network p(q | z, I, a) around a `QuestionDecoder`.
 
     A subclass implements `conditions`. One with a latent variable also sets `latent_size` and

@@ -27,7 +27,7 @@ from ivqa.data.batches.batch import ImageBatch, VQABatch
 from ivqa.errors import UserError
 from ivqa.generators.decoding.strategies import trim_tokens
 from ivqa.generators.networks.decoder import State, Step
-from ivqa.generators.networks.network import Conditions, GeneratorOutput, QuestionNetwork
+from ivqa.generators.networks.network import Conditions, GeneratorNetwork, GeneratorOutput
 from ivqa.generators.transformers.frozen import checksum, leave_out_frozen
 from ivqa.generators.transformers.lora import LowRankSettings, add_adapters, low_rank, require_peft
 from ivqa.generators.transformers.subwords import SubwordScores, SubwordVocabulary
@@ -40,7 +40,7 @@ from ivqa.vlm.prompt_reader import PromptReader
 from ivqa.vlm.prompts import Prompts
 
 
-class TransformerGenerator(QuestionNetwork):
+class TransformerGenerator(GeneratorNetwork):
     """A transformers model as a question generator, without a latent variable.
 
     With LoRA only the adapters are trained, a checkpoint holds nothing else, and a copy of the
@@ -151,7 +151,7 @@ class TransformerGenerator(QuestionNetwork):
         conditions: Conditions,
         temperature: float | None = None,
     ) -> Tensor:
-        """Scores tokens and the end; see `QuestionNetwork.token_log_probs`.
+        """Scores tokens and the end; see `GeneratorNetwork.token_log_probs`.
 
         Questions about one image and answer are scored together, so that their prompt is read once.
         """
@@ -174,7 +174,7 @@ class TransformerGenerator(QuestionNetwork):
 
     @override
     def decoding(self, conditions: Conditions, z: Tensor | None) -> tuple[Step, State]:
-        """Prepares decoding; see `QuestionNetwork.decoding`.
+        """Prepares decoding; see `GeneratorNetwork.decoding`.
 
         A state is the rows, (N,), and their tokens, (N, t). Keys and values of the prompts are
         kept; the few tokens after them are read again at each step, because a state must hold

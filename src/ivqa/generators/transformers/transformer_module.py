@@ -12,14 +12,14 @@ from ivqa.data.batches.batch import ImageBatch
 from ivqa.device import on_cpu
 from ivqa.generators.decoding.strategies import Strategy
 from ivqa.generators.likelihood import Likelihood
-from ivqa.generators.module import QuestionGenerationModule
+from ivqa.generators.module import GeneratorModule
 from ivqa.generators.protocol import Questions
 from ivqa.generators.transformers.transformer import TransformerGenerator
 from ivqa.ranges import NO_EFFECT
 from ivqa.text.vocabulary import Vocabulary
 
 
-class TransformerModule(QuestionGenerationModule):
+class TransformerModule(GeneratorModule):
     """Maximises log p(q | I, a) of a `TransformerGenerator`; a `Questioner`.
 
     Its tokens, in `Questions.tokens` and as `question_vocabulary`, are those of the model.
@@ -32,7 +32,7 @@ class TransformerModule(QuestionGenerationModule):
         device: Where questions are asked and scored outside of a Trainer, as `trainer.accelerator`
             says it: cpu, or gpu or auto for an accelerator if there is one. Questions and scores
             are where their images are.
-        **options: See `QuestionGenerationModule`; max_length is a number of tokens.
+        **options: See `GeneratorModule`; max_length is a number of tokens.
     """
 
     version: ClassVar[int] = 1
