@@ -1,4 +1,4 @@
-"""Argument types that say all about a setting: `size: Count = 512`, `cache: Folder`.
+"""Argument types that say all about a setting: `size: Count = 512`, `cache: Cache`.
 
 Constructors that take values from conf/, and the keys of a task, are annotated with these types.
 Every command validates its configuration against the annotations before it starts

@@ -64,7 +64,7 @@ from ivqa.runs.callbacks import measured
 from ivqa.runs.loggers import log_results
 from ivqa.runs.preparation import open_context, with_features
 from ivqa.runs.run_directory import begin_run, read_metrics
-from ivqa.runs.trained_models import obtain_module, obtain_measuring_models
+from ivqa.runs.trained_models import obtain_measuring_models, obtain_module
 from ivqa.scenes import Oracle, oracle_of
 from ivqa.store.artifact_store import training_log
 from ivqa.store.files import write_json
