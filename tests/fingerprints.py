@@ -95,7 +95,7 @@ def differences(there: Mapping[str, float], here: Mapping[str, float]) -> list[s
 
 
 def _tolerance(name: str) -> float:
-    return _OF_STEPS if name == "change of the weights" else TOLERANCE
+    return _OF_STEPS if name.endswith(("of the weights", "after training")) else TOLERANCE
 
 
 def composed(command: str, *overrides: str) -> DictConfig:
@@ -139,21 +139,30 @@ def _trained(name: str) -> Entry:
         module = trained_models.build_module(context, context.vocabularies)
     before = _weights(module)
     found = {"initial weights": float(before.abs().sum())}
+    if hasattr(module, "remember"):
+        module.remember(context.datamodule(context.vocabularies, module))
+    found |= _outputs(module, context)
+    found |= _with_larger_weights(module, context)
     if isinstance(module, pl.LightningModule):
         module.scheduler = None  # its warm-up would begin with steps of almost 0
         found |= _two_steps(module, context)
         found["change of the weights"] = float((_weights(module) - before).abs().sum())
-    elif hasattr(module, "remember"):
-        module.remember(context.datamodule(context.vocabularies, module))
-    found |= _outputs(module, context)
-    if isinstance(module, torch.nn.Module):
-        with torch.no_grad():
-            for value in module.parameters():
-                value.mul_(_LARGER)
-        larger = _outputs(module, context)
-        larger.pop("sampled letters", None)
-        found |= {f"{name} of larger weights": value for name, value in larger.items()}
+        trained = _outputs(module, context)
+        found |= {f"{name} after training": value for name, value in trained.items()}
     return context.code(), found
+
+
+def _with_larger_weights(module: Any, context: RunContext) -> Fingerprint:
+    values = [*module.parameters()] if isinstance(module, torch.nn.Module) else []
+    kept = [value.detach().clone() for value in values]
+    with torch.no_grad():
+        for value in values:
+            value.mul_(_LARGER)
+        found = _outputs(module, context)
+        for value, old in zip(values, kept, strict=True):
+            value.copy_(old)
+    found.pop("sampled letters", None)  # rounding may change a draw
+    return {f"{name} of larger weights": value for name, value in found.items()}
 
 
 def _two_steps(module: pl.LightningModule, context: RunContext) -> Fingerprint:
@@ -192,8 +201,10 @@ def _outputs(module: Any, context: RunContext) -> Fingerprint:
     images = data.images_of("val", split.image_ids[:4].tolist())
     questions, answers = split.questions[:4], split.main_answers[:4]
     found: Fingerprint = {}
-    if isinstance(module, torch.nn.Module):
-        module.eval()
+    parts = [*module.modules()] if isinstance(module, torch.nn.Module) else []
+    modes = [part.training for part in parts]
+    for part in parts:
+        part.training = False
     if hasattr(module, "log_scores"):
         scores = module.log_scores(images, questions)[:, :8].clamp(min=-100)
         # Weights of both signs, since a change of attention nearly cancels in the sum.
@@ -203,6 +214,8 @@ def _outputs(module: Any, context: RunContext) -> Fingerprint:
         words = module.sample(images, answers, 2, Sampling(), torch.Generator().manual_seed(0)).text
         found["log-likelihood"] = float(module.log_likelihood(images, answers, questions).sum())
         found["sampled letters"] = float(sum(len(text) for text in words))
+    for part, mode in zip(parts, modes, strict=True):
+        part.training = mode
     return found
 
 
