@@ -18,7 +18,7 @@ from ivqa.metrics import (
     krippendorff_alpha,
 )
 from ivqa.tasks.human_study.items import Study, StudyItem
-from ivqa.tasks.human_study.task import human_study
+from ivqa.tasks.human_study.task import _agreement, human_study
 
 CONF = Path(__file__).parents[2] / "conf"
 METRICS = {"CIDEr": "cider", "MRR": "pools/mean_reciprocal_rank", "oracle": "best/consistent"}
@@ -167,6 +167,18 @@ def test_intervals_are_over_images(tmp_path: Path) -> None:
     # Both images are the first one in a quarter of the samples.
     assert (metrics["human/a_low"], metrics["human/a_high"]) == (0.1, 4)
     assert metrics["human/a"] == pytest.approx((0.5 + 20) / 10)
+
+
+def test_the_interval_of_agreement_is_over_images() -> None:
+    """Of two images, a resample has one of them twice, or both: three values of alpha."""
+    ratings = np.array([[0.0, 1, 2, 3, 4, 0, 4, 1, 3, 2], [0.0, 1, 2, 3, 4, 1, 4, 0, 2, 3]])
+    image_ids = np.repeat([7, 8], 5)
+    found = _agreement(ratings, image_ids, resamples=400)
+    doubled = [np.tile(ratings[:, image_ids == image], 2) for image in (7, 8)]
+    worst, best = sorted(map(krippendorff_alpha, doubled))
+    assert found["agreement/alpha"] == pytest.approx(krippendorff_alpha(ratings))
+    assert found["agreement/alpha_low"] == pytest.approx(worst)
+    assert found["agreement/alpha_high"] == pytest.approx(best)
 
 
 @pytest.mark.parametrize(("models", "level"), [("ab", "questions"), ("abc", "models")])
