@@ -1,7 +1,7 @@
 """Invalid values of a configuration: each value is validated against a type and a range.
 
 In a node with a `_target_` they come from the annotation of the argument (`ivqa.ranges`,
-`ivqa.store.library_arguments`), in other nodes from `ivqa.config.keys`.
+`ivqa.store.torch_arguments`), in other nodes from `ivqa.config.keys`.
 """
 
 import json

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Any, get_type_hints
 
 from ivqa.ranges import Mark, marks_of
-from ivqa.store.library_arguments import LIBRARY_ARGUMENTS
+from ivqa.store.torch_arguments import LIBRARY_ARGUMENTS
 
 _ANYTHING = inspect.Parameter("options", inspect.Parameter.VAR_KEYWORD)
 
