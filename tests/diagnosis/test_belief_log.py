@@ -53,7 +53,8 @@ def test_two_processes_share_a_search(tmp_path: Path) -> None:
         log = BeliefLog(tmp_path / "parts", 12, 1, ORIGIN)
         for pairs in log.to_search():
             time.sleep(0.05)
-            log.write(pairs, [_belief(pairs.start)], {"rl": {"process": os.getpid()}})
+            sums = {"rl": {"process": os.getpid()}, "beliefs": {"asked": pairs.start}}
+            log.write(pairs, [_belief(pairs.start)], sums)
         assert not log.missing()  # also if the other process made the last chunk
 
     workers = [multiprocessing.get_context("fork").Process(target=search) for _ in range(2)]
@@ -66,6 +67,7 @@ def test_two_processes_share_a_search(tmp_path: Path) -> None:
     assert log.beliefs() == [_belief(pair) for pair in range(12)]
     processes = {sums["rl"]["process"] for sums in log.figures()}
     assert processes == {worker.pid for worker in workers}
+    assert log.questions_asked() == sum(range(12))  # of both processes
 
 
 def test_a_search_with_other_settings_is_refused(tmp_path: Path) -> None:

@@ -431,7 +431,7 @@ def test_every_key_at_the_top_has_a_type(command: str) -> None:
     assert {str(key) for key in cfg} <= keys_of(cfg, "").keys()
     for model in ("model", "vqa"):
         if cfg.get(model):
-            known = keys_of(cfg[model], model).keys() | {"prompt"}
+            known = keys_of(cfg[model], f"{model}.").keys() | {"prompt"}
             assert {str(key) for key in cfg[model]} <= known
 
 

@@ -1,7 +1,6 @@
 """Checks of a whole configuration before any work starts; all faults are reported at once."""
 
 import difflib
-from collections.abc import Sequence
 from typing import Any
 
 from hydra.core.global_hydra import GlobalHydra
@@ -12,31 +11,13 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import InterpolationResolutionError, OmegaConfBaseException
 
 from ivqa.config.rules import rule_faults
-from ivqa.config.values import Node, join, nodes, value_faults
+from ivqa.config.values import nodes, value_faults
 from ivqa.config.words import shown
 from ivqa.errors import UserError, reason_of
 from ivqa.store.signatures import arguments_of
 
 # Keys that Hydra's `instantiate` reads beside every _target_.
 _INSTANTIATE_WORDS = {"_target_", "_partial_", "_convert_", "_recursive_", "_args_"}
-
-
-def missing_keys(cfg: DictConfig, found: Sequence[Node] | None = None) -> list[str]:
-    """Dotted names of the keys whose value is `???`; keys that refer to them are left out.
-
-    Args:
-        cfg: The configuration.
-        found: Its `nodes`; None looks for them.
-
-    Returns:
-        Names such as "data.root".
-    """
-    return [
-        join(path, str(key))
-        for node, path in found or nodes(cfg)
-        for key in node
-        if OmegaConf.is_missing(node, str(key))
-    ]
 
 
 def check_config(cfg: DictConfig) -> None:
@@ -53,7 +34,13 @@ def check_config(cfg: DictConfig) -> None:
         UserError: Lists all faults.
     """
     found = [*nodes(cfg)]
-    faults = [f"{key} must be set" for key in sorted(missing_keys(cfg, found))]
+    missing = sorted(
+        f"{prefix}{key}"
+        for node, prefix in found
+        for key in node
+        if OmegaConf.is_missing(node, str(key))
+    )
+    faults = [f"{key} must be set" for key in missing]
     reference = _same_choices(cfg)
     if reference is not None:
         faults += [
@@ -72,16 +59,16 @@ def check_config(cfg: DictConfig) -> None:
             f"configuration: {error.full_key} does not resolve ({reason}); choose a file of that "
             "group, such as vqa=mlb"
         ) from error
-    for node, path in found:
-        faults += _unresolvable(node, path)
+    for node, prefix in found:
+        faults += _unresolvable(node, prefix)
         if "_target_" in node and not OmegaConf.is_missing(node, "_target_"):
-            faults += _unknown_arguments(node, path)
+            faults += _unknown_arguments(node, prefix)
         elif reference is not None:
-            known = OmegaConf.select(reference, path) if path else reference
+            known = _node(reference, prefix)
             if isinstance(known, DictConfig) and known:
                 names = [str(name) for name in known]  # `in` does not find keys whose value is ???
                 faults += [
-                    _unknown(join(path, str(key)), names)
+                    _unknown(f"{prefix}{key}", names)
                     for key in node
                     if str(key) not in names and not _is_added(node, str(key), known)
                 ]
@@ -98,10 +85,10 @@ def _deleted(cfg: DictConfig, reference: DictConfig) -> list[str]:
     callbacks.
     """
     faults = []
-    for known, path in nodes(reference):
-        if path.partition(".")[0] == "hydra":
+    for known, prefix in nodes(reference):
+        if prefix.startswith("hydra."):
             continue
-        node = OmegaConf.select(cfg, path) if path else cfg
+        node = _node(cfg, prefix)
         if not isinstance(node, DictConfig) or node is known or _holds_components(known):
             continue
         target = known.get("_target_") if not OmegaConf.is_missing(known, "_target_") else None
@@ -113,16 +100,21 @@ def _deleted(cfg: DictConfig, reference: DictConfig) -> list[str]:
             continue  # another class takes other arguments
         else:
             needed = ["_target_"] if target is not None else [str(key) for key in known]
-        others = set() if path else {"hydra", "data", "model", "trainer"}  # reported as groups
+        others = set() if prefix else {"hydra", "data", "model", "trainer"}  # reported as groups
         faults += [
-            f"{join(path, key)} is deleted but needed; leave ~{join(path, key)} out"
+            f"{prefix}{key} is deleted but needed; leave ~{prefix}{key} out"
             for key in needed
             if key in known.keys() - node.keys() - others
         ]
     return faults
 
 
-def _unresolvable(node: DictConfig, path: str) -> list[str]:
+def _node(cfg: DictConfig, prefix: str) -> Any:
+    """The node whose keys have this prefix; None where there is none."""
+    return OmegaConf.select(cfg, prefix[:-1]) if prefix else cfg
+
+
+def _unresolvable(node: DictConfig, prefix: str) -> list[str]:
     faults = []
     for key in node:
         if not OmegaConf.is_interpolation(node, str(key)):
@@ -130,23 +122,23 @@ def _unresolvable(node: DictConfig, path: str) -> list[str]:
         try:
             node[key]
         except OmegaConfBaseException as error:
-            faults.append(f"{join(path, str(key))} does not resolve ({str(error).splitlines()[0]})")
+            faults.append(f"{prefix}{key} does not resolve ({str(error).splitlines()[0]})")
     return faults
 
 
-def _unknown_arguments(node: DictConfig, path: str) -> list[str]:
+def _unknown_arguments(node: DictConfig, prefix: str) -> list[str]:
     if not isinstance(node._target_, str):
-        return [f"{join(path, '_target_')}={shown(node._target_)}: must be the name of a class"]
+        return [f"{prefix}_target_={shown(node._target_)}: must be the name of a class"]
     try:
         target = get_object(node._target_)
     except Exception as error:
         reason = reason_of(error)
-        return [f"{join(path, '_target_')}={node._target_} cannot be imported ({reason})"]
+        return [f"{prefix}_target_={node._target_} cannot be imported ({reason})"]
     parameters = arguments_of(target)
     if "**" in parameters:
         return []
     return [
-        _unknown(join(path, str(key)), list(parameters))
+        _unknown(f"{prefix}{key}", list(parameters))
         for key in node
         if key not in parameters and key not in _INSTANTIATE_WORDS
     ]

@@ -94,20 +94,28 @@ def command_keys(cfg: DictConfig) -> Mapping[str, Any]:
     return _hints(marked[0]) if marked else _hints(CommandKeys)
 
 
-def keys_of(node: DictConfig, path: str) -> Mapping[str, Any]:
+def keys_of(node: DictConfig, prefix: str) -> Mapping[str, Any]:
     """Annotations of the keys of a node without `_target_`.
 
     Args:
         node: The node.
-        path: Its dotted path: "" for the top, a model or a part; other nodes have no annotations.
+        prefix: Of its keys: "" for the top, a model or a part; other nodes have no annotations.
 
     Returns:
         Annotation by key.
     """
-    if not path:
+    if not prefix:
         return command_keys(node)
-    is_model = path in ("model", "vqa") or path.split(".")[-2:-1] == ["parts"]
-    return model_keys(node) if is_model else {}
+    return model_keys(node) if is_model(prefix) else {}
+
+
+def is_model(prefix: str) -> bool:
+    """Whether the keys with this prefix are those of a model, a part of one or the VQA model.
+
+    >>> is_model("vqa."), is_model("model.parts.questioner."), is_model("model.module.")
+    (True, True, False)
+    """
+    return prefix in ("model.", "vqa.") or prefix.split(".")[-3:-2] == ["parts"]
 
 
 @cache

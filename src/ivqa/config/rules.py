@@ -14,7 +14,8 @@ from hydra.utils import get_object
 from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning.accelerators import AcceleratorRegistry
 
-from ivqa.config.values import Node, join
+from ivqa.config.keys import is_model
+from ivqa.config.values import Node
 from ivqa.config.words import shown
 from ivqa.device import on_cpu
 from ivqa.errors import UserError
@@ -45,28 +46,27 @@ def rule_faults(cfg: DictConfig, found: Sequence[Node]) -> list[str]:
         *_splits(cfg),
         *_shards(cfg),
         *_samples(cfg),
-        *(_devices(cfg.trainer) if cfg.get("trainer") else ()),
-        *(_processes(cfg) if cfg.get("trainer") else ()),
+        *(_hardware(cfg) if cfg.get("trainer") else ()),
     ]
 
 
 def _arguments(found: Sequence[Node]) -> Iterator[str]:
     """Calls `check_arguments` of components that check their arguments against each other."""
-    for node, path in found:
+    for node, prefix in found:
         if "_target_" in node and not OmegaConf.is_missing(node, "_target_"):
             target = get_object(node._target_)
             if check := getattr(target, "check_arguments", None):
                 try:
                     check({**defaults_of(target), **to_plain(node)})
                 except UserError as error:
-                    yield f"{path}: {error}"
+                    yield f"{prefix[:-1]}: {error}"
 
 
 def _monitors(cfg: DictConfig, models: Sequence[Node]) -> Iterator[str]:
     """The module or a callback must log the monitored value in validation."""
     callbacks = {name: node for name, node in (cfg.get("callbacks") or {}).items() if node}
     of_callbacks = set().union(*map(_logged, callbacks.values())) if callbacks else set()
-    watched = {join(path, "monitor"): (model, model.get("monitor")) for model, path in models}
+    watched = {f"{prefix}monitor": (model, model.get("monitor")) for model, prefix in models}
     for name, node in callbacks.items():
         # An interpolation refers to model.monitor, which is already in `watched`.
         if "monitor" in node and not OmegaConf.is_interpolation(node, "monitor"):
@@ -86,13 +86,13 @@ def _logged(node: DictConfig) -> set[str]:
 
 def _closed_answers(models: Sequence[Node]) -> Iterator[str]:
     """A model whose module requires a closed answer set needs its size."""
-    for model, path in models:
+    for model, prefix in models:
         taken = arguments_of(get_object(model.module._target_)).get("answers")
         if model.get("num_answers") is None and taken is not None:
             parameter, annotation = taken
             if parameter.default is parameter.empty and type(None) not in get_args(annotation):
                 yield (
-                    f"{join(path, 'num_answers')}=null: {model.name} chooses among a closed set "
+                    f"{prefix}num_answers=null: {model.name} chooses among a closed set "
                     "of answers; give its size"
                 )
 
@@ -145,7 +145,13 @@ def _samples(cfg: DictConfig) -> Iterator[str]:
         yield f"num_latents={cfg.num_latents} must be a multiple of distinct={cfg.distinct}"
 
 
-def _devices(trainer: DictConfig) -> Iterator[str]:
+def _hardware(cfg: DictConfig) -> Iterator[str]:
+    cpu = on_cpu(cfg.trainer.accelerator)
+    yield from _devices(cfg.trainer, cpu)
+    yield from _processes(cfg, cpu)
+
+
+def _devices(trainer: DictConfig, cpu: bool) -> Iterator[str]:
     """The machine must have the requested devices.
 
     Lightning starts one process for each requested device and waits for all of them.
@@ -158,7 +164,6 @@ def _devices(trainer: DictConfig) -> Iterator[str]:
     elif accelerator == "gpu" and not torch.accelerator.is_available():
         yield "trainer.accelerator=gpu: this machine has none; pass auto or cpu"
         return
-    cpu = on_cpu(accelerator)
     available = (os.cpu_count() or 1) if cpu else torch.accelerator.device_count()
     kind = "CPU cores" if cpu else "accelerators"
     wrong = f"trainer.devices={shown(to_plain(devices))}: this machine has {available} {kind}"
@@ -176,12 +181,12 @@ def _devices(trainer: DictConfig) -> Iterator[str]:
         yield wrong
 
 
-def _processes(cfg: DictConfig) -> Iterator[str]:
+def _processes(cfg: DictConfig, cpu: bool) -> Iterator[str]:
     """Only train.py uses several processes, and all of them must know one run directory."""
     trainer = cfg.trainer
     devices, nodes = trainer.devices, trainer.get("num_nodes", 1)
     if isinstance(devices, str) or devices == -1:
-        several = not on_cpu(trainer.accelerator) and torch.accelerator.device_count() > 1
+        several = not cpu and torch.accelerator.device_count() > 1
     else:
         several = (devices if isinstance(devices, int) else len(devices)) > 1
     if not several and nodes == 1:
@@ -216,8 +221,4 @@ def _started_by_torchrun_without_directory() -> bool:
 
 def _models(found: Sequence[Node]) -> list[Node]:
     """The model, its parts at any depth and the VQA model."""
-    return [
-        (node, path)
-        for node, path in found
-        if path in ("model", "vqa") or path.split(".")[-2:-1] == ["parts"]
-    ]
+    return [(node, prefix) for node, prefix in found if is_model(prefix)]

@@ -21,7 +21,6 @@ from omegaconf import DictConfig, OmegaConf
 from ivqa.config.path_keys import ARGUMENTS, command_paths
 from ivqa.config.short_forms import written_out
 from ivqa.config.trust import check_targets
-from ivqa.config.values import join
 from ivqa.errors import UserError
 from ivqa.store.files import read_yaml
 
@@ -249,7 +248,7 @@ def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
     """Every value that is no mapping or list, with its dotted key; items have that of the list."""
     if isinstance(value, Mapping) and value:
         for key, child in value.items():
-            yield from _leaves(child, join(path, _text(key)))
+            yield from _leaves(child, f"{path}.{_text(key)}" if path else _text(key))
     elif isinstance(value, list) and value:
         for child in value:
             yield from _leaves(child, path)

@@ -22,7 +22,7 @@ from ivqa.config.words import description, shown
 from ivqa.store.signatures import arguments_of
 
 Node = tuple[DictConfig, str]
-"""A mapping of a configuration, and its dotted path."""
+"""A mapping of a configuration, and the prefix of its keys' dotted names: "" or "model."."""
 
 # No conversions: 1.5 and "1" are not integers, and NaN is not a number.
 _STRICT = ConfigDict(strict=True, allow_inf_nan=False, arbitrary_types_allowed=True)
@@ -41,12 +41,12 @@ def value_faults(cfg: DictConfig, found: Sequence[Node] | None = None) -> list[s
         One sentence for each invalid value; it names the key that the user set.
     """
     faults: dict[str, str] = {}
-    for node, path in found or nodes(cfg):
-        expected = expected_values(node, path)
+    for node, prefix in found or nodes(cfg):
+        expected = expected_values(node, prefix)
         for key in map(str, node):
             if key not in expected or OmegaConf.is_missing(node, key):
                 continue
-            name = _source(cfg, node, path, key)
+            name = _source(cfg, node, prefix, key)
             if fault := value_fault(name, _plain(node[key]), expected[key]):
                 faults.setdefault(name, fault)  # several keys may refer to this one
     return list(faults.values())
@@ -101,43 +101,43 @@ def value_fault(name: str, value: Any, annotation: Any) -> str | None:
     return None
 
 
-def nodes(cfg: DictConfig, path: str = "") -> Iterator[tuple[DictConfig, str]]:
+def nodes(cfg: DictConfig, prefix: str = "") -> Iterator[Node]:
     """Iterates over all mappings of a configuration, outer before inner.
 
     Interpolations are not followed, so a node that several keys refer to comes once.
 
     Args:
         cfg: The configuration.
-        path: The dotted path of `cfg`; "" for the whole configuration.
+        prefix: Of the keys of `cfg`; "" for the whole configuration.
 
     Yields:
-        Each mapping with its dotted path.
+        Each mapping with the prefix of its keys, such as "model.module." or "list[0].".
     """
-    yield cfg, path
+    yield cfg, prefix
     for key in cfg:
         if OmegaConf.is_missing(cfg, key) or OmegaConf.is_interpolation(cfg, str(key)):
             continue
         child = cfg[key]
         if isinstance(child, DictConfig):
-            yield from nodes(child, join(path, str(key)))
+            yield from nodes(child, f"{prefix}{key}.")
         elif isinstance(child, ListConfig):
             for index, item in enumerate(child):
                 if isinstance(item, DictConfig):
-                    yield from nodes(item, f"{join(path, str(key))}[{index}]")
+                    yield from nodes(item, f"{prefix}{key}[{index}].")
 
 
-def expected_values(node: DictConfig, path: str) -> Mapping[str, Any]:
+def expected_values(node: DictConfig, prefix: str) -> Mapping[str, Any]:
     """The annotations that are known for the keys of a node.
 
     Args:
         node: A mapping of the configuration.
-        path: Its dotted path.
+        prefix: Of its keys.
 
     Returns:
         Annotation by key.
     """
     if "_target_" not in node:
-        return keys_of(node, path)
+        return keys_of(node, prefix)
     if OmegaConf.is_missing(node, "_target_"):
         return {}
     try:
@@ -196,9 +196,9 @@ def _item(annotation: Any, step: int | str) -> Any:
     return inner[0] if issubclass(kind, Sequence) and isinstance(step, int) else None
 
 
-def _source(cfg: DictConfig, node: DictConfig, path: str, key: str) -> str:
+def _source(cfg: DictConfig, node: DictConfig, prefix: str, key: str) -> str:
     """The key that holds the value of `key`: the key itself, or the last of its interpolations."""
-    name = join(path, key)
+    name = prefix + key
     while OmegaConf.is_interpolation(node, key):
         raw: Any = node._get_node(key)
         found = _REFERENCE.fullmatch(raw._value())
@@ -223,12 +223,3 @@ def _holds_component(value: Any) -> bool:
     if isinstance(value, dict):
         return "_target_" in value or any(map(_holds_component, value.values()))
     return isinstance(value, list) and any(map(_holds_component, value))
-
-
-def join(path: str, key: str) -> str:
-    """The dotted name of `key` in the node at `path`.
-
-    >>> join("model", "epochs"), join("", "seed")
-    ('model.epochs', 'seed')
-    """
-    return f"{path}.{key}" if path else key

@@ -65,21 +65,21 @@ def try_models(context: RunContext) -> None:
     ]
     for one in benches:
         own = list(_own(one.cfg.model.module))
-        for name, node, path in own:
-            if path.startswith("rewards."):
+        for name, node, prefix in own:
+            if prefix.startswith("rewards."):
                 _try(name, _try_reward, instantiate(node), one)
         if own and not one.parts and not isinstance(source_of(one.cfg.model), Pretrained):
             _try(own[0][0], _try_model, one)
 
 
 def _own(cfg: DictConfig) -> Iterator[tuple[str, DictConfig, str]]:
-    """The class, the node and the path of each component that is not of a known package."""
-    for node, path in nodes(cfg):
+    """The class, node and prefix of each component that is not of a known package."""
+    for node, prefix in nodes(cfg):
         name = node.get("_target_")
         if isinstance(name, str):
             module = getattr(get_object(name), "__module__", None) or name
             if module.partition(".")[0] not in _KNOWN:
-                yield name, node, path
+                yield name, node, prefix
 
 
 def _try(name: str, trial: Callable[..., None], *arguments: Any) -> None:

@@ -20,7 +20,7 @@ from ivqa.config.error_messages import describe
 from ivqa.config.folder import conf_dir
 from ivqa.config.short_forms import ALIASES
 from ivqa.config.stored_runs import OwnSettings, check_stored, is_written, own_settings
-from ivqa.config.values import join, nodes
+from ivqa.config.values import nodes
 from ivqa.errors import UserError
 from ivqa.runs.precision import set_precision
 from ivqa.runs.run_directory import best_checkpoint
@@ -121,9 +121,9 @@ def _relocate(cfg: DictConfig, run: Path, own: OwnSettings) -> None:
     """
     stored = OmegaConf.to_container(cfg, resolve=False)
     assert isinstance(stored, dict)
-    for node, path in nodes(cfg):
+    for node, prefix in nodes(cfg):
         for key in filter(is_written, map(str, node)):
-            if OmegaConf.is_interpolation(node, key) or join(path, key) in own.keys or not path:
+            if not prefix or OmegaConf.is_interpolation(node, key) or prefix + key in own.keys:
                 continue
             for name in ("output_dir", "artifacts"):
                 place, value = str(stored.get(name)), str(node[key])

@@ -22,8 +22,7 @@ from ivqa.runs.fitting import fit
 from ivqa.runs.loggers import end_wandb_run
 from ivqa.runs.run_directory import best_checkpoint, can_continue
 from ivqa.runs.vocabularies import Vocabularies
-from ivqa.store.digests import file_digest
-from ivqa.store.weights import load_into
+from ivqa.store.weights import load_into, weights_digest
 from ivqa.text.vocabulary import Vocabulary
 from ivqa.trained import check_same_encoder
 
@@ -143,7 +142,7 @@ def obtain_module(context: RunContext) -> tuple[Any, Vocabularies, Path]:
     module = build_module(context, vocabularies)
     check_same_encoder(component, getattr(module, "image_encoder", None), str(path))
     load_into(module, weights, path, f"model={context.cfg.model.name}")
-    note_model(str(context.cfg.model.name), file_digest(path))
+    note_model(str(context.cfg.model.name), weights_digest(weights))
     return module.eval(), vocabularies, path
 
 

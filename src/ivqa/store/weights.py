@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ivqa.errors import reason_of
+from ivqa.store.digests import bytes_digest, digest
 from ivqa.store.files import FileError, atomic_write, check_regular
 
 _CONTENTS = "contents"  # key of the list of contents in a checkpoint
@@ -135,6 +136,28 @@ def training_state(path: str | Path) -> dict[str, Any]:
     return content
 
 
+def weights_digest(state: Mapping[str, Tensor]) -> str:
+    """A digest of weights alone, equal wherever a training ended with the same weights.
+
+    Files of checkpoints also hold paths, so their digests differ between folders.
+
+    Args:
+        state: Tensors by name.
+
+    Example:
+        >>> one, other = torch.tensor([1.0, 2.0]), torch.tensor([1.0, 2.5])
+        >>> weights_digest({"w": one}) == weights_digest({"w": one.clone()})
+        True
+        >>> weights_digest({"w": one}) == weights_digest({"w": other})
+        False
+    """
+    contents = {
+        name: [str(value.dtype), list(value.shape), bytes_digest(_bytes(value))]
+        for name, value in sorted(state.items())
+    }
+    return digest(contents)
+
+
 def check_finite(state: Mapping[str, Any], path: str | Path) -> None:
     """Checks that all tensors are finite.
 
@@ -175,6 +198,10 @@ def load_into(module: nn.Module, state: Mapping[str, Any], path: str | Path, wha
             f"{path} does not hold the weights of {what} ({reason}); pass the model= and sizes it "
             "was trained with"
         ) from error
+
+
+def _bytes(value: Tensor) -> bytes:
+    return value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
 
 
 def _size(value: Any) -> int:

@@ -150,6 +150,7 @@ def diagnose(cfg: Annotated[DictConfig, Keys]) -> float:
     statistics = CiderStatistics.of([[text] for text in split.questions])
     figures = SearchFigures(pairs.references, statistics, oracle, listed)
     _search_beliefs(cfg, module, datamodule, pairs, figures, log, console)
+    note_questions(log.questions_asked())
     metrics |= search_metrics(log.figures())
     metrics |= answerer.usage() if isinstance(answerer, Metered) else {}
     with folder_lock(run_dir):
@@ -225,7 +226,6 @@ def _search_beliefs(
         seed = np.random.SeedSequence([cfg.seed, chosen.start]).generate_state(1)[0]
         found = search(images, answers, torch.Generator().manual_seed(int(seed)))
         sums = figures.sums(found, list(zip(image_ids, answers, strict=True)))
-        note_questions(len(found.candidates.first))
         log.write(chosen, found.beliefs(image_ids), sums)
 
 

@@ -84,6 +84,7 @@ class SearchFigures:
             if name != "beliefs":
                 sums |= _unseen(samples[belief[samples]].numpy(), groups)
             figures[name] = sums
+        figures["beliefs"]["asked"] = len(candidates.first)
         return figures
 
     def _understood(self, images: Sequence[int], texts: Sequence[str]) -> Tensor | None:

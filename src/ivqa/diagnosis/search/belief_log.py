@@ -12,7 +12,7 @@ from ivqa.store.identity import differences
 from ivqa.store.shared_parts import SharedParts
 
 # Version of a chunk's file; increase it when the meaning of its content changes.
-LAYOUT = 4
+LAYOUT = 5
 
 
 class BeliefLog(SharedParts):
@@ -77,6 +77,10 @@ class BeliefLog(SharedParts):
         """The beliefs of all chunks, without types, in the order of the pairs."""
         records = [one for part in range(len(self)) for one in self._read(part)["beliefs"]]
         return [Belief(**record) for record in records]
+
+    def questions_asked(self) -> int:
+        """The number of questions that the VQA model answered for all chunks, by any process."""
+        return sum(chunk["beliefs"]["asked"] for chunk in self.figures())
 
     def figures(self) -> list[dict[str, Sums]]:
         """The sums of each chunk."""
