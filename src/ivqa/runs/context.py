@@ -110,12 +110,12 @@ class RunContext:
 
     @cached_property
     def of_training(self) -> "RunContext":
-        """This context with the data that the model is trained on: those of model.trained_on.
+        """The context of the data that the model is trained on: those of model.trained_on.
 
         Words, answers and identity of the model are then those of these data. Their image features
         come from the network that computes those of the command, so that the model can read both.
-        The same context where the model is trained on the data of the command, or where cfg.ckpt
-        names a file, which has its own words and answers.
+        It is this context itself without model.trained_on, and where cfg.ckpt names a file, which
+        has its own words and answers.
         """
         settings = to_plain(self.cfg.model.get("trained_on"))
         if not settings or str(self.cfg.get("ckpt", "auto")) != "auto":

@@ -101,8 +101,8 @@ def _check_trains(cfg: DictConfig) -> None:
         )
     if cfg.vqa.get("trained_on"):
         raise UserError(
-            f"experiment=repair adds questions to data=, and vqa={cfg.vqa.name} is trained on other "
-            "data (vqa.trained_on); name these in data= and choose another model, such as vqa=mlb"
+            f"experiment=repair adds questions to data=, and vqa={cfg.vqa.name} is trained on "
+            "other data (vqa.trained_on); choose a model that is trained on data=, such as vqa=mlb"
         )
     if str(cfg.model.part_ckpt.answerer) != "auto":
         raise UserError(

@@ -47,7 +47,7 @@ class PretrainedConcepts(FeatureComponent):
     The head is trained with the binary cross-entropy of every concept on the training images.
     The concepts of a training image come from another head that was trained without it
     (cross-fitting), so that a VQA model does not see better concepts in training than in a test.
-    The images of other data (`build_for_others`) get those of the head that saw all training images.
+    The images of other data (`build_for_others`) get those of the head of all training images.
 
     Args:
         backbone: The frozen network: any `PretrainedFeatures` with the feature "pooled".
