@@ -108,6 +108,11 @@ def test_of_a_multirun_the_jobs_with_the_seed_are_joined(tmp_path: Path) -> None
         write_challenge(job / "challenge", beliefs, split, None, corrections)
         (job / "metrics.json").write_text("{}")
         (job / "config.yaml").write_text(f"name: {name}\nseed: {seed}\n")
+    job = tmp_path / "sweep" / "4"  # found no wrong belief
+    job.mkdir()
+    (job / "metrics.json").write_text("{}")
+    (job / "config.yaml").write_text("name: C\nseed: 1\n")
+    (job / "beliefs.jsonl").write_text("")
     cfg = {"runs": [str(tmp_path / "sweep")], "output_dir": str(tmp_path / "union")}
     assert join(OmegaConf.create({**cfg, "seed": 1})) == 3
     # "How many?" about image 1 counts once, though both models believe it.

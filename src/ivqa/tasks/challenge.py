@@ -69,7 +69,8 @@ def join(cfg: Annotated[DictConfig, Keys]) -> float:
 
 def _diagnoses(folder: Path, seed: int) -> list[Path]:
     """The run itself, or the jobs of a multirun that have this seed."""
-    if (folder / "challenge").is_dir():
+    # A diagnosis that finds no wrong belief writes no challenge/.
+    if (folder / "challenge").is_dir() or (folder / "beliefs.jsonl").is_file():
         return [folder]
     if (folder / "metrics.json").is_file():
         raise UserError(f"runs: {folder} has no challenge/; give runs of diagnose.py")
