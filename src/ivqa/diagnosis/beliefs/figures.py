@@ -153,8 +153,7 @@ def search_metrics(chunks: Sequence[Mapping[str, Sums]]) -> dict[str, float]:
         - unique_per_pair: Mean number of distinct samples of a pair, U# of the papers.
         - mean_score: Mean of phi(a | I, q) over all samples, copies included, m-S of the papers.
         - mean_score_of_20: Mean of phi over the 20 legal distinct samples of each pair with the
-          highest phi, as the published code computes m-S. It grows with the number of distinct
-          samples.
+          highest phi, as the published code computes m-S; copies count once.
         - meanings_per_pair: Mean number of distinct facts (`Oracle.fact`) that the beliefs of a
           pair state.
         - recall: Share of the listed facts that the model believes which the search found in any
