@@ -79,7 +79,8 @@ def test_people_correct_answers_and_the_union_accepts_them(tmp_path: Path) -> No
     assert "| challenge | 1 | 1 | 1 | 1 | 1 |" in data_card(joined, ["A", "B"])
     # The command does the same with the two runs.
     runs = [str(root.parent) for root in roots.values()]
-    assert join(OmegaConf.create({"runs": runs, "output_dir": str(tmp_path / "run")})) == 1
+    cfg = {"runs": runs, "seed": 1, "output_dir": str(tmp_path / "run")}
+    assert join(OmegaConf.create(cfg)) == 1
     both = [
         tmp_path / folder / "annotations_challenge.json" for folder in ("union", "run/challenge")
     ]
@@ -87,9 +88,47 @@ def test_people_correct_answers_and_the_union_accepts_them(tmp_path: Path) -> No
     assert (tmp_path / "run" / "challenge" / "README.md").read_text() == data_card(
         joined, ["A", "B"]
     )
-    absent = OmegaConf.create({"runs": [str(tmp_path)], "output_dir": str(tmp_path / "none")})
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "metrics.json").write_text("{}")
+    absent = OmegaConf.create({**cfg, "runs": [str(tmp_path / "other")]})
     with pytest.raises(UserError, match=r"has no challenge/; give runs of diagnose.py"):
         join(absent)
+
+
+def test_of_a_multirun_the_jobs_with_the_seed_are_joined(tmp_path: Path) -> None:
+    split = _split(tmp_path / "images", "teal")
+    wrong = {"A": [(1, "How many?"), (1, "Who?")], "B": [(1, "How many?"), (2, "How many?")]}
+    jobs = [("A", 1), ("A", 2), ("B", 1), ("B", 2)]
+    for number, (name, seed) in enumerate(jobs):
+        job = tmp_path / "sweep" / str(number)
+        # Another seed asks one question that the first does not.
+        asked = [*wrong[name], *([(2, f"What, {name}?")] if seed == 2 else [])]
+        beliefs = [replace(BASE, image_id=image, question=text) for image, text in asked]
+        corrections = {belief: ["4"] for belief in beliefs}
+        write_challenge(job / "challenge", beliefs, split, None, corrections)
+        (job / "metrics.json").write_text("{}")
+        (job / "config.yaml").write_text(f"name: {name}\nseed: {seed}\n")
+    job = tmp_path / "sweep" / "4"  # found no wrong belief
+    job.mkdir()
+    (job / "metrics.json").write_text("{}")
+    (job / "config.yaml").write_text("name: C\nseed: 1\n")
+    (job / "beliefs.jsonl").write_text("")
+    cfg = {"runs": [str(tmp_path / "sweep")], "output_dir": str(tmp_path / "union")}
+    assert join(OmegaConf.create({**cfg, "seed": 1})) == 3
+    # "How many?" about image 1 counts once, though both models believe it.
+    figures = json.loads((tmp_path / "union" / "metrics.json").read_text())
+    assert figures["challenge/challenge"] == 3
+    assert figures["challenge/challenge_images"] == 2
+    written = json.loads(
+        (tmp_path / "union" / "challenge" / "questions_challenge.json").read_text()
+    )
+    believed = {
+        (one["image_id"], one["question"]): set(one["believed_by"]) for one in written["questions"]
+    }
+    assert believed == {(1, "How many?"): {"A", "B"}, (1, "Who?"): {"A"}, (2, "How many?"): {"B"}}
+    assert join(OmegaConf.create({**cfg, "seed": 2})) == 5
+    with pytest.raises(UserError, match=r"no finished job with seed=3, only seed=1, 2$"):
+        join(OmegaConf.create({**cfg, "seed": 3}))
 
 
 def test_different_images_are_not_joined(tmp_path: Path) -> None:

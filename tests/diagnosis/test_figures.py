@@ -12,6 +12,7 @@ from toy_diagnosis import ANSWERS, LongIsLegal, WordAnswerer, toy_images
 
 from ivqa.data.batches.batch import ImageBatch
 from ivqa.diagnosis import Candidates, ListedBeliefs, SearchFigures, search_metrics
+from ivqa.diagnosis.beliefs.figures import _best_scores
 from ivqa.diagnosis.beliefs.recall import estimated_total, listed_beliefs
 from ivqa.diagnosis.search.search import Found
 from ivqa.errors import UserError
@@ -125,6 +126,19 @@ def test_shares_and_means_are_over_the_samples_of_a_generator(metrics: dict[str,
     assert metrics["rl/unique_per_pair"] == pytest.approx(5 / 3)
     assert metrics["beliefs/mean_score"] == metrics["rl/mean_score"]
     assert metrics["beliefs/unique_per_pair"] == metrics["rl/unique_per_pair"]
+
+
+def test_the_best_scores_of_each_pair_count_once_a_question(metrics: dict[str, float]) -> None:
+    # Distinct and legal: rows 0, 2, 3 and 5 of supervised; 0, 2, 3, 4 and 5 of rl.
+    assert metrics["supervised/mean_score_of_20"] == pytest.approx((0.8 + 0.1 + 0.8 + 0.1) / 4)
+    assert metrics["rl/mean_score_of_20"] == pytest.approx((0.8 + 0.1 + 0.8 + 0.8 + 0.1) / 5)
+    # Of 30 questions of one pair, 20 count; of another pair, all three.
+    phi = np.linspace(0, 1, 33, dtype=np.float32)
+    groups = np.repeat([4, 2, 4], [10, 3, 20])
+    expected = [*phi[13:], *phi[10:13]]
+    assert _best_scores(phi, groups) == {"best_phi": pytest.approx(sum(expected)), "best": 23}
+    nothing = {"best_phi": 0.0, "best": 0}
+    assert _best_scores(phi[:0], groups[:0]) == nothing
 
 
 def test_meanings_and_unseen_beliefs_by_hand(metrics: dict[str, float]) -> None:

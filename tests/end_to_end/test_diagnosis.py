@@ -118,6 +118,44 @@ def test_another_model_is_scored_on_the_challenging_set(
     assert set(metrics_of(tmp_path / "challenged")) >= {"vqa/accuracy"}
 
 
+def test_a_multirun_becomes_one_challenging_set_for_each_seed(
+    run: Run, tiny_root: Path, tmp_path: Path
+) -> None:
+    dataset = VQADataset(tiny_root, test=None)
+    split, oracle = dataset.split("val"), oracle_of(dataset, "val")
+    asked = list(zip(split.image_ids.tolist(), split.questions, strict=True))
+    for job, seed in enumerate((1, 2)):
+        beliefs = [
+            Belief(image_id, "nothing", question, 0.5, -1.0, 0.9, "rl", "adversarial", "oracle")
+            for image_id, question in asked[: 4 * seed]
+        ]
+        folder = tmp_path / "sweep" / str(job)
+        write_challenge(folder / "challenge", beliefs, split, oracle)
+        (folder / "metrics.json").write_text("{}")
+        (folder / "config.yaml").write_text(f"name: mlb\nseed: {seed}\n")
+    union = tmp_path / "union"
+    joined = ["-m", "task=challenge", "seed=1,2", f"runs=[{tmp_path / 'sweep'}]"]
+    status, printed = run("evaluate", *joined, f"output_dir={union}")
+    assert status == 0, printed
+    status, printed = run(
+        "evaluate",
+        "-m",
+        "model=prior",
+        "seed=1,2",
+        "features=none",
+        "data=vqa_json",
+        f"data.root={tiny_root}",
+        f"questions={union}/seed_${{seed}}/challenge",
+        f"output_dir={tmp_path / 'scored'}",
+    )
+    assert status == 0, printed
+    for job, seed in enumerate((1, 2)):
+        own = asked[: 4 * seed]
+        metrics = metrics_of(tmp_path / "scored" / str(job))
+        assert metrics["vqa/questions"] == len(set(own))
+        assert metrics["vqa/images"] == len({image_id for image_id, _ in own})
+
+
 def test_a_transformers_model_is_diagnosed_by_the_same_command(
     run: Run, tiny_root: Path, tmp_path: Path
 ) -> None:

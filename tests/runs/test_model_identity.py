@@ -37,7 +37,7 @@ def _bench(
     with open_dict(cfg):
         cfg.output_dir = "run"
     found: Any = SimpleNamespace(cache_key=lambda: features, sizes={"grid": 8, "concepts": 3})
-    dataset: Any = SimpleNamespace(cache_key=lambda: data)
+    dataset: Any = SimpleNamespace(cache_key=lambda: data, stages={"train": "train", "val": "val"})
     return RunContext(cfg, dataset, found, Console())
 
 

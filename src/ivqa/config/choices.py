@@ -188,7 +188,9 @@ def choices_of(group: str, folders: Sequence[Path], config_name: str) -> list[st
     if group == "experiment":
         commands = {name: re.findall(r"(\w+)\.py ", text) for name, text in texts.items()}
         return [name for name in texts if not commands[name] or config_name in commands[name]]
-    return [name for name, text in texts.items() if any(mark in text for mark in _ANSWERS)]
+    answering = {name for name, text in texts.items() if any(mark in text for mark in _ANSWERS)}
+    included = {name: set(re.findall(r"^  - (\w+)$", text, re.M)) for name, text in texts.items()}
+    return [name for name in texts if name in answering or included[name] & answering]
 
 
 def config_folders(conf_dir: Path, arguments: Sequence[str]) -> list[Path]:

@@ -42,6 +42,8 @@ class TrainedKeys(ModelKeys, total=False):
     monitor: NonEmptyText
     monitor_mode: Literal["min", "max"]
     augment: Component | None
+    # Data to train on in place of those of the command; they have an identity of their own.
+    trained_on: NeutralComponent | None
 
 
 class OtherKeys(ModelKeys, total=False):

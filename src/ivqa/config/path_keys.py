@@ -6,7 +6,7 @@ from pathlib import Path
 
 _PATHS = {"ExistingFile", "ExistingFolder", "Checkpoint", "Place"}
 # Arguments of components, at any depth; a test compares them with the annotations.
-ARGUMENTS = frozenset({"cache_dir", "candidates", "path", "root", "weights"})
+ARGUMENTS = frozenset({"cache_dir", "candidates", "path", "root", "split_file", "weights"})
 
 
 def is_path(key: str) -> bool:

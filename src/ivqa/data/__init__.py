@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ivqa.data.formats.published import PublishedDataset
     from ivqa.data.formats.visual7w import official_visual7w
     from ivqa.data.formats.vizwiz import official_vizwiz
+    from ivqa.data.image_parts import DividedVQA
     from ivqa.data.images import ImageFiles
     from ivqa.data.validation import DataError
     from ivqa.data.vqa_json import VQASplit
@@ -24,6 +25,7 @@ __all__ = [
     "BatchSettings",
     "ClevrDataset",
     "DataError",
+    "DividedVQA",
     "FilePatterns",
     "GQADataset",
     "ImageFeatures",
@@ -45,6 +47,7 @@ _HOME = {
     "BatchSettings": "batches.batch_settings",
     "ClevrDataset": "formats.clevr",
     "DataError": "validation",
+    "DividedVQA": "image_parts",
     "FilePatterns": "file_patterns",
     "GQADataset": "formats.gqa",
     "ImageFeatures": "batches.encoded_split",

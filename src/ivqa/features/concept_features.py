@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
+from ivqa.data.batches.encoded_split import ImageFeatures
 from ivqa.data.dataset import VQADataset
 from ivqa.data.vqa_json import VQASplit
 from ivqa.errors import UserError, reason_of
@@ -20,7 +21,7 @@ from ivqa.features.compact_cnn import CompactCNN
 from ivqa.features.concept_training import Labelled, train_concepts
 from ivqa.features.concepts import ConceptVocabulary, described_images
 from ivqa.features.decoding import pixels
-from ivqa.features.extraction import build_store
+from ivqa.features.extraction import build_store, store_for_others
 from ivqa.features.pictures import Network, Resize
 from ivqa.features.positions import FeatureComponent, half_up, halved
 from ivqa.features.store import FeatureStore
@@ -87,6 +88,12 @@ class ConceptFeatures(FeatureComponent):
             lambda device: self._extractor(dataset, folder, device),
             batch_size=256,  # without gradients, so larger than in training
         )
+
+    @override
+    def build_for_others(
+        self, own: ImageFeatures, dataset: VQADataset, splits: Sequence[str], root: Path
+    ) -> FeatureStore:
+        return store_for_others(own, dataset, splits, root)
 
     @override
     def places(self) -> dict[str, int | None]:

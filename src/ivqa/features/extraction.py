@@ -18,6 +18,7 @@ from PIL import Image
 from torch import Tensor
 from torch.utils.data import DataLoader, Sampler
 
+from ivqa.data.batches.encoded_split import ImageFeatures
 from ivqa.data.dataset import VQADataset
 from ivqa.data.images import ImageFiles
 from ivqa.data.vqa_json import VQASplit
@@ -26,6 +27,7 @@ from ivqa.features.feature_parts import FeatureParts
 from ivqa.features.pictures import Network, PictureFeatures
 from ivqa.features.progress import tracked
 from ivqa.features.store import FeatureStore, read_meta
+from ivqa.store.digests import digest
 from ivqa.store.files import FileError, copy_file, write_json
 from ivqa.store.integrity import MANIFEST, first_fault, write_manifest
 from ivqa.store.locks import folder_lock
@@ -93,6 +95,35 @@ def build_store(
         elif not (folder / "meta.json").is_file():
             _write_meta(folder, _sizes_of_blank(pictures), key)
     return FeatureStore(folder, pictures)
+
+
+def store_for_others(
+    own: ImageFeatures, dataset: VQADataset, splits: Sequence[str], root: Path
+) -> FeatureStore:
+    """Computes the features of other data with the network of a store, see `build_store`.
+
+    Args:
+        own: The store, which `build_store` or `extend_store` returned.
+        dataset: The other data.
+        splits: Stages or names of its splits.
+        root: Folder of all feature stores.
+
+    Raises:
+        ValueError: `own` has no network.
+    """
+    pictures = own.extractor if isinstance(own, FeatureStore) else None
+    if not isinstance(own, FeatureStore) or pictures is None:
+        raise ValueError("these features were opened as files alone; build them with features=")
+    key = digest([own.cache_key(), dataset.cache_key()])
+    name = own.directory.name.rpartition("-")[0]
+    return build_store(
+        dataset,
+        splits,
+        root / f"{name}-{key}",
+        key,
+        pictures.make_network,
+        batch_size=pictures.batch_size,
+    )
 
 
 def extend_store(

@@ -7,6 +7,7 @@ _TITLES = {
     "lstm_qi": "LSTM Q+I",
     "mcb": "MCB",
     "mlb": "MLB",
+    "mlb2": "MLB2",
     "mutan": "MUTAN",
     "mutan_noatt": "MUTAN without attention",
     "n2nmn": "N2NMN",

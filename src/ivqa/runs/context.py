@@ -28,7 +28,7 @@ from ivqa.released import Released, catalogue, find
 from ivqa.runs.loggers import loggers_of_part
 from ivqa.runs.vocabularies import Vocabularies
 from ivqa.store.artifact_store import ArtifactStore
-from ivqa.store.digests import content_digest
+from ivqa.store.digests import content_digest, digest
 from ivqa.store.identity import code_of, result_settings, to_plain
 from ivqa.store.signatures import marked
 from ivqa.text.answers import AnswerVocabulary
@@ -46,6 +46,7 @@ class RunContext:
         console: The terminal.
         is_part: Whether the model is a part of another model, such as the generator of a policy.
         announced: Names of released weights that were already reported; shared with the parts.
+        other_data: The data of model.trained_on by their settings; shared with the parts.
     """
 
     cfg: DictConfig
@@ -54,6 +55,7 @@ class RunContext:
     console: Console
     is_part: bool = False
     announced: set[str] = field(default_factory=set, compare=False)
+    other_data: dict[str, VQADataset] = field(default_factory=dict, compare=False)
 
     @cached_property
     def store(self) -> ArtifactStore:
@@ -106,6 +108,30 @@ class RunContext:
             cfg.trainer.limit_val_batches = cfg.model.get("val_batches")
         return replace(self, cfg=cfg, is_part=True)
 
+    @cached_property
+    def of_training(self) -> "RunContext":
+        """The context of the data that the model is trained on: those of model.trained_on.
+
+        Words, answers and identity of the model are then those of these data. Their image features
+        come from the network that computes those of the command, so that the model can read both.
+        It is this context itself without model.trained_on, and where cfg.ckpt names a file, which
+        has its own words and answers.
+        """
+        settings = to_plain(self.cfg.model.get("trained_on"))
+        if not settings or str(self.cfg.get("ckpt", "auto")) != "auto":
+            return self
+        key = digest(settings)
+        if key not in self.other_data:
+            self.other_data[key] = instantiate(settings)
+        dataset, features = self.other_data[key], self.features
+        if dataset is self.dataset:
+            return self
+        if features is not None:
+            features = instantiate(self.cfg.features).build_for_others(
+                features, dataset, ["train", "val"], self.store.root / "features"
+            )
+        return replace(self, dataset=dataset, features=features)
+
     def trained_as_part(self) -> "RunContext":
         """The context of a model that is trained because another one needs it.
 
@@ -130,7 +156,7 @@ class RunContext:
         """The context of each part of the model, by the name of the constructor's argument."""
         model = self.cfg.model
         return {
-            name: self.for_model(part, model.part_ckpt[name])
+            name: self.for_model(part, model.part_ckpt[name]).of_training
             for name, part in (model.get("parts") or {}).items()
         }
 
@@ -151,13 +177,13 @@ class RunContext:
         if not measuring_models or not self.answers_questions:
             return {}
         return {
-            name: self.for_model(part, measuring_models.part_ckpt[name])
+            name: self.for_model(part, measuring_models.part_ckpt[name]).of_training
             for name, part in measuring_models.parts.items()
         }
 
     def models(self) -> Iterator["RunContext"]:
-        """The contexts of the model and of its parts at any depth."""
-        yield self
+        """The contexts of the model and of its parts at any depth, each of its training."""
+        yield self.of_training
         for part in self.parts.values():
             yield from part.models()
 
@@ -285,7 +311,7 @@ class RunContext:
         }
         return {
             "data": self.dataset.cache_key(),
-            "splits": [cfg.data.train, cfg.data.val],
+            "splits": [self.dataset.stages["train"], self.dataset.stages["val"]],
             "features": self.features.cache_key()
             if self.features and self.wanted_features
             else None,

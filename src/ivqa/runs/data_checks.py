@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 from hydra.utils import get_object, instantiate
-from omegaconf import DictConfig
 
 from ivqa.config.model_sources import source_of
 from ivqa.config.values import nodes
@@ -34,6 +33,7 @@ def check_data(
         UserError: The data do not fit; names the split, question or key, and the remedy.
     """
     _check_annotations(context, splits, unscored)
+    _check_other_data(context)
     if "train" in splits and context.cfg.min_word_count > 1:
         build_vocabularies(context.dataset.split("train"), context.cfg.min_word_count)
     if "train" in splits:
@@ -48,12 +48,12 @@ def check_data(
 
 def _networks(
     context: RunContext, hook: str
-) -> Iterator[tuple[Any, dict[str, Any], DictConfig, Sequence[str]]]:
+) -> Iterator[tuple[Any, dict[str, Any], RunContext, Sequence[str]]]:
     """The networks of the model and its parts whose class has the method `hook`.
 
     Yields:
-        The class, its arguments, the configuration that the model is built with, and the image
-        features that the network reads.
+        The class, its arguments, the context of the model's training, and the image features that
+        the network reads.
     """
     for part in context.models():
         model = part.cfg.model
@@ -63,7 +63,7 @@ def _networks(
         ):
             node = model.module.get(key)
             if node and "_target_" in node and hasattr(target := get_object(node._target_), hook):
-                yield target, {**defaults_of(target), **to_plain(node)}, part.cfg, list(features)
+                yield target, {**defaults_of(target), **to_plain(node)}, part, list(features)
 
 
 def _check_annotations(
@@ -83,6 +83,15 @@ def _check_annotations(
         purpose = "validation" if split == "val" else "scores"
         if split == "train" or (purpose in needs and split not in unscored):
             context.dataset.split(split).require_answers()
+
+
+def _check_other_data(context: RunContext) -> None:
+    """Reads the training splits of model.trained_on."""
+    for one in (context, *context.measuring_models.values()):
+        for part in one.models():
+            if part.dataset is not context.dataset:
+                for split in ("train", "val"):
+                    part.dataset.split(split).require_answers()
 
 
 def _check_corpora(context: RunContext) -> None:
@@ -107,11 +116,14 @@ def _check_checkpoints(context: RunContext) -> None:
 
 def _check_layouts(context: RunContext) -> None:
     """Checks layouts on the training splits of each model to train, and on the evaluated split."""
-    for network, arguments, cfg, _ in _networks(context, "check_split"):
+    for network, arguments, part, _ in _networks(context, "check_split"):
+        cfg = part.cfg
         training = ["train", "val"] if cfg.get("ckpt", "auto") == "auto" else []
-        evaluated = [cfg.split] if cfg is context.cfg and cfg.get("split") else []
-        for name in dict.fromkeys([*training, *evaluated]):
-            split = context.dataset.split(name)
+        read = [(part.dataset, name) for name in training]
+        if cfg is context.cfg and cfg.get("split"):
+            read.append((context.dataset, cfg.split))
+        for dataset, name in dict.fromkeys(read):
+            split = dataset.split(name)
             try:
                 network.check_split(arguments, split, learns=name == "train")
             except UserError as error:
@@ -132,9 +144,9 @@ def _check_features(context: RunContext) -> None:
         return
     for reader in (context, *context.measuring_models.values()):
         check_offered(reader, offered)
-        for network, arguments, cfg, features in _networks(reader, "check_features"):
+        for network, arguments, part, features in _networks(reader, "check_features"):
             places = {name: offered[name] for name in features}
-            network.check_features(arguments, str(cfg.model.name), places)
+            network.check_features(arguments, str(part.cfg.model.name), places)
 
 
 def check_offered(context: RunContext, offered: Mapping[str, Any]) -> None:
@@ -173,7 +185,7 @@ def _check_augmentations(context: RunContext) -> None:
         if augment and part.cfg.get("ckpt", "auto") == "auto":
             augmentation = instantiate(augment)
             if hasattr(augmentation, "check"):
-                augmentation.check(context.dataset.split("train").questions)
+                augmentation.check(part.dataset.split("train").questions)
 
 
 def _check_endpoints(context: RunContext) -> None:

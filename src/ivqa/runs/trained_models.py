@@ -61,7 +61,7 @@ def train_model(context: RunContext, run_dir: Path, *, resume: bool) -> dict[str
     """Builds the configured module and trains it in `run_dir`; see `fit`.
 
     Args:
-        context: Data, features and configuration.
+        context: Data, features and configuration, see `RunContext.of_training`.
         run_dir: The run directory.
         resume: Continue from its last checkpoint.
 
@@ -113,6 +113,7 @@ def obtain_module(context: RunContext) -> tuple[Any, Vocabularies, Path]:
     Raises:
         UserError: The checkpoint was trained on other features, words or answers.
     """
+    context = context.of_training
     source = source_of(context.cfg.model)
     if isinstance(source, Pretrained):
         chosen = None if context.cfg.model.num_answers is None else context.vocabularies.answers

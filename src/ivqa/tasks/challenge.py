@@ -1,4 +1,7 @@
-"""The challenging set of several models: evaluate.py task=challenge runs=[RUN_A,RUN_B]."""
+"""The challenging set of several models: evaluate.py task=challenge runs=[RUN_A,RUN_B].
+
+The paper joins the adversarial beliefs of four models [iVQA, Table 5]: runs=[MULTIRUN].
+"""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -12,7 +15,8 @@ from ivqa.diagnosis.beliefs.challenge_union import join_challenges
 from ivqa.errors import UserError
 from ivqa.ranges import AtLeastOne, ExistingFolder
 from ivqa.report import print_table
-from ivqa.store.files import write_json, write_text
+from ivqa.runs.run_directory import run_directories
+from ivqa.store.files import read_yaml, write_json, write_text
 from ivqa.tasks.compare import names_of_runs
 from ivqa.terminal import terminal
 
@@ -32,20 +36,18 @@ class Keys(CommandKeys, total=False):
 def join(cfg: Annotated[DictConfig, Keys]) -> float:
     """Joins the challenging sets of the diagnoses cfg.runs (task=challenge).
 
-    Writes challenge/, a data root in the official VQA format with the data card README.md, and
-    metrics.json into the run directory.
+    Of a multirun, the jobs with cfg.seed are joined: other seeds are other trainings, which are
+    asked about other images. Writes challenge/, a data root in the official VQA format with the
+    data card README.md, and metrics.json into the run directory.
 
     Returns:
         The number of questions with a right answer that some model gets wrong.
 
     Raises:
-        UserError: A run has no challenge/.
+        UserError: A run has no challenge/, or a multirun has no finished job with this seed.
         DataError: There are no questions, or the runs are about different images.
     """
-    runs = [Path(run) for run in cfg.runs]
-    for run in runs:
-        if not (run / "challenge").is_dir():
-            raise UserError(f"runs: {run} has no challenge/; give runs of diagnose.py")
+    runs = [run for folder in cfg.runs for run in _diagnoses(Path(folder), cfg.seed)]
     names = names_of_runs(runs)
     run_dir = Path(cfg.output_dir)
     root = run_dir / "challenge"
@@ -54,12 +56,32 @@ def join(cfg: Annotated[DictConfig, Keys]) -> float:
     rows = card_rows(joined, names)
     write_text(root / "README.md", data_card(joined, names))
     write_text(run_dir / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
-    metrics = {f"challenge/{split}": float(len(asked)) for split, asked in joined.items()}
+    metrics = {}
+    for row in rows:
+        metrics[f"challenge/{row['split']}"] = float(row["questions"])
+        metrics[f"challenge/{row['split']}_images"] = float(row["images"])
     write_json(run_dir / "metrics.json", metrics)
     console = terminal()
     print_table(rows, title=f"beliefs of {', '.join(names)}", console=console)
     console.print(f"data root: {root}\nrun: {run_dir}", soft_wrap=True)
     return metrics.get("challenge/challenge", 0.0)
+
+
+def _diagnoses(folder: Path, seed: int) -> list[Path]:
+    """The run itself, or the jobs of a multirun that have this seed."""
+    # A diagnosis that finds no wrong belief writes no challenge/.
+    if (folder / "challenge").is_dir() or (folder / "beliefs.jsonl").is_file():
+        return [folder]
+    if (folder / "metrics.json").is_file():
+        raise UserError(f"runs: {folder} has no challenge/; give runs of diagnose.py")
+    seeds = {
+        job: read_yaml(job / "config.yaml", dict).get("seed") for job in run_directories([folder])
+    }
+    jobs = [job for job, own in seeds.items() if own == seed]
+    if not jobs:
+        known = ", ".join(str(own) for own in dict.fromkeys(seeds.values()))
+        raise UserError(f"runs: {folder} has no finished job with seed={seed}, only seed={known}")
+    return [run for job in jobs for run in _diagnoses(job, seed)]
 
 
 def card_rows(

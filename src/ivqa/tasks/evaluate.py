@@ -79,6 +79,8 @@ def evaluate(cfg: Annotated[DictConfig, Keys]) -> float:
             module, datamodule, cfg.split, other.image_ids, other.questions, context.console
         )
         metrics = write_answers(other, answers, run_dir, context.console)
+        metrics["vqa/questions"] = float(len(other))
+        metrics["vqa/images"] = float(len(set(other.image_ids.tolist())))
     if isinstance(module, Metered):
         metrics |= module.usage()
     # 4. The results: metrics.json, the terminal and the loggers.

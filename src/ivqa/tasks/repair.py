@@ -99,6 +99,11 @@ def _check_trains(cfg: DictConfig) -> None:
             f"experiment=repair trains the VQA model again, and ivqa does not train vqa="
             f"{cfg.vqa.name}; choose a model that it trains, such as vqa=mlb"
         )
+    if cfg.vqa.get("trained_on"):
+        raise UserError(
+            f"experiment=repair adds questions to data=, and vqa={cfg.vqa.name} is trained on "
+            "other data (vqa.trained_on); choose a model that is trained on data=, such as vqa=mlb"
+        )
     if str(cfg.model.part_ckpt.answerer) != "auto":
         raise UserError(
             "experiment=repair trains the VQA model itself: leave model.part_ckpt.answerer=auto"

@@ -36,7 +36,7 @@ def train(cfg: DictConfig) -> float:
         raise UserError(f"model={cfg.model.name} {refusal}")
     splits = ["train", "val"]
     context = open_context(cfg, splits)
-    context = with_features(context, splits)
+    context = with_features(context, splits).of_training
     run_dir = Path(cfg.output_dir)
     resume = cfg.resume is not None or _was_interrupted(run_dir)
     if resume:

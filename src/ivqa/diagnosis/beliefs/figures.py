@@ -18,6 +18,8 @@ from ivqa.scenes import Oracle
 # Sums over some pairs, by name, for one generator or for the beliefs of all generators.
 Sums = dict[str, float]
 
+_BEST = 20  # questions of a pair whose scores the published code averages
+
 
 @dataclass(frozen=True)
 class SearchFigures:
@@ -83,6 +85,8 @@ class SearchFigures:
                     sums |= _recall(meanings, true)
             if name != "beliefs":
                 sums |= _unseen(samples[belief[samples]].numpy(), groups)
+                legal = rows[found.legal[rows]]
+                sums |= _best_scores(candidates.phi[legal].numpy(), groups[legal])
             figures[name] = sums
         figures["beliefs"]["asked"] = len(candidates.first)
         return figures
@@ -125,6 +129,15 @@ def _unseen(samples: NDArray[np.int64], groups: NDArray[np.int64]) -> Sums:
     }
 
 
+def _best_scores(phi: NDArray[np.float32], groups: NDArray[np.int64]) -> Sums:
+    """The sum of the `_BEST` highest scores of each pair, and how many these are."""
+    order = np.lexsort((-phi, groups))
+    _, first, counts = np.unique(groups[order], return_index=True, return_counts=True)
+    place = np.arange(len(phi)) - np.repeat(first, counts)  # of a question within its pair
+    best = phi[order][place < _BEST]
+    return {"best_phi": float(best.sum(dtype=np.float64)), "best": len(best)}
+
+
 def search_metrics(chunks: Sequence[Mapping[str, Sums]]) -> dict[str, float]:
     """Computes the metrics of a whole search from the sums of its chunks.
 
@@ -140,6 +153,8 @@ def search_metrics(chunks: Sequence[Mapping[str, Sums]]) -> dict[str, float]:
         - understood_per_pair: Mean number of these that the oracle understands.
         - unique_per_pair: Mean number of distinct samples of a pair, U# of the papers.
         - mean_score: Mean of phi(a | I, q) over all samples, copies included, m-S of the papers.
+        - mean_score_of_20: Mean of phi over the 20 legal distinct samples of each pair with the
+          highest phi, as the published code computes m-S; copies count once.
         - meanings_per_pair: Mean number of distinct facts (`Oracle.fact`) that the beliefs of a
           pair state.
         - recall: Share of the listed facts that the model believes which the search found in any
@@ -184,6 +199,8 @@ def _means(name: str, sums: Mapping[str, Any]) -> dict[str, float]:
     else:
         found["unique_per_pair"] = sums["unique"] / sums["pairs"]
         found["mean_score"] = sums["phi"] / sums["samples"]
+        if sums.get("best"):
+            found[f"mean_score_of_{_BEST}"] = sums["best_phi"] / sums["best"]
         found["legal"] = sums["legal"] / sums["samples"]
         if "understood" in sums:
             found["understood"] = sums["understood"] / sums["samples"]

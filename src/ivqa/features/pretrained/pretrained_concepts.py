@@ -18,11 +18,12 @@ from torch.nn import functional as F
 from torchmetrics.functional.classification import multilabel_average_precision
 from typing_extensions import override
 
+from ivqa.data.batches.encoded_split import ImageFeatures
 from ivqa.data.dataset import VQADataset
 from ivqa.data.vqa_json import VQASplit
 from ivqa.errors import UserError
 from ivqa.features.concepts import ConceptVocabulary, described_images
-from ivqa.features.extraction import extend_store
+from ivqa.features.extraction import extend_store, store_for_others
 from ivqa.features.pictures import Network, PictureFeatures
 from ivqa.features.positions import FeatureComponent
 from ivqa.features.pretrained.base import PretrainedFeatures
@@ -46,6 +47,7 @@ class PretrainedConcepts(FeatureComponent):
     The head is trained with the binary cross-entropy of every concept on the training images.
     The concepts of a training image come from another head that was trained without it
     (cross-fitting), so that a VQA model does not see better concepts in training than in a test.
+    The images of other data (`build_for_others`) get those of the head of all training images.
 
     Args:
         backbone: The frozen network: any `PretrainedFeatures` with the feature "pooled".
@@ -73,6 +75,12 @@ class PretrainedConcepts(FeatureComponent):
     def __post_init__(self) -> None:
         if self.folds < 2:
             raise UserError(f"features.folds={self.folds} must be at least 2")
+
+    @override
+    def build_for_others(
+        self, own: ImageFeatures, dataset: VQADataset, splits: Sequence[str], root: Path
+    ) -> FeatureStore:
+        return store_for_others(own, dataset, splits, root)
 
     @override
     def places(self) -> Mapping[str, int | None] | None:
