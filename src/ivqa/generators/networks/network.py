@@ -102,12 +102,14 @@ class GeneratorOutput:
         num_tokens: Number of words, <eos> included, (B,) int64.
         kl: KL of every latent dimension, (B, d_z); None without a latent variable.
         mean: Mean of the posterior, (B, d_z); None without a latent variable.
+        penalty: A further term of the loss, (B,), which is no part of the bound; None without one.
     """
 
     log_likelihood: Tensor
     num_tokens: Tensor
     kl: Tensor | None = None
     mean: Tensor | None = None
+    penalty: Tensor | None = None
 
     @property
     def elbo(self) -> Tensor:
