@@ -209,22 +209,13 @@ def test_the_gradient_of_the_encoder_is_that_of_the_mean_reward() -> None:
 
 
 def test_the_papers_reward_sets_the_objective_and_a_sweep_may_change_it() -> None:
+    def module(*overrides: str) -> Any:
+        return compose("diagnose", list(overrides)).model.module
+
+    reward = "reward@model.module.rewards"
     with initialize_config_dir(str(CONF), version_base=None):
-        full = compose(
-            "train", ["model=ivqa_rl", "vqa=mlb", "reward@model.module.rewards=full"]
-        ).model.module
-        paper = compose(
-            "train", ["model=ivqa_rl", "vqa=mlb", "reward@model.module.rewards=paper"]
-        ).model.module
-        changed = compose(
-            "train",
-            [
-                "model=ivqa_rl",
-                "vqa=mlb",
-                "reward@model.module.rewards=paper",
-                "model.module.objective.latent=prior",
-            ],
-        ).model.module
+        full, paper = module(f"{reward}=full"), module(f"{reward}=paper")
+        changed = module(f"{reward}=paper", "model.module.objective.latent=prior")
     assert list(paper.rewards) == ["goal", "legality", "diversity"]
     assert paper.rewards == full.rewards
     assert (full.objective.latent, full.objective.entropy_weight) == ("prior", 0.05)
