@@ -16,6 +16,8 @@ from ivqa.generators import GeneratorModule, Greedy, Questions, Sampling
 from ivqa.text.vocabulary import BOS, EOS, UNK, Tokens
 
 ASKED = ["yes", "red", "no"] * 4
+# Whether the encoder gets a gradient.
+ENCODED = {"prior": False, "encoder_fixed": False, "encoder": True, "posterior": True}
 
 
 def _batch() -> VQABatch:
@@ -64,7 +66,10 @@ def _score(policy: PolicyGradientModule) -> float:
 @pytest.mark.processor
 @pytest.mark.parametrize(
     ("latent", "baseline", "gain"),
-    [("prior", "pair_mean", 0.28), ("prior", "greedy", 0.28), ("posterior", "pair_mean", 0.1)],
+    [
+        *(("prior", "pair_mean", 0.28), ("prior", "greedy", 0.28)),
+        *(("encoder", "pair_mean", 0.28), ("posterior", "pair_mean", 0.1)),
+    ],
 )
 def test_the_policy_learns_what_is_rewarded(
     latent: Any, baseline: Any, gain: float, learning_seed: int
@@ -158,7 +163,7 @@ def test_the_gradient_is_that_of_reinforce(latent: Any, baseline: Any, temperatu
 
 
 def test_the_encoder_gets_a_gradient_only_where_z_comes_from_it() -> None:
-    for latent, expected in (("prior", False), ("encoder", True), ("posterior", True)):
+    for latent, expected in ENCODED.items():
         policy = _policy(latent=latent)
         policy.log_dict = lambda *args, **kwargs: None  # type: ignore[method-assign]
         policy.training_step(_batch(), 0).backward()
@@ -167,7 +172,7 @@ def test_the_encoder_gets_a_gradient_only_where_z_comes_from_it() -> None:
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.6])
-@pytest.mark.parametrize("latent", ["prior", "encoder", "posterior"])
+@pytest.mark.parametrize("latent", ENCODED)
 def test_entropy_and_kl_are_subtracted_from_the_reward(latent: Any, temperature: float) -> None:
     """(0.5 log pi + 2 (log pi - log p)) / words, for a policy that differs from its generator."""
     policy = _policy(entropy_weight=0.5, kl_weight=2.0, latent=latent, temperature=temperature)

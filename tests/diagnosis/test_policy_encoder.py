@@ -131,6 +131,17 @@ def _phi(text: str, answer: str) -> float:
     return 0.8 if best == answer else 0.1
 
 
+def test_a_fixed_encoder_samples_the_same_questions() -> None:
+    asked = []
+    for latent in ("encoder", "encoder_fixed"):
+        policy = _policy(latent)
+        torch.manual_seed(5)
+        questions = policy.objective.sample(policy.questioner, toy_images(4), ASKED, _own())
+        asked.append((questions.text, questions.z))
+    assert asked[0][0] == asked[1][0]
+    torch.testing.assert_close(asked[0][1], asked[1][1])
+
+
 def _all_questions(pair: int, z: Tensor) -> Questions:
     """Every question of at most two words that a policy with max_length 2 can ask of one z."""
     words = range(4, 4 + len(WORDS.words))
@@ -147,7 +158,7 @@ def _enumerated(latent: str) -> tuple[PolicyGradientModule, Questions, Tensor, T
     policy = _policy(latent)
     policy.questioner.max_length = 2
     z = torch.tensor([0.4, -1.1, 0.3, 0.8])
-    if latent == "encoder":
+    if latent.startswith("encoder"):
         mean, scale = _encoded(policy.questioner.network, 0, OWN[0])
         z = (mean + scale * z).detach()
     questions = _all_questions(0, z)
@@ -165,7 +176,8 @@ def _enumerated(latent: str) -> tuple[PolicyGradientModule, Questions, Tensor, T
 
 
 @pytest.mark.parametrize(
-    ("latent", "unbiased"), [("prior", True), ("encoder", True), ("posterior", False)]
+    ("latent", "unbiased"),
+    [("prior", True), ("encoder", True), ("encoder_fixed", True), ("posterior", False)],
 )
 def test_a_constant_reward_has_no_gradient_where_z_is_the_sampled_one(
     latent: str, unbiased: bool

@@ -46,7 +46,8 @@ class PolicyObjective:
         latent: Where z comes from. "prior" draws z ~ N(0, I), and the encoder gets no gradient.
             "encoder" draws z = mu(I, q) + sigma(I, q) * noise from the data set's own question q of
             the pair, and the gradient passes through mu and sigma: equation 10 with the encoder,
-            an unbiased gradient of the mean reward. "posterior" draws z ~ N(0, I), but takes the
+            an unbiased gradient of the mean reward. "encoder_fixed" draws the same z without a
+            gradient to mu and sigma. "posterior" draws z ~ N(0, I), but takes the
             gradient at z = mu(I, q') + sigma(I, q') * z of the sampled question q', as the
             published code seems to do. That z is not the one that q' was sampled from, so the
             gradient of a constant reward is not zero, and nothing stops an unrewarded question
@@ -64,7 +65,7 @@ class PolicyObjective:
     num_samples: Count = 10
     temperature: Positive = 1.0
     baseline: Literal["pair_mean", "greedy", "none"] = "pair_mean"
-    latent: Literal["prior", "encoder", "posterior"] = "posterior"
+    latent: Literal["prior", "encoder", "encoder_fixed", "posterior"] = "posterior"
     entropy_weight: NonNegative = 0.0
     kl_weight: NonNegative = 0.0
     supervised_weight: NonNegative = 0.0
@@ -72,8 +73,10 @@ class PolicyObjective:
     def __post_init__(self) -> None:
         if self.baseline not in ("pair_mean", "greedy", "none"):
             raise UserError(f"baseline must be pair_mean, greedy or none, not {self.baseline}")
-        if self.latent not in ("prior", "encoder", "posterior"):
-            raise UserError(f"latent must be prior, encoder or posterior, not {self.latent}")
+        if self.latent not in ("prior", "encoder", "encoder_fixed", "posterior"):
+            raise UserError(
+                "latent must be prior, encoder, encoder_fixed or posterior, not " + self.latent
+            )
         self.check_arguments(vars(self))
 
     @staticmethod
@@ -106,7 +109,7 @@ class PolicyObjective:
             N = P * num_samples questions; those of one pair follow each other.
         """
         strategy = Sampling(temperature=self.temperature)
-        if self.latent != "encoder" or not policy.network.latent_size:
+        if not self.latent.startswith("encoder") or not policy.network.latent_size:
             return policy.sample(images, answers, self.num_samples, strategy)
         pair = torch.arange(len(answers), device=policy.device)
         pair = pair.repeat_interleave(self.num_samples)
