@@ -51,6 +51,7 @@ MODELS = [
     *("mlb", "mcb", "mutan", "mutan_noatt", "hiecoatt", "lstm_qi", "vanilla", "language_only"),
     *("n2nmn", "prior", "ivqa_vae", "ivqa_attention", "ivqa_attend_and_tell", "ivqa_answer_only"),
     *("ivqa_image_only", "ivqa_image_answer_type", "ivqa_prior", "ivqa_nearest_neighbour"),
+    *("ivqa_vae_paper", "ivqa_attend_and_tell_paper"),
     *("legality", "skip_thoughts", "ivqa_rl"),
 ]
 RANKERS = ["lasso", "cosine", "random", "bleu1", "cider", "meteor", "rouge_l"]

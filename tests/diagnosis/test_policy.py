@@ -16,6 +16,8 @@ from ivqa.generators import GeneratorModule, Greedy, Questions, Sampling
 from ivqa.text.vocabulary import BOS, EOS, UNK, Tokens
 
 ASKED = ["yes", "red", "no"] * 4
+# Whether the encoder gets a gradient.
+ENCODED = {"prior": False, "encoder_fixed": False, "encoder": True, "posterior": True}
 
 
 def _batch() -> VQABatch:
@@ -64,7 +66,10 @@ def _score(policy: PolicyGradientModule) -> float:
 @pytest.mark.processor
 @pytest.mark.parametrize(
     ("latent", "baseline", "gain"),
-    [("prior", "pair_mean", 0.28), ("prior", "greedy", 0.28), ("posterior", "pair_mean", 0.1)],
+    [
+        *(("prior", "pair_mean", 0.28), ("prior", "greedy", 0.28)),
+        *(("encoder", "pair_mean", 0.28), ("posterior", "pair_mean", 0.1)),
+    ],
 )
 def test_the_policy_learns_what_is_rewarded(
     latent: Any, baseline: Any, gain: float, learning_seed: int
@@ -157,8 +162,8 @@ def test_the_gradient_is_that_of_reinforce(latent: Any, baseline: Any, temperatu
     torch.testing.assert_close(gradient, by_hand, atol=1e-6, rtol=1e-3)
 
 
-def test_the_encoder_gets_a_gradient_only_with_posterior_z() -> None:
-    for latent, expected in (("prior", False), ("posterior", True)):
+def test_the_encoder_gets_a_gradient_only_where_z_comes_from_it() -> None:
+    for latent, expected in ENCODED.items():
         policy = _policy(latent=latent)
         policy.log_dict = lambda *args, **kwargs: None  # type: ignore[method-assign]
         policy.training_step(_batch(), 0).backward()
@@ -167,7 +172,7 @@ def test_the_encoder_gets_a_gradient_only_with_posterior_z() -> None:
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.6])
-@pytest.mark.parametrize("latent", ["prior", "posterior"])
+@pytest.mark.parametrize("latent", ENCODED)
 def test_entropy_and_kl_are_subtracted_from_the_reward(latent: Any, temperature: float) -> None:
     """(0.5 log pi + 2 (log pi - log p)) / words, for a policy that differs from its generator."""
     policy = _policy(entropy_weight=0.5, kl_weight=2.0, latent=latent, temperature=temperature)
@@ -175,18 +180,20 @@ def test_entropy_and_kl_are_subtracted_from_the_reward(latent: Any, temperature:
     with torch.no_grad():
         for value in policy.questioner.parameters():
             value.add_(0.3 * torch.randn_like(value))
-    strategy = Sampling(temperature=temperature)
-    questions = policy.sample(toy_images(12), ASKED, 10, strategy)
+    words = _batch().question
+    questions = policy.objective.sample(policy.questioner, toy_images(12), ASKED, words)
     assert questions.z is not None
     with torch.no_grad():
         own = _log_policy(policy.questioner, questions, questions.z, temperature)
         before = _log_policy(policy.reference, questions, questions.z, temperature)
-        total = policy.objective.log_probs(policy.questioner, toy_images(12), ASKED, questions)
-    words = (questions.tokens.lengths + 1).clamp_max(5)
+        total = policy.objective.log_probs(
+            policy.questioner, toy_images(12), ASKED, questions, words
+        )
+    drawn = (questions.tokens.lengths + 1).clamp_max(5)
     penalty = policy.objective.penalty(
         policy.questioner, policy.reference, toy_images(12), ASKED, questions, total
     )
-    expected = (0.5 * own + 2.0 * (own - before)) / words
+    expected = (0.5 * own + 2.0 * (own - before)) / drawn
     torch.testing.assert_close(penalty, expected, atol=1e-4, rtol=1e-4)
     assert float((own - before).mean()) > 0  # the divergence is positive, so it lowers the reward
 

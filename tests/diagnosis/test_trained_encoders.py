@@ -96,7 +96,7 @@ def test_a_generator_with_an_encoder_is_loaded_from_its_checkpoint(tmp_path: Pat
         GeneratorModule.from_checkpoint(tmp_path / "model.ckpt", NETWORK)
 
 
-@pytest.mark.parametrize("latent", ["prior", "posterior"])
+@pytest.mark.parametrize("latent", ["prior", "encoder", "posterior"])
 def test_a_policy_trains_a_copy_of_the_encoder(latent: Any) -> None:
     generator = _generator()
     answerer: Answerer = WordAnswerer()
@@ -131,11 +131,12 @@ def test_log_probabilities_do_not_depend_on_the_other_images_of_a_batch() -> Non
     assert module.image_encoder is not None
     statistics: Any = module.image_encoder.network.get_buffer("cnn.convolutions.1.running_mean")
     before = statistics.clone()
-    together = objective.log_probs(module, images, ASKED, questions)
+    own = _batch(images).question
+    together = objective.log_probs(module, images, ASKED, questions, own)
     assert torch.equal(statistics, before)
     assert images.pixels is not None
     alone = ImageBatch(images.ids[:1], torch.zeros(1, dtype=torch.int64), pixels=images.pixels[:1])
     rows = torch.tensor([0, 1])
-    single = objective.log_probs(module, alone, ASKED[:1], questions.select(rows))
+    single = objective.log_probs(module, alone, ASKED[:1], questions.select(rows), own)
     torch.testing.assert_close(single, together[:2], atol=1e-4, rtol=1e-4)
     assert module.image_encoder.training

@@ -9,7 +9,7 @@ from tiny_writer import LORA, batch, images, module_of, tiny_writer
 from toy_diagnosis import WordAnswerer
 
 from ivqa.diagnosis import GoalReward, PolicyGradientModule, PolicyObjective
-from ivqa.generators import Sampling
+from ivqa.generators import Questions, Sampling
 from ivqa.generators.transformers.transformer_module import TransformerModule
 
 ASKED = ["yes", "red", "no", "red"]
@@ -30,6 +30,11 @@ def _policy(questioner: TransformerModule, **objective: float) -> PolicyGradient
     )
 
 
+def _log_probs(policy: PolicyGradientModule, questions: Questions) -> torch.Tensor:
+    own = batch().question
+    return policy.objective.log_probs(policy.questioner, images(), ASKED, questions, own)
+
+
 def test_the_gradient_is_that_of_the_log_probability(questioner: TransformerModule) -> None:
     """By finite differences along the gradient, at a temperature."""
     policy = _policy(questioner, temperature=1.5)
@@ -40,7 +45,7 @@ def test_the_gradient_is_that_of_the_log_probability(questioner: TransformerModu
         for value in adapters:
             value.normal_(std=0.1)
     questions = policy.questioner.sample(images(), ASKED, 2, Sampling(temperature=1.5))
-    log_probs = policy.objective.log_probs(policy.questioner, images(), ASKED, questions)
+    log_probs = _log_probs(policy, questions)
     assert network.training
     log_probs.sum().backward()
     gradients = [value.grad for value in adapters]
@@ -52,7 +57,7 @@ def test_the_gradient_is_that_of_the_log_probability(questioner: TransformerModu
         with torch.no_grad():
             for value, gradient in zip(adapters, gradients, strict=True):
                 value += sign * 1e-3 * gradient / norm
-            moved = policy.objective.log_probs(policy.questioner, images(), ASKED, questions)
+            moved = _log_probs(policy, questions)
             sums.append(moved.double().sum())
     torch.testing.assert_close((sums[0] - sums[1]) / 2e-3, norm.double(), rtol=0.02, atol=0)
 

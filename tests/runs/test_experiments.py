@@ -65,6 +65,12 @@ def test_every_job_composes(file: Path) -> None:
             assert _within(own, cfg), "an experiment overrides all other files"
             seen.add(str(cfg))
         assert len(seen) == len(jobs)
+    # Each row of joined settings names jobs of this sweep, and no job is in no row.
+    rows = OmegaConf.select(sweep, "hydra.callbacks.table.joined_rows") or {}
+    if rows:
+        (key,) = params.keys() - {"seed"}
+        joined = {setting for settings in rows.values() for setting in settings}
+        assert joined == {f"{key}={value}" for value in params[key]}
 
 
 def test_a_table_has_the_columns_of_its_paper() -> None:

@@ -96,6 +96,10 @@ def _cfg(dataset: ScenesDataset, output: Path, **values: Any) -> Any:
     return cfg
 
 
+def test_a_study_has_the_300_samples_of_the_paper() -> None:
+    assert _composed().num_images == 300
+
+
 @pytest.fixture(scope="module")
 def study(
     dataset: ScenesDataset, runs: list[Path], tmp_path_factory: pytest.TempPathFactory

@@ -82,6 +82,8 @@ class GeneratorModule(NetworkQuestioner):
             per_dimension=self.free_nats_per_dimension,
             pull=self.free_nats_pull,
         )
+        if output.penalty is not None:
+            loss = loss + output.penalty.mean()
         if not torch.isfinite(loss):
             raise UserError(self._cause_of_infinite_loss(batch, output))
         terms = {

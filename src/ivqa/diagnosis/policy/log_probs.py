@@ -1,4 +1,4 @@
-"""Log-probabilities of sampled questions, and the greedy question of each z."""
+"""Questions of given z, the z of given questions, and log-probabilities of sampled questions."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,42 +7,42 @@ import torch
 from torch import Tensor
 
 from ivqa.data.batches.batch import ImageBatch
-from ivqa.generators import GeneratorModule, Greedy, Questions
+from ivqa.generators import GeneratorModule, Questions, Strategy
 from ivqa.generators.likelihood import draw_questions
-from ivqa.generators.networks.network import Conditions
+from ivqa.generators.networks.network import Conditions, Posterior
+from ivqa.text.vocabulary import Tokens
 from ivqa.trained import evaluation_mode
 
 
 @torch.no_grad()
-def greedy_questions(
+def questions_of(
     policy: GeneratorModule,
     images: ImageBatch,
     answers: list[str],
-    questions: Questions,
+    pair: Tensor,
+    z: Tensor | None,
+    strategy: Strategy,
 ) -> Questions:
-    """The greedy question for the z of each sampled question.
+    """Decodes one question from each of N given z, without dropout.
 
     Args:
         policy: The generator.
         images: Images of the P pairs.
         answers: Answers of the P pairs.
-        questions: N sampled questions of these pairs.
+        pair: (N,) int64, the pair of each z.
+        z: (N, d_z) latent values, None where the generator has none.
+        strategy: How words are chosen.
 
     Returns:
-        N questions with the pairs and z of `questions`.
+        The N questions.
     """
     with evaluating(policy):
         conditions, row = policy.encode_pairs(images, answers)
         tokens, log_likelihood = draw_questions(
-            policy.network,
-            conditions,
-            row[questions.pair],
-            questions.z,
-            Greedy(),
-            policy.max_length,
+            policy.network, conditions, row[pair], z, strategy, policy.max_length
         )
     text = policy.question_vocabulary.decode(tokens)
-    return Questions(tokens, text, log_likelihood, questions.pair, questions.z)
+    return Questions(tokens, text, log_likelihood, pair, z)
 
 
 def question_log_probs(
@@ -101,21 +101,34 @@ def evaluating(policy: GeneratorModule) -> Iterator[None]:
 
 
 def conditions_of(
-    questioner: GeneratorModule,
-    images: ImageBatch,
-    answers: list[str],
-    questions: Questions,
+    questioner: GeneratorModule, images: ImageBatch, answers: list[str], pair: Tensor
 ) -> Conditions:
-    """Computes the conditions of sampled questions.
+    """Computes the conditions of questions about pairs.
 
     Args:
         questioner: The generator.
         images: Images of the P pairs.
         answers: Answers of the P pairs.
-        questions: N questions of these pairs.
+        pair: (N,) int64, the pair of each question.
 
     Returns:
         The conditions of the N questions.
     """
     conditions, row = questioner.encode_pairs(images, answers)
-    return conditions.select(row[questions.pair])
+    return conditions.select(row[pair])
+
+
+def encoder_of(questioner: GeneratorModule, read: Tokens, given: Conditions) -> Posterior:
+    """The encoder q(z | I, q) of a generator that has one.
+
+    Args:
+        questioner: The generator.
+        read: (N, T) words of the questions q.
+        given: Conditions of the N questions.
+
+    Returns:
+        The posterior of the N questions.
+    """
+    posterior = questioner.network.posterior(read, given)
+    assert posterior is not None  # the generator has a latent variable
+    return posterior

@@ -15,11 +15,11 @@ from ivqa.diagnosis.candidates import Candidates, LegalityJudge
 from ivqa.diagnosis.legality.module import LegalityModule, TrainingArguments
 from ivqa.diagnosis.policy.adversary import AdversarialJudge
 from ivqa.diagnosis.policy.collapse import CollapseMonitor, sample_statistics
-from ivqa.diagnosis.policy.log_probs import drawn_words, greedy_questions
+from ivqa.diagnosis.policy.log_probs import drawn_words, questions_of
 from ivqa.diagnosis.policy.objective import PolicyObjective, pair_mean_baseline, reinforce_loss
 from ivqa.diagnosis.policy.rewards import Reward
 from ivqa.errors import UserError
-from ivqa.generators import GeneratorModule, Questions, Sampling, Strategy
+from ivqa.generators import GeneratorModule, Greedy, Questions, Sampling, Strategy
 from ivqa.scenes import oracle_of
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.trained import TrainedModule
@@ -191,11 +191,10 @@ class PolicyGradientModule(TrainedModule):
         """
         objective, policy, images = self.objective, self.questioner, batch.images
         answers = self._answers(batch.target)
-        strategy = Sampling(temperature=objective.temperature)
-        questions = policy.sample(images, answers, objective.num_samples, strategy)
+        questions = objective.sample(policy, images, answers, batch.question)
         candidates = self.candidates(questions, images, answers)
         terms = self.compute_rewards(candidates)
-        log_probs = objective.log_probs(policy, images, answers, questions)  # (N,)
+        log_probs = objective.log_probs(policy, images, answers, questions, batch.question)  # (N,)
         reward = terms["reward"].to(self.device)
         if objective.entropy_weight or objective.kl_weight:
             reward = reward - objective.penalty(
@@ -243,7 +242,8 @@ class PolicyGradientModule(TrainedModule):
             return torch.zeros_like(reward)
         if self.objective.baseline == "pair_mean":
             return pair_mean_baseline(reward, self.objective.num_samples)
-        greedy = greedy_questions(self.questioner, images, answers, questions)
+        pair, z = questions.pair, questions.z
+        greedy = questions_of(self.questioner, images, answers, pair, z, Greedy())
         earned = self.compute_rewards(self.candidates(greedy, images, answers))["reward"]
         return earned.to(reward)
 

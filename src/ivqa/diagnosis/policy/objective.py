@@ -11,13 +11,16 @@ from ivqa.data.batches.batch import ImageBatch, VQABatch
 from ivqa.diagnosis.policy.log_probs import (
     conditions_of,
     drawn_words,
+    encoder_of,
     evaluating,
     question_log_probs,
+    questions_of,
 )
 from ivqa.errors import UserError
-from ivqa.generators import GeneratorModule, Questions
+from ivqa.generators import GeneratorModule, Questions, Sampling
 from ivqa.generators.objective import negative_elbo
 from ivqa.ranges import Count, NonNegative, Positive
+from ivqa.text.vocabulary import Tokens
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,9 +43,15 @@ class PolicyObjective:
         baseline: b. "pair_mean" is the mean reward of the pair's other
             samples, "greedy" the reward of the greedy question of the same z (self-critical),
             "none" is 0.
-        latent: Which z the gradient uses. "prior" uses the sampled z. "posterior" recomputes
-            z = mu(I, q) + sigma(I, q) * noise from the sampled question, so that the encoder gets
-            a gradient too, as the published code seems to do.
+        latent: Where z comes from. "prior" draws z ~ N(0, I), and the encoder gets no gradient.
+            "encoder" draws z = mu(I, q) + sigma(I, q) * noise from the data set's own question q of
+            the pair, and the gradient passes through mu and sigma: equation 10 with the encoder,
+            an unbiased gradient of the mean reward. "encoder_fixed" draws the same z without a
+            gradient to mu and sigma. "posterior" draws z ~ N(0, I), but takes the
+            gradient at z = mu(I, q') + sigma(I, q') * z of the sampled question q', as the
+            published code seems to do. That z is not the one that q' was sampled from, so the
+            gradient of a constant reward is not zero, and nothing stops an unrewarded question
+            from becoming ever less probable at a z where it is never sampled.
         entropy_weight: Weight of the entropy bonus -log pi, per drawn word.
         kl_weight: Weight of the log-ratio log pi - log p, per drawn word.
         supervised_weight: Weight of the negative ELBO of the batch's own questions, per word.
@@ -56,7 +65,7 @@ class PolicyObjective:
     num_samples: Count = 10
     temperature: Positive = 1.0
     baseline: Literal["pair_mean", "greedy", "none"] = "pair_mean"
-    latent: Literal["prior", "posterior"] = "posterior"
+    latent: Literal["prior", "encoder", "encoder_fixed", "posterior"] = "posterior"
     entropy_weight: NonNegative = 0.0
     kl_weight: NonNegative = 0.0
     supervised_weight: NonNegative = 0.0
@@ -64,8 +73,10 @@ class PolicyObjective:
     def __post_init__(self) -> None:
         if self.baseline not in ("pair_mean", "greedy", "none"):
             raise UserError(f"baseline must be pair_mean, greedy or none, not {self.baseline}")
-        if self.latent not in ("prior", "posterior"):
-            raise UserError(f"latent must be prior or posterior, not {self.latent}")
+        if self.latent not in ("prior", "encoder", "encoder_fixed", "posterior"):
+            raise UserError(
+                "latent must be prior, encoder, encoder_fixed or posterior, not " + self.latent
+            )
         self.check_arguments(vars(self))
 
     @staticmethod
@@ -82,12 +93,39 @@ class PolicyObjective:
         if num_samples < 2 and baseline == "pair_mean":
             raise UserError(f"baseline=pair_mean needs num_samples of 2 or more, not {num_samples}")
 
+    @torch.no_grad()
+    def sample(
+        self, policy: GeneratorModule, images: ImageBatch, answers: list[str], own: Tokens
+    ) -> Questions:
+        """Samples `num_samples` questions for each pair, each from its own z.
+
+        Args:
+            policy: The generator.
+            images: Images of the P pairs.
+            answers: Answers of the P pairs.
+            own: (P, T) words of the data set's own questions of the pairs.
+
+        Returns:
+            N = P * num_samples questions; those of one pair follow each other.
+        """
+        strategy = Sampling(temperature=self.temperature)
+        if not self.latent.startswith("encoder") or not policy.network.latent_size:
+            return policy.sample(images, answers, self.num_samples, strategy)
+        pair = torch.arange(len(answers), device=policy.device)
+        pair = pair.repeat_interleave(self.num_samples)
+        with evaluating(policy):
+            given = conditions_of(policy, images, answers, pair)
+            posterior = encoder_of(policy, own.select(pair), given)
+        z = posterior.sample(torch.randn_like(posterior.mean))
+        return questions_of(policy, images, answers, pair, z, strategy)
+
     def log_probs(
         self,
         policy: GeneratorModule,
         images: ImageBatch,
         answers: list[str],
         questions: Questions,
+        own: Tokens,
     ) -> Tensor:
         """Log-probabilities of sampled questions under the distribution they were sampled from.
 
@@ -95,20 +133,20 @@ class PolicyObjective:
             policy: The generator that sampled them.
             images: Images of the P pairs.
             answers: Answers of the P pairs.
-            questions: N sampled questions of these pairs.
+            questions: N sampled questions of these pairs, by `sample`.
+            own: (P, T) words of the data set's own questions of the pairs.
 
         Returns:
             (N,) float32, in nats, with gradients, without dropout.
         """
-        network = policy.network
+        z, pair = questions.z, questions.pair
         with evaluating(policy):
-            given = conditions_of(policy, images, answers, questions)
-            z = questions.z
-            if z is not None and self.latent == "posterior":
-                posterior = network.posterior(questions.tokens, given)
-                assert posterior is not None
-                # The sampled z ~ N(0, I) is the noise of z = mu + sigma * noise.
-                z = posterior.sample(z)
+            given = conditions_of(policy, images, answers, pair)
+            if z is not None and self.latent == "encoder":
+                posterior = encoder_of(policy, own.select(pair), given)
+                z = posterior.sample(posterior.noise(z).detach())  # the same z, with a gradient
+            elif z is not None and self.latent == "posterior":
+                z = encoder_of(policy, questions.tokens, given).sample(z)  # z is the noise
             return question_log_probs(policy, questions, z, given, self.temperature)
 
     @torch.no_grad()
@@ -137,13 +175,13 @@ class PolicyObjective:
         if self.latent == "posterior" and questions.z is not None:
             # The penalty compares pi and p at the sampled z, not at the recomputed one.
             with evaluating(policy):
-                given = conditions_of(policy, images, answers, questions)
+                given = conditions_of(policy, images, answers, questions.pair)
                 log_probs = question_log_probs(
                     policy, questions, questions.z, given, self.temperature
                 )
         penalty = self.entropy_weight * log_probs
         if self.kl_weight:
-            given = conditions_of(reference, images, answers, questions)
+            given = conditions_of(reference, images, answers, questions.pair)
             before = question_log_probs(reference, questions, questions.z, given, self.temperature)
             penalty = penalty + self.kl_weight * (log_probs - before)
         return penalty / drawn_words(questions, policy.max_length)

@@ -75,6 +75,10 @@ class Posterior:
         """
         return self.mean + self.scale * noise
 
+    def noise(self, z: Tensor) -> Tensor:
+        """The noise that `sample` makes z of, (z - mean) / scale, of the broadcast shape."""
+        return (z - self.mean) / self.scale
+
     def kl(self) -> Tensor:
         """KL(q(z | I, q) || N(0, I)) of every dimension, (B, d_z), in nats."""
         return kl_to_standard_normal(self.mean, self.scale)
@@ -89,7 +93,7 @@ class Posterior:
             (B,), in nats; the last axis of the broadcast shape is summed.
         """
         # log N(z; mean, scale^2) - log N(z; 0, 1); the constants log(2 pi) / 2 cancel.
-        noise = (z - self.mean) / self.scale
+        noise = self.noise(z)
         return (0.5 * (z.square() - noise.square()) - self.scale.log()).sum(dim=-1)
 
 
@@ -102,12 +106,14 @@ class GeneratorOutput:
         num_tokens: Number of words, <eos> included, (B,) int64.
         kl: KL of every latent dimension, (B, d_z); None without a latent variable.
         mean: Mean of the posterior, (B, d_z); None without a latent variable.
+        penalty: A further term of the loss, (B,), which is no part of the bound; None without one.
     """
 
     log_likelihood: Tensor
     num_tokens: Tensor
     kl: Tensor | None = None
     mean: Tensor | None = None
+    penalty: Tensor | None = None
 
     @property
     def elbo(self) -> Tensor:
