@@ -11,7 +11,11 @@ from ivqa.report import print_noise_curve
 def _metrics(**more: float) -> dict[str, float]:
     metrics = {"robustness/r_score_partition_1": 0.25}
     for level, accuracy in enumerate((0.8, 0.5)):
-        figures = {"accuracy": accuracy, "accuracy_low": accuracy - 0.1, "accuracy_high": accuracy + 0.1}
+        figures = {
+            "accuracy": accuracy,
+            "accuracy_low": accuracy - 0.1,
+            "accuracy_high": accuracy + 0.1,
+        }
         figures |= {"yes_no": 0.9, "number": 0.4, "other": 0.5, "flips": 0.125, "acc_diff": 0.3}
         figures["truncated"] = (0.002, 0.608)[level]
         metrics |= {f"robustness/partition_{level}/{key}": value for key, value in figures.items()}
