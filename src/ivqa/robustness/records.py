@@ -189,8 +189,8 @@ class NoiseRecords:
         """The records of the questions at `rows`, (M,), in that order."""
         wanted = rows.tolist()
 
-        def texts(levels: Sequence[Sequence[str]] | None) -> list[list[str]] | None:
-            return None if levels is None else [[level[row] for row in wanted] for level in levels]
+        def texts(levels: Sequence[Sequence[str]]) -> list[list[str]]:
+            return [[level[row] for row in wanted] for level in levels]
 
         right = self.choice_accuracies
         return replace(
@@ -201,9 +201,9 @@ class NoiseRecords:
             answers=texts(self.answers),
             accuracies=self.accuracies[:, rows],
             blind=self.blind[rows],
-            questions=texts(self.questions),
+            questions=None if self.questions is None else texts(self.questions),
             cut=None if self.cut is None else self.cut[:, rows],
-            choices=texts(self.choices),
+            choices=None if self.choices is None else texts(self.choices),
             choice_accuracies=None if right is None else right[:, rows],
         )
 
@@ -260,7 +260,7 @@ def _choice_accuracies(
     metric: AnswerMetric, split: VQASplit, choices: Sequence[Sequence[str]]
 ) -> NDArray[np.float64]:
     """The accuracies (L + 1, N) of chosen candidates; NaN for questions without candidates."""
-    asked = [bool(candidates) for candidates in split.multiple_choices or [()] * len(split)]
+    asked = [bool(candidates) for candidates in split.multiple_choices or ()]
     right = np.stack([metric.choice_accuracies(split, level) for level in choices])
     return np.where(asked, right, np.nan)
 

@@ -74,15 +74,15 @@ def rank(cfg: Annotated[DictConfig, RankKeys]) -> float:
         UserError: A typed question has no words, or the arguments do not fit each other.
     """
     run_dir = Path(cfg.output_dir)
-    typed = None if cfg.question is None else _typed(cfg.question)
+    typed = [] if cfg.question is None else _typed(cfg.question)
     dataset = instantiate(cfg.data)
     try_text_components(cfg, dataset, cfg.split)
-    split = None if typed else dataset.split(cfg.split)
-    kept = slice(cfg.num_questions)
+    split, kept = None if typed else dataset.split(cfg.split), slice(cfg.num_questions)
+    numbers = np.arange(len(typed))  # typed questions have no ids, nor images
     job = BQDRanking(
-        questions=typed or split.questions[kept],
-        question_ids=split.question_ids[kept] if split else np.arange(len(typed or ())),
-        image_ids=split.image_ids[kept] if split else np.zeros(len(typed or ()), np.int64),
+        questions=typed if split is None else split.questions[kept],
+        question_ids=numbers if split is None else split.question_ids[kept],
+        image_ids=numbers if split is None else split.image_ids[kept],
         pool=instantiate(cfg.bqd)(dataset),
         ranker=instantiate(cfg.ranker),
         settings=result_settings({"ranker": to_plain(cfg.ranker), "bqd": to_plain(cfg.bqd)}),
