@@ -33,7 +33,7 @@ from ivqa.config.error_messages import (
 )
 from ivqa.config.help_page import choices_page
 from ivqa.config.hydra_flags import ended_by_a_closed_pipe, joined_flags
-from ivqa.config.path_keys import command_paths, is_path
+from ivqa.config.path_keys import command_paths, command_sentences, is_path
 from ivqa.config.short_forms import expanded, key_of
 from ivqa.errors import UserError
 from ivqa.plug_ins import plug_ins
@@ -271,12 +271,12 @@ def _note_other_store(stored: Sequence[str], own: Sequence[str]) -> None:
 
 
 def quoted_path(argument: str, *, multirun: bool = False) -> str:
-    """Quotes the value of an override that is a path, if Hydra's grammar requires it.
+    """Quotes the value of an override that is a path or sentence, if Hydra's grammar requires it.
 
-    A path may then contain = [ ] , quotes and letters beyond ASCII. Values that Hydra reads as
-    text or null stay unchanged, with their quotes and escapes, and so do lists. With -m a comma
-    separates the values of a sweep; a path with commas then needs its own quotes: "ckpt='a,b'".
-    `~/` becomes the home directory.
+    It may then contain = [ ] , quotes and letters beyond ASCII. Values that Hydra reads as text or
+    null stay unchanged, with their quotes and escapes, and so do lists. With -m a comma separates
+    the values of a sweep; such a path then needs its own quotes: "ckpt='a,b'". `~/` becomes the
+    home directory.
 
     Args:
         argument: An argument of the command line.
@@ -290,9 +290,11 @@ def quoted_path(argument: str, *, multirun: bool = False) -> str:
     """
     key, equals, value = argument.partition("=")
     name = key.lstrip("+")
-    is_list = command_paths().get(name, False) and value.startswith("[")
+    known = command_paths() | command_sentences()
+    is_list = known.get(name, False) and value.startswith("[")
     is_sweep = multirun and name != "hydra.sweep.dir" and "," in value
-    if not is_path(name) or not equals or value in ("", "null") or is_list or is_sweep:
+    quoted = name in known or is_path(name)
+    if not quoted or not equals or value in ("", "null") or is_list or is_sweep:
         return argument
     if value.startswith("~/"):  # a shell leaves it behind "="
         value, argument = str(Path(value).expanduser()), f"{key}={Path(value).expanduser()}"

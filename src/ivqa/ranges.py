@@ -116,6 +116,7 @@ def _checkpoint(ckpt: str) -> str:
 # An identity has the digest of the weights, wherever they come from.
 Checkpoint = Annotated[str, AfterValidator(_checkpoint), NO_EFFECT]
 NonEmptyText = Annotated[str, AtLeastOne]
+FreeText = NonEmptyText  # a sentence, which the command line quotes for Hydra
 Resamples = Annotated[int, Interval(ge=100, le=LARGEST)]  # fewer give no interval of 95 percent
 Component = Mapping[str, Any]
 NeutralComponent = Annotated[Component, NO_EFFECT]

@@ -49,6 +49,7 @@ def test_merged_shards_equal_the_file_of_one_process(
     given = _answers(tiny_root)
     for record in records:
         assert record["answers"] == [given[text.lower().strip("?")] for text, _ in record["BQ"]]
+        assert len(record["MQ_answers"]) == 10
 
     sweep = ["num_shards=2", "shard=0,1", "hydra/launcher=submitit_local"]
     status, printed = run("evaluate", "-m", *command, *sweep, f"output_dir={shards}")

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections import Counter
 from pathlib import Path
 
 import pandas as pd
@@ -68,6 +69,13 @@ def test_two_models_are_compared_question_by_question(
     assert "data:image/jpeg" in (runs[0] / "robustness.html").read_text()
     assert "Vanilla VQA changes" in (compared / "robustness.html").read_text()
 
+    for level in (0, 1, 7):
+        own = records[records["level"] == level]
+        cut = (own["question"].str.split().str.len() > 26).mean()
+        assert metrics[f"robustness/partition_{level}/truncated"] == pytest.approx(cut)
+        assert differences[f"first/partition_{level}/truncated"] == pytest.approx(cut)
+    assert "cut questions, the language-only model" in table
+
     copy = shutil.copytree(runs[0], tmp_path / "copy")
     three = [f"compare=[{runs[0]},{runs[1]},{copy}]", f"output_dir={tmp_path / 'three'}"]
     status, printed = run("evaluate", *three)
@@ -78,6 +86,51 @@ def test_two_models_are_compared_question_by_question(
     assert figures[f"compare_third/{key}"] == 0
     status, printed = run("evaluate", f"compare=[{','.join([str(runs[0])] * 5)}]")
     assert (status, "two to four run directories, not 5" in printed) == (1, True), printed
+
+
+def test_the_papers_accuracy_and_a_run_that_cuts_no_question(
+    run: Run, tiny_root: Path, tmp_path: Path
+) -> None:
+    """With a limit of more words than a question and three basic questions have."""
+    command = _command(tiny_root, "model=language_only", "callbacks=robustness", "noise.levels=2")
+    command += ["r_score.accuracy=paper", "max_question_length=100"]
+    status, printed = run("evaluate", *command, f"output_dir={tmp_path / 'paper'}")
+    assert status == 0, printed
+    metrics = metrics_of(tmp_path / "paper")
+    level = "robustness/partition_"
+    assert [metrics[f"{level}{number}/truncated"] for number in range(3)] == [0, 0, 0]
+    # The benchmark has both accuracies of the same answers.
+    assert metrics[f"{level}0/accuracy"] == pytest.approx(metrics["vqa/accuracy_shortcut"])
+    assert "accuracy under noise: accuracy min(n / 3, 1) of the papers" in printed
+    # Given answers are scored with it, too; runs of two accuracies are not compared.
+    known = json.loads((tiny_root / "annotations_val.json").read_text())["annotations"]
+    results = [
+        {"question_id": one["question_id"], "answer": Counter(texts).most_common()[-1][0]}
+        for one in known
+        for texts in [[answer["answer"] for answer in one["answers"]]]
+    ]
+    (tmp_path / "rare.json").write_text(json.dumps(results))
+    given = [
+        f"predictions=[{','.join([str(tmp_path / 'rare.json')] * 3)}]",
+        "r_score.accuracy=paper",
+    ]
+    given += ["data=vqa_json", f"data.root={tiny_root}", f"output_dir={tmp_path / 'given'}"]
+    status, printed = run("evaluate", *given)
+    assert status == 0, printed
+    metrics = metrics_of(tmp_path / "given")
+    assert metrics[f"{level}1/accuracy"] == pytest.approx(metrics["vqa/accuracy_shortcut"])
+    assert metrics["vqa/accuracy_shortcut"] > metrics["vqa/accuracy"]
+    both = f"compare=[{tmp_path / 'paper'},{tmp_path / 'given'}]"
+    status, printed = run("evaluate", both)
+    assert status == 1
+    assert "scored with r_score.accuracy=paper, not official" in printed.replace("\n", " ")
+    status, printed = run(
+        "evaluate", both, "r_score.accuracy=paper", f"output_dir={tmp_path / 'b'}"
+    )
+    assert status == 0, printed
+    assert (
+        "\nAccuracy min(n / 3, 1) of the papers. R_score" in (tmp_path / "b/table.md").read_text()
+    )
 
 
 def test_result_files_of_other_systems_are_compared_too(

@@ -46,6 +46,16 @@ def test_the_page_counts_and_shows_answers_that_flip(tmp_path: Path) -> None:
         "The accuracy of MLB does not change (R_score 1.00, because it changes by 0.05 points or "
         "less). MLB changes 75% of its answers: 1 from right to wrong, 1 from wrong to right."
     ) in plain
+    # The table of MLB: all, yes/no and number by hand; no level of the intervals has room to vary.
+    table = re.findall(r"<table>(.*?)</table>", text, re.DOTALL)[0]
+    assert "MLB by level and answer type" in table
+    rows = [re.findall(r"<t[hd][^>]*>([^<]*)</t[hd]>", row) for row in table.split("<tr>")[1:]]
+    assert [row[:2] + row[3:] for row in rows] == [
+        ["level", "all", "yes_no", "number", "points lost", "R_score"],
+        ["clean", "0.500", "0.333", "1.000", "", ""],
+        ["1", "0.500", "0.333", "1.000", "0.0", "1.000"],
+    ]
+    assert "4 questions, official accuracy of the data set" in plain
     # The blind baseline: "yes" to the yes/no questions, "2" to the number.
     assert "R_score says nothing about MLB: without noise its accuracy is 50.0%" in plain
     assert "R_score says nothing about B" not in plain  # 57.5 percent

@@ -22,7 +22,8 @@ from ivqa.errors import UserError
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.text.vocabulary import Tokens
 from ivqa.vqa import VQAModule
-from ivqa.vqa.evaluation import VQABenchmark, choose_answers, write_answers
+from ivqa.vqa.evaluation import VQABenchmark, write_answers
+from ivqa.vqa.multiple_choice import choose_answers
 from ivqa.vqa.network import VQANetwork
 from ivqa.vqa.scores import score_answers
 

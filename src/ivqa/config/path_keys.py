@@ -1,4 +1,7 @@
-"""Which keys hold paths. Their annotations are read from the source: imports would load PyTorch."""
+"""Which keys hold paths or sentences.
+
+Their annotations are read from the source: imports would load PyTorch.
+"""
 
 import ast
 from functools import cache
@@ -20,9 +23,19 @@ def is_path(key: str) -> bool:
     return named or (bool(outer) and last in ARGUMENTS)
 
 
-@cache
 def command_paths() -> dict[str, bool]:
     """The keys of commands that are paths, and whether a key may hold a list of paths."""
+    return _annotated(frozenset(_PATHS))
+
+
+def command_sentences() -> dict[str, bool]:
+    """The keys of commands that are sentences, and whether a key may hold a list of them."""
+    return _annotated(frozenset({"FreeText"}))
+
+
+@cache
+def _annotated(types: frozenset[str]) -> dict[str, bool]:
+    """The keys of commands whose annotation names a type, and whether it names Sequence too."""
     package = Path(__file__).parents[1]
     found = {}
     for file in (package / "config" / "keys.py", *(package / "tasks").rglob("*.py")):
@@ -34,6 +47,6 @@ def command_paths() -> dict[str, bool]:
                     names = {
                         node.id for node in ast.walk(key.annotation) if isinstance(node, ast.Name)
                     }
-                    if names & _PATHS:
+                    if names & types:
                         found[key.target.id] = "Sequence" in names
     return found

@@ -1,12 +1,21 @@
 """How a data set scores answers: VQA accuracy, unless its reader has a subclass."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from copy import copy
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ivqa.text.answer_matching import EXACT, VQA_2015, VQA_2018, VQA_SHORTCUT, AnswerRule
+from ivqa.text.answer_matching import (
+    EXACT,
+    VQA_2015,
+    VQA_2018,
+    VQA_SHORTCUT,
+    Accuracy,
+    AnswerRule,
+)
 from ivqa.text.answers import vqa_accuracies
 
 if TYPE_CHECKING:
@@ -22,12 +31,34 @@ class AnswerMetric:
         probed: An answer whose probability `figures` reads, or None.
     """
 
-    rule: ClassVar[AnswerRule] = VQA_2018
+    rule: AnswerRule = VQA_2018
     further: ClassVar[Mapping[str, AnswerRule]] = {
         "accuracy_shortcut": VQA_SHORTCUT,
         "accuracy_2015": VQA_2015,
     }
     probed: ClassVar[str | None] = None
+
+    def with_accuracy(self, accuracy: Accuracy) -> Self:
+        """Returns the evaluation with the official accuracy, or with that of the papers.
+
+        Args:
+            accuracy: "official" for this evaluation itself; "paper" for min(n / 3, 1) of the n
+                matching annotators [ROB eq. 2; IJCV eq. 6], with min(3, annotators) in place of 3.
+                Which answers match stays the data set's own, so where a question has a single
+                annotator the two are equal.
+
+        Example:
+            >>> vqa_accuracies(["2"], [["2"] * 2 + ["3"] * 8], rule=AnswerMetric().rule).tolist()
+            [0.6]
+            >>> rule = AnswerMetric().with_accuracy("paper").rule
+            >>> vqa_accuracies(["2"], [["2"] * 2 + ["3"] * 8], rule=rule).round(3).tolist()
+            [0.667]
+        """
+        if accuracy == "official":
+            return self
+        metric = copy(self)
+        metric.rule = replace(self.rule, worth=VQA_SHORTCUT.worth)
+        return metric
 
     def counted(self, split: "VQASplit") -> NDArray[np.bool_]:
         """Which of N questions with annotations the evaluation counts, (N,) bool."""

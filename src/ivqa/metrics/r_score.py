@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ivqa.errors import UserError
 from ivqa.ranges import PositiveShare, Share
+from ivqa.text.answer_matching import Accuracy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,6 +21,9 @@ class RScore:
         limit: m of the paper: from this change of accuracy on the score is 0.
         losses_only: Whether noise that raises the accuracy costs nothing: the change is
             max(clean - noisy, 0) instead of |clean - noisy|.
+        accuracy: Which accuracies are measured under noise: "official", those of the data set's
+            evaluation, for VQA the leave-one-out mean over ten annotators; or "paper",
+            min(n / 3, 1) of the n matching annotators [ROB eq. 2; IJCV eq. 6].
 
     Raises:
         UserError: 0 <= tolerance < limit <= 1 does not hold.
@@ -32,6 +36,7 @@ class RScore:
     tolerance: Share = 5e-4
     limit: PositiveShare = 0.2
     losses_only: bool = False
+    accuracy: Accuracy = "official"
 
     def __post_init__(self) -> None:
         self.check_arguments(vars(self))

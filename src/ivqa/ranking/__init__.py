@@ -11,7 +11,12 @@ from ivqa.ranking.bqd_files import (
 from ivqa.ranking.bqd_merging import merge_shards
 from ivqa.ranking.bqd_ranking import BQDRanking
 from ivqa.ranking.lasso_ranker import LassoRanker
-from ivqa.ranking.pools import general_questions, questions_of_answer_type, with_answers
+from ivqa.ranking.pools import (
+    general_questions,
+    questions_of_answer_type,
+    with_answers,
+    with_main_answers,
+)
 from ivqa.ranking.question_rankers import (
     CosineRanker,
     LassoQuestionRanker,
@@ -43,6 +48,7 @@ __all__ = [
     "read_parquet",
     "scores_of",
     "with_answers",
+    "with_main_answers",
     "write_parquet",
     "write_records",
 ]

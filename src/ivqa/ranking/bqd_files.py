@@ -10,6 +10,7 @@ A BQD is a table with one row for each main question. Its columns:
 - uncertified: bool, whether the gap exceeds the tolerance
 - support: int64, how many of the k scores are over 0
 - answers: optional, for each basic question the texts of its annotators
+- question_answers: optional, the texts of the annotators of the main question
 """
 
 import json
@@ -39,6 +40,13 @@ _RECORDS = pa.schema(
 _NEEDED = _RECORDS.names
 # Keys of the paper's records and of the records that the published code wrote.
 _MAIN, _BASIC = ("MQ", "question"), ("BQ", "basic")
+# Keys of a record, and the columns that they hold.
+_KEYS = {
+    "image": "image_id",
+    "question_id": "question_id",
+    "MQ": "question",
+    "MQ_answers": "question_answers",
+}
 
 
 def write_parquet(path: Path, table: pa.Table, origin: Mapping[str, Any]) -> None:
@@ -126,9 +134,10 @@ def _fault(table: pa.Table) -> str | None:
 def write_records(path: Path, table: pa.Table) -> None:
     """Writes the paper's records {image, MQ, k x (BQ, score)} as a JSON list, one record a line.
 
-    Records with answers also have "answers", a list for each BQ, and those of uncertified rankings
-    "uncertified": true. Scores are the shortest decimals
-    that read back as the same float32.
+    Records with answers also have "MQ_answers", the answers to the main question, and "answers", a
+    list for each BQ; those of uncertified rankings have "uncertified": true. Records of a table
+    without images have neither "image" nor "question_id". Scores are the shortest decimals that
+    read back as the same float32.
     """
     with atomic_write(path) as draft, draft.open("w", encoding="utf-8") as stream:
         for number, line in enumerate(_record_lines(table)):
@@ -175,16 +184,12 @@ def _record_lines(table: pa.Table) -> Iterator[str]:
     for batch in table.to_batches(max_chunksize=10_000):
         scores = scores_of(pa.Table.from_batches([batch]))
         for row, values in zip(batch.to_pylist(), scores, strict=True):
-            record = {
-                "image": row["image_id"],
-                "question_id": row["question_id"],
-                "MQ": row["question"],
-                # str() of a float32 gives 0.2952; float() alone gives 0.2952000200748443.
-                "BQ": [
-                    [text, float(str(value))]
-                    for text, value in zip(row["basic_questions"], values, strict=False)
-                ],
-            }
+            record = {key: row[name] for key, name in _KEYS.items() if name in row}
+            # str() of a float32 gives 0.2952; float() alone gives 0.2952000200748443.
+            record["BQ"] = [
+                [text, float(str(value))]
+                for text, value in zip(row["basic_questions"], values, strict=False)
+            ]
             if "answers" in row:
                 record["answers"] = row["answers"]
             if row.get("uncertified"):

@@ -15,7 +15,10 @@ from ivqa.ranges import NO_EFFECT
 
 
 class LassoRanker(LassoSolver):
-    """Ranks a pool of basic questions by LASSO [ROB 3]. As in the papers, x >= 0 by default.
+    """Ranks a pool of basic questions by LASSO [ROB 3], by default with x >= 0.
+
+    The papers have no sign on x: positive=False. Questions are then ranked by x, and those with
+    x < 0 come after all others, with score 0.
 
     Args:
         *problem: pool, lam and positive of `LassoSolver`.

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import pyarrow as pa
 
-from ivqa.data import DataError, VQADataset
+from ivqa.data import DataError, VQADataset, VQASplit
 from ivqa.errors import UserError
 from ivqa.ranges import AtLeastOne
 from ivqa.text.duplicates import unique_questions
@@ -48,6 +48,23 @@ def questions_of_answer_type(dataset: VQADataset, splits: Splits, answer_type: s
             f"'{answer_type}'; choose bqd=gbqd or other bqd.splits"
         )
     return unique_questions(kept)
+
+
+def with_main_answers(table: pa.Table, split: VQASplit) -> pa.Table:
+    """Adds the column `question_answers`: the annotators' answers to each main question [ROB 4].
+
+    Args:
+        table: A BQD with the column question_id.
+        split: The split of the main questions.
+
+    Returns:
+        The table; unchanged if the split has no annotations.
+    """
+    if not split.has_answers:
+        return table
+    given = dict(zip(split.question_ids.tolist(), split.answers, strict=True))
+    column = [given[number] for number in table["question_id"].to_pylist()]
+    return table.append_column("question_answers", pa.array(column, _ANSWERS.value_type))
 
 
 def with_answers(table: pa.Table, dataset: VQADataset, splits: Sequence[str]) -> pa.Table:

@@ -52,7 +52,7 @@ class LassoQuestionRanker:
         encoder: Sentence encoder; a copy of it is fitted on the pool.
         lam: Weight of |x|_1. Give either lam or alpha.
         alpha: The same weight as scikit-learn defines it: lam = alpha * d with d dimensions.
-        positive: Whether x >= 0; False frees the signs.
+        positive: Whether x >= 0; False frees the signs, as in the papers' equation.
         intercept: Whether each vector is centred over its coordinates.
         deduplicate: Questions of the pool whose cosine exceeds this number in (0, 1) count as one,
             represented by the first; None keeps all.

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from ivqa.metrics import RScore
+from ivqa.text.answer_matching import Accuracy
 
 
 def change_in_words(clean: float, noisy: float) -> str:
@@ -48,6 +49,18 @@ def ends_of_score(r_score: RScore) -> str:
         f"R_score 0: the accuracy {verb} by {100 * r_score.limit:g} points or more; "
         f"1: by {100 * r_score.tolerance:g} points or less."
     )
+
+
+def accuracy_in_words(accuracy: Accuracy) -> str:
+    """Says which accuracy is measured, as a sentence without its full stop.
+
+    >>> accuracy_in_words("official"), accuracy_in_words("paper")
+    ('official accuracy of the data set', 'accuracy min(n / 3, 1) of the papers')
+    """
+    return {
+        "official": "official accuracy of the data set",
+        "paper": "accuracy min(n / 3, 1) of the papers",
+    }[accuracy]
 
 
 def below_blind(name: str, metrics: Mapping[str, float], prefix: str = "robustness/") -> list[str]:

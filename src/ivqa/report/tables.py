@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ivqa.metrics import RScore
-from ivqa.report.noise_words import below_blind, ends_of_score
+from ivqa.report.noise_words import accuracy_in_words, below_blind, ends_of_score
 from ivqa.report.pages.base import render
 from ivqa.store.files import write_text
 
@@ -49,27 +49,53 @@ def noise_rows(metrics: Mapping[str, float]) -> list[dict[str, Any]]:
     return rows
 
 
+def noise_columns(metrics: Mapping[str, float]) -> list[tuple[str, list[str]]]:
+    """Formats robustness/partition_K/... as columns with a cell for each level of noise.
+
+    The fall of accuracy stands beside R_score, which is 0 for any large one. Accuracies by answer
+    type, those of multiple choice and the share of questions that are cut are left out where they
+    are unknown.
+    """
+    rows = noise_rows(metrics)
+
+    def column(name: str, decimals: int = 3) -> list[str]:
+        """The values of a figure; empty where it is absent, or NaN, as R_score without noise."""
+        values = [row.get(name, float("nan")) for row in rows]
+        return ["" if value != value else f"{value:.{decimals}f}" for value in values]
+
+    def interval(row: Mapping[str, Any]) -> str:
+        ends = (f"{row[f'accuracy_{end}']:.3f}" for end in ("low", "high"))
+        return "-".join(end.removeprefix("0") for end in ends)
+
+    def share(value: float) -> str:
+        return "<1" if 0 < value < 0.005 else f"{100 * value:.0f}"
+
+    # Names of other figures than accuracies by answer type; the share of flips has no room here.
+    others = ("level", "accuracy", "R_score", "acc_diff", "points lost", "flips", "truncated")
+    known = _columns_of(rows)
+    kinds = [name for name in known if not name.startswith((*others, "multiple_choice"))]
+    # Three decimals: the table is then as wide as a terminal of 80 characters.
+    columns = [
+        ("level", [str(row["level"]) if row["level"] else "clean" for row in rows]),
+        ("all", column("accuracy")),
+        ("95 percent", list(map(interval, rows))),
+        *((kind, column(kind)) for kind in kinds),
+        ("points lost", ["", *column("points lost", 1)[1:]]),
+        ("R_score", column("R_score")),
+    ]
+    if "truncated" in known:
+        columns.append(("cut %", [share(row["truncated"]) for row in rows]))
+    if "multiple_choice" in known:
+        columns.append(("multiple choice", column("multiple_choice")))
+    return columns
+
+
 def print_noise_curve(
     metrics: Mapping[str, float], name: str, r_score: RScore, *, console: Console
 ) -> None:
-    """Prints robustness/partition_K/... as a table, one row for each level of noise.
-
-    The fall of accuracy stands beside R_score, which is 0 for any large one.
-    """
-    rows = noise_rows(metrics)
-    # Answer types; the page has the share of flips, for which 80 characters have no room.
-    own = ("level", "R_score", "acc_diff", "points lost", "flips")
-    kinds = [name for name in _columns_of(rows) if not name.startswith(("accuracy", *own))]
-    columns = [
-        ("level", [str(row["level"]) if row["level"] else "clean" for row in rows]),
-        # Three decimals: with four, the table is wider than a terminal of 80 characters.
-        ("accuracy", [f"{row['accuracy']:.3f}" for row in rows]),
-        ("95 percent", [f"{row['accuracy_low']:.3f}-{row['accuracy_high']:.3f}" for row in rows]),
-        *((kind, [f"{row[kind]:.3f}" if kind in row else "" for row in rows]) for kind in kinds),
-        ("points lost", [f"{row['points lost']:.1f}" if row["level"] else "" for row in rows]),
-        ("R_score", [f"{row['R_score']:.3f}" if row["level"] else "" for row in rows]),
-    ]
-    _print_columns(columns, title="accuracy under noise", console=console)
+    """Prints the columns of `noise_columns`, and notes about R_score."""
+    title = f"accuracy under noise: {accuracy_in_words(r_score.accuracy)}"
+    _print_columns(noise_columns(metrics), title=title, console=console)
     for line in (ends_of_score(r_score), *below_blind(name, metrics)):
         console.print(line, soft_wrap=True, markup=False, highlight=False)
 

@@ -1,6 +1,7 @@
 """callbacks=robustness: a Lightning callback that measures the robustness of a VQA model."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,8 @@ from ivqa.provenance import note_questions
 from ivqa.ranges import Count, CountOrZero, Seed
 from ivqa.robustness.noise import Certified, Checkable, DisturbsImages, Noise
 from ivqa.robustness.records import NoiseRecords
-from ivqa.vqa import Answerer, MeasuringCallback
+from ivqa.vqa import Answerer, MeasuringCallback, Metered
+from ivqa.vqa.multiple_choice import choose_among
 
 
 class RobustnessCallback(MeasuringCallback):
@@ -35,7 +37,7 @@ class RobustnessCallback(MeasuringCallback):
         batch_size: Questions answered at once.
         resamples: Number of resamples of the bootstrap.
         seed: Seed of the choice of questions and of the bootstrap.
-        r_score: R_score with its tolerance and limit [ROB eq. 3].
+        r_score: R_score with its tolerance and limit [ROB eq. 3], and which accuracy is measured.
     """
 
     def __init__(
@@ -93,13 +95,25 @@ class RobustnessCallback(MeasuringCallback):
         pool = self._pool_of(dataset)
         # Level 0 is the clean split: accuracies of all levels are over the same questions.
         levels = [clean, *self.noise.disturbed(clean, pool)]
-        answers = [
-            self._answers(answerer, datamodule, stage, split.image_ids[rows], questions, level)
-            for level, questions in enumerate(
-                track(levels, description="noisy questions", transient=True)
-            )
-        ]
-        records = NoiseRecords.scored(split, answers, levels, rows)
+        asked = split.select(rows)
+        if isinstance(answerer, Metered):  # each question to it costs
+            asked = replace(asked, multiple_choices=None)
+        answers, choices = [], []
+        for level, questions in enumerate(track(levels, "noisy questions", transient=True)):
+            given, chosen = self._answers(answerer, datamodule, stage, asked, questions, level)
+            answers.append(given)
+            choices.append(chosen)
+        # Appended basic questions make a question longer than some models read.
+        is_cut = getattr(answerer, "is_cut", None)
+        records = NoiseRecords.scored(
+            split,
+            answers,
+            levels,
+            rows,
+            accuracy=self.r_score.accuracy,
+            choices=None if asked.multiple_choices is None else choices,
+            cut=None if is_cut is None else np.array([is_cut(level) for level in levels]),
+        )
         if isinstance(self.noise, Certified):
             return records, self.noise.figures(clean, pool)
         return records, {}
@@ -146,10 +160,6 @@ class RobustnessCallback(MeasuringCallback):
             records.write(run_dir)
         curve = records.curve(self.r_score)
         figures = {**curve.metrics(self.resamples, self.seed), **certificate}
-        if (is_cut := getattr(answerer, "is_cut", None)) is not None:
-            # Appended basic questions make a question longer than some models read.
-            assert records.questions is not None
-            figures["truncated"] = float(np.mean(is_cut(records.questions[1])))
         return {f"robustness/{name}": value for name, value in figures.items()}
 
     def _answers(
@@ -157,18 +167,25 @@ class RobustnessCallback(MeasuringCallback):
         answerer: Answerer,
         datamodule: VQADataModule,
         stage: str,
-        image_ids: NDArray[np.int64],
+        asked: VQASplit,
         questions: list[str],
         level: int,
-    ) -> list[str]:
+    ) -> tuple[list[str], list[str]]:
+        """The answers to N questions, and their chosen candidates, none for each without choices.
+
+        asked: The clean questions.
+        """
         # Level 0 has stored features; disturbed images need new ones, computed from their pixels.
         noise, disturb = self.noise, None
         if level and isinstance(noise, DisturbsImages):
             disturb = partial(noise.disturbed_image, level=level)
-        answers: list[str] = []
+        answers, chosen = list[str](), list[str]()
         for start in range(0, len(questions), self.batch_size):
             part = slice(start, start + self.batch_size)
-            images = datamodule.images_of(stage, image_ids[part], disturb)
+            images = datamodule.images_of(stage, asked.image_ids[part], disturb)
             answers += answerer.answer(images, questions[part])
+            if asked.multiple_choices is not None:
+                choices = asked.multiple_choices[part]
+                chosen += choose_among(answerer, images, questions[part], choices)
         note_questions(len(questions))
-        return answers
+        return answers, chosen

@@ -85,7 +85,7 @@ def common_questions(records: Sequence[NoiseRecords]) -> list[NoiseRecords]:
         The answers of each model to the common questions, in the same order.
 
     Raises:
-        UserError: They have no common question or different levels.
+        UserError: They have no common question, or different levels or accuracies.
     """
     first = records[0]
     common = first.question_ids
@@ -94,6 +94,11 @@ def common_questions(records: Sequence[NoiseRecords]) -> list[NoiseRecords]:
             raise UserError(
                 f"the first run has {len(first.accuracies) - 1} levels of noise and another one "
                 f"{len(other.accuracies) - 1}; measure all with the same noise="
+            )
+        if first.accuracy != other.accuracy:
+            raise UserError(
+                f"the first run has r_score.accuracy={first.accuracy} and another one "
+                f"{other.accuracy}; evaluate all with the same one"
             )
         common = np.intersect1d(common, other.question_ids)
     if not len(common):

@@ -23,6 +23,10 @@ class NoiseCurve:
         answers: L + 1 lists of the N answers; None where they are unknown.
         images: (N,) ids of the questions' images; None where each question has its own.
         blind: (N,) accuracies of a blind baseline; None where they are unknown.
+        cut: (L + 1, N) bool, whether the model reads only the beginning of a question; None where
+            it is unknown.
+        choices: (L + 1, N) accuracies of multiple choice in [0, 1], NaN for questions without
+            candidates; None without multiple choice.
 
     Example:
         >>> curve = NoiseCurve(np.array([[1.0, 1.0], [1.0, 0.5]]), ["other", "other"])
@@ -38,6 +42,8 @@ class NoiseCurve:
     answers: Sequence[Sequence[str]] | None = None
     images: NDArray[np.int64] | None = None
     blind: NDArray[np.float64] | None = None
+    cut: NDArray[np.bool_] | None = None
+    choices: NDArray[np.float64] | None = None
 
     @property
     def means(self) -> NDArray[np.float64]:
@@ -57,6 +63,10 @@ class NoiseCurve:
 
             - partition_K/accuracy, partition_K/accuracy_low, partition_K/accuracy_high, and the
               accuracy by answer type, such as partition_K/yes_no;
+            - partition_K/multiple_choice: the accuracy over the questions with candidates, where
+              there are some;
+            - partition_K/truncated, and truncated (of level 1): the share of questions that the
+              model cuts, where it is known;
             - r_score (of level 1), r_score_low, r_score_high, and r_score_partition_K;
             - acc_diff (of level 1) and partition_K/acc_diff: Acc_diff of [ROB eq. 3], the absolute
               difference from the accuracy without noise;
@@ -89,6 +99,12 @@ class NoiseCurve:
                 if (chosen := kinds == kind).any():
                     name = kind.replace("/", "_")
                     figures[f"partition_{level}/{name}"] = float(accuracies[chosen].mean())
+            if self.choices is not None:
+                asked = self.choices[level][~np.isnan(self.choices[level])]
+                if len(asked):
+                    figures[f"partition_{level}/multiple_choice"] = float(asked.mean())
+            if self.cut is not None:
+                figures[f"partition_{level}/truncated"] = float(self.cut[level].mean())
         means = self.means
         if len(means) == 1:
             return figures
@@ -99,6 +115,8 @@ class NoiseCurve:
             figures[f"r_score_partition_{level}"] = float(score)
             figures[f"partition_{level}/acc_diff"] = float(abs(means[0] - means[level]))
         figures["acc_diff"] = figures["partition_1/acc_diff"]
+        if self.cut is not None:
+            figures["truncated"] = figures["partition_1/truncated"]
         if self.answers is not None:
             for level, share in enumerate(flips(self.answers), start=1):
                 figures[f"partition_{level}/flips"] = float(share)

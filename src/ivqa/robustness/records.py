@@ -1,9 +1,10 @@
 """The answers of a model to every question at every level of noise: robustness.parquet of a run."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import mode
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -11,14 +12,17 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ivqa.data import DataError, VQASplit
+from ivqa.data.answer_metric import AnswerMetric
 from ivqa.errors import UserError
 from ivqa.metrics import PUBLISHED_R_SCORE, RScore, vqa_accuracies
 from ivqa.ranking.bqd_files import read_table, write_table
 from ivqa.robustness.curve import NoiseCurve
-from ivqa.text.answer_matching import VQA_2018, AnswerRule
+from ivqa.text.answer_matching import VQA_2018, Accuracy, AnswerRule
 from ivqa.vqa.evaluation import answered_rows
 
 RECORDS_FILE = "robustness.parquet"
+# Key of the Parquet metadata for `NoiseRecords.accuracy`.
+_ACCURACY = b"ivqa.accuracy"
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +37,13 @@ class NoiseRecords:
         accuracies: Accuracies of the answers (L + 1, N) in [0, 1].
         blind: Accuracies of the blind baseline, `_blind_accuracies` (N,), in [0, 1].
         questions: L + 1 lists of the N questions as they were asked; None where unknown.
+        cut: Whether the model reads only the beginning of a question, (L + 1, N) bool; None where
+            unknown.
+        choices: L + 1 lists of the N chosen candidates of multiple-choice questions, "" for none;
+            None where the data have no candidates.
+        choice_accuracies: Accuracies of `choices`, (L + 1, N) in [0, 1]; NaN for questions without
+            candidates.
+        accuracy: Which accuracy all of these are, see `AnswerMetric.with_accuracy`.
     """
 
     question_ids: NDArray[np.int64]
@@ -42,6 +53,10 @@ class NoiseRecords:
     accuracies: NDArray[np.float64]
     blind: NDArray[np.float64]
     questions: Sequence[Sequence[str]] | None = None
+    cut: NDArray[np.bool_] | None = None
+    choices: Sequence[Sequence[str]] | None = None
+    choice_accuracies: NDArray[np.float64] | None = None
+    accuracy: Accuracy = "official"
 
     @classmethod
     def scored(
@@ -50,13 +65,20 @@ class NoiseRecords:
         answers: Sequence[Sequence[str]],
         questions: Sequence[Sequence[str]] | None = None,
         rows: NDArray[np.int64] | None = None,
+        *,
+        accuracy: Accuracy = "official",
+        choices: Sequence[Sequence[str]] | None = None,
+        cut: NDArray[np.bool_] | None = None,
     ) -> "NoiseRecords":
-        """Computes the official accuracy of every answer.
+        """Computes the accuracy of every answer.
 
         Args:
             answers: L + 1 lists of N answers.
             questions: L + 1 lists of the N questions as they were asked; None where unknown.
             rows: Positions (N,) of the questions in the split; None for all.
+            accuracy: Which accuracy, see `AnswerMetric.with_accuracy`.
+            choices: L + 1 lists of N chosen candidates; None without multiple choice.
+            cut: Whether a question was cut, (L + 1, N); None where unknown.
 
         Returns:
             The records, without the questions that the metric of the split does not count, and
@@ -65,7 +87,8 @@ class NoiseRecords:
         Raises:
             UserError: No question is left.
         """
-        metric, rows = split.metric, np.arange(len(split)) if rows is None else rows
+        metric = split.metric.with_accuracy(accuracy)
+        rows = np.arange(len(split)) if rows is None else rows
         # Questions without a clean answer are left out, as from the accuracy. A model that is
         # silent under noise alone is not robust: its answer is wrong.
         counted = np.intersect1d(
@@ -85,6 +108,10 @@ class NoiseRecords:
             accuracies,
             _blind_accuracies(kinds, main, human, metric.rule),
             questions,
+            cut,
+            choices,
+            None if choices is None else _choice_accuracies(metric, split.select(rows), choices),
+            accuracy,
         ).select(counted)
 
     @classmethod
@@ -101,12 +128,20 @@ class NoiseRecords:
                 f"{run_dir} has no {RECORDS_FILE}; evaluate the model with callbacks=robustness, "
                 "or its result files with predictions=[clean.json,level_1.json,...]"
             )
-        table = read_table(file).to_pandas()
+        stored = read_table(file)
+        table = stored.to_pandas()
         if fault := _fault(table):
             raise DataError(f"{file} does not hold answers under noise: {fault}; evaluate again")
         # `_fault` has checked that all levels hold the same questions in the same order.
         levels = [rows for _, rows in table.groupby("level")]
-        has_questions = "question" in levels[0]  # the result files of other systems have none
+
+        def column(name: str) -> list[Any] | None:
+            """The values of each level; None in files without this column."""
+            # The result files of other systems have no questions, for example.
+            return [rows[name].tolist() for rows in levels] if name in levels[0] else None
+
+        cut, right = column("truncated"), column("choice_accuracy")
+        accuracy = (stored.schema.metadata or {}).get(_ACCURACY, b"official").decode()
         return cls(
             levels[0]["question_id"].to_numpy(),
             levels[0]["image_id"].to_numpy(),
@@ -114,11 +149,21 @@ class NoiseRecords:
             [rows["answer"].tolist() for rows in levels],
             np.stack([rows["accuracy"].to_numpy() for rows in levels]),
             levels[0]["blind_accuracy"].to_numpy(),
-            [rows["question"].tolist() for rows in levels] if has_questions else None,
+            column("question"),
+            None if cut is None else np.array(cut),
+            column("choice"),
+            None if right is None else np.array(right),
+            cast(Accuracy, accuracy),
         )
 
     def write(self, run_dir: Path) -> Path:
         """Writes the records, one row for each level and question; the write is atomic."""
+        optional: dict[str, Any] = {
+            "question": self.questions,
+            "truncated": self.cut,
+            "choice": self.choices,
+            "choice_accuracy": self.choice_accuracies,
+        }
         levels = [
             pd.DataFrame(
                 {
@@ -126,7 +171,7 @@ class NoiseRecords:
                     "image_id": self.image_ids,
                     "answer_type": self.answer_types,
                     "level": level,
-                    **({} if self.questions is None else {"question": self.questions[level]}),
+                    **{name: held[level] for name, held in optional.items() if held is not None},
                     "answer": answers,
                     "accuracy": self.accuracies[level],
                     "blind_accuracy": self.blind,
@@ -135,25 +180,44 @@ class NoiseRecords:
             for level, answers in enumerate(self.answers)
         ]
         file = run_dir / RECORDS_FILE
-        write_table(file, pa.Table.from_pandas(pd.concat(levels), preserve_index=False))
+        table = pa.Table.from_pandas(pd.concat(levels), preserve_index=False)
+        metadata = {**(table.schema.metadata or {}), _ACCURACY: self.accuracy}
+        write_table(file, table.replace_schema_metadata(metadata))
         return file
 
     def select(self, rows: NDArray[np.int64]) -> "NoiseRecords":
         """The records of the questions at `rows`, (M,), in that order."""
-        chosen = rows.tolist()
-        questions = self.questions
-        return NoiseRecords(
-            self.question_ids[rows],
-            self.image_ids[rows],
-            [self.answer_types[row] for row in chosen],
-            [[level[row] for row in chosen] for level in self.answers],
-            self.accuracies[:, rows],
-            self.blind[rows],
-            None if questions is None else [[level[row] for row in chosen] for level in questions],
+        wanted = rows.tolist()
+
+        def texts(levels: Sequence[Sequence[str]]) -> list[list[str]]:
+            return [[level[row] for row in wanted] for level in levels]
+
+        right = self.choice_accuracies
+        return replace(
+            self,
+            question_ids=self.question_ids[rows],
+            image_ids=self.image_ids[rows],
+            answer_types=[self.answer_types[row] for row in wanted],
+            answers=texts(self.answers),
+            accuracies=self.accuracies[:, rows],
+            blind=self.blind[rows],
+            questions=None if self.questions is None else texts(self.questions),
+            cut=None if self.cut is None else self.cut[:, rows],
+            choices=None if self.choices is None else texts(self.choices),
+            choice_accuracies=None if right is None else right[:, rows],
         )
 
     def curve(self, r_score: RScore = PUBLISHED_R_SCORE) -> NoiseCurve:
-        """The accuracy at every level."""
+        """The accuracy at every level.
+
+        Raises:
+            UserError: The records have another accuracy than r_score.accuracy.
+        """
+        if self.accuracy != r_score.accuracy:
+            raise UserError(
+                f"the answers under noise were scored with r_score.accuracy={self.accuracy}, not "
+                f"{r_score.accuracy}; pass r_score.accuracy={self.accuracy}, or evaluate again"
+            )
         return NoiseCurve(
             self.accuracies,
             self.answer_types,
@@ -161,6 +225,8 @@ class NoiseRecords:
             self.answers,
             images=self.image_ids,
             blind=self.blind,
+            cut=self.cut,
+            choices=self.choice_accuracies,
         )
 
     def __len__(self) -> int:
@@ -190,6 +256,15 @@ def _blind_accuracies(
     return vqa_accuracies(guesses, human_answers, rule=rule)
 
 
+def _choice_accuracies(
+    metric: AnswerMetric, split: VQASplit, choices: Sequence[Sequence[str]]
+) -> NDArray[np.float64]:
+    """The accuracies (L + 1, N) of chosen candidates; NaN for questions without candidates."""
+    asked = [bool(candidates) for candidates in split.multiple_choices or ()]
+    right = np.stack([metric.choice_accuracies(split, level) for level in choices])
+    return np.where(asked, right, np.nan)
+
+
 def _fault(table: pd.DataFrame) -> str | None:
     """The first fault in the columns or rows of robustness.parquet; None without a fault."""
     # NumPy's kinds of types: integers, objects (text) and floating-point numbers.
@@ -200,7 +275,11 @@ def _fault(table: pd.DataFrame) -> str | None:
             return f"it has no column {name}"
         if table[name].dtype.kind != kind or table[name].isna().any():
             return f"its column {name} has values that are missing or of another kind"
-    if not table[["accuracy", "blind_accuracy"]].stack().between(0, 1).all():
+    for name, kind in {"truncated": "b", "choice": "O", "choice_accuracy": "f"}.items():
+        if name in table.columns and table[name].dtype.kind != kind:
+            return f"its column {name} has values of another kind"
+    shares = table.filter(["accuracy", "blind_accuracy", "choice_accuracy"])
+    if not shares.stack().dropna().between(0, 1).all():
         return "an accuracy is not in [0, 1]"
     asked = [rows["question_id"].tolist() for _, rows in table.groupby("level")]
     if sorted(set(table["level"])) != list(range(len(asked))) or not asked:

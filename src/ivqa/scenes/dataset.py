@@ -1,13 +1,14 @@
 """data=scenes: the scenes as a VQA data set that is generated on first use."""
 
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 
 from typing_extensions import override
 
-from ivqa.data import VQADataset
+from ivqa.data import VQADataset, VQASplit
 from ivqa.ranges import Count, ImagesOfSplit, Seed
+from ivqa.scenes.candidates import candidate_answers
 from ivqa.scenes.generation import DEFAULT_IMAGES, generate_scenes, settings_digest
 from ivqa.store.digests import digest
 
@@ -23,6 +24,8 @@ class ScenesDataset(VQADataset):
         questions_per_image: Number of questions about each image.
         balanced: Whether the images come in pairs that answer the same questions differently, as
             in VQA 2.0.
+        multiple_choice: Whether each question has 18 candidate answers, see `candidate_answers`.
+            They are drawn when a split is read, so they change no file and no trained model.
         workers: Number of processes that generate. They do not change the result.
         train: Split for training; None for no training split.
         val: Split for validation, or None.
@@ -38,6 +41,7 @@ class ScenesDataset(VQADataset):
     images: Mapping[str, ImagesOfSplit] | None = None
     questions_per_image: Count = 3
     balanced: bool = False
+    multiple_choice: bool = False
     workers: Count = 2
     train: str | None = "train"
     val: str | None = "val"
@@ -73,6 +77,15 @@ class ScenesDataset(VQADataset):
             self._num_images, self.questions_per_image, seed=self.seed, balanced=self.balanced
         )
         return digest([settings, self.names])
+
+    @override
+    def _read(self, name: str) -> VQASplit:
+        split = super()._read(name)
+        if not self.multiple_choice:
+            return split
+        ids = split.question_ids.tolist()
+        drawn = candidate_answers(ids, split.main_answers, split.question_types, self.seed)
+        return replace(split, multiple_choices=drawn)
 
     @override
     def prepare(self) -> None:

@@ -20,7 +20,7 @@ from ivqa.report import (
     write_noise_curve,
     write_noise_page,
 )
-from ivqa.report.noise_words import below_blind, ends_of_score
+from ivqa.report.noise_words import accuracy_in_words, below_blind, ends_of_score
 from ivqa.robustness import NoiseRecords, common_questions, paired_differences
 from ivqa.runs.loggers import log_results
 from ivqa.store.files import read_yaml, write_json, write_text
@@ -71,7 +71,9 @@ def compare(cfg: Annotated[DictConfig, Keys]) -> float:
     run_dir.mkdir(parents=True, exist_ok=True)
     write_text(run_dir / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
     write_json(run_dir / "metrics.json", metrics)
-    notes = [] if len(records[0].accuracies) == 1 else [ends_of_score(r_score)]
+    noisy = len(records[0].accuracies) > 1
+    words = accuracy_in_words(r_score.accuracy)
+    notes = [f"{words.capitalize()}. {ends_of_score(r_score)}"] if noisy else []
     notes += [line for name, one in curves.items() for line in below_blind(name, one)]
     write_text(run_dir / "table.md", "\n".join([markdown_table(rows), *notes]) + "\n" * bool(notes))
     write_noise_curve(run_dir / "robustness.png", curves)
@@ -92,8 +94,8 @@ def compare(cfg: Annotated[DictConfig, Keys]) -> float:
         soft_wrap=True,
     )
     # Runs without noise have no R_score; level 0 is clean.
-    noisy = "compare/r_score_difference_1"
-    return metrics.get(noisy, metrics["compare/partition_0/accuracy_difference"])
+    difference = "compare/r_score_difference_1"
+    return metrics.get(difference, metrics["compare/partition_0/accuracy_difference"])
 
 
 def names_of_runs(runs: Sequence[Path]) -> list[str]:
@@ -144,6 +146,9 @@ def _rows(metrics: dict[str, float], names: Sequence[str], levels: int) -> list[
                 row[f"R_score difference{of}"] = _with_interval(
                     metrics, f"{group}/r_score_difference_{level}"
                 )
+        for place, name in zip(_PLACES, names, strict=False):
+            if (cut := metrics.get(f"{place}/{at}/truncated")) is not None:
+                row[f"cut questions, {name}"] = f"{cut:.1%}"
         rows.append(row)
     return rows
 

@@ -1,6 +1,7 @@
-"""Basic question datasets (BQD): ranking of a split, in shards, and merging of the shards."""
+"""Basic questions: ranking for a split, in shards, and for typed questions; merging of shards."""
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,18 +19,20 @@ from rich.progress import (
     TextColumn,
     TimeRemainingColumn,
 )
+from rich.table import Table
 from rich.text import Text
 
 from ivqa.config.keys import CommandKeys
 from ivqa.data import DataError, VQADataset
 from ivqa.errors import UserError
-from ivqa.ranges import Count, CountOrZero, ExistingFolder
+from ivqa.ranges import AtLeastOne, Count, CountOrZero, ExistingFolder, FreeText
 from ivqa.ranking import (
     TOLERANCE,
     BQDRanking,
     merge_shards,
     scores_of,
     with_answers,
+    with_main_answers,
     write_parquet,
     write_records,
 )
@@ -40,11 +43,14 @@ from ivqa.runs.run_directory import begin_run
 from ivqa.store.files import write_json, write_text
 from ivqa.store.identity import result_settings, to_plain
 from ivqa.terminal import terminal
+from ivqa.text.duplicates import duplicates_of
+from ivqa.text.tokens import tokenise
 
 
 class RankKeys(CommandKeys, total=False):
     """Keys of task=rank."""
 
+    question: FreeText | Annotated[Sequence[FreeText], AtLeastOne] | None
     num_questions: Count | None
     k: Count
     exclude_duplicates: bool
@@ -58,19 +64,25 @@ def rank(cfg: Annotated[DictConfig, RankKeys]) -> float:
     """Ranks the pool cfg.bqd for the questions of cfg.split with cfg.ranker (task=rank).
 
     Writes bqd.parquet and bqd.json, or shard_S_of_N.parquet. Finished parts are stored in parts/;
-    resume=DIR continues an interrupted run after them.
+    resume=DIR continues an interrupted run after them. With cfg.question, it ranks the pool for
+    these questions instead, prints the rankings, and writes ranking.json.
 
     Returns:
         The number of main questions.
+
+    Raises:
+        UserError: A typed question has no words, or the arguments do not fit each other.
     """
     run_dir = Path(cfg.output_dir)
+    typed = [] if cfg.question is None else _typed(cfg.question)
     dataset = instantiate(cfg.data)
     try_text_components(cfg, dataset, cfg.split)
-    split, kept = dataset.split(cfg.split), slice(cfg.num_questions)
+    split, kept = None if typed else dataset.split(cfg.split), slice(cfg.num_questions)
+    numbers = np.arange(len(typed))  # typed questions have no ids, nor images
     job = BQDRanking(
-        questions=split.questions[kept],
-        question_ids=split.question_ids[kept],
-        image_ids=split.image_ids[kept],
+        questions=typed if split is None else split.questions[kept],
+        question_ids=numbers if split is None else split.question_ids[kept],
+        image_ids=numbers if split is None else split.image_ids[kept],
         pool=instantiate(cfg.bqd)(dataset),
         ranker=instantiate(cfg.ranker),
         settings=result_settings({"ranker": to_plain(cfg.ranker), "bqd": to_plain(cfg.bqd)}),
@@ -89,12 +101,46 @@ def rank(cfg: Annotated[DictConfig, RankKeys]) -> float:
     table = job.table()
     if cfg.keep_answers:
         table = with_answers(table, dataset, pool_splits)
+        table = table if split is None else with_main_answers(table, split)
+    metrics = {**bqd_figures(table), "bqd/pool": float(len(job.pool)), **speed}
+    title = f"basic questions of {dataset.title}"
+    if split is None:
+        table = table.drop_columns(["image_id", "question_id"])
+        _print_rankings(table, job)
+        file = run_dir / "ranking.json"
+        return _finish(run_dir, file, table, metrics, title, records=file)
     whole = cfg.num_shards == 1
     file = run_dir / ("bqd.parquet" if whole else f"shard_{job.shard}_of_{job.num_shards}.parquet")
     write_parquet(file, table, {**job.origin, "keep_answers": cfg.keep_answers})
-    metrics = {**bqd_figures(table), "bqd/pool": float(len(job.pool)), **speed}
-    title = f"basic questions of {dataset.title}, split {dataset.name_of(cfg.split)}"
-    return _finish(run_dir, file, table, metrics, title, records=whole)
+    title += f", split {dataset.name_of(cfg.split)}"
+    records = run_dir / "bqd.json" if whole else None
+    return _finish(run_dir, file, table, metrics, title, records=records)
+
+
+def _typed(question: str | Sequence[str]) -> list[str]:
+    """The typed questions; raises UserError if one has no words."""
+    typed = [question] if isinstance(question, str) else list(question)
+    for text in typed:
+        if not tokenise(text):
+            raise UserError(f"question='{text}' has no words; type a question to rank")
+    return typed
+
+
+def _print_rankings(table: pa.Table, job: BQDRanking) -> None:
+    """Prints rank, score and basic question for each typed question [IJCV Table 1]."""
+    console = terminal()
+    for row in table.to_pylist():
+        shown = Table(title=Text(row["question"]))
+        for name, side in (("rank", "right"), ("score", "right"), ("basic question", "left")):
+            shown.add_column(name, justify=side)  # type: ignore[arg-type]
+        ranked = zip(row["scores"], row["basic_questions"], strict=True)
+        for number, (score, text) in enumerate(ranked, start=1):
+            shown.add_row(str(number), f"{score:.4f}", Text(text))
+        console.print(shown)
+        (same,) = duplicates_of([row["question"]], job.pool)
+        for at in same if job.exclude_duplicates else ():
+            note = f"left out of the ranking, because it has the same words: {job.pool[at]}"
+            console.print(Text(note), soft_wrap=True)
 
 
 class MergeKeys(CommandKeys, total=False):
@@ -124,7 +170,8 @@ def merge(cfg: Annotated[DictConfig, MergeKeys]) -> float:
     file = run_dir / "bqd.parquet"
     write_parquet(file, table, origin)
     title = f"basic questions of {len(files)} shards in {folder}"
-    return _finish(run_dir, file, table, bqd_figures(table), title, records=True)
+    records = run_dir / "bqd.json"
+    return _finish(run_dir, file, table, bqd_figures(table), title, records=records)
 
 
 def _annotated(cfg: DictConfig, dataset: VQADataset) -> list[str]:
@@ -176,12 +223,12 @@ def _finish(
     metrics: dict[str, float],
     title: str,
     *,
-    records: bool,
+    records: Path | None,
 ) -> float:
-    """Writes bqd.json (with `records`) and metrics.json, prints the metrics, and warns."""
+    """Writes the JSON file `records`, if any, and metrics.json, prints the metrics, and warns."""
     console = terminal()
     if records:
-        write_records(run_dir / "bqd.json", table)
+        write_records(records, table)
     write_json(run_dir / "metrics.json", metrics)
     print_metrics(metrics, title=title, console=console)
     if count := int(metrics.get("bqd/uncertified", 0)):

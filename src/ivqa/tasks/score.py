@@ -15,6 +15,7 @@ from ivqa.data import VQASplit
 from ivqa.data.results import read_choices, read_results
 from ivqa.data.validation import listed
 from ivqa.errors import UserError
+from ivqa.metrics import RScore
 from ivqa.ranges import AtLeastOne, ExistingFile
 from ivqa.report import print_metrics
 from ivqa.robustness import NoiseRecords
@@ -66,10 +67,10 @@ def score(cfg: Annotated[DictConfig, Keys]) -> float:
             metrics |= score_choices(whole, chosen)
         elif all(map(contains, split.multiple_choices or (), levels[0])):
             metrics |= score_choices(split, levels[0])  # as in predictions_multiple_choice.json
+    r_score: RScore = instantiate(cfg.r_score)
     if "vqa/accuracy" in metrics or len(levels) > 1:
-        records = NoiseRecords.scored(split, levels)
+        records = NoiseRecords.scored(split, levels, accuracy=r_score.accuracy)
         records.write(run_dir)
-    r_score = instantiate(cfg.r_score)
     if len(levels) > 1:
         curve = records.curve(r_score)
         metrics |= {f"robustness/{name}": value for name, value in curve.metrics().items()}

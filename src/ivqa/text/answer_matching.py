@@ -6,6 +6,7 @@ have their rule in their reader.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,9 @@ from ivqa.text.normalisation import clean_space, normalise_answer, strip_punctua
 
 Form = Callable[[str], str]
 """Gives the form of an answer that is compared."""
+
+Accuracy = Literal["official", "paper"]
+"""Which accuracy: that of the data set's evaluation, or min(n / 3, 1) of the papers."""
 
 Worth = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.float64]]
 """Gives the accuracy of answers, from the numbers of matching annotators and of annotators."""

@@ -22,6 +22,7 @@ from ivqa.ranges import Count, Share
 from ivqa.store.files import write_text
 from ivqa.text.failed_answers import failure
 from ivqa.vqa.module import VQAModule
+from ivqa.vqa.multiple_choice import choose_answers
 from ivqa.vqa.protocol import Answerer, Metered
 from ivqa.vqa.scores import mean_accuracy, score_answers, score_choices, wups_metrics
 
@@ -272,53 +273,6 @@ def _expert_metrics(module: VQAModule, datamodule: VQADataModule, stage: str) ->
         "vqa/layouts": float(np.mean(same)),
         **{f"vqa/expert/{name.removeprefix('vqa/')}": value for name, value in followed.items()},
     }
-
-
-def choose_answers(
-    module: Answerer, datamodule: VQADataModule, stage: str, console: Console, batch_size: int
-) -> tuple[list[str], float]:
-    """Chooses the most probable of each question's multiple choices.
-
-    Args:
-        module: The VQA system.
-        datamodule: The data.
-        stage: Which split of the data.
-        console: Where progress is shown.
-        batch_size: Questions at once.
-
-    Returns:
-        The chosen answers, "" where the model knows none of the choices, and the share of choices
-        that the model knows: those in its closed set, or all without one.
-
-    Raises:
-        UserError: The questions of the split have no multiple choices.
-    """
-    split = datamodule.dataset.split(stage)
-    if split.multiple_choices is None:
-        raise UserError(f"split '{split.name}' has no multiple_choices in its questions file")
-    chosen: list[str] = []
-    known, number = 0, 0
-    starts = range(0, len(split), batch_size)
-    for start in track(starts, description="choosing", console=console, transient=True):
-        rows = slice(start, start + batch_size)
-        images = datamodule.images_of(stage, split.image_ids[rows])
-        choices, questions = split.multiple_choices[rows], split.questions[rows]
-        scores = None if module.answers is None else module.log_scores(images, questions).cpu()
-        for row, candidates in enumerate(choices):
-            possible = candidates
-            if module.answers is not None:
-                possible = [answer for answer in candidates if answer in module.answers]
-            known, number = known + len(possible), number + len(candidates)
-            if not possible:
-                chosen.append("")
-                continue
-            if scores is None:
-                own = images.select(torch.tensor([row]))
-                found = module.log_scores(own, [questions[row]], possible)[0]
-            else:
-                found = scores[row, module.answers.encode(possible)]  # type: ignore[union-attr]
-            chosen.append(possible[int(found.argmax())])
-    return chosen, known / max(number, 1)
 
 
 def _probability_of(

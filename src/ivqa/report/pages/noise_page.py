@@ -7,9 +7,15 @@ from typing import Any
 
 from ivqa.data import VQASplit
 from ivqa.metrics import PUBLISHED_R_SCORE, RScore
-from ivqa.report.noise_words import below_blind, change_in_words, score_in_words
+from ivqa.report.noise_words import (
+    accuracy_in_words,
+    below_blind,
+    change_in_words,
+    score_in_words,
+)
 from ivqa.report.pages.annotation_page import picture
 from ivqa.report.pages.base import render
+from ivqa.report.tables import noise_columns
 from ivqa.robustness import RIGHT, Flips, NoiseRecords, common_questions, flips_at
 from ivqa.store.files import write_bytes
 
@@ -39,7 +45,8 @@ def write_noise_page(
 ) -> None:
     """Writes robustness.html, one file without links to others.
 
-    It shows for each level the accuracies with their intervals, how many answers change, and
+    It shows a table of accuracies by level and answer type for each model, and for each level the
+    accuracies with their intervals, how many answers change, and
     examples: questions whose answers by the first model change under noise. Several models
     are compared on their common questions.
 
@@ -59,7 +66,8 @@ def write_noise_page(
     page = render(
         "noise.html.j2",
         title=title,
-        subtitle=f"{len(records[0]):,} questions",
+        subtitle=f"{len(records[0]):,} questions, {accuracy_in_words(r_score.accuracy)}",
+        tables=[_table(name, own) for name, own in zip(names, figures, strict=True) if changes],
         headline=_headline(names, records, figures, changes),
         clean=[_accuracy(name, own, 0) for name, own in zip(names, figures, strict=True)],
         levels=[
@@ -109,6 +117,13 @@ def _accuracy(name: str, figures: dict[str, float], level: int) -> dict[str, Any
     value, low, high = (100 * figures[key] for key in (at, f"{at}_low", f"{at}_high"))
     text = f"{value:.0f}% ({low:.0f} to {high:.0f})"
     return {"name": name, "value": value, "low": low, "high": high, "text": text}
+
+
+def _table(name: str, figures: dict[str, float]) -> dict[str, Any]:
+    """The table of a model: its columns' headings, and a row of cells for each level."""
+    columns = noise_columns({f"robustness/{key}": value for key, value in figures.items()})
+    rows = list(zip(*(cells for _, cells in columns), strict=True))
+    return {"name": name, "headings": [heading for heading, _ in columns], "rows": rows}
 
 
 def _changes(name: str, flips: Flips, records: NoiseRecords, r_score: RScore, level: int) -> str:
