@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,8 @@ class RobustnessCallback(MeasuringCallback):
         seed: Seed of the choice of questions and of the bootstrap.
         r_score: R_score with its tolerance and limit [ROB eq. 3].
     """
+
+    version: ClassVar[int] = 1  # of the figures and of the noise, which tables rest on
 
     def __init__(
         self,
