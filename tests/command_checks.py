@@ -9,19 +9,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import yaml
-from hydra import compose, initialize_config_dir
-from hydra.core.global_hydra import GlobalHydra
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig
+from tools.jobs import composed, overrides_of, values_of
 
 from documented_commands import PROJECT, Block, Command
-from ivqa.command_line import command_line, with_multirun
 from ivqa.config.checks import check_config, missing_keys
 from ivqa.config.choices import choices_of, config_folders
 from ivqa.config.error_messages import describe, is_user_error
-from ivqa.config.short_forms import expanded, key_of
+from ivqa.config.short_forms import key_of
 from ivqa.errors import UserError
-from ivqa.sweeps.sweep_files import with_sweep
 
 CONF = PROJECT / "conf"
 # What a reader has or gets: files, folders, WordNet. Everything else must be right on the page.
@@ -121,41 +117,14 @@ def jobs_of(task: str, given: list[str], *, every: bool = False) -> list[DictCon
         The configurations.
     """
     folders = config_folders(CONF, given)
-    arguments = with_multirun(with_sweep(given, folders, task), CONF)
-    written = expanded(command_line(arguments), CONF, task)
-    overrides = [item for item in written if ("=" in item and item[0] != "-") or item[0] == "~"]
-    added = ",".join(f"file://{folder.absolute()}" for folder in folders[1:])
-    searched = [f"hydra.searchpath=[{added}]"] if added else []
-    if every and "-m" in written:
-        overrides = [*_parameters(overrides), *overrides]
-    GlobalHydra.instance().clear()
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        rounds = _every_value(overrides) if every else _first_values(overrides, folders, task)
-        return [compose(task, [*searched, *job]) for job in rounds]
-
-
-def _parameters(overrides: Sequence[str]) -> list[str]:
-    """The parameters of an experiment that is a sweep, except those that the user gives."""
-    name = next((item for item in overrides if item.startswith("experiment=")), None)
-    if name is None:
-        return []
-    file = CONF / "experiment" / f"{name.partition('=')[2]}.yaml"
-    hydra = yaml.safe_load(file.read_text()).get("hydra", {})
-    params = hydra.get("sweeper", {}).get("params") or {}
-    given = {key_of(item) for item in overrides}
-    return [f"{key}={value}" for key, value in params.items() if key not in given]
+    overrides = overrides_of(task, given, CONF, swept=every)
+    rounds = _every_value(overrides) if every else _first_values(overrides, folders, task)
+    return composed(task, list(rounds), CONF, folders[1:])
 
 
 def _every_value(overrides: Sequence[str]) -> Iterator[list[str]]:
     """Jobs of a sweep: the first has the first value of each override, and so on."""
-    values = []
-    for text in overrides:
-        parsed = OverridesParser.create().parse_override(text)
-        if parsed.is_sweep_override():
-            key = parsed.get_key_element()
-            values.append([f"{key}={value}" for value in parsed.sweep_string_iterator()])
-        else:
-            values.append([text])
+    values = [values_of(text) for text in overrides]
     for number in range(max(map(len, values), default=1)):
         yield [options[number % len(options)] for options in values]
 
@@ -186,15 +155,11 @@ def _first_values(
     """The first job of a sweep, and one for each choice of a group that no file has."""
     first, absent = [], []
     for text in overrides:
-        parsed = OverridesParser.create().parse_override(text)
-        if parsed.is_sweep_override():
-            key = parsed.get_key_element()
-            values = [str(value) for value in parsed.sweep_string_iterator()]
-            text = f"{key}={values[0]}"
-            if _is_group(key.partition("@")[0]):
-                known = choices_of(key, folders, task)
-                absent += [f"{key}={value}" for value in values if value not in known]
-        first.append(text)
+        values = values_of(text)
+        if len(values) > 1 and _is_group((group := key_of(text)).partition("@")[0]):
+            known = choices_of(group, folders, task)
+            absent += [one for one in values if one.partition("=")[2] not in known]
+        first.append(values[0])
     yield first
     yield from ([choice] for choice in absent)
 

@@ -39,6 +39,7 @@ from ivqa.scenes import generate_scenes
 from ivqa.store.identity import code_of, to_plain
 from ivqa.store.signatures import defaults_of
 from ivqa.store.versions import code_version
+from measures import measures
 
 PROJECT = Path(__file__).parents[1]
 FILE = Path(__file__).with_suffix(".json")
@@ -66,6 +67,7 @@ def entries() -> Iterator[tuple[str, Callable[[], Entry]]]:
     yield from ((f"model={name}", lambda name=name: _trained(name)) for name in MODELS)
     yield from ((f"ranker={name}", lambda name=name: _ranker(name)) for name in RANKERS)
     yield "features=concepts", _concepts
+    yield from ((name, lambda name=name: _measured(name)) for name in measures())
 
 
 def defaults() -> dict[str, dict[str, str | int]]:
@@ -237,6 +239,12 @@ def _ranker(name: str) -> Entry:
         "scores": float(np.abs(scores).sum()),
         "ranks": float((np.sort(ranking.indices) * places).sum()),
     }
+
+
+def _measured(name: str) -> Entry:
+    roots, measure = measures()[name]
+    figures = measure(composed, *_data())
+    return code_version(roots), {key: round(value, 6) for key, value in figures.items()}
 
 
 def _concepts() -> Entry:

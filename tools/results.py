@@ -1,79 +1,45 @@
 """Runs the experiments of conf/results.yaml and writes docs/results.md: `make results`.
 
-    python -m tools.results                     run what is missing, then write the page
-    python -m tools.results models table2       only these experiments
+    python -m tools.results                     run what is out of date, then write the page
+    python -m tools.results models table2       only these experiments, and those they read
     python -m tools.results --page              write the page only
     python -m tools.results --import models=DIR --commit abc1234 --machine "2 cores, AVX2"
 
-Each experiment runs in its own directory below outputs/results. One is skipped where its results
-are there and the code has not changed since, so a killed run continues with the next experiment;
-models that are trained already are found in the artifact store. docs/results.json keeps the
-numbers of the page, so that the page can be written again without a run.
+Experiments run one after the other, each in its own directory below outputs/results. One is
+skipped where docs/results.json has its results with the cache keys of today, so a killed run
+continues with the next experiment; models that are trained already are found in the artifact
+store. The page can be written again without a run.
 """
 
 import argparse
-import ast
 import os
 import shlex
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from ivqa.errors import UserError
+from ivqa.provenance import FILE as PROVENANCE
 from ivqa.provenance import commit_of, seeds_of, this_machine, versions
 from ivqa.runs.run_directory import read_metrics
-from ivqa.store.digests import digest
 from ivqa.store.files import read_json, read_yaml, write_json, write_text
 from ivqa.sweeps.multirun import distinguishing
 from ivqa.terminal import terminal
-from tools.results_page import Experiment, Record, results_page
+from tools.experiments import Experiment, Project, Record
+from tools.result_keys import Keys, combined, keys_of
+from tools.result_plots import write_plot
+from tools.results_page import results_page
 
 # Of these a setting is called by its value alone: "mlb" for "model=mlb".
 _KNOWN_GROUPS = ("model", "vqa", "reward", "ranker")
-# Their code changes no number.
-_WITHOUT_EFFECT = ("report", "provenance.py", "console.py")
-
-
-@dataclass(frozen=True)
-class Project:
-    """Where the runner finds and writes its files.
-
-    Args:
-        root: The checkout, which holds evaluate.py and conf/.
-    """
-
-    root: Path
-
-    @property
-    def runs(self) -> Path:
-        """One directory an experiment."""
-        return self.root / "outputs" / "results"
-
-    @property
-    def records(self) -> Path:
-        """The numbers of the page."""
-        return self.root / "docs" / "results.json"
-
-    def sections(self) -> list[tuple[str, str, list[Experiment]]]:
-        """Title, text and experiments of every section of the page."""
-        found = read_yaml(self.root / "conf" / "results.yaml", list)
-        return [
-            (
-                part["title"],
-                part.get("text", ""),
-                [Experiment(**one) for one in part["experiments"]],
-            )
-            for part in found
-        ]
-
-    def experiments(self) -> dict[str, Experiment]:
-        """All experiments by name."""
-        return {one.name: one for _, _, part in self.sections() for one in part}
+_KEYS = "keys.json"  # in the directory of a finished experiment
+# What a run reads. The texts of conf/results.yaml change no number.
+_CODE = ("src", "conf", "train.py", "evaluate.py", "diagnose.py", ":!conf/results.yaml")
 
 
 def main(arguments: Sequence[str] | None = None, root: Path | None = None) -> None:
@@ -81,6 +47,11 @@ def main(arguments: Sequence[str] | None = None, root: Path | None = None) -> No
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("names", nargs="*", help="experiments; all where none is named")
     parser.add_argument("--page", action="store_true", help="write the page only")
+    parser.add_argument(
+        "--allow-changes",
+        action="store_true",
+        help="run with uncommitted changes, without keeping what is measured",
+    )
     parser.add_argument("--import", dest="imported", metavar="NAME=DIR", action="append")
     parser.add_argument("--commit", help="of the imported runs")
     parser.add_argument("--machine", help="of the imported runs; this one where not given")
@@ -96,23 +67,61 @@ def main(arguments: Sequence[str] | None = None, root: Path | None = None) -> No
         if wanted and not options.commit:
             raise UserError("--import needs --commit: which code made the numbers")
         for name, _, directory in wanted:
-            settings = measured(Path(directory), known[name])
-            machine = options.machine or this_machine()
-            seeds = seeds_of(jobs_in(Path(directory)))
-            record = Record(options.commit, machine, options.seconds, settings, seeds=seeds)
-            keep(project, name, record)
+            project.keep(name, imported(Path(directory), known[name], options))
+        keys = keys_of_experiments(project)
         if not wanted and not options.page:
-            chosen = [known[name] for name in options.names or known]
-            failed = [one.name for one in chosen if not obtain(project, one)]
-        write_page(project)
+            changed = uncommitted(project.root)
+            if changed and not options.allow_changes:
+                raise UserError(
+                    f"{changed} has uncommitted changes, so nobody could run the results again; "
+                    "commit them, or try the experiments with --allow-changes, which keeps nothing"
+                )
+            chosen = _with_read(options.names or known, known)
+            failed = [
+                one.name for one in chosen if not obtain(project, one, keys, kept=not changed)
+            ]
+        write_page(project, keys)
     except UserError as error:
         sys.exit(f"error: {error}")
     if failed:
         sys.exit(f"error: failed, see its log in outputs/results: {', '.join(failed)}")
 
 
-def obtain(project: Project, experiment: Experiment) -> bool:
-    """Runs an experiment unless the code of today has run it, and keeps what it measured.
+def imported(directory: Path, experiment: Experiment, options: argparse.Namespace) -> Record:
+    """The record of an experiment that ran elsewhere; its directory holds the keys."""
+    file = directory / _KEYS
+    return Record(
+        options.commit,
+        options.machine or this_machine(),
+        options.seconds,
+        measured(directory, experiment),
+        seeds=seeds_of(jobs_in(directory)),
+        **(read_json(file, dict) if file.is_file() else {}),
+    )
+
+
+def keys_of_experiments(project: Project) -> dict[str, Keys]:
+    """The cache keys of today, by experiment, including those of the experiments that it reads."""
+    found: dict[str, Keys] = {}
+    for name, experiment in project.experiments().items():
+        # No file is read for a key: trained encoders have the keys of their own command.
+        texts = [one.replace("{dir}", name) for one in experiment.commands]
+        commands = [shlex.split(one.replace("{results}", "results")) for one in texts]
+        read = {other: found[other] for other in experiment.read_experiments}
+        found[name] = combined(keys_of(commands, project.conf), read)
+    return found
+
+
+def obtain(
+    project: Project, experiment: Experiment, keys: Mapping[str, Keys], *, kept: bool = True
+) -> bool:
+    """Runs an experiment unless its results are up to date, and keeps what it measured.
+
+    Args:
+        project: The project.
+        experiment: The experiment.
+        keys: The keys of all experiments.
+        kept: Whether to write what was measured into docs/results.json and the page.
 
     Returns:
         False where the command or one of its jobs failed; the log is beside its directory.
@@ -121,40 +130,50 @@ def obtain(project: Project, experiment: Experiment) -> bool:
     if missing := [name for name in experiment.needs if not os.environ.get(name)]:
         console.print(f"{experiment.name}: skipped, {' and '.join(missing)} is not set")
         return True
-    directory = project.runs / experiment.name
-    commands = [experiment.command, experiment.baseline]
-    made_by = {"code": code_of(project.root), "commands": commands}
-    stamp = directory / "made_by.json"
-    if stamp.is_file() and read_json(stamp) == made_by:
-        console.print(f"{experiment.name}: done before, by the same code")
+    directory, own = project.runs / experiment.name, keys[experiment.name]
+    if _is_done(project, experiment, own):
+        console.print(f"{experiment.name}: up to date")
         return True
-    console.print(f"{experiment.name}: python {experiment.command}", soft_wrap=True)
     # Jobs of an earlier command would count as jobs of this one; trained models are in the store.
     shutil.rmtree(directory, ignore_errors=True)
-    start = time.monotonic()
-    if experiment.first is not None and not _run(project, experiment.first, directory / "first"):
-        return False
-    baseline = directory / "baseline"
-    if experiment.baseline is not None and not _run(project, experiment.baseline, baseline):
-        return False
-    if not _run(project, experiment.command, directory):
-        return False
+    start, began = time.monotonic(), time.time()
+    places = {experiment.first: directory / "first", experiment.baseline: directory / "baseline"}
+    for command in experiment.commands:
+        console.print(f"{experiment.name}: python {command}", soft_wrap=True)
+        if not _run(project, command, directory, places.get(command, directory)):
+            return False
     jobs = jobs_in(directory)
     if not all(job["metrics"] for job in jobs):
         return False
-    seconds = time.monotonic() - start
+    write_json(directory / _KEYS, asdict(own))
     record = Record(
-        commit_of(project.root),
+        commit_of(project.root).removesuffix("+"),  # docs/ changes while experiments run
         this_machine(),
-        seconds,
+        time.monotonic() - start,
         measured(directory, experiment),
         versions(),
         seeds_of(jobs),
+        stored_training(directory.rglob(PROVENANCE), began),
+        own.keys,
+        own.code,
     )
-    keep(project, experiment.name, record)
-    write_json(stamp, made_by)
-    write_page(project)
+    if kept:
+        project.keep(experiment.name, record)
+        write_page(project, keys)
     return True
+
+
+def stored_training(files: Iterable[Path], began: float) -> float:
+    """Seconds that the training of models had taken that had ended before some runs began.
+
+    Args:
+        files: The provenance.json of each run.
+        began: When the first run began, in seconds since 1970.
+    """
+    trained: dict[str, Sequence[float]] = {}
+    for file in files:
+        trained |= read_json(file, dict).get("training", {})
+    return sum(seconds for seconds, ended in trained.values() if ended < began)
 
 
 def jobs_in(directory: Path) -> list[dict[str, Any]]:
@@ -201,6 +220,7 @@ def settings_of(
             wanted |= {other + name.removeprefix(prefix) for name in wanted}
     ends = ("", "_low", "_high")
     wanted = {name + end for name in wanted for end in ends} | {experiment.sort or ""}
+    wanted |= set(experiment.also)
     settings: dict[str, list[dict[str, float]]] = {}
     for name, job in zip(names, jobs, strict=True):
         kept = {key: value for key, value in job["metrics"].items() if key in wanted}
@@ -211,33 +231,42 @@ def settings_of(
     return settings
 
 
-def keep(project: Project, name: str, record: Record) -> None:
-    """Stores what an experiment measured in docs/results.json."""
-    stored = read_json(project.records, dict) if project.records.is_file() else {}
-    write_json(project.records, stored | {name: asdict(record)})
+def write_page(project: Project, keys: Mapping[str, Keys]) -> None:
+    """Writes docs/results.md and its plots from docs/results.json."""
+    sections, records = project.sections(), project.records()
+    for name, experiment in project.experiments().items():
+        if name in records and experiment.plot:
+            write_plot(project.plots / f"{name}.svg", experiment, records[name])
+    page = results_page(sections, records, keys)
+    write_text(project.root / "docs" / "results.md", page)
 
 
-def write_page(project: Project) -> None:
-    """Writes docs/results.md from docs/results.json."""
-    stored = read_json(project.records, dict) if project.records.is_file() else {}
-    records = {name: Record(**values) for name, values in stored.items()}
-    write_text(project.root / "docs" / "results.md", results_page(project.sections(), records))
+def uncommitted(root: Path) -> str:
+    """The first file of the code or of the configuration that git would commit; "" for none."""
+    command = ["git", "status", "--porcelain", "--", *_CODE]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise UserError(f"{root} is no git repository, so its results would have no commit")
+    return done.stdout.splitlines()[0][3:] if done.stdout else ""
 
 
-def code_of(root: Path) -> str:
-    """A digest of the package's code and of conf/, without comments and docstrings."""
-    package, conf = root / "src" / "ivqa", root / "conf"
-    found = {}
-    for file in sorted(package.rglob("*.py")):
-        name = file.relative_to(package).as_posix()
-        if not name.startswith(_WITHOUT_EFFECT):
-            found[name] = ast.dump(_without_docstrings(ast.parse(file.read_bytes())))
-    for file in sorted(conf.rglob("*.yaml")):
-        if file.name != "results.yaml":
-            lines = [line.partition(" #")[0].rstrip() for line in file.read_text().splitlines()]
-            kept = [line for line in lines if line and not line.startswith("# ")]
-            found[f"conf/{file.relative_to(conf).as_posix()}"] = "\n".join(kept)
-    return digest(found)
+def _with_read(names: Iterable[str], known: Mapping[str, Experiment]) -> list[Experiment]:
+    """The named experiments and those whose results they read, in the order of the page."""
+    wanted = set(names)
+    for one in reversed(list(known.values())):  # a read experiment comes before its reader
+        wanted |= set(one.read_experiments) if one.name in wanted else set()
+    return [one for name, one in known.items() if name in wanted]
+
+
+def _is_done(project: Project, experiment: Experiment, keys: Keys) -> bool:
+    """Whether the record is up to date and, where others read them, the results are here."""
+    record = project.records().get(experiment.name)
+    if record is None or record.changes(experiment, keys):
+        return False
+    if all(experiment.name not in one.read_experiments for one in project.experiments().values()):
+        return True
+    file = project.runs / experiment.name / _KEYS
+    return file.is_file() and read_json(file, dict)["keys"] == dict(keys.keys)
 
 
 def _group(override: str) -> str:
@@ -258,12 +287,16 @@ def _label(setting: str) -> str:
     return " ".join(texts) or "default"
 
 
-def _run(project: Project, command: str, directory: Path) -> bool:
-    """Runs a command with `directory` as its output_dir; $NAME and {dir} are filled in."""
+def _run(project: Project, command: str, own: Path, directory: Path) -> bool:
+    """Runs a command with `directory` as its output_dir.
+
+    $NAME, {results} and {dir}, the directory `own` of the experiment, are filled in.
+    """
     directory.mkdir(parents=True, exist_ok=True)
-    parent = directory.parent if directory.name in ("first", "baseline") else directory
     words = [os.path.expandvars(word) for word in shlex.split(command)]
-    words = [word.replace("{dir}", str(parent)) for word in words]
+    places = {"{dir}": str(own), "{results}": str(project.runs)}
+    for name, place in places.items():
+        words = [word.replace(name, place) for word in words]
     with (directory / "log.txt").open("w") as log:
         done = subprocess.run(
             [sys.executable, *words, f"output_dir={directory}"],
@@ -273,18 +306,6 @@ def _run(project: Project, command: str, directory: Path) -> bool:
             check=False,
         )
     return done.returncode == 0
-
-
-def _without_docstrings(tree: ast.Module) -> ast.Module:
-    for node in ast.walk(tree):
-        body = getattr(node, "body", None)
-        if isinstance(body, list):
-            node.body = [item for item in body if not _is_text(item)]  # type: ignore[attr-defined]
-    return tree
-
-
-def _is_text(node: ast.AST) -> bool:
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
 if __name__ == "__main__":

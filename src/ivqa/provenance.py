@@ -36,6 +36,8 @@ class Record:
         started: When it began, in UTC.
         models: The models that it loaded, by name, with the commit of the hub or the digest of
             their weights; None where neither is known, as of a served model.
+        training: Seconds of training and time of its end of the models from the artifact store,
+            by the digest of their weights.
         questions_asked: Questions that VQA models answered, repetitions included.
     """
 
@@ -43,6 +45,7 @@ class Record:
     model: str | None = None
     started: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     models: dict[str, str | None] = field(default_factory=dict)
+    training: dict[str, tuple[float, float]] = field(default_factory=dict)
     questions_asked: int = 0
     _clock: float = field(default_factory=time.monotonic, repr=False)
 
@@ -77,6 +80,17 @@ def note_model(path: str, revision: str | None = None) -> None:
     elif Path(path).is_absolute() or Path(path).exists():
         name = Path(path).resolve().name
     _current.models[name] = revision or _current.models.get(name)
+
+
+def note_training(revision: str, seconds: float, ended: float) -> None:
+    """Adds the training of a model to the record.
+
+    Args:
+        revision: The digest of the weights.
+        seconds: How long the model was trained.
+        ended: When the training ended, in seconds since 1970.
+    """
+    _current.training[revision] = (seconds, ended)
 
 
 def note_questions(number: int) -> None:

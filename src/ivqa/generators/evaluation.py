@@ -110,6 +110,8 @@ class QuestionBenchmark:
         pools: Ranks pools of questions; None ranks none.
     """
 
+    version: ClassVar[int] = 1  # of the figures, which tables rest on
+
     needs_answers: ClassVar[frozenset[str]] = frozenset({"validation", "scores"})
     num_latents: Count = 10
     beam_size: Count = 3

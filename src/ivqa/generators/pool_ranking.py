@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +46,8 @@ class PoolRanking:
         likelihood_samples: Values of z that estimate p(q | I, a) of a model with a latent variable.
         seed: Seed of the pools.
     """
+
+    version: ClassVar[int] = 1  # of the pools and the figures, which tables rest on
 
     folder: str
     num_pairs: Count | None = 5000

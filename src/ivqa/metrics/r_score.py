@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import Any, ClassVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -32,6 +32,8 @@ class RScore:
         >>> round(RScore(limit=0.5)(0.6579, 0.5712), 2)
         0.6
     """
+
+    version: ClassVar[int] = 1  # of the figures, which tables rest on
 
     tolerance: Share = 5e-4
     limit: PositiveShare = 0.2

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,8 @@ class RobustnessCallback(MeasuringCallback):
         seed: Seed of the choice of questions and of the bootstrap.
         r_score: R_score with its tolerance and limit [ROB eq. 3], and which accuracy is measured.
     """
+
+    version: ClassVar[int] = 1  # of the figures and of the noise, which tables rest on
 
     def __init__(
         self,

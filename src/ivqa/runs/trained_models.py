@@ -14,7 +14,7 @@ from pytorch_lightning.utilities import rank_zero_only
 from ivqa.config.model_sources import Pretrained, Untrained, source_of
 from ivqa.errors import UserError
 from ivqa.features import PixelStore
-from ivqa.provenance import note_model
+from ivqa.provenance import note_model, note_training
 from ivqa.released import Released
 from ivqa.runs.checkpoints import load_checkpoint
 from ivqa.runs.context import RunContext
@@ -22,6 +22,7 @@ from ivqa.runs.fitting import fit
 from ivqa.runs.loggers import end_wandb_run
 from ivqa.runs.run_directory import best_checkpoint, can_continue
 from ivqa.runs.vocabularies import Vocabularies
+from ivqa.store.artifact_store import training_seconds
 from ivqa.store.weights import load_into, weights_digest
 from ivqa.text.vocabulary import Vocabulary
 from ivqa.trained import check_same_encoder
@@ -143,7 +144,9 @@ def obtain_module(context: RunContext) -> tuple[Any, Vocabularies, Path]:
     module = build_module(context, vocabularies)
     check_same_encoder(component, getattr(module, "image_encoder", None), str(path))
     load_into(module, weights, path, f"model={context.cfg.model.name}")
-    note_model(str(context.cfg.model.name), weights_digest(weights))
+    note_model(str(context.cfg.model.name), revision := weights_digest(weights))
+    if (seconds := training_seconds(path).get("train/seconds")) is not None:
+        note_training(revision, seconds, path.stat().st_mtime)
     return module.eval(), vocabularies, path
 
 

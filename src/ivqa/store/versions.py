@@ -11,16 +11,27 @@ import importlib.util
 import inspect
 import sys
 import sysconfig
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 from ivqa.plug_ins import is_of_plug_in
 from ivqa.store.digests import digest
 
 _PACKAGE = __name__.partition(".")[0]
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def versioned(number: int) -> Callable[[_Function], _Function]:
+    """Gives a function the attribute `version`, as classes have one."""
+
+    def give(function: _Function) -> _Function:
+        vars(function)["version"] = number
+        return function
+
+    return give
 
 
 def code_version(roots: Iterable[Any]) -> dict[str, int | str]:

@@ -69,6 +69,7 @@ from ivqa.scenes import Oracle, oracle_of
 from ivqa.store.artifact_store import training_log
 from ivqa.store.files import write_json
 from ivqa.store.locks import folder_lock
+from ivqa.store.versions import versioned
 from ivqa.tasks.compare import names_of_runs
 from ivqa.tasks.noise_curve import r_score_of
 from ivqa.tasks.search_origin import search_origin
@@ -96,6 +97,7 @@ class Keys(CommandKeys, total=False):
     num_noisy_questions: Annotated[Count | None, NO_EFFECT]
 
 
+@versioned(1)  # of the beliefs and the figures, which tables rest on
 def diagnose(cfg: Annotated[DictConfig, Keys]) -> float:
     """Extracts and describes the belief set of cfg.vqa (diagnose.py).
 

@@ -19,6 +19,7 @@ from ivqa.runs.loggers import log_results
 from ivqa.runs.preparation import open_context, with_features
 from ivqa.runs.run_directory import begin_run, holds_directory
 from ivqa.store.files import write_json
+from ivqa.store.versions import versioned
 from ivqa.tasks import diagnose
 from ivqa.tasks.repair_run import RepairRun, RepairSettings
 
@@ -47,6 +48,7 @@ class Keys(diagnose.Keys, total=False):
 
 
 @holds_directory
+@versioned(1)  # of the figures, which tables rest on
 def repair(cfg: Annotated[DictConfig, Keys]) -> float:
     """Trains cfg.vqa again with its corrected wrong beliefs, in rounds (experiment=repair).
 

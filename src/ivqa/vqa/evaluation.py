@@ -41,6 +41,8 @@ class VQABenchmark:
         wups: Thresholds of WUPS, such as [0.9, 0.0] for DAQUAR.
     """
 
+    version: ClassVar[int] = 1  # of the figures, which tables rest on
+
     needs_answers: ClassVar[frozenset[str]] = frozenset({"validation"})
     batch_size: Count = 500
     headline: str = "vqa/accuracy"

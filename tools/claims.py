@@ -1,0 +1,116 @@
+"""Numbers in texts that come from measurements: `python -m tools.claims` writes them anew.
+
+Where the page shows a number, a text of conf/results.yaml and a sentence in tools/claims.yaml hold
+{[EXPERIMENT|SETTING|METRIC]:FORMAT}, the mean over the seeds in docs/results.json. Braces may hold
+a calculation, such as {1 - [repair|mlb|repaired/wrong_rate] / [repair|mlb|before/wrong_rate]:.0%}.
+README.md and the guides hold the finished sentences; tools/claims.yaml lists those with numbers.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ivqa.errors import UserError
+from ivqa.store.files import read_yaml, write_text
+from tools.experiments import Project, Record
+
+Records = Mapping[str, Record]
+
+_PLACE = re.compile(r"\{([^{}]*\[[^{}]*\|[^{}]*\][^{}:]*):([^{}]*)\}")
+_MEASURED = re.compile(r"\[([^\[\]|]+)\|([^\[\]|]+)\|([^\[\]|]+)\]")
+_NUMBER = r"([-−]?[\d.,]*\d)"
+
+
+def filled(text: str, records: Records) -> str:
+    """The text with the numbers of the records.
+
+    Args:
+        text: A text with calculations in braces.
+        records: What was measured, by experiment.
+
+    Raises:
+        UserError: No record has the experiment, the setting or the metric.
+
+    Example:
+        >>> record = Record("abc1234", "", 0, {"mlb": [{"acc": 0.8}, {"acc": 0.9}]})
+        >>> filled("MLB has {[models|mlb|acc]:.1%} percent.", {"models": record})
+        'MLB has 85.0 percent.'
+        >>> filled("{1 - [models|mlb|acc]:.0%} wrong", {"models": record})
+        '15 wrong'
+    """
+    return _PLACE.sub(lambda found: _shown(found, records), text)
+
+
+def corrected(page: str, sentences: Sequence[str], records: Records, name: str) -> str:
+    """The page with today's numbers in its sentences.
+
+    Args:
+        page: Its text.
+        sentences: The sentences with calculations in braces; line breaks do not count.
+        records: What was measured, by experiment.
+        name: The file name of the page, for messages.
+
+    Raises:
+        UserError: A sentence is not on the page, or several times.
+
+    Example:
+        >>> record = Record("abc1234", "", 0, {"mlb": [{"acc": 0.8}]})
+        >>> corrected("It has\\n7 percent.", ["has {[m|mlb|acc]:.0%} percent"], {"m": record}, "")
+        'It has\\n80 percent.'
+    """
+    for sentence in sentences:
+        places = list(_PLACE.finditer(sentence))
+        parts = _PLACE.split(sentence)[:: _PLACE.groups + 1]
+        pattern = _NUMBER.join(re.sub(r"(\\?\s)+", r"\\s+", re.escape(part)) for part in parts)
+        found = list(re.finditer(pattern, page))
+        if len(found) != 1:
+            raise UserError(
+                f"{name}: the sentence '{sentence}' of tools/claims.yaml is there "
+                f"{len(found)} times; correct the sentence in one of the two files"
+            )
+        for number, place in reversed(list(enumerate(places, start=1))):
+            start, end = found[0].span(number)
+            page = page[:start] + _shown(place, records) + page[end:]
+    return page
+
+
+def corrected_pages(root: Path, records: Records) -> dict[Path, str]:
+    """The texts of the pages that tools/claims.yaml names, with today's numbers."""
+    claims = read_yaml(root / "tools" / "claims.yaml", dict)
+    return {
+        root / name: corrected((root / name).read_text(), sentences, records, name)
+        for name, sentences in claims.items()
+    }
+
+
+def _shown(place: re.Match[str], records: Records) -> str:
+    calculation, style = place.groups()
+    text = _MEASURED.sub(lambda one: repr(_mean(*one.groups(), records=records)), calculation)
+    value = eval(text, {"__builtins__": {}})  # of this project's own files
+    return format(value, style).removesuffix("%")
+
+
+def _mean(experiment: str, setting: str, metric: str, *, records: Records) -> float:
+    if experiment not in records:
+        raise UserError(f"a text names [{experiment}|...], which docs/results.json does not have")
+    settings = records[experiment].settings
+    values = [seed[metric] for seed in settings.get(setting, ()) if metric in seed]
+    if not values:
+        raise UserError(
+            f"a text names [{experiment}|{setting}|{metric}], which was not measured; settings: "
+            f"{', '.join(settings)}; see `also` in conf/results.yaml for metrics of no table"
+        )
+    return float(sum(values) / len(values))
+
+
+def main() -> None:
+    """Writes the numbers of today into README.md and the guides."""
+    root = Path(__file__).parents[1]
+    for page, text in corrected_pages(root, Project(root).records()).items():
+        if text != page.read_text():
+            write_text(page, text)
+            print(f"{page.relative_to(root)}: other numbers")
+
+
+if __name__ == "__main__":
+    main()
