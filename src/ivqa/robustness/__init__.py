@@ -24,7 +24,14 @@ from ivqa.robustness.image_noise import (
 )
 from ivqa.robustness.noise import DisturbsImages, JointNoise, Noise
 from ivqa.robustness.records import NoiseRecords
-from ivqa.robustness.vqabq import VQABQ, helpful_counts, selection_figures
+from ivqa.robustness.vqabq import (
+    VQABQ,
+    BestBasicQuestions,
+    ThresholdSearch,
+    differs_when_independent,
+    helpful_counts,
+    selection_figures,
+)
 from ivqa.robustness.word_shuffling import WordShuffling
 
 __all__ = [
@@ -32,6 +39,7 @@ __all__ = [
     "VQABQ",
     "BQDNoise",
     "BasicQuestionNoise",
+    "BestBasicQuestions",
     "Blur",
     "DisturbsImages",
     "Flips",
@@ -47,8 +55,10 @@ __all__ = [
     "Occlusion",
     "RobustnessCallback",
     "SaltAndPepper",
+    "ThresholdSearch",
     "WordShuffling",
     "common_questions",
+    "differs_when_independent",
     "flips_at",
     "helpful_counts",
     "paired_differences",
