@@ -25,11 +25,20 @@ def test_thresholds_are_searched_on_one_split_and_measured_on_another(
     metrics = metrics_of(tmp_path / "search")
     assert metrics["searched/combinations"] == 27
     assert [metrics[f"published/s{number}"] for number in (1, 2, 3)] == [0.2, 0.3, 0.4]
+    grid: list[list[float]] = []
     # Each threshold is one of three values of the split that chooses them.
     for number, name in enumerate(("score1", "score2_over_score1", "score3_over_score2"), start=1):
         mean, deviation = (metrics[f"search/{name}{end}"] for end in ("", "_std"))
-        grid = [max(0.0, mean + d * deviation) for d in (-1.5, 0, 1)]
-        assert any(metrics[f"searched/s{number}"] == pytest.approx(value) for value in grid)
+        grid.append([max(0.0, mean + d * deviation) for d in (-1.5, 0, 1)])
+        assert any(metrics[f"searched/s{number}"] == pytest.approx(value) for value in grid[-1])
+    # No other triple of the grid is better on the split that chooses: the lowest, and the highest.
+    for end in (0, -1):
+        triple = ",".join(repr(values[end]) for values in grid)
+        other = ["task=vqabq_thresholds", f"noise.thresholds=[{triple}]", "deviations=[0]"]
+        status, printed = run("evaluate", *other, *command, f"output_dir={tmp_path / str(end)}")
+        assert status == 0, printed
+        accuracy = metrics_of(tmp_path / str(end))["search/published/accuracy"]
+        assert accuracy <= metrics["search/searched/accuracy"]
     # noise=vqabq with the same thresholds, which asks the model anew, agrees.
     for name in ("published", "searched"):
         triple = ",".join(repr(metrics[f"{name}/s{number}"]) for number in (1, 2, 3))
