@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,11 @@ import pytest
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.plugins import Plugins
 from hydra.types import RunMode
 from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
-from hydra_plugins.ivqa_variant_sweeper import VariantSweeper
 from ivqa.sweeps import multirun
 from ivqa.sweeps.multirun import (
     MultirunCurves,
@@ -261,7 +262,9 @@ def test_pools_of_one_model_and_several_seeds_stand_in_one_row(tmp_path: Path) -
 
 
 def test_a_value_with_variants_is_run_once_for_each() -> None:
-    sweeper = VariantSweeper(VARIANTS)
+    Plugins.instance()  # loads Hydra's sweeper anew, and a subclass of the earlier one is of no use
+    module = import_module("hydra_plugins.ivqa_variant_sweeper")
+    sweeper = module.VariantSweeper(VARIANTS)
     given = ["model=lstm_qi,hiecoatt", "bqd=gbqd,ynbqd", "features=vgg19"]
     overrides = OverridesParser.create().parse_overrides(given)
     assert sweeper.split_arguments(overrides, None) == [
@@ -275,7 +278,7 @@ def test_a_value_with_variants_is_run_once_for_each() -> None:
         ]
     ]
     assert [len(part) for part in sweeper.split_arguments(overrides, 4)] == [4, 2]
-    (jobs,) = VariantSweeper().split_arguments(overrides, None)
+    (jobs,) = module.VariantSweeper().split_arguments(overrides, None)
     assert len(jobs) == 4
     assert with_variant(["model=mlb"], VARIANTS) == ["model=mlb"]
 

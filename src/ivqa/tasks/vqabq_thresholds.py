@@ -1,6 +1,6 @@
 """Thresholds of VQABQ for a model, and its accuracy with them [IJCV, Tables 5 to 7]."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -92,7 +92,7 @@ def vqabq_thresholds(cfg: Annotated[DictConfig, Keys]) -> float:
     # 3. The search, and what both triples of thresholds give.
     found = answered[cfg.search_split]
     search = ThresholdSearch(found.scores, found.records.accuracies, cfg.deviations)
-    triples = {"published": tuple(noise.thresholds), "searched": search.best}
+    triples = {"published": noise.thresholds, "searched": search.best}
     metrics = {
         f"{name}/s{number}": float(value)
         for name, triple in triples.items()
@@ -135,7 +135,7 @@ def _answered(
 
 
 def _figures(
-    own: _Answered, triples: dict[str, ThreeThresholds], resamples: int, seed: int
+    own: _Answered, triples: Mapping[str, ThreeThresholds], resamples: int, seed: int
 ) -> dict[str, float]:
     """The figures of one split: questions, accuracy without basic questions, ratios, and triples.
 
