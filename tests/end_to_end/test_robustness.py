@@ -191,3 +191,17 @@ def test_images_are_disturbed_by_noise_of_images(
     status, printed = run("evaluate", *data, "write_noisy_questions=true")
     assert status == 1
     assert "this noise= disturbs images" in printed
+
+
+def test_a_model_is_asked_in_other_words(run: Run, tiny_root: Path, tmp_path: Path) -> None:
+    command = _command(tiny_root, "model=language_only", "callbacks=robustness", "noise=rephrasing")
+    status, printed = run("evaluate", *command, "split=val", f"output_dir={tmp_path / 'run'}")
+    assert status == 0, printed
+    metrics, records = metrics_of(tmp_path / "run"), tmp_path / "run" / "robustness.parquet"
+    asked = pd.read_parquet(records).pivot(index="question_id", columns="level", values="question")
+    assert metrics["robustness/not_rephrased"] == (asked[3] == asked[0]).sum() < len(asked) / 10
+    distances = [metrics[f"robustness/word_edits_{level}"] for level in (1, 2, 3)]
+    assert 0 < distances[0] < distances[1] < distances[2]
+    (tmp_path / "empty.json").write_text('{"Why is it so?": ["How come?"]}')
+    status, printed = run("evaluate", *command, f"noise.path={tmp_path / 'empty.json'}")
+    assert (status, "has another wording in" in printed) == (1, True), printed

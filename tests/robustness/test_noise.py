@@ -12,6 +12,7 @@ from ivqa.metrics import RScore, r_score, resampled_means
 from ivqa.ranking import (
     CosineRanker,
     LassoQuestionRanker,
+    LassoRanker,
     QuestionRanker,
     RandomRanker,
     Ranking,
@@ -70,6 +71,24 @@ def test_lasso_puts_close_questions_before_far_ones() -> None:
     assert ranking.gap.max() < 1e-6
     first = [POOL[row] for row in ranking.indices[0][:2]]
     assert all({"is", "car"} & set(tokenise(text)) for text in first)
+
+
+def test_a_main_question_in_its_pool_is_followed_by_its_nearest_neighbours() -> None:
+    """Why the curve of [IJCV, Table 8] jumps there and falls here: docs/robustness.md."""
+    vectors = np.random.default_rng(0).normal(size=(200, 24)) + 0.3
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    pool = vectors.astype(np.float32)
+    cosines = pool[7].astype(np.float64) @ pool.T
+    ranker = LassoRanker(pool)
+    left_in, excluded = (ranker.rank(pool[7:8], 21, rows) for rows in (None, [[7]]))
+    nearest = np.argsort(-cosines)[:21].tolist()
+    assert nearest[0] == 7
+    assert left_in.indices[0].tolist() == nearest
+    assert left_in.scores[0] == pytest.approx([1, *[0] * 20], abs=1e-3)
+    # Without the main question, LASSO combines questions that are farther from it.
+    assert excluded.support[0] > 5
+    at_levels = cosines[np.stack([left_in.indices[0], excluded.indices[0]])].reshape(2, 7, 3)
+    assert (at_levels.mean(axis=2)[0] > at_levels.mean(axis=2)[1]).all()
 
 
 @pytest.mark.parametrize(("lam", "short"), [(1e-6, 0.0), (0.6, 0.5)])

@@ -2,11 +2,19 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from importlib import import_module
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
+from hydra import compose, initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.plugins import Plugins
+from hydra.types import RunMode
+from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
 from ivqa.sweeps import multirun
@@ -20,12 +28,15 @@ from ivqa.sweeps.multirun import (
     joined,
     replaced,
     settings_of,
+    with_variant,
 )
+
+CONF = Path(__file__).parents[2] / "conf"
 
 Jobs = Sequence[tuple[list[str], Mapping[str, float] | None]]
 
 
-def _sweep(folder: Path, jobs: Jobs) -> Any:
+def _sweep(folder: Path, jobs: Jobs, **sweeper: Any) -> Any:
     """Writes the folders of jobs; returns Hydra's configuration of the multirun."""
     for number, (overrides, metrics) in enumerate(jobs):
         (folder / str(number) / ".hydra").mkdir(parents=True)
@@ -33,7 +44,7 @@ def _sweep(folder: Path, jobs: Jobs) -> Any:
         (folder / str(number) / ".hydra" / "overrides.yaml").write_text(text)
         if metrics is not None:
             (folder / str(number) / "metrics.json").write_text(json.dumps(metrics))
-    return OmegaConf.create({"hydra": {"sweep": {"dir": str(folder)}}})
+    return OmegaConf.create({"hydra": {"sweep": {"dir": str(folder)}, "sweeper": sweeper}})
 
 
 def _rows(folder: Path) -> list[dict[str, str]]:
@@ -193,3 +204,101 @@ def test_curves_are_those_of_jobs_that_measured_noise(
     assert drawn == [{"model=a": curve, "model=b": curve}]
     assert (tmp_path / "curves.png").read_bytes()[:4] == b"\x89PNG"
     assert f"curves: {tmp_path / 'curves.png'}" in capsys.readouterr().out.splitlines()
+
+
+VARIANTS = {"HAV": ["model=hiecoatt"], "HAR": ["model=hiecoatt", "features=lite"]}
+
+
+def test_variants_have_their_names_and_two_pools_stand_in_one_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    models = {
+        "model=hiecoatt": ["model=hiecoatt"],
+        "features=lite": ["model=hiecoatt", "features=lite"],
+        "model=mlb": ["model=mlb"],
+    }
+    pairs = list(product(models.values(), ("gbqd", "ynbqd")))
+    jobs: Jobs = [
+        ([model[0], f"bqd={pool}", *model[1:]], {"robustness/partition_0/accuracy": at / 8})
+        for at, (model, pool) in enumerate(pairs)
+    ]
+    cfg = _sweep(tmp_path, jobs, variants=VARIANTS)
+    columns = {
+        "G": "GBQD/robustness/partition_0/accuracy",
+        "Y": "Y/robustness/partition_0/accuracy",
+    }
+    table = MultirunTable(columns, side_by_side={"GBQD": "bqd=gbqd", "Y": "bqd=ynbqd"})
+    table.on_multirun_end(cfg)
+    assert _rows(tmp_path) == [
+        {"setting": "HAV", "G": "0.0", "Y": "0.125"},
+        {"setting": "HAR", "G": "0.25", "Y": "0.375"},
+        {"setting": "model=mlb", "G": "0.5", "Y": "0.625"},
+    ]
+    stored = json.loads((tmp_path / "results.json").read_text())
+    assert [job["overrides"] for job in stored] == [overrides for overrides, _ in jobs]
+    drawn: dict[str, list[str]] = {}
+    monkeypatch.setattr(
+        multirun, "write_noise_curve", lambda path, of: drawn.update({path.name: list(of)})
+    )
+    MultirunCurves(["model"]).on_multirun_end(cfg)
+    both = ["bqd=gbqd", "bqd=ynbqd"]
+    assert drawn == {"curves_HAV.png": both, "curves_HAR.png": both, "curves_mlb.png": both}
+    drawn.clear()
+    MultirunCurves().on_multirun_end(cfg)
+    assert drawn["curves.png"][2:5] == ["HAR bqd=gbqd", "HAR bqd=ynbqd", "model=mlb bqd=gbqd"]
+
+
+def test_pools_of_one_model_and_several_seeds_stand_in_one_row(tmp_path: Path) -> None:
+    jobs: Jobs = [
+        ([f"bqd={pool}", f"seed={seed}"], {"r": at + seed})
+        for at, pool in enumerate(("a", "b"))
+        for seed in (1, 2)
+    ]
+    table = MultirunTable({"A": "A/r", "B": "B/r"}, side_by_side={"A": "bqd=a", "B": "bqd=b"})
+    table.on_multirun_end(_sweep(tmp_path, jobs))
+    assert _rows(tmp_path) == [
+        {"setting": "default", "seeds": "2", "A": "1.500 ± 0.707", "B": "2.500 ± 0.707"}
+    ]
+
+
+def test_a_value_with_variants_is_run_once_for_each() -> None:
+    Plugins.instance()  # loads Hydra's sweeper anew, and a subclass of the earlier one is of no use
+    module = import_module("hydra_plugins.ivqa_variant_sweeper")
+    sweeper = module.VariantSweeper(VARIANTS)
+    given = ["model=lstm_qi,hiecoatt", "bqd=gbqd,ynbqd", "features=vgg19"]
+    overrides = OverridesParser.create().parse_overrides(given)
+    assert sweeper.split_arguments(overrides, None) == [
+        [
+            ["model=lstm_qi", "bqd=gbqd", "features=vgg19"],
+            ["model=lstm_qi", "bqd=ynbqd", "features=vgg19"],
+            ["model=hiecoatt", "bqd=gbqd", "features=vgg19"],
+            ["model=hiecoatt", "bqd=gbqd", "features=lite"],
+            ["model=hiecoatt", "bqd=ynbqd", "features=vgg19"],
+            ["model=hiecoatt", "bqd=ynbqd", "features=lite"],
+        ]
+    ]
+    assert [len(part) for part in sweeper.split_arguments(overrides, 4)] == [4, 2]
+    (jobs,) = module.VariantSweeper().split_arguments(overrides, None)
+    assert len(jobs) == 4
+    assert with_variant(["model=mlb"], VARIANTS) == ["model=mlb"]
+
+
+@pytest.mark.parametrize(
+    ("experiment", "jobs"),
+    [("table2_gbqd", 6), ("table3_ynbqd", 6), ("table4_r_scores", 12), ("table_text_metrics", 96)],
+)
+def test_six_models_are_measured(experiment: str, jobs: int) -> None:
+    GlobalHydra.instance().clear()
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        loader = GlobalHydra.instance().config_loader()
+        chosen = [f"experiment={experiment}"]
+        settings = loader.load_configuration("evaluate", chosen, RunMode.MULTIRUN).hydra.sweeper
+        sweeper = instantiate(settings)
+        given = [f"{key}={values}" for key, values in settings.params.items()]
+        overrides = OverridesParser.create(loader).parse_overrides([*given, *chosen])
+        (found,) = sweeper.split_arguments(overrides, None)
+        assert len(found) == jobs
+        own = next(job for job in found if with_variant(job, settings.variants)[0] == "HAR")
+        cfg = compose("evaluate", own)
+    assert cfg.model.name == "hiecoatt"
+    assert cfg.features._target_.endswith("EfficientNetLiteFeatures")

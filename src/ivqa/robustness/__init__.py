@@ -1,7 +1,7 @@
 """Robustness of VQA models: accuracy under noise of increasing level, and R_score.
 
-Noise sources disturb questions (`basic_questions`, `bqd_noise`, `vqabq`, `word_shuffling`) or
-images (`image_noise`); `noise` has their protocols.
+Noise sources disturb questions (`basic_questions`, `bqd_noise`, `vqabq`, `word_shuffling`,
+`rephrasing`) or images (`image_noise`); `noise` has their protocols.
 `RobustnessCallback` asks a model every question at every level; `NoiseCurve` computes the figures,
 and `paired_differences` compares two models. The method is that of "A Novel Framework for
 Robustness Analysis of Visual QA Models" (Huang et al., AAAI 2019), cited as [ROB].
@@ -24,7 +24,15 @@ from ivqa.robustness.image_noise import (
 )
 from ivqa.robustness.noise import DisturbsImages, JointNoise, Noise
 from ivqa.robustness.records import NoiseRecords
-from ivqa.robustness.vqabq import VQABQ, helpful_counts, selection_figures
+from ivqa.robustness.rephrasing import Rephrasing
+from ivqa.robustness.vqabq import (
+    VQABQ,
+    BestBasicQuestions,
+    ThresholdSearch,
+    differs_when_independent,
+    helpful_counts,
+    selection_figures,
+)
 from ivqa.robustness.word_shuffling import WordShuffling
 
 __all__ = [
@@ -32,6 +40,7 @@ __all__ = [
     "VQABQ",
     "BQDNoise",
     "BasicQuestionNoise",
+    "BestBasicQuestions",
     "Blur",
     "DisturbsImages",
     "Flips",
@@ -45,10 +54,13 @@ __all__ = [
     "NoiseCurve",
     "NoiseRecords",
     "Occlusion",
+    "Rephrasing",
     "RobustnessCallback",
     "SaltAndPepper",
+    "ThresholdSearch",
     "WordShuffling",
     "common_questions",
+    "differs_when_independent",
     "flips_at",
     "helpful_counts",
     "paired_differences",

@@ -1,7 +1,7 @@
 """The protocols of noise: what a noise source has, and what it may have in addition.
 
-A noise source is one class and one file in conf/noise. `BasicQuestionNoise`, `BQDNoise`, `VQABQ`
-and `WordShuffling` disturb questions, the classes of `image_noise` images.
+A noise source is one class and one file in conf/noise. `BasicQuestionNoise`, `BQDNoise`, `VQABQ`,
+`WordShuffling` and `Rephrasing` disturb questions, the classes of `image_noise` images.
 """
 
 from collections.abc import Sequence

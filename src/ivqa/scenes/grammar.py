@@ -50,6 +50,29 @@ def realise(program: Program, rng: random.Random) -> str:
     return detokenise(fill(rng.choice(fitting(program)), program, rng).split())
 
 
+def other_wordings(question: str, rng: random.Random) -> list[str]:
+    """Writes the meaning of a question in each phrasing of the grammar.
+
+    Args:
+        question: Any text.
+        rng: Chooses synonyms and the order of equal parts.
+
+    Returns:
+        Questions of the same meaning, perhaps with the question itself among them; empty where the
+        grammar does not produce the question.
+
+    Example:
+        >>> other_wordings("Is it cloudy?", random.Random(0))[-2:]
+        ['Is the weather cloudy?', 'Does the weather look cloudy?']
+    """
+    program = parse(question)
+    if program is None:
+        return []
+    texts = [detokenise(fill(one, program, rng).split()) for one in fitting(program)]
+    # A phrasing with a word of several readings may be read as another meaning.
+    return [text for text in texts if parse(text) == program]
+
+
 @lru_cache(maxsize=200_000)
 def parse(question: str) -> Program | None:
     """Reads the meaning of a question.

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 from hydra.experimental.callback import Callback
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 from typing_extensions import override
 
 from ivqa.config.short_forms import shortened
@@ -28,6 +28,8 @@ class MultirunTable(Callback):
             metrics of the first job whose names start with the other prefix.
         joined_rows: Names of rows that hold the metrics of several settings, such as a generator
             and a VQA model: {name of the row: [settings]}. Other settings are left out.
+        side_by_side: Overrides whose runs stand in one row: {name: override}. The metrics of such a
+            run begin with the name: {GBQD: bqd=gbqd} gives GBQD/robustness/r_score.
         title: Title of the table.
     """
 
@@ -37,20 +39,23 @@ class MultirunTable(Callback):
         shared_rows: Mapping[str, Mapping[str, str]] | None = None,
         joined_rows: Mapping[str, Sequence[str]] | None = None,
         title: str | None = None,
+        side_by_side: Mapping[str, str] | None = None,
     ) -> None:
         self.columns = dict(columns or {})
         self.shared_rows = {name: dict(row) for name, row in (shared_rows or {}).items()}
         self.joined_rows = {name: list(of) for name, of in (joined_rows or {}).items()}
         self.title = title
+        self.side_by_side = dict(side_by_side or {})
 
     @override
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
         sweep_dir = Path(str(config.hydra.sweep.dir))
-        jobs = _jobs(sweep_dir)
+        jobs = _jobs(config)
         finished = [job for job in jobs if job["metrics"]]
         if not finished:
             return
-        averages = joined(average_over_seeds(finished), self.joined_rows)
+        averages = beside(average_over_seeds(finished), self.side_by_side)
+        averages = joined(averages, self.joined_rows)
         rows = [
             {**arranged(averages[0], replaced(self.columns, prefixes)), "setting": name}
             for name, prefixes in self.shared_rows.items()
@@ -86,7 +91,7 @@ class MultirunShares(Callback):
         sweep_dir = Path(str(config.hydra.sweep.dir))
         jobs = [
             job
-            for job in _jobs(sweep_dir)
+            for job in _jobs(config)
             if all(metric in job["metrics"] for metric in self.columns.values())
         ]
         if not jobs:
@@ -99,19 +104,33 @@ class MultirunShares(Callback):
 
 
 class MultirunCurves(Callback):
-    """Draws the accuracy under noise of all jobs that measured it to curves.png."""
+    """Draws the accuracy under noise of all jobs that measured it to curves.png.
+
+    Args:
+        pictures: Keys whose values have a picture each, curves_VALUE.png, as `[model, bqd]`.
+    """
+
+    def __init__(self, pictures: Sequence[str] = ()) -> None:
+        self.pictures = set(pictures)
 
     @override
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
         sweep_dir = Path(str(config.hydra.sweep.dir))
-        jobs = [
-            job for job in _jobs(sweep_dir) if "robustness/partition_0/accuracy" in job["metrics"]
-        ]
-        if jobs:
-            names = distinguishing([job["overrides"] for job in jobs])
+        groups: dict[str, list[dict[str, Any]]] = {}
+        for job in _jobs(config):
+            if "robustness/partition_0/accuracy" in job["metrics"]:
+                groups.setdefault(self._picture(row_of(job)), []).append(job)
+        for name, jobs in groups.items():
+            names = distinguishing([row_of(job) for job in jobs])
             curves = {name: job["metrics"] for name, job in zip(names, jobs, strict=True)}
-            write_noise_curve(sweep_dir / "curves.png", curves)
-            terminal().print(f"curves: {sweep_dir / 'curves.png'}", soft_wrap=True)
+            write_noise_curve(sweep_dir / name, curves)
+            terminal().print(f"curves: {sweep_dir / name}", soft_wrap=True)
+
+    def _picture(self, row: Sequence[str]) -> str:
+        """The picture of a job; a variant, which has no key, has its own as a value of model."""
+        parts = [item.partition("=") for item in row]
+        values = [value or key for key, _, value in parts if key in self.pictures or not value]
+        return "_".join(["curves", *(values if self.pictures else ())]) + ".png"
 
 
 def distinguishing(overrides: Sequence[Sequence[str]]) -> list[str]:
@@ -125,10 +144,48 @@ def distinguishing(overrides: Sequence[Sequence[str]]) -> list[str]:
 
 
 def settings_of(jobs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Names the setting of each job, the overrides without the seed."""
-    return distinguishing(
-        [[item for item in job["overrides"] if item[:5] != "seed="] for job in jobs]
-    )
+    """Names the setting of each job, the items of its row without the seed."""
+    return distinguishing([[item for item in row_of(job) if item[:5] != "seed="] for job in jobs])
+
+
+def row_of(job: Mapping[str, Any]) -> list[str]:
+    """What tells a job from the others: its overrides, with the name of a variant for its own."""
+    return list(job.get("variant") or job["overrides"])
+
+
+def with_variant(overrides: Sequence[str], variants: Mapping[str, Sequence[str]]) -> list[str]:
+    """Replaces the overrides of a variant of hydra/sweeper=variants by its name.
+
+    Of several variants whose overrides a job has, the one with the most counts.
+
+    >>> variants = {"HAV": ["model=a"], "HAR": ["model=a", "features=b"]}
+    >>> with_variant(["seed=1", "model=a", "features=b"], variants)
+    ['HAR', 'seed=1']
+    """
+    fitting = [name for name, items in variants.items() if set(items) <= set(overrides)]
+    if not fitting:
+        return list(overrides)
+    name = max(fitting, key=lambda name: len(variants[name]))
+    return [name, *(item for item in overrides if item not in variants[name])]
+
+
+def beside(rows: Sequence[Mapping[str, Any]], overrides: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Joins the rows of runs that differ in one override alone, with its name before each metric.
+
+    >>> rows = [{"setting": "model=a bqd=x", "r": 1}, {"setting": "model=a bqd=y", "r": 2}]
+    >>> beside(rows, {"X": "bqd=x", "Y": "bqd=y"})
+    [{'setting': 'model=a', 'X/r': 1, 'Y/r': 2}]
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        items = row["setting"].split()
+        setting = " ".join(item for item in items if item not in overrides.values()) or "default"
+        prefix = "".join(f"{name}/" for name, item in overrides.items() if item in items)
+        own = found.setdefault(setting, {"setting": setting})
+        for metric, value in row.items():
+            if metric != "setting":
+                own[metric if metric == "seeds" else prefix + metric] = value
+    return list(found.values())
 
 
 def joined(
@@ -203,20 +260,26 @@ def average_over_seeds(jobs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]
     return rows
 
 
-def _jobs(sweep_dir: Path) -> list[dict[str, Any]]:
-    """Directory, overrides and metrics of each job, in the order of their numbers."""
+def _jobs(config: DictConfig) -> list[dict[str, Any]]:
+    """Directory, overrides and metrics of each job, in the order of their numbers.
+
+    A variant of hydra/sweeper=variants has its `row_of` too.
+    """
+    sweep_dir = Path(str(config.hydra.sweep.dir))
+    variants = OmegaConf.select(config, "hydra.sweeper.variants") or {}
     folders = [folder for folder in sweep_dir.iterdir() if (folder / ".hydra").is_dir()]
     jobs = []
     for folder in sorted(
         folders, key=lambda folder: int(folder.name) if folder.name.isdigit() else 0
     ):
         file = folder / "metrics.json"
-        overrides = read_yaml(folder / ".hydra" / "overrides.yaml", list)
-        jobs.append(
-            {
-                "directory": str(folder),
-                "overrides": [shortened(str(item)) for item in overrides],
-                "metrics": read_metrics(file) if file.is_file() else {},
-            }
-        )
+        given = read_yaml(folder / ".hydra" / "overrides.yaml", list)
+        overrides = [shortened(str(item)) for item in given]
+        job = {
+            "directory": str(folder),
+            "overrides": overrides,
+            "metrics": read_metrics(file) if file.is_file() else {},
+        }
+        row = with_variant(overrides, variants)
+        jobs.append(job if row == overrides else {**job, "variant": row})
     return jobs
