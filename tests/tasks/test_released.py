@@ -10,11 +10,11 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.utils import instantiate
 from omegaconf import OmegaConf
 from rich.console import Console
-from tools import release
 
 from ivqa import released
 from ivqa.runs.context import RunContext
 from ivqa.store.files import FileError
+from tools import release
 
 NAMES = {"features", "ivqa_vae", "legality", "mlb"}
 
