@@ -17,6 +17,7 @@ from ivqa.config.checks import check_config, missing_keys
 from ivqa.config.choices import choices_of, config_folders
 from ivqa.config.error_messages import describe, is_user_error
 from ivqa.config.short_forms import key_of
+from ivqa.config.values import nodes
 from ivqa.errors import UserError
 
 CONF = PROJECT / "conf"
@@ -87,7 +88,7 @@ def _configuration_problem(task: str, arguments: Sequence[str]) -> str | None:
         cfg = jobs_of(task, given)[0]
     except Exception as error:
         return _described(error, given, task)
-    missing = missing_keys(cfg)
+    missing = missing_keys(nodes(cfg))
     if missing:
         return None if "..." in arguments else f"{', '.join(missing)} must be set"
     for _ in range(5):  # each round finds the next file that is not here

@@ -10,7 +10,8 @@ code was moved or tidied.
 import os
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +19,7 @@ from typing import Any
 from hydra.utils import get_object, instantiate
 from omegaconf import DictConfig, open_dict
 from rich.console import Console
+from typing_extensions import override
 
 from ivqa.config.keys import command_keys, model_keys
 from ivqa.ranges import CHANGEABLE, NO_EFFECT, marks_of
@@ -30,8 +32,20 @@ from tools.jobs import configurations
 
 Code = dict[str, int | str]
 
-# Data that may be absent here, such as photographs: models and features leave their key out.
-_OUTSIDE: Any = SimpleNamespace(cache_key=lambda: "data from outside")
+
+class _KeyContext(RunContext):
+    """A context whose identities are known without reading or computing features."""
+
+    @cached_property
+    @override
+    def of_training(self) -> RunContext:
+        settings = to_plain(self.cfg.model.get("trained_on"))
+        if not settings:
+            return self
+        dataset = _dataset(settings)
+        keys = [self.features.cache_key() if self.features else None, dataset.cache_key()]
+        features: Any = SimpleNamespace(cache_key=lambda: digest(keys))
+        return replace(self, dataset=dataset, features=features if self.features else None)
 
 
 @dataclass(frozen=True)
@@ -104,7 +118,7 @@ def _components(cfg: DictConfig) -> Iterator[tuple[str, str, Code]]:
     if not cfg.get("data"):
         return
     inside = get_object(cfg.data._target_) is ScenesDataset
-    dataset = instantiate(cfg.data) if inside else _OUTSIDE
+    dataset = _dataset(cfg.data)
     if (key := _data_key(cfg, inside)) is not None:
         yield "data", key, {}
     features = None
@@ -113,7 +127,7 @@ def _components(cfg: DictConfig) -> Iterator[tuple[str, str, Code]]:
         features = SimpleNamespace(cache_key=lambda: extractor.cache_key(dataset))
     if not cfg.get("model"):
         return
-    context = RunContext(cfg, dataset, features, Console(quiet=True))  # type: ignore[arg-type]
+    context = _KeyContext(cfg, dataset, features, Console(quiet=True))  # type: ignore[arg-type]
     used = [*context.models(), *(m for c in context.measuring_models.values() for m in c.models())]
     if features is not None and any(one.wanted_features for one in used):
         yield "features", features.cache_key(), code_of(to_plain(cfg.features))
@@ -155,3 +169,11 @@ def _data_key(cfg: DictConfig, inside: bool) -> str | None:
         return str(instantiate(settings).cache_key())
     root = os.path.expandvars(str(settings.get("root")))
     return str(instantiate({**settings, "root": root}).cache_key()) if Path(root).is_dir() else None
+
+
+def _dataset(settings: Mapping[str, Any]) -> Any:
+    """The data; those from outside may be absent here: models and features leave their key out."""
+    if get_object(settings["_target_"]) is ScenesDataset:
+        return instantiate(settings)
+    stages = {stage: settings.get(stage) for stage in ("train", "val", "test")}
+    return SimpleNamespace(cache_key=lambda: "data from outside", stages=stages)

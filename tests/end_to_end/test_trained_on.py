@@ -27,9 +27,10 @@ def _on(place: str, root: Path) -> list[str]:
 
 
 def test_words_answers_and_features_of_the_training_travel_with_the_model(
-    run: Run, tiny_root: Path, balanced_root: Path, artifacts: Path, tmp_path: Path
+    run: Run, tiny_root: Path, balanced_root: Path, tmp_path: Path
 ) -> None:
-    data = ["data=vqa_json", f"data.root={tiny_root}", *TINY_FEATURES]
+    artifacts = tmp_path / "own"  # holds the features of one network
+    data = ["data=vqa_json", f"data.root={tiny_root}", *TINY_FEATURES, f"artifacts={artifacts}"]
     first, second = tmp_path / "first", tmp_path / "second"
     command = ["model=mlb2", "model.epochs=1", *data, *_on("model", balanced_root)]
     status, printed = run("evaluate", *command, f"output_dir={first}")
@@ -58,6 +59,7 @@ def test_words_answers_and_features_of_the_training_travel_with_the_model(
         torch.testing.assert_close(value, weights[name], rtol=0, atol=0)
     # As a part of a policy it is the same model.
     small = [f"data.root={tiny_root}", "data=vqa_json", *TINY_DIAGNOSIS, "callbacks=default"]
+    small += [f"artifacts={artifacts}"]
     small += ["vqa=mlb2", *_on("vqa", balanced_root), f"output_dir={tmp_path / 'diagnosis'}"]
     status, printed = run("diagnose", *small)
     assert status == 0, printed
@@ -94,6 +96,7 @@ def test_data_that_are_not_there_are_reported_before_any_work(
     assert status == 1
     assert f"{tmp_path / 'absent'} does not exist" in " ".join(printed.split())
     assert "training" not in printed
-    status, printed = run("diagnose", "experiment=repair", "vqa=mlb2", *command[1:])
+    vqa = ["vqa=mlb2", *_on("vqa", tiny_root)]
+    status, printed = run("diagnose", "experiment=repair", *vqa, *command[1:])
     assert status == 1
     assert "vqa=mlb2 is trained on other data (vqa.trained_on)" in " ".join(printed.split())

@@ -66,7 +66,7 @@ def test_every_question_is_answered_for_the_server(
     status, printed = run("evaluate", *command, "questions_split=test-dev", f"output_dir={other}")
     assert status == 0, printed
     assert _answers(other / "predictions.json") == free
-    assert metrics_of(other) == {}
+    assert metrics_of(other) == {"vqa/questions": len(asked), "vqa/images": 10}
 
 
 @pytest.mark.parametrize(

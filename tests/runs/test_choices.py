@@ -16,6 +16,7 @@ from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf
 
+from ivqa.config import values
 from ivqa.config.checks import check_config, missing_keys
 from ivqa.errors import UserError
 
@@ -91,7 +92,7 @@ def test_every_choice_is_valid(command: str) -> None:
 def test_a_choice_that_needs_a_path_is_valid_with_one(command: str) -> None:
     for choices in _rounds(command, with_path=True):
         cfg = _composed(command, choices)
-        missing = missing_keys(cfg)
+        missing = missing_keys(values.nodes(cfg))
         with pytest.raises(UserError, match=f"{sorted(missing)[0]} must be set"):
             check_config(cfg)
         nodes = {group.rpartition("@")[2] for group in choices}
@@ -116,7 +117,7 @@ def test_a_choice_that_overrides_groups_composes(command: str) -> None:
     for group in set(ALONE) & set(_groups(command)):
         for file in _files(group):
             cfg = compose(command, [f"{group}={file.stem}"])
-            missing = missing_keys(cfg)
+            missing = missing_keys(values.nodes(cfg))
             if not missing:
                 check_config(cfg)
             # A task may require one argument, which is a path.

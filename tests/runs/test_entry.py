@@ -75,7 +75,10 @@ def _messages_of(command: str) -> list[str]:
         # The choice that was meant decides about the other keys.
         (
             "train model=mlbb model.module.network.num_glimpses=3 trainer.max_epoch=3",
-            ["there is no model=mlbb; did you mean mlb?", "did you mean trainer.max_epochs"],
+            [
+                "there is no model=mlbb; did you mean mlb or mlb2?",
+                "did you mean trainer.max_epochs",
+            ],
         ),
         (
             "train modle=mlb model.module.network.num_glimpsess=3",

@@ -1,6 +1,7 @@
 """Checks of a whole configuration before any work starts; all faults are reported at once."""
 
 import difflib
+from collections.abc import Iterable
 from typing import Any
 
 from hydra.core.global_hydra import GlobalHydra
@@ -11,13 +12,29 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import InterpolationResolutionError, OmegaConfBaseException
 
 from ivqa.config.rules import rule_faults
-from ivqa.config.values import nodes, value_faults
+from ivqa.config.values import Node, nodes, value_faults
 from ivqa.config.words import shown
 from ivqa.errors import UserError, reason_of
 from ivqa.store.signatures import arguments_of
 
 # Keys that Hydra's `instantiate` reads beside every _target_.
 _INSTANTIATE_WORDS = {"_target_", "_partial_", "_convert_", "_recursive_", "_args_"}
+
+
+def missing_keys(found: Iterable[Node]) -> list[str]:
+    """Dotted names of the keys whose value is `???`, such as "data.root".
+
+    Keys that refer to them are left out.
+
+    Args:
+        found: The `nodes` of a configuration.
+    """
+    return [
+        f"{prefix}{key!s}"
+        for node, prefix in found
+        for key in node
+        if OmegaConf.is_missing(node, str(key))
+    ]
 
 
 def check_config(cfg: DictConfig) -> None:
@@ -34,13 +51,7 @@ def check_config(cfg: DictConfig) -> None:
         UserError: Lists all faults.
     """
     found = [*nodes(cfg)]
-    missing = sorted(
-        f"{prefix}{key}"
-        for node, prefix in found
-        for key in node
-        if OmegaConf.is_missing(node, str(key))
-    )
-    faults = [f"{key} must be set" for key in missing]
+    faults = [f"{key} must be set" for key in sorted(missing_keys(found))]
     reference = _same_choices(cfg)
     if reference is not None:
         faults += [
@@ -68,7 +79,7 @@ def check_config(cfg: DictConfig) -> None:
             if isinstance(known, DictConfig) and known:
                 names = [str(name) for name in known]  # `in` does not find keys whose value is ???
                 faults += [
-                    _unknown(f"{prefix}{key}", names)
+                    _unknown(f"{prefix}{key!s}", names)
                     for key in node
                     if str(key) not in names and not _is_added(node, str(key), known)
                 ]
@@ -102,7 +113,7 @@ def _deleted(cfg: DictConfig, reference: DictConfig) -> list[str]:
             needed = ["_target_"] if target is not None else [str(key) for key in known]
         others = set() if prefix else {"hydra", "data", "model", "trainer"}  # reported as groups
         faults += [
-            f"{prefix}{key} is deleted but needed; leave ~{prefix}{key} out"
+            f"{prefix}{key!s} is deleted but needed; leave ~{prefix}{key!s} out"
             for key in needed
             if key in known.keys() - node.keys() - others
         ]
@@ -122,7 +133,7 @@ def _unresolvable(node: DictConfig, prefix: str) -> list[str]:
         try:
             node[key]
         except OmegaConfBaseException as error:
-            faults.append(f"{prefix}{key} does not resolve ({str(error).splitlines()[0]})")
+            faults.append(f"{prefix}{key!s} does not resolve ({str(error).splitlines()[0]})")
     return faults
 
 
@@ -138,7 +149,7 @@ def _unknown_arguments(node: DictConfig, prefix: str) -> list[str]:
     if "**" in parameters:
         return []
     return [
-        _unknown(f"{prefix}{key}", list(parameters))
+        _unknown(f"{prefix}{key!s}", list(parameters))
         for key in node
         if key not in parameters and key not in _INSTANTIATE_WORDS
     ]

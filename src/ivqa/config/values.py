@@ -119,11 +119,11 @@ def nodes(cfg: DictConfig, prefix: str = "") -> Iterator[Node]:
             continue
         child = cfg[key]
         if isinstance(child, DictConfig):
-            yield from nodes(child, f"{prefix}{key}.")
+            yield from nodes(child, f"{prefix}{key!s}.")
         elif isinstance(child, ListConfig):
             for index, item in enumerate(child):
                 if isinstance(item, DictConfig):
-                    yield from nodes(item, f"{prefix}{key}[{index}].")
+                    yield from nodes(item, f"{prefix}{key!s}[{index}].")
 
 
 def expected_values(node: DictConfig, prefix: str) -> Mapping[str, Any]:

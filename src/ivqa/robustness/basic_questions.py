@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,8 @@ class BasicQuestionNoise:
             rankings in memory only.
         exclude_duplicates: Whether duplicates of the main question in the pool are left out. With
             them, LASSO gives all its weight to the duplicate [IJCV, Table 8].
+        main_question: Its place: "first", as in the papers; "last"; or "absent", which shows
+            how far a model comes that answers the basic questions instead.
     """
 
     version: ClassVar[int] = 1
@@ -46,6 +48,7 @@ class BasicQuestionNoise:
     a_level: Count = 3
     cache: Cache | None = None
     exclude_duplicates: bool = True
+    main_question: Literal["first", "last", "absent"] = "first"
     # Results that this object keeps, not a setting.
     _rankings: dict[str, Ranking] = field(
         default_factory=dict, init=False, repr=False, compare=False
@@ -59,7 +62,7 @@ class BasicQuestionNoise:
         """
         # All levels come from one ranking of levels * a_level basic questions.
         ranked, _ = self.ranked(questions, training)
-        return partitions(questions, ranked, self.levels, self.a_level)
+        return partitions(questions, ranked, self.levels, self.a_level, self.main_question)
 
     def ranked(
         self, questions: Sequence[str], training: Sequence[str]
@@ -122,19 +125,35 @@ class BasicQuestionNoise:
 
 
 def partitions(
-    questions: Sequence[str], ranked: Sequence[Sequence[str]], levels: int, a_level: int
+    questions: Sequence[str],
+    ranked: Sequence[Sequence[str]],
+    levels: int,
+    a_level: int,
+    main_question: Literal["first", "last", "absent"] = "first",
 ) -> list[list[str]]:
     """Concatenates questions with the partitions of their rankings [ROB 4].
 
     Args:
         ranked: At least levels * a_level basic questions of each main question, best first.
+        main_question: The place of the main question.
 
-    >>> partitions(["Is it red?"], [["Is it?", "Red?", "Why?", "Who?"]], 2, 2)
+    >>> ranked = [["Is it?", "Red?", "Why?", "Who?"]]
+    >>> partitions(["Is it red?"], ranked, 2, 2)
     [['Is it red? Is it? Red?'], ['Is it red? Why? Who?']]
+    >>> partitions(["Is it red?"], ranked, 1, 2, "last")
+    [['Is it? Red? Is it red?']]
+    >>> partitions(["Is it red?"], ranked, 1, 2, "absent")
+    [['Is it? Red?']]
     """
+
+    def joined(question: str, basic: Sequence[str]) -> str:
+        before = [question] if main_question == "first" else []
+        after = [question] if main_question == "last" else []
+        return " ".join([*before, *basic, *after])
+
     return [
         [
-            " ".join([question, *texts[start : start + a_level]])
+            joined(question, texts[start : start + a_level])
             for question, texts in zip(questions, ranked, strict=True)
         ]
         for start in range(0, levels * a_level, a_level)

@@ -80,7 +80,7 @@ class BeliefLog(SharedParts):
 
     def questions_asked(self) -> int:
         """The number of questions that the VQA model answered for all chunks, by any process."""
-        return sum(chunk["beliefs"]["asked"] for chunk in self.figures())
+        return sum(int(chunk["beliefs"]["asked"]) for chunk in self.figures())
 
     def figures(self) -> list[dict[str, Sums]]:
         """The sums of each chunk."""
