@@ -1,0 +1,1 @@
+"""Consistency of VQA models: answers that cannot all be true, without labels."""

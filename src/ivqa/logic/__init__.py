@@ -1,0 +1,18 @@
+"""What follows from an answer, and which answers cannot all be true: plain English, no oracle."""
+
+from ivqa.logic.contradictions import Contradiction, contradicting, contradictions
+from ivqa.logic.implications import Implication, implications
+from ivqa.logic.worlds import PictureAnswers, Suspicion, errors_at_least, left_out, suspicions
+
+__all__ = [
+    "Contradiction",
+    "Implication",
+    "PictureAnswers",
+    "Suspicion",
+    "contradicting",
+    "contradictions",
+    "errors_at_least",
+    "implications",
+    "left_out",
+    "suspicions",
+]
