@@ -81,7 +81,7 @@ def left_out(weights: NDArray[np.float64], found: Sequence[Contradiction]) -> ND
         integrality=np.ones(len(members)),
         bounds=Bounds(0, 1),
     )
-    flags[members] = solved.x > 0.5  # noqa: PLR2004
+    flags[members] = solved.x > 0.5
     return flags
 
 
