@@ -307,7 +307,7 @@ def _nearest(word: str, valid: Iterable[str]) -> str:
     """The end of a message: up to three similar names, or all valid ones."""
     candidates = sorted(set(valid))
     if word in candidates:
-        return " in every job of the sweep"
+        return "; other jobs of the sweep have it"
     close = difflib.get_close_matches(word, candidates, n=3, cutoff=0.6)
     if close:
         return f"; did you mean {' or '.join(close)}?"
