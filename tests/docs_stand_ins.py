@@ -105,10 +105,10 @@ class StandIns:
         return file
 
     def wordings(self) -> Path:
-        """Another wording of one question of the validation split."""
+        """Another wording of each question of the validation split."""
         questions = json.loads((self.root() / "questions_val.json").read_text())["questions"]
         file = self.folder / "wordings.json"
-        file.write_text(json.dumps({questions[0]["question"]: ["What is it?"]}))
+        file.write_text(json.dumps({one["question"]: ["What is it?"] for one in questions}))
         return file
 
     def picture(self) -> Path:
