@@ -37,7 +37,7 @@ from ivqa.config.choices import (
     first_of_sweep,
     leaf_keys,
 )
-from ivqa.config.short_forms import ALIASES, key_of, shortened, task_keys, written_out
+from ivqa.config.short_forms import ALIASES, JUDGES, key_of, shortened, task_keys, written_out
 from ivqa.errors import UserError
 from ivqa.plug_ins import is_of_plug_in
 
@@ -175,7 +175,8 @@ def _described(
         argument = next((item for item in arguments if _file_of(item) == name), "")
         key, _, choice = (argument or name[::-1].replace("/", "=", 1)[::-1]).partition("=")
         near = difflib.get_close_matches(choice, error.options, n=1, cutoff=0.6)
-        sentence = f"there is no {_group(key)}={choice}{_nearest(choice, error.options)}"
+        group = "judge" if f"@{JUDGES}." in key else _group(key)
+        sentence = f"there is no {group}={choice}{_nearest(choice, error.options)}"
         return sentence, argument, [f"{key}={one}" for one in near]
     if isinstance(error, OverrideParseException):
         reason = text.splitlines()[0]

@@ -1,5 +1,6 @@
 """Short forms of overrides: vqa=mlb, reward=goal, predictions=FILE."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -7,6 +8,7 @@ from ivqa.store.files import read_yaml
 
 # Choices of a group for another place of the configuration, which Hydra writes as group@place.
 ALIASES = {"vqa": "model@vqa", "reward": "reward@model.module.rewards"}
+JUDGES = "measuring_models.parts"  # the models of judge=NAME
 
 
 def expanded(arguments: Sequence[str], conf_dir: Path, config_name: str) -> list[str]:
@@ -18,12 +20,18 @@ def expanded(arguments: Sequence[str], conf_dir: Path, config_name: str) -> list
         config_name: The command's own file there, without its ending.
 
     Returns:
-        The overrides, with the groups of `ALIASES` in Hydra's notation. A file of conf/task may
+        The overrides, with the groups of `ALIASES` in Hydra's notation. judge=[A,B] also chooses
+        the files of these models, whose keys are judge.A.KEY. A file of conf/task may
         name a key as its `short_form`; an override of this key then also chooses the task, unless
         task= is present: predictions=FILE means task=score predictions=FILE.
     """
     written = [written_out(argument) for argument in arguments]
     keys = {argument.partition("=")[0].lstrip("+") for argument in written if "=" in argument}
+    judged = [argument for argument in written if argument.startswith("judge=")][-1:]
+    names = re.findall(r"""[^\s,\[\]'"]+""", "".join(judged).partition("=")[2])
+    groups = {f"model@{JUDGES}.{name}": name for name in names if name != "null"}
+    # A resumed run has them already.
+    written += [f"+{group}={name}" for group, name in groups.items() if group not in keys]
     if "task" in keys:
         return written
     tasks = task_keys(conf_dir, config_name)
@@ -57,10 +65,12 @@ def written_out(argument: str) -> str:
     Returns:
         The argument with the group of `ALIASES` that it names.
 
-    >>> written_out("vqa=mlb"), written_out("vqa"), written_out("seed=1")
-    ('model@vqa=mlb', 'model@vqa', 'seed=1')
+    >>> written_out("vqa=mlb"), written_out("vqa"), written_out("judge.mcb.epochs=1")
+    ('model@vqa=mlb', 'model@vqa', 'measuring_models.parts.mcb.epochs=1')
     """
     key, equals, value = argument.partition("=")
+    if key.startswith("judge."):
+        key = JUDGES + key.removeprefix("judge")
     return f"{ALIASES.get(key, key)}{equals}{value}"
 
 

@@ -4,6 +4,7 @@ from ivqa.diagnosis.beliefs.annotations import (
     apply_annotations,
     check_annotations,
     corrected_answers,
+    label_weights,
 )
 from ivqa.diagnosis.beliefs.beliefs import (
     TYPES,
@@ -35,6 +36,13 @@ from ivqa.diagnosis.beliefs.corrections import (
     right_answers,
 )
 from ivqa.diagnosis.beliefs.figures import SearchFigures, search_metrics
+from ivqa.diagnosis.beliefs.judges import (
+    Judge,
+    judge_agreement,
+    main_answer_share,
+    typed_by_judges,
+)
+from ivqa.diagnosis.beliefs.labelling import drawn_for_labels, estimated_shares
 from ivqa.diagnosis.beliefs.mistakes import Mistake, commonest_mistakes, sharpest_contradictions
 from ivqa.diagnosis.beliefs.pairs import Pairs, choose_pairs
 from ivqa.diagnosis.beliefs.perturbation import KINDS, perturb
@@ -70,6 +78,7 @@ __all__ = [
     "Found",
     "GoalReward",
     "Irrelevant",
+    "Judge",
     "LegalityCNN",
     "LegalityModule",
     "LegalityReward",
@@ -93,8 +102,13 @@ __all__ = [
     "contradicting",
     "corrected_answers",
     "corrected_questions",
+    "drawn_for_labels",
+    "estimated_shares",
     "first_meanings",
+    "judge_agreement",
+    "label_weights",
     "listed_beliefs",
+    "main_answer_share",
     "meaning_of",
     "most_confident",
     "noisy_questions",
@@ -110,6 +124,7 @@ __all__ = [
     "shares_of_types",
     "sharpest_contradictions",
     "type_of",
+    "typed_by_judges",
     "typed_by_oracle",
     "typed_by_proxy",
     "write_beliefs",

@@ -19,6 +19,7 @@ from ivqa.metrics.oracle_consistency import (
     oracle_consistency,
     verdict,
 )
+from ivqa.metrics.prediction_powered import PredictionPowered, prediction_powered
 from ivqa.metrics.r_score import PUBLISHED_R_SCORE, RScore, r_score
 from ivqa.metrics.vqa_accuracy import VQAAccuracy, vqa_accuracies
 from ivqa.metrics.wups import wup_similarity, wups
@@ -33,6 +34,7 @@ __all__ = [
     "Matches",
     "McNemar",
     "OracleConsistency",
+    "PredictionPowered",
     "QuestionDiversity",
     "RScore",
     "VQAAccuracy",
@@ -52,6 +54,7 @@ __all__ = [
     "meteor_scores",
     "meteor_stages",
     "oracle_consistency",
+    "prediction_powered",
     "question_diversity",
     "r_score",
     "resampled_means",

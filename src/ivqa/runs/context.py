@@ -169,15 +169,16 @@ class RunContext:
 
     @cached_property
     def measuring_models(self) -> dict[str, "RunContext"]:
-        """The context of each trained model that callbacks use, by the name of their argument.
+        """The context of each trained model that callbacks or judges use, by its name there.
 
         Empty for a command without a VQA model, which the callbacks ignore.
         """
         measuring_models = self.cfg.get("measuring_models")
         if not measuring_models or not self.answers_questions:
             return {}
+        ckpts = measuring_models.get("part_ckpt") or {}
         return {
-            name: self.for_model(part, measuring_models.part_ckpt[name]).of_training
+            name: self.for_model(part, ckpts.get(name, "auto")).of_training
             for name, part in measuring_models.parts.items()
         }
 

@@ -190,6 +190,8 @@ def _check_augmentations(context: RunContext) -> None:
 
 def _check_endpoints(context: RunContext) -> None:
     """Raises UserError where a served model does not respond, or does not exist at its endpoint."""
-    for part in context.models():
+    for part in (
+        part for one in (context, *context.measuring_models.values()) for part in one.models()
+    ):
         if endpoint := part.cfg.model.module.get("endpoint"):
             instantiate(endpoint).check(part.cfg.model.path)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import pandas as pd
@@ -18,6 +18,7 @@ from ivqa.diagnosis import (
     Belief,
     BeliefLog,
     BeliefSearch,
+    Judge,
     Pairs,
     PolicyGradientModule,
     Reasons,
@@ -27,13 +28,19 @@ from ivqa.diagnosis import (
     check_annotations,
     choose_pairs,
     corrected_answers,
+    drawn_for_labels,
+    estimated_shares,
+    judge_agreement,
+    label_weights,
     listed_beliefs,
+    main_answer_share,
     read_beliefs,
     read_reasons,
     reasons_of,
     search_metrics,
     share_of_contradictions,
     shares_of_types,
+    typed_by_judges,
     typed_by_oracle,
     typed_by_proxy,
     write_beliefs,
@@ -44,7 +51,15 @@ from ivqa.errors import UserError
 from ivqa.generators import DistinctSampling, Sampling
 from ivqa.metrics import PUBLISHED_R_SCORE, CiderStatistics
 from ivqa.provenance import note_questions
-from ivqa.ranges import NO_EFFECT, Checkpoint, Count, ExistingFile, ExistingFolder, Share
+from ivqa.ranges import (
+    NO_EFFECT,
+    Checkpoint,
+    Count,
+    ExistingFile,
+    ExistingFolder,
+    NonEmptyText,
+    Share,
+)
 from ivqa.report import (
     MOST_MODELS,
     BeliefPageModel,
@@ -61,6 +76,7 @@ from ivqa.report import (
 )
 from ivqa.robustness import NoiseRecords
 from ivqa.runs.callbacks import measured
+from ivqa.runs.judges import check_judges, obtained_judges
 from ivqa.runs.loggers import log_results
 from ivqa.runs.preparation import open_context, with_features
 from ivqa.runs.run_directory import begin_run, read_metrics
@@ -93,6 +109,7 @@ class Keys(CommandKeys, total=False):
     ckpt: Checkpoint
     compare: Annotated[Sequence[ExistingFolder] | None, NO_EFFECT]
     # Read after the search.
+    judge: Annotated[NonEmptyText | Sequence[NonEmptyText] | None, NO_EFFECT]
     annotations: Annotated[ExistingFile | None, NO_EFFECT]
     num_noisy_questions: Annotated[Count | None, NO_EFFECT]
 
@@ -114,6 +131,7 @@ def diagnose(cfg: Annotated[DictConfig, Keys]) -> float:
         UserError: The data do not fit the configuration, or a run of compare= is not finished.
     """
     # 1. The data, their features and the trained policy.
+    check_judges(cfg)
     name = title_of(str(cfg.vqa.name))
     earlier = _finished_runs([Path(folder) for folder in cfg.compare], name)
     splits = list(dict.fromkeys(["train", "val", cfg.split]))
@@ -130,6 +148,8 @@ def diagnose(cfg: Annotated[DictConfig, Keys]) -> float:
     begin_run(cfg, run_dir, resume=cfg.resume is not None)
     module, vocabularies, checkpoint = obtain_module(context)
     datamodule = context.datamodule(vocabularies, module)
+    measuring_models = obtain_measuring_models(context)
+    judges = obtained_judges(context, measuring_models, vocabularies)
     # 2. Image-answer pairs, and the accuracy of the VQA model, without and with noise.
     pairs = choose_pairs(
         split,
@@ -143,9 +163,7 @@ def diagnose(cfg: Annotated[DictConfig, Keys]) -> float:
     answerer = module.answerer
     asked = pairs.images if isinstance(answerer, Metered) else None  # each question costs
     metrics = accuracy_of(answerer, datamodule, cfg.split, asked, console)
-    metrics |= measured(
-        cfg, obtain_measuring_models(context), answerer, datamodule, cfg.split, run_dir
-    )
+    metrics |= measured(cfg, measuring_models, answerer, datamodule, cfg.split, run_dir)
     # 3. Algorithm 1 over the pairs.
     origin = search_origin(cfg, context.dataset, checkpoint)
     log = BeliefLog(run_dir / "parts", len(pairs), _PAIRS_AT_ONCE, origin)
@@ -160,13 +178,18 @@ def diagnose(cfg: Annotated[DictConfig, Keys]) -> float:
             console.print(f"report, by another process: {run_dir / 'report.html'}", soft_wrap=True)
             return _objective(read_metrics(run_dir / "metrics.json"))
         # 4. Types of the beliefs, and the challenging set.
-        beliefs, agreed = _type_beliefs(log.beliefs(), split, pairs, oracle)
+        guessed, agreed = _type_beliefs(log.beliefs(), split, pairs, oracle, judges)
+        beliefs, weights = guessed, None
         corrections: dict[Belief, list[str]] = {}
         if cfg.annotations is not None:
-            beliefs = apply_annotations(beliefs, Path(cfg.annotations))
+            beliefs = apply_annotations(guessed, Path(cfg.annotations))
             corrections = corrected_answers(beliefs, Path(cfg.annotations))
+            weights = label_weights(beliefs, Path(cfg.annotations))
+            metrics |= estimated_shares(beliefs, guessed, weights)
         write_beliefs(run_dir / "beliefs.jsonl", beliefs)
-        metrics |= agreed | _describe_beliefs(beliefs, oracle)
+        metrics |= agreed | shares_of_types(beliefs, weights)
+        if oracle is not None:
+            metrics["beliefs/contradictions"] = share_of_contradictions(beliefs)
         challenge = write_challenge(run_dir / "challenge", beliefs, split, oracle, corrections)
         metrics["challenge/questions"] = float(challenge)
         # 5. Words and places behind the beliefs that the report shows.
@@ -177,7 +200,10 @@ def diagnose(cfg: Annotated[DictConfig, Keys]) -> float:
         r_score = instantiate(cfg.get("r_score")) or PUBLISHED_R_SCORE
         shown = [BeliefPageModel(name, beliefs, metrics, reasons, r_score), *earlier]
         curves = read_curves(training_log(checkpoint))
-        _write_pages(run_dir, title, shown, split, pairs, curves, oracle)
+        page = run_dir / "report.html"
+        write_belief_page(page, title, shown, split, pairs.references, curves, oracle)
+        asked_first = _to_annotate(guessed, pairs)
+        write_annotation_page(run_dir / "annotate.html", title, asked_first, split)
         if "robustness/partition_1/accuracy" in metrics:
             model, page = NoisePageModel(name, NoiseRecords.read(run_dir)), "robustness.html"
             write_noise_page(run_dir / page, f"{name} under noise", [model], split, r_score)
@@ -232,15 +258,37 @@ def _search_beliefs(
 
 
 def _type_beliefs(
-    beliefs: Sequence[Belief], split: VQASplit, pairs: Pairs, oracle: Oracle | None
+    beliefs: Sequence[Belief],
+    split: VQASplit,
+    pairs: Pairs,
+    oracle: Oracle | None,
+    judges: Sequence[Judge],
 ) -> tuple[list[Belief], dict[str, float]]:
-    """Types beliefs by the oracle or else by a proxy; with both, also measures their agreement."""
-    # The proxy is also evaluated against the oracle, because real data have the proxy alone.
+    """Types beliefs by the judges, or else by the oracle, or else by a proxy.
+
+    Judges and proxy are compared with the oracle, if there is one, since real data have none.
+    """
     guessed = typed_by_proxy(beliefs, split, pairs.references)
-    if oracle is None:
-        return guessed, {}
-    typed = typed_by_oracle(beliefs, oracle, pairs.references)
-    return typed, {f"proxy/{name}": share for name, share in agreement(typed, guessed).items()}
+    typed = guessed
+    metrics: dict[str, float] = {}
+    if oracle is not None:
+        typed = typed_by_oracle(beliefs, oracle, pairs.references)
+        understood = sum(belief.type is not None for belief in typed)
+        metrics["beliefs/understood"] = understood / max(len(beliefs), 1)
+        metrics |= {f"proxy/{name}": share for name, share in agreement(typed, guessed).items()}
+    if not judges:
+        return typed, metrics
+    judged = typed_by_judges(beliefs, judges, pairs.references)
+    if oracle is not None:
+        metrics |= {f"judge/{name}": x for name, x in judge_agreement(judged, typed).items()}
+    rows = np.flatnonzero(np.isin(split.image_ids, pairs.images))
+    asked = [(int(split.image_ids[at]), split.questions[at], split.main_answers[at]) for at in rows]
+    for judge in judges:
+        metrics[f"judge/{judge.name}/main_answer"] = main_answer_share(judge, asked)
+        if isinstance(judge.answerer, Metered):
+            usage = judge.answerer.usage().items()
+            metrics |= {f"judge/{judge.name}/{name}": count for name, count in usage}
+    return judged, metrics
 
 
 def _explain(
@@ -260,38 +308,14 @@ def _explain(
     return dict(zip(lines, found, strict=True))
 
 
-def _describe_beliefs(beliefs: Sequence[Belief], oracle: Oracle | None) -> dict[str, float]:
-    """The shares of types; with an oracle also of understood beliefs and contradictions."""
-    metrics = dict(shares_of_types(beliefs))
-    if oracle is not None:
-        understood = [belief.type_by == "oracle" for belief in beliefs]
-        metrics["beliefs/understood"] = sum(understood) / max(len(beliefs), 1)
-        metrics["beliefs/contradictions"] = share_of_contradictions(beliefs)
-    return metrics
-
-
-def _write_pages(
-    run_dir: Path,
-    title: str,
-    shown: Sequence[BeliefPageModel],
-    split: VQASplit,
-    pairs: Pairs,
-    curves: Mapping[str, Any],
-    oracle: Oracle | None,
-) -> None:
-    """Writes report.html, and annotate.html for the beliefs of the first model."""
-    page = run_dir / "report.html"
-    write_belief_page(page, title, shown, split, pairs.references, curves, oracle)
-    asked = [
-        ToAnnotate(
-            belief.image_id,
-            belief.answer,
-            belief.question,
-            pairs.references.get((belief.image_id, belief.answer), [""])[0],
-        )
-        for belief in shown[0].beliefs
-    ]
-    write_annotation_page(run_dir / "annotate.html", title, asked, split)
+def _to_annotate(beliefs: Sequence[Belief], pairs: Pairs) -> list[ToAnnotate]:
+    """The beliefs that annotate.html asks about, those first that narrow the interval most."""
+    asked = []
+    for row, weight in drawn_for_labels(beliefs):
+        one = beliefs[row]
+        reference = pairs.references.get((one.image_id, one.answer), [""])[0]
+        asked.append(ToAnnotate(one.image_id, one.answer, one.question, reference, weight))
+    return asked
 
 
 def _finished_runs(folders: Sequence[Path], name: str) -> list[BeliefPageModel]:

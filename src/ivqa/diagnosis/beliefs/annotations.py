@@ -1,10 +1,14 @@
 """Types of beliefs from the annotations that people made in annotate.html [iVQA 6]."""
 
+import math
 import warnings
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ivqa.data.json_files import open_json
 from ivqa.data.validation import DataError, shown
@@ -25,7 +29,7 @@ def apply_annotations(beliefs: Sequence[Belief], path: Path) -> list[Belief]:
             "correct", "score"}. Where several people annotated a belief, the majority decides each
             of the three questions; a tie means no. A record that does not answer all three
             questions, such as one with a score only, is ignored with a warning. For
-            "right_answer" see `corrected_answers`.
+            "right_answer" see `corrected_answers`, for "weight" `label_weights`.
 
     Returns:
         The beliefs in the same order. Those without an annotation have no type. If the file
@@ -66,11 +70,49 @@ def check_annotations(path: Path, image_ids: Collection[int]) -> None:
     with warnings.catch_warnings(action="ignore"):  # `apply_annotations` gives them
         votes = _votes(_records(path), path, None)
     corrected_answers([], path)
+    label_weights([], path)
     if strange := [key for key in votes if key[0] not in image_ids]:
         raise DataError(
             f"annotations={path}: image {strange[0][0]} is not in the split of this run; give the "
             "file that the run's own annotate.html exported"
         )
+
+
+def label_weights(beliefs: Sequence[Belief], path: Path) -> NDArray[np.float64]:
+    """Reads the weights of annotated beliefs, which `annotate.html` did not draw uniformly.
+
+    Args:
+        beliefs: N beliefs.
+        path: The file that `apply_annotations` read. "weight" of a record is the inverse of the
+            probability with which its belief was drawn, up to a factor.
+
+    Returns:
+        (N,): the weights; 1 for beliefs without an annotation, and for all beliefs if no record has
+        a weight, as in files of uniformly drawn beliefs.
+
+    Raises:
+        DataError: A weight is no positive number; a belief has two; or only some records have one:
+            their beliefs were drawn by different rules, which give no sample together.
+    """
+    found: dict[_Key, float | None] = {}
+    for number, record in enumerate(_records(path), start=1):
+        where = f"{path}, record {number}"
+        if _missing_answer(record, where) is not None:
+            continue
+        key, _ = _judgement(record, where)
+        weight = record.get("weight")
+        if weight is not None and (
+            type(weight) not in (int, float) or not (math.isfinite(weight) and weight > 0)
+        ):
+            raise DataError(f"{where}: 'weight' must be a positive number, not {shown(weight)}")
+        first = next(iter(found.values()), weight)
+        if found.setdefault(key, weight) != weight or (first is None) != (weight is None):
+            raise DataError(
+                f"{where}: 'weight' does not fit the records before it; join only files that the "
+                "annotate.html of one run exported"
+            )
+    keys = [(one.image_id, one.answer, one.question) for one in beliefs]
+    return np.array([found.get(key) or 1.0 for key in keys], dtype=np.float64)
 
 
 def corrected_answers(beliefs: Sequence[Belief], path: Path) -> dict[Belief, list[str]]:

@@ -5,10 +5,10 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ivqa.data.validation import DataError, shown
 from ivqa.diagnosis.beliefs.contradictions import contradicting
@@ -18,6 +18,8 @@ from ivqa.store.files import parse_json, read_text, write_text
 
 BeliefType = Literal["rephrase", "complementary", "adversarial", "irrelevant"]
 TYPES: tuple[BeliefType, ...] = ("rephrase", "complementary", "adversarial", "irrelevant")
+WRONG: tuple[BeliefType, ...] = ("adversarial", "irrelevant")
+TypedBy = Literal["oracle", "human", "judge", "proxy"]
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,8 @@ class Belief:
         source: Name of the generator that found the question.
         type: Type of the belief, None where it is unknown.
         type_by: Where the type comes from, None where it is unknown.
+        judge_wrong: Probability, by the judges, that the belief is wrong; None without judges, and
+            then not in the file.
     """
 
     image_id: int
@@ -46,11 +50,15 @@ class Belief:
     legality: float
     source: str
     type: BeliefType | None = None
-    type_by: Literal["oracle", "human", "proxy"] | None = None
+    type_by: TypedBy | None = None
+    judge_wrong: float | None = None
 
     def record(self) -> dict[str, Any]:
         """The fields by name."""
-        return dict(vars(self))  # as asdict, which takes ten times as long
+        record = dict(vars(self))  # as asdict, which takes ten times as long
+        if self.judge_wrong is None:
+            del record["judge_wrong"]
+        return record
 
     def line(self) -> str:
         """Formats the record as one line of JSON, with the line end."""
@@ -97,7 +105,9 @@ def _belief(line: str, where: str) -> Belief:
     wrong = [name for name, kind in kinds.items() if type(record.get(name)) is not kind]
     wrong += [name for name in numbers if type(record.get(name)) not in (int, float)]
     wrong += [] if record.get("type") in (*TYPES, None) else ["type"]
-    wrong += [] if record.get("type_by") in ("oracle", "human", "proxy", None) else ["type_by"]
+    wrong += [] if record.get("type_by") in (*get_args(TypedBy), None) else ["type_by"]
+    doubt = record.get("judge_wrong", 0)
+    wrong += [] if type(doubt) in (int, float) and 0 <= doubt <= 1 else ["judge_wrong"]
     if wrong:
         found = shown(record[wrong[0]]) if wrong[0] in record else "missing"
         raise DataError(f"{where}: not a belief: '{wrong[0]}' is {found}; run diagnose.py again")
@@ -180,14 +190,19 @@ def share_of_contradictions(beliefs: Iterable[Belief]) -> float:
 
 
 def shares_of_types(
-    beliefs: Sequence[Belief], resamples: int = 1000, seed: int = 0
+    beliefs: Sequence[Belief],
+    weights: ArrayLike | None = None,
+    resamples: int = 1000,
+    seed: int = 0,
 ) -> dict[str, float]:
     """Shares of the belief types, with bootstrap intervals.
 
     The bootstrap draws images, because beliefs about one image depend on each other.
 
     Args:
-        beliefs: Beliefs; those without a type are left out.
+        beliefs: N beliefs; those without a type are left out.
+        weights: Weight of each belief (N,), > 0, where some were more likely to be typed than
+            others (`label_weights`); None: all are equal.
         resamples: Number of bootstrap samples.
         seed: Seed of the bootstrap.
 
@@ -196,13 +211,14 @@ def shares_of_types(
         "beliefs/incorrect", as shares of the typed beliefs in [0, 1]. "<name>_low" and
         "<name>_high" bound the 95 percent interval. Empty where no belief has a type.
     """
-    typed = [belief for belief in beliefs if belief.type is not None]
+    given = np.ones(len(beliefs)) if weights is None else np.asarray(weights, np.float64)
+    typed = [(b, b.type, w) for b, w in zip(beliefs, given, strict=True) if b.type is not None]
     if not typed:
         return {}
-    images = {image_id: row for row, image_id in enumerate({b.image_id: None for b in typed})}
+    images = {image_id: row for row, image_id in enumerate({b.image_id: None for b, *_ in typed})}
     counts = np.zeros((len(images), len(TYPES)))  # beliefs of each image and type
-    for belief in typed:
-        counts[images[belief.image_id], TYPES.index(belief.type)] += 1
+    for belief, kind, weight in typed:
+        counts[images[belief.image_id], TYPES.index(kind)] += weight
     drawn = resampled_shares(counts, resamples, seed)  # (resamples, types)
     correct = [TYPES.index("rephrase"), TYPES.index("complementary")]
     shares: dict[str, float] = {}
@@ -212,7 +228,7 @@ def shares_of_types(
         ends = interval(resampled).tolist()
         shares[f"beliefs/{name}_low"], shares[f"beliefs/{name}_high"] = ends
 
-    totals = counts.sum(axis=0) / len(typed)
+    totals = counts.sum(axis=0) / counts.sum()
     for at, kind in enumerate(TYPES):
         add(kind, float(totals[at]), drawn[:, at])
     add("correct", float(totals[correct].sum()), drawn[:, correct].sum(axis=1))
@@ -226,7 +242,8 @@ def resampled_shares(
     """Draws images with replacement and computes the shares of kinds of beliefs (bootstrap).
 
     Args:
-        counts: Number of beliefs of each image and kind, (images, kinds); at least one image.
+        counts: Number of beliefs of each image and kind, or the sum of their weights, (images,
+            kinds); at least one image.
         resamples: Number of bootstrap samples.
         seed: Seed of the bootstrap.
 
@@ -239,5 +256,6 @@ def resampled_shares(
     uniform = np.full(len(counts), 1 / len(counts))
     # How often each image is drawn, times its counts.
     drawn = rng.multinomial(len(counts), uniform, size=resamples) @ counts
-    shares: NDArray[np.float64] = drawn / np.maximum(drawn.sum(axis=1, keepdims=True), 1)
+    sums = drawn.sum(axis=1, keepdims=True)
+    shares: NDArray[np.float64] = drawn / np.where(sums > 0, sums, 1)
     return shares

@@ -71,11 +71,27 @@ def typed_by_proxy(
         if unknown:
             typed.append(replace(belief, type=None, type_by=None))
             continue
-        own = [content_words(text) for text in references.get((belief.image_id, belief.answer), ())]
-        same = any(len(words & other) >= sameness * max(len(words | other), 1) for other in own)
+        same = states_same_fact(belief, references, sameness)
         kind = type_of(relevant=relevant, same_fact=same, correct=bool(correct))
         typed.append(replace(belief, type=kind, type_by="proxy"))
     return typed
+
+
+def states_same_fact(
+    belief: Belief,
+    references: Mapping[tuple[int, str], Sequence[str]],
+    sameness: float = 0.75,
+) -> bool:
+    """Whether a belief states the same fact as a question of the data set, by their words.
+
+    Args:
+        belief: The belief.
+        references: See `typed_by_proxy`.
+        sameness: See `typed_by_proxy`.
+    """
+    words = content_words(belief.question)
+    own = [content_words(text) for text in references.get((belief.image_id, belief.answer), ())]
+    return any(len(words & other) >= sameness * max(len(words | other), 1) for other in own)
 
 
 def annotated_answers(split: VQASplit) -> Callable[[int, str], Sequence[str] | None]:

@@ -1,6 +1,5 @@
 """Questionnaires about questions: for annotators, and for a human study."""
 
-import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,6 @@ from ivqa.report.pages.base import render, script_json
 from ivqa.store.files import write_bytes
 
 HIGHEST_SCORE = 4  # of the study: 0 is nonsense, 4 is perfect [iVQA 4]
-_TO_ANNOTATE = 500  # annotated beliefs per model [iVQA 6]
 
 
 @dataclass(frozen=True)
@@ -23,34 +21,37 @@ class ToAnnotate:
         answer: The answer of the model.
         question: The question to judge.
         reference: A question of the data set for this image and answer; "" if there is none.
+        weight: Inverse of the probability with which the question was drawn, up to a factor; the
+            page exports it.
     """
 
     image_id: int
     answer: str
     question: str
     reference: str = ""
+    weight: float = 1.0
 
 
 def write_annotation_page(
-    path: Path, title: str, asked: Sequence[ToAnnotate], split: VQASplit, seed: int = 0
+    path: Path, title: str, asked: Sequence[ToAnnotate], split: VQASplit
 ) -> None:
-    """Writes annotate.html, a questionnaire about up to 500 questions drawn at random.
+    """Writes annotate.html, a questionnaire about questions in the given order.
 
     It asks whether a question is relevant, asks for the same fact as the reference, and is answered
     correctly. The browser keeps the answers until they are exported as JSON. Incomplete answers are
     exported too.
     """
-    chosen = random.Random(seed).sample(list(asked), min(len(asked), _TO_ANNOTATE))
     items = [
         {
             "image": item.image_id,
             "answer": item.answer,
             "question": item.question,
             "reference": item.reference,
+            "weight": item.weight,
         }
-        for item in chosen
+        for item in asked
     ]
-    images = {item.image_id: picture(split, item.image_id) for item in chosen}
+    images = {item.image_id: picture(split, item.image_id) for item in asked}
     data = script_json({"images": images, "items": items})
     page = render("annotate.html.j2", title=title, data=data)
     write_bytes(path, page.encode())
