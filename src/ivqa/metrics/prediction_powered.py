@@ -6,9 +6,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-# A quarter of an item on which judge and label differ. Without it, labels among which the judge
-# happens to make no error would give an interval of no width.
-_UNSEEN_ERROR = 0.25
+# Items added for the bounds, as Agresti and Coull (1998) add two successes and two failures: labels
+# 0 and 1 on which the judge is right, and an eighth of each on which it is wrong. Without them, few
+# labels of one kind, or no error of the judge among them, give intervals that are too short.
+_ADDED_LABELS, _ADDED_JUDGED = np.array([0.0, 1.0, 0.0, 1.0]), np.array([0.0, 1.0, 1.0, 0.0])
+_ADDED_COUNTS = np.array([1, 1, 0.125, 0.125])
 MIN_LABELS = 3  # two parameters are estimated from the labels
 
 
@@ -42,10 +44,10 @@ def prediction_powered(
     Angelopoulos et al., Science 2023), lambda is its power tuning (section 6). theta is unbiased up
     to terms of 1 / n, whatever the judge does. With weights w, the means over labels are
     sum(w x) / sum(w), as in active statistical inference (Zrnic and Candes 2024), with the
-    linearised variance. For small n, the bounds are the quantiles of t with n - 2 degrees of
-    freedom, and the sum of squared residuals is raised by a quarter of an error. With 100 labels, a
-    share of 3 to 90 percent and a judge that is right 70 to 99 percent of the time, simulated
-    intervals hold in 93 to 99 percent of the draws.
+    linearised variance. For small n, the bounds are those of n + 2.25 labels, 2.25 of which are
+    added (Agresti and Coull 1998), and quantiles of t with n - 2 degrees of freedom. In simulations
+    with 100 labels, shares of 3 to 90 percent, and judges that are right in 50 to 95 percent of the
+    cases, they hold in 94 to 99 percent of the draws.
 
     Args:
         labels: y (n,): 1 or 0 for each labelled item; n >= 3.
@@ -66,7 +68,7 @@ def prediction_powered(
         >>> labels = [1, 0, 1, 0, 1, 1, 0, 0]
         >>> found = prediction_powered(labels, labels, [1] * 600 + [0] * 400)
         >>> round(found.estimate, 2), round(found.low, 2), round(found.high, 2)
-        (0.6, 0.42, 0.78)
+        (0.6, 0.46, 0.74)
     """
     y, f, rest, w = _checked(labels, judged, further, weights)
     n, total = len(y), len(rest)
@@ -77,19 +79,21 @@ def prediction_powered(
 
     power = 0.0
     if total:
-        # Unweighted, all judgements show the variance of one, more exactly than those of n items.
-        spread = (
-            np.concatenate([f, rest]).var() if weights is None else np.square(centred(f)).mean()
-        )
-        spread += n / total * rest.var()
+        if weights is None:  # all judgements tell the variance of one better than n of them
+            spread = (1 + n / total) * np.concatenate([f, rest]).var()
+        else:
+            spread = np.square(centred(f)).mean() + n / total * rest.var()
         power = max(0.0, float((centred(y) * centred(f)).mean() / spread)) if spread else 0.0
-    residual = y - power * f
-    estimate = np.average(residual, weights=w) + (power * rest.mean() if total else 0)
-    squares = np.square(centred(residual)).sum() + _UNSEEN_ERROR
-    variance = squares / (n - 2) / n + (power**2 * rest.var() / total if total else 0)
+    judgements = power * rest.mean() if total else 0.0
+    estimate = np.average(y - power * f, weights=w) + judgements
+    residual, added = y - power * f, _ADDED_LABELS - power * _ADDED_JUDGED
+    centre = (w @ residual + _ADDED_COUNTS @ added) / (size := n + _ADDED_COUNTS.sum())
+    squares = np.square(w * (residual - centre)).sum() + _ADDED_COUNTS @ np.square(added - centre)
+    variance = squares / (size - 2) / size + (power**2 * rest.var() / total if total else 0)
     half = stats.t.ppf(0.975, n - 2) * np.sqrt(variance)
-    bounds = np.clip([estimate, estimate - half, estimate + half], 0, 1).tolist()
-    return PredictionPowered(*bounds, power)
+    low = min(estimate, centre + judgements - half)
+    high = max(estimate, centre + judgements + half)
+    return PredictionPowered(*np.clip([estimate, low, high], 0, 1).tolist(), power)
 
 
 def _checked(

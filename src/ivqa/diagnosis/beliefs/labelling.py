@@ -59,7 +59,7 @@ def drawn_for_labels(
     spread = np.sqrt(p * (1 - p))
     even = np.full(len(p), 1 / len(p))
     q = _UNIFORM * even + (1 - _UNIFORM) * spread / spread.sum() if spread.any() else even
-    highest = 1 / min(limit, len(p))  # a probability n q is at most 1
+    highest = max(0.5 / limit, 1 / len(p))  # the order meets n q closely where it is at most 1/2
     while (q > highest * (1 + 1e-9)).any():
         above = q >= highest
         q = np.where(above, highest, q * (1 - highest * above.sum()) / q[~above].sum())

@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -102,10 +102,6 @@ class BestQuestion:
     def pair(self) -> tuple[int, int, str, str]:
         """All but the generated question."""
         return self.question_id, self.image_id, self.answer, self.reference
-
-    def with_question(self, question: str) -> "BestQuestion":
-        """The pair with another question, on which there is no verdict."""
-        return replace(self, question=question, verdict=None)
 
 
 def draw_study(
