@@ -13,6 +13,8 @@ from ivqa.data.validation import DataError
 from ivqa.diagnosis import (
     Belief,
     apply_annotations,
+    check_annotations,
+    label_weights,
     read_beliefs,
     shares_of_types,
     type_of,
@@ -249,3 +251,62 @@ def test_beliefs_round_trip_and_a_broken_line_is_named(tmp_path: Path) -> None:
     file.write_text(beliefs[0].line() + '{"image_id": 3\n')
     with pytest.raises(UserError, match="line 2"):
         read_beliefs(file)
+
+
+def test_the_doubt_of_the_judges_is_in_the_file_where_there_are_judges(tmp_path: Path) -> None:
+    plain = _belief("Is it red?", "yes")
+    judged = replace(plain, type="adversarial", type_by="judge", judge_wrong=0.75)
+    assert "judge_wrong" not in json.loads(plain.line())
+    assert json.loads(judged.line())["judge_wrong"] == 0.75
+    file = tmp_path / "beliefs.jsonl"
+    file.write_text(plain.line() + judged.line())
+    assert read_beliefs(file) == [plain, judged]
+
+
+def test_weights_count_in_the_shares() -> None:
+    """One belief that was drawn a third as often as the others stands for three of them."""
+    kinds = ["rephrase", "adversarial", "adversarial", None]
+    beliefs = [
+        replace(_belief(f"Is it {at}?", "yes"), image_id=at % 2, type=kind)  # type: ignore[arg-type]
+        for at, kind in enumerate(kinds)
+    ]
+    shares = shares_of_types(beliefs, [3, 1, 1, 7])
+    assert shares["beliefs/correct"] == pytest.approx(0.6)
+    assert shares["beliefs/adversarial"] == pytest.approx(0.4)
+    # Image 0 has 3 of 4 correct by weight, image 1 none.
+    assert shares["beliefs/correct_low"] == 0
+    assert shares["beliefs/correct_high"] == pytest.approx(0.75)
+
+
+def _annotated(path: Path, *changes: dict[str, object]) -> Path:
+    key = {"image_id": 1, "answer": "yes", "question": "Is it red?", "relevant": False}
+    path.write_text(json.dumps([{**key, **change} for change in changes]))
+    return path
+
+
+def test_the_weights_of_a_page_are_read(tmp_path: Path) -> None:
+    beliefs = [_belief(f"Is it {color}?", "yes") for color in ("red", "blue", "green")]
+    blue = {"question": "Is it blue?"}
+    file = _annotated(tmp_path / "a.json", {"weight": 0.5}, {**blue, "weight": 2}, {"weight": 0.5})
+    assert label_weights(beliefs, file).tolist() == [0.5, 2, 1]
+    _annotated(file, {}, blue)
+    assert label_weights(beliefs, file).tolist() == [1, 1, 1]
+    # A record that is ignored may lack its weight.
+    _annotated(file, {"weight": 3}, {"relevant": True})
+    assert label_weights(beliefs, file).tolist() == [3, 1, 1]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        [{"weight": 0.5}, {"weight": 1}],  # two weights of one belief
+        [{"weight": 0.5}, {"question": "Is it blue?"}],
+        [{}, {"question": "Is it blue?", "weight": 0.5}],
+    ],
+)
+def test_files_of_several_pages_cannot_be_joined(
+    changes: list[dict[str, object]], tmp_path: Path
+) -> None:
+    file = _annotated(tmp_path / "a.json", *changes)
+    with pytest.raises(DataError, match="record 2: 'weight' does not fit the records before it"):
+        check_annotations(file, {1})

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from bad_files import BELIEF, JUDGED, refused, word_vectors
 
-from ivqa.diagnosis import apply_annotations, read_beliefs
+from ivqa.diagnosis import apply_annotations, label_weights, read_beliefs
 from ivqa.store.files import read_json, read_yaml
 
 
@@ -25,6 +25,9 @@ from ivqa.store.files import read_json, read_yaml
         json.dumps({**asdict(BELIEF), "image_id": 1.5}),
         json.dumps({**asdict(BELIEF), "type": "wrong"}),
         json.dumps({**asdict(BELIEF), "type_by": "me"}),
+        json.dumps({**asdict(BELIEF), "judge_wrong": 1.5}),
+        json.dumps({**asdict(BELIEF), "judge_wrong": "no"}),
+        json.dumps({**asdict(BELIEF), "judge_wrong": True}),
         BELIEF.line()[:40],
     ],
 )
@@ -44,13 +47,18 @@ def test_lines_that_are_not_beliefs_arerefused(line: str, tmp_path: Path) -> Non
         {"correct": None},
         {"question": "Is it blue?"},
         {"relevant": ...},
+        {"weight": 0},
+        {"weight": "1"},
+        {"weight": True},
+        {"weight": 1e999},
     ],
 )
 def test_records_that_are_not_judgements_arerefused(change: dict[str, Any], tmp_path: Path) -> None:
     record = {name: value for name, value in {**JUDGED, **change}.items() if value is not ...}
     file = tmp_path / "annotations.json"
     file.write_text(json.dumps([record]))
-    assert "record 1" in refused(lambda f: apply_annotations([BELIEF], f), file)
+    reader = label_weights if "weight" in change else apply_annotations
+    assert "record 1" in refused(lambda f: reader([BELIEF], f), file)
 
 
 @pytest.mark.parametrize(

@@ -94,6 +94,14 @@ def test_the_headline_says_what_is_wrong_and_how_much_confidence_is_worth() -> N
         "In 67% of these, it answers “how many …” wrongly, such as “2”.",
         "Where it is most confident, at 75% or more, 50% of its beliefs are wrong.",
     ]
+    ends = {f"beliefs/incorrect_ppi{end}": at for end, at in (("_low", 0.25), ("_high", 0.5))}
+    labelled = METRICS | ends | {"beliefs/incorrect_ppi": 0.375, "beliefs/labels": 3.0}
+    page = BeliefPageModel("MLB", [*beliefs, untyped], labelled)
+    assert headline(page, [])[0].endswith("and 25% to 50% of its 5 beliefs are wrong.")
+    assert (
+        "Corrected by labels of 3 beliefs, 38% of all beliefs are wrong "
+        "(95 percent interval: 25% to 50%)."
+    ) in summary(page, None)
     model = BeliefPageModel("MLB", [*beliefs, untyped], {})
     assert headline(model, [])[0] == "MLB: 75% of its 4 beliefs that could be typed are wrong."
     assert headline(BeliefPageModel("MLB", [untyped], METRICS), []) == [

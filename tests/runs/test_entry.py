@@ -98,6 +98,7 @@ def _messages_of(command: str) -> list[str]:
                 "'num_image'; did you mean num_images",
             ],
         ),
+        ("diagnose judge=n2nm", ["there is no judge=n2nm; did you mean n2nmn?"]),
         (
             "train model=mlb,mutan seed=1,2 sedd=3",
             ["model=mlb,mutan: several values need -m", "list is seed=[1,2]", "did you mean seed"],
@@ -212,6 +213,22 @@ def test_short_forms_of_groups_are_written_out() -> None:
     written = ["model@vqa=mlb", "reward@model.module.rewards=goal,full", "vqa.path=x", "seed=1"]
     assert expanded(given, CONF, "diagnose") == written
     assert [shortened(item) for item in written] == given
+
+
+def test_a_judge_chooses_the_file_of_its_model() -> None:
+    group = "model@measuring_models.parts"
+    given = ["judge=[mcb, n2nmn]", "judge.mcb.epochs=1"]
+    changed = ["judge=[mcb, n2nmn]", "measuring_models.parts.mcb.epochs=1"]
+    added = [f"+{group}.mcb=mcb", f"+{group}.n2nmn=n2nmn"]
+    assert expanded(given, CONF, "diagnose") == [*changed, *added]
+    # A resumed run has stored both; the last judge= counts.
+    again = [*changed, *added, "judge=null"]
+    assert expanded(again, CONF, "diagnose") == again
+    assert expanded([*changed, *added], CONF, "diagnose") == [*changed, *added]
+    assert expanded(["judge=mcb,mlb"], CONF, "diagnose")[1:] == [
+        f"+{group}.mcb=mcb",
+        f"+{group}.mlb=mlb",
+    ]
 
 
 def test_reference_lists_inner_keys() -> None:

@@ -66,6 +66,9 @@ def headline(model: BeliefPageModel, mistakes: Sequence[Mistake]) -> list[str]:
     wrong = sum(belief.type in ("adversarial", "irrelevant") for belief in typed)
     found = "" if len(typed) == len(beliefs) else " that could be typed"
     share = f"{wrong / len(typed):.0%} of its {len(typed):,} beliefs{found} are wrong"
+    if "beliefs/incorrect_ppi" in metrics:  # the labelled beliefs were not drawn uniformly
+        low, high = (metrics[f"beliefs/incorrect_ppi_{end}"] for end in ("low", "high"))
+        share = f"{low:.0%} to {high:.0%} of its {len(beliefs):,} beliefs are wrong"
     lines = [f"{start}, and {share}." if start else f"{name}: {share}."]
     if mistakes:
         worst, *_ = mistakes
@@ -106,6 +109,12 @@ def summary(model: BeliefPageModel, oracle: object | None) -> list[str]:
             f"{_share(metrics, 'complementary')}), {metrics['beliefs/incorrect']:.0%} are wrong "
             f"({_share(metrics, 'adversarial')}, {_share(metrics, 'irrelevant')}); "
             f"{typed_by(beliefs)}."
+        )
+    if "beliefs/incorrect_ppi" in metrics:
+        share, low, high = (metrics[f"beliefs/incorrect_ppi{end}"] for end in ("", "_low", "_high"))
+        lines.append(
+            f"Corrected by labels of {metrics['beliefs/labels']:.0f} beliefs, {share:.0%} of all "
+            f"beliefs are wrong (95 percent interval: {low:.0%} to {high:.0%})."
         )
     if "beliefs/contradictions" in metrics:
         share = metrics["beliefs/contradictions"]
