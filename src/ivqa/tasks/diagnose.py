@@ -190,7 +190,8 @@ def diagnose(cfg: Annotated[DictConfig, Keys]) -> float:
         metrics |= agreed | shares_of_types(beliefs, weights)
         if oracle is not None:
             metrics["beliefs/contradictions"] = share_of_contradictions(beliefs)
-        challenge = write_challenge(run_dir / "challenge", beliefs, split, oracle, corrections)
+        certain = [belief for belief in beliefs if belief.type_by != "judge"]
+        challenge = write_challenge(run_dir / "challenge", certain, split, oracle, corrections)
         metrics["challenge/questions"] = float(challenge)
         # 5. Words and places behind the beliefs that the report shows.
         reasons = _explain(module.answerer, datamodule, cfg.split, beliefs, oracle)
