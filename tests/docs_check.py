@@ -53,6 +53,7 @@ SMALL = {
         for model in (
             *("model", "vqa", "model.parts.questioner", "model.parts.legality_model"),
             *("measuring_models.parts.questioner", "measuring_models.parts.legality_model"),
+            "measuring_models.parts.n2nmn",  # a judge
         )
         for key, value in {
             "epochs": "1",

@@ -93,7 +93,8 @@ def prediction_powered(
     half = stats.t.ppf(0.975, n - 2) * np.sqrt(variance)
     low = min(estimate, centre + judgements - half)
     high = max(estimate, centre + judgements + half)
-    return PredictionPowered(*np.clip([estimate, low, high], 0, 1).tolist(), power)
+    estimate, low, high = np.clip([estimate, low, high], 0, 1).tolist()
+    return PredictionPowered(estimate, low, high, power)
 
 
 def _checked(
