@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ivqa.data import VQADataset
-from ivqa.diagnosis import read_beliefs
+from ivqa.diagnosis import drawn_for_labels, read_beliefs
 from ivqa.diagnosis.beliefs.labelling import doubts
 from ivqa.metrics import prediction_powered
 from ivqa.scenes import oracle_of
@@ -61,9 +61,13 @@ def test_judges_type_and_people_correct_their_shares(
     assert 0 < metrics["judge/vanilla/main_answer"] < 1
     assert "judge/language_only/main_answer" in metrics
 
+    assert metrics["challenge/questions"] == 0  # a judge does not know the right answers
+
     # A person labels the first twelve that the page asks about.
     items = _items(first / "annotate.html")
-    assert len(items) == min(500, len(beliefs))
+    drawn = drawn_for_labels(beliefs)
+    assert [item["question"] for item in items] == [beliefs[row].question for row, _ in drawn]
+    assert [item["weight"] for item in items] == [weight for _, weight in drawn]
     row_of = {(one.image_id, one.answer, one.question): at for at, one in enumerate(beliefs)}
     rows, records = [], []
     for item in items[:12]:
@@ -71,20 +75,17 @@ def test_judges_type_and_people_correct_their_shares(
         rows.append(row_of[item["image"], item["answer"], item["question"]])
         right = not wrong[rows[-1]]
         given = {"relevant": True, "same_fact": False, "correct": bool(right)}
-        records.append({**key, **given, "weight": item["weight"]})
+        # Of so few beliefs the page asks about all alike; the weights of a long list differ.
+        records.append({**key, **given, "weight": 1.0 + len(records) % 3})
     file = tmp_path / "annotations.json"
     file.write_text(json.dumps(records))
     status, printed = run("diagnose", f"resume={first}", f"annotations={file}")
     assert status == 0, printed
     assert "No trained" not in printed
     found = metrics_of(first)
-    weights = [item["weight"] for item in items[:12]]
-    expected = prediction_powered(
-        wrong[rows],
-        doubts(beliefs)[rows],
-        doubts(beliefs),
-        weights if len(set(weights)) > 1 else None,
-    )
+    weights = [record["weight"] for record in records]
+    guess = doubts(beliefs)
+    expected = prediction_powered(wrong[rows], guess[rows], guess, weights)
     for end, value in (("", expected.estimate), ("_low", expected.low), ("_high", expected.high)):
         assert found[f"beliefs/incorrect_ppi{end}"] == pytest.approx(value)
     assert found["beliefs/incorrect"] == pytest.approx(np.average(wrong[rows], weights=weights))
@@ -92,7 +93,7 @@ def test_judges_type_and_people_correct_their_shares(
     assert f"labels of 12 beliefs, {expected.estimate:.0%} of all beliefs are wrong" in " ".join(
         printed.split()
     )
-    assert [item["weight"] for item in _items(first / "annotate.html")[:12]] == weights
+    assert _items(first / "annotate.html") == items
 
 
 @pytest.mark.parametrize(

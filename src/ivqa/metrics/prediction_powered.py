@@ -85,8 +85,8 @@ def prediction_powered(
             spread = np.square(centred(f)).mean() + n / total * rest.var()
         power = max(0.0, float((centred(y) * centred(f)).mean() / spread)) if spread else 0.0
     judgements = power * rest.mean() if total else 0.0
-    estimate = np.average(y - power * f, weights=w) + judgements
     residual, added = y - power * f, _ADDED_LABELS - power * _ADDED_JUDGED
+    estimate = np.average(residual, weights=w) + judgements
     centre = (w @ residual + _ADDED_COUNTS @ added) / (size := n + _ADDED_COUNTS.sum())
     squares = np.square(w * (residual - centre)).sum() + _ADDED_COUNTS @ np.square(added - centre)
     variance = squares / (size - 2) / size + (power**2 * rest.var() / total if total else 0)
