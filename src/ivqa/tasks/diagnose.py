@@ -206,8 +206,8 @@ def diagnose(cfg: Annotated[DictConfig, Keys]) -> float:
         asked_first = _to_annotate(guessed, pairs)
         write_annotation_page(run_dir / "annotate.html", title, asked_first, split)
         if "robustness/partition_1/accuracy" in metrics:
-            model, page = NoisePageModel(name, NoiseRecords.read(run_dir)), "robustness.html"
-            write_noise_page(run_dir / page, f"{name} under noise", [model], split, r_score)
+            model, noise_page = NoisePageModel(name, NoiseRecords.read(run_dir)), "robustness.html"
+            write_noise_page(run_dir / noise_page, f"{name} under noise", [model], split, r_score)
         write_json(run_dir / "metrics.json", metrics)  # last: a run with it is finished
     print_summary(summary(shown[0], oracle), title=title, console=console)
     table = pd.DataFrame([belief.record() for belief in beliefs[:_LOGGED_BELIEFS]])
