@@ -85,7 +85,8 @@ class _Search:
         members = tuple(sorted(set(rows)))
         if len(members) < 2 or (not certain and members in self.found):
             return
-        if len(members) > 2 and any(pair in self.found for pair in combinations(members, 2)):
+        pairs = [self.found.get(pair) for pair in combinations(members, 2)]
+        if len(members) > 2 and any(one and one.certain >= certain for one in pairs):
             return
         if members not in self.found or not self.found[members].certain:
             self.found[members] = Contradiction(members, rule, certain)
@@ -198,6 +199,7 @@ class _Search:
 def _rule(low: Count, high: Count) -> str:
     if low.rule == "presupposition":
         return low.rule
-    if low.rule == high.rule == "count" or low.least > 1:
+    if high.most > 0:
         return "bounds"
-    return "equivalence" if low.key == high.key else "necessary"
+    stated = low.rule in ("existence", "count")
+    return "equivalence" if stated and low.key == high.key else "necessary"

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ivqa.logic.forms import FAMILIES
-from ivqa.logic.phrases import Noun
+from ivqa.logic.phrases import Noun, generalisations
 from ivqa.logic.readings import read
 from ivqa.logic.statements import Count, Statement, state
 from ivqa.logic.words import (
@@ -17,6 +17,7 @@ from ivqa.logic.words import (
     SCENE_VALUES,
     SHAPES,
     VALUES_OF,
+    plural,
 )
 from ivqa.text.tokens import detokenise, tokenise
 
@@ -51,12 +52,12 @@ def implications(question: str, answer: str) -> list[Implication]:
         ones first; empty where nothing is known to follow.
 
     Example:
-        >>> for implied in implications("What color is the car?", "red"):
+        >>> for implied in implications("What color is the cup?", "red"):
         ...     print(implied.question, implied.answer, implied.rule, implied.certain)
-        Is there a car? yes presupposition True
-        Is there a red car? yes necessary True
-        Is the car red? yes equivalence True
-        Is the car blue? no exclusion False
+        Is there a cup? yes presupposition True
+        Is there a red cup? yes necessary True
+        Is the cup red? yes equivalence True
+        Is the cup blue? no exclusion False
     """
     statement = state(question, answer)
     found: dict[str, Implication] = {}
@@ -140,6 +141,9 @@ def _of_count(statement: Statement, count: Count) -> Iterator[Implied]:
         broad, certain = noun.broader()
         if broad.asked and (noun.after or broad.words != noun.words):
             yield is_there(broad), "yes", "necessary", count.certain and certain
+        for head in generalisations(noun.head):
+            general = Noun((plural(head) if noun.plural else head,))
+            yield is_there(general), "yes", "hypernym", False
     if rule not in ("existence", "count") or not _good(noun):
         return
     if rule == "existence" and statement.reading.least == 1:

@@ -169,12 +169,9 @@ def wider(key: Key) -> Iterator[tuple[Key, bool]]:
         The wider phrase, and whether it is wider in every picture.
     """
     head, modifiers = key
-    heads = [(head, True)]
-    if head in SHAPES:
-        heads.append(("thing", True))
-    elif head != "thing":
-        last = head.rpartition(" ")[2]
-        heads += [(one, False) for one in (last, HYPERNYM.get(last, "")) if one not in ("", head)]
+    # A star is a thing. But a toy car need not be a car, nor a stuffed dog an animal.
+    heads = [(head, True)] + [("thing", True)] * (head in SHAPES)
+    heads += [(one, False) for one in generalisations(head)]
     # Longer phrases than people write are compared as a whole only.
     kept = sorted(modifiers) if len(modifiers) <= 5 else ()
     for general, certain in heads:
@@ -187,6 +184,17 @@ def wider(key: Key) -> Iterator[tuple[Key, bool]]:
                     continue
                 sure = all(_plain(word) for word in kept if word not in chosen)
                 yield (general, frozenset(chosen)), certain and sure
+
+
+def generalisations(head: str) -> list[str]:
+    """More general nouns, which need not be right.
+
+    Example:
+        >>> generalisations("baby elephant"), generalisations("dog")
+        (['elephant', 'animal'], ['animal'])
+    """
+    last = head.rpartition(" ")[2]
+    return [one for one in (last, HYPERNYM.get(last, "")) if one not in ("", head)]
 
 
 def _orders(modifier: str) -> bool:
@@ -259,6 +267,11 @@ _PHRASE = re.compile(
 )
 
 
+_BASE_VERB = frozenset(
+    ("do", "does", "did", "can", "could", "will", "would", "should", "may", "might", "must", "to")
+)
+
+
 @cache
 def is_adjective(word: str) -> bool:
     """Whether a text is one word that says how a thing is: an adjective or a participle."""
@@ -284,6 +297,9 @@ def phrases(words: list[str], *, bare: bool = False) -> tuple[str, list[Noun], l
     if len(tags) != len(words):
         tags = [tag(word, tokenize=False)[0][1] for word in words]
     coded = "".join(_code(word, kind) for word, kind in zip(words, tags, strict=True))
+    if not _BASE_VERB.intersection(words):
+        # "The bus stop", unlike "does the bus stop".
+        coded = re.sub("(?<=N)V", "N", coded)
     if bare:
         # The tagger takes the "mirrors" of "how many mirrors" for a verb.
         coded = re.sub("^V(?=[NP])", "N", re.sub("^([JN]*)Z", r"\1P", coded))

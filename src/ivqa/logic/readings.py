@@ -51,25 +51,22 @@ def read(question: str) -> Reading:
     )
 
 
-def scene_value(word: str, *, holds: bool = True) -> tuple[str, bool]:
+def scene_value(word: str) -> tuple[str, bool]:
     """The value of the scene that a word names, or the word itself.
 
     Args:
         word: The word.
-        holds: Whether the scene is so.
 
     Returns:
-        The value, and whether the scene then has it, or has it not, for certain.
+        The value, and whether a scene that the word describes has it for certain.
 
     Example:
-        >>> scene_value("snowing"), scene_value("snowing", holds=False)
-        (('snowy', True), ('snowy', False))
+        >>> scene_value("snowing"), scene_value("sunny")
+        (('snowy', True), ('clear', False))
     """
-    if word in NARROWER_SCENE_WORD:
-        return NARROWER_SCENE_WORD[word], holds
     if word in NEAR_SCENE_WORD:
         return NEAR_SCENE_WORD[word], False
-    return SCENE_WORD.get(word, word), True
+    return NARROWER_SCENE_WORD.get(word, SCENE_WORD.get(word, word)), True
 
 
 def _scene(text: str) -> Reading | None:
@@ -99,7 +96,7 @@ def _presupposed(asked: Question, reading: Reading) -> tuple[tuple[Noun, ...], t
     strong, usual = [], []
     for place, found in enumerate(PHRASE.finditer(asked.frame)):
         before = asked.frame[: found.start()].rstrip()
-        if " or " in before:
+        if re.search(r"\bor\b", before):
             # "Is the man on the bench or the chair?" does not say that there is a chair.
             return tuple(strong), ()
         if found[1] in DEFINITE:

@@ -10,6 +10,7 @@ from ivqa.logic.readings import read, scene_value
 from ivqa.logic.words import (
     ATTRIBUTE_OF,
     DENIALS,
+    NARROWER_SCENE_WORD,
     NUMBERS,
     SAME_WORD,
     SCENE_VALUES,
@@ -157,7 +158,9 @@ def _scene(reading: Reading, truth: bool | None, value: str) -> tuple[str, str, 
     if reading.predicate:
         if truth is None:
             return None
-        value, certain = scene_value(reading.predicate, holds=truth)
+        value, certain = scene_value(reading.predicate)
+        if not truth and reading.predicate in NARROWER_SCENE_WORD:
+            return None
         return reading.attribute, value, truth, certain
     value, certain = scene_value(re.sub(r"^(?:in|on|at) (?:the |a )?|^the ", "", value))
     known = value in SCENE_VALUES[reading.attribute]
