@@ -67,7 +67,8 @@ LIKELY: list[list[Belief]] = [
     [("Is the car new?", "yes"), ("Is the car new?", "no")],
     [("Is he happy?", "yes"), ("Is he happy?", "no")],
     # One car of two colours.
-    [("How many cars are there?", "1"), ("Is the car red?", "yes"), ("What color is the car?", "blue")],
+    [("How many cars are there?", "1"), ("Is the car red?", "yes"),
+     ("What color is the car?", "blue")],
     # Toys and pictures, and hypernyms.
     [("Is there a toy dog?", "yes"), ("Is there a dog?", "no")],
     [("Is there a dog on the poster?", "yes"), ("Is there a dog?", "no")],

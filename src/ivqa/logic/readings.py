@@ -16,7 +16,7 @@ from ivqa.logic.words import (
 )
 
 
-@lru_cache(maxsize=1 << 18)
+@lru_cache(maxsize=1 << 16)
 def read(question: str) -> Reading:
     """Reads a question.
 

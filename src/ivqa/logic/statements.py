@@ -73,7 +73,7 @@ _AFTER_YES = frozenset(("it", "there", "he", "she", "they", "this", "that", "the
 _SIGNS = {"more": {1}, "fewer": {-1}, "equal": {0}}
 
 
-@lru_cache(maxsize=1 << 18)
+@lru_cache(maxsize=1 << 16)
 def state(question: str, answer: str) -> Statement:
     """Translates an answer into what it states.
 
