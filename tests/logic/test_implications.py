@@ -99,6 +99,12 @@ DOES_NOT_FOLLOW = [
     ("How many hours are there in a day?", "24", "Are there any hours?"),
     ("Is the man on the bench or the chair?", "bench", "Is there a chair?"),
     ("Is it snowing?", "no", "Is it snowy?"),
+    ("Is the dog in the picture?", "no", "Is there a dog?"),
+    ("Is the sun visible?", "no", "Is there a sun?"),
+    ("Can the dog be seen?", "no", "Is there a dog?"),
+    ("Is he not wearing a hat?", "yes", "Is there a hat?"),
+    ("Should he be wearing a hat?", "yes", "Is there a hat?"),
+    ("What is on the bed?", "chair, table", "Is there a chair table on the bed?"),
     ("Is the cat not asleep?", "yes", "Is there an asleep cat?"),
     ("Is this picture clear?", "yes", "Is it clear?"),
 ]

@@ -90,7 +90,7 @@ def form_of(asked: Question) -> Reading:
     Returns:
         Its family, form and parts, without what it presupposes; "opaque" if no form fits.
     """
-    if not _NOT_READ.search(asked.frame):
+    if not NOT_READ.search(asked.frame):
         for form, build in _FORMS:
             found = form.fullmatch(asked.frame)
             reading = None if found is None else build(found, asked)
@@ -188,6 +188,11 @@ def _does(found: re.Match[str], asked: Question) -> Reading | None:
     return Reading("relation", "check", asked.noun(found[1]), None, "verb", predicate)
 
 
+def _visible(found: re.Match[str], asked: Question) -> Reading | None:
+    # "Is the man in the picture?", where "in the picture" is left out. No: perhaps another one is.
+    return Reading("existence", "exist", asked.noun(found[1]), closed=False)
+
+
 def _is_a(found: re.Match[str], asked: Question) -> Reading | None:
     return Reading("attribute", "is_a", other=asked.noun(found[1]))
 
@@ -214,7 +219,10 @@ def _narrowing(after: str | None) -> bool:
     return not _CLAUSE.search(re.sub(r"\b(?:next|close) to\b", "", after))
 
 
-_NOT_READ = re.compile(r"\b(?:or|not|no|never|besides|except|else|another|other|only|if)\b| 's\b")
+NOT_READ = re.compile(
+    r"\b(?:or|not|no|nobody|never|without|besides|except|else|another|other|only|if)\b| 's\b"
+)
+"""Words with which a question is not understood: negations, alternatives, exceptions."""
 _NOT_SHOWN = re.compile(r"\b(?:does|do|did|has|have|can|could|will|would|should|may|might|fit)\b")
 _CLAUSE = re.compile(
     r"\b(?:and|he|she|it|they|you|we|that|who|which|where|when|because|than|as|to|for|so|what|is|"
@@ -242,6 +250,7 @@ _FORMS: list[tuple[re.Pattern[str], _Build]] = [
         (rf"what {_BARE} .+", _what_kind),
         (rf"what {_IS} {_THE}(?: ({_RELATIVE}))? (\w+ing(?: on| in| at| with)?)", _what_doing),
         (rf"{_IS} {_THE}(?: ({_RELATIVE}))? (.+)", _check),
+        (rf"{_IS} {_THE}", _visible),
         (rf"{_IS} <([iqb])(\d+)>{_AFTER}", _indefinite),
         (rf"{_IS} (?:this|that|these|those|it|they) <[ib](\d+)>", _is_a),
         (rf"what {_IS} (?:this|that|these|those)", _what_is),

@@ -15,7 +15,6 @@ from ivqa.logic.words import (
     PREPOSITIONS,
     SCENE_PHRASE,
     SCENE_VALUES,
-    SHAPES,
     VALUES_OF,
     plural,
 )
@@ -132,10 +131,8 @@ def _of_count(statement: Statement, count: Count) -> Iterator[Implied]:
     noun, rule = count.noun, count.rule
     # The phrase as it is written is wider than its meaning in "not tall": it is there as well.
     if count.least > 0 and (count.key == noun.key or rule != "value"):
-        name = {"existence": "equivalence", "count": "equivalence"}.get(rule, rule)
-        name = {"value": "necessary", "mention": "necessary", "comparison": "necessary"}.get(
-            name, name
-        )
+        name = "equivalence" if rule in ("existence", "count") else "necessary"
+        name = rule if rule == "presupposition" else name
         if noun.asked and _good(noun):
             yield is_there(noun), "yes", name, count.certain
         broad, certain = noun.broader()
@@ -143,7 +140,8 @@ def _of_count(statement: Statement, count: Count) -> Iterator[Implied]:
             yield is_there(broad), "yes", "necessary", count.certain and certain
         for head in generalisations(noun.head):
             general = Noun((plural(head) if noun.plural else head,))
-            yield is_there(general), "yes", "hypernym", False
+            if general.asked:
+                yield is_there(general), "yes", "hypernym", False
     if rule not in ("existence", "count") or not _good(noun):
         return
     if rule == "existence" and statement.reading.least == 1:
@@ -179,22 +177,16 @@ def _of_value(statement: Statement) -> Iterator[Implied]:
     verb = "are" if noun.plural else "is"
     stated = reading.predicate if reading.form == "check" else _stated(statement)
     name = ATTRIBUTE_OF.get(stated)
-    if reading.form == "query" and stated and reading.family == "value":
+    if reading.form == "query" and reading.family == "value" and reading.attribute == name:
         value = f"a {stated}" if name == "shape" else stated
-        if reading.attribute == name and reading.noun is not None:
-            yield f"{verb} {the} {value}", "yes", "equivalence", True
+        yield f"{verb} {the} {value}", "yes", "equivalence", True
     if statement.truth is False or not stated:
         return
     if reading.form == "check" and statement.truth and name in ("color", "pattern"):
         ask = f"what color {verb} {the}" if name == "color" else f"what pattern does {the} have"
         yield ask, stated, "equivalence", False
-    if (
-        name is not None
-        and reading.family in ("value", "attribute")
-        and name not in ("shape", "size")
-    ):
-        values = VALUES_OF[name]
-        yield f"{verb} {the} {_another(values, stated)}", "no", "exclusion", False
+    if name in ("color", "pattern") and reading.family in ("value", "attribute"):
+        yield f"{verb} {the} {_another(VALUES_OF[name], stated)}", "no", "exclusion", False
     elif stated in ANTONYM and reading.form == "check":
         yield f"{verb} {the} {ANTONYM[stated]}", "no", "exclusion", False
 
@@ -203,12 +195,7 @@ def _stated(statement: Statement) -> str:
     """The value that an answer to a "query" gives the things."""
     for count in statement.counts:
         if count.rule == "value":
-            first = count.noun.words[0]
-            return (
-                count.noun.words[-1]
-                if count.noun.words[-1] in SHAPES and (statement.reading.attribute == "shape")
-                else first
-            )
+            return count.noun.words[-1 if statement.reading.attribute == "shape" else 0]
     return ""
 
 

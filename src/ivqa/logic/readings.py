@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 from functools import lru_cache
 
-from ivqa.logic.forms import PHRASE, Question, Reading, form_of
+from ivqa.logic.forms import NOT_READ, PHRASE, Question, Reading, form_of
 from ivqa.logic.phrases import DEFINITE, Noun, normal, phrases
 from ivqa.logic.wordings import rewritten
 from ivqa.logic.words import (
@@ -41,12 +41,14 @@ def read(question: str) -> Reading:
     asked = Question(text[:start] + frame, nouns, written)
     reading = form_of(asked)
     presupposed, usual = _presupposed(asked, reading)
+    unreal = NOT_READ.search(frame) or _MODAL.match(text)
+    mentioned = [] if unreal else _MENTION.findall(frame)
     return replace(
         reading,
         text=normal(text),
         presupposed=presupposed,
         usual=usual,
-        mentioned=tuple(nouns[int(number)] for number in _MENTION.findall(frame)),
+        mentioned=tuple(nouns[int(number)] for number in mentioned),
         fixed=not _PRONOUN.search(text) and not any(one.determiner in DEFINITE for one in nouns),
     )
 
@@ -93,7 +95,8 @@ def _presupposed(asked: Question, reading: Reading) -> tuple[tuple[Noun, ...], t
     """
     if _SAID_OF_THIS.match(asked.frame):
         return (), ()
-    strong, usual = [], []
+    strong: list[Noun] = []
+    usual: list[Noun] = []
     for place, found in enumerate(PHRASE.finditer(asked.frame)):
         before = asked.frame[: found.start()].rstrip()
         if re.search(r"\bor\b", before):
@@ -114,7 +117,12 @@ _PREFIX = re.compile(
     r"what (?:color|shape|size|pattern) |what (?:kinds?|types?|sorts?) of |what |is there |"
 )
 _OPEN = ("what", "who", "where", "why", "when", "how")
-_SAID_OF_THIS = re.compile(r"if|is (?:this|that|it|he|she|these|those|they) <d|is <m0>$")
+# "Is this the kitchen?", "is the man there?" and "can the man be seen?" presuppose nothing.
+_SAID_OF_THIS = re.compile(
+    r"if|(?:is|are) (?:this|that|it|he|she|these|those|they) <d|can <.0> be$|"
+    r"(?:is|are) <.0>(?: (?:there|real|fake|gone|missing|present|still there))?$"
+)
+_MODAL = re.compile("would|should|could|can|will|might|may|must")
 # Verbs whose object is there wherever they are true, unlike that of "looking for a bus".
 _MENTION = re.compile(r"\b(?:wearing|holding|riding|carrying|using|eating) <[ib](\d+)>")
 _PRONOUN = re.compile(

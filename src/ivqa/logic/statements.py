@@ -89,7 +89,8 @@ def state(question: str, answer: str) -> Statement:
         [('car', 1), ('car', 1)]
     """
     reading = read(question)
-    words = [SAME_WORD.get(word, word) for word in tokenise(answer)]
+    # "chair, table" names two things, not a table of chairs.
+    words = [SAME_WORD.get(word, word) for word in tokenise(answer.replace(",", " and "))]
     value = " ".join(words)
     truth = None
     if words and (len(words) == 1 or words[1] in _AFTER_YES):
@@ -183,8 +184,9 @@ def _counts(
     if reading.form == "several" and number:
         return [_at_least(noun, number, "mention")]
     if reading.form in ("more", "fewer") and truth:
-        # The greater number is at least one.
-        return [_at_least(noun if reading.form == "more" else _other(reading), 1, "comparison")]
+        greater = noun if reading.form == "more" else reading.other
+        assert greater is not None
+        return [_at_least(greater, 1, "comparison")]
     if reading.form in ("check", "query", "what"):
         # The phrase with what follows it: "the star left of the heart".
         there = [_at_least(noun, 1, "presupposition")] if noun.after else []
@@ -207,9 +209,10 @@ def _values(reading: Reading, noun: Noun, truth: bool | None, words: list[str]) 
         if named is None:
             return []
         holding = f"{reading.predicate} {named.written('s' if named.plural or named.mass else 'a')}"
-        return [_at_least(noun.narrowed(holding, normal(holding)), 1, "value")] + (
-            [_at_least(named, 1, "mention")] if reading.predicate in _HOLDING else []
-        )  # fmt: skip
+        found = [_at_least(noun.narrowed(holding, normal(holding)), 1, "value")]
+        # Unlike "looking at": what is looked at may be far away.
+        held = reading.predicate in ("holding", "wearing", "riding", "eating", "carrying", "using")
+        return [*found, _at_least(named, 1, "mention")] if held else found
     if truth is None:
         return []
     if reading.other is not None:
@@ -226,12 +229,6 @@ def _values(reading: Reading, noun: Noun, truth: bool | None, words: list[str]) 
 
 
 _MANY = ("many", "lots", "a lot", "several")
-_HOLDING = ("holding", "wearing", "riding", "eating", "carrying", "using")
-
-
-def _other(reading: Reading) -> Noun:
-    assert reading.other is not None
-    return reading.other
 
 
 def _with_value(noun: Noun, attribute: str, value: str) -> Noun | None:
@@ -246,12 +243,7 @@ def _with_value(noun: Noun, attribute: str, value: str) -> Noun | None:
     return replace(noun, words=(*noun.words[:-1], value))
 
 
-_VALUE_WORDS = {
-    "dots": "dotted",
-    "stripes": "striped",
-    "polka dots": "dotted",
-    "checks": "checkered",
-}
+_VALUE_WORDS = {"dots": "dotted", "stripes": "striped", "checks": "checkered"}
 
 
 def _nominal(noun: Noun, other: Noun, truth: bool) -> list[Count]:
