@@ -18,6 +18,7 @@ FOLLOWS = [
     ("Is the water calm?", "yes", "Is there any water?", "yes", "presupposition", True),
     ("Is the cup left of the plate?", "no", "Is there a plate?", "yes", "presupposition", True),
     ("What is on the table?", "pizza", "Is there a table?", "yes", "presupposition", True),
+    ("What color is the bus stop?", "red", "Is there a bus stop?", "yes", "presupposition", True),
     ("Why is the boy crying?", "hungry", "Is there a boy?", "yes", "presupposition", True),
     ("What kind of animal is this?", "cow", "Is there an animal?", "yes", "presupposition", True),
     ("How many cats are on the bed?", "2", "Is there a bed?", "yes", "presupposition", True),

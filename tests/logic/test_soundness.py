@@ -30,11 +30,13 @@ def _sample(
     false premise. Two of five questions are simple ones about any thing, the others such as people
     ask about this scene or about another one.
     """
-    simple = list(simple_questions())
+    simple = [parse(text) for text in simple_questions().values()]
     asked: dict[str, tuple[Belief, bool]] = {}
     while len(asked) < number:
         if rng.random() < 0.4:
-            program = rng.choice(simple)
+            chosen = rng.choice(simple)
+            assert chosen is not None
+            program = chosen
         else:
             about = scene if rng.random() < 0.6 else sample_scene(rng)
             program = sample_program(rng, about)

@@ -62,6 +62,8 @@ class Question:
     frame: str
     nouns: list[Noun]
     written: list[str]
+    visible: bool = False
+    """Whether it ended with "in the picture", "visible" and the like."""
 
     def noun(self, number: str, after: str | None = None) -> Noun:
         """A noun phrase, narrowed by the piece of the frame that follows it."""
@@ -189,8 +191,12 @@ def _does(found: re.Match[str], asked: Question) -> Reading | None:
 
 
 def _visible(found: re.Match[str], asked: Question) -> Reading | None:
-    # "Is the man in the picture?", where "in the picture" is left out. No: perhaps another one is.
-    return Reading("existence", "exist", asked.noun(found[1]), closed=False)
+    noun = asked.noun(found[1])
+    if asked.visible:
+        # "Is the man in the picture?" no: perhaps another one is.
+        return Reading("existence", "exist", noun, closed=False)
+    # "Are these lions?" But "this pizza cut" may be a pizza that is cut.
+    return Reading("attribute", "is_a", other=noun) if noun.plural else None
 
 
 def _is_a(found: re.Match[str], asked: Question) -> Reading | None:

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from ivqa.logic.forms import NOT_READ, PHRASE, Question, Reading, form_of
 from ivqa.logic.phrases import DEFINITE, Noun, normal, phrases
-from ivqa.logic.wordings import rewritten
+from ivqa.logic.wordings import PICTURE, rewritten, words_of
 from ivqa.logic.words import (
     ANCHORING,
     NARROWER_SCENE_WORD,
@@ -38,7 +38,14 @@ def read(question: str) -> Reading:
     prefix = _PREFIX.match(text)
     start = prefix.end() if prefix else 0
     frame, nouns, written = phrases(text[start:].split(), bare=start > 0)
-    asked = Question(text[:start] + frame, nouns, written)
+    visible = re.search(rf" {PICTURE}$", " ".join(words_of(question))) is not None
+    if not start and not visible and _BARE_CHECK.fullmatch(frame) and len(nouns[0].words) > 1:
+        # "Is the dog surfing": the last word is said of the others.
+        *others, last = nouns[0].words
+        if others[-1] not in nouns[0].modifiers:
+            nouns[0] = replace(nouns[0], words=tuple(others))
+            frame = f"{frame} {last}"
+    asked = Question(text[:start] + frame, nouns, written, visible)
     reading = form_of(asked)
     presupposed, usual = _presupposed(asked, reading)
     unreal = NOT_READ.search(frame) or _MODAL.match(text)
@@ -122,6 +129,7 @@ _SAID_OF_THIS = re.compile(
     r"if|(?:is|are) (?:this|that|it|he|she|these|those|they) <d|can <.0> be$|"
     r"(?:is|are) <.0>(?: (?:there|real|fake|gone|missing|present|still there))?$"
 )
+_BARE_CHECK = re.compile("(?:is|are|was|were) <[dp]0>")
 _MODAL = re.compile("would|should|could|can|will|might|may|must")
 # Verbs whose object is there wherever they are true, unlike that of "looking for a bus".
 _MENTION = re.compile(r"\b(?:wearing|holding|riding|carrying|using|eating) <[ib](\d+)>")
