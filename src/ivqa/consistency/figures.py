@@ -45,9 +45,7 @@ def consistency_figures(
     answers = [one for image in records.images for one in image.answers]
     own = np.array([one.question_id is not None for one in answers], bool)
     images = np.array([one.image_id for one in answers], np.int64)
-    share = {
-        image.image_id: image.errors_at_least / len(image.answers) for image in records.images
-    }
+    share = {image.image_id: image.errors_at_least / len(image.answers) for image in records.images}
     right = np.array([one.probability_right for one in answers])
     suspect = np.array([one.suspect for one in answers], float)
     figures = {

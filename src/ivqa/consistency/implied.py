@@ -1,4 +1,4 @@
-"""The questions that follow from the answers of a model: what is asked next, and what is compared."""
+"""The questions that follow from the answers of a model."""
 
 import re
 from collections.abc import Sequence

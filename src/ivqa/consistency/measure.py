@@ -148,4 +148,3 @@ def implied_split(split: VQASplit, implied: Implied) -> VQASplit:
         images=split.images,
         images_tried=split.images_tried,
     )
-

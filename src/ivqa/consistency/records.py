@@ -92,9 +92,7 @@ class ConsistencyRecords:
                 image_id,
                 [
                     JudgedAnswer(**vars(one), probability_right=float(right), suspect=bool(suspect))
-                    for one, right, suspect in zip(
-                        answers, found.right, found.suspect, strict=True
-                    )
+                    for one, right, suspect in zip(answers, found.right, found.suspect, strict=True)
                 ],
                 list(found.contradictions),
                 errors_at_least(len(answers), found.contradictions),
@@ -119,8 +117,9 @@ class ConsistencyRecords:
     @property
     def consistent(self) -> np.ndarray:
         """Whether each implied question is answered as implied, (M,) bool."""
-        pairs = self.implied
-        return np.array([agrees(given.answer, one.implication.answer) for one, given in pairs], bool)
+        return np.array(
+            [agrees(given.answer, one.implication.answer) for one, given in self.implied], bool
+        )
 
 
 def read_images(run_dir: Path) -> list[ImageConsistency]:

@@ -128,9 +128,7 @@ def _bar(row: Mapping[str, Any], metrics: Mapping[str, float]) -> dict[str, Any]
     return {"name": row["rule"], "value": value, "low": low, "high": high, "text": text}
 
 
-def _image(
-    image: ImageConsistency, split: VQASplit, right: Mapping[int, str]
-) -> dict[str, Any]:
+def _image(image: ImageConsistency, split: VQASplit, right: Mapping[int, str]) -> dict[str, Any]:
     clashes = _chosen(image.contradictions)
     return {
         "number": image.image_id,
