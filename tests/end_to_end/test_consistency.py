@@ -16,7 +16,10 @@ BY_CONFIDENCE = ("consistency/error_estimate", "consistency/suspects")
 
 
 def _data(root: Path) -> list[str]:
-    return ["data=vqa_json", f"data.root={root}", "data.test=val"]
+    splits = ["data.test=val"]
+    if (root / "questions_bare.json").exists():
+        splits = ["data.val=train", "data.test=bare"]
+    return ["data=vqa_json", f"data.root={root}", *splits]
 
 
 def _vanilla(root: Path) -> list[str]:
@@ -33,11 +36,11 @@ def test_result_files_give_the_figures_of_the_callback(
     annotations: bool, run: Run, root: Path, tmp_path: Path
 ) -> None:
     if not annotations:
-        for file in ("annotations_val.json", "scenes_val.json", "captions_val.json"):
-            (root / file).unlink(missing_ok=True)
+        for file in ("questions_val.json", "images/val"):
+            (root / file).rename(root / file.replace("val", "bare"))
+        for file in root.glob("*_val.json"):
+            file.unlink()
     command = [*_vanilla(root), f"output_dir={tmp_path / 'run'}"]
-    if not annotations:
-        command += ["data.val=train"]
     status, printed = run("evaluate", *command, "callbacks=consistency")
     assert status == 0, printed
     figures = _consistency(tmp_path / "run")
@@ -78,9 +81,7 @@ def test_result_files_give_the_figures_of_the_callback(
     # Every exporter reads the implied questions.
     for tool in ("vlmevalkit", "lmms_eval", "datasets"):
         data = ["data=vqa_json", f"data.root={implied}", "data.test=implied"]
-        status, printed = run(
-            "evaluate", f"export={tool}", *data, f"output_dir={tmp_path / tool}"
-        )
+        status, printed = run("evaluate", f"export={tool}", *data, f"output_dir={tmp_path / tool}")
         assert status == 0, printed
 
 
