@@ -41,7 +41,15 @@ FOLLOWS = {
     ("B?", "no"): [Implication("three?", "yes", "first", True)],
 }
 # On image 1: one? as implied, two? and three? not; on image 2: neither.
-ANSWERS = {"A?": "yes", "B?": "no", "C?": "red", "one?": "yes", "two?": "yes", "three?": "no"}
+ANSWERS = {
+    "A?": "yes",
+    "B?": "no",
+    "b? ": "no",
+    "C?": "red",
+    "one?": "yes",
+    "two?": "yes",
+    "three?": "no",
+}
 # Image 1: A, B, one, two, three. Image 2: A, one, two. Image 3: C.
 FOUND = [
     ([0.9, 0.2, 1, 1, 0.3], [1], [((0, 3), "second rule", False), ((1, 4), "first", True)]),
@@ -272,3 +280,20 @@ def test_it_runs_in_training_if_asked(data: VQADataModule) -> None:
     assert names <= ConsistencyCallback().metrics(Scripted(), data, "val").keys()
     # A generator answers nothing.
     ConsistencyCallback()._log(SimpleNamespace(), SimpleNamespace(), "val")  # type: ignore[arg-type]
+
+
+def test_answers_to_questions_of_the_data_set_are_compared_without_asking_again(
+    data: VQADataModule, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    follows = {("A?", "yes"): [Implication("b? ", "yes", "rule", True)]}
+    monkeypatch.setattr(
+        "ivqa.consistency.implied.implications", lambda *pair: follows.get(pair, [])
+    )
+    records = ConsistencyCallback().records(Scripted(), data, "val")
+    # On image 1 the data set asks B itself, and the answer is no; on image 2 it is asked.
+    assert [(one.key, given.question_id) for one, given in records.implied] == [
+        ((1, "b?"), 1),
+        ((2, "b?"), None),
+    ]
+    assert records.consistent.tolist() == [False, False]
+    assert [len(image.answers) for image in records.images] == [2, 2, 1]
