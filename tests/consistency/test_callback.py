@@ -94,7 +94,7 @@ def _logic(monkeypatch: pytest.MonkeyPatch) -> None:
     def suspicions(pictures: Sequence[Any]) -> list[Suspicion]:
         return [
             Suspicion(
-                np.array(right[: len(picture.beliefs)]),
+                np.array([*right, *[1.0] * 9][: len(picture.beliefs)]),
                 np.isin(np.arange(len(picture.beliefs)), suspect),
                 [Contradiction(*one) for one in found if max(one[0]) < len(picture.beliefs)],
             )
@@ -106,6 +106,7 @@ def _logic(monkeypatch: pytest.MonkeyPatch) -> None:
         "ivqa.consistency.implied.implications",
         lambda question, answer: FOLLOWS.get((question, answer), []),
     )
+    monkeypatch.setattr("ivqa.consistency.implied.follow_ups", lambda *_: [])
 
 
 @pytest.fixture(params=[True, False], ids=["annotated", "not annotated"])
@@ -213,8 +214,8 @@ def test_a_served_model_has_a_budget_and_says_it_before(
     callback = ConsistencyCallback(max_paid_questions=3)
     metrics = callback.metrics(model, data, "val")
     printed = " ".join(capsys.readouterr().out.split())
-    assert "4 questions about 3 images, and at most 3 implied ones" in printed
-    assert "asking 3 implied questions" in printed
+    assert "4 questions about 3 images, and at most 3 further ones" in printed
+    assert "asking 3 further questions" in printed
     # The first question of each image, then the second of image 1.
     assert model.asked[4:] == [(1, "one?"), (1, "three?"), (2, "one?")]
     assert metrics["consistency/asked"] == metrics["consistency/implied"] == 3
@@ -259,12 +260,14 @@ def test_failed_answers_are_left_out(data: VQADataModule) -> None:
     split = data.dataset.split("val")
     own = answered(split, ["yes", "", "yes", None])
     assert [one.question_id for one in own] == [0, 2]
-    implied = ConsistencyMeasure().implied_by(own)
-    assert implied_split(split, implied).questions == ["one?", "two?"] * 2
+    records = ConsistencyMeasure().asked(
+        own, lambda texts: answered(implied_split(split, texts), ["yes"] * 4, implied=True)
+    )
+    assert [one.key for one, _ in records.implied] == [
+        *((1, "one?"), (1, "two?"), (2, "one?"), (2, "two?"))
+    ]
     with pytest.raises(UserError, match="none of the 4 answers to the questions of split 'val'"):
         answered(split, ["", "", "", ""])
-    with pytest.raises(UserError, match="no further question follows"):
-        implied_split(split, ConsistencyMeasure().implied_by(own[:0]))
 
 
 def test_nothing_follows(data: VQADataModule, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -297,3 +300,18 @@ def test_answers_to_questions_of_the_data_set_are_compared_without_asking_again(
     ]
     assert records.consistent.tolist() == [False, False]
     assert [len(image.answers) for image in records.images] == [2, 2, 1]
+
+
+def test_a_second_round_follows_up_the_answers_of_the_first(
+    data: VQADataModule, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = {("one?", "yes"): ["C?", "A?", "two?"], ("one?", "no"): ["B?"]}
+    monkeypatch.setattr("ivqa.consistency.implied.follow_ups", lambda *one: texts.get(one, []))
+    model = Scripted()
+    records = ConsistencyCallback(rounds=2).records(model, data, "val")
+    # "one?" is yes on image 1, which A and two? were asked about, and no on image 2.
+    assert model.asked[9:] == [(1, "C?"), (2, "B?")]
+    assert [len(image.answers) for image in records.images] == [6, 4, 1]
+    assert len(ConsistencyCallback(rounds=3).records(Scripted(), data, "val").images) == 3
+    few = ConsistencyCallback(rounds=2, max_questions=3).records(Scripted(), data, "val")
+    assert [len(image.answers) for image in few.images] == [5, 4, 1]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ivqa.consistency import AnsweredQuestion, implied_by
+from ivqa.consistency import AnsweredQuestion, affordable, implied_by
 from ivqa.consistency.implied import agrees, question_number
 from ivqa.logic import Implication
 
@@ -32,6 +32,10 @@ def _rules(monkeypatch: pytest.MonkeyPatch) -> None:
         "ivqa.consistency.implied.implications",
         lambda question, answer: FOLLOWS.get((question, answer), []),
     )
+    monkeypatch.setattr(
+        "ivqa.consistency.implied.follow_ups",
+        lambda question, answer: ["four?", "One?"] if question == "C?" else [],
+    )
 
 
 def _asked(image: int, question: str, answer: str, number: int) -> AnsweredQuestion:
@@ -47,7 +51,7 @@ OWN = [
 
 
 def test_a_question_is_asked_once_an_image_and_not_if_the_data_set_asks_it() -> None:
-    implied = implied_by(OWN, 10)
+    implied = implied_by(OWN)
     lines = [
         (
             one.premise.question_id,
@@ -69,13 +73,15 @@ def test_a_question_is_asked_once_an_image_and_not_if_the_data_set_asks_it() -> 
         (2, "two?", "2", False),
         (2, "B?", "no", True),
     ]
-    assert implied.to_ask == [
+    # Certain ones first, then those that follow up "C?", then likely ones.
+    assert affordable(implied.wanted, OWN, 10) == [
         (7, "one?"),
         (7, "two?"),
         (7, "three?"),
+        (7, "four?"),
         (8, "one?"),
-        (8, "two?"),
         (8, "B?"),
+        (8, "two?"),
     ]
     assert implied.covered == [True, True, True, False]
 
@@ -95,13 +101,15 @@ def test_a_question_is_asked_once_an_image_and_not_if_the_data_set_asks_it() -> 
 def test_budgets_keep_certain_questions_and_give_images_equal_turns(
     most: int, budget: int | None, expected: list[tuple[int, str]]
 ) -> None:
-    implied = implied_by(OWN, most, budget)
-    assert implied.to_ask == expected
-    # An implied question that the data set asks itself costs nothing.
-    compared = {(one.premise.image_id, one.implication.question) for one in implied.questions}
-    assert (7, "B?") in compared
-    assert {key for key in compared if key != (7, "B?")} == set(expected)
-    assert implied.covered == [True, True, True, False]
+    assert affordable(implied_by(OWN).wanted, OWN, most, budget) == expected
+
+
+def test_earlier_rounds_count_for_the_budgets() -> None:
+    known = [*OWN, AnsweredQuestion(7, "one?", "no"), AnsweredQuestion(7, "two?", "no")]
+    wanted = implied_by(OWN).wanted
+    assert affordable(wanted, known, 2) == [(8, "one?"), (8, "B?")]
+    assert affordable(wanted, known, 3, budget=4) == [(8, "one?"), (8, "B?")]
+    assert affordable(wanted, known, 3, budget=2) == []
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ def test_result_files_give_the_figures_of_the_callback(
         "evaluate", *files, "write_implications=true", f"output_dir={tmp_path / 'written'}"
     )
     assert status == 0, printed
-    assert f"{figures['consistency/asked']:,.0f} implied questions about" in printed
+    assert f"{figures['consistency/asked']:,.0f} questions that follow, about" in printed
     implied = tmp_path / "written" / "implied"
     other = [f"questions={implied}", "questions_split=implied"]
     status, printed = run("evaluate", *command, *other, f"output_dir={tmp_path / 'asked'}")
@@ -102,10 +102,27 @@ def test_answers_to_other_questions_are_refused(run: Run, root: Path, tmp_path: 
     said = refused("own", "strange")
     assert "strange.json: none of its questions is in split 'val' or follows from" in said
     assert "write them again with write_implications=true" in said
-    said = refused("own", "strange", "second")
-    assert "strange.json and second.json have no question of split 'val'" in said
-    said = refused("own", "strange", more="write_implications=true")
-    assert "strange.json answers them; leave one out" in said
+
+    # The implied questions in two rounds: the second file answers those of the first.
+    files, rounds = [str(tmp_path / "own.json")], ["consistency.rounds=2"]
+    for number in (1, 2):
+        folder = tmp_path / f"round_{number}"
+        more = ["write_implications=true", *rounds, f"output_dir={folder}"]
+        status, printed = run("evaluate", f"predictions=[{','.join(files)}]", *_data(root), *more)
+        assert status == 0, printed
+        content = json.loads((folder / "implied" / "questions_implied.json").read_text())
+        given = [
+            {"question_id": one["question_id"], "answer": "yes"} for one in content["questions"]
+        ]
+        (tmp_path / f"given_{number}.json").write_text(json.dumps(given))
+        files.append(str(tmp_path / f"given_{number}.json"))
+    said = refused("own", "given_1", "given_2", more="consistency.rounds=1")
+    assert "given_2.json is one file too many" in said
+    said = refused("own", "given_1", more="write_implications=true")
+    assert "after 1 rounds no question is left to ask" in said
+    status, printed = run("evaluate", f"predictions=[{','.join(files)}]", *_data(root), *rounds)
+    assert status == 0, printed
+    assert "answers that follow from other answers" in printed
 
 
 def test_consistency_is_watched_in_training_and_does_not_change_it(

@@ -1,6 +1,6 @@
 """callbacks=consistency: a Lightning callback that measures answers that cannot all be true."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -30,9 +30,10 @@ class ConsistencyCallback(MeasuringCallback):
     Args:
         num_images: Number of images of the split, drawn at random; None for all. All questions
             about an image are asked.
-        max_questions: The most implied questions to ask about an image.
-        max_paid_questions: The most implied questions to ask a served model in all, whose
+        max_questions: The most further questions to ask about an image.
+        max_paid_questions: The most further questions to ask a served model in all, whose
             questions cost.
+        rounds: Rounds of further questions, see `ConsistencyMeasure`.
         every_n_epochs: In training, measure after every so many epochs; 0 for never.
         batch_size: Questions answered at once.
         resamples: Number of resamples of the bootstrap.
@@ -47,6 +48,7 @@ class ConsistencyCallback(MeasuringCallback):
         num_images: Count | None = 200,
         max_questions: Count = 500,
         max_paid_questions: Count = 2000,
+        rounds: Count = 1,
         every_n_epochs: CountOrZero = 0,
         batch_size: Count = 500,
         resamples: Resamples = 1000,
@@ -54,7 +56,11 @@ class ConsistencyCallback(MeasuringCallback):
     ) -> None:
         super().__init__(every_n_epochs)
         self.measure = ConsistencyMeasure(
-            num_images=num_images, max_questions=max_questions, resamples=resamples, seed=seed
+            num_images=num_images,
+            max_questions=max_questions,
+            rounds=rounds,
+            resamples=resamples,
+            seed=seed,
         )
         self.max_paid_questions = max_paid_questions
         self.batch_size = batch_size
@@ -95,15 +101,15 @@ class ConsistencyCallback(MeasuringCallback):
         if budget is not None:
             self._tell_cost(split, budget)
         own = answered(split, *self._ask(answerer, datamodule, stage, split))
-        implied = self.measure.implied_by(own, budget)
-        given = list[AnsweredQuestion]()
-        if implied.to_ask:
+
+        def ask(questions: Sequence[tuple[int, str]]) -> list[AnsweredQuestion]:
             if budget is not None:
-                terminal().print(f"consistency: asking {len(implied.to_ask):,} implied questions")
-            further = implied_split(split, implied)
+                terminal().print(f"consistency: asking {len(questions):,} further questions")
+            further = implied_split(split, questions)
             found = self._ask(answerer, datamodule, stage, further)
-            given = answered(further, *found, implied=True)
-        return ConsistencyRecords.of(own, implied, given)
+            return answered(further, *found, implied=True)
+
+        return self.measure.asked(own, ask, budget)
 
     @override
     def metrics(
@@ -126,7 +132,7 @@ class ConsistencyCallback(MeasuringCallback):
         most = min(budget, images * self.measure.max_questions)
         terminal().print(
             f"consistency: {len(split):,} questions about {images:,} images, and at most {most:,} "
-            "implied ones (callbacks.consistency.num_images, max_paid_questions)",
+            "further ones (callbacks.consistency.num_images, max_paid_questions)",
             soft_wrap=True,
         )
 

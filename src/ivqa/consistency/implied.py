@@ -1,11 +1,12 @@
 """The questions that follow from the answers of a model."""
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ivqa.logic import Implication, implications
+from ivqa.logic import Implication, follow_ups, implications
 from ivqa.store.digests import digest
 from ivqa.text.normalisation import clean_space, normalise_answer
 
@@ -74,64 +75,92 @@ class Implied:
     """What follows from N answers.
 
     Args:
-        questions: The implied questions whose answers are known or will be asked for, image by
-            image. A question and its answer occur once an image, from its first premise; a certain
-            rule comes before others.
-        to_ask: Image and text of those that the data set does not ask, each once.
+        questions: The implied questions, image by image. A question and its answer occur once an
+            image, from its first premise; a certain rule comes before others.
+        wanted: Image and text of the questions to ask, the most important ones about an image
+            first: those implied by certain rules, in equal turns of their premises, then
+            `follow_ups`, then other implied ones.
         covered: Whether anything follows, for each of the N answers.
     """
 
     questions: Sequence[ImpliedQuestion]
-    to_ask: Sequence[tuple[int, str]]
+    wanted: Sequence[tuple[int, str]]
     covered: Sequence[bool]
 
 
-def implied_by(
-    answers: Sequence[AnsweredQuestion], max_questions: int, budget: int | None = None
-) -> Implied:
+def implied_by(answers: Sequence[AnsweredQuestion]) -> Implied:
     """Derives the questions whose answers follow from answers.
-
-    Where there are too many, those by certain rules come first, and all premises have equal turns.
 
     Args:
         answers: N answers to questions of the data set, about any number of images.
-        max_questions: The most questions to ask about an image.
-        budget: The most questions to ask in all, the same number for each image as far as they
-            have them; None for any number.
 
     Returns:
         The implied questions, and those to ask.
     """
-    own = {question_key(one.image_id, one.question) for one in answers}
-    turns: dict[int, dict[tuple[Any, str], tuple[bool, int, ImpliedQuestion]]] = {}
+    found: dict[int, dict[tuple[Any, str], tuple[bool, int, ImpliedQuestion]]] = {}
     covered = []
     for premise in answers:
-        found = implications(premise.question, answer_form(premise.answer))
-        covered.append(bool(found))
-        of_image = turns.setdefault(premise.image_id, {})
-        for turn, implication in enumerate(found):
+        following = implications(premise.question, answer_form(premise.answer))
+        covered.append(bool(following))
+        of_image = found.setdefault(premise.image_id, {})
+        for turn, implication in enumerate(following):
             one = ImpliedQuestion(premise, implication)
             known = of_image.get(name := (one.key, answer_form(implication.answer)))
             if known is None or (known[0] and implication.certain):
                 of_image[name] = (not implication.certain, turn, one)
-    new: list[tuple[int, tuple[int, str], str]] = []  # rank within the image, key, text
-    for of_image in turns.values():
+    further = dict[int, list[str]]()
+    for image_id, text in followed_up(answers):
+        further.setdefault(image_id, []).append(text)
+    wanted = []
+    for image_id, of_image in found.items():
         ordered = sorted(of_image.values(), key=lambda one: one[:2])
-        texts = {one.key: one.implication.question for _, _, one in reversed(ordered)}
-        keys = [key for key in dict.fromkeys(one.key for _, _, one in ordered) if key not in own]
-        new += [(rank, key, texts[key]) for rank, key in enumerate(keys[:max_questions])]
-    if budget is not None:
-        new = sorted(new, key=lambda one: one[0])[:budget]
-    asked = {key: text for _, key, text in new}
-    questions = [
-        one
-        for of_image in turns.values()
-        for _, _, one in of_image.values()
-        if one.key in asked or one.key in own
+        certain = [one.implication.question for likely, _, one in ordered if not likely]
+        likely = [one.implication.question for likely, _, one in ordered if likely]
+        texts = [*certain, *further.get(image_id, ()), *likely]
+        wanted += [(image_id, text) for text in texts]
+    questions = [one for of_image in found.values() for _, _, one in of_image.values()]
+    return Implied(questions, wanted, covered)
+
+
+def followed_up(answers: Sequence[AnsweredQuestion]) -> list[tuple[int, str]]:
+    """Image and text of the questions that show whether answers can be right, see `follow_ups`."""
+    return [
+        (one.image_id, text)
+        for one in answers
+        for text in follow_ups(one.question, answer_form(one.answer))
     ]
-    # In the order of the lines, image by image, whatever the budget.
-    to_ask = {one.key: asked[one.key] for one in questions if one.key in asked}
-    return Implied(questions, [(key[0], text) for key, text in to_ask.items()], covered)
+
+
+def affordable(
+    wanted: Sequence[tuple[int, str]],
+    known: Sequence[AnsweredQuestion],
+    max_questions: int,
+    budget: int | None = None,
+) -> list[tuple[int, str]]:
+    """Chooses the questions to ask, each once.
+
+    Args:
+        wanted: Image and text of questions, the most important ones about an image first.
+        known: The answers so far; their questions are not asked again.
+        max_questions: The most questions to ask about an image, beside those of the data set.
+        budget: The most questions to ask in all, the same number for each image as far as they
+            have them; None for any number.
+
+    Returns:
+        Those to ask, in the order of `wanted`.
+    """
+    keys = {question_key(one.image_id, one.question) for one in known}
+    spent = Counter(one.image_id for one in known if one.question_id is None)
+    total = spent.total()
+    ranks = list[tuple[int, int]]()  # rank among the questions about the image, place
+    for place, (image_id, text) in enumerate(wanted):
+        key = question_key(image_id, text)
+        if key not in keys and spent[image_id] < max_questions:
+            ranks.append((spent[image_id], place))
+            keys.add(key)
+            spent[image_id] += 1
+    chosen = sorted(ranks)[: None if budget is None else max(budget - total, 0)]
+    return [wanted[place] for place in sorted(place for _, place in chosen)]
 
 
 def question_key(image_id: int, question: str) -> tuple[int, str]:

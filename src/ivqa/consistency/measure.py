@@ -1,12 +1,18 @@
 """The measurement of consistency: which images, how many questions, and its figures."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ivqa.consistency.figures import consistency_figures, wrongness
-from ivqa.consistency.implied import AnsweredQuestion, Implied, implied_by, question_number
+from ivqa.consistency.implied import (
+    AnsweredQuestion,
+    affordable,
+    followed_up,
+    implied_by,
+    question_number,
+)
 from ivqa.consistency.records import ConsistencyRecords
 from ivqa.data import VQASplit
 from ivqa.data.oracles import Oracle
@@ -16,6 +22,9 @@ from ivqa.text.failed_answers import failure
 
 IMPLIED_SPLIT = "implied"
 
+Ask = Callable[[Sequence[tuple[int, str]]], Sequence[AnsweredQuestion] | None]
+"""Answers questions, each given by its image and its text."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ConsistencyMeasure:
@@ -24,13 +33,16 @@ class ConsistencyMeasure:
     Args:
         num_images: Number of images of the split, drawn at random; None for all. All questions
             about an image are asked, since only answers about one image can contradict each other.
-        max_questions: The most implied questions to ask about an image.
+        max_questions: The most further questions to ask about an image.
+        rounds: Rounds of further questions. The first has what follows from the answers to the
+            questions of the data set; each other one follows up the answers of the one before.
         resamples: Number of resamples of the bootstrap.
         seed: Seed of the images and of the bootstrap.
     """
 
     num_images: Count | None = 200
     max_questions: Count = 500
+    rounds: Count = 1
     resamples: Resamples = 1000
     seed: Seed = 0
 
@@ -43,17 +55,30 @@ class ConsistencyMeasure:
         drawn = np.random.default_rng(self.seed).permutation(images)[: self.num_images]
         return split.select(np.flatnonzero(np.isin(split.image_ids, drawn)))
 
-    def implied_by(self, own: Sequence[AnsweredQuestion], budget: int | None = None) -> Implied:
-        """Derives the implied questions, see the function.
+    def asked(
+        self, own: Sequence[AnsweredQuestion], ask: Ask, budget: int | None = None
+    ) -> ConsistencyRecords:
+        """Asks further questions and compares all answers.
 
         Args:
             own: The answers to the chosen questions.
+            ask: Answers questions, each given by image and text, in the order of the round; None
+                ends the measurement.
             budget: The most questions to ask in all; None for any number.
 
         Returns:
-            The implied questions, and those to ask.
+            The records.
         """
-        return implied_by(own, self.max_questions, budget)
+        implied = implied_by(own)
+        wanted, given = implied.wanted, list[AnsweredQuestion]()
+        for _ in range(self.rounds):
+            questions = affordable(wanted, [*own, *given], self.max_questions, budget)
+            answers = ask(questions) if questions else None
+            if answers is None:
+                break
+            given += answers
+            wanted = followed_up(answers)
+        return ConsistencyRecords.of(own, implied, given)
 
     def figures(
         self, records: ConsistencyRecords, split: VQASplit, oracle: Oracle | None
@@ -115,30 +140,22 @@ def answered(
     return found
 
 
-def implied_split(split: VQASplit, implied: Implied) -> VQASplit:
-    """The implied questions to ask, as a split without annotations.
+def implied_split(split: VQASplit, questions: Sequence[tuple[int, str]]) -> VQASplit:
+    """Questions beside those of the data set, as a split without annotations.
 
     Args:
         split: The questions of the data set, which has the images.
-        implied: What follows from the answers to them.
+        questions: Image and text of M questions.
 
     Returns:
-        M questions with the ids of `question_number`.
-
-    Raises:
-        UserError: Nothing is left to ask.
+        The M questions with the ids of `question_number`.
     """
-    if not implied.to_ask:
-        raise UserError(
-            "no further question follows from the answers; the rules know English questions, and "
-            "those that the data set asks itself are not asked again"
-        )
-    texts = [text for _, text in implied.to_ask]
+    texts = [text for _, text in questions]
     size = len(texts)
     return VQASplit(
         name=IMPLIED_SPLIT,
-        question_ids=np.array([question_number(*one) for one in implied.to_ask], np.int64),
-        image_ids=np.array([image for image, _ in implied.to_ask], np.int64),
+        question_ids=np.array([question_number(*one) for one in questions], np.int64),
+        image_ids=np.array([image for image, _ in questions], np.int64),
         questions=texts,
         answers=[[] for _ in texts],
         main_answers=[""] * size,

@@ -77,7 +77,7 @@ class ConsistencyRecords:
         Args:
             own: The answers to N questions of the data set.
             implied: What follows from them, see `implied_by`.
-            given: The answers to `implied.to_ask`, as far as there are any.
+            given: The answers to further questions.
 
         Returns:
             The records.

@@ -8,8 +8,8 @@ import pandas as pd
 from rich.console import Console
 
 from ivqa.consistency import (
+    AnsweredQuestion,
     ConsistencyMeasure,
-    ConsistencyRecords,
     answered,
     implied_split,
     read_images,
@@ -49,76 +49,84 @@ def show_consistency(
     return {"consistency": page, "consistency_table": pd.DataFrame(rows)}
 
 
-def divided(files: Sequence[Path], split: VQASplit) -> tuple[list[Path], Path | None]:
-    """Divides result files into those about a split, and the one about implied questions.
+def divided(files: Sequence[Path], split: VQASplit) -> tuple[list[Path], list[Path]]:
+    """Divides result files into those about a split, and those about further questions.
 
     A list of files means levels of noise, whose questions have the ids of the clean ones. The ids
-    of implied questions are others, so that this file may stand at any place but the first.
-
-    Raises:
-        UserError: Several files are about implied questions.
+    of further questions are others, so that such a file may stand at any place but the first.
     """
     about = [file for file in files[1:] if not answers_any(file, split)]
-    if len(about) > 1:
-        raise UserError(
-            f"predictions: {about[0].name} and {about[1].name} have no question of split "
-            f"'{split.name}'; give at most one file with the answers to implied questions"
-        )
-    return [file for file in files if file not in about], (about or [None])[0]
+    return [file for file in files if file not in about], about
 
 
 def score_implied(
     measure: ConsistencyMeasure,
     split: VQASplit,
     file: Path,
-    further: Path | None,
+    further: Sequence[Path],
     oracle: Oracle | None,
     run_dir: Path,
+    root: Path | None,
     console: Console,
 ) -> dict[str, float]:
-    """Derives the implied questions of a result file, and scores or writes them.
+    """Derives the questions that follow from result files, and scores or writes them.
 
     Args:
         measure: Chooses the images and computes the figures.
         split: The questions that the first file answers.
         file: The result file with the answers to them.
-        further: The result file with the answers to the implied questions; None writes these
-            questions to run_dir/implied instead.
+        further: The result files with the answers to further questions, one a round.
         oracle: Judges questions about the images; None without one.
         run_dir: Folder of the files.
+        root: Data root to write with the questions of the next round; None writes none.
         console: Where it says what to run next.
 
     Returns:
-        The figures of consistency; none if the questions are written.
+        The figures of consistency; none without answers to further questions.
 
     Raises:
-        UserError: Nothing follows from the answers, or other questions are answered.
+        UserError: No question is left to write, or other questions are answered.
         DataError: A result file does not fit its questions.
     """
     given = dict(zip(split.question_ids.tolist(), read_results(file, split), strict=True))
     chosen = measure.chosen(split)
     own = answered(chosen, [given[number] for number in chosen.question_ids.tolist()])
-    implied = measure.implied_by(own)
-    asked = implied_split(chosen, implied)
-    if further is None:
-        root = run_dir / "implied"
-        write_implied(root, asked)
-        data = f"data=vqa_json data.root={root} data.test={asked.name}"
-        console.print(
-            f"{len(asked):,} implied questions about {len(set(asked.image_ids.tolist())):,} "
-            f"images: {root}\n"
-            f"for another tool: python evaluate.py export=lmms_eval {data}\n"
-            f"with their answers: python evaluate.py predictions=[{file},ANSWERS] and the same "
-            "data= and split=",
-            soft_wrap=True,
-        )
-        return {}
-    if not answers_any(further, asked):
+    rest, unwritten = list(further), root
+
+    def ask(questions: Sequence[tuple[int, str]]) -> list[AnsweredQuestion] | None:
+        nonlocal unwritten
+        asked = implied_split(chosen, questions)
+        if rest:
+            answers = rest.pop(0)
+            if not answers_any(answers, asked):
+                raise UserError(
+                    f"{answers}: none of its questions is in split '{split.name}' or follows from "
+                    "the answers before; write them again with write_implications=true"
+                )
+            return answered(asked, read_results(answers, asked), implied=True)
+        if unwritten is not None:
+            write_implied(unwritten, asked)
+            console.print(
+                f"{len(asked):,} questions that follow, about "
+                f"{len(set(asked.image_ids.tolist())):,} images: data=vqa_json "
+                f"data.root={unwritten} data.test={asked.name}",
+                soft_wrap=True,
+            )
+            unwritten = None
+        return None
+
+    records = measure.asked(own, ask)
+    if rest:
         raise UserError(
-            f"{further}: none of its questions is in split '{split.name}' or follows from the "
-            f"answers in {file}; write them again with write_implications=true"
+            f"{rest[0]} is one file too many: no further question follows from the answers before, "
+            f"or they were asked in consistency.rounds={measure.rounds} rounds"
         )
-    answers = answered(asked, read_results(further, asked), implied=True)
-    records = ConsistencyRecords.of(own, implied, answers)
+    if unwritten is not None:
+        raise UserError(
+            f"write_implications=true: after {len(further)} rounds no question is left to ask; "
+            "the rules know English questions, and consistency.rounds= says how many rounds"
+        )
+    if not further:
+        return {}
     records.write(run_dir)
     return measure.figures(records, split, oracle)

@@ -46,15 +46,14 @@ def score(cfg: Annotated[DictConfig, Keys]) -> float:
     The first file answers the clean questions; further files answer the questions of noise levels
     1, 2, ... and give the noise curve. Questions whose request failed in a file are left out, and
     vqa/failed counts them. Writes metrics.json and robustness.parquet. cfg.write_implications
-    writes the questions that follow from the first file, and a file with answers to these gives the
-    figures of consistency.
+    writes the questions that follow from the answers, and files with answers to these, one a
+    round, give the figures of consistency.
 
     Returns:
         The accuracy in [0, 1] of a single file, NaN if no question counts; the R_score of several.
 
     Raises:
-        UserError: cfg.predictions is an empty list, each question failed in a file, or there are
-            answers to implied questions that are to be written.
+        UserError: cfg.predictions is an empty list, or each question failed in a file.
         DataError: A result file does not fit the split.
     """
     run_dir = Path(cfg.output_dir)
@@ -66,8 +65,6 @@ def score(cfg: Annotated[DictConfig, Keys]) -> float:
         raise UserError("predictions=[] names no result file; pass at least one")
     console = terminal()
     files, further = divided(files, whole)
-    if cfg.write_implications and further:
-        raise UserError(f"write_implications=true, but {further} answers them; leave one out")
     if len(files) > 1 or not (cfg.write_implications or further):
         whole.require_answers()
     split, levels = _answered(whole, files, console)
@@ -89,7 +86,8 @@ def score(cfg: Annotated[DictConfig, Keys]) -> float:
     if cfg.write_implications or further:
         measure = instantiate(cfg.consistency)
         oracle = oracle_of(dataset, cfg.split)
-        metrics |= score_implied(measure, whole, files[0], further, oracle, run_dir, console)
+        root = run_dir / "implied" if cfg.write_implications else None
+        metrics |= score_implied(measure, whole, files[0], further, oracle, run_dir, root, console)
     write_text(run_dir / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
     write_json(run_dir / "metrics.json", metrics)
     title = f"{files[0].name} on {dataset.title}, split {split.name}"
