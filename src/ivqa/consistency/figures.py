@@ -19,7 +19,7 @@ def consistency_figures(
     """Computes the figures of a measurement.
 
     Args:
-        records: The answers, N to questions of the data set and M to further implied questions.
+        records: The answers, N to questions of the data set and M to further questions.
         resamples: Number of resamples of the bootstrap, which draws images.
         seed: Its seed.
         wrong: How wrong each of the N + M answers is, in [0, 1], image by image, see `wrongness`;
@@ -36,7 +36,7 @@ def consistency_figures(
         - errors_at_least: least number of wrong answers by certain contradictions, summed over
           images and divided by the N + M answers.
         - error_estimate: estimated share of wrong answers among the N.
-        - suspects: share of suspected answers among the N.
+        - suspects: share of suspected answers among the N, see `suspicions`.
 
         Where it is known which answers are wrong, also error (the share among the N),
         suspects/precision and suspects/recall, and all_errors, the share among those of the N + M
