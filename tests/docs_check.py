@@ -44,6 +44,8 @@ SMALL = {
     "resamples": "100",
     "callbacks.robustness.num_questions": "20",
     "callbacks.robustness.resamples": "100",
+    "callbacks.consistency.num_images": "3",
+    "callbacks.consistency.resamples": "100",
     "callbacks.beliefs.num_images": "3",
     "callbacks.beliefs.legality": "0",
     "repair.num_images": "10",
@@ -80,7 +82,8 @@ SMALL = {
 }
 _MAY_BE_NULL = (
     *("legality", "num_images", "callbacks.robustness.num_questions"),
-    *("callbacks.beliefs.num_images", "callbacks.beliefs.legality"),
+    *("callbacks.consistency.num_images", "callbacks.beliefs.num_images"),
+    "callbacks.beliefs.legality",
     *("repair.num_images", "repair.val_images"),
 )
 # Commands that this check does not run, and who does.

@@ -1,1 +1,30 @@
-"""Consistency of VQA models: answers that cannot all be true, without labels."""
+"""Consistency of VQA models: answers that cannot all be true, without labels.
+
+A model that answers "red" to "What color is the car?" and "no" to "Is there a car?" is wrong at
+least once [Ribeiro, Guestrin and Singh, ACL 2019]. `ConsistencyCallback` asks a model what follows
+from its answers by the rules of `ivqa.logic`, `implied_by` derives the questions, and
+`consistency_figures` computes the figures.
+"""
+
+from ivqa.consistency.callback import ConsistencyCallback
+from ivqa.consistency.figures import consistency_figures
+from ivqa.consistency.files import write_implied
+from ivqa.consistency.implied import AnsweredQuestion, Implied, affordable, implied_by
+from ivqa.consistency.measure import ConsistencyMeasure, answered, implied_split
+from ivqa.consistency.records import ConsistencyRecords, ImageConsistency, read_images
+
+__all__ = [
+    "AnsweredQuestion",
+    "ConsistencyCallback",
+    "ConsistencyMeasure",
+    "ConsistencyRecords",
+    "ImageConsistency",
+    "Implied",
+    "affordable",
+    "answered",
+    "consistency_figures",
+    "implied_by",
+    "implied_split",
+    "read_images",
+    "write_implied",
+]

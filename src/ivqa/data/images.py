@@ -3,7 +3,7 @@
 import io
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from PIL import Image
 from ivqa.data.rgb import to_rgb
 from ivqa.data.validation import DataError, Problems, is_id
 from ivqa.errors import UserError, reason_of
-from ivqa.store.files import FileError, check_regular, read_bytes
+from ivqa.store.files import FileError, check_regular, copy_file, read_bytes
 
 IMAGE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp"})
 _JPEG, _PNG = b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n"
@@ -107,6 +107,17 @@ class ImageFiles:
         if not os.path.lexists(path):
             raise FileError(f"{path}: image {image_id} is missing; restore the file")
         return open_picture(path, f"image {image_id}")
+
+    def copy(self, image_ids: Iterable[int], folder: Path) -> None:
+        """Copies the files of images into a folder, named as the layout vqa_json expects.
+
+        Raises:
+            UserError: An image has no file.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        for image_id in sorted(image_ids):
+            source = self.path(image_id)
+            copy_file(source, folder / f"{image_id:012d}{source.suffix}")
 
     def missing(self, image_ids: NDArray[np.int64]) -> NDArray[np.int64]:
         """Returns those of `image_ids` that have no file, ascending and distinct."""

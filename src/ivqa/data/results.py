@@ -72,6 +72,18 @@ def read_results(path: Path, split: VQASplit, *, noisy: bool = False) -> list[st
     return [None if result.failure is not None else result.answer for result in found]
 
 
+def answers_any(path: Path, split: VQASplit) -> bool:
+    """Whether a result file may answer a question of a split: unless all of its ids are others.
+
+    Raises:
+        DataError: The file cannot be read or has another format.
+    """
+    results = list(result_records(path, Problems()))
+    if not results or any(one.question_id is None for one in results):
+        return True
+    return any(row is not None for row in _rows_by_id(results, split))
+
+
 def read_choices(path: Path, split: VQASplit) -> list[str] | None:
     """Reads the chosen candidates of multiple-choice questions of A-OKVQA; see `read_results`.
 

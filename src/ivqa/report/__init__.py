@@ -10,6 +10,11 @@ from ivqa.report.contact_sheet import (
 from ivqa.report.model_names import title_of
 from ivqa.report.pages.annotation_page import ToAnnotate, write_annotation_page
 from ivqa.report.pages.belief_page import MOST_MODELS, beliefs_to_explain, write_belief_page
+from ivqa.report.pages.consistency_page import (
+    consistency_rows,
+    consistency_sentences,
+    write_consistency_page,
+)
 from ivqa.report.pages.noise_page import NoisePageModel, write_noise_page
 from ivqa.report.plots import write_noise_curve
 from ivqa.report.tables import (
@@ -27,6 +32,8 @@ __all__ = [
     "QuestionPages",
     "ToAnnotate",
     "beliefs_to_explain",
+    "consistency_rows",
+    "consistency_sentences",
     "markdown_table",
     "noise_rows",
     "print_metrics",
@@ -38,6 +45,7 @@ __all__ = [
     "title_of",
     "write_annotation_page",
     "write_belief_page",
+    "write_consistency_page",
     "write_contact_sheet",
     "write_contact_sheet_png",
     "write_noise_curve",

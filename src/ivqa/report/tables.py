@@ -1,5 +1,6 @@
 """Tables for the terminal, and as Markdown, CSV, LaTeX and HTML."""
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,16 +18,18 @@ from ivqa.store.files import write_text
 
 _HEADING = 16  # characters of a heading before it folds inside of a word
 # Metrics with many values, which print_metrics leaves out.
-_LONG = ("robustness/partition_", "robustness/r_score_partition_", "vqa/question_type/")
+_LONG = re.compile(
+    r"robustness/(r_score_)?partition_|vqa/question_type/|consistency/\w+/(rate|implied)"
+)
 
 
 def print_metrics(metrics: Mapping[str, float], *, title: str, console: Console) -> None:
     """Prints flat metrics as a two-column table.
 
-    Metrics of partitions are left out, which `print_noise_curve` prints, and those of question
-    types, which only metrics.json has.
+    Metrics of partitions are left out, which `print_noise_curve` prints, those of the rules of
+    consistency, which have a table, and those of question types, which only metrics.json has.
     """
-    shown = {name: cell(value) for name, value in metrics.items() if not name.startswith(_LONG)}
+    shown = {name: cell(value) for name, value in metrics.items() if not _LONG.match(name)}
     columns = [("metric", list(shown)), ("value", list(shown.values()))]
     _print_columns(columns, title=title, console=console)
 

@@ -87,6 +87,7 @@ from ivqa.store.files import write_json
 from ivqa.store.locks import folder_lock
 from ivqa.store.versions import versioned
 from ivqa.tasks.compare import names_of_runs
+from ivqa.tasks.consistency import show_consistency
 from ivqa.tasks.noise_curve import r_score_of
 from ivqa.tasks.search_origin import search_origin
 from ivqa.vqa import Answerer, Metered
@@ -208,6 +209,7 @@ def diagnose(cfg: Annotated[DictConfig, Keys]) -> float:
         if "robustness/partition_1/accuracy" in metrics:
             model, noise_page = NoisePageModel(name, NoiseRecords.read(run_dir)), "robustness.html"
             write_noise_page(run_dir / noise_page, f"{name} under noise", [model], split, r_score)
+        show_consistency(metrics, str(cfg.vqa.name), run_dir, split, console)
         write_json(run_dir / "metrics.json", metrics)  # last: a run with it is finished
     print_summary(summary(shown[0], oracle), title=title, console=console)
     table = pd.DataFrame([belief.record() for belief in beliefs[:_LOGGED_BELIEFS]])

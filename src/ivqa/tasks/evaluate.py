@@ -23,6 +23,7 @@ from ivqa.runs.run_directory import holds_directory
 from ivqa.runs.trained_models import obtain_measuring_models, obtain_module
 from ivqa.store.artifact_store import training_seconds
 from ivqa.store.files import write_json, write_text
+from ivqa.tasks.consistency import show_consistency
 from ivqa.tasks.noise_curve import show_noise_curve
 from ivqa.vqa import Metered, VQAModule
 from ivqa.vqa.evaluation import answer_all, write_answers
@@ -110,6 +111,7 @@ def _show(context: RunContext, metrics: dict[str, float], title: str, run_dir: P
     split = context.dataset.split(context.cfg.split)
     name, r_score = str(context.cfg.name), instantiate(context.cfg.get("r_score"))
     media = show_noise_curve(metrics, name, run_dir, split, r_score, context.console)
+    media |= show_consistency(metrics, name, run_dir, split, context.console)
     log_results(context.cfg, metrics, media)
 
 
@@ -123,9 +125,9 @@ def _own_metrics(
     """
     cfg = context.cfg
     metrics: dict[str, float] = {}
-    if isinstance(module, VQAModule) and context.dataset.lacks_annotations(cfg.split):
-        pass  # a VQA model logs only accuracies, which need annotations
-    elif isinstance(module, pl.LightningModule):
+    # A VQA model itself logs only accuracies, which need annotations.
+    unscored = isinstance(module, VQAModule) and context.dataset.lacks_annotations(cfg.split)
+    if isinstance(module, pl.LightningModule) and not unscored:
         # trainer.limit_val_batches defaults to model.val_batches, the limit during training. An
         # evaluation uses the whole split unless the user sets the limit.
         by_default = OmegaConf.is_interpolation(cfg.trainer, "limit_val_batches")

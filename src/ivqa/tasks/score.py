@@ -16,12 +16,14 @@ from ivqa.data.results import read_choices, read_results
 from ivqa.data.validation import listed
 from ivqa.errors import UserError
 from ivqa.metrics import RScore
-from ivqa.ranges import AtLeastOne, ExistingFile
+from ivqa.ranges import AtLeastOne, Component, ExistingFile
 from ivqa.report import print_metrics
 from ivqa.robustness import NoiseRecords
 from ivqa.runs.loggers import log_results
 from ivqa.runs.run_directory import holds_directory
+from ivqa.scenes import oracle_of
 from ivqa.store.files import write_json, write_text
+from ivqa.tasks.consistency import divided, score_implied, show_consistency
 from ivqa.tasks.noise_curve import show_noise_curve
 from ivqa.terminal import terminal
 from ivqa.vqa.scores import score_answers, score_choices
@@ -33,6 +35,8 @@ class Keys(CommandKeys, total=False):
     """Keys of task=score."""
 
     predictions: ExistingFile | Annotated[Sequence[ExistingFile], AtLeastOne] | None
+    write_implications: bool
+    consistency: Component
 
 
 @holds_directory
@@ -41,7 +45,9 @@ def score(cfg: Annotated[DictConfig, Keys]) -> float:
 
     The first file answers the clean questions; further files answer the questions of noise levels
     1, 2, ... and give the noise curve. Questions whose request failed in a file are left out, and
-    vqa/failed counts them. Writes metrics.json and robustness.parquet.
+    vqa/failed counts them. Writes metrics.json and robustness.parquet. cfg.write_implications
+    writes the questions that follow from the answers, and files with answers to these, one a
+    round, give the figures of consistency.
 
     Returns:
         The accuracy in [0, 1] of a single file, NaN if no question counts; the R_score of several.
@@ -52,16 +58,19 @@ def score(cfg: Annotated[DictConfig, Keys]) -> float:
     """
     run_dir = Path(cfg.output_dir)
     dataset = instantiate(cfg.data)
-    whole = dataset.split(cfg.split).require_answers()
+    whole = dataset.split(cfg.split)
     several = not isinstance(cfg.predictions, str)
     files = [Path(file) for file in cfg.predictions] if several else [Path(cfg.predictions)]
     if not files:
         raise UserError("predictions=[] names no result file; pass at least one")
     console = terminal()
+    files, further = divided(files, whole)
+    if len(files) > 1 or not (cfg.write_implications or further):
+        whole.require_answers()
     split, levels = _answered(whole, files, console)
-    metrics = score_answers(split, levels[0])
+    metrics = score_answers(split, levels[0]) if split.has_answers else {}
     metrics["vqa/failed"] = float(len(whole) - len(split))
-    if whole.multiple_choices is not None:
+    if split.has_answers and whole.multiple_choices is not None:
         chosen = read_choices(files[0], whole)
         if chosen is not None:
             metrics |= score_choices(whole, chosen)
@@ -74,11 +83,17 @@ def score(cfg: Annotated[DictConfig, Keys]) -> float:
     if len(levels) > 1:
         curve = records.curve(r_score)
         metrics |= {f"robustness/{name}": value for name, value in curve.metrics().items()}
+    if cfg.write_implications or further:
+        measure = instantiate(cfg.consistency)
+        oracle = oracle_of(dataset, cfg.split)
+        root = run_dir / "implied" if cfg.write_implications else None
+        metrics |= score_implied(measure, whole, files[0], further, oracle, run_dir, root, console)
     write_text(run_dir / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
     write_json(run_dir / "metrics.json", metrics)
     title = f"{files[0].name} on {dataset.title}, split {split.name}"
     print_metrics(metrics, title=title, console=console)
     media = show_noise_curve(metrics, files[0].stem, run_dir, split, r_score, console)
+    media |= show_consistency(metrics, files[0].stem, run_dir, split, console)
     log_results(cfg, metrics, media)
     console.print(f"run: {run_dir}", soft_wrap=True)
     return metrics.get("robustness/r_score", metrics.get("vqa/accuracy", float("nan")))

@@ -39,6 +39,29 @@ def log_phi(
     return found
 
 
+def answers_with_phi(
+    answerer: Answerer, images: ImageBatch, questions: Sequence[str]
+) -> tuple[list[str], list[float]]:
+    """Answers B questions, with the confidence in each answer.
+
+    Args:
+        answerer: The VQA model.
+        images: Images of B questions.
+        questions: B questions.
+
+    Returns:
+        B answers, and B times phi of the answer in [0, 1]: over the closed set, or, for a model
+        that writes its answers, the probability of writing this one.
+    """
+    texts = list(questions)
+    if answerer.answers is not None:
+        best = answerer.log_scores(images, texts).max(dim=1)
+        answers = [answerer.answers.answers[index] for index in best.indices.tolist()]
+        return answers, best.values.exp().tolist()
+    answers = answerer.answer(images, texts)
+    return answers, log_phi(answerer, images, texts, answers).exp().tolist()
+
+
 def answer_log_likelihood(
     logits: Tensor, tokens: Tensor, lengths: Tensor, ends: Sequence[int]
 ) -> Tensor:

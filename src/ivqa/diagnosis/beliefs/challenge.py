@@ -13,7 +13,7 @@ from ivqa.data import VQASplit
 from ivqa.data.vqa_json import answer_type_of
 from ivqa.diagnosis.beliefs.beliefs import Belief
 from ivqa.scenes import Judgement, Oracle
-from ivqa.store.files import copy_file, write_json
+from ivqa.store.files import write_json
 from ivqa.text.tokens import tokenise
 
 # Annotators who give each right answer. The official accuracy leaves one annotator out and is 1
@@ -90,7 +90,9 @@ def _write_split(
     ]
     if annotations:
         write_json(root / f"annotations_{name}.json", {"annotations": annotations}, indent=None)
-    _copy_images(root, name, {belief.image_id for belief, _ in asked}, split)
+    if split.images is not None:
+        image_ids = {belief.image_id for belief, _ in asked}
+        split.images.copy(image_ids, root / "images" / name)
 
 
 def _right_answers(
@@ -126,13 +128,3 @@ def _annotation(number: int, belief: Belief, right: Judgement) -> dict[str, Any]
             for annotator, answer in enumerate(votes, start=1)
         ],
     }
-
-
-def _copy_images(root: Path, name: str, image_ids: set[int], split: VQASplit) -> None:
-    if split.images is None:
-        return
-    folder = root / "images" / name
-    folder.mkdir(parents=True, exist_ok=True)
-    for image_id in sorted(image_ids):
-        source = split.images.path(image_id)
-        copy_file(source, folder / source.name)

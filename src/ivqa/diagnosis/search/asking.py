@@ -16,7 +16,7 @@ from ivqa.generators.questioner import NetworkQuestioner
 from ivqa.text.tokens import tokenise
 from ivqa.text.vocabulary import Vocabulary
 from ivqa.vqa import Answerer
-from ivqa.vqa.likelihood import log_phi
+from ivqa.vqa.likelihood import answers_with_phi
 
 _SHORTLIST = 3  # candidates with a final estimate, for each question that is returned
 _QUESTIONS_PER_PASS = 256  # answered together: attention over a grid needs 150 kB for each
@@ -121,13 +121,7 @@ def given_answers(
     for start in range(0, len(questions), _QUESTIONS_PER_PASS):
         texts = list(questions[start : start + _QUESTIONS_PER_PASS])
         images = image.repeat_interleave(len(texts))
-        if answerer.answers is not None:
-            best = answerer.log_scores(images, texts).max(dim=1)
-            answers = [answerer.answers.answers[index] for index in best.indices.tolist()]
-            values = best.values.exp().tolist()
-        else:
-            answers = answerer.answer(images, texts)
-            values = log_phi(answerer, images, texts, answers).exp().tolist()
+        answers, values = answers_with_phi(answerer, images, texts)
         given += [GivenAnswer(*pair) for pair in zip(answers, values, strict=True)]
     return given
 

@@ -1,0 +1,157 @@
+"""What a measurement of consistency finds, image by image, and its files."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+from pydantic import TypeAdapter, ValidationError
+
+from ivqa.consistency.implied import (
+    AnsweredQuestion,
+    Implied,
+    ImpliedQuestion,
+    agrees,
+    answer_form,
+    question_key,
+)
+from ivqa.data import DataError
+from ivqa.logic import Contradiction, PictureAnswers, errors_at_least, suspicions
+from ivqa.store.files import read_text, write_text
+
+IMPLICATIONS_FILE = "implications.jsonl"
+IMAGES_FILE = "consistency.jsonl"
+
+
+@dataclass(frozen=True)
+class JudgedAnswer(AnsweredQuestion):
+    """An answer with what the contradictions about its image say of it.
+
+    Args:
+        probability_right: Estimated probability that the answer is right, in [0, 1].
+        suspect: Whether it is almost surely wrong, see `suspicions`.
+    """
+
+    probability_right: float = 1.0
+    suspect: bool = False
+
+
+@dataclass(frozen=True)
+class ImageConsistency:
+    """The answers about one image: one line of consistency.jsonl.
+
+    Args:
+        image_id: The image.
+        answers: The answers to the questions of the data set, then those to implied questions.
+        contradictions: The contradictions among them; members are positions in `answers`.
+        errors_at_least: The least number of them that are wrong.
+    """
+
+    image_id: int
+    answers: list[JudgedAnswer]
+    contradictions: list[Contradiction]
+    errors_at_least: int
+
+
+@dataclass(frozen=True, eq=False)
+class ConsistencyRecords:
+    """All answers of a measurement.
+
+    Args:
+        images: The images, in the order in which they were asked about.
+        implied: The implied questions that have an answer, each with this answer.
+        covered: Whether anything follows from an answer, for each question of the data set.
+    """
+
+    images: Sequence[ImageConsistency]
+    implied: Sequence[tuple[ImpliedQuestion, AnsweredQuestion]]
+    covered: Mapping[int, bool]
+
+    @classmethod
+    def of(
+        cls, own: Sequence[AnsweredQuestion], implied: Implied, given: Sequence[AnsweredQuestion]
+    ) -> "ConsistencyRecords":
+        """Compares the answers.
+
+        Args:
+            own: The answers to N questions of the data set.
+            implied: What follows from them, see `implied_by`.
+            given: The answers to further questions.
+
+        Returns:
+            The records.
+        """
+        by_image: dict[int, list[AnsweredQuestion]] = {}
+        for one in (*own, *given):
+            by_image.setdefault(one.image_id, []).append(one)
+        answered = {question_key(one.image_id, one.question): one for one in (*given, *own)}
+        judged = suspicions([_picture(answers) for answers in by_image.values()])
+        images = [
+            ImageConsistency(
+                image_id,
+                [
+                    JudgedAnswer(**vars(one), probability_right=float(right), suspect=bool(suspect))
+                    for one, right, suspect in zip(answers, found.right, found.suspect, strict=True)
+                ],
+                list(found.contradictions),
+                errors_at_least(len(answers), found.contradictions),
+            )
+            for (image_id, answers), found in zip(by_image.items(), judged, strict=True)
+        ]
+        compared = [(one, answered[one.key]) for one in implied.questions if one.key in answered]
+        ids = [one.question_id for one in own]
+        covered = {
+            number: covered
+            for number, covered in zip(ids, implied.covered, strict=True)
+            if number is not None
+        }
+        return cls(images, compared, covered)
+
+    def write(self, run_dir: Path) -> None:
+        """Writes implications.jsonl and consistency.jsonl."""
+        lines = [_line(one.record(given)) for one, given in self.implied]
+        write_text(run_dir / IMPLICATIONS_FILE, "".join(lines))
+        write_text(run_dir / IMAGES_FILE, "".join(_line(asdict(image)) for image in self.images))
+
+    @property
+    def consistent(self) -> np.ndarray:
+        """Whether each implied question is answered as implied, (M,) bool."""
+        return np.array(
+            [agrees(given.answer, one.implication.answer) for one, given in self.implied], bool
+        )
+
+
+def read_images(run_dir: Path) -> list[ImageConsistency]:
+    """Reads consistency.jsonl.
+
+    Raises:
+        DataError: The file is absent or damaged.
+    """
+    file = run_dir / IMAGES_FILE
+    if not file.is_file():
+        raise DataError(f"there is no {file}; evaluate the model with callbacks=consistency")
+    reader = TypeAdapter(ImageConsistency)
+    images = []
+    for number, line in enumerate(read_text(file).removesuffix("\n").split("\n"), start=1):
+        try:
+            images.append(reader.validate_json(line))
+        except ValidationError as error:
+            fault = error.errors()[0]
+            where = ".".join(map(str, fault["loc"]))
+            raise DataError(
+                f"{file}, line {number}: {where}: {fault['msg']}; evaluate the model again"
+            ) from None
+    return images
+
+
+def _picture(answers: Sequence[AnsweredQuestion]) -> PictureAnswers:
+    confidences = [one.confidence for one in answers]
+    return PictureAnswers(
+        [(one.question, answer_form(one.answer)) for one in answers],
+        None if None in confidences else np.array(confidences, np.float64),
+    )
+
+
+def _line(record: object) -> str:
+    return json.dumps(record, ensure_ascii=False) + "\n"

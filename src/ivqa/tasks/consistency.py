@@ -1,0 +1,132 @@
+"""Consistency in the results of tasks: a table, a page, and result files of other systems."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from rich.console import Console
+
+from ivqa.consistency import (
+    AnsweredQuestion,
+    ConsistencyMeasure,
+    answered,
+    implied_split,
+    read_images,
+    write_implied,
+)
+from ivqa.data import VQASplit
+from ivqa.data.oracles import Oracle
+from ivqa.data.results import answers_any, read_results
+from ivqa.errors import UserError
+from ivqa.report import (
+    consistency_rows,
+    consistency_sentences,
+    print_table,
+    title_of,
+    write_consistency_page,
+)
+
+
+def show_consistency(
+    metrics: Mapping[str, float], name: str, run_dir: Path, split: VQASplit, console: Console
+) -> dict[str, Any]:
+    """Shows the figures of consistency, if `metrics` have them, and writes consistency.html.
+
+    Returns:
+        Page and table as media for `log_results`; empty without the figures.
+    """
+    if "consistency/questions" not in metrics:
+        return {}
+    page, rows = run_dir / "consistency.html", consistency_rows(metrics)
+    if rows:
+        print_table(rows, title="answers that follow from other answers", console=console)
+    for sentence in consistency_sentences(metrics, title_of(name)):
+        console.print(sentence, soft_wrap=True)
+    title = f"Answers of {title_of(name)} that cannot all be true"
+    write_consistency_page(page, title, title_of(name), read_images(run_dir), metrics, split)
+    console.print(f"contradictions: {page}", soft_wrap=True)
+    return {"consistency": page, "consistency_table": pd.DataFrame(rows)}
+
+
+def divided(files: Sequence[Path], split: VQASplit) -> tuple[list[Path], list[Path]]:
+    """Divides result files into those about a split, and those about further questions.
+
+    A list of files means levels of noise, whose questions have the ids of the clean ones. The ids
+    of further questions are others, so that such a file may stand at any place but the first.
+    """
+    about = [file for file in files[1:] if not answers_any(file, split)]
+    return [file for file in files if file not in about], about
+
+
+def score_implied(
+    measure: ConsistencyMeasure,
+    split: VQASplit,
+    file: Path,
+    further: Sequence[Path],
+    oracle: Oracle | None,
+    run_dir: Path,
+    root: Path | None,
+    console: Console,
+) -> dict[str, float]:
+    """Derives the questions that follow from result files, and scores or writes them.
+
+    Args:
+        measure: Chooses the images and computes the figures.
+        split: The questions that the first file answers.
+        file: The result file with the answers to them.
+        further: The result files with the answers to further questions, one a round.
+        oracle: Judges questions about the images; None without one.
+        run_dir: Folder of the files.
+        root: Data root to write with the questions of the next round; None writes none.
+        console: Where it says what to run next.
+
+    Returns:
+        The figures of consistency; none without answers to further questions.
+
+    Raises:
+        UserError: No question is left to write, or other questions are answered.
+        DataError: A result file does not fit its questions.
+    """
+    given = dict(zip(split.question_ids.tolist(), read_results(file, split), strict=True))
+    chosen = measure.chosen(split)
+    own = answered(chosen, [given[number] for number in chosen.question_ids.tolist()])
+    rest, unwritten = list(further), root
+
+    def ask(questions: Sequence[tuple[int, str]]) -> list[AnsweredQuestion] | None:
+        nonlocal unwritten
+        asked = implied_split(chosen, questions)
+        if rest:
+            answers = rest.pop(0)
+            if not answers_any(answers, asked):
+                raise UserError(
+                    f"{answers}: none of its questions is in split '{split.name}' or follows from "
+                    "the answers before; write them again with write_implications=true"
+                )
+            return answered(asked, read_results(answers, asked), implied=True)
+        if unwritten is not None:
+            write_implied(unwritten, asked)
+            console.print(
+                f"{len(asked):,} questions that follow, about "
+                f"{len(set(asked.image_ids.tolist())):,} images: data=vqa_json "
+                f"data.root={unwritten} data.test={asked.name}",
+                soft_wrap=True,
+            )
+            unwritten = None
+        return None
+
+    records = measure.asked(own, ask)
+    if rest:
+        raise UserError(
+            f"{rest[0]} is one file too many: no further question follows from the answers before, "
+            f"or they were asked in consistency.rounds={measure.rounds} rounds"
+        )
+    if unwritten is not None:
+        raise UserError(
+            f"write_implications=true: after {len(further)} rounds no question is left to ask; "
+            "the rules know English questions, and consistency.rounds= says how many rounds"
+        )
+    if not further:
+        return {}
+    records.write(run_dir)
+    return measure.figures(records, split, oracle)
