@@ -36,6 +36,10 @@ class Belief:
         source: Name of the generator that found the question.
         type: Type of the belief, None where it is unknown.
         type_by: Where the type comes from, None where it is unknown.
+        suspect: Whether the other answers about the image make it probably wrong; None where that
+            was not examined.
+        contradicts: Lines of beliefs.jsonl, from 1: the beliefs about the image that cannot be
+            true together with it.
     """
 
     image_id: int
@@ -47,6 +51,12 @@ class Belief:
     source: str
     type: BeliefType | None = None
     type_by: Literal["oracle", "human", "proxy"] | None = None
+    suspect: bool | None = None
+    contradicts: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        # JSON has no tuples, and beliefs are keys of mappings.
+        object.__setattr__(self, "contradicts", tuple(self.contradicts))
 
     def record(self) -> dict[str, Any]:
         """The fields by name."""
@@ -98,6 +108,10 @@ def _belief(line: str, where: str) -> Belief:
     wrong += [name for name in numbers if type(record.get(name)) not in (int, float)]
     wrong += [] if record.get("type") in (*TYPES, None) else ["type"]
     wrong += [] if record.get("type_by") in ("oracle", "human", "proxy", None) else ["type_by"]
+    wrong += [] if record.get("suspect") in (True, False, None) else ["suspect"]
+    lines = record.get("contradicts", [])
+    are_lines = isinstance(lines, list) and all(type(line) is int and line > 0 for line in lines)
+    wrong += [] if are_lines else ["contradicts"]
     if wrong:
         found = shown(record[wrong[0]]) if wrong[0] in record else "missing"
         raise DataError(f"{where}: not a belief: '{wrong[0]}' is {found}; run diagnose.py again")
