@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from ivqa.logic.phrases import Noun
 from ivqa.logic.readings import FAMILIES, read
 from ivqa.logic.statements import Count, Statement, state
-from ivqa.logic.words import ANTONYM, ATTRIBUTE_OF, SCENE_PHRASE, SCENE_VALUES, SHAPES, VALUES_OF
+from ivqa.logic.words import ANCHORING, ANTONYM, ATTRIBUTE_OF, ORDERING, SCENE_PHRASE, SCENE_VALUES, SHAPES, VALUES_OF
 from ivqa.text.tokens import detokenise, tokenise
 
 
@@ -165,8 +165,7 @@ def _of_value(statement: Statement) -> Iterator[Implied]:
         yield ask, stated, "equivalence", False
     if name is not None and reading.family in ("value", "attribute") and name not in ("shape", "size"):
         values = VALUES_OF[name]
-        other = values[(values.index(stated) + 1) % min(len(values), 8)]
-        yield f"{verb} {the} {other}", "no", "exclusion", False
+        yield f"{verb} {the} {_another(values, stated)}", "no", "exclusion", False
     elif stated in ANTONYM and reading.form == "check":
         yield f"{verb} {the} {ANTONYM[stated]}", "no", "exclusion", False
 
@@ -215,9 +214,13 @@ def _of_scene(statement: Statement) -> Iterator[Implied]:
         elif holds and {value, other} in ({"day", "night"}, {"indoors", "outdoors"}):
             yield text, "no", "scene", True
     if holds and name in ("weather", "place", "time"):
-        values = SCENE_VALUES[name]
-        other = values[(values.index(value) + 1) % len(values)]
+        other = _another(SCENE_VALUES[name], value)
         yield _scene_question(name, other), "no", "scene", False
+
+
+def _another(values: tuple[str, ...], value: str) -> str:
+    """The next of the common values."""
+    return values[(values.index(value) + 1) % min(len(values), 6)]
 
 
 def _scene_question(name: str, value: str) -> str:
@@ -229,6 +232,9 @@ def _scene_question(name: str, value: str) -> str:
 
 def _good(noun: Noun) -> bool:
     """Whether the phrase is good English behind "is there a"."""
+    words = {*noun.words, *noun.after.split()}
+    if words & (ORDERING | {"than", "as"}) and not noun.after.startswith(ANCHORING):
+        return False
     return not noun.after.startswith("that ") and len(noun.words) + len(noun.after.split()) < 9
 
 

@@ -213,7 +213,7 @@ def normal(text: str) -> str:
 
 @cache
 def _code(word: str, kind: str) -> str:
-    """One letter for a word: Determiner, Article, Cardinal, Noun in the singular, Plural, Adjective, Gerund, other."""
+    """One letter for a word: Determiner, Article, Cardinal, Noun in the singular, Plural, Adjective, Gerund, Verb, Thing of a pattern, other."""
     if word in _DETERMINERS or word.isdigit():
         return {"c": "C", "i": "A", "q": "A", "n": "A"}.get(_DETERMINERS.get(word, "c"), "D")
     if word in ATTRIBUTE_OF and word not in SHAPES or word in PLAIN_ADJECTIVES:
@@ -222,6 +222,10 @@ def _code(word: str, kind: str) -> str:
         return "N"
     if word in ("left", "right", "top", "bottom", "front", "back"):
         return "O"
+    if word in ("dots", "stripes", "checks", "lines"):
+        return "T"
+    if word == "with":
+        return "w"
     if word in _NEVER_NOUN:
         return "G" if word.endswith("ing") else "x"
     if kind in ("VBG", "VBN") and not word.endswith(("thing", "ling")):
@@ -240,8 +244,8 @@ def _code(word: str, kind: str) -> str:
 # Determiner, adjectives (a participle only behind a determiner or an adjective), nouns. A plural ends
 # the phrase: what follows it is a verb more often than the second half of a compound.
 # A verb between a determiner and a noun is none: "the stop sign".
-_NARROWING = r"(?:(?<=[ADC])O|(?<=[ADCJ])[GV](?=[GJNP])|J)*"
-_PHRASE = re.compile(rf"(?:A|D?C?)(?:{_NARROWING}N*[NP]'O?)?{_NARROWING}(?:N*P|N+)")
+_NARROWING = r"(?:(?<=[ADC])O|(?<=[ADCJ])[GV](?=[GJNPT])|J)*"
+_PHRASE = re.compile(rf"(?:A|D?C?)(?:{_NARROWING}N*[NPT]'O?)?{_NARROWING}(?:N*[PT]|N+)(?:wT)?")
 
 
 @cache
@@ -289,7 +293,11 @@ def _noun(words: list[str], coded: str) -> Noun:
         kind = _DETERMINERS.get(words[0], "c")
         lead = words[0] if kind in "pm" else "the"
         words, coded = words[start:], coded[start:]
-    modifiers = set()
+    modifiers, after = set(), ""
+    if coded.endswith("wT"):
+        after = " ".join(words[-2:])
+        modifiers.add(SAME_MODIFIER[normal(after)])
+        words, coded = words[:-2], coded[:-2]
     owned = coded.rfind("'")
     if owned >= 0:
         # "the man's hat" is a hat, and as definite as "his hat".
@@ -301,4 +309,4 @@ def _noun(words: list[str], coded: str) -> Noun:
     for word, letter in zip(words[:-1], coded[:-1], strict=True):
         if letter in "JGO" or word in PLAIN_ADJECTIVES:
             modifiers.add(SAME_MODIFIER.get(word, word))
-    return Noun(tuple(words), modifiers=frozenset(modifiers), determiner=kind, lead=lead)
+    return Noun(tuple(words), after, modifiers=frozenset(modifiers), determiner=kind, lead=lead)

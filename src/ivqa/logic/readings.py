@@ -65,6 +65,8 @@ _WORDINGS = [
     (re.compile(pattern), new)
     for pattern, new in (
         (r"^(?:in the picture|okay|so|and|hey) ", ""),
+        (rf" {_PICTURE}$", ""),
+        (rf" {_PICTURE}$", ""),
         (r"^what(?: is the)? number of (.+?)(?: are there)?$", r"how many \1 are there"),
         (r"^how many (.+?) (?:do you see|can you see|can be seen|do you count)\b", r"how many \1 are there"),
         (r"^(?:do|can|could) you (?:see|find|notice|spot) (an?|any|no|more|fewer|as many|some)\b", r"is there \1"),
@@ -92,7 +94,6 @@ _WORDINGS = [
         (r"\b(?:all|both|each|most|some|any|none) of (the|these|those|this)\b", r"\1"),
         (r"\bblack and white\b", "black-and-white"),
         (r"\bthat (?:is|are) (?=(?:left|right|above|below|behind|under|over|near|next) )", ""),
-        (rf" {_PICTURE}$", ""),
     )
 ]  # fmt: skip
 _UNDER = {"over": "above", "under": "below", "underneath": "below", "beneath": "below"}
