@@ -33,6 +33,17 @@ def test_the_reduction_is_the_singular_value_decomposition() -> None:
     np.testing.assert_allclose(np.abs(vectors), np.abs(reduced), atol=1e-5)
 
 
+def test_two_fits_on_repeated_texts_agree_about_new_texts() -> None:
+    # Four different texts span four directions. Which others a solver finds is arbitrary.
+    times = {"a red star": 20, "a blue star": 12, "two red circles": 7, "the square": 4}
+    texts = [text for text, number in times.items() for _ in range(number)]
+    new = ["a red circle", "two blue squares", "the blue circle"]
+    encodings = [TfidfEncoder().fit(texts).encode(new) for _ in range(4)]
+    assert encodings[0].shape == (3, 4)
+    for other in encodings[1:]:
+        np.testing.assert_allclose(other, encodings[0], atol=1e-6)
+
+
 def test_rare_words_are_unknown() -> None:
     encoder = TfidfEncoder(size=2, min_count=2).fit(CORPUS)
     assert not encoder.encode(["that colour"]).any()

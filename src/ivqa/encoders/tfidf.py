@@ -22,7 +22,7 @@ class TfidfEncoder(SentenceEncoder):
     norm; n_t of the N texts of the corpus contain the n-gram t.
 
     Args:
-        size: Dimensions of an encoding, >= 1. A corpus of few texts or n-grams gives fewer.
+        size: Dimensions of an encoding, >= 1. Few different texts or n-grams give fewer.
         longest: Words of the longest n-gram, >= 1.
         min_count: Number of texts that an n-gram must occur in, >= 1.
 
@@ -66,8 +66,11 @@ class TfidfEncoder(SentenceEncoder):
             return self
         # The largest direction comes first; its largest entry is positive, so that the sign does
         # not depend on the solver. tol=0 means machine precision.
-        svd = TruncatedSVD(rank, algorithm="arpack", random_state=0, tol=0.0)
-        self._basis = svd.fit(matrix).components_.T
+        svd = TruncatedSVD(rank, algorithm="arpack", random_state=0, tol=0.0).fit(matrix)
+        # Repeated texts span fewer directions; ARPACK draws the others anew in every call.
+        values = svd.singular_values_
+        spanned = values > values[0] * max(matrix.shape) * np.finfo(np.float64).eps
+        self._basis = svd.components_[spanned].T
         return self
 
     @override

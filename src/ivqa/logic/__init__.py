@@ -1,7 +1,7 @@
 """What follows from an answer, and which answers cannot all be true: plain English, no oracle."""
 
 from ivqa.logic.contradictions import Contradiction, contradicting, contradictions
-from ivqa.logic.implications import Implication, implications
+from ivqa.logic.implications import Implication, family, implications, presuppositions
 from ivqa.logic.worlds import PictureAnswers, Suspicion, errors_at_least, left_out, suspicions
 
 __all__ = [
@@ -12,7 +12,9 @@ __all__ = [
     "contradicting",
     "contradictions",
     "errors_at_least",
+    "family",
     "implications",
     "left_out",
+    "presuppositions",
     "suspicions",
 ]

@@ -1,9 +1,13 @@
 """Questions whose answers follow from an answer, after Ribeiro, Guestrin and Singh (ACL 2019)."""
 
-import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-_EXISTS = re.compile(r"(?:is|are) there (?:an?|any) (.+?)\??", re.IGNORECASE)
+from ivqa.logic.phrases import Noun
+from ivqa.logic.readings import FAMILIES, read
+from ivqa.logic.statements import Count, Statement, state
+from ivqa.logic.words import ANCHORING, ANTONYM, ATTRIBUTE_OF, ORDERING, SCENE_PHRASE, SCENE_VALUES, SHAPES, VALUES_OF
+from ivqa.text.tokens import detokenise, tokenise
 
 
 @dataclass(frozen=True)
@@ -32,15 +36,206 @@ def implications(question: str, answer: str) -> list[Implication]:
         answer: An answer to it, right or wrong.
 
     Returns:
-        What must be answered as well if `answer` is right, without the question itself; empty where
-        nothing is known to follow.
+        What must be answered as well if `answer` is right, without the question itself, the certain
+        ones first; empty where nothing is known to follow.
 
     Example:
-        >>> implications("Is there a car?", "yes")[0]
-        Implication(question='Is there no car?', answer='no', rule='equivalence', certain=True)
+        >>> for implied in implications("What color is the car?", "red"):
+        ...     print(implied.question, implied.answer, implied.rule, implied.certain)
+        Is there a car? yes presupposition True
+        Is there a red car? yes necessary True
+        Is the car red? yes equivalence True
+        Is the car blue? no exclusion False
     """
-    found = _EXISTS.fullmatch(question.strip())
-    if found is None or answer not in ("yes", "no"):
-        return []
-    other = {"yes": "no", "no": "yes"}[answer]
-    return [Implication(f"Is there no {found[1]}?", other, "equivalence", certain=True)]
+    statement = state(question, answer)
+    found: dict[str, Implication] = {}
+    own = tokenise(question)
+    for text, implied, rule, certain in _implied(statement):
+        written = detokenise(text.split())
+        # The first rule that gives a question names it; a certain one comes before others.
+        if tokenise(written) != own and (
+            written not in found or certain and not found[written].certain
+        ):
+            found[written] = Implication(written, implied, rule, certain)
+    return sorted(found.values(), key=lambda one: not one.certain)
+
+
+def presuppositions(question: str) -> list[str]:
+    """Questions that ask whether the things are there that a question takes for granted.
+
+    Args:
+        question: A question in plain English.
+
+    Returns:
+        One question for each definite noun phrase, such as "the man" and "his hat"; each is to be
+        answered "yes" before the question itself has an answer.
+
+    Example:
+        >>> presuppositions("Is the man's dog next to the old car?")
+        ['Is there a dog?', 'Is there an old car?']
+    """
+    reading = read(question)
+    nouns = [one for one in (*reading.presupposed, *reading.usual) if one.asked]
+    return list(dict.fromkeys(detokenise(is_there(noun).split()) for noun in nouns))
+
+
+def family(question: str) -> str:
+    """The kind of a question, for which a model has one reliability.
+
+    Args:
+        question: A question in plain English.
+
+    Returns:
+        One of `FAMILIES`.
+
+    Example:
+        >>> family("How many dogs are there?"), family("Why is he sad?")
+        ('count', 'opaque')
+    """
+    return read(question).family
+
+
+def is_there(noun: Noun) -> str:
+    """The question whether there is such a thing."""
+    if noun.mass:
+        return f"is there any {noun.written('s')}"
+    return f"are there any {noun.written('s')}" if noun.plural else f"is there {noun.written('a')}"
+
+
+Implied = tuple[str, str, str, bool]
+"""Question, answer, rule and whether it is certain."""
+
+
+def _implied(statement: Statement) -> Iterator[Implied]:
+    for count in statement.counts:
+        yield from _of_count(statement, count)
+    yield from _of_value(statement)
+    yield from _of_order(statement)
+    yield from _of_scene(statement)
+
+
+def _of_count(statement: Statement, count: Count) -> Iterator[Implied]:
+    """Existence, its wordings, and what is wider."""
+    noun, rule = count.noun, count.rule
+    # The phrase as it is written is wider than its meaning in "not tall": it is there as well.
+    if count.least > 0 and (count.key == noun.key or rule != "value"):
+        name = {"existence": "equivalence", "count": "equivalence"}.get(rule, rule)
+        name = {"value": "necessary", "mention": "necessary", "comparison": "necessary"}.get(name, name)
+        if noun.asked and _good(noun):
+            yield is_there(noun), "yes", name, count.certain
+        broad = noun.broader()
+        if broad.asked and broad.words != noun.words:
+            yield is_there(broad), "yes", "necessary", count.certain
+    if rule not in ("existence", "count") or noun.after and noun.mass or not _good(noun):
+        return
+    several, simple = noun.written("s"), " " not in noun.after
+    if count.most == 0:
+        if noun.asked:
+            yield is_there(noun), "no", "equivalence", True
+        if not noun.mass and simple:
+            yield f"how many {several} are there", "0", "equivalence", True
+    elif simple and not noun.mass and (count.least > 1 or count.most == 1):
+        one = noun.written("a").split(" ", 1)[1]
+        yield f"is there more than one {one}", "yes" if count.least > 1 else "no", "bounds", True
+    if rule == "count" and simple and not noun.mass:
+        yield f"how many {several} can you see", str(count.least), "wording", True
+    elif rule == "existence" and statement.reading.least == 1 and noun.asked and simple:
+        text = is_there(noun).replace("is there", "do you see", 1).replace("are there", "do you see", 1)
+        yield text, "yes" if count.least else "no", "wording", True
+
+
+def _of_value(statement: Statement) -> Iterator[Implied]:
+    """A value of an attribute, and those that it excludes."""
+    reading = statement.reading
+    noun = reading.noun
+    if noun is None or reading.form not in ("query", "check") or not statement.counts:
+        return
+    the = noun.written("the")
+    verb = "are" if noun.plural else "is"
+    stated = reading.predicate if reading.form == "check" else _stated(statement)
+    name = ATTRIBUTE_OF.get(stated)
+    if reading.form == "query" and stated and reading.family == "value":
+        value = f"a {stated}" if name == "shape" else stated
+        if reading.attribute == name and reading.noun is not None:
+            yield f"{verb} {the} {value}", "yes", "equivalence", True
+    if statement.truth is False or not stated:
+        return
+    if reading.form == "check" and statement.truth and name in ("color", "pattern"):
+        ask = f"what color {verb} {the}" if name == "color" else f"what pattern does {the} have"
+        yield ask, stated, "equivalence", False
+    if name is not None and reading.family in ("value", "attribute") and name not in ("shape", "size"):
+        values = VALUES_OF[name]
+        yield f"{verb} {the} {_another(values, stated)}", "no", "exclusion", False
+    elif stated in ANTONYM and reading.form == "check":
+        yield f"{verb} {the} {ANTONYM[stated]}", "no", "exclusion", False
+
+
+def _stated(statement: Statement) -> str:
+    """The value that an answer to a "query" gives the things."""
+    for count in statement.counts:
+        if count.rule == "value":
+            first = count.noun.words[0]
+            return count.noun.words[-1] if count.noun.words[-1] in SHAPES and (
+                statement.reading.attribute == "shape"
+            ) else first
+    return ""
+
+
+def _of_order(statement: Statement) -> Iterator[Implied]:
+    reading = statement.reading
+    if statement.order is None or reading.noun is None or reading.other is None:
+        return
+    first, second = reading.noun.written("s"), reading.other.written("s")
+    if statement.truth:
+        others = {"more": ("fewer", "equal"), "fewer": ("more", "equal"), "equal": ("more", "fewer")}
+        for form in others[reading.form]:
+            yield _compare(form, first, second), "no", "comparison", True
+    if reading.form != "equal":
+        turned = "fewer" if reading.form == "more" else "more"
+        answer = "yes" if statement.truth else "no"
+        yield _compare(turned, second, first), answer, "wording", True
+
+
+def _compare(form: str, first: str, second: str) -> str:
+    if form == "equal":
+        return f"are there as many {first} as {second}"
+    return f"are there {form} {first} than {second}"
+
+
+def _of_scene(statement: Statement) -> Iterator[Implied]:
+    if statement.scene is None:
+        return
+    name, value, holds = statement.scene
+    for other in SCENE_VALUES[name]:
+        # A few questions: the value itself, and the next one.
+        text = _scene_question(name, other)
+        if other == value:
+            yield text, "yes" if holds else "no", "scene", True
+        elif holds and {value, other} in ({"day", "night"}, {"indoors", "outdoors"}):
+            yield text, "no", "scene", True
+    if holds and name in ("weather", "place", "time"):
+        other = _another(SCENE_VALUES[name], value)
+        yield _scene_question(name, other), "no", "scene", False
+
+
+def _another(values: tuple[str, ...], value: str) -> str:
+    """The next of the common values."""
+    return values[(values.index(value) + 1) % min(len(values), 6)]
+
+
+def _scene_question(name: str, value: str) -> str:
+    if name == "weather":
+        words = {"rainy": "raining", "snowy": "snowing", "clear": "sunny"}
+        return f"is it {words.get(value, value)}"
+    return f"was this picture taken {SCENE_PHRASE.get(value, f'in a {value}')}"
+
+
+def _good(noun: Noun) -> bool:
+    """Whether the phrase is good English behind "is there a"."""
+    words = {*noun.words, *noun.after.split()}
+    if words & (ORDERING | {"than", "as"}) and not noun.after.startswith(ANCHORING):
+        return False
+    return not noun.after.startswith("that ") and len(noun.words) + len(noun.after.split()) < 9
+
+
+__all__ = ["FAMILIES", "Implication", "family", "implications", "presuppositions"]

@@ -1,0 +1,250 @@
+"""What an answer states: bounds on the number of things, comparisons, values of the scene."""
+
+import re
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from ivqa.logic.phrases import Key, Noun, normal, phrases
+from ivqa.logic.readings import Reading, read, scene_value
+from ivqa.logic.words import (
+    ATTRIBUTE_OF,
+    DENIALS,
+    NUMBERS,
+    SAME_WORD,
+    SCENE_VALUES,
+    SHAPES,
+)
+from ivqa.text.tokens import tokenise
+
+UNBOUNDED = 10**6
+"""More things than any picture shows."""
+
+
+@dataclass(frozen=True)
+class Count:
+    """Bounds on the number of things that a noun phrase denotes.
+
+    Args:
+        noun: The noun phrase.
+        key: Its meaning; narrower than the phrase as it can be written for "a man that is not tall".
+        least: The least number.
+        most: The greatest number.
+        rule: What it follows from: "presupposition", "existence", "count", "value" or "mention".
+        certain: Whether it holds whenever the answer is right.
+    """
+
+    noun: Noun
+    key: Key
+    least: int
+    most: int
+    rule: str
+    certain: bool = True
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What an answer to a question states; all of it holds where the answer is right.
+
+    Args:
+        reading: The question.
+        truth: True and False for "yes" and "no", None for any other answer.
+        value: The answer in lower case, in its normal form.
+        counts: Bounds on numbers.
+        order: Two noun phrases, and the signs that the difference of their numbers may have.
+        scene: An attribute of the scene, a value, and whether it has that value.
+        denied: Whether the answer denies the question: "none", "no car".
+    """
+
+    reading: Reading
+    truth: bool | None
+    value: str
+    counts: tuple[Count, ...] = ()
+    order: tuple[Key, Key, frozenset[int]] | None = None
+    scene: tuple[str, str, bool] | None = None
+    denied: bool = False
+
+
+_YES_NO = {"yes": True, "yeah": True, "yep": True, "no": False, "nope": False}
+_AFTER_YES = frozenset(("it", "there", "he", "she", "they", "this", "that", "the", "i"))
+# The signs that |first| - |second| may have where the answer is "yes"; "no" allows the others.
+_SIGNS = {"more": {1}, "fewer": {-1}, "equal": {0}}
+
+
+@lru_cache(maxsize=1 << 18)
+def state(question: str, answer: str) -> Statement:
+    """Translates an answer into what it states.
+
+    Args:
+        question: A question in plain English.
+        answer: An answer to it.
+
+    Returns:
+        The statement. It is empty where nothing is understood.
+
+    Example:
+        >>> [(one.key[0], one.least) for one in state("What color is the car?", "red").counts]
+        [('car', 1), ('car', 1)]
+    """
+    reading = read(question)
+    words = [SAME_WORD.get(word, word) for word in tokenise(answer)]
+    value = " ".join(words)
+    truth = None
+    if words and (len(words) == 1 or words[1] in _AFTER_YES):
+        truth = _YES_NO.get(words[0])
+    number = _number(words, reading)
+    if truth is None and number is None and _denies(words):
+        return Statement(reading, None, value, denied=True)
+    counts = list(_presuppositions(reading, truth is False or number == 0))
+    base = Statement(reading, truth, value)
+    if reading.form in _SIGNS and truth is not None:
+        base = replace(base, order=_order(reading, truth))
+    if reading.form == "scene":
+        base = replace(base, scene=_scene(reading, truth, value))
+    if reading.noun is not None:
+        counts += _counts(reading, truth, number, words)
+    if truth or (number or 0) > 0:
+        counts += [_at_least(noun, 1, "mention") for noun in reading.mentioned]
+    return replace(base, counts=tuple(dict.fromkeys(counts)))
+
+
+def _denies(words: list[str]) -> bool:
+    if not words or words[0] in DENIALS:
+        return True
+    return words[0] in ("no", "not", "cannot", "can't", "don't", "unsure", "i")
+
+
+def _number(words: list[str], reading: Reading) -> int | None:
+    """The number that an answer to "how many" gives."""
+    if reading.form != "count" or not words or len(words) > 2:
+        return None
+    if words == ["none"]:
+        return 0
+    # "2 dogs" is a number of dogs; "2 hundred" and "2 or" are not the number 2.
+    noun = reading.noun
+    if len(words) == 2 and (noun is None or normal(words[1]) != noun.head):
+        return None
+    if words[0].isdecimal() and len(words[0]) < 5:
+        return int(words[0])
+    return NUMBERS.get(words[0])
+
+
+def _at_least(noun: Noun, least: int, rule: str, *, certain: bool = True) -> Count:
+    return Count(noun, noun.key, least, UNBOUNDED, rule, certain)
+
+
+def _presuppositions(reading: Reading, denied: bool) -> list[Count]:
+    found = [_at_least(noun, 1, "presupposition") for noun in reading.presupposed]
+    # "Is the cat in the water?" no: perhaps there is none.
+    usual = [_at_least(one, 1, "presupposition", certain=not denied) for one in reading.usual]
+    return found + usual
+
+
+def _order(reading: Reading, truth: bool) -> tuple[Key, Key, frozenset[int]]:
+    assert reading.noun is not None and reading.other is not None
+    signs = frozenset(_SIGNS[reading.form])
+    return reading.noun.key, reading.other.key, signs if truth else frozenset((-1, 0, 1)) - signs
+
+
+def _scene(reading: Reading, truth: bool | None, value: str) -> tuple[str, str, bool] | None:
+    if reading.predicate:
+        return None if truth is None else (reading.attribute, reading.predicate, truth)
+    value = re.sub(r"^(?:in|on|at) (?:the |a )?|^the ", "", value)
+    value = scene_value(value)
+    known = value in SCENE_VALUES[reading.attribute]
+    return (reading.attribute, value, True) if known else None
+
+
+def _counts(
+    reading: Reading, truth: bool | None, number: int | None, words: list[str]
+) -> list[Count]:
+    noun = reading.noun
+    assert noun is not None
+    if reading.form == "exist" and truth is not None:
+        if truth != (reading.predicate == "no"):
+            return [_at_least(noun, reading.least, "existence")]
+        return [Count(noun, noun.key, 0, reading.least - 1, "existence")] if reading.closed else []
+    if reading.form == "count" and number is not None:
+        return [Count(noun, noun.key, number, number, "count")]
+    if reading.form in ("more", "fewer") and truth:
+        # The greater number is at least one.
+        return [_at_least(noun if reading.form == "more" else _other(reading), 1, "comparison")]
+    if reading.form in ("check", "query", "what"):
+        # The phrase with what follows it: "the star left of the heart".
+        there = [_at_least(noun, 1, "presupposition")] if noun.after else []
+        return there + _values(reading, noun, truth, words)
+    return []
+
+
+def _values(
+    reading: Reading, noun: Noun, truth: bool | None, words: list[str]
+) -> list[Count]:
+    value = " ".join(words)
+    if reading.form == "query":
+        narrower = _with_value(noun, reading.attribute, value)
+        if narrower is None and reading.family == "relation":
+            # "What is on the table?" book
+            named = _named(words)
+            if named is not None:
+                return [_at_least(named.narrowed(noun.after, *(noun.modifiers)), 1, "value")]
+        return [] if narrower is None else [_at_least(narrower, 1, "value")]
+    if reading.form == "what":
+        named = _named(words)
+        if named is None:
+            return []
+        holding = f"{reading.predicate} {named.written('s' if named.plural or named.mass else 'a')}"
+        return [_at_least(noun.narrowed(holding, normal(holding)), 1, "value")] + (
+            [_at_least(named, 1, "mention")] if reading.predicate in _HOLDING else []
+        )  # fmt: skip
+    if truth is None:
+        return []
+    if reading.other is not None:
+        return _nominal(noun, reading.other, truth)
+    predicate = normal(reading.predicate)
+    if reading.attribute == "verb":
+        predicate = f"that {predicate}"
+    if not truth:
+        head, modifiers = noun.key
+        return [Count(noun, (head, modifiers | {f"not {predicate}"}), 1, UNBOUNDED, "value")]
+    text = reading.predicate if reading.attribute != "verb" else f"that {reading.predicate}"
+    narrower = _with_value(noun, "", text) or noun.narrowed(text, predicate)
+    return [_at_least(narrower, 1, "value")]
+
+
+_HOLDING = ("holding", "wearing", "riding", "eating", "carrying", "using")
+
+
+def _other(reading: Reading) -> Noun:
+    assert reading.other is not None
+    return reading.other
+
+
+def _with_value(noun: Noun, attribute: str, value: str) -> Noun | None:
+    """A phrase narrowed by a value of an attribute; None where it is not one of the tables."""
+    value = _VALUE_WORDS.get(value, value)
+    if value not in ATTRIBUTE_OF or attribute not in ("", ATTRIBUTE_OF[value]):
+        return None
+    if value not in SHAPES:
+        return noun.narrowed(value, value)
+    if noun.head not in ("thing", "object"):
+        return None
+    return replace(noun, words=(*noun.words[:-1], value))
+
+
+_VALUE_WORDS = {"dots": "dotted", "stripes": "striped", "polka dots": "dotted", "checks": "checkered"}
+
+
+def _nominal(noun: Noun, other: Noun, truth: bool) -> list[Count]:
+    """ "Is the animal a dog?" """
+    head, modifiers = noun.key
+    if not truth:
+        return [Count(noun, (head, modifiers | {f"not {other.head}"}), 1, UNBOUNDED, "value")]
+    if noun.head in ("thing", "object"):
+        words = (*noun.words[:-1], *other.words)
+        other = replace(noun, words=words, modifiers=modifiers | other.modifiers)
+    return [_at_least(other, 1, "value")]
+
+
+def _named(words: list[str]) -> Noun | None:
+    """The noun phrase that an answer is, as "tennis racket" or "a red car"."""
+    frame, nouns, _ = phrases(words)
+    return nouns[0] if re.fullmatch(r"<[bi]0>", frame) and nouns[0].asked else None
