@@ -8,6 +8,9 @@ from ivqa.store.files import read_yaml
 # Choices of a group for another place of the configuration, which Hydra writes as group@place.
 ALIASES = {"vqa": "model@vqa", "reward": "reward@model.module.rewards"}
 
+# A key that chooses a model, unless model= is present.
+MODELS = {("diagnose", "images"): "plain_english"}
+
 
 def expanded(arguments: Sequence[str], conf_dir: Path, config_name: str) -> list[str]:
     """Expands the short forms among the arguments of a command.
@@ -20,10 +23,14 @@ def expanded(arguments: Sequence[str], conf_dir: Path, config_name: str) -> list
     Returns:
         The overrides, with the groups of `ALIASES` in Hydra's notation. A file of conf/task may
         name a key as its `short_form`; an override of this key then also chooses the task, unless
-        task= is present: predictions=FILE means task=score predictions=FILE.
+        task= is present: predictions=FILE means task=score predictions=FILE. diagnose.py images=
+        chooses the question generator that needs no training.
     """
     written = [written_out(argument) for argument in arguments]
     keys = {argument.partition("=")[0].lstrip("+") for argument in written if "=" in argument}
+    for (command, key), model in MODELS.items():
+        if command == config_name and key in keys and "model" not in keys:
+            written.append(f"model={model}")
     if "task" in keys:
         return written
     tasks = task_keys(conf_dir, config_name)

@@ -3,10 +3,9 @@
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
-from ivqa.data import VQASplit
 from ivqa.diagnosis import Belief, Mistake, Reasons, meaning_of
 from ivqa.report.belief_words import BeliefPageModel
-from ivqa.report.pages.annotation_page import picture
+from ivqa.report.pages.annotation_page import HasPictures, picture
 from ivqa.scenes import Oracle
 
 MOST_BELIEFS = 50_000  # of a page; they take about 3 megabytes
@@ -47,7 +46,7 @@ class PageBeliefs:
 
     def data(
         self,
-        split: VQASplit,
+        split: HasPictures,
         references: Mapping[Pair, Sequence[str]],
         front: Sequence[Belief],
         per_pair: int,

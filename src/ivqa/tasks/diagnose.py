@@ -44,7 +44,7 @@ from ivqa.errors import UserError
 from ivqa.generators import DistinctSampling, Sampling
 from ivqa.metrics import PUBLISHED_R_SCORE, CiderStatistics
 from ivqa.provenance import note_questions
-from ivqa.ranges import NO_EFFECT, Checkpoint, Count, ExistingFile, ExistingFolder, Share
+from ivqa.ranges import NO_EFFECT, Checkpoint, Count, ExistingFile, ExistingFolder, Place, Share
 from ivqa.report import (
     MOST_MODELS,
     BeliefPageModel,
@@ -71,6 +71,7 @@ from ivqa.store.files import write_json
 from ivqa.store.locks import folder_lock
 from ivqa.store.versions import versioned
 from ivqa.tasks.compare import names_of_runs
+from ivqa.tasks.diagnose_pictures import diagnose_pictures
 from ivqa.tasks.noise_curve import r_score_of
 from ivqa.tasks.search_origin import search_origin
 from ivqa.vqa import Answerer, Metered
@@ -90,6 +91,10 @@ class Keys(CommandKeys, total=False):
     distinct: Count
     legality: Share | None
     recall: bool
+    # Of images=, a search without data, which has a log of its own.
+    images: Annotated[Place | None, NO_EFFECT]
+    max_questions: Annotated[Count, NO_EFFECT]
+    oracle: Annotated[bool, NO_EFFECT]
     ckpt: Checkpoint
     compare: Annotated[Sequence[ExistingFolder] | None, NO_EFFECT]
     # Read after the search.
@@ -113,6 +118,8 @@ def diagnose(cfg: Annotated[DictConfig, Keys]) -> float:
     Raises:
         UserError: The data do not fit the configuration, or a run of compare= is not finished.
     """
+    if cfg.images is not None:
+        return diagnose_pictures(cfg)
     # 1. The data, their features and the trained policy.
     name = title_of(str(cfg.vqa.name))
     earlier = _finished_runs([Path(folder) for folder in cfg.compare], name)

@@ -37,7 +37,7 @@ class Belief:
         type: Type of the belief, None where it is unknown.
         type_by: Where the type comes from, None where it is unknown.
         suspect: Whether the other answers about the image make it probably wrong; None where that
-            was not examined.
+            was not examined, and then neither field is in the file.
         contradicts: Lines of beliefs.jsonl, from 1: the beliefs about the image that cannot be
             true together with it.
     """
@@ -60,7 +60,10 @@ class Belief:
 
     def record(self) -> dict[str, Any]:
         """The fields by name."""
-        return dict(vars(self))  # as asdict, which takes ten times as long
+        record = dict(vars(self))  # as asdict, which takes ten times as long
+        if self.suspect is None:
+            del record["suspect"], record["contradicts"]
+        return record
 
     def line(self) -> str:
         """Formats the record as one line of JSON, with the line end."""

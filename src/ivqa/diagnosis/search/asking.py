@@ -104,13 +104,13 @@ def likely_questions(
 
 
 def given_answers(
-    answerer: Answerer, image: ImageBatch, questions: Sequence[str]
+    answerer: Answerer, images: ImageBatch, questions: Sequence[str]
 ) -> list[GivenAnswer]:
-    """Asks a VQA model questions about one image.
+    """Asks a VQA model questions.
 
     Args:
         answerer: The VQA model.
-        image: One image.
+        images: The images of the N questions, or one for all of them.
         questions: N questions.
 
     Returns:
@@ -118,16 +118,16 @@ def given_answers(
         its answers, the probability of writing this one.
     """
     given: list[GivenAnswer] = []
-    for start in range(0, len(questions), _QUESTIONS_PER_PASS):
-        texts = list(questions[start : start + _QUESTIONS_PER_PASS])
-        images = image.repeat_interleave(len(texts))
+    whole = images.repeat_interleave(len(questions)) if len(images) == 1 else images
+    for rows in torch.arange(len(questions)).split(_QUESTIONS_PER_PASS):
+        texts, part = [questions[row] for row in rows.tolist()], whole.select(rows)
         if answerer.answers is not None:
-            best = answerer.log_scores(images, texts).max(dim=1)
+            best = answerer.log_scores(part, texts).max(dim=1)
             answers = [answerer.answers.answers[index] for index in best.indices.tolist()]
             values = best.values.exp().tolist()
         else:
-            answers = answerer.answer(images, texts)
-            values = log_phi(answerer, images, texts, answers).exp().tolist()
+            answers = answerer.answer(part, texts)
+            values = log_phi(answerer, part, texts, answers).exp().tolist()
         given += [GivenAnswer(*pair) for pair in zip(answers, values, strict=True)]
     return given
 

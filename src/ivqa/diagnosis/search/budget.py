@@ -9,14 +9,14 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ivqa.diagnosis.search.asking import GivenAnswer
 from ivqa.diagnosis.search.companions import COMPANIONS
-from ivqa.diagnosis.search.phrases import Phrase, things_in
+from ivqa.diagnosis.search.phrases import noun_phrase, things_in
 from ivqa.diagnosis.search.plain_english import (
     ATTRIBUTES,
     MODIFIERS,
@@ -30,6 +30,7 @@ from ivqa.diagnosis.search.plain_english import (
     stated_value,
 )
 from ivqa.logic import contradictions
+from ivqa.text.normalisation import normalise_answer
 from ivqa.text.tokens import tokenise
 
 _T = TypeVar("_T")
@@ -109,6 +110,8 @@ class BudgetSearch:
         seed: Of the random numbers; equal answers give equal questions.
         by_chance: Draws arms uniformly, as the comparison that the search must beat.
     """
+
+    version: ClassVar[int] = 1
 
     def __init__(
         self,
@@ -242,24 +245,27 @@ class BudgetSearch:
                 return
             named = str(self._rng.choice(kinds))
             adjectives = (self._value(named),)
-        phrase = Phrase(noun, adjectives)
+        phrase = noun_phrase(noun, adjectives)
+        counted = not phrase.mass and not phrase.plural
         if arm.family in ATTRIBUTES:
             if arm.family != named and arm.family in attributes_of(noun):
-                yield Meaning(arm.family, phrase)
+                yield Meaning(arm.family, phrase, modified=arm.modified)
         elif arm.family == "count":
-            if phrase.is_counted:
-                yield Meaning("count", phrase)
+            if counted:
+                yield Meaning("count", phrase, modified=arm.modified)
         elif arm.family == "more":
-            others = [one for one in self._things if one != noun and Phrase(one).is_counted]
-            if phrase.is_counted and others:
-                yield Meaning("more", phrase, Phrase(str(self._rng.choice(others))).plural())
+            others = [noun_phrase(one) for one in self._things if one != noun]
+            others = [one for one in others if not one.mass and not one.plural]
+            if counted and others:
+                other = others[self._rng.integers(len(others))]
+                yield Meaning("more", phrase, other.written("s"))
         elif arm.family == "check":
             kinds = [name for name, values in self._values.items() if values and name != named]
             fitting = [name for name in kinds if name in attributes_of(noun)]
             if fitting:
                 yield Meaning("check", phrase, self._value(str(self._rng.choice(fitting))))
         else:
-            yield Meaning("exists", phrase)
+            yield Meaning("exists", phrase, modified=arm.modified)
 
     def _nouns(self, origin: str, view: _View) -> list[str]:
         if origin == "seen":
@@ -290,9 +296,9 @@ class BudgetSearch:
             view.see(named)
             self._things.update(named)
         elif phrase is not None and meaning.family in ("exists", "count"):
-            if not phrase.adjectives:
-                absent = answer in ("no", "0")
-                (view.denied if absent else view.seen).setdefault(phrase.noun)
+            if not meaning.modified:
+                absent = normalise_answer(answer) in ("no", "0")
+                (view.denied if absent else view.seen).setdefault(" ".join(phrase.words))
         elif meaning.family in ATTRIBUTES:
             if (value := stated_value(meaning.family, answer)) is not None:
                 self._values[meaning.family][value] += 1

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ivqa.diagnosis.search.companions import ANIMALS, PEOPLE
-from ivqa.diagnosis.search.phrases import Phrase
+from ivqa.logic.implications import is_there
+from ivqa.logic.phrases import Noun
 from ivqa.text.tokens import tokenise
 
 SEE: tuple[str, ...] = (
@@ -48,10 +49,9 @@ NAMES_THINGS = ("wearing", "holding", "beside")
 """Attributes whose values are things."""
 
 _OTHERS: Mapping[str, str] = {
-    "exists": "{be} there {a}",
     "count": "how many {s} are there",
     "check": "{be} {the} {value}",
-    "more": "are there more {s} than {other}",
+    "more": "are there more {s} than {value}",
 }
 _SCENE_CHECKS: Mapping[str, Mapping[str, str]] = {
     "weather": {
@@ -101,21 +101,23 @@ class Meaning:
         value: The stated value of a check, what a question of "see" or "scene" asks for, or the
             plural of the other thing of "more".
         kind: Of "scene_check": what the value is a value of.
+        modified: Whether the phrase has an adjective.
     """
 
     family: str
-    phrase: Phrase | None = None
+    phrase: Noun | None = None
     value: str = ""
     kind: str = ""
+    modified: bool = False
 
     @property
     def question(self) -> str:
         """The question.
 
         Example:
-            >>> Meaning("check", Phrase("star", ("red",)), "striped").question
+            >>> Meaning("check", Noun(("red", "star")), "striped").question
             'Is the red star striped?'
-            >>> Meaning("pattern", Phrase("glasses")).question
+            >>> Meaning("pattern", Noun(("glasses",))).question
             'What pattern do the glasses have?'
         """
         if self.family == "see":
@@ -124,17 +126,16 @@ class Meaning:
             return SCENE[self.value]
         if self.phrase is None:
             return _written(_SCENE_CHECKS[self.kind][self.value])
-        plural = self.phrase.is_plural
+        if self.family == "exists":
+            return _written(is_there(self.phrase))
         wording = ATTRIBUTES.get(self.family) or _OTHERS[self.family]
         return _written(
             wording.format(
-                be="are" if plural else "is",
-                do="do" if plural else "does",
-                a=self.phrase.indefinite(),
-                the=self.phrase.definite(),
-                s=self.phrase.plural() if "{s}" in wording else "",
+                be="are" if self.phrase.plural else "is",
+                do="do" if self.phrase.plural else "does",
+                the=self.phrase.written("the"),
+                s=self.phrase.written("s"),
                 value=self.value,
-                other=self.value,
             )
         )
 

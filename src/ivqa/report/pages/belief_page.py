@@ -7,7 +7,6 @@ from typing import Any
 
 from markupsafe import Markup
 
-from ivqa.data import VQASplit
 from ivqa.diagnosis import (
     TYPES,
     Band,
@@ -24,6 +23,7 @@ from ivqa.report.belief_data import PageBeliefs, mistake_rows
 from ivqa.report.belief_plots import belief_plots
 from ivqa.report.belief_words import BeliefPageModel, headline, sentence, typed_by
 from ivqa.report.noise_words import below_blind, change_in_words, score_in_words
+from ivqa.report.pages.annotation_page import HasPictures
 from ivqa.report.pages.base import render, script_json
 from ivqa.scenes import Oracle
 from ivqa.store.files import write_bytes
@@ -89,7 +89,7 @@ def write_belief_page(
     path: Path,
     title: str,
     models: Sequence[BeliefPageModel],
-    split: VQASplit,
+    split: HasPictures,
     references: Mapping[tuple[int, str], Sequence[str]],
     curves: Mapping[str, Sequence[tuple[int, float]]],
     oracle: Oracle | None = None,
