@@ -40,7 +40,7 @@ from ivqa.diagnosis.beliefs.pairs import Pairs, choose_pairs
 from ivqa.diagnosis.beliefs.perturbation import KINDS, perturb
 from ivqa.diagnosis.beliefs.reasons import Reasons, read_reasons, reasons_of, write_reasons
 from ivqa.diagnosis.beliefs.recall import ListedBeliefs, listed_beliefs
-from ivqa.diagnosis.beliefs.suspects import convicting, with_suspects
+from ivqa.diagnosis.beliefs.suspects import convicted, convicting, with_suspects
 from ivqa.diagnosis.candidates import Candidates
 from ivqa.diagnosis.legality.cnn import LegalityCNN
 from ivqa.diagnosis.legality.module import LegalityModule
@@ -101,6 +101,7 @@ __all__ = [
     "commonest_mistakes",
     "confirmed_questions",
     "contradicting",
+    "convicted",
     "convicting",
     "corrected_answers",
     "corrected_questions",

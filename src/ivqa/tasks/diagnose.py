@@ -36,6 +36,7 @@ from ivqa.diagnosis import (
     shares_of_types,
     typed_by_oracle,
     typed_by_proxy,
+    with_suspects,
     write_beliefs,
     write_challenge,
     write_reasons,
@@ -167,13 +168,14 @@ def diagnose(cfg: Annotated[DictConfig, Keys]) -> float:
             console.print(f"report, by another process: {run_dir / 'report.html'}", soft_wrap=True)
             return _objective(read_metrics(run_dir / "metrics.json"))
         # 4. Types of the beliefs, and the challenging set.
-        beliefs, agreed = _type_beliefs(log.beliefs(), split, pairs, oracle)
+        found, doubts = with_suspects(log.beliefs())
+        beliefs, agreed = _type_beliefs(found, split, pairs, oracle)
         corrections: dict[Belief, list[str]] = {}
         if cfg.annotations is not None:
             beliefs = apply_annotations(beliefs, Path(cfg.annotations))
             corrections = corrected_answers(beliefs, Path(cfg.annotations))
         write_beliefs(run_dir / "beliefs.jsonl", beliefs)
-        metrics |= agreed | _describe_beliefs(beliefs, oracle)
+        metrics |= doubts | agreed | _describe_beliefs(beliefs, oracle)
         challenge = write_challenge(run_dir / "challenge", beliefs, split, oracle, corrections)
         metrics["challenge/questions"] = float(challenge)
         # 5. Words and places behind the beliefs that the report shows.

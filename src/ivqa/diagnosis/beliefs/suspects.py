@@ -71,3 +71,27 @@ def convicting(belief: Belief, beliefs: Sequence[Belief]) -> Belief | None:
     """
     others = [beliefs[line - 1] for line in belief.contradicts]
     return max(others, key=lambda other: (not other.suspect, other.phi), default=None)
+
+
+def convicted(beliefs: Sequence[Belief], number: int = 6) -> list[tuple[Belief, Belief]]:
+    """The suspects that are contradicted most surely, each of another image.
+
+    Args:
+        beliefs: Beliefs in the order of beliefs.jsonl, from `with_suspects`.
+        number: How many.
+
+    Returns:
+        Pairs of a suspect and the belief that convicts it; the pairs whose less confident belief is
+        the most confident come first.
+    """
+    best: dict[int, tuple[Belief, Belief]] = {}
+    for belief in beliefs:
+        other = convicting(belief, beliefs) if belief.suspect else None
+        if other is not None:
+            pair = belief, other
+            best[belief.image_id] = min(best.get(belief.image_id, pair), pair, key=_doubt)
+    return sorted(best.values(), key=_doubt)[:number]
+
+
+def _doubt(pair: tuple[Belief, Belief]) -> float:
+    return -min(pair[0].phi, pair[1].phi)

@@ -38,7 +38,7 @@ AskAll = Callable[[Sequence[tuple[int, str]]], Sequence[GivenAnswer]]
 """Answers N questions, each about the picture at a position."""
 
 BATCH = 64  # questions asked together
-_ENOUGH = 5  # contradictions of an arm after which the next one counts half
+_ENOUGH = 20  # contradictions of an arm after which the next one counts half
 _WEIGHT = 2.0  # questions that the prior of an arm counts as
 _TRIES = 8  # noun phrases that are drawn for an arm before the next one gets its turn
 _WHOLE = ("see", "scene", "scene_check")  # families about the whole picture
@@ -87,7 +87,7 @@ class _View:
     arms: list[int] = field(default_factory=list)
     convicted: set[int] = field(default_factory=set)  # rows in the contradictions that were paid
     seen: dict[str, None] = field(default_factory=dict)
-    denied: dict[str, None] = field(default_factory=dict)
+    denied: dict[str, int] = field(default_factory=dict)  # row of the denial by noun
 
     def see(self, nouns: Sequence[str]) -> None:
         self.seen |= dict.fromkeys(noun for noun in nouns if noun not in self.denied)
@@ -270,8 +270,8 @@ class BudgetSearch:
     def _nouns(self, origin: str, view: _View) -> list[str]:
         if origin == "seen":
             return [noun for noun in view.seen if noun not in view.denied]
-        if origin == "denied":
-            return list(view.denied)
+        if origin == "denied":  # one contradiction of a denial proves all that it can
+            return [noun for noun, row in view.denied.items() if row not in view.convicted]
         known = view.seen.keys() | view.denied.keys()
         if origin == "companion":
             near = [other for noun in view.seen for other in COMPANIONS.get(noun, ())]
@@ -297,8 +297,11 @@ class BudgetSearch:
             self._things.update(named)
         elif phrase is not None and meaning.family in ("exists", "count"):
             if not meaning.modified:
-                absent = normalise_answer(answer) in ("no", "0")
-                (view.denied if absent else view.seen).setdefault(" ".join(phrase.words))
+                noun = " ".join(phrase.words)
+                if normalise_answer(answer) in ("no", "0"):
+                    view.denied.setdefault(noun, len(view.answers) - 1)
+                else:
+                    view.seen.setdefault(noun)
         elif meaning.family in ATTRIBUTES:
             if (value := stated_value(meaning.family, answer)) is not None:
                 self._values[meaning.family][value] += 1

@@ -14,6 +14,7 @@ from ivqa.diagnosis import (
     Mistake,
     across_confidence,
     commonest_mistakes,
+    convicted,
     first_meanings,
     meaning_of,
     most_confident,
@@ -52,8 +53,9 @@ class _Front:
     @classmethod
     def of(cls, beliefs: Sequence[Belief], oracle: Oracle | None) -> "_Front":
         """Chooses from the typed beliefs of a model; `oracle` may be None."""
-        # Contradictions are found by the grammar of the scenes.
-        clashes = sharpest_contradictions(beliefs) if oracle is not None else []
+        clashes = convicted(beliefs)
+        if not clashes and oracle is not None:  # the grammar of the scenes finds more
+            clashes = sharpest_contradictions(beliefs)
         return cls(
             commonest_mistakes(beliefs, oracle),
             clashes,
@@ -125,6 +127,7 @@ def write_belief_page(
         mistakes=_mistakes([front.mistakes, *others], place),
         contradictions=[[place[belief] for belief in pair] for pair in front.contradictions],
         bands=_bands(front, place),
+        suspects=any(belief.suspect for model in models for belief in model.beliefs),
         looks=any(why.places for model in models for why in model.reasons.values()),
         data=script_json(beliefs.data(split, references, shown, _SHOWN_PER_PAIR)),
     )
@@ -190,14 +193,17 @@ def _summary(model: BeliefPageModel) -> dict[str, Any]:
         "R_score": metrics.get("robustness/r_score"),
     }
     noise = model.noise()
-    notes = below_blind(model.name, metrics)
+    notes = [*filter(None, [model.note]), *below_blind(model.name, metrics)]
     if noise is not None:
         words = score_in_words(*noise, model.r_score)
         notes.insert(0, f"Noise of level 1: the accuracy {change_in_words(*noise)} ({words}).")
     formats = {"beliefs": ",.0f", "of the questions answered correctly": ".0%"}
     shares = {kind: f"beliefs/{kind}" for kind in ("correct", *TYPES)}
-    if "beliefs/contradictions" in metrics:
-        shares["contradictory"] = "beliefs/contradictions"
+    shares |= {
+        "contradictory": "beliefs/contradictions",
+        "wrong at least": "beliefs/errors_at_least",
+        "suspected": "beliefs/suspects",
+    }
     return {
         "name": model.name,
         "figures": {
