@@ -1,7 +1,7 @@
 """Questions whose answers follow from an answer, after Ribeiro, Guestrin and Singh (ACL 2019)."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ivqa.logic.phrases import Noun
 from ivqa.logic.readings import FAMILIES, read
@@ -95,11 +95,12 @@ def family(question: str) -> str:
     return read(question).family
 
 
-def is_there(noun: Noun) -> str:
-    """The question whether there is such a thing."""
-    if noun.mass:
-        return f"is there any {noun.written('s')}"
-    return f"are there any {noun.written('s')}" if noun.plural else f"is there {noun.written('a')}"
+def is_there(noun: Noun, ask: str = "") -> str:
+    """The question whether there is such a thing, "is there" or with another beginning."""
+    if noun.mass or noun.plural:
+        start = ask or ("is there" if noun.mass else "are there")
+        return f"{start} any {noun.written('s')}"
+    return f"{ask or 'is there'} {noun.written('a')}"
 
 
 Implied = tuple[str, str, str, bool]
@@ -126,22 +127,29 @@ def _of_count(statement: Statement, count: Count) -> Iterator[Implied]:
         broad = noun.broader()
         if broad.asked and broad.words != noun.words:
             yield is_there(broad), "yes", "necessary", count.certain
-    if rule not in ("existence", "count") or noun.after and noun.mass or not _good(noun):
+    if rule not in ("existence", "count") or not _good(noun):
         return
-    several, simple = noun.written("s"), " " not in noun.after
+    if rule == "existence" and statement.reading.least == 1:
+        yield is_there(noun, "do you see"), "yes" if count.least else "no", "wording", True
     if count.most == 0:
-        if noun.asked:
-            yield is_there(noun), "no", "equivalence", True
-        if not noun.mass and simple:
-            yield f"how many {several} are there", "0", "equivalence", True
-    elif simple and not noun.mass and (count.least > 1 or count.most == 1):
-        one = noun.written("a").split(" ", 1)[1]
-        yield f"is there more than one {one}", "yes" if count.least > 1 else "no", "bounds", True
-    if rule == "count" and simple and not noun.mass:
-        yield f"how many {several} can you see", str(count.least), "wording", True
-    elif rule == "existence" and statement.reading.least == 1 and noun.asked and simple:
-        text = is_there(noun).replace("is there", "do you see", 1).replace("are there", "do you see", 1)
-        yield text, "yes" if count.least else "no", "wording", True
+        yield is_there(noun), "no", "equivalence", True
+    if noun.mass:
+        return
+    if count.most == 0:
+        yield _how_many(noun), "0", "equivalence", True
+    elif count.least > 1 or count.most == 1:
+        text = f"is there more than one {noun.written('a').split(' ', 1)[1]}"
+        yield text, "yes" if count.least > 1 else "no", "bounds", True
+    if rule == "count" and not noun.after:
+        yield f"how many {noun.written('s')} can you see", str(count.least), "wording", True
+
+
+def _how_many(noun: Noun) -> str:
+    """The question how many such things there are: "How many stars are left of the heart?" """
+    several = replace(noun, after="").written("s")
+    if noun.after.startswith("with "):
+        return f"how many {noun.written('s')} are there"
+    return f"how many {several} are {noun.after or 'there'}"
 
 
 def _of_value(statement: Statement) -> Iterator[Implied]:
@@ -210,7 +218,9 @@ def _of_scene(statement: Statement) -> Iterator[Implied]:
         # A few questions: the value itself, and the next one.
         text = _scene_question(name, other)
         if other == value:
-            yield text, "yes" if holds else "no", "scene", True
+            answer = "yes" if holds else "no"
+            yield text, answer, "scene", True
+            yield _scene_question(name, value, other_wording=True), answer, "wording", True
         elif holds and {value, other} in ({"day", "night"}, {"indoors", "outdoors"}):
             yield text, "no", "scene", True
     if holds and name in ("weather", "place", "time"):
@@ -223,11 +233,16 @@ def _another(values: tuple[str, ...], value: str) -> str:
     return values[(values.index(value) + 1) % min(len(values), 6)]
 
 
-def _scene_question(name: str, value: str) -> str:
+def _scene_question(name: str, value: str, *, other_wording: bool = False) -> str:
     if name == "weather":
-        words = {"rainy": "raining", "snowy": "snowing", "clear": "sunny"}
-        return f"is it {words.get(value, value)}"
-    return f"was this picture taken {SCENE_PHRASE.get(value, f'in a {value}')}"
+        if other_wording:
+            return f"is the weather {value}"
+        return f"is it {_WEATHER.get(value, value)}"
+    start = "is this" if other_wording else "was this picture taken"
+    return f"{start} {SCENE_PHRASE.get(value, f'in a {value}')}"
+
+
+_WEATHER = {"rainy": "raining", "snowy": "snowing", "clear": "sunny"}
 
 
 def _good(noun: Noun) -> bool:

@@ -12,6 +12,8 @@ from ivqa.logic.words import (
     SAME_WORD,
     SCENE_ATTRIBUTE,
     SCENE_WORD,
+    UNASKED,
+    singular,
 )
 from ivqa.text.tokens import tokenise
 
@@ -29,7 +31,7 @@ class Reading:
 
     Args:
         family: One of `FAMILIES`.
-        form: "exist", "count", "check", "query", "what", "more", "fewer", "equal", "scene" or
+        form: "exist", "count", "check", "is_a", "query", "what", "kind", "several", "more", "fewer", "equal", "scene" or
             "opaque".
         noun: The things that it is about.
         other: The second things of a comparison, or the noun that a "check" predicates.
@@ -68,10 +70,11 @@ _WORDINGS = [
         (rf" {_PICTURE}$", ""),
         (rf" {_PICTURE}$", ""),
         (r"^what(?: is the)? number of (.+?)(?: are there)?$", r"how many \1 are there"),
-        (r"^how many (.+?) (?:do you see|can you see|can be seen|do you count)\b", r"how many \1 are there"),
+        (r"^how many (.+?) (?:do you see|can you see|can be seen|do you count|can you find|can you count|do you spot)\b", r"how many \1 are there"),
         (r"^(?:do|can|could) you (?:see|find|notice|spot) (an?|any|no|more|fewer|as many|some)\b", r"is there \1"),
         (r"^does (?:the|this) picture (?:show|have|contain) (an?|any|no|more|fewer|as many|some)\b", r"is there \1"),
         (r"^(?:are|were|was) there\b", "is there"),
+        (r"^is there (?:a lot|lots|plenty|a bunch|a number) of\b", "is there many"),
         (r"^(.+) is what color$", r"what color is \1"),
         (r"^(.+) has what shape$", r"what shape is \1"),
         (r"^what kind of (shape|color|pattern)\b", r"what \1"),
@@ -269,10 +272,14 @@ def _count(found: re.Match[str], asked: _Question) -> Reading | None:
     noun = asked.noun(found[2])
     last = noun.head.rpartition(" ")[2]
     after = found[3] or ""
-    if last in MEASURES or not _narrowing(after) or re.match(r"<[dpm]|(?:in|per) <b", after):
+    # "How many legs does a dog have?" is not about the legs in the picture.
+    measured = last in MEASURES and (len(noun.words) == 1 or last in UNASKED)
+    if measured or re.match(r"<[dpm]|(?:in|per) <b|" + _NOT_SHOWN, after):
         return Reading("count", "opaque")
-    if re.match(r"(?:does|do|did|has|have|can|could|will|would|should|fit|that)\b", after):
-        return Reading("count", "opaque")
+    first = after.split(" ")[0]
+    if not _narrowing(after) or not noun.plural and singular(first) != first:
+        # "How many cows turn to their left?" 3: at least three cows.
+        return Reading("count", "several", noun) if noun.plural else Reading("count", "opaque")
     return Reading("count", "count", asked.narrow(noun, after) if after else noun)
 
 
@@ -323,6 +330,14 @@ def _of_indefinite(found: re.Match[str], asked: _Question) -> Reading | None:
     return Reading("existence", "exist", noun, closed=found[1] != "b")
 
 
+def _is_a(found: re.Match[str], asked: _Question) -> Reading | None:
+    return Reading("attribute", "is_a", other=asked.noun(found[1]))
+
+
+def _what_is(found: re.Match[str], asked: _Question) -> Reading | None:
+    return Reading("value", "is_a")
+
+
 def _what_at(found: re.Match[str], asked: _Question) -> Reading | None:
     thing = Noun(("thing",))
     return Reading("relation", "query", asked.narrow(thing, found[1]), attribute="shape")
@@ -339,7 +354,7 @@ def _what_kind(found: re.Match[str], asked: _Question) -> Reading | None:
 
 def _narrowing(after: str | None) -> bool:
     """Whether what follows a noun is understood: no other clause, no pronoun, no "and"."""
-    return not after or not _CLAUSE.search(after)
+    return not after or not _CLAUSE.search(re.sub(r"\b(?:next|close) to\b", "", after))
 
 
 def _presupposed(asked: _Question, reading: Reading) -> tuple[tuple[Noun, ...], tuple[Noun, ...]]:
@@ -365,11 +380,12 @@ def _presupposed(asked: _Question, reading: Reading) -> tuple[tuple[Noun, ...], 
 _BEFORE_IS = frozenset(("what", "who", "where", "how", "it", "there", "he", "she", "that", "when"))
 _PREFIX = re.compile(
     r"how (?:many|much|old|tall|long|high|far|big) |"
-    r"what (?:color|shape|size|pattern) |what (?:kinds?|types?|sorts?) of |what |is there |is this |"
+    r"what (?:color|shape|size|pattern) |what (?:kinds?|types?|sorts?) of |what |is there |"
 )
 # Verbs whose object is there wherever they are true, unlike that of "looking for a bus".
 _MENTION = re.compile(r"\b(?:wearing|holding|riding|carrying|using|eating) <[ib](\d+)>")
 _NOT_READ = re.compile(r"\b(?:or|not|no|never|besides|except|else|another|other|only|if)\b")
+_NOT_SHOWN = r"(?:does|do|did|has|have|can|could|will|would|should|may|might|fit|that)\b"
 _CLAUSE = re.compile(
     r"\b(?:and|he|she|it|they|you|we|that|who|which|where|when|because|than|as|to|for|so|what)\b"
 )
@@ -391,6 +407,8 @@ _FORMS = [
         (rf"what {_IS} <([dpm])(\d+)>(?: ({_RELATIVE}))? (\w+ing(?: on| in| at| with)?)", _what_doing),
         (rf"{_IS} <([dpm])(\d+)>(?: ({_RELATIVE}))? (.+)", _check),
         (rf"{_IS} <([iqb])(\d+)>{_AFTER}", _of_indefinite),
+        (rf"{_IS} (?:this|that|these|those|it|they) <[ib](\d+)>", _is_a),
+        (rf"what {_IS} (?:this|that|these|those)", _what_is),
         (rf"(?:does|do|did|has|have|can|could|will) <([dpm])(\d+)> (.+)", _does),
     )
 ]  # fmt: skip

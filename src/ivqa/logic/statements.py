@@ -100,6 +100,10 @@ def state(question: str, answer: str) -> Statement:
         base = replace(base, order=_order(reading, truth))
     if reading.form == "scene":
         base = replace(base, scene=_scene(reading, truth, value))
+    if reading.form == "is_a":
+        # "Is this a boat?" yes: there is a boat.
+        named = _named(words) if reading.other is None else reading.other if truth else None
+        counts += [_at_least(named, 1, "value")] if named is not None and named.asked else []
     if reading.noun is not None:
         counts += _counts(reading, truth, number, words)
     if truth or (number or 0) > 0:
@@ -115,7 +119,7 @@ def _denies(words: list[str]) -> bool:
 
 def _number(words: list[str], reading: Reading) -> int | None:
     """The number that an answer to "how many" gives."""
-    if reading.form != "count" or not words or len(words) > 2:
+    if reading.form not in ("count", "several") or not words or len(words) > 2:
         return None
     if words == ["none"]:
         return 0
@@ -165,6 +169,10 @@ def _counts(
         return [Count(noun, noun.key, 0, reading.least - 1, "existence")] if reading.closed else []
     if reading.form == "count" and number is not None:
         return [Count(noun, noun.key, number, number, "count")]
+    if reading.form in ("count", "several") and " ".join(words) in _MANY:
+        return [_at_least(noun, 2, "mention")]
+    if reading.form == "several" and number:
+        return [_at_least(noun, number, "mention")]
     if reading.form in ("more", "fewer") and truth:
         # The greater number is at least one.
         return [_at_least(noun if reading.form == "more" else _other(reading), 1, "comparison")]
@@ -210,6 +218,7 @@ def _values(
     return [_at_least(narrower, 1, "value")]
 
 
+_MANY = ("many", "lots", "a lot", "several")
 _HOLDING = ("holding", "wearing", "riding", "eating", "carrying", "using")
 
 

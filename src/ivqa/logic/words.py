@@ -90,13 +90,13 @@ UNASKED = _words(
     "location scenery setting room indoors outdoors view distance photographer camera viewer mood "
     "emotion expression feeling position use meal theme method material language one ones thing "
     "object item same other others it everything anything something nothing case best most all both "
-    "outside inside outdoors wild shadow shade reflection light sunlight dark head face hand arm leg "
-    "foot body eye ear nose mouth hair beard mustache finger neck chest knee skin shoulder tail "
+    "outside inside outdoors wild shade sunlight dark head face hand arm leg "
+    "foot body eye ear nose mouth hair finger neck chest knee skin shoulder tail "
     "lap wrist waist piece bunch group pair couple type lot set kind series row stack pile hour "
     "minute era century decade hobby job profession occupation order condition quality value price "
-    "cost speed taste smell sound mile inch flavor stage process step level point line story floor "
+    "cost speed taste smell sound mile inch flavor stage process step level point line story "
     "surface space relationship difference similarity person's thought goal task identity subject "
-    "trip vacation holiday party road street water beach ocean wave mountain horizon north south "
+    "trip vacation holiday party horizon north south "
     "east west middle wind past future present idea food dish attire outfit clothing apparel act "
     "environment climate atmosphere midst internet web ratio number total percentage proportion"
 )
@@ -107,8 +107,8 @@ MEASURES = UNASKED - _words(
     "group stack pile row bunch set piece step animal"
 ) | _words(
     "color kind type sort hour minute second week day month year inch foot meter mile dollar cent "
-    "degree percent pound ounce calorie time person-hour gallon gear leg wheel letter way "
-    "slice story floor level language species variety serving ingredient cup topping"
+    "degree percent pound ounce calorie time person-hour gallon gear way "
+    "story floor level language species variety serving ingredient"
 )
 MASS = _words(
     "water snow grass food furniture clothing hair sand luggage traffic milk juice coffee tea wine "
