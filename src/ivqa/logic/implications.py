@@ -3,10 +3,20 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from ivqa.logic.forms import FAMILIES
 from ivqa.logic.phrases import Noun
-from ivqa.logic.readings import FAMILIES, read
+from ivqa.logic.readings import read
 from ivqa.logic.statements import Count, Statement, state
-from ivqa.logic.words import ANCHORING, ANTONYM, ATTRIBUTE_OF, ORDERING, SCENE_PHRASE, SCENE_VALUES, SHAPES, VALUES_OF
+from ivqa.logic.words import (
+    ANCHORING,
+    ANTONYM,
+    ATTRIBUTE_OF,
+    ORDERING,
+    SCENE_PHRASE,
+    SCENE_VALUES,
+    SHAPES,
+    VALUES_OF,
+)
 from ivqa.text.tokens import detokenise, tokenise
 
 
@@ -54,7 +64,7 @@ def implications(question: str, answer: str) -> list[Implication]:
         written = detokenise(text.split())
         # The first rule that gives a question names it; a certain one comes before others.
         if tokenise(written) != own and (
-            written not in found or certain and not found[written].certain
+            written not in found or (certain and not found[written].certain)
         ):
             found[written] = Implication(written, implied, rule, certain)
     return sorted(found.values(), key=lambda one: not one.certain)
@@ -121,12 +131,14 @@ def _of_count(statement: Statement, count: Count) -> Iterator[Implied]:
     # The phrase as it is written is wider than its meaning in "not tall": it is there as well.
     if count.least > 0 and (count.key == noun.key or rule != "value"):
         name = {"existence": "equivalence", "count": "equivalence"}.get(rule, rule)
-        name = {"value": "necessary", "mention": "necessary", "comparison": "necessary"}.get(name, name)
+        name = {"value": "necessary", "mention": "necessary", "comparison": "necessary"}.get(
+            name, name
+        )
         if noun.asked and _good(noun):
             yield is_there(noun), "yes", name, count.certain
-        broad = noun.broader()
-        if broad.asked and broad.words != noun.words:
-            yield is_there(broad), "yes", "necessary", count.certain
+        broad, certain = noun.broader()
+        if broad.asked and (noun.after or broad.words != noun.words):
+            yield is_there(broad), "yes", "necessary", count.certain and certain
     if rule not in ("existence", "count") or not _good(noun):
         return
     if rule == "existence" and statement.reading.least == 1:
@@ -171,7 +183,11 @@ def _of_value(statement: Statement) -> Iterator[Implied]:
     if reading.form == "check" and statement.truth and name in ("color", "pattern"):
         ask = f"what color {verb} {the}" if name == "color" else f"what pattern does {the} have"
         yield ask, stated, "equivalence", False
-    if name is not None and reading.family in ("value", "attribute") and name not in ("shape", "size"):
+    if (
+        name is not None
+        and reading.family in ("value", "attribute")
+        and name not in ("shape", "size")
+    ):
         values = VALUES_OF[name]
         yield f"{verb} {the} {_another(values, stated)}", "no", "exclusion", False
     elif stated in ANTONYM and reading.form == "check":
@@ -183,9 +199,11 @@ def _stated(statement: Statement) -> str:
     for count in statement.counts:
         if count.rule == "value":
             first = count.noun.words[0]
-            return count.noun.words[-1] if count.noun.words[-1] in SHAPES and (
-                statement.reading.attribute == "shape"
-            ) else first
+            return (
+                count.noun.words[-1]
+                if count.noun.words[-1] in SHAPES and (statement.reading.attribute == "shape")
+                else first
+            )
     return ""
 
 
@@ -195,7 +213,11 @@ def _of_order(statement: Statement) -> Iterator[Implied]:
         return
     first, second = reading.noun.written("s"), reading.other.written("s")
     if statement.truth:
-        others = {"more": ("fewer", "equal"), "fewer": ("more", "equal"), "equal": ("more", "fewer")}
+        others = {
+            "more": ("fewer", "equal"),
+            "fewer": ("more", "equal"),
+            "equal": ("more", "fewer"),
+        }
         for form in others[reading.form]:
             yield _compare(form, first, second), "no", "comparison", True
     if reading.form != "equal":
@@ -213,17 +235,14 @@ def _compare(form: str, first: str, second: str) -> str:
 def _of_scene(statement: Statement) -> Iterator[Implied]:
     if statement.scene is None:
         return
-    name, value, holds = statement.scene
-    for other in SCENE_VALUES[name]:
-        # A few questions: the value itself, and the next one.
-        text = _scene_question(name, other)
-        if other == value:
-            answer = "yes" if holds else "no"
-            yield text, answer, "scene", True
-            yield _scene_question(name, value, other_wording=True), answer, "wording", True
-        elif holds and {value, other} in ({"day", "night"}, {"indoors", "outdoors"}):
-            yield text, "no", "scene", True
-    if holds and name in ("weather", "place", "time"):
+    name, value, holds, certain = statement.scene
+    answer = "yes" if holds else "no"
+    yield _scene_question(name, value), answer, "scene", certain
+    yield _scene_question(name, value, other_wording=True), answer, "scene", certain
+    if holds and name in ("time", "setting") and value in SCENE_VALUES[name][:2]:
+        other = SCENE_VALUES[name][value == SCENE_VALUES[name][0]]
+        yield _scene_question(name, other), "no", "scene", certain
+    elif holds:
         other = _another(SCENE_VALUES[name], value)
         yield _scene_question(name, other), "no", "scene", False
 
@@ -235,14 +254,9 @@ def _another(values: tuple[str, ...], value: str) -> str:
 
 def _scene_question(name: str, value: str, *, other_wording: bool = False) -> str:
     if name == "weather":
-        if other_wording:
-            return f"is the weather {value}"
-        return f"is it {_WEATHER.get(value, value)}"
+        return f"is the weather {value}" if other_wording else f"is it {value}"
     start = "is this" if other_wording else "was this picture taken"
     return f"{start} {SCENE_PHRASE.get(value, f'in a {value}')}"
-
-
-_WEATHER = {"rainy": "raining", "snowy": "snowing", "clear": "sunny"}
 
 
 def _good(noun: Noun) -> bool:
