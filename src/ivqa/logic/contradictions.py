@@ -83,7 +83,7 @@ class _Search:
     def add(self, rows: Sequence[int], rule: str, certain: bool) -> None:
         """Keeps a contradiction; a certain one instead of one that is not."""
         members = tuple(sorted(set(rows)))
-        if len(members) < 2 or not certain and members in self.found:
+        if len(members) < 2 or (not certain and members in self.found):
             return
         if len(members) > 2 and any(pair in self.found for pair in combinations(members, 2)):
             return
@@ -135,16 +135,18 @@ class _Search:
 
     def scene(self) -> None:
         """A scene has a value or not, and one value of each attribute."""
-        claims = [(row, *one.scene) for row, one in enumerate(self.statements) if one.scene]
-        for (row, name, value, holds), (other, other_name, second, also) in combinations(claims, 2):
-            if name != other_name:
+        claims = [(row, one.scene) for row, one in enumerate(self.statements) if one.scene]
+        for (row, one), (other, two) in combinations(claims, 2):
+            name, value, holds, certain = one
+            if name != two[0]:
                 continue
-            if value == second and holds != also:
-                self.add((row, other), "scene", True)
-            elif value != second and holds and also:
-                # Day and night, indoors and outdoors; but a city may be at a beach.
-                certain = {value, second} in ({"day", "night"}, {"indoors", "outdoors"})
+            certain = certain and two[3]
+            if value == two[1] and holds != two[2]:
                 self.add((row, other), "scene", certain)
+            elif value != two[1] and holds and two[2]:
+                # Day and night, indoors and outdoors; but a city may be at a beach.
+                opposite = {value, two[1]} in ({"day", "night"}, {"indoors", "outdoors"})
+                self.add((row, other), "scene", certain and opposite)
 
     def orders(self) -> None:
         """Comparisons of two numbers against each other and against the numbers."""

@@ -1,12 +1,22 @@
 """Questions whose answers follow from an answer, after Ribeiro, Guestrin and Singh (ACL 2019)."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from ivqa.logic.forms import FAMILIES
 from ivqa.logic.phrases import Noun
-from ivqa.logic.readings import FAMILIES, read
+from ivqa.logic.readings import read
 from ivqa.logic.statements import Count, Statement, state
-from ivqa.logic.words import ANCHORING, ANTONYM, ATTRIBUTE_OF, ORDERING, SCENE_PHRASE, SCENE_VALUES, SHAPES, VALUES_OF
+from ivqa.logic.words import (
+    ANCHORING,
+    ANTONYM,
+    ATTRIBUTE_OF,
+    ORDERING,
+    SCENE_PHRASE,
+    SCENE_VALUES,
+    SHAPES,
+    VALUES_OF,
+)
 from ivqa.text.tokens import detokenise, tokenise
 
 
@@ -54,7 +64,7 @@ def implications(question: str, answer: str) -> list[Implication]:
         written = detokenise(text.split())
         # The first rule that gives a question names it; a certain one comes before others.
         if tokenise(written) != own and (
-            written not in found or certain and not found[written].certain
+            written not in found or (certain and not found[written].certain)
         ):
             found[written] = Implication(written, implied, rule, certain)
     return sorted(found.values(), key=lambda one: not one.certain)
@@ -95,11 +105,12 @@ def family(question: str) -> str:
     return read(question).family
 
 
-def is_there(noun: Noun) -> str:
-    """The question whether there is such a thing."""
-    if noun.mass:
-        return f"is there any {noun.written('s')}"
-    return f"are there any {noun.written('s')}" if noun.plural else f"is there {noun.written('a')}"
+def is_there(noun: Noun, ask: str = "") -> str:
+    """The question whether there is such a thing, "is there" or with another beginning."""
+    if noun.mass or noun.plural:
+        start = ask or ("is there" if noun.mass else "are there")
+        return f"{start} any {noun.written('s')}"
+    return f"{ask or 'is there'} {noun.written('a')}"
 
 
 Implied = tuple[str, str, str, bool]
@@ -120,28 +131,37 @@ def _of_count(statement: Statement, count: Count) -> Iterator[Implied]:
     # The phrase as it is written is wider than its meaning in "not tall": it is there as well.
     if count.least > 0 and (count.key == noun.key or rule != "value"):
         name = {"existence": "equivalence", "count": "equivalence"}.get(rule, rule)
-        name = {"value": "necessary", "mention": "necessary", "comparison": "necessary"}.get(name, name)
+        name = {"value": "necessary", "mention": "necessary", "comparison": "necessary"}.get(
+            name, name
+        )
         if noun.asked and _good(noun):
             yield is_there(noun), "yes", name, count.certain
-        broad = noun.broader()
-        if broad.asked and broad.words != noun.words:
-            yield is_there(broad), "yes", "necessary", count.certain
-    if rule not in ("existence", "count") or noun.after and noun.mass or not _good(noun):
+        broad, certain = noun.broader()
+        if broad.asked and (noun.after or broad.words != noun.words):
+            yield is_there(broad), "yes", "necessary", count.certain and certain
+    if rule not in ("existence", "count") or not _good(noun):
         return
-    several, simple = noun.written("s"), " " not in noun.after
+    if rule == "existence" and statement.reading.least == 1:
+        yield is_there(noun, "do you see"), "yes" if count.least else "no", "wording", True
     if count.most == 0:
-        if noun.asked:
-            yield is_there(noun), "no", "equivalence", True
-        if not noun.mass and simple:
-            yield f"how many {several} are there", "0", "equivalence", True
-    elif simple and not noun.mass and (count.least > 1 or count.most == 1):
-        one = noun.written("a").split(" ", 1)[1]
-        yield f"is there more than one {one}", "yes" if count.least > 1 else "no", "bounds", True
-    if rule == "count" and simple and not noun.mass:
-        yield f"how many {several} can you see", str(count.least), "wording", True
-    elif rule == "existence" and statement.reading.least == 1 and noun.asked and simple:
-        text = is_there(noun).replace("is there", "do you see", 1).replace("are there", "do you see", 1)
-        yield text, "yes" if count.least else "no", "wording", True
+        yield is_there(noun), "no", "equivalence", True
+    if noun.mass:
+        return
+    if count.most == 0:
+        yield _how_many(noun), "0", "equivalence", True
+    elif count.least > 1 or count.most == 1:
+        text = f"is there more than one {noun.written('a').split(' ', 1)[1]}"
+        yield text, "yes" if count.least > 1 else "no", "bounds", True
+    if rule == "count" and not noun.after:
+        yield f"how many {noun.written('s')} can you see", str(count.least), "wording", True
+
+
+def _how_many(noun: Noun) -> str:
+    """The question how many such things there are: "How many stars are left of the heart?" """
+    several = replace(noun, after="").written("s")
+    if noun.after.startswith("with "):
+        return f"how many {noun.written('s')} are there"
+    return f"how many {several} are {noun.after or 'there'}"
 
 
 def _of_value(statement: Statement) -> Iterator[Implied]:
@@ -163,7 +183,11 @@ def _of_value(statement: Statement) -> Iterator[Implied]:
     if reading.form == "check" and statement.truth and name in ("color", "pattern"):
         ask = f"what color {verb} {the}" if name == "color" else f"what pattern does {the} have"
         yield ask, stated, "equivalence", False
-    if name is not None and reading.family in ("value", "attribute") and name not in ("shape", "size"):
+    if (
+        name is not None
+        and reading.family in ("value", "attribute")
+        and name not in ("shape", "size")
+    ):
         values = VALUES_OF[name]
         yield f"{verb} {the} {_another(values, stated)}", "no", "exclusion", False
     elif stated in ANTONYM and reading.form == "check":
@@ -175,9 +199,11 @@ def _stated(statement: Statement) -> str:
     for count in statement.counts:
         if count.rule == "value":
             first = count.noun.words[0]
-            return count.noun.words[-1] if count.noun.words[-1] in SHAPES and (
-                statement.reading.attribute == "shape"
-            ) else first
+            return (
+                count.noun.words[-1]
+                if count.noun.words[-1] in SHAPES and (statement.reading.attribute == "shape")
+                else first
+            )
     return ""
 
 
@@ -187,7 +213,11 @@ def _of_order(statement: Statement) -> Iterator[Implied]:
         return
     first, second = reading.noun.written("s"), reading.other.written("s")
     if statement.truth:
-        others = {"more": ("fewer", "equal"), "fewer": ("more", "equal"), "equal": ("more", "fewer")}
+        others = {
+            "more": ("fewer", "equal"),
+            "fewer": ("more", "equal"),
+            "equal": ("more", "fewer"),
+        }
         for form in others[reading.form]:
             yield _compare(form, first, second), "no", "comparison", True
     if reading.form != "equal":
@@ -205,15 +235,14 @@ def _compare(form: str, first: str, second: str) -> str:
 def _of_scene(statement: Statement) -> Iterator[Implied]:
     if statement.scene is None:
         return
-    name, value, holds = statement.scene
-    for other in SCENE_VALUES[name]:
-        # A few questions: the value itself, and the next one.
-        text = _scene_question(name, other)
-        if other == value:
-            yield text, "yes" if holds else "no", "scene", True
-        elif holds and {value, other} in ({"day", "night"}, {"indoors", "outdoors"}):
-            yield text, "no", "scene", True
-    if holds and name in ("weather", "place", "time"):
+    name, value, holds, certain = statement.scene
+    answer = "yes" if holds else "no"
+    yield _scene_question(name, value), answer, "scene", certain
+    yield _scene_question(name, value, other_wording=True), answer, "scene", certain
+    if holds and name in ("time", "setting") and value in SCENE_VALUES[name][:2]:
+        other = SCENE_VALUES[name][value == SCENE_VALUES[name][0]]
+        yield _scene_question(name, other), "no", "scene", certain
+    elif holds:
         other = _another(SCENE_VALUES[name], value)
         yield _scene_question(name, other), "no", "scene", False
 
@@ -223,11 +252,11 @@ def _another(values: tuple[str, ...], value: str) -> str:
     return values[(values.index(value) + 1) % min(len(values), 6)]
 
 
-def _scene_question(name: str, value: str) -> str:
+def _scene_question(name: str, value: str, *, other_wording: bool = False) -> str:
     if name == "weather":
-        words = {"rainy": "raining", "snowy": "snowing", "clear": "sunny"}
-        return f"is it {words.get(value, value)}"
-    return f"was this picture taken {SCENE_PHRASE.get(value, f'in a {value}')}"
+        return f"is the weather {value}" if other_wording else f"is it {value}"
+    start = "is this" if other_wording else "was this picture taken"
+    return f"{start} {SCENE_PHRASE.get(value, f'in a {value}')}"
 
 
 def _good(noun: Noun) -> bool:

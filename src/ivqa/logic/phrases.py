@@ -14,12 +14,14 @@ from textblob.en import tag
 from ivqa.logic.words import (
     ALWAYS_PLURAL,
     ATTRIBUTE_OF,
+    DEPICTING,
     HYPERNYM,
     MASS,
     NUMBERS,
     ORDERING,
     PLAIN_ADJECTIVES,
     SAME_MODIFIER,
+    SAME_PREPOSITION,
     SHAPES,
     UNASKED,
     UNCHANGED,
@@ -108,7 +110,8 @@ class Noun:
         last = self.head.rpartition(" ")[2]
         if last in ("thing", "object"):
             return bool(self.modifiers & ATTRIBUTE_OF.keys())
-        return last not in UNASKED and last.isalpha() and len(last) > 1
+        known = last not in UNASKED or self.after.startswith("of ")
+        return known and last.isalpha() and len(last) > 1
 
     def narrowed(self, text: str, normal: str) -> "Noun":
         """The same things as far as a predicate holds of them.
@@ -121,18 +124,16 @@ class Noun:
             The narrower phrase.
         """
         modifiers = self.modifiers | {SAME_MODIFIER.get(normal, normal)}
-        if " " in text or self.after:
-            # "a red star with dots", not "a star with dots red".
-            front = " " not in text
-            words = (text, *self.words) if front else self.words
-            after = self.after if front else " ".join(filter(None, (self.after, text)))
-            return replace(self, words=words, after=after, modifiers=modifiers)
+        if " " in text or (text.endswith("ing") and text not in PLAIN_ADJECTIVES):
+            # "a red star with dots", "men sitting"
+            after = " ".join(filter(None, (self.after, text)))
+            return replace(self, after=after, modifiers=modifiers)
         return replace(self, words=(text, *self.words), modifiers=modifiers)
 
-    def broader(self) -> "Noun":
-        """The head with only its plain adjectives left out, and nothing after it."""
-        bare = self.head.split()
-        return Noun((*bare[:-1], self.words[-1]), determiner=self.determiner)
+    def broader(self) -> tuple["Noun", bool]:
+        """The head alone, and whether it denotes the things for certain: a toy car need not be."""
+        head = Noun((*self.head.split()[:-1], self.words[-1]), determiner=self.determiner)
+        return head, all(map(_plain, self.modifiers))
 
     def written(self, number: str) -> str:
         """Writes the phrase.
@@ -154,7 +155,9 @@ class Noun:
             return f"{self.lead} {text}"
         if number == "s":
             return text
-        return ("an " if text[0] in "aeiou" and not text.startswith(("uni", "one")) else "a ") + text
+        return (
+            "an " if text[0] in "aeiou" and not text.startswith(("uni", "one")) else "a "
+        ) + text
 
 
 def wider(key: Key) -> Iterator[tuple[Key, bool]]:
@@ -192,7 +195,9 @@ def _orders(modifier: str) -> bool:
 
 
 def _plain(modifier: str) -> bool:
-    return " " in modifier or modifier in PLAIN_ADJECTIVES or _orders(modifier)
+    if " " in modifier:
+        return DEPICTING.isdisjoint(modifier.split())
+    return modifier in PLAIN_ADJECTIVES or _orders(modifier)
 
 
 @cache
@@ -202,21 +207,22 @@ def _base(word: str) -> str:
 
 
 def normal(text: str) -> str:
-    """The normal form of a phrase: no articles, nouns in the singular.
+    """The normal form of a phrase: no articles, nouns in the singular, one of two prepositions.
 
     Example:
         >>> normal("wearing the hats")
         'wearing hat'
     """
-    return " ".join(_base(word) for word in text.split() if word not in ("a", "an", "the", "any"))
+    words = (SAME_PREPOSITION.get(word, word) for word in text.split())
+    return " ".join(_base(word) for word in words if word not in ("a", "an", "the", "any"))
 
 
 @cache
 def _code(word: str, kind: str) -> str:
-    """One letter for a word: Determiner, Article, Cardinal, Noun in the singular, Plural, Adjective, Gerund, Verb, Thing of a pattern, other."""
+    """One letter for a word: Determiner, Article, Cardinal, Noun in the singular, Plural, Adjective, Gerund, Verb (Z with an s), Thing of a pattern, other."""
     if word in _DETERMINERS or word.isdigit():
         return {"c": "C", "i": "A", "q": "A", "n": "A"}.get(_DETERMINERS.get(word, "c"), "D")
-    if word in ATTRIBUTE_OF and word not in SHAPES or word in PLAIN_ADJECTIVES:
+    if (word in ATTRIBUTE_OF and word not in SHAPES) or word in PLAIN_ADJECTIVES:
         return "J"
     if word in SHAPES:
         return "N"
@@ -238,14 +244,18 @@ def _code(word: str, kind: str) -> str:
         return "P"
     if word == "'s":
         return "'"
-    return "V" if kind in ("VB", "VBP") else "x"
+    if kind == "VBZ" and word.endswith("s"):
+        return "Z"
+    return "V" if kind in ("VB", "VBP", "VBD") else "x"
 
 
 # Determiner, adjectives (a participle only behind a determiner or an adjective), nouns. A plural ends
 # the phrase: what follows it is a verb more often than the second half of a compound.
 # A verb between a determiner and a noun is none: "the stop sign".
 _NARROWING = r"(?:(?<=[ADC])O|(?<=[ADCJ])[GV](?=[GJNPT])|J)*"
-_PHRASE = re.compile(rf"(?:A|D?C?)(?:{_NARROWING}N*[NPT]'O?)?{_NARROWING}(?:N*[PT]|N+)(?:wT)?")
+_PHRASE = re.compile(
+    rf"(?:A|D?C?)(?:{_NARROWING}N*[NPT]'O?)?{_NARROWING}(?:N*[PT]|N+|(?<=[ADCJ])Z|(?<=[AD])V)(?:wT)?"
+)
 
 
 @cache
@@ -254,11 +264,12 @@ def tagged(word: str) -> str:
     return found[0][1] if found else "NN"
 
 
-def phrases(words: list[str]) -> tuple[str, list[Noun], list[str]]:
+def phrases(words: list[str], *, bare: bool = False) -> tuple[str, list[Noun], list[str]]:
     """Finds the noun phrases of a question.
 
     Args:
         words: Its words in lower case; "'s" of a possessive is a word of its own.
+        bare: Whether they start with a noun phrase, as behind "how many".
 
     Returns:
         The question with "<d0>", "<i1>" and so on in the place of its noun phrases (the class of
@@ -272,6 +283,9 @@ def phrases(words: list[str]) -> tuple[str, list[Noun], list[str]]:
     if len(tags) != len(words):
         tags = [tagged(word) for word in words]
     coded = "".join(_code(word, kind) for word, kind in zip(words, tags, strict=True))
+    if bare:
+        # The tagger takes the "mirrors" of "how many mirrors" for a verb.
+        coded = re.sub("^V(?=[NP])", "N", re.sub("^([JN]*)Z", r"\1P", coded))
     parts: list[str] = []
     nouns: list[Noun] = []
     written: list[str] = []

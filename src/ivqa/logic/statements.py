@@ -4,8 +4,9 @@ import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from ivqa.logic.forms import Reading
 from ivqa.logic.phrases import Key, Noun, normal, phrases
-from ivqa.logic.readings import Reading, read, scene_value
+from ivqa.logic.readings import read, scene_value
 from ivqa.logic.words import (
     ATTRIBUTE_OF,
     DENIALS,
@@ -51,7 +52,8 @@ class Statement:
         value: The answer in lower case, in its normal form.
         counts: Bounds on numbers.
         order: Two noun phrases, and the signs that the difference of their numbers may have.
-        scene: An attribute of the scene, a value, and whether it has that value.
+        scene: An attribute of the scene, a value, whether it has that value, and whether that is
+            certain.
         denied: Whether the answer denies the question: "none", "no car".
     """
 
@@ -60,7 +62,7 @@ class Statement:
     value: str
     counts: tuple[Count, ...] = ()
     order: tuple[Key, Key, frozenset[int]] | None = None
-    scene: tuple[str, str, bool] | None = None
+    scene: tuple[str, str, bool, bool] | None = None
     denied: bool = False
 
 
@@ -91,7 +93,8 @@ def state(question: str, answer: str) -> Statement:
     truth = None
     if words and (len(words) == 1 or words[1] in _AFTER_YES):
         truth = _YES_NO.get(words[0])
-    number = _number(words, reading)
+    # "10+", "2-3" and "<5" are no numbers.
+    number = None if re.search(r"[^\w\s.,']", answer) else _number(words, reading)
     if truth is None and number is None and _denies(words):
         return Statement(reading, None, value, denied=True)
     counts = list(_presuppositions(reading, truth is False or number == 0))
@@ -100,6 +103,10 @@ def state(question: str, answer: str) -> Statement:
         base = replace(base, order=_order(reading, truth))
     if reading.form == "scene":
         base = replace(base, scene=_scene(reading, truth, value))
+    if reading.form == "is_a":
+        # "Is this a boat?" yes: there is a boat.
+        named = _named(words) if reading.other is None else reading.other if truth else None
+        counts += [_at_least(named, 1, "value")] if named is not None and named.asked else []
     if reading.noun is not None:
         counts += _counts(reading, truth, number, words)
     if truth or (number or 0) > 0:
@@ -115,7 +122,7 @@ def _denies(words: list[str]) -> bool:
 
 def _number(words: list[str], reading: Reading) -> int | None:
     """The number that an answer to "how many" gives."""
-    if reading.form != "count" or not words or len(words) > 2:
+    if reading.form not in ("count", "several") or not words or len(words) > 2:
         return None
     if words == ["none"]:
         return 0
@@ -145,13 +152,15 @@ def _order(reading: Reading, truth: bool) -> tuple[Key, Key, frozenset[int]]:
     return reading.noun.key, reading.other.key, signs if truth else frozenset((-1, 0, 1)) - signs
 
 
-def _scene(reading: Reading, truth: bool | None, value: str) -> tuple[str, str, bool] | None:
+def _scene(reading: Reading, truth: bool | None, value: str) -> tuple[str, str, bool, bool] | None:
     if reading.predicate:
-        return None if truth is None else (reading.attribute, reading.predicate, truth)
-    value = re.sub(r"^(?:in|on|at) (?:the |a )?|^the ", "", value)
-    value = scene_value(value)
+        if truth is None:
+            return None
+        value, certain = scene_value(reading.predicate, holds=truth)
+        return reading.attribute, value, truth, certain
+    value, certain = scene_value(re.sub(r"^(?:in|on|at) (?:the |a )?|^the ", "", value))
     known = value in SCENE_VALUES[reading.attribute]
-    return (reading.attribute, value, True) if known else None
+    return (reading.attribute, value, True, certain) if known else None
 
 
 def _counts(
@@ -160,11 +169,15 @@ def _counts(
     noun = reading.noun
     assert noun is not None
     if reading.form == "exist" and truth is not None:
-        if truth != (reading.predicate == "no"):
+        if truth != reading.denied:
             return [_at_least(noun, reading.least, "existence")]
         return [Count(noun, noun.key, 0, reading.least - 1, "existence")] if reading.closed else []
     if reading.form == "count" and number is not None:
         return [Count(noun, noun.key, number, number, "count")]
+    if reading.form in ("count", "several") and " ".join(words) in _MANY:
+        return [_at_least(noun, 2, "mention")]
+    if reading.form == "several" and number:
+        return [_at_least(noun, number, "mention")]
     if reading.form in ("more", "fewer") and truth:
         # The greater number is at least one.
         return [_at_least(noun if reading.form == "more" else _other(reading), 1, "comparison")]
@@ -175,9 +188,7 @@ def _counts(
     return []
 
 
-def _values(
-    reading: Reading, noun: Noun, truth: bool | None, words: list[str]
-) -> list[Count]:
+def _values(reading: Reading, noun: Noun, truth: bool | None, words: list[str]) -> list[Count]:
     value = " ".join(words)
     if reading.form == "query":
         narrower = _with_value(noun, reading.attribute, value)
@@ -210,6 +221,7 @@ def _values(
     return [_at_least(narrower, 1, "value")]
 
 
+_MANY = ("many", "lots", "a lot", "several")
 _HOLDING = ("holding", "wearing", "riding", "eating", "carrying", "using")
 
 
@@ -230,7 +242,12 @@ def _with_value(noun: Noun, attribute: str, value: str) -> Noun | None:
     return replace(noun, words=(*noun.words[:-1], value))
 
 
-_VALUE_WORDS = {"dots": "dotted", "stripes": "striped", "polka dots": "dotted", "checks": "checkered"}
+_VALUE_WORDS = {
+    "dots": "dotted",
+    "stripes": "striped",
+    "polka dots": "dotted",
+    "checks": "checkered",
+}
 
 
 def _nominal(noun: Noun, other: Noun, truth: bool) -> list[Count]:

@@ -38,6 +38,7 @@ SAME_WORD = {
 SAME_MODIFIER = {
     "with stripe": "striped", "with line": "striped", "with dot": "dotted", "with check": "checkered",
 }  # fmt: skip
+SAME_PREPOSITION = {"over": "above", "under": "below", "underneath": "below", "beneath": "below"}
 
 # A thing that an adjective of this table describes is a thing of that name without it, in every
 # picture. Others, such as "toy", "stuffed", "fake" or the "hot" of "hot dog", are not.
@@ -45,6 +46,12 @@ PLAIN_ADJECTIVES = frozenset(ATTRIBUTE_OF) - SHAPES | _words(
     "young old new tall short long round empty full open closed wooden metal glass brick stone "
     "leather clean dirty wet dry adult male female elderly bright dark parked tiny huge "
     "visible black-and-white multicolored colorful"
+)
+# Where a thing is only depicted: "the dog on the poster" need not be a dog.
+DEPICTING = _words(
+    "picture painting poster sign shirt screen television book magazine statue logo cake mural "
+    "billboard mug tattoo toy made shaped like drawn painted printed carved missing gone drawing "
+    "cartoon card flag newspaper board reflection mirror not"
 )
 # Words whose phrase changes its meaning with every other word of it: "leftmost red star".
 ORDERING = _words(
@@ -90,13 +97,13 @@ UNASKED = _words(
     "location scenery setting room indoors outdoors view distance photographer camera viewer mood "
     "emotion expression feeling position use meal theme method material language one ones thing "
     "object item same other others it everything anything something nothing case best most all both "
-    "outside inside outdoors wild shadow shade reflection light sunlight dark head face hand arm leg "
-    "foot body eye ear nose mouth hair beard mustache finger neck chest knee skin shoulder tail "
+    "outside inside outdoors wild shade sunlight dark head face hand arm leg "
+    "foot body eye ear nose mouth hair finger neck chest knee skin shoulder tail "
     "lap wrist waist piece bunch group pair couple type lot set kind series row stack pile hour "
     "minute era century decade hobby job profession occupation order condition quality value price "
-    "cost speed taste smell sound mile inch flavor stage process step level point line story floor "
+    "cost speed taste smell sound mile inch flavor stage process step level point line story "
     "surface space relationship difference similarity person's thought goal task identity subject "
-    "trip vacation holiday party road street water beach ocean wave mountain horizon north south "
+    "trip vacation holiday party horizon north south "
     "east west middle wind past future present idea food dish attire outfit clothing apparel act "
     "environment climate atmosphere midst internet web ratio number total percentage proportion"
 )
@@ -107,8 +114,8 @@ MEASURES = UNASKED - _words(
     "group stack pile row bunch set piece step animal"
 ) | _words(
     "color kind type sort hour minute second week day month year inch foot meter mile dollar cent "
-    "degree percent pound ounce calorie time person-hour gallon gear leg wheel letter way "
-    "slice story floor level language species variety serving ingredient cup topping"
+    "degree percent pound ounce calorie time person-hour gallon gear way "
+    "story floor level language species variety serving ingredient"
 )
 MASS = _words(
     "water snow grass food furniture clothing hair sand luggage traffic milk juice coffee tea wine "
@@ -116,7 +123,7 @@ MASS = _words(
     "cream sugar salt pepper ice fire smoke dirt mud gravel graffiti writing text jewelry wood "
     "metal paper soup corn bacon cake pizza chocolate frosting icing silverware moss fog rain "
     "equipment lighting electricity wind ocean power trash garbage toilet-paper seaweed shade "
-    "sunlight sunshine vegetation greenery soap chicken fabric carpet lace music alcohol makeup"
+    "sunlight sunshine vegetation greenery soap chicken fur straw flooring fabric carpet lace music alcohol makeup"
 )
 
 # Values of the whole scene; those of one attribute exclude each other, the first two for certain.
@@ -134,12 +141,20 @@ SCENE_PHRASE = {
     "outdoors": "outdoors", "beach": "at the beach", "mountains": "in the mountains",
 }  # fmt: skip
 SCENE_WORD = {
-    "daytime": "day", "noon": "day", "midday": "day", "nighttime": "night", "night time": "night",
-    "day time": "day", "dusk": "sunset", "sunrise": "sunset", "sunny": "clear",
-    "raining": "rainy", "rain": "rainy", "snowing": "snowy", "overcast": "cloudy",
-    "inside": "indoors", "outside": "outdoors", "indoor": "indoors", "outdoor": "outdoors",
-    "mountain": "mountains", "snow": "snowy", "clouds": "cloudy", "foggy": "foggy",
+    "daytime": "day", "nighttime": "night", "night time": "night", "day time": "day",
+    "overcast": "cloudy", "inside": "indoors", "outside": "outdoors", "indoor": "indoors",
+    "outdoor": "outdoors", "clouds": "cloudy",
 }  # fmt: skip
+"""Other words for a value of the scene."""
+NARROWER_SCENE_WORD = {
+    "noon": "day", "midday": "day", "sunny": "clear", "raining": "rainy", "rain": "rainy",
+    "snowing": "snowy",
+}  # fmt: skip
+"""Words that say more than the value: it can be day and not noon, snowy and not snowing."""
+NEAR_SCENE_WORD = {
+    "dusk": "sunset", "sunrise": "sunset", "mountain": "mountains", "snow": "snowy",
+}  # fmt: skip
+"""Words that usually go with a value."""
 SCENE_ATTRIBUTE = {value: name for name, values in SCENE_VALUES.items() for value in values}
 
 INVERSE = {
@@ -149,7 +164,8 @@ INVERSE = {
 """Spatial relations with the one that holds the other way round."""
 # Prepositions that need the thing after them even where the answer is "no". "In the water" does
 # not: people ask so in order to learn whether there is any.
-ANCHORING = (*INVERSE, "under", "over", "next to", "beside", "between", "near", "on top of", "around")
+ANCHORING = (*INVERSE, "under", "over", "next to", "beside", "between", "near", "on top of",
+             "underneath", "beneath", "around")  # fmt: skip
 ANTONYM = {
     one: other
     for pair in (
@@ -181,7 +197,7 @@ UNCHANGED = _words(
 )
 ALWAYS_PLURAL = _words(
     "pants jeans shorts glasses sunglasses scissors goggles clothes cattle police headphones tongs "
-    "pajamas tights leggings overalls bangs binoculars skis pliers people"
+    "pajamas tights leggings overalls bangs binoculars skis pliers"
 )
 
 
