@@ -1,4 +1,4 @@
-"""Models in Python: `load` asks about a picture, `load_vqa` answers, `diagnose` diagnoses any model.
+"""Models in Python: `load` asks about a picture, `load_vqa` answers, `diagnose` examines any model.
 
 Example:
     >>> import ivqa
@@ -344,7 +344,9 @@ def _asker(model: AnyModel, pictures: NumberedPictures) -> Any:
 
 def _given(returned: Any, question: str) -> GivenAnswer:
     """What a function returned for a question, checked."""
-    answer, phi = returned if isinstance(returned, tuple) and len(returned) == 2 else (returned, 1.0)
+    answer, phi = (
+        returned if isinstance(returned, tuple) and len(returned) == 2 else (returned, 1.0)
+    )
     if not isinstance(answer, str):
         raise UserError(
             f"the model returned {returned!r} to '{question}'; return an answer as a text, or a "

@@ -1,11 +1,11 @@
-"""Forms of questions: patterns over a question whose noun phrases are numbered, and their meaning."""
+"""Forms of questions: patterns over questions with numbered noun phrases, and what they mean."""
 
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ivqa.logic.phrases import DEFINITE, Noun, normal
-from ivqa.logic.words import ANCHORING, MEASURES, NUMBERS, UNASKED, singular
+from ivqa.logic.phrases import DEFINITE, Noun, is_adjective, normal
+from ivqa.logic.words import MEASURES, NUMBERS, PREPOSITIONS, UNASKED, singular
 
 FAMILIES = tuple("count existence attribute value relation comparison scene opaque".split())  # noqa: SIM905
 """The kinds of questions, by what an answer says: how many there are; whether there is one; whether
@@ -207,7 +207,11 @@ def _what_kind(found: re.Match[str], asked: Question) -> Reading | None:
 
 def _narrowing(after: str | None) -> bool:
     """Whether what follows a noun is understood: no other clause, no pronoun, no "and"."""
-    return not after or not _CLAUSE.search(re.sub(r"\b(?:next|close) to\b", "", after))
+    if not after:
+        return True
+    if " " not in after:
+        return after.startswith("<") or is_adjective(after)
+    return not _CLAUSE.search(re.sub(r"\b(?:next|close) to\b", "", after))
 
 
 _NOT_READ = re.compile(r"\b(?:or|not|no|never|besides|except|else|another|other|only|if)\b| 's\b")
@@ -216,10 +220,7 @@ _CLAUSE = re.compile(
     r"\b(?:and|he|she|it|they|you|we|that|who|which|where|when|because|than|as|to|for|so|what|is|"
     r"are|was|were)\b"
 )
-_PREPOSITION = "|".join(
-    (*ANCHORING, "inside of", "out of", "close to", "on", "in", "at", "with", "inside", "outside",
-     "by", "against", "along", "across", "from", "of")
-)  # fmt: skip
+_PREPOSITION = "|".join(PREPOSITIONS)
 _RELATIVE = rf"(?:{_PREPOSITION}) <[a-z]\d+>"
 _IS = r"(?:is|are|was|were)"
 _NAME = "(color|shape|size|pattern)"

@@ -12,6 +12,7 @@ from ivqa.logic.words import (
     ANTONYM,
     ATTRIBUTE_OF,
     ORDERING,
+    PREPOSITIONS,
     SCENE_PHRASE,
     SCENE_VALUES,
     SHAPES,
@@ -157,7 +158,7 @@ def _of_count(statement: Statement, count: Count) -> Iterator[Implied]:
 
 
 def _how_many(noun: Noun) -> str:
-    """The question how many such things there are: "How many stars are left of the heart?" """
+    """The question how many there are, such as "How many stars are left of the heart?"."""
     several = replace(noun, after="").written("s")
     if noun.after.startswith("with "):
         return f"how many {noun.written('s')} are there"
@@ -261,10 +262,11 @@ def _scene_question(name: str, value: str, *, other_wording: bool = False) -> st
 
 def _good(noun: Noun) -> bool:
     """Whether the phrase is good English behind "is there a"."""
-    words = {*noun.words, *noun.after.split()}
-    if words & (ORDERING | {"than", "as"}) and not noun.after.startswith(ANCHORING):
+    words = [*noun.words, *noun.after.split()]
+    if (not ORDERING.isdisjoint(words) and not noun.after.startswith(ANCHORING)) or len(words) > 9:
         return False
-    return not noun.after.startswith("that ") and len(noun.words) + len(noun.after.split()) < 9
+    first = noun.after.split(" ")[0]
+    return not first or first.endswith(("ing", "ed")) or noun.after.startswith(PREPOSITIONS)
 
 
 __all__ = ["FAMILIES", "Implication", "family", "implications", "presuppositions"]

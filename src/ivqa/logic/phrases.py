@@ -25,6 +25,7 @@ from ivqa.logic.words import (
     SHAPES,
     UNASKED,
     UNCHANGED,
+    UNREAL,
     plural,
     singular,
 )
@@ -48,16 +49,15 @@ DEFINITE = "dpm"
 _NEVER_NOUN = frozenset(
     "is are was were be been being do does did has have had can could will would should not there "  # noqa: SIM905
     "it he she they we you i him them us me who what where why when how and or but if than as of "
-    "in on at to from with by for near behind under over above below beside between next more less "
-    "fewer very too so just still currently here holding wearing eating doing sitting standing "
-    "riding walking playing using looking going having visible like likely ready able about up down "
-    "off out away together alone left right inside outside across through around against along "
-    "wear hold eat ride play look looks appear appears seem seems have lie lies shown pictured "
-    "many much most also really actually probably get take make made use used see need want same "
-    "trying waiting talking running taking carrying getting facing flying smiling laying lying "
-    "well only even ever yet already both all each every any some no another other such open closed "
-    "on".split()
-) - {"left", "right", "inside", "outside"}  # fmt: skip
+    "in on at to from with by for near behind under over above below beside between next more "
+    "less fewer very too so just still currently here holding wearing eating doing sitting "
+    "standing riding walking playing using looking going having visible like likely ready able "
+    "about up down off out away together alone across through around against along wear hold eat "
+    "ride play look looks appear appears seem seems lie lies shown pictured many much most also "
+    "really actually probably get take make made use used see need want same trying waiting "
+    "talking running taking carrying getting facing flying smiling laying lying well only even "
+    "ever yet already both all each every any some no another other such open closed".split()
+)
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class Noun:
             self.words[first - 1] not in self.modifiers
         ):  # fmt: skip
             first -= 1
-        return " ".join((*self.words[first:-1], _base(self.words[-1])))
+        return " ".join((*self.words[first:-1], singular(self.words[-1])))
 
     @cached_property
     def key(self) -> Key:
@@ -124,11 +124,11 @@ class Noun:
             The narrower phrase.
         """
         modifiers = self.modifiers | {SAME_MODIFIER.get(normal, normal)}
-        if " " in text or (text.endswith("ing") and text not in PLAIN_ADJECTIVES):
-            # "a red star with dots", "men sitting"
-            after = " ".join(filter(None, (self.after, text)))
-            return replace(self, after=after, modifiers=modifiers)
-        return replace(self, words=(text, *self.words), modifiers=modifiers)
+        if is_adjective(text) and not text.endswith("ing"):
+            return replace(self, words=(text, *self.words), modifiers=modifiers)
+        # "a red star with dots", "men sitting"
+        after = " ".join(filter(None, (self.after, text)))
+        return replace(self, after=after, modifiers=modifiers)
 
     def broader(self) -> tuple["Noun", bool]:
         """The head alone, and whether it denotes the things for certain: a toy car need not be."""
@@ -155,9 +155,8 @@ class Noun:
             return f"{self.lead} {text}"
         if number == "s":
             return text
-        return (
-            "an " if text[0] in "aeiou" and not text.startswith(("uni", "one")) else "a "
-        ) + text
+        vowel = text[0] in "aeiou" and not text.startswith(("uni", "use", "one", "eu"))
+        return f"an {text}" if vowel else f"a {text}"
 
 
 def wider(key: Key) -> Iterator[tuple[Key, bool]]:
@@ -195,15 +194,12 @@ def _orders(modifier: str) -> bool:
 
 
 def _plain(modifier: str) -> bool:
-    if " " in modifier:
-        return DEPICTING.isdisjoint(modifier.split())
-    return modifier in PLAIN_ADJECTIVES or _orders(modifier)
-
-
-@cache
-def _base(word: str) -> str:
-    """A noun in the singular, in its usual spelling."""
-    return singular(word)
+    words = modifier.split()
+    if not UNREAL.isdisjoint(words):
+        return False
+    if len(words) > 1:
+        return words[0] not in ("on", "in", "of") or DEPICTING.isdisjoint(words)
+    return modifier in PLAIN_ADJECTIVES or modifier.endswith(("ing", "ed")) or _orders(modifier)
 
 
 def normal(text: str) -> str:
@@ -214,12 +210,17 @@ def normal(text: str) -> str:
         'wearing hat'
     """
     words = (SAME_PREPOSITION.get(word, word) for word in text.split())
-    return " ".join(_base(word) for word in words if word not in ("a", "an", "the", "any"))
+    return " ".join(singular(word) for word in words if word not in ("a", "an", "the", "any"))
 
 
 @cache
 def _code(word: str, kind: str) -> str:
-    """One letter for a word: Determiner, Article, Cardinal, Noun in the singular, Plural, Adjective, Gerund, Verb (Z with an s), Thing of a pattern, other."""
+    """One letter for a word.
+
+    D, A, C: a determiner, article or number; N, P: a noun in the singular or plural; J: an
+    adjective; O: "left" and the like; G: a participle; V, Z: another verb, with an s; T: the noun
+    of a pattern; w: "with"; ': the mark of a possessive; x: any other.
+    """
     if word in _DETERMINERS or word.isdigit():
         return {"c": "C", "i": "A", "q": "A", "n": "A"}.get(_DETERMINERS.get(word, "c"), "D")
     if (word in ATTRIBUTE_OF and word not in SHAPES) or word in PLAIN_ADJECTIVES:
@@ -249,8 +250,8 @@ def _code(word: str, kind: str) -> str:
     return "V" if kind in ("VB", "VBP", "VBD") else "x"
 
 
-# Determiner, adjectives (a participle only behind a determiner or an adjective), nouns. A plural ends
-# the phrase: what follows it is a verb more often than the second half of a compound.
+# Determiner, adjectives (a participle only behind a determiner or an adjective), nouns. A plural
+# ends the phrase: what follows it is a verb more often than the second half of a compound.
 # A verb between a determiner and a noun is none: "the stop sign".
 _NARROWING = r"(?:(?<=[ADC])O|(?<=[ADCJ])[GV](?=[GJNPT])|J)*"
 _PHRASE = re.compile(
@@ -259,9 +260,9 @@ _PHRASE = re.compile(
 
 
 @cache
-def tagged(word: str) -> str:
-    found: list[tuple[str, str]] = tag(word, tokenize=False)
-    return found[0][1] if found else "NN"
+def is_adjective(word: str) -> bool:
+    """Whether a text is one word that says how a thing is: an adjective or a participle."""
+    return " " not in word and _code(word, tag(word, tokenize=False)[0][1]) in "JG"
 
 
 def phrases(words: list[str], *, bare: bool = False) -> tuple[str, list[Noun], list[str]]:
@@ -281,7 +282,7 @@ def phrases(words: list[str], *, bare: bool = False) -> tuple[str, list[Noun], l
     """
     tags = [kind for _, kind in tag(" ".join(words), tokenize=False)] if words else []
     if len(tags) != len(words):
-        tags = [tagged(word) for word in words]
+        tags = [tag(word, tokenize=False)[0][1] for word in words]
     coded = "".join(_code(word, kind) for word, kind in zip(words, tags, strict=True))
     if bare:
         # The tagger takes the "mirrors" of "how many mirrors" for a verb.

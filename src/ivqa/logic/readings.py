@@ -81,15 +81,18 @@ def _scene(text: str) -> Reading | None:
     if found is None:
         return None
     name = SCENE_ATTRIBUTE.get(scene_value(found[1])[0])
-    return None if name is None else Reading("scene", "scene", None, None, name, found[1])
+    # "Is this picture clear?" is not about the weather.
+    if name is None or (name == "weather" and "picture" in text):
+        return None
+    return Reading("scene", "scene", attribute=name, predicate=found[1])
 
 
 def _presupposed(asked: Question, reading: Reading) -> tuple[tuple[Noun, ...], tuple[Noun, ...]]:
     """The definite noun phrases of a question: those that "no" leaves standing, and the others.
 
     The first one stands where the question is a "yes" or "no" question about it, and so does one
-    after a preposition that needs it ("left of the heart"). "Is the cat in the water?" no, and "what
-    is on the table" nothing, leave open whether there is water and a table.
+    after a preposition that needs it ("left of the heart"). "Is the cat in the water?" no leaves
+    open whether there is water.
     """
     if _SAID_OF_THIS.match(asked.frame):
         return (), ()
@@ -97,7 +100,7 @@ def _presupposed(asked: Question, reading: Reading) -> tuple[tuple[Noun, ...], t
     for place, found in enumerate(PHRASE.finditer(asked.frame)):
         before = asked.frame[: found.start()].rstrip()
         if " or " in before:
-            # "Is the man on the bench or the chair?" says neither that there is a bench nor a chair.
+            # "Is the man on the bench or the chair?" does not say that there is a chair.
             return tuple(strong), ()
         if found[1] in DEFINITE:
             first = place == 0 and not before.startswith(_OPEN)

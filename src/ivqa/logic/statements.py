@@ -27,7 +27,7 @@ class Count:
 
     Args:
         noun: The noun phrase.
-        key: Its meaning; narrower than the phrase as it can be written for "a man that is not tall".
+        key: Its meaning; narrower than the phrase can be written for "a man that is not tall".
         least: The least number.
         most: The greatest number.
         rule: What it follows from: "presupposition", "existence", "count", "value" or "mention".
@@ -117,6 +117,8 @@ def state(question: str, answer: str) -> Statement:
 def _denies(words: list[str]) -> bool:
     if not words or words[0] in DENIALS:
         return True
+    if words[0] == "there":  # "there is no car"
+        return bool({"no", "not", "none", "isn't", "aren't"} & set(words[1:4]))
     return words[0] in ("no", "not", "cannot", "can't", "don't", "unsure", "i")
 
 
@@ -147,7 +149,8 @@ def _presuppositions(reading: Reading, denied: bool) -> list[Count]:
 
 
 def _order(reading: Reading, truth: bool) -> tuple[Key, Key, frozenset[int]]:
-    assert reading.noun is not None and reading.other is not None
+    assert reading.noun is not None
+    assert reading.other is not None
     signs = frozenset(_SIGNS[reading.form])
     return reading.noun.key, reading.other.key, signs if truth else frozenset((-1, 0, 1)) - signs
 
@@ -251,7 +254,7 @@ _VALUE_WORDS = {
 
 
 def _nominal(noun: Noun, other: Noun, truth: bool) -> list[Count]:
-    """ "Is the animal a dog?" """
+    """What "Is the animal a dog?" states."""
     head, modifiers = noun.key
     if not truth:
         return [Count(noun, (head, modifiers | {f"not {other.head}"}), 1, UNBOUNDED, "value")]

@@ -11,8 +11,8 @@ def _words(text: str) -> frozenset[str]:
 
 
 _VALUES = {
-    "color": "red blue green yellow black white orange purple brown gray pink silver gold tan beige "
-    "maroon teal blonde turquoise",
+    "color": "red blue green yellow black white orange purple brown gray pink silver gold tan "
+    "beige maroon teal blonde turquoise",
     "size": "big small",
     "pattern": "striped dotted checkered plain plaid floral",
     "shape": "circle cross diamond heart hexagon square star triangle",
@@ -36,7 +36,8 @@ SAME_WORD = {
     "kids": "children", "anything": "any thing", "something": "any thing",
 }  # fmt: skip
 SAME_MODIFIER = {
-    "with stripe": "striped", "with line": "striped", "with dot": "dotted", "with check": "checkered",
+    "with stripe": "striped", "with line": "striped", "with dot": "dotted",
+    "with check": "checkered",
 }  # fmt: skip
 SAME_PREPOSITION = {"over": "above", "under": "below", "underneath": "below", "beneath": "below"}
 
@@ -44,15 +45,15 @@ SAME_PREPOSITION = {"over": "above", "under": "below", "underneath": "below", "b
 # picture. Others, such as "toy", "stuffed", "fake" or the "hot" of "hot dog", are not.
 PLAIN_ADJECTIVES = frozenset(ATTRIBUTE_OF) - SHAPES | _words(
     "young old new tall short long round empty full open closed wooden metal glass brick stone "
-    "leather clean dirty wet dry adult male female elderly bright dark parked tiny huge "
-    "visible black-and-white multicolored colorful"
+    "leather clean dirty wet dry adult male female elderly bright dark parked tiny huge visible "
+    "black-and-white multicolored colorful"
 )
-# Where a thing is only depicted: "the dog on the poster" need not be a dog.
+# Where or how a thing is only depicted: "the dog on the poster" need not be a dog.
 DEPICTING = _words(
     "picture painting poster sign shirt screen television book magazine statue logo cake mural "
-    "billboard mug tattoo toy made shaped like drawn painted printed carved missing gone drawing "
-    "cartoon card flag newspaper board reflection mirror not"
+    "billboard mug tattoo drawing cartoon card flag newspaper board reflection mirror"
 )
+UNREAL = _words("made shaped like drawn painted printed carved missing gone stuffed imagined not")
 # Words whose phrase changes its meaning with every other word of it: "leftmost red star".
 ORDERING = _words(
     "first second third fourth last next previous only other another same different main most "
@@ -89,41 +90,42 @@ HYPERNYM = {
 # "the" before them presupposes nothing that a model should be asked for.
 UNASKED = _words(
     "picture background foreground air ground sky sun left right middle center centre front back "
-    "side top bottom corner edge end rest part day daytime night nighttime morning evening afternoon "
-    "noon sunset sunrise dusk dawn weather time season country city town state world year month date "
-    "way direction color shape size pattern name number type kind sort purpose brand breed style "
-    "make model logo word letter title company reason majority amount height weight age gender sex "
-    "race ethnicity nationality temperature game sport event occasion activity action place area "
-    "location scenery setting room indoors outdoors view distance photographer camera viewer mood "
-    "emotion expression feeling position use meal theme method material language one ones thing "
-    "object item same other others it everything anything something nothing case best most all both "
-    "outside inside outdoors wild shade sunlight dark head face hand arm leg "
-    "foot body eye ear nose mouth hair finger neck chest knee skin shoulder tail "
-    "lap wrist waist piece bunch group pair couple type lot set kind series row stack pile hour "
-    "minute era century decade hobby job profession occupation order condition quality value price "
-    "cost speed taste smell sound mile inch flavor stage process step level point line story "
-    "surface space relationship difference similarity person's thought goal task identity subject "
-    "trip vacation holiday party horizon north south "
-    "east west middle wind past future present idea food dish attire outfit clothing apparel act "
-    "environment climate atmosphere midst internet web ratio number total percentage proportion"
+    "side top bottom corner edge end rest part day daytime night nighttime morning evening "
+    "afternoon noon sunset sunrise dusk dawn weather time season country city town state world "
+    "year month date way direction color shape size pattern name number type kind sort purpose "
+    "brand breed style make model logo word letter title company reason majority amount height "
+    "weight age gender sex race ethnicity nationality temperature game sport event occasion "
+    "activity action place area location scenery setting room indoors outdoors view distance "
+    "photographer camera viewer mood emotion expression feeling position use meal theme method "
+    "material language one ones thing object item same other others it everything anything "
+    "something nothing case best most all both outside inside outdoors wild shade sunlight dark "
+    "head face hand arm leg foot body eye ear nose mouth hair finger neck chest knee skin "
+    "shoulder tail lap wrist waist piece bunch group pair couple type lot set kind series row "
+    "stack pile hour minute era century decade hobby job profession occupation order condition "
+    "quality value price cost speed taste smell sound mile inch flavor stage process step level "
+    "point line story surface space relationship difference similarity person's thought goal task "
+    "identity subject trip vacation holiday party horizon north south east west middle wind past "
+    "future present idea food dish attire outfit clothing apparel act environment climate "
+    "atmosphere midst internet web ratio number total percentage proportion"
 )
 # "How many hours": numbers that do not count things in the picture.
 MEASURES = UNASKED - _words(
-    "thing object item light head face hand arm leg foot eye ear tail mountain wave room road street "
-    "letter word person's dish logo number hair finger camera line game shadow reflection pair "
-    "group stack pile row bunch set piece step animal"
+    "thing object item light head face hand arm leg foot eye ear tail mountain wave room road "
+    "street letter word person's dish logo number hair finger camera line game shadow reflection "
+    "pair group stack pile row bunch set piece step animal"
 ) | _words(
     "color kind type sort hour minute second week day month year inch foot meter mile dollar cent "
-    "degree percent pound ounce calorie time person-hour gallon gear way "
-    "story floor level language species variety serving ingredient"
+    "degree percent pound ounce calorie time person-hour gallon gear way story floor level "
+    "language species variety serving ingredient"
 )
 MASS = _words(
-    "water snow grass food furniture clothing hair sand luggage traffic milk juice coffee tea wine "
-    "beer bread rice meat cheese pasta broccoli fruit salad lettuce ketchup mustard sauce butter "
-    "cream sugar salt pepper ice fire smoke dirt mud gravel graffiti writing text jewelry wood "
-    "metal paper soup corn bacon cake pizza chocolate frosting icing silverware moss fog rain "
-    "equipment lighting electricity wind ocean power trash garbage toilet-paper seaweed shade "
-    "sunlight sunshine vegetation greenery soap chicken fur straw flooring fabric carpet lace music alcohol makeup"
+    "water snow grass food furniture clothing hair sand luggage traffic milk juice coffee tea "
+    "wine beer bread rice meat cheese pasta broccoli fruit salad lettuce ketchup mustard sauce "
+    "butter cream sugar salt pepper ice fire smoke dirt mud gravel graffiti writing text jewelry "
+    "wood metal paper soup corn bacon cake pizza chocolate frosting icing silverware moss fog "
+    "rain equipment lighting electricity wind ocean power trash garbage toilet-paper seaweed "
+    "shade sunlight sunshine vegetation greenery soap chicken fur straw hay flooring fabric "
+    "carpet lace music alcohol makeup"
 )
 
 # Values of the whole scene; those of one attribute exclude each other, the first two for certain.
@@ -147,12 +149,13 @@ SCENE_WORD = {
 }  # fmt: skip
 """Other words for a value of the scene."""
 NARROWER_SCENE_WORD = {
-    "noon": "day", "midday": "day", "sunny": "clear", "raining": "rainy", "rain": "rainy",
+    "noon": "day", "midday": "day", "raining": "rainy", "rain": "rainy",
     "snowing": "snowy",
 }  # fmt: skip
 """Words that say more than the value: it can be day and not noon, snowy and not snowing."""
 NEAR_SCENE_WORD = {
     "dusk": "sunset", "sunrise": "sunset", "mountain": "mountains", "snow": "snowy",
+    "sunny": "clear",
 }  # fmt: skip
 """Words that usually go with a value."""
 SCENE_ATTRIBUTE = {value: name for name, values in SCENE_VALUES.items() for value in values}
@@ -166,6 +169,10 @@ INVERSE = {
 # not: people ask so in order to learn whether there is any.
 ANCHORING = (*INVERSE, "under", "over", "next to", "beside", "between", "near", "on top of",
              "underneath", "beneath", "around")  # fmt: skip
+PREPOSITIONS = (
+    *ANCHORING, "inside of", "out of", "close to", "on", "in", "at", "with", "inside", "outside",
+    "by", "against", "along", "across", "from", "of",
+)  # fmt: skip
 ANTONYM = {
     one: other
     for pair in (
@@ -196,8 +203,8 @@ UNCHANGED = _words(
     "hummus asparagus christmas mattress class chess boss moss bass gas campus surplus pliers"
 )
 ALWAYS_PLURAL = _words(
-    "pants jeans shorts glasses sunglasses scissors goggles clothes cattle police headphones tongs "
-    "pajamas tights leggings overalls bangs binoculars skis pliers"
+    "pants jeans shorts glasses sunglasses scissors goggles clothes cattle police headphones "
+    "tongs pajamas tights leggings overalls bangs binoculars skis pliers"
 )
 
 

@@ -92,8 +92,8 @@ def _provable(model: BeliefPageModel) -> list[str]:
     suspects = sum(bool(belief.suspect) for belief in model.beliefs)
     count = round(least * len(model.beliefs))
     return [
-        f"At least {count:,} of its {len(model.beliefs):,} answers are wrong ({least:.1%}), because "
-        f"they contradict each other; {suspects:,} are suspected."
+        f"At least {count:,} of its {len(model.beliefs):,} answers are wrong ({least:.1%}), "
+        f"because they contradict each other; {suspects:,} are suspected."
     ]
 
 

@@ -1,4 +1,4 @@
-"""Diagnosis of pictures without data: what a VQA model wrongly believes about a folder of images."""
+"""Diagnosis of pictures without data: what a VQA model wrongly believes about a folder."""
 
 import re
 import time
@@ -42,6 +42,7 @@ from ivqa.report import (
     write_annotation_page,
     write_belief_page,
 )
+from ivqa.runs.context import without_measurements
 from ivqa.runs.loggers import log_results
 from ivqa.runs.picture_model import PictureModel, answers_questions, obtain_picture_model
 from ivqa.runs.preparation import open_context
@@ -111,9 +112,7 @@ def diagnose_pictures(cfg: DictConfig) -> float:
     files = _chosen(cfg)
     for file in files.values():
         read_picture(file)
-    cfg = cfg.copy()
-    for name in {"callbacks", "measuring_models"} & cfg.keys():
-        cfg[name] = None  # they measure on data, and there are none
+    cfg = without_measurements(cfg)  # on data, of which there may be none
     splits = [*source_of(cfg.vqa).splits, *([cfg.split] if cfg.oracle else [])]
     context = open_context(cfg, splits)
     oracle = oracle_of(context.dataset, cfg.split) if cfg.oracle else None
@@ -138,7 +137,12 @@ def diagnose_pictures(cfg: DictConfig) -> float:
     }
     log = AskedLog(run_dir / "parts" / "asked.jsonl", picture_asker(model, pictures), origin)
     beliefs = ask_in_plain_english(
-        log, list(files), cfg.max_questions, words=known_words(model), seed=cfg.seed, console=console
+        log,
+        list(files),
+        cfg.max_questions,
+        words=known_words(model),
+        seed=cfg.seed,
+        console=console,
     )
     note_questions(len(beliefs))
     found = described(title_of(str(cfg.vqa.name)), beliefs, pictures, oracle, note)
@@ -250,12 +254,12 @@ def picture_asker(model: PictureModel, pictures: PixelSource) -> AskAll:
 
     def ask(pairs: Sequence[tuple[int, str]]) -> list[GivenAnswer]:
         ids = list(dict.fromkeys(image_id for image_id, _ in pairs))
-        for image_id in ids if features is not None and names else ():
-            if image_id not in known:
+        for image_id in ids:
+            if features is not None and names and image_id not in known:
                 known[image_id] = features.extract([pictures.open(image_id)], names)
         columns: dict[str, Any] = {
             name: torch.cat([known[image_id][name] for image_id in ids])
-            for name in (known[ids[0]] if ids[0] in known else ())
+            for name in known.get(ids[0], ())
         }
         place = {image_id: at for at, image_id in enumerate(ids)}
         images = ImageBatch(

@@ -50,7 +50,9 @@ class AskedLog:
                 key = int(record["image_id"]), str(record["question"])
                 self._known[key] = GivenAnswer(str(record["answer"]), float(record["phi"]))
             except (KeyError, TypeError, ValueError) as error:
-                raise FileError(f"{file}, line {number}: not an answer ({error!r}); {remedy}") from error
+                raise FileError(
+                    f"{file}, line {number}: not an answer ({error!r}); {remedy}"
+                ) from error
 
     def __call__(self, pairs: Sequence[tuple[int, str]]) -> list[GivenAnswer]:
         """Answers N questions; those without an answer in the file are asked and written there."""
@@ -58,7 +60,12 @@ class AskedLog:
         if new:
             given = self._ask(new)
             self._append(
-                {"image_id": image, "question": question, "answer": one.answer, "phi": one.probability}
+                {
+                    "image_id": image,
+                    "question": question,
+                    "answer": one.answer,
+                    "phi": one.probability,
+                }
                 for (image, question), one in zip(new, given, strict=True)
             )
             self._known.update(zip(new, given, strict=True))

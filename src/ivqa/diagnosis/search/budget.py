@@ -302,9 +302,8 @@ class BudgetSearch:
                     view.denied.setdefault(noun, len(view.answers) - 1)
                 else:
                     view.seen.setdefault(noun)
-        elif meaning.family in ATTRIBUTES:
-            if (value := stated_value(meaning.family, answer)) is not None:
-                self._values[meaning.family][value] += 1
+        elif value := stated_value(meaning.family, answer):
+            self._values[meaning.family][value] += 1
 
     def _reward(self, pictures: Iterable[int]) -> None:
         """Pays the arms whose questions raise the least number of answers that must be wrong.

@@ -59,6 +59,4 @@ def things_in(answer: str) -> tuple[str, ...]:
             found.append(" ".join((*run[:-1], singular(run[-1]))))
             run = []
     heads = ((noun, noun.rpartition(" ")[2]) for noun in dict.fromkeys(found))
-    return tuple(
-        noun for noun, head in heads if head not in _NO_THING and len(head) >= _SHORTEST
-    )
+    return tuple(noun for noun, head in heads if head not in _NO_THING and len(head) >= _SHORTEST)

@@ -157,7 +157,7 @@ def stated_value(attribute: str, answer: str) -> str | None:
     """The value that an answer gives to an attribute, as it can stand in "is the car ...".
 
     Args:
-        attribute: One of `ATTRIBUTES`.
+        attribute: What the question asks for, such as one of `ATTRIBUTES`.
         answer: An answer.
 
     Returns:
