@@ -29,7 +29,7 @@ from ivqa.diagnosis.search.plain_english import (
     attributes_of,
     stated_value,
 )
-from ivqa.logic import contradictions
+from ivqa.logic import contradictions, implications
 from ivqa.text.normalisation import normalise_answer
 from ivqa.text.tokens import tokenise
 
@@ -41,6 +41,9 @@ BATCH = 64  # questions asked together
 _ENOUGH = 20  # contradictions of an arm after which the next one counts half
 _WEIGHT = 2.0  # questions that the prior of an arm counts as
 _TRIES = 8  # noun phrases that are drawn for an arm before the next one gets its turn
+_RULES = (  # of implications, see `ivqa.logic`
+    "bounds", "comparison", "equivalence", "necessary", "presupposition", "scene", "wording",
+)  # fmt: skip
 _WHOLE = ("see", "scene", "scene_check")  # families about the whole picture
 _ORIGINS = ("seen", "denied", "companion", "elsewhere")
 _MOST_WORDS = 1000  # a model with a smaller vocabulary knows drawings, not photographs
@@ -69,7 +72,7 @@ class Arm:
         family: See `Meaning`.
         origin: What the model has said of the noun: "seen", "denied", or nothing yet ("companion"
             of a thing that it sees, or "elsewhere": seen in another picture); "" for the whole
-            picture.
+            picture; of "implied" the rule.
         modified: Whether the noun phrase has an adjective.
     """
 
@@ -231,6 +234,11 @@ class BudgetSearch:
             pairs = [(kind, one) for kind, values in SCENE_VALUES.items() for one in values]
             for kind, value in self._shuffled(pairs):
                 yield Meaning("scene_check", value=value, kind=kind)
+        elif arm.family == "implied":
+            for text, answer in self._shuffled(view.beliefs())[:_TRIES]:
+                for one in implications(text, answer):
+                    if one.certain and one.rule == arm.origin:
+                        yield Meaning("implied", value=one.question)
         else:
             for noun in self._shuffled(self._nouns(arm.origin, view))[:_TRIES]:
                 yield from self._about(arm, noun)
@@ -329,5 +337,6 @@ def _arms() -> list[Arm]:
     families = ("exists", "count", "check", "more", *ATTRIBUTES)
     return [
         *(Arm(family) for family in _WHOLE),
+        *(Arm("implied", rule) for rule in _RULES),
         *(Arm(*one) for one in product(families, _ORIGINS, (False, True))),
     ]

@@ -96,10 +96,11 @@ class Meaning:
     """What a question asks.
 
     Args:
-        family: "see", "scene", "scene_check", "exists", "count", "check", "more", or an attribute.
+        family: "see", "scene", "scene_check", "exists", "count", "check", "more", an attribute, or
+            "implied": what follows from another answer.
         phrase: The thing that it asks about; None for the whole picture.
-        value: The stated value of a check, what a question of "see" or "scene" asks for, or the
-            plural of the other thing of "more".
+        value: The stated value of a check, what a question of "scene" asks for, the plural of the
+            other thing of "more", or the question of "see" and "implied" itself.
         kind: Of "scene_check": what the value is a value of.
         modified: Whether the phrase has an adjective.
     """
@@ -120,7 +121,7 @@ class Meaning:
             >>> Meaning("pattern", Noun(("glasses",))).question
             'What pattern do the glasses have?'
         """
-        if self.family == "see":
+        if self.family in ("see", "implied"):
             return self.value
         if self.family == "scene":
             return SCENE[self.value]
