@@ -244,7 +244,7 @@ def diagnose(
     else:
         ask = _asker(model, pictures)
     beliefs = ask_in_plain_english(
-        ask, list(pictures.pictures), max_questions, words=words, seed=seed, console=terminal()
+        ask, list(pictures.pictures), max_questions, words=words, seed=seed, console=terminal(stderr=True)
     )
     return Diagnosis(described(name, beliefs, pictures, None))
 

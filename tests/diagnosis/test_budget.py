@@ -30,21 +30,23 @@ class Truthful:
     def answer(self, question: str) -> str:
         text = question.lower()
         others = [word for word in ("black", "red", "small", "large", "striped") if word in text]
+        if "more than one" in text:
+            return "no"
         if text.startswith("how many"):
-            return "1" if "dogs are" in text and not others else "0"
-        if text.startswith(("is there", "are there any")):
-            return "yes" if "dog?" in text and not others else "no"
+            return "1" if "dogs" in text and not others else "0"
+        if text.startswith(("is there", "are there any", "do you see")):
+            return "yes" if text.endswith(("dog?", "dogs?")) and not others else "no"
         if text.startswith("are there more"):
             return "yes" if " dogs than" in text and not others else "no"
-        if text.startswith(("is the", "are the")):
-            if " dog " not in text or others:
-                return "there is none"  # "no" would take for granted that there is one
+        if text.startswith("are there fewer"):
+            return "yes" if "than dogs" in text else "no"
+        if text.startswith(("is the", "are the")) and " dog " in text and not others:
             return "yes" if "white" in text else "no"
         if text.startswith("what color"):
             return "white" if "the dog" in text else "there is none"
-        if "picture?" in text or "left" in text or "right" in text or "ground" in text:
+        if text.startswith("what is ") and ("picture" in text or "ground" in text):
             return "dog"
-        return "there is none"
+        return "unknown"
 
 
 class Careless(Truthful):

@@ -87,7 +87,7 @@ class PictureDiagnosis:
             files = {}
         write_beliefs(folder / "beliefs.jsonl", self.beliefs)
         write_json(folder / "pictures.json", files)
-        title = f"What {self.name} believes about {len(self.pictures.pictures):,} pictures"
+        title = f"What {self.name} believes about {_pictures(len(self.pictures.pictures))}"
         model = BeliefPageModel(self.name, self.beliefs, self.metrics, note=self.note)
         page = folder / "report.html"
         write_belief_page(page, title, [model], self.pictures, {}, {}, self.oracle)
@@ -149,7 +149,7 @@ def diagnose_pictures(cfg: DictConfig) -> float:
     if isinstance(model.module, Metered):
         found.metrics.update(model.module.usage())
     found.write(run_dir)
-    print_summary(found.lines(), title=f"{len(files):,} pictures", console=console)
+    print_summary(found.lines(), title=_pictures(len(files)), console=console)
     table = pd.DataFrame([belief.record() for belief in found.beliefs[:_LOGGED_BELIEFS]])
     log_results(cfg, found.metrics, {"report": run_dir / "report.html", "beliefs_table": table})
     console.print(f"report: {run_dir / 'report.html'}\nrun: {run_dir}", soft_wrap=True)
@@ -180,7 +180,8 @@ def ask_in_plain_english(
     """
     if console is not None:
         console.print(
-            f"at most {max_questions:,} questions about {len(image_ids):,} pictures", soft_wrap=True
+            f"at most {max_questions:,} questions about {_pictures(len(image_ids))}",
+            soft_wrap=True,
         )
 
     def by_position(pairs: Sequence[tuple[int, str]]) -> Sequence[GivenAnswer]:
@@ -208,7 +209,7 @@ def ask_in_plain_english(
             left = seconds * (max_questions - len(beliefs)) / 60
             console.print(
                 f"{len(beliefs)} are answered; the others take about "
-                f"{'a minute' if left < 1 else f'{left:,.0f} minutes'}",
+                f"{'a minute' if left < 1.5 else f'{left:,.0f} minutes'}",
                 soft_wrap=True,
             )
     return beliefs
@@ -277,6 +278,10 @@ def known_words(model: PictureModel) -> frozenset[str] | None:
     """The words that a VQA model knows; None for a model that reads any text."""
     vocabulary = getattr(model.module, "question_vocabulary", None)
     return None if vocabulary is None else frozenset(vocabulary.words)
+
+
+def _pictures(number: int) -> str:
+    return "1 picture" if number == 1 else f"{number:,} pictures"
 
 
 def _chosen(cfg: DictConfig) -> dict[int, Path]:

@@ -19,7 +19,6 @@ from ivqa.diagnosis.search.companions import COMPANIONS
 from ivqa.diagnosis.search.phrases import noun_phrase, things_in
 from ivqa.diagnosis.search.plain_english import (
     ATTRIBUTES,
-    MODIFIERS,
     NAMES_THINGS,
     SCENE,
     SCENE_VALUES,
@@ -27,6 +26,7 @@ from ivqa.diagnosis.search.plain_english import (
     SHAPE_OF_ANYTHING,
     Meaning,
     attributes_of,
+    modifiers_of,
     stated_value,
 )
 from ivqa.logic import contradictions, implications
@@ -248,7 +248,7 @@ class BudgetSearch:
         adjectives: tuple[str, ...] = ()
         named = ""
         if arm.modified:
-            kinds = [name for name in MODIFIERS if self._values[name]]
+            kinds = [name for name in modifiers_of(noun) if self._values[name]]
             if not kinds:
                 return
             named = str(self._rng.choice(kinds))

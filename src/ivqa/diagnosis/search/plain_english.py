@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from ivqa.diagnosis.search.companions import ANIMALS, PEOPLE
 from ivqa.logic.implications import is_there
 from ivqa.logic.phrases import Noun
+from ivqa.logic.words import MASS
 from ivqa.text.tokens import tokenise
 
 SEE: tuple[str, ...] = (
@@ -152,6 +153,21 @@ def attributes_of(noun: str) -> Sequence[str]:
     if head in PEOPLE:
         return _PERSON
     return _LIVING if head in ANIMALS else _THING
+
+
+def modifiers_of(noun: str) -> Sequence[str]:
+    """The attributes whose values people put before a noun.
+
+    Example:
+        >>> modifiers_of("man"), modifiers_of("dog"), modifiers_of("snow")
+        ((), ('size', 'color'), ('color',))
+    """
+    head = noun.rpartition(" ")[2]
+    if head in PEOPLE:
+        return ()
+    if head in MASS:
+        return ("color",)
+    return ("size", "color") if head in ANIMALS else MODIFIERS
 
 
 def stated_value(attribute: str, answer: str) -> str | None:
