@@ -1,18 +1,27 @@
 """Questions in plain English: wordings, and the things that answers name."""
 
-import pytest
+import math
 
+import pytest
+import torch
+from torch import Tensor
+
+from ivqa.data.batches.batch import ImageBatch
+from ivqa.diagnosis import PlainEnglish
+from ivqa.diagnosis.search.companions import COMPANIONS
 from ivqa.diagnosis.search.phrases import noun_phrase, things_in
 from ivqa.diagnosis.search.plain_english import (
     ATTRIBUTES,
     SCENE,
     SCENE_VALUES,
+    SEE,
     Meaning,
     attributes_of,
     stated_value,
 )
 from ivqa.logic import contradicting
 from ivqa.scenes import parse
+from ivqa.text.vocabulary import Vocabulary
 
 
 @pytest.mark.parametrize(
@@ -108,3 +117,47 @@ def test_values_of_the_whole_picture_have_questions() -> None:
     for kind, values in SCENE_VALUES.items():
         for value in values:
             assert Meaning("scene_check", value=value, kind=kind).question.endswith("?")
+
+
+class _Sees:
+    """A model that sees a red car, and nothing else."""
+
+    answers = None
+
+    def answer(self, images: ImageBatch, questions: list[str]) -> list[str]:
+        return [self._answer(question) for question in questions]
+
+    def log_scores(
+        self, images: ImageBatch, questions: list[str], answers: list[str] | None = None
+    ) -> Tensor:
+        return torch.zeros(len(questions), len(answers or ()))
+
+    def _answer(self, question: str) -> str:
+        if question in SEE:
+            return "a car"
+        if question == "What color is the car?":
+            return "Red"
+        if question.startswith("Is there"):
+            return "yes" if question == "Is there a car?" else "no"
+        return "unknown"
+
+
+def test_the_generator_asks_what_has_the_wanted_answer() -> None:
+    first = torch.zeros(1, dtype=torch.int64)
+    images = ImageBatch(first, first.repeat(3))
+    words = Vocabulary(["is", "there", "a", "car"])
+    generator = PlainEnglish(_Sees(), words)
+    drawn = generator.sample(
+        images, ["red", "yes", "no"], 4, None, torch.Generator().manual_seed(1)
+    )
+    assert drawn.pair.tolist() == [0] * 4 + [1] * 4 + [2] * 4
+    assert set(drawn.text[:4]) == {"What color is the car?"}
+    assert set(drawn.text[4:8]) == {"Is there a car?"}
+    # Companions of a car that are not there: six are asked for.
+    near = {f"Is there a {noun}?" for noun in COMPANIONS["car"][:6]}
+    assert set(drawn.text[8:]) <= near
+    asked = ["What color is the car?", "Is there a dog?", next(iter(near))]
+    scores = generator.log_likelihood(images, ["red", "yes", "no"], asked)
+    assert scores.tolist() == pytest.approx([0.0, -math.inf, -math.log(6)])
+    assert drawn.log_likelihood[8:].tolist() == pytest.approx([-math.log(6)] * 4)
+    assert words.decode(drawn.tokens)[4] == "Is there a car?"
