@@ -51,6 +51,7 @@ class StandIns:
             r"^images=(FOLDER)$": lambda: self.picture().parent,
             r"path=(FOLDER)$": lambda: self.model(text),
             r"weights=(FILE)$": self.weights,
+            r"^noise\.path=(FILE)$": self.wordings,
             r"^image=(scene\.png|photo\.jpg)$": self.picture,
             r"^questions=(RUN)/polls$": lambda: _latest(runs / "polls", "**/polls").parent,
             r"noise\.path=(bqd\.parquet)$": lambda: _latest(runs / "merge", "**/bqd.parquet"),
@@ -102,6 +103,13 @@ class StandIns:
         file = self.folder / "convnext_atto.pt"
         if not file.is_file():
             torch.save(timm.create_model("convnext_atto").state_dict(), file)
+        return file
+
+    def wordings(self) -> Path:
+        """Another wording of each question of the validation split."""
+        questions = json.loads((self.root() / "questions_val.json").read_text())["questions"]
+        file = self.folder / "wordings.json"
+        file.write_text(json.dumps({one["question"]: ["What is it?"] for one in questions}))
         return file
 
     def picture(self) -> Path:

@@ -94,8 +94,16 @@ def _parameters(overrides: Sequence[str], conf: Path) -> list[str]:
     name = next((item for item in overrides if item.startswith("experiment=")), None)
     if name is None:
         return []
-    file = conf / "experiment" / f"{name.partition('=')[2]}.yaml"
-    hydra = read_yaml(file, dict).get("hydra", {})
-    params = hydra.get("sweeper", {}).get("params") or {}
     given = {key_of(item) for item in overrides}
+    params = _swept(conf / "experiment" / f"{name.partition('=')[2]}.yaml")
     return [f"{key}={value}" for key, value in params.items() if key not in given]
+
+
+def _swept(file: Path) -> dict[str, str]:
+    """The parameters of the sweep of an experiment, and of those it builds on, by key."""
+    node = read_yaml(file, dict)
+    params: dict[str, str] = {}
+    for name in node.get("defaults", []):
+        if isinstance(name, str) and name != "_self_":
+            params |= _swept(file.with_name(f"{name}.yaml"))
+    return params | (node.get("hydra", {}).get("sweeper", {}).get("params") or {})

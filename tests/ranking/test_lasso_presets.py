@@ -93,3 +93,10 @@ def test_more_questions_than_dimensions(preset: str) -> None:
     negative = int((weights < 0).sum())
     assert set(whole[60 - negative :].tolist()) == set(np.flatnonzero(weights < 0).tolist())
     assert (negative > 2) == (preset != "lasso")
+    # Between them, those of coefficient 0 by their correlation with the residual, with its sign.
+    encoder = Fixed(size)
+    columns, target = encoder.encode(pool), encoder.encode(QUESTIONS[1:2])[0]
+    residual = target - weights @ columns
+    products = columns @ (residual - residual.mean() * PRESETS[preset][1])
+    between = [at for at in np.argsort(-products) if abs(weights[at]) < 1e-7]
+    assert whole[60 - negative - len(between) : 60 - negative].tolist() == between

@@ -10,7 +10,6 @@ import pytest
 from ivqa.data import DataError, VQADataset
 from ivqa.errors import UserError
 from ivqa.robustness import Rephrasing
-from ivqa.robustness.rephrasing import word_edits
 from ivqa.scenes import generate_scenes, oracle_of
 from ivqa.text.tokens import tokenise
 
@@ -133,11 +132,3 @@ def test_questions_without_any_wording_are_refused(tmp_path: Path) -> None:
         Rephrasing(_file(tmp_path, WORDINGS)).check(["Why?"], [])
     Rephrasing().check(["Who ran?", "Is it raining?"], [])
     Rephrasing().check([], [])
-
-
-def test_word_edits_equal_the_recursive_definition() -> None:
-    texts = ["", "a", "a b", "b a", "a b c a", "c a b", "a a a", "b c d e"]
-    for first in texts:
-        for second in texts:
-            words = first.split(), second.split()
-            assert word_edits(*words) == _edits(tuple(words[0]), tuple(words[1]))

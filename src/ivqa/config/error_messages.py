@@ -306,6 +306,8 @@ def _file_of(argument: str) -> str:
 def _nearest(word: str, valid: Iterable[str]) -> str:
     """The end of a message: up to three similar names, or all valid ones."""
     candidates = sorted(set(valid))
+    if word in candidates:
+        return "; other jobs of the sweep have it"
     close = difflib.get_close_matches(word, candidates, n=3, cutoff=0.6)
     if close:
         return f"; did you mean {' or '.join(close)}?"

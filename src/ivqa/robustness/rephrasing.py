@@ -7,6 +7,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
+from nltk.metrics import edit_distance
+
 from ivqa.data import DataError
 from ivqa.data.json_files import open_json
 from ivqa.errors import UserError
@@ -95,7 +97,9 @@ class Rephrasing:
         if question not in self._ordered:
             words = tokenise(question)
             texts = self._wordings_of(question, tuple(words))
-            pairs = [(word_edits(words, tokenise(text)), text) for text in unique_questions(texts)]
+            pairs = [
+                (edit_distance(words, tokenise(text)), text) for text in unique_questions(texts)
+            ]
             others = [pair for pair in pairs if pair[0]]
             self._ordered[question] = sorted(others, key=lambda pair: pair[0])
         return self._ordered[question]
@@ -120,22 +124,6 @@ class Rephrasing:
         for question, texts in _read(Path(str(self.path))):
             found.setdefault(tuple(tokenise(question)), []).extend(texts)
         return found
-
-
-def word_edits(first: Sequence[str], second: Sequence[str]) -> int:
-    """The word edit distance (Levenshtein): the fewest insertions, deletions and replacements.
-
-    >>> word_edits("is there a dog".split(), "can you see a dog".split())
-    3
-    """
-    before = list(range(len(second) + 1))
-    for row, word in enumerate(first, start=1):
-        here = [row]
-        for column, other in enumerate(second, start=1):
-            replaced = before[column - 1] + (word != other)
-            here.append(min(replaced, before[column] + 1, here[-1] + 1))
-        before = here
-    return before[-1]
 
 
 def _read(file: Path) -> list[tuple[str, list[str]]]:
