@@ -38,6 +38,7 @@ SMALL = {
     "features.epochs": "1",
     "num_images": "3",
     "num_latents": "12",
+    "max_questions": "20",
     "legality": "0",  # small models ask little that is legal
     "num_noisy_questions": "20",
     "likelihood_samples": "8",

@@ -48,6 +48,7 @@ class StandIns:
         return {
             r"^data\.root=(DIR|ROOT)$": self.official_root if official else self.root,
             r"^(DIR)$": self.root,
+            r"^images=(FOLDER)$": lambda: self.picture().parent,
             r"path=(FOLDER)$": lambda: self.model(text),
             r"weights=(FILE)$": self.weights,
             r"^noise\.path=(FILE)$": self.wordings,

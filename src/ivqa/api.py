@@ -1,4 +1,4 @@
-"""Trained models in Python: `ivqa.load` asks about a picture, `ivqa.load_vqa` answers.
+"""Models in Python: `load` asks about a picture, `load_vqa` answers, `diagnose` examines any model.
 
 Example:
     >>> import ivqa
@@ -7,18 +7,28 @@ Example:
     ...     print(f"{asked.probability:.3f}  {asked.question}")
     >>> ivqa.load_vqa("mlb").answer("photo.jpg", ["Is it raining?"])  # doctest: +SKIP
     ['yes']
+    >>> found = ivqa.diagnose(lambda picture, question: "yes", "photos")  # doctest: +SKIP
+    >>> found.beliefs.query("suspect")[["question", "answer"]]  # doctest: +SKIP
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+from PIL import Image
 from torch import Tensor
 
 from ivqa.config.model_sources import source_of
 from ivqa.data.batches.batch import ImageBatch
-from ivqa.data.given_pictures import Picture, read_picture
-from ivqa.diagnosis.search.asking import AskedQuestion, check_answer, likely_questions
+from ivqa.data.given_pictures import NumberedPictures, Picture, picture_files, read_picture
+from ivqa.diagnosis.search.asking import (
+    AskedQuestion,
+    GivenAnswer,
+    check_answer,
+    likely_questions,
+)
 from ivqa.errors import UserError
 from ivqa.runs.picture_model import (
     PictureModel,
@@ -30,7 +40,19 @@ from ivqa.runs.picture_model import (
 )
 from ivqa.runs.preparation import open_context
 from ivqa.runs.saved_config import configured
+from ivqa.tasks.diagnose_pictures import (
+    PictureDiagnosis,
+    ask_in_plain_english,
+    described,
+    known_words,
+    picture_asker,
+)
+from ivqa.terminal import terminal
 from ivqa.text.answers import AnswerVocabulary
+
+AnyModel = Callable[[Image.Image, str], str | tuple[str, float]]
+"""A model as a function: an RGB picture and a question to an answer, or to an answer and its
+probability."""
 
 
 class LoadedGenerator:
@@ -146,6 +168,92 @@ class LoadedAnswerer:
         return self.model.read(read_picture(image)).repeat_interleave(number)
 
 
+@dataclass(frozen=True)
+class Diagnosis:
+    """What a model believes about pictures; `ivqa.diagnose` returns it.
+
+    Attributes:
+        found: The beliefs as the commands have them.
+    """
+
+    found: PictureDiagnosis
+
+    @property
+    def beliefs(self) -> pd.DataFrame:
+        """One row for each question, with the columns of beliefs.jsonl."""
+        return pd.DataFrame([vars(belief) for belief in self.found.beliefs])
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The figures by name, such as beliefs/errors_at_least."""
+        return dict(self.found.metrics)
+
+    def save(self, folder: str | Path) -> Path:
+        """Writes report.html and the other files of `diagnose.py images=FOLDER`.
+
+        Args:
+            folder: Where; it is made if it is absent.
+
+        Returns:
+            The page.
+        """
+        self.found.write(Path(folder))
+        return Path(folder) / "report.html"
+
+
+def diagnose(
+    model: AnyModel | LoadedAnswerer,
+    images: Picture | Iterable[Picture],
+    max_questions: int = 1000,
+    *,
+    name: str = "the model",
+    seed: int = 1,
+) -> Diagnosis:
+    """Finds what a model wrongly believes about pictures, without annotations and training.
+
+    It asks questions in plain English, and finds answers that cannot all be true
+    (`ivqa.contradicting`), as `diagnose.py images=FOLDER` does.
+
+    Args:
+        model: A function from an RGB picture and a question to an answer, or to an answer and its
+            probability in [0, 1]; or what `load_vqa` returns. Without probabilities, phi is 1.
+        images: A path, a folder or a pattern such as "photos/*.jpg"; or paths, PIL images or uint8
+            arrays (height, width, 3).
+        max_questions: Questions that the model answers, at most.
+        name: The name of the model on the page.
+        seed: Of the random numbers.
+
+    Returns:
+        The beliefs, the figures and the page.
+
+    Raises:
+        UserError: A picture cannot be read, or the model returns no answer.
+
+    Example:
+        >>> picture = Image.new("RGB", (64, 64))
+        >>> found = diagnose(lambda picture, question: "yes", [picture], max_questions=20)
+        >>> len(found.beliefs), found.metrics["search/questions"]
+        (20, 20.0)
+    """
+    if max_questions < 1:
+        raise UserError(f"max_questions={max_questions} must be at least 1")
+    pictures = _numbered(images)
+    words = None
+    if isinstance(model, LoadedAnswerer):
+        ask, words = picture_asker(model.model, pictures), known_words(model.model)
+    else:
+        ask = _asker(model, pictures)
+    beliefs = ask_in_plain_english(
+        ask,
+        list(pictures.pictures),
+        max_questions,
+        words=words,
+        seed=seed,
+        console=terminal(stderr=True),
+    )
+    return Diagnosis(described(name, beliefs, pictures, None))
+
+
 def load(source: str | Path, **overrides: Any) -> LoadedGenerator:
     """Loads a question generator.
 
@@ -210,3 +318,51 @@ def _texts(questions: Sequence[str]) -> list[str]:
     if isinstance(questions, str):
         raise UserError(f"questions must be a list of texts; write [{questions!r}]")
     return list(questions)
+
+
+def _numbered(images: Picture | Iterable[Picture]) -> NumberedPictures:
+    """The pictures by image id, from 1; each is read once, so that a bad one is named at once."""
+    if isinstance(images, str | Path):
+        given: list[Any] = picture_files(str(images), "images")
+    elif isinstance(images, Image.Image) or hasattr(images, "shape"):
+        given = [images]
+    else:
+        given = list(images)
+    if not given:
+        raise UserError("images: there are none; give a folder, or at least one picture")
+    pictures: dict[int, Path | Image.Image] = {}
+    for number, picture in enumerate(given, start=1):
+        read = read_picture(picture)
+        pictures[number] = Path(picture) if isinstance(picture, str | Path) else read
+    return NumberedPictures(pictures)
+
+
+def _asker(model: AnyModel, pictures: NumberedPictures) -> Any:
+    """Asks a function, question by question."""
+
+    def ask(pairs: Sequence[tuple[int, str]]) -> list[GivenAnswer]:
+        opened = {image_id: pictures.open(image_id) for image_id in {one for one, _ in pairs}}
+        return [_given(model(opened[one], question), question) for one, question in pairs]
+
+    return ask
+
+
+def _given(returned: Any, question: str) -> GivenAnswer:
+    """What a function returned for a question, checked."""
+    answer, phi = (
+        returned if isinstance(returned, tuple) and len(returned) == 2 else (returned, 1.0)
+    )
+    if not isinstance(answer, str):
+        raise UserError(
+            f"the model returned {returned!r} to '{question}'; return an answer as a text, or a "
+            "tuple of an answer and its probability"
+        )
+    try:
+        value = float(phi)
+    except (TypeError, ValueError):
+        value = float("nan")
+    if not 0 <= value <= 1:
+        raise UserError(
+            f"the model returned the probability {phi!r} to '{question}'; it must be in [0, 1]"
+        )
+    return GivenAnswer(answer, value)

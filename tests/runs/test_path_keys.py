@@ -34,7 +34,7 @@ def test_the_source_names_the_paths_of_each_task(command: str) -> None:
     assert keys.keys() >= get_type_hints(CommandKeys).keys()
     for key, annotation in keys.items():
         paths = [one for one in _parts(annotation) if any(one == kind for kind in kinds)]
-        need_not_exist = key in ("output_dir", "artifacts", "image")
+        need_not_exist = key in ("output_dir", "artifacts", "image", "images")
         assert (key in command_paths()) == (bool(paths) or need_not_exist), key
 
 

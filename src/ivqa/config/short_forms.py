@@ -10,6 +10,9 @@ from ivqa.store.files import read_yaml
 ALIASES = {"vqa": "model@vqa", "reward": "reward@model.module.rewards"}
 JUDGES = "measuring_models.parts"  # the models of judge=NAME
 
+# A key that chooses a model, unless model= is present.
+MODELS = {("diagnose", "images"): "plain_english"}
+
 
 def expanded(arguments: Sequence[str], conf_dir: Path, config_name: str) -> list[str]:
     """Expands the short forms among the arguments of a command.
@@ -23,7 +26,8 @@ def expanded(arguments: Sequence[str], conf_dir: Path, config_name: str) -> list
         The overrides, with the groups of `ALIASES` in Hydra's notation. judge=[A,B] also chooses
         the files of these models, whose keys are judge.A.KEY. A file of conf/task may
         name a key as its `short_form`; an override of this key then also chooses the task, unless
-        task= is present: predictions=FILE means task=score predictions=FILE.
+        task= is present: predictions=FILE means task=score predictions=FILE. diagnose.py images=
+        chooses the question generator that needs no training.
     """
     written = [written_out(argument) for argument in arguments]
     keys = {argument.partition("=")[0].lstrip("+") for argument in written if "=" in argument}
@@ -32,6 +36,9 @@ def expanded(arguments: Sequence[str], conf_dir: Path, config_name: str) -> list
     groups = {f"model@{JUDGES}.{name}": name for name in names if name != "null"}
     # A resumed run has them already.
     written += [f"+{group}={name}" for group, name in groups.items() if group not in keys]
+    for (command, key), model in MODELS.items():
+        if command == config_name and key in keys and "model" not in keys:
+            written.append(f"model={model}")
     if "task" in keys:
         return written
     tasks = task_keys(conf_dir, config_name)

@@ -2,7 +2,7 @@
 
 import glob
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +27,34 @@ class GivenPictures:
     def open(self, image_id: int) -> Image.Image:
         """Returns the picture at the position `image_id`."""
         return self.pictures[image_id]
+
+
+@dataclass(frozen=True)
+class NumberedPictures:
+    """A `PixelSource` of pictures by image id, which opens files when they are needed.
+
+    Args:
+        pictures: Files, or pictures in memory.
+    """
+
+    pictures: Mapping[int, Path | Image.Image]
+
+    @property
+    def images(self) -> "NumberedPictures":
+        """The pictures, as a split of a data set has them."""
+        return self
+
+    def path(self, image_id: int) -> Path | Image.Image:
+        """Returns the file of a picture, or the picture in memory."""
+        return self.pictures[image_id]
+
+    def open(self, image_id: int) -> Image.Image:
+        """Returns a picture in RGB.
+
+        Raises:
+            FileError: The file is missing or is not an image.
+        """
+        return read_picture(self.pictures[image_id])
 
 
 def read_picture(picture: Picture) -> Image.Image:
@@ -55,11 +83,12 @@ def read_picture(picture: Picture) -> Image.Image:
         raise UserError(f"a picture of mode {image.mode} cannot be read: {error}") from None
 
 
-def picture_files(place: str) -> list[Path]:
+def picture_files(place: str, key: str = "image") -> list[Path]:
     """Finds the image files that a text names, sorted by name; hidden files are left out.
 
     Args:
         place: A file, a folder of images, or a pattern with `*` or `?`, such as "photos/*.jpg".
+        key: The key that holds the text, for the message.
 
     Raises:
         UserError: There is no such file, or the folder or the pattern has no image.
@@ -70,15 +99,15 @@ def picture_files(place: str) -> list[Path]:
         found = [file for file in found if file.suffix.lower() in IMAGE_SUFFIXES]
         if not found:
             kinds = ", ".join(sorted(IMAGE_SUFFIXES))
-            raise UserError(f"image={place}: this folder has no image files ({kinds})")
+            raise UserError(f"{key}={place}: this folder has no image files ({kinds})")
     elif path.exists() or not glob.has_magic(place):
         if not path.exists():
-            raise FileError(f"image={place}: there is no such file; give a file, folder or pattern")
+            raise FileError(f"{key}={place}: there is no such file; give a file, folder or pattern")
         found = [path]
     else:
         found = [Path(file) for file in glob.glob(str(path)) if not Path(file).is_dir()]
         if not found:
-            raise UserError(f"image={place}: no file has a name like this; check the pattern")
+            raise UserError(f"{key}={place}: no file has a name like this; check the pattern")
     return sorted(found)
 
 

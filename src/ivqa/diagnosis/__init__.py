@@ -48,6 +48,7 @@ from ivqa.diagnosis.beliefs.pairs import Pairs, choose_pairs
 from ivqa.diagnosis.beliefs.perturbation import KINDS, perturb
 from ivqa.diagnosis.beliefs.reasons import Reasons, read_reasons, reasons_of, write_reasons
 from ivqa.diagnosis.beliefs.recall import ListedBeliefs, listed_beliefs
+from ivqa.diagnosis.beliefs.suspects import convicted, convicting, with_suspects
 from ivqa.diagnosis.candidates import Candidates
 from ivqa.diagnosis.legality.cnn import LegalityCNN
 from ivqa.diagnosis.legality.module import LegalityModule
@@ -56,26 +57,34 @@ from ivqa.diagnosis.policy.meaning_reward import MeaningReward
 from ivqa.diagnosis.policy.module import PolicyGradientModule
 from ivqa.diagnosis.policy.objective import PolicyObjective
 from ivqa.diagnosis.policy.rewards import DiversityReward, GoalReward, LegalityReward, Reward
+from ivqa.diagnosis.search.asked_log import AskedLog
+from ivqa.diagnosis.search.asking import GivenAnswer, given_answers
 from ivqa.diagnosis.search.belief_log import BeliefLog
+from ivqa.diagnosis.search.budget import BudgetSearch
 from ivqa.diagnosis.search.callback import BeliefCallback
 from ivqa.diagnosis.search.probe import BeliefProbe, belief_figures
 from ivqa.diagnosis.search.proxy import agreement, typed_by_proxy
+from ivqa.diagnosis.search.questioner import PlainEnglish
 from ivqa.diagnosis.search.search import BeliefSearch, Found
+from ivqa.diagnosis.search.search_figures import search_figures
 
 __all__ = [
     "KINDS",
     "NO_SUCH_THING",
     "TYPES",
     "AdversarialJudge",
+    "AskedLog",
     "Band",
     "Belief",
     "BeliefCallback",
     "BeliefLog",
     "BeliefProbe",
     "BeliefSearch",
+    "BudgetSearch",
     "Candidates",
     "DiversityReward",
     "Found",
+    "GivenAnswer",
     "GoalReward",
     "Irrelevant",
     "Judge",
@@ -86,6 +95,7 @@ __all__ = [
     "MeaningReward",
     "Mistake",
     "Pairs",
+    "PlainEnglish",
     "PolicyGradientModule",
     "PolicyObjective",
     "Reasons",
@@ -100,11 +110,14 @@ __all__ = [
     "commonest_mistakes",
     "confirmed_questions",
     "contradicting",
+    "convicted",
+    "convicting",
     "corrected_answers",
     "corrected_questions",
     "drawn_for_labels",
     "estimated_shares",
     "first_meanings",
+    "given_answers",
     "judge_agreement",
     "label_weights",
     "listed_beliefs",
@@ -119,6 +132,7 @@ __all__ = [
     "read_reasons",
     "reasons_of",
     "right_answers",
+    "search_figures",
     "search_metrics",
     "share_of_contradictions",
     "shares_of_types",
@@ -127,6 +141,7 @@ __all__ = [
     "typed_by_judges",
     "typed_by_oracle",
     "typed_by_proxy",
+    "with_suspects",
     "write_beliefs",
     "write_challenge",
     "write_reasons",

@@ -1,7 +1,7 @@
 """Reports for people: tables, plots, and pages of images and questions."""
 
 from ivqa.report.belief_plots import read_curves
-from ivqa.report.belief_words import BeliefPageModel, print_summary, summary
+from ivqa.report.belief_words import BeliefPageModel, headline, print_summary, summary
 from ivqa.report.contact_sheet import (
     QuestionPages,
     write_contact_sheet,
@@ -34,6 +34,7 @@ __all__ = [
     "beliefs_to_explain",
     "consistency_rows",
     "consistency_sentences",
+    "headline",
     "markdown_table",
     "noise_rows",
     "print_metrics",

@@ -3,10 +3,9 @@
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
-from ivqa.data import VQASplit
-from ivqa.diagnosis import Belief, Mistake, Reasons, meaning_of
+from ivqa.diagnosis import Belief, Mistake, Reasons, convicting, meaning_of
 from ivqa.report.belief_words import BeliefPageModel
-from ivqa.report.pages.annotation_page import picture
+from ivqa.report.pages.annotation_page import HasPictures, picture
 from ivqa.scenes import Oracle
 
 MOST_BELIEFS = 50_000  # of a page; they take about 3 megabytes
@@ -47,7 +46,7 @@ class PageBeliefs:
 
     def data(
         self,
-        split: VQASplit,
+        split: HasPictures,
         references: Mapping[Pair, Sequence[str]],
         front: Sequence[Belief],
         per_pair: int,
@@ -61,7 +60,8 @@ class PageBeliefs:
 
         Returns:
             A JSON value. Questions are stored once; a belief is its number, its phi in
-            thousandths, a digit for its type, a letter for its source, and its line.
+            thousandths, a digit for its type, a letter for its source, and its line; a suspect
+            has what convicts it.
         """
         shown = set(self.shown_images)
         pairs = {key: own for key, own in self._pairs.items() if key[0] in shown}
@@ -104,8 +104,20 @@ class PageBeliefs:
             "s": "".join(_LETTERS[self._source(belief)] for belief in beliefs),
             "l": lines,
             "why": {at: _packed(reasons[line]) for at, line in enumerate(lines) if line in reasons},
+            "x": {
+                at: said for at, one in enumerate(beliefs) if (said := self._against(model, one))
+            },
             "found": found,
         }
+
+    def _against(self, model: int, belief: Belief) -> list[Any] | None:
+        """The belief that convicts a suspect: question, answer, phi and line; None for others."""
+        if not belief.suspect:
+            return None
+        other = convicting(belief, self.models[model].beliefs)
+        if other is None:
+            return None
+        return [other.question, other.answer, round(other.phi, 2), self._lines[model][_key(other)]]
 
     def _view(self, belief: Belief) -> dict[str, Any]:
         """A belief of the first model on its own."""
@@ -122,6 +134,7 @@ class PageBeliefs:
             "line": line,
             "wordings": sum(self._means(other.question) == sense for other in own),
             **({} if reasons is None else {"why": _packed(reasons)}),
+            "x": self._against(0, belief),
         }
 
     def _source(self, belief: Belief) -> int:

@@ -23,6 +23,7 @@ class BeliefPageModel:
         metrics: The metrics of the diagnosis by name.
         reasons: Why the model holds some of its beliefs, by line of beliefs.jsonl, from 1.
         r_score: R_score with the tolerance and limit of the metrics.
+        note: What limits the diagnosis, as a sentence; "" if nothing does.
     """
 
     name: str
@@ -30,6 +31,7 @@ class BeliefPageModel:
     metrics: Mapping[str, float]
     reasons: Mapping[int, Reasons] = field(default_factory=dict)
     r_score: RScore = PUBLISHED_R_SCORE
+    note: str = ""
 
     def noise(self) -> tuple[float, float] | None:
         """The accuracies without noise and at level 1; None if noise was not measured."""
@@ -61,8 +63,9 @@ def headline(model: BeliefPageModel, mistakes: Sequence[Mistake]) -> list[str]:
     typed = [belief for belief in beliefs if belief.type is not None]
     accuracy = metrics.get("vqa/accuracy")
     start = "" if accuracy is None else f"{name} answers {accuracy:.0%} of the questions correctly"
+    provable = _provable(model)
     if not typed:
-        return [f"{start}."] if start else []
+        return [*([f"{start}."] if start else []), *provable]
     wrong = sum(belief.type in ("adversarial", "irrelevant") for belief in typed)
     found = "" if len(typed) == len(beliefs) else " that could be typed"
     share = f"{wrong / len(typed):.0%} of its {len(typed):,} beliefs{found} are wrong"
@@ -81,7 +84,20 @@ def headline(model: BeliefPageModel, mistakes: Sequence[Mistake]) -> list[str]:
             f"Where it is most confident, at {surest.low:.0%} or more, "
             f"{1 - surest.correct:.0%} of its beliefs are wrong."
         )
-    return lines
+    return [*lines, *provable]
+
+
+def _provable(model: BeliefPageModel) -> list[str]:
+    """What the beliefs say about each other, whoever looks at the images."""
+    least = model.metrics.get("beliefs/errors_at_least")
+    if least is None or not model.beliefs:
+        return []
+    suspects = sum(bool(belief.suspect) for belief in model.beliefs)
+    count = round(least * len(model.beliefs))
+    return [
+        f"At least {count:,} of its {len(model.beliefs):,} answers are wrong ({least:.1%}), "
+        f"because they contradict each other; {suspects:,} are suspected."
+    ]
 
 
 def summary(model: BeliefPageModel, oracle: object | None) -> list[str]:

@@ -138,13 +138,7 @@ class RunContext:
         Noise and beliefs are measured for the model of the command alone. In W&B the part is a run
         of its own; under `wandb agent`, where a process has one run, that run is the command's.
         """
-        cfg = self.cfg.copy()
-        for name, node in (cfg.callbacks or {}).items():
-            target = get_object(node._target_) if node else None
-            if isinstance(target, type) and issubclass(target, MeasuringCallback):
-                cfg.callbacks[name] = None
-        if "measuring_models" in cfg:
-            cfg.measuring_models = None
+        cfg = without_measurements(self.cfg)
         cfg.logger = loggers_of_part(cfg.logger)
         # Several processes would wait for each other at the lock of the artifact store.
         with open_dict(cfg):
@@ -324,3 +318,15 @@ class RunContext:
             "max_question_length": cfg.max_question_length,
             "min_word_count": cfg.min_word_count,
         }
+
+
+def without_measurements(cfg: DictConfig) -> DictConfig:
+    """A copy of a configuration without the callbacks that measure a model, and their models."""
+    cfg = cfg.copy()
+    for name, node in (cfg.callbacks or {}).items():
+        target = get_object(node._target_) if node else None
+        if isinstance(target, type) and issubclass(target, MeasuringCallback):
+            cfg.callbacks[name] = None
+    if "measuring_models" in cfg:
+        cfg.measuring_models = None
+    return cfg

@@ -43,6 +43,7 @@ from ivqa.diagnosis import (
     typed_by_judges,
     typed_by_oracle,
     typed_by_proxy,
+    with_suspects,
     write_beliefs,
     write_challenge,
     write_reasons,
@@ -58,6 +59,7 @@ from ivqa.ranges import (
     ExistingFile,
     ExistingFolder,
     NonEmptyText,
+    Place,
     Share,
 )
 from ivqa.report import (
@@ -88,6 +90,7 @@ from ivqa.store.locks import folder_lock
 from ivqa.store.versions import versioned
 from ivqa.tasks.compare import names_of_runs
 from ivqa.tasks.consistency import show_consistency
+from ivqa.tasks.diagnose_pictures import diagnose_pictures
 from ivqa.tasks.noise_curve import r_score_of
 from ivqa.tasks.search_origin import search_origin
 from ivqa.vqa import Answerer, Metered
@@ -107,6 +110,10 @@ class Keys(CommandKeys, total=False):
     distinct: Count
     legality: Share | None
     recall: bool
+    # Of images=, a search without data, which has a log of its own.
+    images: Annotated[Place | None, NO_EFFECT]
+    max_questions: Annotated[Count, NO_EFFECT]
+    oracle: Annotated[bool, NO_EFFECT]
     ckpt: Checkpoint
     compare: Annotated[Sequence[ExistingFolder] | None, NO_EFFECT]
     # Read after the search.
@@ -131,6 +138,8 @@ def diagnose(cfg: Annotated[DictConfig, Keys]) -> float:
     Raises:
         UserError: The data do not fit the configuration, or a run of compare= is not finished.
     """
+    if cfg.images is not None:
+        return diagnose_pictures(cfg)
     # 1. The data, their features and the trained policy.
     check_judges(cfg)
     name = title_of(str(cfg.vqa.name))
@@ -179,7 +188,8 @@ def diagnose(cfg: Annotated[DictConfig, Keys]) -> float:
             console.print(f"report, by another process: {run_dir / 'report.html'}", soft_wrap=True)
             return _objective(read_metrics(run_dir / "metrics.json"))
         # 4. Types of the beliefs, and the challenging set.
-        guessed, agreed = _type_beliefs(log.beliefs(), split, pairs, oracle, judges)
+        found, doubts = with_suspects(log.beliefs())
+        guessed, agreed = _type_beliefs(found, split, pairs, oracle, judges)
         beliefs, weights = guessed, None
         corrections: dict[Belief, list[str]] = {}
         if cfg.annotations is not None:
@@ -188,7 +198,7 @@ def diagnose(cfg: Annotated[DictConfig, Keys]) -> float:
             weights = label_weights(beliefs, Path(cfg.annotations))
             metrics |= estimated_shares(beliefs, guessed, weights)
         write_beliefs(run_dir / "beliefs.jsonl", beliefs)
-        metrics |= agreed | shares_of_types(beliefs, weights)
+        metrics |= doubts | agreed | shares_of_types(beliefs, weights)
         if oracle is not None:
             metrics["beliefs/contradictions"] = share_of_contradictions(beliefs)
         certain = [belief for belief in beliefs if belief.type_by != "judge"]

@@ -40,6 +40,10 @@ class Belief:
         type_by: Where the type comes from, None where it is unknown.
         judge_wrong: Probability, by the judges, that the belief is wrong; None without judges, and
             then not in the file.
+        suspect: Whether the other answers about the image make it probably wrong; None where that
+            was not examined, and then neither field is in the file.
+        contradicts: Lines of beliefs.jsonl, from 1: the beliefs about the image that cannot be
+            true together with it.
     """
 
     image_id: int
@@ -52,12 +56,20 @@ class Belief:
     type: BeliefType | None = None
     type_by: TypedBy | None = None
     judge_wrong: float | None = None
+    suspect: bool | None = None
+    contradicts: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        # JSON has no tuples, and beliefs are keys of mappings.
+        object.__setattr__(self, "contradicts", tuple(self.contradicts))
 
     def record(self) -> dict[str, Any]:
         """The fields by name."""
         record = dict(vars(self))  # as asdict, which takes ten times as long
         if self.judge_wrong is None:
             del record["judge_wrong"]
+        if self.suspect is None:
+            del record["suspect"], record["contradicts"]
         return record
 
     def line(self) -> str:
@@ -108,6 +120,10 @@ def _belief(line: str, where: str) -> Belief:
     wrong += [] if record.get("type_by") in (*get_args(TypedBy), None) else ["type_by"]
     doubt = record.get("judge_wrong", 0)
     wrong += [] if type(doubt) in (int, float) and 0 <= doubt <= 1 else ["judge_wrong"]
+    wrong += [] if record.get("suspect") in (True, False, None) else ["suspect"]
+    lines = record.get("contradicts", [])
+    are_lines = isinstance(lines, list) and all(type(line) is int and line > 0 for line in lines)
+    wrong += [] if are_lines else ["contradicts"]
     if wrong:
         found = shown(record[wrong[0]]) if wrong[0] in record else "missing"
         raise DataError(f"{where}: not a belief: '{wrong[0]}' is {found}; run diagnose.py again")

@@ -60,7 +60,7 @@ def commonest_mistakes(
     Returns:
         The kinds by falling count, then by description.
     """
-    describe = _by_oracle(oracle) if isinstance(oracle, DescribesMistakes) else _by_words
+    describe = mistake_in(oracle)
     groups: dict[str, list[tuple[str, Belief]]] = {}
     for belief in beliefs:
         if belief.type in ("adversarial", "irrelevant"):
@@ -134,15 +134,25 @@ def _intervals(groups: Sequence[Sequence[Belief]]) -> list[tuple[float, float]]:
     return list(zip(low.tolist(), high.tolist(), strict=True))
 
 
-def _by_words(belief: Belief) -> tuple[str, str]:
-    start = " ".join(tokenise(belief.question)[:_FIRST_WORDS])
-    return f"answers “{start} …” wrongly", f"“{belief.answer}”"
+def mistake_in(oracle: object | None) -> Callable[[Belief], tuple[str, str]]:
+    """How the mistake of a wrong belief is described.
 
+    Args:
+        oracle: The oracle of the images, see `commonest_mistakes`; None without one.
 
-def _by_oracle(oracle: DescribesMistakes) -> Callable[[Belief], tuple[str, str]]:
+    Returns:
+        A function that returns what is wrong with a belief, and about what.
+    """
+
+    def by_words(belief: Belief) -> tuple[str, str]:
+        start = " ".join(tokenise(belief.question)[:_FIRST_WORDS])
+        return f"answers “{start} …” wrongly", f"“{belief.answer}”"
+
     def describe(belief: Belief) -> tuple[str, str]:
-        said = oracle.mistake(belief.image_id, belief.question, belief.answer)
-        return said or _by_words(belief)
+        said = None
+        if isinstance(oracle, DescribesMistakes):
+            said = oracle.mistake(belief.image_id, belief.question, belief.answer)
+        return said or by_words(belief)
 
     return describe
 

@@ -104,13 +104,13 @@ def likely_questions(
 
 
 def given_answers(
-    answerer: Answerer, image: ImageBatch, questions: Sequence[str]
+    answerer: Answerer, images: ImageBatch, questions: Sequence[str]
 ) -> list[GivenAnswer]:
-    """Asks a VQA model questions about one image.
+    """Asks a VQA model questions.
 
     Args:
         answerer: The VQA model.
-        image: One image.
+        images: The images of the N questions, or one for all of them.
         questions: N questions.
 
     Returns:
@@ -118,10 +118,10 @@ def given_answers(
         its answers, the probability of writing this one.
     """
     given: list[GivenAnswer] = []
-    for start in range(0, len(questions), _QUESTIONS_PER_PASS):
-        texts = list(questions[start : start + _QUESTIONS_PER_PASS])
-        images = image.repeat_interleave(len(texts))
-        answers, values = answers_with_phi(answerer, images, texts)
+    whole = images.repeat_interleave(len(questions)) if len(images) == 1 else images
+    for rows in torch.arange(len(questions)).split(_QUESTIONS_PER_PASS):
+        texts, part = [questions[row] for row in rows.tolist()], whole.select(rows)
+        answers, values = answers_with_phi(answerer, part, texts)
         given += [GivenAnswer(*pair) for pair in zip(answers, values, strict=True)]
     return given
 

@@ -3,6 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
+
+from PIL import Image
 
 from ivqa.data import VQASplit
 from ivqa.report.contact_sheet import data_uri
@@ -10,6 +13,21 @@ from ivqa.report.pages.base import render, script_json
 from ivqa.store.files import write_bytes
 
 HIGHEST_SCORE = 4  # of the study: 0 is nonsense, 4 is perfect [iVQA 4]
+
+
+class Pictures(Protocol):
+    """Finds pictures by image id."""
+
+    def path(self, image_id: int) -> Path | Image.Image:
+        """Returns the file of a picture, or the picture in memory."""
+
+
+class HasPictures(Protocol):
+    """A split of a data set, or pictures without one."""
+
+    @property
+    def images(self) -> Pictures | None:
+        """The pictures; None for text-only data."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +51,7 @@ class ToAnnotate:
 
 
 def write_annotation_page(
-    path: Path, title: str, asked: Sequence[ToAnnotate], split: VQASplit
+    path: Path, title: str, asked: Sequence[ToAnnotate], split: HasPictures
 ) -> None:
     """Writes annotate.html, a questionnaire about questions in the given order.
 
@@ -57,7 +75,7 @@ def write_annotation_page(
     write_bytes(path, page.encode())
 
 
-def picture(split: VQASplit, image_id: int, size: int = 256, quality: int = 88) -> str:
+def picture(split: HasPictures, image_id: int, size: int = 256, quality: int = 88) -> str:
     """A thumbnail as data URI, see `data_uri`; "" for data without images."""
     return "" if split.images is None else data_uri(split.images.path(image_id), size, quality)
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from markupsafe import Markup
 
-from ivqa.data import VQASplit
 from ivqa.diagnosis import (
     TYPES,
     Band,
@@ -15,6 +14,7 @@ from ivqa.diagnosis import (
     Mistake,
     across_confidence,
     commonest_mistakes,
+    convicted,
     first_meanings,
     meaning_of,
     most_confident,
@@ -24,6 +24,7 @@ from ivqa.report.belief_data import PageBeliefs, mistake_rows
 from ivqa.report.belief_plots import belief_plots
 from ivqa.report.belief_words import BeliefPageModel, headline, sentence, typed_by
 from ivqa.report.noise_words import below_blind, change_in_words, score_in_words
+from ivqa.report.pages.annotation_page import HasPictures
 from ivqa.report.pages.base import render, script_json
 from ivqa.scenes import Oracle
 from ivqa.store.files import write_bytes
@@ -52,8 +53,9 @@ class _Front:
     @classmethod
     def of(cls, beliefs: Sequence[Belief], oracle: Oracle | None) -> "_Front":
         """Chooses from the typed beliefs of a model; `oracle` may be None."""
-        # Contradictions are found by the grammar of the scenes.
-        clashes = sharpest_contradictions(beliefs) if oracle is not None else []
+        clashes = convicted(beliefs)
+        if not clashes and oracle is not None:  # the grammar of the scenes finds more
+            clashes = sharpest_contradictions(beliefs)
         return cls(
             commonest_mistakes(beliefs, oracle),
             clashes,
@@ -89,7 +91,7 @@ def write_belief_page(
     path: Path,
     title: str,
     models: Sequence[BeliefPageModel],
-    split: VQASplit,
+    split: HasPictures,
     references: Mapping[tuple[int, str], Sequence[str]],
     curves: Mapping[str, Sequence[tuple[int, float]]],
     oracle: Oracle | None = None,
@@ -125,6 +127,7 @@ def write_belief_page(
         mistakes=_mistakes([front.mistakes, *others], place),
         contradictions=[[place[belief] for belief in pair] for pair in front.contradictions],
         bands=_bands(front, place),
+        suspects=any(belief.suspect for model in models for belief in model.beliefs),
         looks=any(why.places for model in models for why in model.reasons.values()),
         data=script_json(beliefs.data(split, references, shown, _SHOWN_PER_PAIR)),
     )
@@ -190,14 +193,17 @@ def _summary(model: BeliefPageModel) -> dict[str, Any]:
         "R_score": metrics.get("robustness/r_score"),
     }
     noise = model.noise()
-    notes = below_blind(model.name, metrics)
+    notes = [*filter(None, [model.note]), *below_blind(model.name, metrics)]
     if noise is not None:
         words = score_in_words(*noise, model.r_score)
         notes.insert(0, f"Noise of level 1: the accuracy {change_in_words(*noise)} ({words}).")
     formats = {"beliefs": ",.0f", "of the questions answered correctly": ".0%"}
     shares = {kind: f"beliefs/{kind}" for kind in ("correct", *TYPES)}
-    if "beliefs/contradictions" in metrics:
-        shares["contradictory"] = "beliefs/contradictions"
+    shares |= {
+        "contradictory": "beliefs/contradictions",
+        "wrong at least": "beliefs/errors_at_least",
+        "suspected": "beliefs/suspects",
+    }
     return {
         "name": model.name,
         "figures": {

@@ -1,0 +1,342 @@
+"""Search by budget: each next question is the one whose answer most likely contradicts another.
+
+Thompson sampling over families of questions, what the model has said about their noun phrases, and
+modifiers (Thompson, 1933; Russo et al., "A tutorial on Thompson sampling", 2018). No generator is
+trained, and no truth is needed: the reward is a contradiction that `ivqa.logic` is certain of.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import ClassVar, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ivqa.diagnosis.search.asking import GivenAnswer
+from ivqa.diagnosis.search.companions import COMPANIONS
+from ivqa.diagnosis.search.phrases import noun_phrase, things_in
+from ivqa.diagnosis.search.plain_english import (
+    ATTRIBUTES,
+    NAMES_THINGS,
+    SCENE,
+    SCENE_VALUES,
+    SEE,
+    SHAPE_OF_ANYTHING,
+    Meaning,
+    attributes_of,
+    modifiers_of,
+    stated_value,
+)
+from ivqa.logic import contradictions, implications
+from ivqa.text.normalisation import normalise_answer
+from ivqa.text.tokens import tokenise
+
+_T = TypeVar("_T")
+AskAll = Callable[[Sequence[tuple[int, str]]], Sequence[GivenAnswer]]
+"""Answers N questions, each about the picture at a position."""
+
+BATCH = 64  # questions asked together
+_ENOUGH = 20  # contradictions of an arm after which the next one counts half
+_WEIGHT = 2.0  # questions that the prior of an arm counts as
+_TRIES = 8  # noun phrases that are drawn for an arm before the next one gets its turn
+_RULES = (  # of implications, see `ivqa.logic`
+    "bounds", "comparison", "equivalence", "necessary", "presupposition", "scene", "wording",
+)  # fmt: skip
+_WHOLE = ("see", "scene", "scene_check")  # families about the whole picture
+_ORIGINS = ("seen", "denied", "companion", "elsewhere")
+_MOST_WORDS = 1000  # a model with a smaller vocabulary knows drawings, not photographs
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question that was asked.
+
+    Attributes:
+        picture: Position of the picture.
+        meaning: What the question asks.
+        given: The answer.
+    """
+
+    picture: int
+    meaning: Meaning
+    given: GivenAnswer
+
+
+@dataclass(frozen=True, order=True)
+class Arm:
+    """Questions of one kind.
+
+    Attributes:
+        family: See `Meaning`.
+        origin: What the model has said of the noun: "seen", "denied", or nothing yet ("companion"
+            of a thing that it sees, or "elsewhere": seen in another picture); "" for the whole
+            picture; of "implied" the rule.
+        modified: Whether the noun phrase has an adjective.
+    """
+
+    family: str
+    origin: str = ""
+    modified: bool = False
+
+
+@dataclass
+class _View:
+    """What is known about one picture: the model's own words, and nothing else."""
+
+    texts: list[str] = field(default_factory=list)
+    answers: list[GivenAnswer] = field(default_factory=list)
+    arms: list[int] = field(default_factory=list)
+    convicted: set[int] = field(default_factory=set)  # rows in the contradictions that were paid
+    seen: dict[str, None] = field(default_factory=dict)
+    denied: dict[str, int] = field(default_factory=dict)  # row of the denial by noun
+
+    def see(self, nouns: Sequence[str]) -> None:
+        self.seen |= dict.fromkeys(noun for noun in nouns if noun not in self.denied)
+
+    def beliefs(self) -> list[tuple[str, str]]:
+        return [(text, one.answer) for text, one in zip(self.texts, self.answers, strict=True)]
+
+
+class BudgetSearch:
+    """Asks a fixed number of questions about pictures.
+
+    The pictures are asked in turn. The first question about each is what is in it; then an arm is
+    drawn by Thompson sampling: each arm draws the rate of its contradictions from its posterior,
+    divided by how many it has found, so that one kind of mistake does not take the whole budget.
+
+    Args:
+        pictures: Number of pictures.
+        ask: The model.
+        words: The words that the model knows; None for a model that reads any text.
+        seed: Of the random numbers; equal answers give equal questions.
+        by_chance: Draws arms uniformly, as the comparison that the search must beat.
+    """
+
+    version: ClassVar[int] = 1
+
+    def __init__(
+        self,
+        pictures: int,
+        ask: AskAll,
+        *,
+        words: frozenset[str] | None = None,
+        seed: int = 1,
+        by_chance: bool = False,
+    ) -> None:
+        self.ask = ask
+        self.words = words
+        self.by_chance = by_chance
+        self._rng = np.random.default_rng(seed)
+        self._views = [_View() for _ in range(pictures)]
+        self._things: Counter[str] = Counter()
+        self._values: dict[str, Counter[str]] = defaultdict(Counter)
+        self._arms = _arms()
+        self._gains = np.zeros(len(self._arms))  # sum of the rewards of each arm
+        self._counts = np.zeros(len(self._arms))
+        # The number of the family, and that of origin and adjective, of each arm.
+        families = [arm.family for arm in self._arms]
+        self._groups = [
+            np.unique(families, return_inverse=True)[1],
+            np.unique([f"{a.origin} {a.modified}" for a in self._arms], return_inverse=True)[1],
+        ]
+        drawings = words is not None and len(words) < _MOST_WORDS
+        self._first = (*((SHAPE_OF_ANYTHING,) if drawings else ()), *SEE)
+
+    def run(self, questions: int) -> Iterator[list[Asked]]:
+        """Asks the questions, batch by batch.
+
+        Args:
+            questions: The budget.
+
+        Yields:
+            The answered questions of a batch; fewer questions than the budget where nothing is
+            left to ask.
+        """
+        left = questions
+        size = min(BATCH, max(8, 2 * len(self._views)))
+        while left > 0 and (chosen := self._batch(min(size, left))):
+            pairs = [(picture, meaning.question) for picture, meaning, _ in chosen]
+            given = self.ask(pairs)
+            for (picture, meaning, arm), one in zip(chosen, given, strict=True):
+                self._learn(picture, meaning, one)
+                self._views[picture].arms.append(arm)
+                self._counts[arm] += 1
+            self._reward(dict.fromkeys(picture for picture, _, _ in chosen))
+            left -= len(chosen)
+            yield [Asked(p, m, one) for (p, m, _), one in zip(chosen, given, strict=True)]
+
+    def _batch(self, size: int) -> list[tuple[int, Meaning, int]]:
+        """The next questions: (picture, meaning, arm), of the pictures that were asked least."""
+        chosen: list[tuple[int, Meaning, int]] = []
+        waiting = [{*view.texts} for view in self._views]  # with the questions of this batch
+        exhausted: set[int] = set()
+        while len(chosen) < size and len(exhausted) < len(self._views):
+            open_ones = [at for at in range(len(self._views)) if at not in exhausted]
+            least = min(len(waiting[at]) for at in open_ones)
+            turn = [at for at in open_ones if len(waiting[at]) == least]
+            self._rng.shuffle(turn)
+            for picture in turn[: size - len(chosen)]:
+                found = self._next(picture, waiting[picture])
+                if found is None:
+                    exhausted.add(picture)
+                    continue
+                waiting[picture].add(found[0].question)
+                chosen.append((picture, *found))
+        return chosen
+
+    def _next(self, picture: int, asked: set[str]) -> tuple[Meaning, int] | None:
+        """The next question about a picture, and its arm; None where nothing is left."""
+        if not asked:
+            for row in range(len(self._arms)):
+                if self._arms[row].family == "see":
+                    return self._drawn(row, picture, asked)
+        for row in self._order().tolist():
+            if (found := self._drawn(row, picture, asked)) is not None:
+                return found
+        return None
+
+    def _order(self) -> NDArray[np.int64]:
+        """The arms by falling value of one draw."""
+        if self.by_chance:
+            return self._rng.permutation(len(self._arms))
+        mean = self._prior()
+        hits, misses = self._gains, np.maximum(self._counts - self._gains, 0)
+        rates = self._rng.beta(hits + _WEIGHT * mean, misses + _WEIGHT * (1 - mean))
+        order: NDArray[np.int64] = np.argsort(-rates / (1 + self._gains / _ENOUGH))
+        return order
+
+    def _prior(self) -> NDArray[np.float64]:
+        """The expected reward of each arm by what it shares with others: its family, its noun."""
+        whole = (self._gains.sum() + 1) / (self._counts.sum() + 4)
+        mean = np.full(len(self._arms), whole)
+        for groups in self._groups:
+            sums = np.bincount(groups, self._gains) + _WEIGHT * whole
+            mean *= (sums / (np.bincount(groups, self._counts) + _WEIGHT))[groups] / whole
+        return np.clip(mean, 0.01, 0.99)
+
+    def _drawn(self, row: int, picture: int, asked: set[str]) -> tuple[Meaning, int] | None:
+        """A question of an arm that was not asked about the picture; None if none was found."""
+        for meaning in self._proposals(self._arms[row], self._views[picture]):
+            text = meaning.question
+            known = self.words is None or all(word in self.words for word in tokenise(text))
+            if known and text not in asked:
+                return meaning, row
+        return None
+
+    def _proposals(self, arm: Arm, view: _View) -> Iterator[Meaning]:
+        if arm.family == "see":
+            yield from (Meaning("see", value=text) for text in self._first)
+        elif arm.family == "scene":
+            yield from (Meaning("scene", value=name) for name in self._shuffled(SCENE))
+        elif arm.family == "scene_check":
+            pairs = [(kind, one) for kind, values in SCENE_VALUES.items() for one in values]
+            for kind, value in self._shuffled(pairs):
+                yield Meaning("scene_check", value=value, kind=kind)
+        elif arm.family == "implied":
+            for text, answer in self._shuffled(view.beliefs())[:_TRIES]:
+                for one in implications(text, answer):
+                    if one.certain and one.rule == arm.origin:
+                        yield Meaning("implied", value=one.question)
+        else:
+            for noun in self._shuffled(self._nouns(arm.origin, view))[:_TRIES]:
+                yield from self._about(arm, noun)
+
+    def _about(self, arm: Arm, noun: str) -> Iterator[Meaning]:
+        """Questions of an arm about one noun."""
+        adjectives: tuple[str, ...] = ()
+        named = ""
+        if arm.modified:
+            kinds = [name for name in modifiers_of(noun) if self._values[name]]
+            if not kinds:
+                return
+            named = str(self._rng.choice(kinds))
+            adjectives = (self._value(named),)
+        phrase = noun_phrase(noun, adjectives)
+        counted = not phrase.mass and not phrase.plural
+        if arm.family in ATTRIBUTES:
+            if arm.family != named and arm.family in attributes_of(noun):
+                yield Meaning(arm.family, phrase, modified=arm.modified)
+        elif arm.family == "count":
+            if counted:
+                yield Meaning("count", phrase, modified=arm.modified)
+        elif arm.family == "more":
+            others = [noun_phrase(one) for one in self._things if one != noun]
+            others = [one for one in others if not one.mass and not one.plural]
+            if counted and others:
+                other = others[self._rng.integers(len(others))]
+                yield Meaning("more", phrase, other.written("s"))
+        elif arm.family == "check":
+            kinds = [name for name, values in self._values.items() if values and name != named]
+            fitting = [name for name in kinds if name in attributes_of(noun)]
+            if fitting:
+                yield Meaning("check", phrase, self._value(str(self._rng.choice(fitting))))
+        else:
+            yield Meaning("exists", phrase, modified=arm.modified)
+
+    def _nouns(self, origin: str, view: _View) -> list[str]:
+        if origin == "seen":
+            return [noun for noun in view.seen if noun not in view.denied]
+        if origin == "denied":  # one contradiction of a denial proves all that it can
+            return [noun for noun, row in view.denied.items() if row not in view.convicted]
+        known = view.seen.keys() | view.denied.keys()
+        if origin == "companion":
+            near = [other for noun in view.seen for other in COMPANIONS.get(noun, ())]
+            return [noun for noun in dict.fromkeys(near) if noun not in known]
+        return [noun for noun in self._things if noun not in known]
+
+    def _value(self, attribute: str) -> str:
+        """A value that the model has given somewhere."""
+        return str(self._rng.choice(list(self._values[attribute])))
+
+    def _shuffled(self, items: Iterable[_T]) -> list[_T]:
+        listed = list(items)
+        return [listed[at] for at in self._rng.permutation(len(listed)).tolist()]
+
+    def _learn(self, picture: int, meaning: Meaning, given: GivenAnswer) -> None:
+        """Notes what an answer says about the picture, and which words the model uses."""
+        view, phrase, answer = self._views[picture], meaning.phrase, given.answer
+        view.texts.append(meaning.question)
+        view.answers.append(given)
+        if meaning.family == "see" or meaning.family in NAMES_THINGS:
+            named = things_in(answer)
+            view.see(named)
+            self._things.update(named)
+        elif phrase is not None and meaning.family in ("exists", "count"):
+            if not meaning.modified:
+                noun = " ".join(phrase.words)
+                if normalise_answer(answer) in ("no", "0"):
+                    view.denied.setdefault(noun, len(view.answers) - 1)
+                else:
+                    view.seen.setdefault(noun)
+        elif value := stated_value(meaning.family, answer):
+            self._values[meaning.family][value] += 1
+
+    def _reward(self, pictures: Iterable[int]) -> None:
+        """Pays the arms whose questions raise the least number of answers that must be wrong.
+
+        Contradictions without a common answer each prove an error of their own. Every question of
+        one is paid the confidence of the least sure answer in it.
+        """
+        for picture in pictures:
+            view = self._views[picture]
+            found = [one for one in contradictions(view.beliefs()) if one.certain]
+            sure = {
+                one.members: min(view.answers[row].probability for row in one.members)
+                for one in found
+            }
+            for members in sorted(sure, key=lambda members: -sure[members]):
+                if view.convicted.isdisjoint(members):
+                    view.convicted.update(members)
+                    for row in members:
+                        self._gains[view.arms[row]] += sure[members]
+
+
+def _arms() -> list[Arm]:
+    families = ("exists", "count", "check", "more", *ATTRIBUTES)
+    return [
+        *(Arm(family) for family in _WHOLE),
+        *(Arm("implied", rule) for rule in _RULES),
+        *(Arm(*one) for one in product(families, _ORIGINS, (False, True))),
+    ]

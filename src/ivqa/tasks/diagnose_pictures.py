@@ -1,0 +1,330 @@
+"""Diagnosis of pictures without data: what a VQA model wrongly believes about a folder."""
+
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from omegaconf import DictConfig
+from rich.console import Console
+from torch import Tensor
+
+from ivqa.config.model_sources import TrainedHere, source_of
+from ivqa.data.batches.batch import ImageBatch, PixelSource
+from ivqa.data.given_pictures import NumberedPictures, picture_files, read_picture
+from ivqa.diagnosis import (
+    AskedLog,
+    Belief,
+    BudgetSearch,
+    GivenAnswer,
+    PlainEnglish,
+    drawn_for_labels,
+    given_answers,
+    search_figures,
+    shares_of_types,
+    typed_by_oracle,
+    with_suspects,
+    write_beliefs,
+)
+from ivqa.diagnosis.search.budget import AskAll
+from ivqa.errors import UserError
+from ivqa.provenance import note_questions
+from ivqa.report import (
+    BeliefPageModel,
+    ToAnnotate,
+    headline,
+    print_summary,
+    title_of,
+    write_annotation_page,
+    write_belief_page,
+)
+from ivqa.runs.context import without_measurements
+from ivqa.runs.loggers import log_results
+from ivqa.runs.picture_model import PictureModel, answers_questions, obtain_picture_model
+from ivqa.runs.preparation import open_context
+from ivqa.runs.run_directory import begin_run
+from ivqa.scenes import Oracle, oracle_of
+from ivqa.store.digests import content_digest
+from ivqa.store.files import write_json
+from ivqa.vqa import Metered
+
+_LOGGED_BELIEFS = 2000  # rows of the table that goes to W&B
+
+
+@dataclass(frozen=True)
+class PictureDiagnosis:
+    """What a model says about pictures.
+
+    Attributes:
+        name: The name of the model.
+        beliefs: Every question that was asked, with the answer.
+        metrics: The figures by name.
+        pictures: The pictures by image id.
+        oracle: Judges the beliefs; None without one.
+        note: What limits the diagnosis, as a sentence; "" if nothing does.
+    """
+
+    name: str
+    beliefs: list[Belief]
+    metrics: dict[str, float]
+    pictures: NumberedPictures
+    oracle: Oracle | None = None
+    note: str = ""
+
+    def lines(self) -> list[str]:
+        """The diagnosis in a few sentences."""
+        shown = BeliefPageModel(self.name, self.beliefs, self.metrics)
+        return [*headline(shown, []), *filter(None, [self.note])]
+
+    def write(self, folder: Path) -> None:
+        """Writes beliefs.jsonl, pictures.json, report.html, annotate.html and metrics.json."""
+        files = {str(one): str(self.pictures.path(one)) for one in self.pictures.pictures}
+        if not any(isinstance(one, Path) for one in self.pictures.pictures.values()):
+            files = {}
+        write_beliefs(folder / "beliefs.jsonl", self.beliefs)
+        write_json(folder / "pictures.json", files)
+        title = f"What {self.name} believes about {_pictures(len(self.pictures.pictures))}"
+        model = BeliefPageModel(self.name, self.beliefs, self.metrics, note=self.note)
+        page = folder / "report.html"
+        write_belief_page(page, title, [model], self.pictures, {}, {}, self.oracle)
+        drawn = [(self.beliefs[row], weight) for row, weight in drawn_for_labels(self.beliefs)]
+        asked = [
+            ToAnnotate(one.image_id, one.answer, one.question, weight=weight)
+            for one, weight in drawn
+        ]
+        write_annotation_page(folder / "annotate.html", title, asked, self.pictures)
+        write_json(folder / "metrics.json", self.metrics)  # last: a run with it is finished
+
+
+def diagnose_pictures(cfg: DictConfig) -> float:
+    """Asks cfg.vqa about the pictures that cfg.images names, and describes what it believes.
+
+    Writes the files of `PictureDiagnosis.write` into the run directory, and every answer into its
+    parts/asked.jsonl as soon as it is known: a run that is started again in the same directory
+    asks nothing twice.
+
+    Returns:
+        The share of the answers that must be wrong, at least.
+
+    Raises:
+        UserError: A picture cannot be read, or the configuration does not fit.
+    """
+    files = _chosen(cfg)
+    for file in files.values():
+        read_picture(file)
+    cfg = without_measurements(cfg)  # on data, of which there may be none
+    splits = [*source_of(cfg.vqa).splits, *([cfg.split] if cfg.oracle else [])]
+    context = open_context(cfg, splits)
+    oracle = oracle_of(context.dataset, cfg.split) if cfg.oracle else None
+    _check_oracle(cfg, oracle, files)
+    run_dir, console = Path(cfg.output_dir), context.console
+    begin_run(cfg, run_dir, resume=cfg.resume is not None)
+    part = context.parts["answerer"]
+    model = obtain_picture_model(part)
+    pictures = NumberedPictures(files)
+    note = ""
+    if isinstance(source_of(cfg.vqa), TrainedHere) and oracle is None:
+        note = (
+            f"{title_of(str(cfg.vqa.name))} was trained on {part.of_training.dataset.title}: what "
+            "it says about pictures of another kind is guesswork."
+        )
+        console.print(note, soft_wrap=True)
+    origin = {
+        "model": model.context.source_identity(),
+        "pictures": {str(one): content_digest(str(file)) for one, file in files.items()},
+        "version": BudgetSearch.version,
+        "seed": int(cfg.seed),
+    }
+    log = AskedLog(run_dir / "parts" / "asked.jsonl", picture_asker(model, pictures), origin)
+    beliefs = ask_in_plain_english(
+        log,
+        list(files),
+        cfg.max_questions,
+        words=known_words(model),
+        seed=cfg.seed,
+        console=console,
+    )
+    note_questions(len(beliefs))
+    found = described(title_of(str(cfg.vqa.name)), beliefs, pictures, oracle, note)
+    if isinstance(model.module, Metered):
+        found.metrics.update(model.module.usage())
+    found.write(run_dir)
+    print_summary(found.lines(), title=_pictures(len(files)), console=console)
+    table = pd.DataFrame([belief.record() for belief in found.beliefs[:_LOGGED_BELIEFS]])
+    log_results(cfg, found.metrics, {"report": run_dir / "report.html", "beliefs_table": table})
+    console.print(f"report: {run_dir / 'report.html'}\nrun: {run_dir}", soft_wrap=True)
+    return found.metrics["beliefs/errors_at_least"]
+
+
+def ask_in_plain_english(
+    ask: AskAll,
+    image_ids: Sequence[int],
+    max_questions: int,
+    *,
+    words: frozenset[str] | None = None,
+    seed: int = 1,
+    console: Console | None = None,
+) -> list[Belief]:
+    """Asks at most `max_questions` questions about pictures, and says how long it will take.
+
+    Args:
+        ask: Answers questions, each about the picture of an image id.
+        image_ids: The pictures.
+        max_questions: The budget.
+        words: The words that the model knows; None for a model that reads any text.
+        seed: Of the random numbers.
+        console: Where the number of questions and the minutes are announced; None: nowhere.
+
+    Returns:
+        The questions with their answers, in the order in which they were asked.
+    """
+    if console is not None:
+        console.print(
+            f"at most {max_questions:,} questions about {_pictures(len(image_ids))}",
+            soft_wrap=True,
+        )
+
+    def by_position(pairs: Sequence[tuple[int, str]]) -> Sequence[GivenAnswer]:
+        return ask([(image_ids[at], question) for at, question in pairs])
+
+    search = BudgetSearch(len(image_ids), by_position, words=words, seed=seed)
+    beliefs: list[Belief] = []
+    started = time.perf_counter()
+    for batch in search.run(max_questions):
+        first = not beliefs
+        beliefs += [
+            Belief(
+                image_id=image_ids[one.picture],
+                answer=one.given.answer,
+                question=one.meaning.question,
+                phi=round(one.given.probability, 6),
+                log_likelihood=0.0,  # a meaning has one wording
+                legality=1.0,
+                source="plain_english",
+            )
+            for one in batch
+        ]
+        if first and console is not None and len(beliefs) < max_questions:
+            seconds = (time.perf_counter() - started) / len(beliefs)
+            left = seconds * (max_questions - len(beliefs)) / 60
+            console.print(
+                f"{len(beliefs)} are answered; the others take about "
+                f"{'a minute' if left < 1.5 else f'{left:,.0f} minutes'}",
+                soft_wrap=True,
+            )
+    return beliefs
+
+
+def described(
+    name: str,
+    beliefs: Sequence[Belief],
+    pictures: NumberedPictures,
+    oracle: Oracle | None,
+    note: str = "",
+) -> PictureDiagnosis:
+    """Finds contradictions and suspects among beliefs, and types them if there is an oracle.
+
+    Returns:
+        The diagnosis, with the figures of `with_suspects` and `search_figures`.
+    """
+    marked, metrics = with_suspects(beliefs)
+    metrics = {
+        "beliefs/count": float(len(beliefs)),
+        "beliefs/images": float(len({belief.image_id for belief in beliefs})),
+        **metrics,
+    }
+    if oracle is not None:
+        marked = typed_by_oracle(marked, oracle, {})
+        metrics |= shares_of_types(marked)
+    metrics |= search_figures(marked, oracle)
+    return PictureDiagnosis(name, marked, metrics, pictures, oracle, note)
+
+
+def picture_asker(model: PictureModel, pictures: PixelSource) -> AskAll:
+    """Answers questions about pictures with a VQA model of conf/model.
+
+    Args:
+        model: The model.
+        pictures: The pictures by image id; their features are computed once.
+
+    Returns:
+        A function from N (image id, question) pairs to N answers.
+    """
+    known: dict[int, dict[str, Tensor]] = {}
+    features, names = model.context.features, model.context.wanted_features
+
+    def ask(pairs: Sequence[tuple[int, str]]) -> list[GivenAnswer]:
+        ids = list(dict.fromkeys(image_id for image_id, _ in pairs))
+        for image_id in ids:
+            if features is not None and names and image_id not in known:
+                known[image_id] = features.extract([pictures.open(image_id)], names)
+        columns: dict[str, Any] = {
+            name: torch.cat([known[image_id][name] for image_id in ids])
+            for name in known.get(ids[0], ())
+        }
+        place = {image_id: at for at, image_id in enumerate(ids)}
+        images = ImageBatch(
+            ids=torch.tensor(ids),
+            index=torch.tensor([place[image_id] for image_id, _ in pairs]),
+            source=pictures,
+            **columns,
+        )
+        return given_answers(model.module, images, [question for _, question in pairs])
+
+    return ask
+
+
+def known_words(model: PictureModel) -> frozenset[str] | None:
+    """The words that a VQA model knows; None for a model that reads any text."""
+    vocabulary = getattr(model.module, "question_vocabulary", None)
+    return None if vocabulary is None else frozenset(vocabulary.words)
+
+
+def _pictures(number: int) -> str:
+    return "1 picture" if number == 1 else f"{number:,} pictures"
+
+
+def _chosen(cfg: DictConfig) -> dict[int, Path]:
+    """The pictures by image id: at most cfg.num_images, drawn at random."""
+    if not answers_questions(cfg.vqa):
+        raise UserError(f"vqa={cfg.vqa.name} answers no questions; choose a VQA model: vqa=mlb")
+    if cfg.model.module._target_.rpartition(".")[2] != PlainEnglish.__name__:
+        raise UserError(
+            f"images= asks without training, and model={cfg.model.name} is trained on a data set; "
+            "leave model= out"
+        )
+    found = picture_files(str(cfg.images), "images")
+    if cfg.num_images is not None and len(found) > cfg.num_images:
+        rng = np.random.default_rng(cfg.seed)
+        kept = np.sort(rng.permutation(len(found))[: cfg.num_images])
+        found = [found[at] for at in kept.tolist()]
+    if not cfg.oracle:
+        return dict(enumerate(found, start=1))
+    numbers = [re.findall(r"\d+", file.stem)[-1:] for file in found]
+    for file, number in zip(found, numbers, strict=True):
+        if not number:
+            raise UserError(f"oracle=true: the name of {file} has no image id; give oracle=false")
+    return {int(number[0]): file for number, file in zip(numbers, found, strict=True)}
+
+
+def _check_oracle(cfg: DictConfig, oracle: Oracle | None, files: dict[int, Path]) -> None:
+    if not cfg.oracle:
+        return
+    if oracle is None:
+        raise UserError(
+            f"oracle=true: split '{cfg.split}' of data={cfg.data.get('root', 'scenes')} has no "
+            "oracle; give oracle=false"
+        )
+    for image_id, file in files.items():
+        try:
+            oracle.judge(image_id, "Is there a star?")
+        except KeyError:
+            raise UserError(
+                f"oracle=true: {file} is no image of split '{cfg.split}'; name the files by their "
+                "image ids, or give oracle=false"
+            ) from None

@@ -1,0 +1,142 @@
+"""Search by budget with models whose worlds are known, and its log."""
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from ivqa.diagnosis import AskedLog, Belief, BudgetSearch, GivenAnswer, with_suspects
+from ivqa.errors import UserError
+from ivqa.tasks.diagnose_pictures import ask_in_plain_english
+from ivqa.text.tokens import tokenise
+
+PICTURES = 12
+
+
+class Truthful:
+    """Sees one white dog in every picture, and answers everything rightly."""
+
+    asked: list[tuple[int, str]]
+
+    def __init__(self) -> None:
+        self.asked = []
+
+    def __call__(self, pairs: Sequence[tuple[int, str]]) -> list[GivenAnswer]:
+        self.asked += pairs
+        return [GivenAnswer(self.answer(question), 0.9) for _, question in pairs]
+
+    def answer(self, question: str) -> str:
+        text = question.lower()
+        others = [word for word in ("black", "red", "small", "large", "striped") if word in text]
+        if "more than one" in text:
+            return "no"
+        if text.startswith("how many"):
+            return "1" if "dogs" in text and not others else "0"
+        if text.startswith(("is there", "are there any", "do you see")):
+            return "yes" if text.endswith(("dog?", "dogs?")) and not others else "no"
+        if text.startswith("are there more"):
+            return "yes" if " dogs than" in text and not others else "no"
+        if text.startswith("are there fewer"):
+            return "yes" if "than dogs" in text else "no"
+        if text.startswith(("is the", "are the")) and " dog " in text and not others:
+            return "yes" if "white" in text else "no"
+        if text.startswith("what color"):
+            return "white" if "the dog" in text else "there is none"
+        if text.startswith("what is ") and ("picture" in text or "ground" in text):
+            return "dog"
+        return "unknown"
+
+
+class Careless(Truthful):
+    """Denies everything but the dog, and answers questions about other things all the same."""
+
+    def answer(self, question: str) -> str:
+        text = question.lower()
+        if text.startswith("what color"):
+            return "white"
+        if text.startswith("how many"):
+            return "1"
+        return super().answer(question)
+
+
+def _beliefs(model: Truthful, questions: int = 300, **options: object) -> list[Belief]:
+    return ask_in_plain_english(model, range(1, PICTURES + 1), questions, **options)  # type: ignore[arg-type]
+
+
+def test_a_truthful_model_is_not_convicted() -> None:
+    beliefs, figures = with_suspects(_beliefs(Truthful()))
+    assert figures["beliefs/errors_at_least"] == 0
+    assert figures["beliefs/suspects"] == 0
+    assert {belief.suspect for belief in beliefs} == {False}
+
+
+def test_the_budget_is_spent_on_different_questions_about_all_pictures() -> None:
+    model = Truthful()
+    beliefs = _beliefs(model, 300)
+    assert len(model.asked) == len(set(model.asked)) == len(beliefs) == 300
+    of_each = Counter(belief.image_id for belief in beliefs)
+    assert set(of_each) == set(range(1, PICTURES + 1))
+    assert max(of_each.values()) - min(of_each.values()) <= 1
+    firsts = beliefs[:PICTURES]
+    assert {belief.question for belief in firsts} == {"What is in the picture?"}
+
+
+def test_the_search_proves_more_errors_than_chance() -> None:
+    def bound(by_chance: bool, seed: int) -> int:
+        search = BudgetSearch(PICTURES, Careless(), seed=seed, by_chance=by_chance)
+        asked = [one for batch in search.run(300) for one in batch]
+        beliefs = [
+            Belief(one.picture, one.given.answer, one.meaning.question, 0.9, 0, 1, "plain_english")
+            for one in asked
+        ]
+        return round(len(beliefs) * with_suspects(beliefs)[1]["beliefs/errors_at_least"])
+
+    chosen = sum(bound(False, seed) for seed in (1, 2, 3))
+    drawn = sum(bound(True, seed) for seed in (1, 2, 3))
+    assert chosen > 2 * drawn > 0
+
+
+def test_a_model_is_asked_only_with_words_that_it_knows() -> None:
+    words = frozenset(tokenise("Is there a an any dog what in the picture shape object"))
+    beliefs = _beliefs(Truthful(), 40, words=words)
+    texts = {belief.question for belief in beliefs}
+    known = {"What shape is the object?", "What is in the picture?", "Is there a dog?"}
+    assert texts <= {*known, "What shape is the dog?"}
+    assert "What is in the picture?" in texts
+    assert len(beliefs) < 40  # nothing else can be asked
+
+
+def test_equal_seeds_ask_equal_questions() -> None:
+    assert _beliefs(Careless(), seed=3) == _beliefs(Careless(), seed=3)
+    assert _beliefs(Careless(), seed=3) != _beliefs(Careless(), seed=4)
+
+
+def test_a_killed_search_asks_nothing_twice_and_ends_with_the_same_beliefs(tmp_path: Path) -> None:
+    whole = _beliefs(Careless(), 200)
+    file, origin = tmp_path / "parts" / "asked.jsonl", {"model": "careless"}
+    first = Careless()
+    _beliefs(AskedLog(file, first, origin), 80)  # type: ignore[arg-type]
+    with file.open("a") as stream:
+        stream.write('{"image_id": 3, "quest')  # a line that a kill has cut
+    second = Careless()
+    found = _beliefs(AskedLog(file, second, origin), 200)  # type: ignore[arg-type]
+    assert found == whole
+    assert len(first.asked) == 80
+    assert len(second.asked) == 120
+    assert not set(first.asked) & set(second.asked)
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    assert len(lines) == 201
+
+
+def test_answers_of_another_model_or_damaged_ones_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "asked.jsonl"
+    _beliefs(AskedLog(file, Truthful(), {"model": "a"}), 20)  # type: ignore[arg-type]
+    with pytest.raises(
+        UserError, match=r"asked\.jsonl was written for other settings \(model is a"
+    ):
+        AskedLog(file, Truthful(), {"model": "b"})
+    file.write_text(file.read_text() + '{"image_id": 1, "question": "Is it day?"}\n')
+    with pytest.raises(UserError, match=r"line 22: not an answer \(KeyError\('answer'\)\)"):
+        AskedLog(file, Truthful(), {"model": "a"})

@@ -1,0 +1,116 @@
+"""Suspects among beliefs, their file, and the figures of a search."""
+
+from collections.abc import Hashable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ivqa.data.oracles import Judgement, Oracle
+from ivqa.data.validation import DataError
+from ivqa.diagnosis import (
+    Belief,
+    convicted,
+    convicting,
+    read_beliefs,
+    search_figures,
+    with_suspects,
+    write_beliefs,
+)
+
+
+def _belief(image: int, question: str, answer: str, phi: float = 0.9) -> Belief:
+    return Belief(image, answer, question, phi, 0.0, 1.0, "plain_english")
+
+
+BELIEFS = [
+    _belief(1, "Is there a car?", "no", 0.95),
+    _belief(2, "Is there a car?", "yes"),
+    _belief(1, "What color is the car?", "red", 0.6),
+    _belief(1, "Is there a dog?", "yes"),
+    _belief(2, "What color is the car?", "red"),
+    _belief(1, "How many cars are there?", "2", 0.7),
+]
+
+
+def test_contradictions_are_named_by_line_and_convict() -> None:
+    marked, figures = with_suspects(BELIEFS)
+    # By hand: in image 1 the answers of lines 3 and 6 need a car, and line 1 denies one.
+    assert [belief.contradicts for belief in marked] == [(3, 6), (), (1,), (), (), (1,)]
+    assert figures["beliefs/contradictions"] == pytest.approx(3 / 6)
+    # One answer may be wrong alone: that of line 1.
+    assert figures["beliefs/errors_at_least"] == pytest.approx(1 / 6)
+    suspects = [belief for belief in marked if belief.suspect]
+    assert figures["beliefs/suspects"] == pytest.approx(len(suspects) / 6)
+    assert suspects
+    assert [replace(one, suspect=None, contradicts=()) for one in marked] == BELIEFS
+    for suspect in suspects:
+        other = convicting(suspect, marked)
+        assert other is not None
+        assert marked.index(other) + 1 in suspect.contradicts
+    assert convicting(marked[3], marked) is None
+
+
+def test_the_surest_conviction_of_each_image_is_shown() -> None:
+    marked = [replace(one, suspect=False) for one in with_suspects(BELIEFS)[0]]
+    marked[2] = replace(marked[2], suspect=True)
+    marked[5] = replace(marked[5], suspect=True)
+    assert convicted(marked) == [(marked[5], marked[0])]  # min(.7, .95) is more than min(.6, .95)
+    assert convicted(marked, 0) == []
+
+
+def test_marks_are_kept_in_the_file_and_checked(tmp_path: Path) -> None:
+    file = tmp_path / "beliefs.jsonl"
+    marked, _ = with_suspects(BELIEFS)
+    write_beliefs(file, marked)
+    assert read_beliefs(file) == marked
+    write_beliefs(file, BELIEFS)
+    assert "suspect" not in file.read_text()
+    assert "contradicts" not in file.read_text()
+    for name, wrong in (("suspect", '"yes"'), ("contradicts", "[0]"), ("contradicts", "3")):
+        line = marked[0].line().replace('"contradicts": [3, 6]', f'"{name}": {wrong}')
+        file.write_text(line)
+        with pytest.raises(DataError, match=f"'{name}' is"):
+            read_beliefs(file)
+
+
+class _Facts(Oracle):
+    """Every question is a fact of its own, but the two about stars are one."""
+
+    def judge(self, image_id: int, question: str) -> Judgement:
+        raise NotImplementedError
+
+    def fact(self, question: str) -> Hashable:
+        return "star" if "star" in question else question
+
+
+def test_figures_of_a_search_are_those_counted_by_hand() -> None:
+    def typed(number: int, question: str, kind: str | None, phi: float, suspect: bool) -> Belief:
+        own = Belief(number, "yes", question, phi, 0.0, 1.0, "plain_english", suspect=suspect)
+        return replace(own, type=kind, type_by="oracle" if kind else None)  # type: ignore[arg-type]
+
+    beliefs = [
+        typed(1, "Is there a star?", "adversarial", 0.9, True),
+        typed(1, "Are there any stars?", "adversarial", 0.8, False),  # the same fact
+        typed(1, "Is there a circle?", "complementary", 0.9, True),
+        typed(2, "Is there a star?", "adversarial", 0.5, True),
+        typed(2, "Is the car red?", "irrelevant", 0.9, False),
+        typed(2, "Why is it so?", None, 0.9, True),
+        *(typed(number, "Is there a heart?", "adversarial", 0.75, False) for number in (3, 4)),
+        *(typed(number, "Is the car big?", "irrelevant", 0.6, False) for number in (3, 4, 5, 6)),
+    ]
+    figures = search_figures(beliefs, _Facts())
+    assert figures["search/questions"] == 12
+    # Facts: (1, star), (2, star), (3, heart), (4, heart); the second is not confident.
+    assert figures["search/wrong_facts_per_1000"] == pytest.approx(4000 / 12)
+    assert figures["search/confident_wrong_facts_per_1000"] == pytest.approx(3000 / 12)
+    # Kinds by the first two words: "is there" has 4 examples, "are there" 1, "is the" 5.
+    assert "search/questions_to_five_of_each_kind" not in figures
+    assert figures["suspects/precision"] == pytest.approx(2 / 3)  # of the typed ones
+    assert figures["suspects/recall"] == pytest.approx(2 / 10)
+    more = [*beliefs, *(typed(n, "Is there a box?", "adversarial", 0.2, False) for n in (7, 8))]
+    more[1] = replace(more[1], question="Is there any star?")
+    figures = search_figures(more, _Facts())
+    # The fifth "is there" is question 8, the fifth "is the" question 12.
+    assert figures["search/questions_to_five_of_each_kind"] == 12
+    assert search_figures(beliefs, None) == {"search/questions": 12}

@@ -1,0 +1,235 @@
+"""diagnose.py images=FOLDER and ivqa.diagnose: pictures and a model, no data and no training."""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import ivqa
+from ivqa.diagnosis import read_beliefs
+from ivqa.errors import UserError
+from ivqa.logic import contradicting
+from tiny_transformers import tiny_llava
+from vqa.chat_server import ChatServer, said, serving
+
+from .conftest import TINY_FEATURES, Run, metrics_of
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("photos")
+    for number, color in enumerate(((200, 30, 30), (30, 200, 30), (30, 30, 200), (9, 9, 9))):
+        Image.new("RGB", (64, 48), color).save(folder / f"photo {number}.png")
+    (folder / "notes.txt").write_text("no picture")
+    return folder
+
+
+def _careless(prompt: str, image: Image.Image, body: dict[str, Any]) -> dict[str, Any]:
+    """Sees a dog, denies most things, and answers questions about them all the same."""
+    text = prompt.partition("\n")[0].lower()
+    if text.startswith(("is there", "are there")):
+        seed = hashlib.sha256(text.encode() + image.tobytes()).digest()[0]
+        words = "Yes" if "dog" in text or seed % 4 == 0 else "No"
+    elif text.startswith("how many"):
+        words = "2"
+    elif "color" in text:
+        words = "Red"
+    else:
+        words = "Yes" if text.startswith(("is", "are", "was")) else "A dog"
+    shown = [{"token": words, "logprob": -0.1}]
+    return said(words, logprobs={"content": [{**shown[0], "top_logprobs": shown}]})
+
+
+@pytest.fixture
+def server() -> Iterator[ChatServer]:
+    with serving(ChatServer(_careless)) as running:
+        yield running
+
+
+def _served(server: ChatServer, photos: Path, *overrides: str) -> list[str]:
+    model = ["vqa=openai", "vqa.path=tiny", f"vqa.base_url={server.url}"]
+    return [f"images={photos}", *model, *overrides]
+
+
+def test_a_served_model_is_diagnosed_about_a_folder(
+    run: Run, server: ChatServer, photos: Path, tmp_path: Path, artifacts: Path
+) -> None:
+    first = tmp_path / "first"
+    command = _served(server, photos, "max_questions=60")
+    status, printed = run("diagnose", *command, f"output_dir={first}")
+    assert status == 0, printed
+    assert "at most 60 questions about 4 pictures" in printed
+    assert "are answered; the others take about a minute" in printed
+    assert "No trained" not in printed
+    assert not (artifacts / "data").exists() or "scenes" not in printed
+    beliefs = read_beliefs(first / "beliefs.jsonl")
+    assert len({(one.image_id, one.question) for one in beliefs}) == len(beliefs) == 60
+    files = json.loads((first / "pictures.json").read_text())
+    assert {int(one) for one in files} == {one.image_id for one in beliefs} == {1, 2, 3, 4}
+    assert sorted(map(Path, files.values())) == sorted(photos.glob("*.png"))
+    metrics = metrics_of(first)
+    assert metrics["search/questions"] == metrics["beliefs/count"] == 60
+    flags = [
+        flag
+        for number in (1, 2, 3, 4)
+        for flag in contradicting([(b.question, b.answer) for b in beliefs if b.image_id == number])
+    ]
+    assert metrics["beliefs/contradictions"] == pytest.approx(sum(flags) / 60)
+    assert 0 < metrics["beliefs/errors_at_least"] <= metrics["beliefs/contradictions"]
+    assert f"At least {round(60 * metrics['beliefs/errors_at_least'])} of its 60 answers" in printed
+    suspect = next(one for one in beliefs if one.suspect)
+    against = beliefs[suspect.contradicts[0] - 1]
+    assert any(contradicting([(one.question, one.answer) for one in (suspect, against)]))
+    page = (first / "report.html").read_text()
+    assert json.dumps(against.question)[1:-1] in page
+    assert {one.type for one in beliefs} == {None}
+    assert not (first / "challenge").exists()
+    assert (first / "annotate.html").is_file()
+    # The endpoint's cache is left out, so that every request would be counted.
+    asked = len(server.asked)
+    shutil.rmtree(artifacts / "served")
+    for name in ("metrics.json", "beliefs.jsonl", "report.html"):
+        (first / name).unlink()
+    lines = (first / "parts" / "asked.jsonl").read_text().splitlines(keepends=True)
+    (first / "parts" / "asked.jsonl").write_text("".join(lines[:40]) + lines[40][:20])
+    status, printed = run("diagnose", f"resume={first}", f"vqa.base_url={server.url}")
+    assert status == 0, printed
+    assert read_beliefs(first / "beliefs.jsonl") == beliefs
+    again = len(server.asked) - asked
+    assert again <= 21 + 8  # 21 answers were lost; probing requests may come first
+    # More questions continue in the same directory.
+    command[-1] = "max_questions=80"
+    status, printed = run("diagnose", *command, f"output_dir={first}")
+    assert status == 0, printed
+    assert [one.question for one in read_beliefs(first / "beliefs.jsonl")][:60] == [
+        one.question for one in beliefs
+    ]
+    assert metrics_of(first)["search/questions"] == 80
+
+
+def test_a_model_that_writes_its_answers_needs_no_data(
+    run: Run, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tiny_llava(tmp_path / "llava")
+    store = tmp_path / "store"
+    model = ["vqa=hf_generative", f"vqa.path={folder}", "vqa.module.max_new_tokens=3"]
+    one = next(photos.glob("*.png"))
+    status, printed = run(
+        "diagnose",
+        f"images={one}",
+        *model,
+        "max_questions=12",
+        f"artifacts={store}",
+        f"output_dir={tmp_path / 'run'}",
+    )
+    assert status == 0, printed
+    assert metrics_of(tmp_path / "run")["search/questions"] == 12
+    assert not (store / "data").exists()
+    assert not (store / "models").exists()
+
+
+def test_a_closed_vocabulary_model_is_judged_by_the_oracle(
+    run: Run, tiny_root: Path, tmp_path: Path
+) -> None:
+    data = ["data=vqa_json", f"data.root={tiny_root}", *TINY_FEATURES, "vqa.epochs=1"]
+    common = [f"images={tiny_root / 'images' / 'val'}", "vqa=mlb", *data, "max_questions=80"]
+    judged = tmp_path / "judged"
+    status, printed = run("diagnose", *common, "oracle=true", "split=val", f"output_dir={judged}")
+    assert status == 0, printed
+    beliefs = read_beliefs(judged / "beliefs.jsonl")
+    assert {one.type_by for one in beliefs} >= {"oracle"}
+    metrics = metrics_of(judged)
+    wrong = [one for one in beliefs if one.type in ("adversarial", "irrelevant")]
+    typed = [one for one in beliefs if one.type is not None]
+    assert metrics["beliefs/incorrect"] == pytest.approx(len(wrong) / len(typed))
+    assert metrics["beliefs/errors_at_least"] * 80 <= len(wrong) + 80 - len(typed)
+    assert (
+        metrics["search/wrong_facts_per_1000"] >= metrics["search/confident_wrong_facts_per_1000"]
+    )
+    words = {word for one in beliefs for word in one.question.lower().rstrip("?").split()}
+    assert "dog" not in words  # the model was trained on scenes
+    plain = tmp_path / "plain"
+    status, printed = run("diagnose", *common, f"output_dir={plain}")
+    assert status == 0, printed
+    assert "MLB was trained on tiny: what it says about pictures of another kind" in printed
+    assert "search/wrong_facts_per_1000" not in metrics_of(plain)
+    status, printed = run(
+        "diagnose", *common, "oracle=true", "split=train", f"output_dir={tmp_path / 'other'}"
+    )
+    assert status == 1
+    assert "is no image of split 'train'" in printed
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["images=FOLDER/absent"], "there is no such file; give a file, folder or pattern"),
+        (["images=FOLDER/empty"], "this folder has no image files"),
+        (["images=FOLDER/bad"], "broken.png"),
+        (["images=FOLDER/good", "model=ivqa_rl"], "model=ivqa_rl is trained on a data set; leave"),
+        (["images=FOLDER/good", "max_questions=0"], "max_questions=0"),
+        (["images=FOLDER/good", "oracle=true"], "the name of"),
+    ],
+)
+def test_what_cannot_be_asked_about_is_one_sentence(
+    run: Run, tmp_path: Path, photos: Path, overrides: list[str], message: str
+) -> None:
+    (tmp_path / "empty").mkdir()
+    for name in ("bad", "good"):
+        (tmp_path / name).mkdir()
+        shutil.copy(photos / "photo 0.png", tmp_path / name / "photo.png")
+    (tmp_path / "bad" / "broken.png").write_bytes(b"\x89PNG no picture")
+    given = [item.replace("FOLDER", str(tmp_path)) for item in overrides]
+    out = f"output_dir={tmp_path / 'run'}"
+    served = ["vqa=openai", "vqa.path=tiny", "vqa.base_url=http://localhost:9/v1"]
+    status, printed = run("diagnose", *given, *served, out)
+    assert status == 1
+    assert message in printed
+    assert "Traceback" not in printed
+
+
+def test_any_function_is_a_model(photos: Path, tmp_path: Path) -> None:
+    asked = []
+
+    def careless(picture: Image.Image, question: str) -> tuple[str, float]:
+        asked.append((picture.getpixel((0, 0)), question))
+        return _careless(question, picture, {})["choices"][0]["message"]["content"].lower(), 0.8
+
+    found = ivqa.diagnose(careless, photos, max_questions=60)
+    assert len(asked) == len(set(asked)) == len(found.beliefs) == 60
+    assert set(found.beliefs.columns) >= {"image_id", "question", "answer", "phi", "suspect"}
+    assert set(found.beliefs["phi"]) == {0.8}
+    assert found.metrics["search/questions"] == 60
+    assert found.metrics["beliefs/errors_at_least"] > 0
+    page = found.save(tmp_path / "page")
+    assert "At least" in page.read_text()
+    assert len(read_beliefs(tmp_path / "page" / "beliefs.jsonl")) == 60
+    pictures = [Image.new("RGB", (32, 32)), np.zeros((32, 32, 3), np.uint8)]
+    in_memory = ivqa.diagnose(lambda picture, question: "yes", pictures, max_questions=20)
+    assert set(in_memory.beliefs["image_id"]) == {1, 2}
+    assert set(in_memory.beliefs["phi"]) == {1.0}
+    assert in_memory.save(tmp_path / "memory").is_file()
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        (3, "the model returned 3 to 'What is in the picture\\?'; return an answer as a text"),
+        (("yes", 1.5), "the probability 1.5"),
+        (("yes", None), "the probability None"),
+        (("yes", float("nan")), "the probability nan"),
+    ],
+)
+def test_what_is_no_answer_is_refused(returned: Any, message: str, photos: Path) -> None:
+    with pytest.raises(UserError, match=message):
+        ivqa.diagnose(lambda picture, question: returned, photos)
+    with pytest.raises(UserError, match="max_questions=0 must be at least 1"):
+        ivqa.diagnose(lambda picture, question: "yes", photos, max_questions=0)
+    with pytest.raises(UserError, match="give a folder, or at least one picture"):
+        ivqa.diagnose(lambda picture, question: "yes", [])
