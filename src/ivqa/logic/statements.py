@@ -119,6 +119,8 @@ def state(question: str, answer: str) -> Statement:
 def _denies(words: list[str]) -> bool:
     if not words or words[0] in DENIALS:
         return True
+    if words[0] == "there":  # "there is no car"
+        return bool({"no", "not", "none", "isn't", "aren't"} & set(words[1:4]))
     return words[0] in ("no", "not", "cannot", "can't", "don't", "unsure", "i")
 
 
