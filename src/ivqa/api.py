@@ -244,7 +244,12 @@ def diagnose(
     else:
         ask = _asker(model, pictures)
     beliefs = ask_in_plain_english(
-        ask, list(pictures.pictures), max_questions, words=words, seed=seed, console=terminal(stderr=True)
+        ask,
+        list(pictures.pictures),
+        max_questions,
+        words=words,
+        seed=seed,
+        console=terminal(stderr=True),
     )
     return Diagnosis(described(name, beliefs, pictures, None))
 
