@@ -9,6 +9,13 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import csr_array
 
 from ivqa.logic.contradictions import Contradiction, contradictions
+from ivqa.logic.existence import existence
+from ivqa.logic.reports import reports
+
+SUSPECT = 0.05
+"""The greatest probability of being right that makes an answer a suspect."""
+
+_UNKNOWN = 0.8  # confidence of answers that come without one
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,17 +33,45 @@ class PictureAnswers:
 
 @dataclass(frozen=True, eq=False)
 class Suspicion:
-    """What the contradictions say of N answers about one picture.
+    """What N answers about one picture say of one another.
 
     Args:
         right: Estimated probability that each is right, (N,) in [0, 1].
-        suspect: Whether the most probable world lacks the answer, (N,) bool.
+        suspect: Whether that is at most `SUSPECT`, (N,) bool.
         contradictions: The contradictions among the answers.
     """
 
     right: NDArray[np.float64]
     suspect: NDArray[np.bool_]
     contradictions: Sequence[Contradiction]
+
+
+def suspicions(pictures: Sequence[PictureAnswers]) -> list[Suspicion]:
+    """Estimates without labels which answers are wrong, from what they say of one another.
+
+    An answer is right only if the things are there that it needs. Whether they are is estimated by
+    `existence` from all answers about the picture; the answers to `follow_ups` say most about it.
+    Beyond that, the confidence of an open answer counts as it is: that the star is red, if there
+    is a star.
+
+    Args:
+        pictures: The answers about each picture. All pictures are judged together; below about
+            1,000 answers the reliabilities are estimated poorly.
+
+    Returns:
+        One for each picture.
+
+    Raises:
+        ValueError: A picture has another number of confidences than of answers, or one outside
+            [0, 1].
+    """
+    propositions, rests = reports([_confident(one) for one in pictures])
+    probability = existence(propositions)
+    right = [np.array([rest.right(probability) for rest in one], float) for one in rests]
+    return [
+        Suspicion(one, one <= SUSPECT, contradictions(picture.beliefs))
+        for one, picture in zip(right, pictures, strict=True)
+    ]
 
 
 def errors_at_least(count: int, found: Sequence[Contradiction]) -> int:
@@ -48,6 +83,9 @@ def errors_at_least(count: int, found: Sequence[Contradiction]) -> int:
 
     Returns:
         The number, exact.
+
+    Raises:
+        RuntimeError: The solver does not find it.
 
     Example:
         >>> errors_at_least(3, [Contradiction((0, 1), "polarity", certain=True)])
@@ -66,37 +104,36 @@ def left_out(weights: NDArray[np.float64], found: Sequence[Contradiction]) -> ND
     Returns:
         Flags (N,) of those that go. The others are the most probable world, if the weight of an
         answer is the logarithm of the odds that it is right.
+
+    Raises:
+        RuntimeError: The solver does not find them.
     """
-    members = sorted({row for one in found for row in one.members})
     flags = np.zeros(len(weights), bool)
-    if not members:
+    if not found:
         return flags
-    column = {row: place for place, row in enumerate(members)}
-    rows = [number for number, one in enumerate(found) for _ in one.members]
-    columns = [column[row] for one in found for row in one.members]
+    rows = np.repeat(np.arange(len(found)), [len(one.members) for one in found])
+    members, columns = np.unique([row for one in found for row in one.members], return_inverse=True)
     hit = csr_array((np.ones(len(rows)), (rows, columns)), shape=(len(found), len(members)))
     solved = milp(
         weights[members],
         constraints=LinearConstraint(hit, lb=1),
         integrality=np.ones(len(members)),
         bounds=Bounds(0, 1),
+        options={"mip_rel_gap": 0},  # its default accepts a sum 0.01 percent too great
     )
+    if solved.status != 0:
+        raise RuntimeError(f"no smallest set of wrong answers is found: {solved.message}")
     flags[members] = solved.x > 0.5
     return flags
 
 
-def suspicions(pictures: Sequence[PictureAnswers]) -> list[Suspicion]:
-    """Estimates which answers are wrong from the contradictions among them alone.
-
-    Args:
-        pictures: The answers about each picture; all pictures are judged together.
-
-    Returns:
-        One for each picture.
-    """
-    results = []
-    for picture in pictures:
-        found = contradictions(picture.beliefs)
-        suspect = left_out(np.ones(len(picture.beliefs)), found)
-        results.append(Suspicion(1.0 - suspect, suspect, found))
-    return results
+def _confident(picture: PictureAnswers) -> list[tuple[str, str, float]]:
+    """Each answer with its confidence; a constant one where none are known."""
+    confidences = picture.confidences
+    if confidences is None:
+        confidences = np.full(len(picture.beliefs), _UNKNOWN)
+    if len(confidences) != len(picture.beliefs):
+        raise ValueError(f"{len(picture.beliefs)} answers have {len(confidences)} confidences")
+    if not np.all((confidences >= 0) & (confidences <= 1)):
+        raise ValueError("a confidence lies outside [0, 1]; phi is a probability")
+    return [(*belief, float(one)) for belief, one in zip(picture.beliefs, confidences, strict=True)]
