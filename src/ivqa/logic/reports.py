@@ -80,7 +80,9 @@ class _Collected:
         odds = float(logit(np.clip(probability, 0.02, 0.98)))
         if statement.scene is not None:
             return self._scene(picture, statement, odds)
-        needs, denies, settled = [], [], statement.reading.form == "exist"
+        needs: list[int] = []
+        denies: list[int] = []
+        settled = statement.reading.form == "exist"
         for count in statement.counts:
             head, modifiers = count.key
             negated = [one for one in modifiers if one.startswith("not ")]
