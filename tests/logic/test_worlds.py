@@ -125,6 +125,19 @@ def test_existence_recovers_the_truth_without_labels(seed: int) -> None:
     assert abs(truth[sure].mean() - found[sure].mean()) < 0.1
 
 
+def test_existence_of_a_model_that_says_yes_to_everything() -> None:
+    rng = np.random.default_rng(0)
+    number = 4000
+    truth = rng.random(number) < 0.4
+    said = rng.normal(0.8, 0.4, number)
+    named = np.where(truth, rng.normal(1, 1, (2, number)), rng.normal(-1, 1, (2, number)))
+    reports = np.stack([said, named.min(0), named.max(0)], axis=1)
+    nothing = np.zeros(0, int)
+    found = existence(Propositions(np.zeros(number, int), reports, nothing, nothing))
+    assert ((found > 0.5) == truth).mean() > 0.85
+    assert abs(found.mean() - truth.mean()) < 0.05
+
+
 class _Model:
     """A simulated VQA model: reliable in naming, says yes to most things."""
 

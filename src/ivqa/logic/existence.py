@@ -30,7 +30,8 @@ class Propositions:
     Args:
         kinds: Kind of each, (K,) integers >= 0; one prior for each kind.
         reports: Values (K, V) of V kinds of reports, the greater the more for it; NaN where there
-            is none. The first is the log-odds that the model itself gives.
+            is none. The first is the log-odds that the model itself gives; the sign of the others
+            says whether it names the thing.
         child: Propositions that are true only if their `parent` is, (E,).
         parent: Their parents, (E,); a child may have several.
     """
@@ -53,8 +54,11 @@ def existence(propositions: Propositions) -> Floats:
     child, parent = propositions.child, propositions.parent
     bins = [_binned(propositions, number) for number in range(propositions.reports.shape[1])]
     first = propositions.reports[:, 0]
-    # The model's own log-odds are a start that no relabelling of true and false has.
-    probability = np.where(np.isnan(first), 0.5, expit(np.nan_to_num(first)))
+    # What the model names is the start, since that is right even where it says yes to everything;
+    # else its own log-odds. Such a start needs no relabelling of true and false.
+    named = np.nan_to_num(np.sign(propositions.reports[:, 1:])).mean(axis=1)
+    own = np.where(np.isnan(first), 0.0, first)
+    probability = expit(np.where(np.isnan(propositions.reports[:, 1:]).all(axis=1), own, 2 * named))
     # A kind with few propositions keeps the prior that the model itself gives.
     kinds = propositions.kinds
     start = _PRIOR * np.bincount(kinds, probability) / np.maximum(np.bincount(kinds), 1)
