@@ -22,11 +22,17 @@ from torch import Tensor
 
 from ivqa.config.model_sources import source_of
 from ivqa.data.batches.batch import ImageBatch
-from ivqa.data.given_pictures import NumberedPictures, Picture, picture_files, read_picture
+from ivqa.data.given_pictures import (
+    NumberedPictures,
+    Picture,
+    numbered_pictures,
+    read_picture,
+)
 from ivqa.diagnosis.search.asking import (
     AskedQuestion,
     GivenAnswer,
     check_answer,
+    checked_answer,
     likely_questions,
 )
 from ivqa.errors import UserError
@@ -237,7 +243,7 @@ def diagnose(
     """
     if max_questions < 1:
         raise UserError(f"max_questions={max_questions} must be at least 1")
-    pictures = _numbered(images)
+    pictures = numbered_pictures(images)
     words = None
     if isinstance(model, LoadedAnswerer):
         ask, words = picture_asker(model.model, pictures), known_words(model.model)
@@ -320,49 +326,11 @@ def _texts(questions: Sequence[str]) -> list[str]:
     return list(questions)
 
 
-def _numbered(images: Picture | Iterable[Picture]) -> NumberedPictures:
-    """The pictures by image id, from 1; each is read once, so that a bad one is named at once."""
-    if isinstance(images, str | Path):
-        given: list[Any] = picture_files(str(images), "images")
-    elif isinstance(images, Image.Image) or hasattr(images, "shape"):
-        given = [images]
-    else:
-        given = list(images)
-    if not given:
-        raise UserError("images: there are none; give a folder, or at least one picture")
-    pictures: dict[int, Path | Image.Image] = {}
-    for number, picture in enumerate(given, start=1):
-        read = read_picture(picture)
-        pictures[number] = Path(picture) if isinstance(picture, str | Path) else read
-    return NumberedPictures(pictures)
-
-
 def _asker(model: AnyModel, pictures: NumberedPictures) -> Any:
     """Asks a function, question by question."""
 
     def ask(pairs: Sequence[tuple[int, str]]) -> list[GivenAnswer]:
         opened = {image_id: pictures.open(image_id) for image_id in {one for one, _ in pairs}}
-        return [_given(model(opened[one], question), question) for one, question in pairs]
+        return [checked_answer(model(opened[one], question), question) for one, question in pairs]
 
     return ask
-
-
-def _given(returned: Any, question: str) -> GivenAnswer:
-    """What a function returned for a question, checked."""
-    answer, phi = (
-        returned if isinstance(returned, tuple) and len(returned) == 2 else (returned, 1.0)
-    )
-    if not isinstance(answer, str):
-        raise UserError(
-            f"the model returned {returned!r} to '{question}'; return an answer as a text, or a "
-            "tuple of an answer and its probability"
-        )
-    try:
-        value = float(phi)
-    except (TypeError, ValueError):
-        value = float("nan")
-    if not 0 <= value <= 1:
-        raise UserError(
-            f"the model returned the probability {phi!r} to '{question}'; it must be in [0, 1]"
-        )
-    return GivenAnswer(answer, value)

@@ -2,9 +2,10 @@
 
 import glob
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -122,3 +123,31 @@ def _of_array(pixels: object) -> Image.Image:
             f"values from 0 to 255, not {found}"
         )
     return Image.fromarray(pixels)
+
+
+def numbered_pictures(images: Picture | Iterable[Picture]) -> NumberedPictures:
+    """Numbers pictures from 1; each is read once, so that a bad one is named at once.
+
+    Args:
+        images: A path, a folder or a pattern such as "photos/*.jpg"; or paths, PIL images or uint8
+            arrays (height, width, 3).
+
+    Returns:
+        The pictures by image id.
+
+    Raises:
+        UserError: There is none, or one cannot be read.
+    """
+    if isinstance(images, str | Path):
+        given: list[Any] = picture_files(str(images), "images")
+    elif isinstance(images, Image.Image) or hasattr(images, "shape"):
+        given = [images]
+    else:
+        given = list(images)
+    if not given:
+        raise UserError("images: there are none; give a folder, or at least one picture")
+    pictures: dict[int, Path | Image.Image] = {}
+    for number, picture in enumerate(given, start=1):
+        read = read_picture(picture)
+        pictures[number] = Path(picture) if isinstance(picture, str | Path) else read
+    return NumberedPictures(pictures)

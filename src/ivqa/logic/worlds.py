@@ -37,7 +37,8 @@ class Suspicion:
 
     Args:
         right: Estimated probability that each is right, (N,) in [0, 1].
-        suspect: Whether that is at most `SUSPECT`, (N,) bool.
+        suspect: Whether that is at most `SUSPECT`, or the most probable world lacks the answer
+            because of a certain contradiction, (N,) bool.
         contradictions: The contradictions among the answers.
     """
 
@@ -68,10 +69,25 @@ def suspicions(pictures: Sequence[PictureAnswers]) -> list[Suspicion]:
     propositions, rests = reports([_confident(one) for one in pictures])
     probability = existence(propositions)
     right = [np.array([rest.right(probability) for rest in one], float) for one in rests]
-    return [
-        Suspicion(one, one <= SUSPECT, contradictions(picture.beliefs))
-        for one, picture in zip(right, pictures, strict=True)
-    ]
+    found = []
+    for one, picture in zip(right, pictures, strict=True):
+        clashes = contradictions(picture.beliefs)
+        found.append(Suspicion(one, _suspects(one, clashes), clashes))
+    return found
+
+
+def _suspects(right: NDArray[np.float64], found: Sequence[Contradiction]) -> NDArray[np.bool_]:
+    """Improbable answers, and those that the most probable world lacks beyond them.
+
+    A few answers about a few pictures estimate little, but of two that exclude each other one is
+    wrong all the same.
+    """
+    suspect = right <= SUSPECT
+    clashes = [one for one in found if one.certain and not suspect[list(one.members)].any()]
+    bounded = np.clip(right, SUSPECT, 1 - 1e-6)
+    # An answer that is more probably wrong than right still costs a little: a weight is positive.
+    odds = np.maximum(np.log(bounded / (1 - bounded)), 1e-3)
+    return suspect | left_out(odds, clashes)
 
 
 def errors_at_least(count: int, found: Sequence[Contradiction]) -> int:

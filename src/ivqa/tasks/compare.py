@@ -9,10 +9,13 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
 from ivqa.config.keys import CommandKeys
+from ivqa.diagnosis import read_beliefs, read_reasons
 from ivqa.errors import UserError
 from ivqa.metrics import RScore
 from ivqa.ranges import ExistingFolder
 from ivqa.report import (
+    MOST_MODELS,
+    BeliefPageModel,
     NoisePageModel,
     markdown_table,
     print_table,
@@ -23,7 +26,9 @@ from ivqa.report import (
 from ivqa.report.noise_words import accuracy_in_words, below_blind, ends_of_score
 from ivqa.robustness import NoiseRecords, common_questions, paired_differences
 from ivqa.runs.loggers import log_results
+from ivqa.runs.run_directory import read_metrics
 from ivqa.store.files import read_yaml, write_json, write_text
+from ivqa.tasks.noise_curve import r_score_of
 from ivqa.terminal import terminal
 
 _PLACES = ("first", "second", "third", "fourth")
@@ -115,6 +120,30 @@ def names_of_runs(runs: Sequence[Path]) -> list[str]:
         if len(set(found)) == len(found):
             return found
     return [str(run) for run in runs]
+
+
+def finished_diagnoses(folders: Sequence[Path], name: str) -> list[BeliefPageModel]:
+    """Beliefs and metrics of other runs, to show beside the model `name`."""
+    if len(folders) >= MOST_MODELS:
+        raise UserError(
+            f"compare: the report shows at most {MOST_MODELS} models, so name at most "
+            f"{MOST_MODELS - 1} runs, not {len(folders)}"
+        )
+    for folder in folders:
+        if not (folder / "metrics.json").is_file():
+            raise UserError(
+                f"compare: {folder} holds no finished diagnosis (metrics.json is missing)"
+            )
+    return [
+        BeliefPageModel(
+            own if own != name else f"{own}, {folder.name}",
+            read_beliefs(folder / "beliefs.jsonl"),
+            read_metrics(folder / "metrics.json"),
+            read_reasons(folder / "reasons.jsonl"),
+            r_score_of(folder),
+        )
+        for own, folder in zip(names_of_runs(folders), folders, strict=True)
+    ]
 
 
 def _rows(metrics: dict[str, float], names: Sequence[str], levels: int) -> list[dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -12,8 +12,8 @@ from omegaconf import DictConfig
 from rich.console import Console
 from rich.progress import track
 
-from ivqa.config.keys import CommandKeys
-from ivqa.data import VQADataModule, VQASplit
+from ivqa.config.keys import CommandKeys, command_keys, model_keys
+from ivqa.data import VQADataModule, VQADataset, VQASplit
 from ivqa.diagnosis import (
     Belief,
     BeliefLog,
@@ -34,8 +34,6 @@ from ivqa.diagnosis import (
     label_weights,
     listed_beliefs,
     main_answer_share,
-    read_beliefs,
-    read_reasons,
     reasons_of,
     search_metrics,
     share_of_contradictions,
@@ -61,9 +59,9 @@ from ivqa.ranges import (
     NonEmptyText,
     Place,
     Share,
+    marks_of,
 )
 from ivqa.report import (
-    MOST_MODELS,
     BeliefPageModel,
     NoisePageModel,
     ToAnnotate,
@@ -85,14 +83,14 @@ from ivqa.runs.run_directory import begin_run, read_metrics
 from ivqa.runs.trained_models import obtain_measuring_models, obtain_module
 from ivqa.scenes import Oracle, oracle_of
 from ivqa.store.artifact_store import training_log
+from ivqa.store.digests import content_digest
 from ivqa.store.files import write_json
+from ivqa.store.identity import result_settings, to_plain
 from ivqa.store.locks import folder_lock
 from ivqa.store.versions import versioned
-from ivqa.tasks.compare import names_of_runs
+from ivqa.tasks.compare import finished_diagnoses
 from ivqa.tasks.consistency import show_consistency
 from ivqa.tasks.diagnose_pictures import diagnose_pictures
-from ivqa.tasks.noise_curve import r_score_of
-from ivqa.tasks.search_origin import search_origin
 from ivqa.vqa import Answerer, Metered
 from ivqa.vqa.evaluation import accuracy_of
 
@@ -143,7 +141,7 @@ def diagnose(cfg: Annotated[DictConfig, Keys]) -> float:
     # 1. The data, their features and the trained policy.
     check_judges(cfg)
     name = title_of(str(cfg.vqa.name))
-    earlier = _finished_runs([Path(folder) for folder in cfg.compare], name)
+    earlier = finished_diagnoses([Path(folder) for folder in cfg.compare], name)
     splits = list(dict.fromkeys(["train", "val", cfg.split]))
     context = open_context(cfg, splits)
     if cfg.annotations is not None:
@@ -226,6 +224,17 @@ def diagnose(cfg: Annotated[DictConfig, Keys]) -> float:
     log_results(cfg, metrics, {"report": run_dir / "report.html", "beliefs_table": table})
     console.print(f"report: {run_dir / 'report.html'}\nrun: {run_dir}", soft_wrap=True)
     return _objective(metrics)
+
+
+def search_origin(cfg: DictConfig, dataset: VQADataset, checkpoint: Path) -> dict[str, Any]:
+    """What determines the beliefs of a search, so that stored ones are not taken for others."""
+    counting = [key for key, hint in command_keys(cfg).items() if NO_EFFECT not in marks_of(hint)]
+    settings = {key: to_plain(cfg[key]) for key in counting if key in cfg}
+    return {
+        **result_settings(settings, model_keys),
+        "dataset": dataset.cache_key(),
+        "weights": content_digest(checkpoint),
+    }
 
 
 def _objective(metrics: Mapping[str, float]) -> float:
@@ -329,27 +338,3 @@ def _to_annotate(beliefs: Sequence[Belief], pairs: Pairs) -> list[ToAnnotate]:
         reference = pairs.references.get((one.image_id, one.answer), [""])[0]
         asked.append(ToAnnotate(one.image_id, one.answer, one.question, reference, weight))
     return asked
-
-
-def _finished_runs(folders: Sequence[Path], name: str) -> list[BeliefPageModel]:
-    """Beliefs and metrics of other runs, to show beside the model `name`."""
-    if len(folders) >= MOST_MODELS:
-        raise UserError(
-            f"compare: the report shows at most {MOST_MODELS} models, so name at most "
-            f"{MOST_MODELS - 1} runs, not {len(folders)}"
-        )
-    for folder in folders:
-        if not (folder / "metrics.json").is_file():
-            raise UserError(
-                f"compare: {folder} holds no finished diagnosis (metrics.json is missing)"
-            )
-    return [
-        BeliefPageModel(
-            own if own != name else f"{own}, {folder.name}",
-            read_beliefs(folder / "beliefs.jsonl"),
-            read_metrics(folder / "metrics.json"),
-            read_reasons(folder / "reasons.jsonl"),
-            r_score_of(folder),
-        )
-        for own, folder in zip(names_of_runs(folders), folders, strict=True)
-    ]

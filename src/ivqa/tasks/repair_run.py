@@ -36,7 +36,7 @@ from ivqa.runs.trained_models import obtain_module
 from ivqa.scenes import Oracle, oracle_of
 from ivqa.store.digests import digest
 from ivqa.store.files import write_json
-from ivqa.tasks.search_origin import search_origin
+from ivqa.tasks.diagnose import search_origin
 from ivqa.vqa import Answerer
 from ivqa.vqa.evaluation import accuracy_of
 

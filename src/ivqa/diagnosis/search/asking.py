@@ -4,6 +4,7 @@ import difflib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -124,6 +125,38 @@ def given_answers(
         answers, values = answers_with_phi(answerer, part, texts)
         given += [GivenAnswer(*pair) for pair in zip(answers, values, strict=True)]
     return given
+
+
+def checked_answer(returned: Any, question: str) -> GivenAnswer:
+    """Checks what a model that is a function returned for a question.
+
+    Args:
+        returned: An answer, or a tuple of an answer and its probability.
+        question: The question, for the message.
+
+    Returns:
+        The answer; phi is 1 without a probability.
+
+    Raises:
+        UserError: It is neither, or the probability lies outside [0, 1].
+    """
+    answer, phi = (
+        returned if isinstance(returned, tuple) and len(returned) == 2 else (returned, 1.0)
+    )
+    if not isinstance(answer, str):
+        raise UserError(
+            f"the model returned {returned!r} to '{question}'; return an answer as a text, or a "
+            "tuple of an answer and its probability"
+        )
+    try:
+        value = float(phi)
+    except (TypeError, ValueError):
+        value = float("nan")
+    if not 0 <= value <= 1:
+        raise UserError(
+            f"the model returned the probability {phi!r} to '{question}'; it must be in [0, 1]"
+        )
+    return GivenAnswer(answer, value)
 
 
 def answer_marginal(
