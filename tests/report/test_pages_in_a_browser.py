@@ -165,7 +165,8 @@ def test_incomplete_answers_are_exported(tmp_path: Path) -> None:
         {name: value for name, value in record.items() if name not in ("question", "image_id")}
         for record in records
     ]
-    no, yes = dict.fromkeys(("relevant", "same_fact", "correct"), False), {"answer": "yes"}
+    no = dict.fromkeys(("relevant", "same_fact", "correct"), False)
+    yes = {"answer": "yes", "weight": 1}
     assert given == [
         {**yes, "relevant": True, "same_fact": False, "correct": True},
         {**yes, **no},
