@@ -16,7 +16,14 @@ from hydra.utils import instantiate
 from rich.console import Console
 from torch import Tensor, nn
 
-from ivqa.diagnosis import BeliefLog, SearchFigures, choose_pairs, search_metrics
+from ivqa.diagnosis import (
+    BeliefLog,
+    SearchFigures,
+    choose_pairs,
+    search_metrics,
+    share_of_contradictions,
+    shares_of_types,
+)
 from ivqa.generators import NearestNeighbourQuestioner
 from ivqa.generators.evaluation import QuestionBenchmark
 from ivqa.generators.pool_ranking import PoolRanking
@@ -129,11 +136,12 @@ def _beliefs(composed: Any, dataset: Any, features: Any) -> Figures:
     figures = SearchFigures(pairs.references, statistics, oracle, None)
     log = BeliefLog(_folder(), len(pairs), 50, {})
     diagnose._search_beliefs(cfg, module, data, pairs, figures, log, context.console)
-    beliefs, agreed = diagnose._type_beliefs(log.beliefs(), split, pairs, oracle)
+    beliefs, agreed = diagnose._type_beliefs(log.beliefs(), split, pairs, oracle, [])
     return {
         **search_metrics(log.figures()),
         **agreed,
-        **diagnose._describe_beliefs(beliefs, oracle),
+        **shares_of_types(beliefs),
+        "beliefs/contradictions": share_of_contradictions(beliefs),
     }
 
 
