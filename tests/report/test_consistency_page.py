@@ -165,3 +165,6 @@ def test_the_figures_in_sentences(known: bool) -> None:
         "Of its 3 answers to questions of the data set, an estimated 20.0% (10.0% to 30.0%) are "
         f"wrong{'; in truth 25.0%' if known else ''}.",
     ]
+    doubtful = consistency_sentences(metrics | {"consistency/suspects": 0.41}, "MLB")
+    assert len(doubtful) == 4
+    assert doubtful[3].startswith("Do not rely on this estimate: 41% of these answers are suspects")

@@ -40,8 +40,12 @@ def consistency_rows(metrics: Mapping[str, float]) -> list[dict[str, Any]]:
     return rows
 
 
+MOST_SUSPECTS = 0.4
+"""Share of suspects above which an estimate of the error failed on scenes, see docs/consistency.md."""
+
+
 def consistency_sentences(metrics: Mapping[str, float], name: str) -> list[str]:
-    """Says what the figures of consistency mean, in up to three sentences.
+    """Says what the figures of consistency mean, in up to four sentences.
 
     Args:
         metrics: The metrics by name.
@@ -68,6 +72,11 @@ def consistency_sentences(metrics: Mapping[str, float], name: str) -> list[str]:
         f"Of its {int(found['questions']):,} answers to questions of the data set, an estimated "
         f"{share('error_estimate')} are wrong{truth}."
     )
+    if found["suspects"] > MOST_SUSPECTS:
+        lines.append(
+            f"Do not rely on this estimate: {found['suspects']:.0%} of these answers are suspects, "
+            "so what it rests on, whether things are there, is probably what the model gets wrong."
+        )
     return lines
 
 
