@@ -24,6 +24,7 @@ from ivqa.report import (
 
 HOSTILE = "Is </script><script>document.title=1</script><b>it</b> there?"
 METRICS = {
+    "consistency/suspects": 0.3,
     "consistency/questions": 3.0,
     "consistency/asked": 2000.0,
     "consistency/implied": 2100.0,

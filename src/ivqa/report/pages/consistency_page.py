@@ -41,7 +41,7 @@ def consistency_rows(metrics: Mapping[str, float]) -> list[dict[str, Any]]:
 
 
 MOST_SUSPECTS = 0.4
-"""Share of suspects above which an estimate of the error failed on scenes, see docs/consistency.md."""
+"""Share of suspects above which estimates of the error failed, see docs/consistency.md."""
 
 
 def consistency_sentences(metrics: Mapping[str, float], name: str) -> list[str]:
