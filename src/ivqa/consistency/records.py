@@ -30,7 +30,7 @@ class JudgedAnswer(AnsweredQuestion):
 
     Args:
         probability_right: Estimated probability that the answer is right, in [0, 1].
-        suspect: Whether it is almost surely wrong, see `suspicions`.
+        suspect: Whether it is probably wrong, see `suspicions`.
     """
 
     probability_right: float = 1.0
