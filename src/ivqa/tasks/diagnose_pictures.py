@@ -114,6 +114,9 @@ def diagnose_pictures(cfg: DictConfig) -> float:
     Raises:
         UserError: A picture cannot be read, or the configuration does not fit.
     """
+    for key in ("judge", "annotations", "compare"):
+        if cfg[key]:
+            raise UserError(f"{key}= is not read beside images=; leave one of them out")
     files = _chosen(cfg)
     for file in files.values():
         read_picture(file)
