@@ -57,7 +57,7 @@ def main(names: list[str]) -> None:
         title, claim = f"{name} on {processor}", module.__doc__.strip()
         text = f"## {title}\n\n{claim}\n\n`python -m benchmarks {name}` on {stamp}\n\n"
         sections[title] = text + markdown_table(rows)
-    _write(sections)
+        _write(sections)  # a later failure loses nothing
 
 
 def _write(sections: dict[str, str]) -> None:

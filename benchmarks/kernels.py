@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from hydra import compose, initialize_config_dir
 from hydra.utils import instantiate
-from omegaconf import OmegaConf
 from torch import nn
 
 from benchmarks.plain_kernels import NAMES, plain_kernels
@@ -32,7 +32,7 @@ COMPARED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "normalised scores": (("normalised_scores",), ("n2nmn",)),
     "all": (NAMES, ("mlb", "mutan", "n2nmn", "mcb")),
 }
-CONF = Path(__file__).parents[1] / "conf"
+CONF = Path(__file__).resolve().parents[1] / "conf"
 NUM_WORDS, NUM_ANSWERS, CHANNELS, POSITIONS = 500, 300, 128, 144
 # Layouts that N2NMN executes in training: one of each kind of question.
 LAYOUTS = (
@@ -74,20 +74,11 @@ def _row(row: str, names: tuple[str, ...], model: str) -> dict[str, Any]:
 def _network(model: str) -> VQANetwork:
     """The network of a configuration, with random weights."""
     torch.manual_seed(0)
-    node = OmegaConf.load(CONF / "model" / f"{model}.yaml").module.network
-    further = {}
-    if model != "n2nmn":
-        encoder = OmegaConf.load(CONF / "question_encoder" / "gru.yaml")
-        further["question_encoder"] = instantiate(encoder)
-    network: VQANetwork = instantiate(
-        node,
-        num_words=NUM_WORDS,
-        num_answers=NUM_ANSWERS,
-        feature_sizes={"grid": CHANNELS},
-        _convert_="all",
-        **further,
-    )
-    return network
+    with initialize_config_dir(str(CONF), version_base=None):
+        cfg = compose("train", [f"model={model}"])
+    build: Callable[..., VQANetwork] = instantiate(cfg.model.module.network, _convert_="all")
+    sizes = {"grid": CHANNELS}
+    return build(num_words=NUM_WORDS, num_answers=NUM_ANSWERS, feature_sizes=sizes)
 
 
 def _batch(questions: int, images: int) -> tuple[ImageBatch, Tokens]:

@@ -12,7 +12,7 @@ from types import ModuleType
 import pytest
 import torch
 from benchmarks import __main__ as runner
-from benchmarks import cuda
+from benchmarks import cuda, kernels
 
 
 def test_a_section_has_machine_versions_seed_and_commit(
@@ -58,3 +58,8 @@ def test_the_comparison_of_devices_runs_every_hot_path_on_each() -> None:
 def test_the_comparison_of_devices_says_that_there_is_none() -> None:
     with pytest.raises(SystemExit, match="there is no CUDA device on this machine"):
         cuda.run()
+
+
+@pytest.mark.parametrize("model", ["mlb", "mutan", "n2nmn", "mcb"])
+def test_the_networks_of_the_kernels_are_built_from_the_configuration(model: str) -> None:
+    assert sum(weights.numel() for weights in kernels._network(model).parameters()) > 1e5
