@@ -59,11 +59,41 @@ def test_the_surest_conviction_of_each_image_is_shown() -> None:
     assert convicted(marked, 0) == []
 
 
+def test_follow_ups_are_evidence_and_no_beliefs() -> None:
+    further = [
+        replace(_belief(2, "Do you see a car?", "no", 0.97), source="follow_up"),
+        replace(_belief(2, "Are there any cars?", "no", 0.99), source="follow_up"),
+        replace(_belief(2, "Can you find a car?", "no", 0.98), source="follow_up"),
+    ]
+    alone, figures = with_suspects(BELIEFS)
+    marked, more = with_suspects(BELIEFS, further)
+    assert [one.question for one in marked] == [one.question for one in BELIEFS]
+    # What the beliefs say of one another stays; of image 2, both beliefs need a car.
+    assert [one.contradicts for one in marked] == [one.contradicts for one in alone]
+    for name in ("beliefs/contradictions", "beliefs/errors_at_least"):
+        assert more[name] == figures[name]
+    assert more["follow_ups/count"] == 3
+    # By hand: line 1 of image 1, and the two beliefs of image 2 rather than three denials.
+    assert more["follow_ups/errors_at_least"] == pytest.approx((1 + 2) / (6 + 3))
+    assert not alone[1].suspect
+    assert not alone[4].suspect
+    assert marked[1].suspect
+    assert marked[4].suspect
+    assert marked[1].denied_by == marked[4].denied_by == ("Are there any cars?", "no", 0.99)
+    assert all(one.denied_by is None for one in alone)
+
+
 def test_marks_are_kept_in_the_file_and_checked(tmp_path: Path) -> None:
     file = tmp_path / "beliefs.jsonl"
     marked, _ = with_suspects(BELIEFS)
+    marked[0] = replace(marked[0], denied_by=("Do you see a car?", "yes", 0.9))
     write_beliefs(file, marked)
     assert read_beliefs(file) == marked
+    for wrong in ("[1, 2, 3]", '"yes"', '["Do you see a car?", "yes"]'):
+        line = marked[1].line().replace('"contradicts": []', f'"denied_by": {wrong}')
+        file.write_text(line)
+        with pytest.raises(DataError, match="'denied_by' is"):
+            read_beliefs(file)
     write_beliefs(file, BELIEFS)
     assert "suspect" not in file.read_text()
     assert "contradicts" not in file.read_text()

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -54,6 +55,15 @@ def test_a_model_is_diagnosed_and_the_diagnosis_resumes(
         assert sum(reasons.places) == pytest.approx(1, abs=1e-3)
     for page in ("report.html", "annotate.html", "robustness.html"):
         assert not re.search(r"""(src|href)=["']?http""", (first / page).read_text())
+    follow_ups = read_beliefs(first / "follow_ups.jsonl")
+    assert len(follow_ups) == metrics["follow_ups/count"] > 0
+    assert {one.source for one in follow_ups} == {"follow_up"}
+    asked = [(one.image_id, one.question) for one in (*beliefs, *follow_ups)]
+    assert len({(image, text.casefold()) for image, text in asked}) == len(set(asked))
+    assert max(Counter(one.image_id for one in follow_ups).values()) <= 100
+    denials = {(one.image_id, (one.question, one.answer, one.phi)) for one in follow_ups}
+    denied = [one for one in beliefs if one.denied_by is not None]
+    assert all(one.suspect and (one.image_id, one.denied_by) in denials for one in denied)
     # Trained models are reused, and a search without its last chunk continues.
     second = tmp_path / "second"
     shutil.copytree(first, second)
@@ -66,6 +76,14 @@ def test_a_model_is_diagnosed_and_the_diagnosis_resumes(
     assert "No trained" not in printed
     assert read_beliefs(second / "beliefs.jsonl") == beliefs
     assert metrics_of(second) == metrics
+    # The most important follow-ups are asked first; known answers are not asked for again.
+    known = (second / "parts" / "asked.jsonl").read_bytes()
+    status, printed = run("diagnose", f"resume={second}", "max_follow_ups=3")
+    assert status == 0, printed
+    fewer = read_beliefs(second / "follow_ups.jsonl")
+    assert set(fewer) <= set(follow_ups)
+    assert set(Counter(one.image_id for one in fewer).values()) == {3}
+    assert (second / "parts" / "asked.jsonl").read_bytes() == known
 
 
 def test_a_directory_does_not_give_the_beliefs_of_one_model_to_another(

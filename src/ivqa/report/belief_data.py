@@ -111,10 +111,15 @@ class PageBeliefs:
         }
 
     def _against(self, model: int, belief: Belief) -> list[Any] | None:
-        """The belief that convicts a suspect: question, answer, phi and line; None for others."""
+        """What convicts a suspect: question, answer and phi, and the line if it is a belief."""
         if not belief.suspect:
             return None
         other = convicting(belief, self.models[model].beliefs)
+        if belief.denied_by is not None and (
+            other is None or other.suspect or other.phi < belief.denied_by[2]
+        ):
+            question, answer, phi = belief.denied_by
+            return [question, answer, round(phi, 2)]
         if other is None:
             return None
         return [other.question, other.answer, round(other.phi, 2), self._lines[model][_key(other)]]

@@ -94,10 +94,17 @@ def _provable(model: BeliefPageModel) -> list[str]:
         return []
     suspects = sum(bool(belief.suspect) for belief in model.beliefs)
     count = round(least * len(model.beliefs))
-    return [
+    lines = [
         f"At least {count:,} of its {len(model.beliefs):,} answers are wrong ({least:.1%}), "
         f"because they contradict each other; {suspects:,} are suspected."
     ]
+    if (further := model.metrics.get("follow_ups/count")) is not None:
+        share = model.metrics["follow_ups/errors_at_least"]
+        lines.append(
+            f"With its answers to {further:,.0f} follow-ups, at least {share:.1%} of all answers "
+            "are wrong."
+        )
+    return lines
 
 
 def summary(model: BeliefPageModel, oracle: object | None) -> list[str]:

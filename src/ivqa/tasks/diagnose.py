@@ -54,6 +54,7 @@ from ivqa.ranges import (
     NO_EFFECT,
     Checkpoint,
     Count,
+    CountOrZero,
     ExistingFile,
     ExistingFolder,
     NonEmptyText,
@@ -91,6 +92,7 @@ from ivqa.store.versions import versioned
 from ivqa.tasks.compare import finished_diagnoses
 from ivqa.tasks.consistency import show_consistency
 from ivqa.tasks.diagnose_pictures import diagnose_pictures
+from ivqa.tasks.follow_ups import follow_up_answers
 from ivqa.vqa import Answerer, Metered
 from ivqa.vqa.evaluation import accuracy_of
 
@@ -115,6 +117,7 @@ class Keys(CommandKeys, total=False):
     ckpt: Checkpoint
     compare: Annotated[Sequence[ExistingFolder] | None, NO_EFFECT]
     # Read after the search.
+    max_follow_ups: Annotated[CountOrZero, NO_EFFECT]
     judge: Annotated[NonEmptyText | Sequence[NonEmptyText] | None, NO_EFFECT]
     annotations: Annotated[ExistingFile | None, NO_EFFECT]
     num_noisy_questions: Annotated[Count | None, NO_EFFECT]
@@ -124,9 +127,10 @@ class Keys(CommandKeys, total=False):
 def diagnose(cfg: Annotated[DictConfig, Keys]) -> float:
     """Extracts and describes the belief set of cfg.vqa (diagnose.py).
 
-    Writes beliefs.jsonl, reasons.jsonl, metrics.json, report.html, annotate.html and challenge/
-    into the run directory. Its folder parts/ holds the beliefs chunk by chunk: resume=DIR continues
-    after them, and processes with the same output_dir search the chunks together.
+    Writes beliefs.jsonl, follow_ups.jsonl, reasons.jsonl, metrics.json, report.html, annotate.html
+    and challenge/ into the run directory. Its folder parts/ holds the beliefs chunk by chunk:
+    resume=DIR continues after them, and processes with the same output_dir search the chunks
+    together.
 
     Returns:
         The objective for sweepers: verified beliefs per pair that the oracle understands. The
@@ -180,13 +184,17 @@ def diagnose(cfg: Annotated[DictConfig, Keys]) -> float:
     _search_beliefs(cfg, module, datamodule, pairs, figures, log, console)
     note_questions(log.questions_asked())
     metrics |= search_metrics(log.figures())
-    metrics |= answerer.usage() if isinstance(answerer, Metered) else {}
     with folder_lock(run_dir):
         if (run_dir / "metrics.json").is_file() and not finished_before:
             console.print(f"report, by another process: {run_dir / 'report.html'}", soft_wrap=True)
             return _objective(read_metrics(run_dir / "metrics.json"))
         # 4. Types of the beliefs, and the challenging set.
-        found, doubts = with_suspects(log.beliefs())
+        answered = log.beliefs()
+        follow_ups = follow_up_answers(
+            answered, answerer, datamodule, cfg.split, cfg.max_follow_ups, run_dir, origin
+        )
+        metrics |= answerer.usage() if isinstance(answerer, Metered) else {}
+        found, doubts = with_suspects(answered, follow_ups)
         guessed, agreed = _type_beliefs(found, split, pairs, oracle, judges)
         beliefs, weights = guessed, None
         corrections: dict[Belief, list[str]] = {}

@@ -57,11 +57,14 @@ class Belief:
     type_by: TypedBy | None = None
     judge_wrong: float | None = None
     suspect: bool | None = None
-    contradicts: tuple[int, ...] = ()
+    contradicts: Sequence[int] = ()
+    denied_by: tuple[str, str, float] | None = None
 
     def __post_init__(self) -> None:
         # JSON has no tuples, and beliefs are keys of mappings.
         object.__setattr__(self, "contradicts", tuple(self.contradicts))
+        if self.denied_by is not None:
+            object.__setattr__(self, "denied_by", tuple(self.denied_by))
 
     def record(self) -> dict[str, Any]:
         """The fields by name."""
@@ -70,6 +73,8 @@ class Belief:
             del record["judge_wrong"]
         if self.suspect is None:
             del record["suspect"], record["contradicts"]
+        if self.denied_by is None:
+            del record["denied_by"]
         return record
 
     def line(self) -> str:
@@ -124,6 +129,9 @@ def _belief(line: str, where: str) -> Belief:
     lines = record.get("contradicts", [])
     are_lines = isinstance(lines, list) and all(type(line) is int and line > 0 for line in lines)
     wrong += [] if are_lines else ["contradicts"]
+    denial = record.get("denied_by")
+    is_denial = isinstance(denial, list) and [type(part) for part in denial] == [str, str, float]
+    wrong += [] if denial is None or is_denial else ["denied_by"]
     if wrong:
         found = shown(record[wrong[0]]) if wrong[0] in record else "missing"
         raise DataError(f"{where}: not a belief: '{wrong[0]}' is {found}; run diagnose.py again")

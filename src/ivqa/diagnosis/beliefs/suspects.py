@@ -7,55 +7,84 @@ from dataclasses import replace
 import numpy as np
 
 from ivqa.diagnosis.beliefs.beliefs import Belief
-from ivqa.logic import PictureAnswers, contradicting, errors_at_least, suspicions
+from ivqa.logic import (
+    Contradiction,
+    PictureAnswers,
+    contradictions,
+    errors_at_least,
+    suspicions,
+)
 
 
-def with_suspects(beliefs: Sequence[Belief]) -> tuple[list[Belief], dict[str, float]]:
+def with_suspects(
+    beliefs: Sequence[Belief], further: Sequence[Belief] = ()
+) -> tuple[list[Belief], dict[str, float]]:
     """Marks the beliefs that contradict others, and those that are probably wrong.
 
     Args:
         beliefs: Beliefs in the order of beliefs.jsonl, of any number of images.
+        further: Answers to follow-ups about the same images, which are evidence for and against
+            the beliefs.
 
     Returns:
-        The beliefs with `suspect` and `contradicts`, in the same order, and figures by name:
+        The beliefs with `suspect`, `contradicts` and `denied_by`, in the same order, and figures by
+        name:
 
-        - beliefs/contradictions: Share of beliefs in a contradiction that holds for certain.
+        - beliefs/contradictions: Share of beliefs that certainly contradict another belief.
         - beliefs/errors_at_least: Share of beliefs that must be wrong at least, whoever looks: the
-          least number of each image whose removal leaves no certain contradiction.
+          least number of each image whose removal leaves no certain contradiction among beliefs.
         - beliefs/suspects: Share of suspects.
+        - follow_ups/count, follow_ups/errors_at_least: With follow-ups, their number, and the
+          share of all answers, theirs and the beliefs, that must be wrong at least.
     """
+    everything = [*beliefs, *further]
     by_image: dict[int, list[int]] = defaultdict(list)
-    for row, belief in enumerate(beliefs):
+    for row, belief in enumerate(everything):
         by_image[belief.image_id].append(row)
     pictures = [
         PictureAnswers(
-            [(beliefs[row].question, beliefs[row].answer) for row in rows],
-            np.array([beliefs[row].phi for row in rows]),
+            [(everything[row].question, everything[row].answer) for row in rows],
+            np.array([everything[row].phi for row in rows]),
         )
         for rows in by_image.values()
     ]
-    marked = list(beliefs)
-    sure, least = 0, 0
+    marked = list(everything)
+    sure, least, least_of_all = 0, 0, 0
     found = suspicions(pictures)
-    for rows, picture, suspicion in zip(by_image.values(), pictures, found, strict=True):
-        sure += sum(contradicting(picture.beliefs))
-        least += errors_at_least(len(rows), suspicion.contradictions)
-        against: dict[int, set[int]] = defaultdict(set)
-        for one in suspicion.contradictions:
-            for row in one.members:
-                against[row] |= {rows[other] + 1 for other in one.members if other != row}
+    for at, (rows, suspicion) in enumerate(zip(by_image.values(), found, strict=True)):
+        own = sum(row < len(beliefs) for row in rows)  # beliefs come before follow-ups
+        among = suspicion.contradictions
+        if len(rows) > own:  # with follow-ups, a contradiction may name them in place of beliefs
+            among = contradictions(pictures[at].beliefs[:own])
+        sure += len({row for one in among if one.certain for row in one.members})
+        least += errors_at_least(own, among)
+        if further:
+            least_of_all += errors_at_least(len(rows), suspicion.contradictions)
         for place, row in enumerate(rows):
-            marked[row] = replace(
-                beliefs[row],
-                suspect=bool(suspicion.suspect[place]),
-                contradicts=tuple(sorted(against[place])),
+            marked[row] = replace(everything[row], suspect=bool(suspicion.suspect[place]))
+        against, denials = _others(among), _others(suspicion.contradictions)
+        for place, row in enumerate(rows[:own]):
+            lines = sorted(rows[other] + 1 for other in against[place])
+            marked[row] = replace(marked[row], contradicts=lines)
+            worst = max(
+                (marked[rows[other]] for other in denials[place] if other >= own),
+                key=_weight,
+                default=None,
             )
+            if marked[row].suspect and worst is not None:
+                denial = worst.question, worst.answer, worst.phi
+                marked[row] = replace(marked[row], denied_by=denial)
+    del marked[len(beliefs) :]
     total = max(len(beliefs), 1)
-    return marked, {
+    figures = {
         "beliefs/contradictions": sure / total,
         "beliefs/errors_at_least": least / total,
         "beliefs/suspects": sum(bool(belief.suspect) for belief in marked) / total,
     }
+    if further:
+        figures["follow_ups/count"] = float(len(further))
+        figures["follow_ups/errors_at_least"] = least_of_all / len(everything)
+    return marked, figures
 
 
 def convicting(belief: Belief, beliefs: Sequence[Belief]) -> Belief | None:
@@ -70,7 +99,7 @@ def convicting(belief: Belief, beliefs: Sequence[Belief]) -> Belief | None:
         None if it contradicts none.
     """
     others = [beliefs[line - 1] for line in belief.contradicts]
-    return max(others, key=lambda other: (not other.suspect, other.phi), default=None)
+    return max(others, key=_weight, default=None)
 
 
 def convicted(beliefs: Sequence[Belief], number: int = 6) -> list[tuple[Belief, Belief]]:
@@ -91,6 +120,19 @@ def convicted(beliefs: Sequence[Belief], number: int = 6) -> list[tuple[Belief, 
             pair = belief, other
             best[belief.image_id] = min(best.get(belief.image_id, pair), pair, key=_doubt)
     return sorted(best.values(), key=_doubt)[:number]
+
+
+def _others(found: Sequence[Contradiction]) -> dict[int, set[int]]:
+    """The answers that contradict each one, by position."""
+    against: dict[int, set[int]] = defaultdict(set)
+    for one in found:
+        for place in one.members:
+            against[place] |= {other for other in one.members if other != place}
+    return against
+
+
+def _weight(belief: Belief) -> tuple[bool, float]:
+    return not belief.suspect, belief.phi
 
 
 def _doubt(pair: tuple[Belief, Belief]) -> float:
