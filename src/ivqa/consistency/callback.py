@@ -13,7 +13,7 @@ from ivqa.consistency.measure import ConsistencyMeasure, answered, implied_split
 from ivqa.consistency.records import ConsistencyRecords
 from ivqa.data import VQADataModule, VQASplit
 from ivqa.provenance import note_questions
-from ivqa.ranges import Count, CountOrZero, Resamples, Seed
+from ivqa.ranges import Count, CountOrZero, ExistingFile, Resamples, Seed
 from ivqa.scenes import oracle_of
 from ivqa.terminal import terminal
 from ivqa.vqa import Answerer, MeasuringCallback, Metered
@@ -34,6 +34,7 @@ class ConsistencyCallback(MeasuringCallback):
         max_paid_questions: The most further questions to ask a served model in all, whose
             questions cost.
         rounds: Rounds of further questions, see `ConsistencyMeasure`.
+        entailments: A file of implications beside those of the rules; None for none.
         every_n_epochs: In training, measure after every so many epochs; 0 for never.
         batch_size: Questions answered at once.
         resamples: Number of resamples of the bootstrap.
@@ -49,6 +50,7 @@ class ConsistencyCallback(MeasuringCallback):
         max_questions: Count = 500,
         max_paid_questions: Count = 2000,
         rounds: Count = 1,
+        entailments: ExistingFile | None = None,
         every_n_epochs: CountOrZero = 0,
         batch_size: Count = 500,
         resamples: Resamples = 1000,
@@ -59,6 +61,7 @@ class ConsistencyCallback(MeasuringCallback):
             num_images=num_images,
             max_questions=max_questions,
             rounds=rounds,
+            entailments=entailments,
             resamples=resamples,
             seed=seed,
         )

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,11 +88,15 @@ class Implied:
     covered: Sequence[bool]
 
 
-def implied_by(answers: Sequence[AnsweredQuestion]) -> Implied:
+def implied_by(
+    answers: Sequence[AnsweredQuestion],
+    entailments: Mapping[tuple[tuple[int, str], str], Sequence[Implication]] | None = None,
+) -> Implied:
     """Derives the questions whose answers follow from answers.
 
     Args:
         answers: N answers to questions of the data set, about any number of images.
+        entailments: What follows beside what the rules know, see `read_entailments`.
 
     Returns:
         The implied questions, and those to ask.
@@ -100,7 +104,11 @@ def implied_by(answers: Sequence[AnsweredQuestion]) -> Implied:
     found: dict[int, dict[tuple[Any, str], tuple[bool, int, ImpliedQuestion]]] = {}
     covered = []
     for premise in answers:
-        following = implications(premise.question, answer_form(premise.answer))
+        form = answer_form(premise.answer)
+        following = implications(premise.question, form)
+        if entailments is not None:
+            key = question_key(premise.image_id, premise.question), form
+            following = [*entailments.get(key, ()), *following]
         covered.append(bool(following))
         of_image = found.setdefault(premise.image_id, {})
         for turn, implication in enumerate(following):

@@ -2,22 +2,25 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
+from ivqa.consistency.entailments import Entailments, read_entailments
 from ivqa.consistency.figures import consistency_figures, wrongness
 from ivqa.consistency.implied import (
     AnsweredQuestion,
     affordable,
     followed_up,
     implied_by,
+    question_key,
     question_number,
 )
 from ivqa.consistency.records import ConsistencyRecords
 from ivqa.data import VQASplit
 from ivqa.data.oracles import Oracle
 from ivqa.errors import UserError
-from ivqa.ranges import Count, Resamples, Seed
+from ivqa.ranges import Count, ExistingFile, Resamples, Seed
 from ivqa.text.failed_answers import failure
 
 IMPLIED_SPLIT = "implied"
@@ -36,6 +39,8 @@ class ConsistencyMeasure:
         max_questions: The most further questions to ask about an image.
         rounds: Rounds of further questions. The first has what follows from the answers to the
             questions of the data set; each other one follows up the answers of the one before.
+        entailments: A file of implications beside those of the rules, see `read_entailments`; None
+            for none.
         resamples: Number of resamples of the bootstrap.
         seed: Seed of the images and of the bootstrap.
     """
@@ -43,6 +48,7 @@ class ConsistencyMeasure:
     num_images: Count | None = 200
     max_questions: Count = 500
     rounds: Count = 1
+    entailments: ExistingFile | None = None
     resamples: Resamples = 1000
     seed: Seed = 0
 
@@ -68,8 +74,12 @@ class ConsistencyMeasure:
 
         Returns:
             The records.
+
+        Raises:
+            UserError: The file of entailments has none about the questions.
+            DataError: The file is damaged.
         """
-        implied = implied_by(own)
+        implied = implied_by(own, self._entailments(own))
         wanted, given = implied.wanted, list[AnsweredQuestion]()
         for _ in range(self.rounds):
             questions = affordable(wanted, [*own, *given], self.max_questions, budget)
@@ -79,6 +89,18 @@ class ConsistencyMeasure:
             given += answers
             wanted = followed_up(answers)
         return ConsistencyRecords.of(own, implied, given)
+
+    def _entailments(self, own: Sequence[AnsweredQuestion]) -> Entailments | None:
+        if self.entailments is None:
+            return None
+        found = read_entailments(Path(self.entailments))
+        asked = {question_key(one.image_id, one.question) for one in own}
+        if not any(key in asked for key, _ in found):
+            raise UserError(
+                f"{self.entailments}: no line is about a question that was asked; give the file of "
+                "this data set and split, or entailments=null"
+            )
+        return found
 
     def figures(
         self, records: ConsistencyRecords, split: VQASplit, oracle: Oracle | None
