@@ -12,17 +12,22 @@ import torch
 from torch import Tensor
 
 from ivqa.consistency import (
+    AnsweredQuestion,
     ConsistencyCallback,
     ConsistencyMeasure,
+    ConsistencyRecords,
+    Implied,
     answered,
     implied_split,
     read_images,
 )
+from ivqa.consistency.implied import ImpliedQuestion
 from ivqa.data import DataError, VQADataModule, VQADataset, build_vocabularies
 from ivqa.data.batches.batch import ImageBatch
 from ivqa.data.oracles import FALSE_PREMISE, NOT_UNDERSTOOD, Judgement, Oracle
 from ivqa.errors import UserError
 from ivqa.logic import Contradiction, Implication, Suspicion
+from ivqa.report import consistency_sentences
 from ivqa.text.answers import AnswerVocabulary
 
 # Image, question, answers of ten annotators; their accuracies of the model's answers are 1, 0,
@@ -148,6 +153,7 @@ def test_all_figures(data: VQADataModule, annotated: bool, tmp_path: Path) -> No
         "questions": 4,
         "asked": 5,
         "implied": 5,
+        "unclear": 0,
         "rate": 1 / 5,
         "first/rate": 1 / 3,
         "first/implied": 3,
@@ -268,6 +274,27 @@ def test_failed_answers_are_left_out(data: VQADataModule) -> None:
     ]
     with pytest.raises(UserError, match="none of the 4 answers to the questions of split 'val'"):
         answered(split, ["", "", "", ""])
+
+
+def test_answers_to_yes_no_questions_that_are_neither_count_nowhere(data: VQADataModule) -> None:
+    split = data.dataset.split("val")
+    own = answered(split.select(np.array([0])), ["yes"])
+    given = {"one?": "Yes, it is.", "Is it one?": "chair", "What is it?": "chair"}
+    texts = [AnsweredQuestion(1, question, answer) for question, answer in given.items()]
+    follows = [
+        Implication(question, "yes", "first", certain=False)
+        for question in ("one?", "Is it one?", "What is it?")
+    ]
+    premises = [ImpliedQuestion(own[0], one) for one in follows]
+    records = ConsistencyRecords.of(own, Implied(premises, [], [True]), texts)
+    assert records.unclear == 1
+    assert [one.implication.question for one, _ in records.implied] == ["one?", "What is it?"]
+    assert records.consistent.tolist() == [True, False]
+    assert [one.answer for one in records.images[0].answers] == ["yes", "Yes, it is.", "chair"]
+    sentences = consistency_sentences(
+        ConsistencyMeasure(resamples=10).figures(records, split, None), "MLB"
+    )
+    assert "1 further yes/no questions are left out" in " ".join(sentences)
 
 
 def test_nothing_follows(data: VQADataModule, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,6 +28,7 @@ METRICS = {
     "consistency/questions": 3.0,
     "consistency/asked": 2000.0,
     "consistency/implied": 2100.0,
+    "consistency/unclear": 0.0,
     "consistency/rate": 0.8,
     "consistency/rate_low": 0.75,
     "consistency/rate_high": 0.85,

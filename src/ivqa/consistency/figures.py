@@ -30,6 +30,8 @@ def consistency_figures(
 
         - images, questions (N), asked (M), implied: numbers; implied questions that the data set
           asks itself are in `implied` and not in `asked`.
+        - unclear: number of further yes/no questions whose answer is neither yes nor no. They are
+          left out of all other figures.
         - rate: share of the implied questions that are answered as implied; RULE/rate and the
           number RULE/implied for each rule.
         - coverage: share of the N questions from whose answer anything follows.
@@ -53,6 +55,7 @@ def consistency_figures(
         "questions": float(own.sum()),
         "asked": float((~own).sum()),
         "implied": float(len(records.implied)),
+        "unclear": float(records.unclear),
     }
 
     def add(name: str, values: NDArray[np.float64], of: NDArray[np.int64]) -> None:

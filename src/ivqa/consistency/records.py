@@ -15,6 +15,7 @@ from ivqa.consistency.implied import (
     agrees,
     answer_form,
     question_key,
+    unclear,
 )
 from ivqa.data import DataError
 from ivqa.logic import Contradiction, PictureAnswers, errors_at_least, suspicions
@@ -62,11 +63,14 @@ class ConsistencyRecords:
         images: The images, in the order in which they were asked about.
         implied: The implied questions that have an answer, each with this answer.
         covered: Whether anything follows from an answer, for each question of the data set.
+        unclear: Number of answers to further yes/no questions that are neither yes nor no; they are
+            left out.
     """
 
     images: Sequence[ImageConsistency]
     implied: Sequence[tuple[ImpliedQuestion, AnsweredQuestion]]
     covered: Mapping[int, bool]
+    unclear: int = 0
 
     @classmethod
     def of(
@@ -82,10 +86,11 @@ class ConsistencyRecords:
         Returns:
             The records.
         """
+        clear = [one for one in given if not unclear(one.question, one.answer)]
         by_image: dict[int, list[AnsweredQuestion]] = {}
-        for one in (*own, *given):
+        for one in (*own, *clear):
             by_image.setdefault(one.image_id, []).append(one)
-        answered = {question_key(one.image_id, one.question): one for one in (*given, *own)}
+        answered = {question_key(one.image_id, one.question): one for one in (*clear, *own)}
         judged = suspicions([_picture(answers) for answers in by_image.values()])
         images = [
             ImageConsistency(
@@ -106,7 +111,7 @@ class ConsistencyRecords:
             for number, covered in zip(ids, implied.covered, strict=True)
             if number is not None
         }
-        return cls(images, compared, covered)
+        return cls(images, compared, covered, len(given) - len(clear))
 
     def write(self, run_dir: Path) -> None:
         """Writes implications.jsonl and consistency.jsonl."""

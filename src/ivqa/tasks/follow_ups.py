@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.progress import track
 
-from ivqa.consistency import AnsweredQuestion, affordable, implied_by
+from ivqa.consistency import AnsweredQuestion, affordable, implied_by, unclear
 from ivqa.data import VQADataModule
 from ivqa.diagnosis import AskedLog, Belief, GivenAnswer, given_answers, write_beliefs
 from ivqa.provenance import note_questions
@@ -39,7 +39,8 @@ def follow_up_answers(
         origin: What determines the answers.
 
     Returns:
-        The answers, as beliefs of the source "follow_up".
+        The answers, as beliefs of the source "follow_up", without failed ones and those that say
+        nothing.
     """
     own = [
         AnsweredQuestion(belief.image_id, belief.question, belief.answer, belief.phi, line)
@@ -57,7 +58,7 @@ def follow_up_answers(
     for start in track(starts, "asking follow-ups", console=terminal(), transient=True):
         part = questions[start : start + _AT_ONCE]
         for (image_id, question), given in zip(part, log(part), strict=True):
-            if failure(given.answer) is None:
+            if failure(given.answer) is None and not unclear(question, given.answer):
                 phi = round(given.probability, 6)
                 found.append(
                     Belief(image_id, given.answer, question, phi, 0.0, 1.0, source="follow_up")

@@ -45,7 +45,7 @@ MOST_SUSPECTS = 0.4
 
 
 def consistency_sentences(metrics: Mapping[str, float], name: str) -> list[str]:
-    """Says what the figures of consistency mean, in up to four sentences.
+    """Says what the figures of consistency mean, in up to five sentences.
 
     Args:
         metrics: The metrics by name.
@@ -62,6 +62,11 @@ def consistency_sentences(metrics: Mapping[str, float], name: str) -> list[str]:
         lines.append(
             f"{name} answers {found['rate']:.0%} of {int(found['implied']):,} questions as its own "
             "answers imply."
+        )
+    if found["unclear"]:
+        lines.append(
+            f"{int(found['unclear']):,} further yes/no questions are left out: it answers them "
+            "with neither yes nor no."
         )
     lines.append(
         f"At least {share('errors_at_least')} of its {asked:,} answers are wrong: they contradict "
