@@ -91,6 +91,7 @@ _MAY_BE_NULL = (
 LEFT_OUT = {
     r"^make |^pip ": "builds or tests the project itself",
     r"^python -m benchmarks": "measures for minutes and writes benchmarks/RESULTS.md",
+    r"^python -m tools\.suspicions": "trains nine models, in an hour",
     r"^wandb ": "needs an account; tests/end_to_end/test_wandb_agent.py has a stand-in",
     r"ivqa\.data\.download": "downloads gigabytes; tests/data/test_download.py has a local server",
     r"data=(clevr|gqa)": "needs the published files; tests/data/ has small ones",
