@@ -9,7 +9,7 @@ import pytest
 
 from ivqa.diagnosis import AskedLog, Belief, BudgetSearch, GivenAnswer, with_suspects
 from ivqa.errors import UserError
-from ivqa.tasks.diagnose_pictures import ask_in_plain_english
+from ivqa.tasks.pictures.asking import ask_in_plain_english
 from ivqa.text.tokens import tokenise
 
 PICTURES = 12
@@ -84,8 +84,8 @@ def test_the_budget_is_spent_on_different_questions_about_all_pictures() -> None
 
 
 def test_the_search_proves_more_errors_than_chance() -> None:
-    def bound(by_chance: bool, seed: int) -> int:
-        search = BudgetSearch(PICTURES, Careless(), seed=seed, by_chance=by_chance)
+    def bound(explore: float, seed: int) -> int:
+        search = BudgetSearch(PICTURES, Careless(), seed=seed, explore=explore)
         asked = [one for batch in search.run(300) for one in batch]
         beliefs = [
             Belief(one.picture, one.given.answer, one.meaning.question, 0.9, 0, 1, "plain_english")
@@ -93,8 +93,8 @@ def test_the_search_proves_more_errors_than_chance() -> None:
         ]
         return round(len(beliefs) * with_suspects(beliefs)[1]["beliefs/errors_at_least"])
 
-    chosen = sum(bound(False, seed) for seed in (1, 2, 3))
-    drawn = sum(bound(True, seed) for seed in (1, 2, 3))
+    chosen = sum(bound(0, seed) for seed in (1, 2, 3))
+    drawn = sum(bound(1, seed) for seed in (1, 2, 3))
     assert chosen > 2 * drawn > 0
 
 

@@ -104,6 +104,12 @@ def _provable(model: BeliefPageModel) -> list[str]:
             f"With its answers to {further:,.0f} follow-ups, at least {share:.1%} of all answers "
             "are wrong."
         )
+    if "search/next_100" in model.metrics:
+        more, low, high = (model.metrics[f"search/next_100{end}"] for end in ("", "_low", "_high"))
+        lines.append(
+            f"One hundred more questions would prove about {more:.0f} more wrong answers "
+            f"({low:.0f} to {high:.0f})."
+        )
     return lines
 
 

@@ -51,6 +51,7 @@ from ivqa.generators import DistinctSampling, Sampling
 from ivqa.metrics import PUBLISHED_R_SCORE, CiderStatistics
 from ivqa.provenance import note_questions
 from ivqa.ranges import (
+    CHANGEABLE,
     NO_EFFECT,
     Checkpoint,
     Count,
@@ -58,6 +59,7 @@ from ivqa.ranges import (
     ExistingFile,
     ExistingFolder,
     NonEmptyText,
+    NonNegative,
     Place,
     Share,
     marks_of,
@@ -91,8 +93,8 @@ from ivqa.store.locks import folder_lock
 from ivqa.store.versions import versioned
 from ivqa.tasks.compare import finished_diagnoses
 from ivqa.tasks.consistency import show_consistency
-from ivqa.tasks.diagnose_pictures import diagnose_pictures
 from ivqa.tasks.follow_ups import follow_up_answers
+from ivqa.tasks.pictures.diagnosis import diagnose_pictures
 from ivqa.vqa import Answerer, Metered
 from ivqa.vqa.evaluation import accuracy_of
 
@@ -114,6 +116,12 @@ class Keys(CommandKeys, total=False):
     images: Annotated[Place | None, NO_EFFECT]
     max_questions: Annotated[Count, NO_EFFECT]
     oracle: Annotated[bool, NO_EFFECT]
+    explore: Annotated[Share, NO_EFFECT]
+    stop_below: Annotated[NonNegative | None, NO_EFFECT]
+    ask_above: Annotated[
+        Mapping[Literal["questions", "minutes", "cost"], NonNegative | None], NO_EFFECT, CHANGEABLE
+    ]
+    yes: Annotated[bool, NO_EFFECT, CHANGEABLE]
     ckpt: Checkpoint
     compare: Annotated[Sequence[ExistingFolder] | None, NO_EFFECT]
     # Read after the search.
