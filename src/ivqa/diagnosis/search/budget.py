@@ -38,7 +38,6 @@ AskAll = Callable[[Sequence[tuple[int, str]]], Sequence[GivenAnswer]]
 """Answers N questions, each about the picture at a position."""
 
 BATCH = 64  # questions asked together
-BY_CHANCE = "by_chance"  # source of the beliefs that were drawn by chance
 _ENOUGH = 20  # contradictions of an arm after which the next one counts half
 _WEIGHT = 2.0  # questions that the prior of an arm counts as
 _TRIES = 8  # noun phrases that are drawn for an arm before the next one gets its turn

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from scipy.stats import nbinom
 
 from ivqa.diagnosis.beliefs.beliefs import Belief
-from ivqa.diagnosis.beliefs.mistakes import mistake_in
+from ivqa.diagnosis.beliefs.mistakes import mistake_in, shares_error
 from ivqa.logic import contradictions, errors_at_least
 from ivqa.scenes import Oracle
 
@@ -34,6 +34,7 @@ def search_figures(beliefs: Sequence[Belief], oracle: Oracle | None) -> dict[str
         - search/questions_to_five_of_each_kind: Questions until each kind of mistake that makes up
           2 percent or more of the wrong beliefs, irrelevant ones too, has five examples. Absent
           where a kind has fewer.
+        - search/shares_error: See `shares_error`; absent where nothing was drawn by chance.
         - suspects/precision, suspects/recall: Share of the suspects that are wrong, and share of
           the wrong beliefs that are suspected, among the typed beliefs.
 
@@ -47,6 +48,8 @@ def search_figures(beliefs: Sequence[Belief], oracle: Oracle | None) -> dict[str
     for name, own in (("wrong", adversarial), ("confident_wrong", sure)):
         facts = {(belief.image_id, oracle.fact(belief.question)) for belief in own}
         metrics[f"search/{name}_facts_per_1000"] = 1000 * len(facts) / len(beliefs)
+    if (error := shares_error(beliefs, oracle)) is not None:
+        metrics["search/shares_error"] = error
     kinds = _kinds(beliefs, oracle)
     if kinds and all(len(rows) >= _EXAMPLES for rows in kinds.values()):
         last = max(rows[_EXAMPLES - 1] for rows in kinds.values())

@@ -20,6 +20,7 @@ from ivqa.diagnosis import (
     most_confident,
     sharpest_contradictions,
 )
+from ivqa.diagnosis.beliefs.mistakes import BY_CHANCE
 from ivqa.report.belief_data import PageBeliefs, mistake_rows
 from ivqa.report.belief_plots import belief_plots
 from ivqa.report.belief_words import BeliefPageModel, headline, sentence, typed_by
@@ -125,6 +126,7 @@ def write_belief_page(
         colors=_TYPE_COLORS,
         plots=[Markup(svg) for svg in belief_plots(models, curves)],
         mistakes=_mistakes([front.mistakes, *others], place),
+        by_chance=any(belief.source == BY_CHANCE for belief in models[0].beliefs),
         contradictions=[[place[belief] for belief in pair] for pair in front.contradictions],
         bands=_bands(front, place),
         suspects=any(belief.suspect for model in models for belief in model.beliefs),

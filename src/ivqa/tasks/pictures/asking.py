@@ -12,7 +12,8 @@ from torch import Tensor
 
 from ivqa.data.batches.batch import ImageBatch, PixelSource
 from ivqa.diagnosis import Belief, BudgetSearch, GivenAnswer, given_answers, next_hundred
-from ivqa.diagnosis.search.budget import BY_CHANCE, AskAll
+from ivqa.diagnosis.beliefs.mistakes import BY_CHANCE
+from ivqa.diagnosis.search.budget import AskAll
 from ivqa.errors import LimitReached, UserError
 from ivqa.runs.picture_model import PictureModel
 from ivqa.vqa import Metered
