@@ -69,6 +69,7 @@ from ivqa.report import (
     NoisePageModel,
     ToAnnotate,
     beliefs_to_explain,
+    mostly_illegal,
     print_summary,
     read_curves,
     summary,
@@ -94,6 +95,7 @@ from ivqa.store.versions import versioned
 from ivqa.tasks.compare import finished_diagnoses
 from ivqa.tasks.consistency import show_consistency
 from ivqa.tasks.follow_ups import follow_up_answers
+from ivqa.tasks.pictures.asking import Limits
 from ivqa.tasks.pictures.diagnosis import diagnose_pictures
 from ivqa.vqa import Answerer, Metered
 from ivqa.vqa.evaluation import accuracy_of
@@ -118,9 +120,7 @@ class Keys(CommandKeys, total=False):
     oracle: Annotated[bool, NO_EFFECT]
     explore: Annotated[Share, NO_EFFECT]
     stop_below: Annotated[NonNegative | None, NO_EFFECT]
-    ask_above: Annotated[
-        Mapping[Literal["questions", "minutes", "cost"], NonNegative | None], NO_EFFECT, CHANGEABLE
-    ]
+    ask_above: Annotated[Limits, NO_EFFECT, CHANGEABLE]
     yes: Annotated[bool, NO_EFFECT, CHANGEABLE]
     ckpt: Checkpoint
     compare: Annotated[Sequence[ExistingFolder] | None, NO_EFFECT]
@@ -285,7 +285,7 @@ def _search_beliefs(
         console=console,
         transient=True,
     )
-    for chosen in chunks:
+    for turn, chosen in enumerate(chunks):
         image_ids, answers = pairs.images[chosen], pairs.answers[chosen]
         images = datamodule.images_of(cfg.split, image_ids)
         # The seed depends on the chunk alone, so every process finds the same beliefs.
@@ -293,6 +293,8 @@ def _search_beliefs(
         found = search(images, answers, torch.Generator().manual_seed(int(seed)))
         sums = figures.sums(found, list(zip(image_ids, answers, strict=True)))
         log.write(chosen, found.beliefs(image_ids), sums)
+        if not turn and (note := mostly_illegal(search_metrics([sums]))):
+            console.print(note, soft_wrap=True)
 
 
 def _type_beliefs(

@@ -4,7 +4,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from rich.console import Console
@@ -15,8 +15,14 @@ from ivqa.diagnosis import Belief, BudgetSearch, GivenAnswer, given_answers, nex
 from ivqa.diagnosis.beliefs.mistakes import BY_CHANCE
 from ivqa.diagnosis.search.budget import AskAll
 from ivqa.errors import LimitReached, UserError
+from ivqa.ranges import NonNegative
 from ivqa.runs.picture_model import PictureModel
 from ivqa.vqa import Metered
+
+Limits = Mapping[Literal["questions", "minutes", "cost"], NonNegative | None]
+"""What may be used without a question; None: any number."""
+
+_TOKENS = ("prompt", "completion")
 
 
 @dataclass(frozen=True)
@@ -48,7 +54,7 @@ class Forecast:
             parts.append(f"and cost about {self.cost:,.2f}")
         return ", ".join(parts)
 
-    def above(self, limits: Mapping[str, float | None]) -> str:
+    def above(self, limits: Limits) -> str:
         """The first limit that is passed, such as "minutes=60"; "" if none is."""
         for name, limit in limits.items():
             value = getattr(self, name)
@@ -96,15 +102,12 @@ class Meter:
         )
 
 
-_TOKENS = ("prompt", "completion")
-
-
-def confirm(forecast: Forecast, limits: Mapping[str, float | None], console: Console) -> None:
+def confirm(forecast: Forecast, limits: Limits, console: Console) -> None:
     """Asks whether to go on, where a forecast passes a limit.
 
     Args:
         forecast: What is to come.
-        limits: Limits of questions, minutes and cost; None for none.
+        limits: The limits.
         console: Where the answer is read, if the standard input is a terminal.
 
     Raises:

@@ -100,7 +100,7 @@ class PictureDiagnosis:
         write_json(folder / "metrics.json", self.metrics)  # last: a run with it is finished
 
 
-def diagnosepictures_in_words(cfg: DictConfig) -> float:
+def diagnose_pictures(cfg: DictConfig) -> float:
     """Asks cfg.vqa about the pictures that cfg.images names, and describes what it believes.
 
     Writes the files of `PictureDiagnosis.write` into the run directory, and every answer into its
