@@ -215,6 +215,30 @@ def test_a_model_that_writes_its_answers_needs_no_data(
     assert not (store / "models").exists()
 
 
+def test_consistency_about_a_folder_needs_no_data(
+    run: Run, server: ChatServer, photos: Path, tmp_path: Path
+) -> None:
+    model = ["model=openai", "model.path=tiny", f"model.base_url={server.url}"]
+    command = [f"images={photos}", *model, "max_questions=60", f"output_dir={tmp_path}/run"]
+    status, printed = run("evaluate", *command)
+    assert status == 1
+    assert "images= measures consistency; give callbacks=consistency too" in printed
+    status, printed = run("evaluate", *command, "callbacks=consistency")
+    assert status == 0, printed
+    metrics = metrics_of(tmp_path / "run")
+    assert metrics["consistency/questions"] == 60
+    # By hand from the file: how many implied questions are answered as implied.
+    lines = (tmp_path / "run" / "implications.jsonl").read_text().splitlines()
+    given = [json.loads(line) for line in lines]
+    as_implied = [one["given_answer"].lower() == one["implied_answer"].lower() for one in given]
+    assert metrics["consistency/rate"] == pytest.approx(sum(as_implied) / len(given))
+    assert 0 < metrics["consistency/errors_at_least"] < 1
+    assert (tmp_path / "run" / "consistency.html").is_file()
+    status, printed = run("evaluate", f"images={photos}", "callbacks=consistency")
+    assert status == 1
+    assert "model=ivqa_vae answers no questions; choose a VQA model: model=mlb" in printed
+
+
 def test_a_closed_vocabulary_model_is_judged_by_the_oracle(
     run: Run, tiny_root: Path, tmp_path: Path
 ) -> None:

@@ -4,19 +4,23 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import torch
+from omegaconf import DictConfig
 from rich.console import Console
 from torch import Tensor
 
 from ivqa.data.batches.batch import ImageBatch, PixelSource
+from ivqa.data.given_pictures import picture_files, read_picture
 from ivqa.diagnosis import Belief, BudgetSearch, GivenAnswer, given_answers, next_hundred
 from ivqa.diagnosis.beliefs.mistakes import BY_CHANCE
 from ivqa.diagnosis.search.budget import AskAll
 from ivqa.errors import LimitReached, UserError
 from ivqa.ranges import NonNegative
-from ivqa.runs.picture_model import PictureModel
+from ivqa.runs.picture_model import PictureModel, answers_questions
 from ivqa.vqa import Metered
 
 Limits = Mapping[Literal["questions", "minutes", "cost"], NonNegative | None]
@@ -210,6 +214,39 @@ def ask_in_plain_english(
                 )
                 break
     return beliefs
+
+
+def check_answers_questions(model: DictConfig, key: str) -> None:
+    """Checks that a model, the value of `key`, is a VQA model.
+
+    Raises:
+        UserError: It is none.
+    """
+    if not answers_questions(model):
+        raise UserError(f"{key}={model.name} answers no questions; choose a VQA model: {key}=mlb")
+
+
+def drawn_pictures(place: str, number: int | None, seed: int) -> list[Path]:
+    """Finds pictures, draws some of them, and reads each once, so that a bad one is named at once.
+
+    Args:
+        place: The value of images=, see `picture_files`.
+        number: The most pictures; None for all.
+        seed: Of the draw.
+
+    Returns:
+        The files, sorted by name.
+
+    Raises:
+        UserError: There is no picture, or one cannot be read.
+    """
+    found = picture_files(place, "images")
+    if number is not None and len(found) > number:
+        kept = np.sort(np.random.default_rng(seed).permutation(len(found))[:number])
+        found = [found[at] for at in kept.tolist()]
+    for file in found:
+        read_picture(file)
+    return found
 
 
 def pictures_in_words(number: int) -> str:

@@ -5,12 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 from omegaconf import DictConfig
 
 from ivqa.config.model_sources import TrainedHere, source_of
-from ivqa.data.given_pictures import NumberedPictures, picture_files, read_picture
+from ivqa.data.given_pictures import NumberedPictures
 from ivqa.diagnosis import (
     AskedLog,
     Belief,
@@ -36,7 +35,7 @@ from ivqa.report import (
 )
 from ivqa.runs.context import without_measurements
 from ivqa.runs.loggers import log_results
-from ivqa.runs.picture_model import answers_questions, obtain_picture_model
+from ivqa.runs.picture_model import obtain_picture_model
 from ivqa.runs.preparation import open_context
 from ivqa.runs.run_directory import begin_run
 from ivqa.scenes import Oracle, oracle_of
@@ -45,7 +44,9 @@ from ivqa.store.files import write_json
 from ivqa.tasks.pictures.asking import (
     Meter,
     ask_in_plain_english,
+    check_answers_questions,
     confirm,
+    drawn_pictures,
     known_words,
     picture_asker,
     pictures_in_words,
@@ -117,8 +118,6 @@ def diagnose_pictures(cfg: DictConfig) -> float:
         if cfg[key]:
             raise UserError(f"{key}= is not read beside images=; leave one of them out")
     files = _chosen(cfg)
-    for file in files.values():
-        read_picture(file)
     cfg = without_measurements(cfg)  # on data, of which there may be none
     splits = [*source_of(cfg.vqa).splits, *([cfg.split] if cfg.oracle else [])]
     context = open_context(cfg, splits)
@@ -195,18 +194,13 @@ def described(
 
 def _chosen(cfg: DictConfig) -> dict[int, Path]:
     """The pictures by image id: at most cfg.num_images, drawn at random."""
-    if not answers_questions(cfg.vqa):
-        raise UserError(f"vqa={cfg.vqa.name} answers no questions; choose a VQA model: vqa=mlb")
+    check_answers_questions(cfg.vqa, "vqa")
     if cfg.model.module._target_.rpartition(".")[2] != PlainEnglish.__name__:
         raise UserError(
             f"images= asks without training, and model={cfg.model.name} is trained on a data set; "
             "leave model= out"
         )
-    found = picture_files(str(cfg.images), "images")
-    if cfg.num_images is not None and len(found) > cfg.num_images:
-        rng = np.random.default_rng(cfg.seed)
-        kept = np.sort(rng.permutation(len(found))[: cfg.num_images])
-        found = [found[at] for at in kept.tolist()]
+    found = drawn_pictures(str(cfg.images), cfg.num_images, cfg.seed)
     if not cfg.oracle:
         return dict(enumerate(found, start=1))
     numbers = [re.findall(r"\d+", file.stem)[-1:] for file in found]
