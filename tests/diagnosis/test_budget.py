@@ -5,6 +5,7 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -126,6 +127,8 @@ def test_the_next_hundred_questions_are_predicted_from_the_last_ones() -> None:
 
     beliefs = [*answers(5, 300, 0), *answers(3, 100, 1000)]
     assert next_hundred(beliefs[:199]) == {}
+    elsewhere = [replace(one, image_id=at % 101) for at, one in enumerate(beliefs)]
+    assert next_hundred(elsewhere) == {}  # fewer than 4 about each picture
     found = next_hundred(beliefs)
     assert found["search/next_100"] == pytest.approx(3.5)
     # The same by simulation: a rate by the posterior, then a number by that rate.
