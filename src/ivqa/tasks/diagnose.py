@@ -12,7 +12,7 @@ from omegaconf import DictConfig
 from rich.console import Console
 from rich.progress import track
 
-from ivqa.config.keys import CommandKeys, command_keys, model_keys
+from ivqa.config.keys import command_keys, model_keys
 from ivqa.data import VQADataModule, VQADataset, VQASplit
 from ivqa.diagnosis import (
     Belief,
@@ -51,7 +51,6 @@ from ivqa.generators import DistinctSampling, Sampling
 from ivqa.metrics import PUBLISHED_R_SCORE, CiderStatistics
 from ivqa.provenance import note_questions
 from ivqa.ranges import (
-    CHANGEABLE,
     NO_EFFECT,
     Checkpoint,
     Count,
@@ -59,8 +58,6 @@ from ivqa.ranges import (
     ExistingFile,
     ExistingFolder,
     NonEmptyText,
-    NonNegative,
-    Place,
     Share,
     marks_of,
 )
@@ -95,8 +92,7 @@ from ivqa.store.versions import versioned
 from ivqa.tasks.compare import finished_diagnoses
 from ivqa.tasks.consistency import show_consistency
 from ivqa.tasks.follow_ups import follow_up_answers
-from ivqa.tasks.pictures.asking import Limits
-from ivqa.tasks.pictures.diagnosis import diagnose_pictures
+from ivqa.tasks.pictures.diagnosis import PictureKeys, diagnose_pictures
 from ivqa.vqa import Answerer, Metered
 from ivqa.vqa.evaluation import accuracy_of
 
@@ -104,7 +100,7 @@ _PAIRS_AT_ONCE = 50  # pairs of a chunk: a kill loses at most one chunk
 _LOGGED_BELIEFS = 2000  # rows of the table that goes to W&B
 
 
-class Keys(CommandKeys, total=False):
+class Keys(PictureKeys, total=False):
     """Keys of diagnose.py."""
 
     num_images: Count | None
@@ -114,14 +110,6 @@ class Keys(CommandKeys, total=False):
     distinct: Count
     legality: Share | None
     recall: bool
-    # Of images=, a search without data, which has a log of its own.
-    images: Annotated[Place | None, NO_EFFECT]
-    max_questions: Annotated[Count, NO_EFFECT]
-    oracle: Annotated[bool, NO_EFFECT]
-    explore: Annotated[Share, NO_EFFECT]
-    stop_below: Annotated[NonNegative | None, NO_EFFECT]
-    ask_above: Annotated[Limits, NO_EFFECT, CHANGEABLE]
-    yes: Annotated[bool, NO_EFFECT, CHANGEABLE]
     ckpt: Checkpoint
     compare: Annotated[Sequence[ExistingFolder] | None, NO_EFFECT]
     # Read after the search.

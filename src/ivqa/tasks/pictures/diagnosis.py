@@ -4,10 +4,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import pandas as pd
 from omegaconf import DictConfig
 
+from ivqa.config.keys import CommandKeys
 from ivqa.config.model_sources import TrainedHere, source_of
 from ivqa.data.given_pictures import NumberedPictures
 from ivqa.diagnosis import (
@@ -24,6 +26,7 @@ from ivqa.diagnosis import (
 )
 from ivqa.errors import UserError
 from ivqa.provenance import note_questions
+from ivqa.ranges import CHANGEABLE, NO_EFFECT, Count, NonNegative, Place, Share
 from ivqa.report import (
     BeliefPageModel,
     ToAnnotate,
@@ -42,6 +45,7 @@ from ivqa.scenes import Oracle, oracle_of
 from ivqa.store.digests import content_digest
 from ivqa.store.files import write_json
 from ivqa.tasks.pictures.asking import (
+    Limits,
     Meter,
     ask_in_plain_english,
     check_answers_questions,
@@ -54,6 +58,18 @@ from ivqa.tasks.pictures.asking import (
 from ivqa.vqa import Metered
 
 _LOGGED_BELIEFS = 2000  # rows of the table that goes to W&B
+
+
+class PictureKeys(CommandKeys, total=False):
+    """Keys of diagnose.py images=: a search without data, which has a log of its own."""
+
+    images: Annotated[Place | None, NO_EFFECT]
+    max_questions: Annotated[Count, NO_EFFECT]
+    oracle: Annotated[bool, NO_EFFECT]
+    explore: Annotated[Share, NO_EFFECT]
+    stop_below: Annotated[NonNegative | None, NO_EFFECT]
+    ask_above: Annotated[Limits, NO_EFFECT, CHANGEABLE]
+    yes: Annotated[bool, NO_EFFECT, CHANGEABLE]
 
 
 @dataclass(frozen=True)
