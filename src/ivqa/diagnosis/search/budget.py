@@ -117,7 +117,7 @@ class BudgetSearch:
             alone do not depend on what the search looks for. 1: no search.
     """
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     def __init__(
         self,
