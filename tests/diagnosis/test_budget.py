@@ -131,9 +131,11 @@ def test_the_next_hundred_questions_are_predicted_from_the_last_ones() -> None:
     assert next_hundred(elsewhere) == {}  # fewer than 4 about each picture
     found = next_hundred(beliefs)
     assert found["search/next_100"] == pytest.approx(3.5)
-    # The same by simulation: a rate by the posterior, then a number by that rate.
+    # By simulation: a number of mean 3.5 and variance 2 (3.5 + 3.5), that of a rate of variance 14
+    # - 3.5. Without the factor of 2 the rate has the posterior Gamma(3.5, 100), of variance 3.5.
     rng = np.random.default_rng(0)
-    drawn = rng.poisson(100 * rng.gamma(3.5, 1 / 100, 200_000))
+    drawn = rng.poisson(rng.gamma(3.5**2 / 10.5, 10.5 / 3.5, 400_000))
+    assert drawn.var() == pytest.approx(14, rel=0.02)
     low, high = np.quantile(drawn, [0.025, 0.975])
     assert (found["search/next_100_low"], found["search/next_100_high"]) == (low, high)
 
