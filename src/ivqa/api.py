@@ -46,13 +46,8 @@ from ivqa.runs.picture_model import (
 )
 from ivqa.runs.preparation import open_context
 from ivqa.runs.saved_config import configured
-from ivqa.tasks.diagnose_pictures import (
-    PictureDiagnosis,
-    ask_in_plain_english,
-    described,
-    known_words,
-    picture_asker,
-)
+from ivqa.tasks.pictures.asking import ask_in_plain_english, known_words, picture_asker
+from ivqa.tasks.pictures.diagnosis import PictureDiagnosis, described
 from ivqa.terminal import terminal
 from ivqa.text.answers import AnswerVocabulary
 

@@ -13,6 +13,10 @@ class UserError(ValueError):
     """
 
 
+class LimitReached(UserError):
+    """A limit of requests or of money is reached; what was answered before is kept."""
+
+
 def reason_of(error: Exception) -> str:
     """What an error of a library says, in one line for a message to the user.
 

@@ -1,15 +1,20 @@
 """Search by budget with models whose worlds are known, and its log."""
 
+import io
 import json
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+from rich.console import Console
 
-from ivqa.diagnosis import AskedLog, Belief, BudgetSearch, GivenAnswer, with_suspects
+from ivqa.diagnosis import AskedLog, Belief, BudgetSearch, GivenAnswer, next_hundred, with_suspects
 from ivqa.errors import UserError
-from ivqa.tasks.diagnose_pictures import ask_in_plain_english
+from ivqa.tasks.pictures.asking import Forecast, ask_in_plain_english, confirm
 from ivqa.text.tokens import tokenise
 
 PICTURES = 12
@@ -84,8 +89,8 @@ def test_the_budget_is_spent_on_different_questions_about_all_pictures() -> None
 
 
 def test_the_search_proves_more_errors_than_chance() -> None:
-    def bound(by_chance: bool, seed: int) -> int:
-        search = BudgetSearch(PICTURES, Careless(), seed=seed, by_chance=by_chance)
+    def bound(explore: float, seed: int) -> int:
+        search = BudgetSearch(PICTURES, Careless(), seed=seed, explore=explore)
         asked = [one for batch in search.run(300) for one in batch]
         beliefs = [
             Belief(one.picture, one.given.answer, one.meaning.question, 0.9, 0, 1, "plain_english")
@@ -93,9 +98,90 @@ def test_the_search_proves_more_errors_than_chance() -> None:
         ]
         return round(len(beliefs) * with_suspects(beliefs)[1]["beliefs/errors_at_least"])
 
-    chosen = sum(bound(False, seed) for seed in (1, 2, 3))
-    drawn = sum(bound(True, seed) for seed in (1, 2, 3))
+    chosen = sum(bound(0, seed) for seed in (1, 2, 3))
+    drawn = sum(bound(1, seed) for seed in (1, 2, 3))
     assert chosen > 2 * drawn > 0
+
+
+def test_a_share_of_the_questions_is_drawn_by_chance() -> None:
+    sources = Counter(one.source for one in _beliefs(Careless(), 600, explore=0.25))
+    assert sources.keys() == {"plain_english", "by_chance"}
+    # 588 draws, without the first question about each picture: mean 147, deviation 10.5.
+    assert 147 - 4 * 10.5 < sources["by_chance"] < 147 + 4 * 10.5
+    assert {one.source for one in _beliefs(Careless(), 60)} == {"plain_english"}
+    alone = Counter(one.source for one in _beliefs(Careless(), 60, explore=1))
+    assert alone == {"plain_english": PICTURES, "by_chance": 60 - PICTURES}
+
+
+def test_the_next_hundred_questions_are_predicted_from_the_last_ones() -> None:
+    """300 questions prove five wrong answers, the next 100 three more."""
+
+    def answers(pairs: int, questions: int, first: int) -> list[Belief]:
+        texts = [("Is there a {}?", "no"), ("How many {}s are there?", "2")] * pairs
+        nouns = [f"thing{first + number // 2}" for number in range(questions)]
+        filled = [*texts, *[("Is there a {}?", "yes")] * (questions - len(texts))]
+        return [
+            Belief(1, answer, text.format(noun), 0.9, 0, 1, "plain_english")
+            for (text, answer), noun in zip(filled, nouns, strict=True)
+        ]
+
+    beliefs = [*answers(5, 300, 0), *answers(3, 100, 1000)]
+    assert next_hundred(beliefs[:199]) == {}
+    elsewhere = [replace(one, image_id=at % 101) for at, one in enumerate(beliefs)]
+    assert next_hundred(elsewhere) == {}  # fewer than 4 about each picture
+    found = next_hundred(beliefs)
+    assert found["search/next_100"] == pytest.approx(3.5)
+    # By simulation: a number of mean 3.5 and variance 2 (3.5 + 3.5), that of a rate of variance 14
+    # - 3.5. Without the factor of 2 the rate has the posterior Gamma(3.5, 100), of variance 3.5.
+    rng = np.random.default_rng(0)
+    drawn = rng.poisson(rng.gamma(3.5**2 / 10.5, 10.5 / 3.5, 400_000))
+    assert drawn.var() == pytest.approx(14, rel=0.02)
+    low, high = np.quantile(drawn, [0.025, 0.975])
+    assert (found["search/next_100_low"], found["search/next_100_high"]) == (low, high)
+
+
+def test_the_search_stops_where_more_questions_bring_little(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    console = Console(width=200)
+    beliefs = _beliefs(Truthful(), 600, stop_below=1.0, console=console)
+    assert 200 <= len(beliefs) < 200 + 64  # no prediction before
+    assert "more are expected to prove 0.5 wrong answers, fewer than stop_below=1" in (
+        capsys.readouterr().out
+    )
+    assert len(_beliefs(Careless(), 400, stop_below=1.0)) == 400
+
+
+@pytest.mark.parametrize(
+    ("limits", "passed"),
+    [
+        ({"questions": 900, "minutes": None, "cost": None}, "questions=900"),
+        ({"questions": None, "minutes": 12, "cost": None}, "minutes=12"),
+        ({"questions": None, "minutes": 13, "cost": 0.3}, "cost=0.3"),
+        ({"questions": 936, "minutes": 12.2, "cost": 0.31}, ""),
+    ],
+)
+def test_a_forecast_above_a_limit_is_asked_about(
+    limits: dict[str, float | None],
+    passed: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    forecast = Forecast(936, 12.2, (1_120_000, 9_400), 0.31)
+    console = Console()
+    assert forecast.above(limits) == passed
+    assert Forecast(936, 12.2).above({"cost": 0.1}) == ""  # unknown
+    if not passed:
+        confirm(forecast, limits, console)
+        return
+    message = f"the other 936 questions pass ask_above.{passed}; give yes=true to go on"
+    with pytest.raises(UserError, match=message):
+        confirm(forecast, limits, console)
+    for typed, goes_on in (("y\n", True), ("Yes\n", True), ("\n", False), ("", False)):
+        terminal = io.StringIO(typed)
+        terminal.isatty = lambda: True  # type: ignore[method-assign]
+        monkeypatch.setattr("sys.stdin", terminal)
+        with nullcontext() if goes_on else pytest.raises(UserError, match="the same command goes"):
+            confirm(forecast, limits, console)
 
 
 def test_a_model_is_asked_only_with_words_that_it_knows() -> None:

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from ivqa.diagnosis import Belief, commonest_mistakes, sharpest_contradictions
+from ivqa.diagnosis.beliefs.mistakes import shares_error
 
 BASE = Belief(1, "yes", "Is it?", 0.5, -3.0, 0.9, "rl", "adversarial", "oracle")
 
@@ -47,6 +48,27 @@ def test_mistakes_are_grouped_by_the_first_words_without_an_oracle() -> None:
     # The most confident belief of each image, by falling confidence.
     assert list(first.examples) == [WRONG[1], WRONG[2], WRONG[3]]
     assert (second.description, second.count) == ("answers “is there …” wrongly", 1)
+
+
+def test_shares_rest_on_the_beliefs_that_were_drawn_by_chance() -> None:
+    """The search found three "how many" and one "is there"; by chance it is one and two."""
+    chance = [
+        replace(_belief(image, question, "1", 0.5), source="by_chance")
+        for image, question in ((5, "Is there a box?"), (5, "Is there a car?"), (6, "How many?"))
+    ]
+    first, second = commonest_mistakes(WRONG + chance, None)
+    assert (first.description, first.count, first.share) == (
+        "answers “is there …” wrongly",
+        3,
+        2 / 3,
+    )
+    assert (second.count, second.share) == (5, 1 / 3)
+    # Of the four resamples of two images, one has image 6 alone, two have both, one image 5 alone.
+    assert first.interval == (0, 1)
+    # Errors: 2/3 with probability 1/4 (no "is there"), 1/3 with 1/4 (nothing else), else 0.
+    found = shares_error(WRONG + chance, None)
+    assert found == pytest.approx((2 / 3 + 1 / 3) / 4, abs=0.03)
+    assert shares_error(WRONG, None) is None
 
 
 def test_an_oracle_names_the_kinds_that_it_understands() -> None:

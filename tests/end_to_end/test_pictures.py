@@ -2,7 +2,11 @@
 
 import hashlib
 import json
+import os
+import random
 import shutil
+import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +22,7 @@ from ivqa.logic import contradicting
 from tiny_transformers import tiny_llava
 from vqa.chat_server import ChatServer, said, serving
 
-from .conftest import TINY_FEATURES, Run, metrics_of
+from .conftest import TINY_FEATURES, Run, metrics_of, start
 
 
 @pytest.fixture(scope="module")
@@ -113,6 +117,83 @@ def test_a_served_model_is_diagnosed_about_a_folder(
     assert metrics_of(first)["search/questions"] == 80
 
 
+def test_what_the_others_take_is_said_and_asked_about(
+    run: Run, server: ChatServer, photos: Path, tmp_path: Path
+) -> None:
+    """A reply has 100 and 2 tokens, so a question costs 0.102 at these prices."""
+    priced = ["vqa.price_in=1000", "vqa.price_out=1000"]
+    command = _served(server, photos, *priced, "max_questions=50", f"output_dir={tmp_path}/run")
+    command.append(f"artifacts={tmp_path}/store")  # no replies of other tests
+    status, printed = run("diagnose", *command, "ask_above.questions=40")
+    assert status == 1
+    assert "8 are answered; the others take about a minute, 4,200 prompt and 84 completion" in (
+        printed
+    )
+    assert "tokens, and cost about 4.28" in printed
+    assert "the other 42 questions pass ask_above.questions=40; give yes=true" in printed
+    assert len(server.asked) == 8
+    assert not (tmp_path / "run" / "metrics.json").exists()
+    # The answers are kept. A limit of money ends the search, and the page shows what there is.
+    limit = ["vqa.max_cost=2.6", "vqa.workers=1", "ask_above.questions=40", "yes=true"]
+    status, printed = run("diagnose", *command, *limit)
+    assert status == 0, printed
+    assert "stopped at max_cost=2.6 (25 requests with 2,500 prompt" in printed
+    assert len(server.asked) == 8 + 25
+    first = read_beliefs(tmp_path / "run" / "beliefs.jsonl")
+    assert 8 <= len(first) <= 33
+    assert metrics_of(tmp_path / "run")["served/cost"] == pytest.approx(2.55)
+    status, printed = run("diagnose", *command, "yes=true")
+    assert status == 0, printed
+    # Of the 10 that are left, one reply more is on disk.
+    assert "40 are answered; the others take about a minute, 1,000 prompt" in printed
+    assert len(server.asked) == 50
+    beliefs = read_beliefs(tmp_path / "run" / "beliefs.jsonl")
+    assert [one.question for one in beliefs][: len(first)] == [one.question for one in first]
+    assert len(beliefs) == 50
+
+
+@pytest.mark.slow  # each kill costs a start of Python
+@pytest.mark.parametrize("kills", [int(os.environ.get("IVQA_KILLS", "4"))])
+def test_nothing_is_asked_twice_after_kills_at_random_moments(
+    server: ChatServer, photos: Path, tmp_path: Path, kills: int
+) -> None:
+    """At most the requests on their way at a kill are repeated: one for each of four workers."""
+    server.latency, questions, workers = 0.05, 40 * kills, 4
+    rng = random.Random(kills)
+    command = [
+        *_served(server, photos, f"max_questions={questions}", f"output_dir={tmp_path}/run"),
+        *(f"vqa.workers={workers}", "yes=true"),
+    ]
+
+    def requests() -> list[str]:
+        return [json.dumps(body, sort_keys=True) for body in server.asked]
+
+    on_way: list[str] = []
+    done = 0  # kills that met a running command
+    for _ in range(kills):
+        reached = len(server.asked) + rng.randint(1, 2 * questions // kills)
+        process = start("diagnose", *command, cwd=tmp_path, artifacts=tmp_path / "store")
+        while process.poll() is None and len(server.asked) < reached:
+            time.sleep(0.01)
+        time.sleep(rng.uniform(0, 0.2))
+        done += process.poll() is None
+        process.kill()
+        process.communicate()
+        time.sleep(4 * server.latency)
+        on_way += requests()[-2 * workers :]  # later ones of other workers may be answered
+    process = start("diagnose", *command, cwd=tmp_path, artifacts=tmp_path / "store")
+    printed, _ = process.communicate()
+    assert process.returncode == 0, printed
+    asked = Counter(requests())
+    repeated = asked - Counter(asked.keys())
+    print(f"{done} kills: {repeated.total()} of {len(server.asked)} requests were repeated")
+    assert not repeated - Counter(on_way)
+    assert repeated.total() <= workers * done
+    beliefs = read_beliefs(tmp_path / "run" / "beliefs.jsonl")
+    assert len(beliefs) == len({(one.image_id, one.question) for one in beliefs}) == questions
+    assert len(asked) == questions
+
+
 def test_a_model_that_writes_its_answers_needs_no_data(
     run: Run, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,6 +213,30 @@ def test_a_model_that_writes_its_answers_needs_no_data(
     assert metrics_of(tmp_path / "run")["search/questions"] == 12
     assert not (store / "data").exists()
     assert not (store / "models").exists()
+
+
+def test_consistency_about_a_folder_needs_no_data(
+    run: Run, server: ChatServer, photos: Path, tmp_path: Path
+) -> None:
+    model = ["model=openai", "model.path=tiny", f"model.base_url={server.url}"]
+    command = [f"images={photos}", *model, "max_questions=60", f"output_dir={tmp_path}/run"]
+    status, printed = run("evaluate", *command)
+    assert status == 1
+    assert "images= measures consistency; give callbacks=consistency too" in printed
+    status, printed = run("evaluate", *command, "callbacks=consistency")
+    assert status == 0, printed
+    metrics = metrics_of(tmp_path / "run")
+    assert metrics["consistency/questions"] == 60
+    # By hand from the file: how many implied questions are answered as implied.
+    lines = (tmp_path / "run" / "implications.jsonl").read_text().splitlines()
+    given = [json.loads(line) for line in lines]
+    as_implied = [one["given_answer"].lower() == one["implied_answer"].lower() for one in given]
+    assert metrics["consistency/rate"] == pytest.approx(sum(as_implied) / len(given))
+    assert 0 < metrics["consistency/errors_at_least"] < 1
+    assert (tmp_path / "run" / "consistency.html").is_file()
+    status, printed = run("evaluate", f"images={photos}", "callbacks=consistency")
+    assert status == 1
+    assert "model=ivqa_vae answers no questions; choose a VQA model: model=mlb" in printed
 
 
 def test_a_closed_vocabulary_model_is_judged_by_the_oracle(

@@ -6,7 +6,7 @@ from pathlib import Path
 from ivqa.data import ClevrDataset, VQADataset, official_vqa
 from ivqa.diagnosis import Belief, Mistake, commonest_mistakes
 from ivqa.report import BeliefPageModel, summary, title_of
-from ivqa.report.belief_words import headline, sentence
+from ivqa.report.belief_words import headline, mostly_illegal, sentence
 
 METRICS = {
     "vqa/accuracy": 0.807,
@@ -82,31 +82,66 @@ def test_a_sentence_names_three_things_at_most() -> None:
 
 
 def test_the_headline_says_what_is_wrong_and_how_much_confidence_is_worth() -> None:
-    """Three of four typed beliefs are wrong; of the two that are sure, one."""
-    count = replace(WRONG, phi=0.9)
-    other = replace(WRONG, question="Is it red?", answer="yes", type="irrelevant")
-    right = replace(WRONG, phi=0.8, type="rephrase")
+    """90 of 120 typed beliefs are wrong; of the 60 that are sure, 30."""
+    count = [replace(WRONG, phi=0.9, image_id=number) for number in range(30)]
+    other = [replace(one, phi=0.5, question="Is it red?", type="irrelevant") for one in count]
+    right = [replace(one, phi=0.8, type="rephrase") for one in count]
     untyped = replace(WRONG, phi=1.0, type=None, type_by=None)
-    beliefs = [count, WRONG, other, right]
-    lines = headline(BeliefPageModel("MLB", beliefs, METRICS), commonest_mistakes(beliefs, None))
+    beliefs = [*count, *[WRONG] * 30, *other, *right]
+    mistakes = commonest_mistakes(beliefs, None)
+    lines = headline(BeliefPageModel("MLB", beliefs, METRICS), mistakes)
     assert lines == [
-        "MLB answers 81% of the questions correctly, and 75% of its 4 beliefs are wrong.",
+        "MLB answers 81% of the questions correctly, and 75% of its 120 beliefs are wrong.",
         "In 67% of these, it answers “how many …” wrongly, such as “2”.",
         "Where it is most confident, at 75% or more, 50% of its beliefs are wrong.",
     ]
     ends = {f"beliefs/incorrect_ppi{end}": at for end, at in (("_low", 0.25), ("_high", 0.5))}
     labelled = METRICS | ends | {"beliefs/incorrect_ppi": 0.375, "beliefs/labels": 3.0}
     page = BeliefPageModel("MLB", [*beliefs, untyped], labelled)
-    assert headline(page, [])[0].endswith("and 25% to 50% of its 5 beliefs are wrong.")
+    assert headline(page, [])[0].endswith("and 25% to 50% of its 121 beliefs are wrong.")
     assert (
         "Corrected by labels of 3 beliefs, 38% of all beliefs are wrong "
         "(95 percent interval: 25% to 50%)."
     ) in summary(page, None)
     model = BeliefPageModel("MLB", [*beliefs, untyped], {})
-    assert headline(model, [])[0] == "MLB: 75% of its 4 beliefs that could be typed are wrong."
+    assert headline(model, [])[0] == "MLB: 75% of its 120 beliefs that could be typed are wrong."
     assert headline(BeliefPageModel("MLB", [untyped], METRICS), []) == [
         "MLB answers 81% of the questions correctly."
     ]
+
+
+def test_no_headline_rests_on_fewer_than_30_judged_beliefs() -> None:
+    sure, unsure = replace(WRONG, phi=0.9), replace(WRONG, phi=0.1)
+    few = BeliefPageModel("MLB", [sure] * 29, {"beliefs/errors_at_least": 1 / 29})
+    assert headline(few, commonest_mistakes(few.beliefs, None)) == [
+        "Only 29 of its 29 beliefs are judged, too few for a share.",
+        "At least 1 of its 29 answers are wrong (3.4%), because they contradict each other; "
+        "0 are suspected.",
+    ]
+    # Enough are judged, but 29 of them are sure, and then 29 are wrong.
+    many = BeliefPageModel("MLB", [sure] * 29 + [unsure], {})
+    assert len(headline(many, commonest_mistakes(many.beliefs, None))) == 2
+    right = [replace(sure, type="rephrase")] * 29
+    mixed = BeliefPageModel("MLB", [*right, sure, *[unsure] * 28], {})
+    assert headline(mixed, commonest_mistakes(mixed.beliefs, None)) == [
+        "MLB: 50% of its 58 beliefs are wrong.",
+        "Where it is most confident, at 75% or more, 3% of its beliefs are wrong.",
+    ]
+
+
+def test_mostly_illegal_questions_are_said() -> None:
+    assert mostly_illegal({"rl/legal": 0.5, "supervised/legal": 0.5}) == ""
+    assert mostly_illegal({"rl/legal": 0.8, "supervised/legal": 0.49}).startswith(
+        "Only 49% of the questions of the generator are legal"
+    )
+
+
+def test_what_one_hundred_more_questions_would_bring_is_said() -> None:
+    ends = {"search/next_100": 6.6, "search/next_100_low": 2.0, "search/next_100_high": 13.0}
+    page = BeliefPageModel("MLB", [WRONG], {"beliefs/errors_at_least": 0.0, **ends})
+    assert headline(page, [])[-1] == (
+        "One hundred more questions would prove about 7 more wrong answers (2 to 13)."
+    )
 
 
 def test_models_and_data_have_the_names_that_people_use(tmp_path: Path) -> None:

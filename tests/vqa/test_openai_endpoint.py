@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from chat_server import ChatServer, said, serving
 
-from ivqa.errors import UserError
+from ivqa.errors import LimitReached, UserError
 from ivqa.vqa.served.image_urls import EncodedImage
 from ivqa.vqa.served.openai_endpoint import Endpoint
 from ivqa.vqa.served.openai_requests import ChatRequest, ResponseCache
@@ -302,6 +302,31 @@ def test_max_requests_stops_after_the_last_paid_response(
     assert len(again.ask(_requests("a", "b", "c", "d", "e", "f", "g"))) == 7
     assert len(server.asked) == 7
     assert _texts(_endpoint(server, tmp_path, max_requests=0), "a") == ["answer to a"]
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_max_cost_is_never_passed(server: ChatServer, tmp_path: Path, workers: int) -> None:
+    """A request reads 100 tokens and writes 2, which cost 1 + 0.1."""
+    prices = {"price_in": 10_000.0, "price_out": 50_000.0}
+    endpoint = _endpoint(server, tmp_path, workers=workers, max_cost=5.6, **prices)
+    with pytest.raises(LimitReached, match=r"stopped at max_cost=5\.6 \(.*: raise max_cost and"):
+        endpoint.ask(_requests(*map(str, range(20))))
+    sent = len(server.asked)
+    assert sent == 5 if workers == 1 else 3 <= sent <= 5
+    assert endpoint.figures()["cost"] == pytest.approx(1.1 * sent)
+    again = _endpoint(server, tmp_path, **prices)
+    assert len(again.ask(_requests(*map(str, range(20))))) == 20
+    assert len(server.asked) == 20
+
+
+def test_a_limit_of_money_needs_prices_and_tokens(server: ChatServer, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="max_cost= needs price_in= and price_out="):
+        Endpoint.check_arguments({"max_cost": 1.0, "price_in": 0.5, "price_out": None})
+    server.reply = lambda prompt, image, body: {**said("yes"), "usage": None}
+    costly = {"price_in": 1.0, "price_out": 1.0, "max_cost": 5.0, "workers": 1}
+    with pytest.raises(UserError, match=r"does not report tokens, so that max_cost=5\.0 cannot"):
+        _endpoint(server, tmp_path, **costly).ask(_requests("a", "b"))
+    assert "cost" not in _endpoint(server, tmp_path).figures()
 
 
 SCRIPT = """

@@ -68,6 +68,9 @@ class PretrainedKeys(OtherKeys, total=False):
     api_key_env: Annotated[Any, NO_EFFECT]
     workers: Annotated[Any, NO_EFFECT]
     max_requests: Annotated[Any, NO_EFFECT]
+    price_in: Annotated[Any, NO_EFFECT]
+    price_out: Annotated[Any, NO_EFFECT]
+    max_cost: Annotated[Any, NO_EFFECT]
 
 
 class UntrainedKeys(OtherKeys, total=False):

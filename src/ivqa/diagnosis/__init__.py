@@ -66,7 +66,7 @@ from ivqa.diagnosis.search.probe import BeliefProbe, belief_figures
 from ivqa.diagnosis.search.proxy import agreement, typed_by_proxy
 from ivqa.diagnosis.search.questioner import PlainEnglish
 from ivqa.diagnosis.search.search import BeliefSearch, Found
-from ivqa.diagnosis.search.search_figures import search_figures
+from ivqa.diagnosis.search.search_figures import next_hundred, search_figures
 
 __all__ = [
     "KINDS",
@@ -124,6 +124,7 @@ __all__ = [
     "main_answer_share",
     "meaning_of",
     "most_confident",
+    "next_hundred",
     "noisy_questions",
     "ordinary_questions",
     "ordinary_share",

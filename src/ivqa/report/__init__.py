@@ -1,7 +1,13 @@
 """Reports for people: tables, plots, and pages of images and questions."""
 
 from ivqa.report.belief_plots import read_curves
-from ivqa.report.belief_words import BeliefPageModel, headline, print_summary, summary
+from ivqa.report.belief_words import (
+    BeliefPageModel,
+    headline,
+    mostly_illegal,
+    print_summary,
+    summary,
+)
 from ivqa.report.contact_sheet import (
     QuestionPages,
     write_contact_sheet,
@@ -36,6 +42,7 @@ __all__ = [
     "consistency_sentences",
     "headline",
     "markdown_table",
+    "mostly_illegal",
     "noise_rows",
     "print_metrics",
     "print_noise_curve",

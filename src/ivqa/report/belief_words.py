@@ -11,6 +11,8 @@ from ivqa.report.noise_words import below_blind, change_in_words, score_in_words
 
 _THINGS = 3  # things that a sentence names
 _KINDS = 5  # kinds of wrong beliefs in the terminal
+_LEAST_LEGAL = 0.5  # share of the samples of a generator
+_LEAST_JUDGED = 30  # beliefs that a share in the headline rests on
 
 
 @dataclass(frozen=True)
@@ -57,15 +59,17 @@ def headline(model: BeliefPageModel, mistakes: Sequence[Mistake]) -> list[str]:
     """Says the most important of a diagnosis in at most three sentences.
 
     How much is wrong, what is wrong most often (the first of `mistakes`), and how much the
-    confidence of the model is worth. What was not measured is left out.
+    confidence of the model is worth. What was not measured is left out, and so are shares of fewer
+    than 30 judged beliefs.
     """
     name, metrics, beliefs = model.name, model.metrics, model.beliefs
     typed = [belief for belief in beliefs if belief.type is not None]
     accuracy = metrics.get("vqa/accuracy")
     start = "" if accuracy is None else f"{name} answers {accuracy:.0%} of the questions correctly"
     provable = _provable(model)
-    if not typed:
-        return [*([f"{start}."] if start else []), *provable]
+    if len(typed) < _LEAST_JUDGED:
+        few = f"Only {len(typed)} of its {len(beliefs):,} beliefs are judged, too few for a share."
+        return [*([f"{start}."] if start else []), *([few] if typed else []), *provable]
     wrong = sum(belief.type in ("adversarial", "irrelevant") for belief in typed)
     found = "" if len(typed) == len(beliefs) else " that could be typed"
     share = f"{wrong / len(typed):.0%} of its {len(typed):,} beliefs{found} are wrong"
@@ -73,18 +77,33 @@ def headline(model: BeliefPageModel, mistakes: Sequence[Mistake]) -> list[str]:
         low, high = (metrics[f"beliefs/incorrect_ppi_{end}"] for end in ("low", "high"))
         share = f"{low:.0%} to {high:.0%} of its {len(beliefs):,} beliefs are wrong"
     lines = [f"{start}, and {share}." if start else f"{name}: {share}."]
-    if mistakes:
+    if mistakes and wrong >= _LEAST_JUDGED:
         worst, *_ = mistakes
         things = ", ".join(thing for thing, _ in worst.things[:_THINGS])
         such = f", such as {things}" if things else ""
         lines.append(f"In {worst.share:.0%} of these, it {worst.description}{such}.")
     surest = across_confidence(beliefs)[0]
-    if surest.typed:
+    if surest.typed >= _LEAST_JUDGED:
         lines.append(
             f"Where it is most confident, at {surest.low:.0%} or more, "
             f"{1 - surest.correct:.0%} of its beliefs are wrong."
         )
     return [*lines, *provable]
+
+
+def mostly_illegal(metrics: Mapping[str, float]) -> str:
+    """Says that most samples of a generator or policy are no legal questions; "" if they are.
+
+    >>> mostly_illegal({"supervised/legal": 0.9, "rl/legal": 0.31})
+    'Only 31% of the questions of the policy are legal: what it finds says little about the model.'
+    """
+    for name, title in (("rl", "policy"), ("supervised", "generator")):
+        if (legal := metrics.get(f"{name}/legal", 1.0)) < _LEAST_LEGAL:
+            return (
+                f"Only {legal:.0%} of the questions of the {title} are legal: what it finds says "
+                "little about the model."
+            )
+    return ""
 
 
 def _provable(model: BeliefPageModel) -> list[str]:
@@ -103,6 +122,12 @@ def _provable(model: BeliefPageModel) -> list[str]:
         lines.append(
             f"With its answers to {further:,.0f} follow-ups, at least {share:.1%} of all answers "
             "are wrong."
+        )
+    if "search/next_100" in model.metrics:
+        more, low, high = (model.metrics[f"search/next_100{end}"] for end in ("", "_low", "_high"))
+        lines.append(
+            f"One hundred more questions would prove about {more:.0f} more wrong answers "
+            f"({low:.0f} to {high:.0f})."
         )
     return lines
 

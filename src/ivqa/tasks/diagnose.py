@@ -12,7 +12,7 @@ from omegaconf import DictConfig
 from rich.console import Console
 from rich.progress import track
 
-from ivqa.config.keys import CommandKeys, command_keys, model_keys
+from ivqa.config.keys import command_keys, model_keys
 from ivqa.data import VQADataModule, VQADataset, VQASplit
 from ivqa.diagnosis import (
     Belief,
@@ -58,7 +58,6 @@ from ivqa.ranges import (
     ExistingFile,
     ExistingFolder,
     NonEmptyText,
-    Place,
     Share,
     marks_of,
 )
@@ -67,6 +66,7 @@ from ivqa.report import (
     NoisePageModel,
     ToAnnotate,
     beliefs_to_explain,
+    mostly_illegal,
     print_summary,
     read_curves,
     summary,
@@ -91,8 +91,8 @@ from ivqa.store.locks import folder_lock
 from ivqa.store.versions import versioned
 from ivqa.tasks.compare import finished_diagnoses
 from ivqa.tasks.consistency import show_consistency
-from ivqa.tasks.diagnose_pictures import diagnose_pictures
 from ivqa.tasks.follow_ups import follow_up_answers
+from ivqa.tasks.pictures.diagnosis import PictureKeys, diagnose_pictures
 from ivqa.vqa import Answerer, Metered
 from ivqa.vqa.evaluation import accuracy_of
 
@@ -100,7 +100,7 @@ _PAIRS_AT_ONCE = 50  # pairs of a chunk: a kill loses at most one chunk
 _LOGGED_BELIEFS = 2000  # rows of the table that goes to W&B
 
 
-class Keys(CommandKeys, total=False):
+class Keys(PictureKeys, total=False):
     """Keys of diagnose.py."""
 
     num_images: Count | None
@@ -110,10 +110,6 @@ class Keys(CommandKeys, total=False):
     distinct: Count
     legality: Share | None
     recall: bool
-    # Of images=, a search without data, which has a log of its own.
-    images: Annotated[Place | None, NO_EFFECT]
-    max_questions: Annotated[Count, NO_EFFECT]
-    oracle: Annotated[bool, NO_EFFECT]
     ckpt: Checkpoint
     compare: Annotated[Sequence[ExistingFolder] | None, NO_EFFECT]
     # Read after the search.
@@ -277,7 +273,7 @@ def _search_beliefs(
         console=console,
         transient=True,
     )
-    for chosen in chunks:
+    for turn, chosen in enumerate(chunks):
         image_ids, answers = pairs.images[chosen], pairs.answers[chosen]
         images = datamodule.images_of(cfg.split, image_ids)
         # The seed depends on the chunk alone, so every process finds the same beliefs.
@@ -285,6 +281,8 @@ def _search_beliefs(
         found = search(images, answers, torch.Generator().manual_seed(int(seed)))
         sums = figures.sums(found, list(zip(image_ids, answers, strict=True)))
         log.write(chosen, found.beliefs(image_ids), sums)
+        if not turn and (note := mostly_illegal(search_metrics([sums]))):
+            console.print(note, soft_wrap=True)
 
 
 def _type_beliefs(

@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ivqa.diagnosis.beliefs.beliefs import Belief, resampled_shares
+from ivqa.diagnosis.beliefs.beliefs import WRONG, Belief, resampled_shares
 from ivqa.diagnosis.beliefs.contradictions import contradicting
 from ivqa.metrics.bootstrap import interval
 from ivqa.text.tokens import tokenise
 
+BY_CHANCE = "by_chance"  # source of beliefs that a search drew with equal probability
 _FIRST_WORDS = 2  # enough for "how many", "what color", "is there"
 
 
@@ -31,7 +33,7 @@ class Mistake:
         description: Continues the sentence "the model ...".
         things: What it is wrong about, with the number of beliefs, by falling number.
         count: Number of wrong beliefs of this kind.
-        share: As a share of all wrong beliefs.
+        share: As a share of the wrong beliefs, or of those drawn by chance.
         confidence: Their mean phi.
         examples: The most confident one of each of a few images.
         interval: The 95 percent interval of the share; the bootstrap draws images.
@@ -51,6 +53,10 @@ def commonest_mistakes(
 ) -> list[Mistake]:
     """Groups the wrong beliefs (adversarial and irrelevant ones) by what they get wrong.
 
+    A search finds some kinds more often than others. Where some beliefs were drawn by chance
+    (source `BY_CHANCE`), the shares rest on these alone: they were drawn with equal probability, so
+    that their inverse probability weights are equal (Horvitz and Thompson, 1952).
+
     Args:
         beliefs: Typed beliefs.
         oracle: The oracle of their images. One that `DescribesMistakes` names the kinds; without
@@ -58,29 +64,70 @@ def commonest_mistakes(
         num_examples: Examples of each kind, each about another image.
 
     Returns:
-        The kinds by falling count, then by description.
+        The kinds by falling share and count, then by description.
     """
-    describe = mistake_in(oracle)
-    groups: dict[str, list[tuple[str, Belief]]] = {}
-    for belief in beliefs:
-        if belief.type in ("adversarial", "irrelevant"):
-            description, thing = describe(belief)
-            groups.setdefault(description, []).append((thing, belief))
-    total = sum(map(len, groups.values()))
-    intervals = _intervals([[belief for _, belief in own] for own in groups.values()])
+    groups, counts = _by_kind(beliefs, oracle)
+    if not groups:
+        return []
+    shares = (counts.sum(axis=0) / counts.sum()).tolist()
+    intervals = interval(resampled_shares(counts)).T.tolist()
     mistakes = [
         Mistake(
             description=description,
             things=Counter(thing for thing, _ in own if thing).most_common(),
             count=len(own),
-            share=len(own) / total,
-            interval=interval,
+            share=share,
+            interval=(low, high),
             confidence=sum(belief.phi for _, belief in own) / len(own),
             examples=_examples([belief for _, belief in own], num_examples),
         )
-        for (description, own), interval in zip(groups.items(), intervals, strict=True)
+        for (description, own), share, (low, high) in zip(
+            groups.items(), shares, intervals, strict=True
+        )
     ]
-    return sorted(mistakes, key=lambda mistake: (-mistake.count, mistake.description))
+    return sorted(mistakes, key=lambda one: (-one.share, -one.count, one.description))
+
+
+def shares_error(beliefs: Sequence[Belief], oracle: object | None) -> float | None:
+    """Estimates the error of the shares of `commonest_mistakes` by the bootstrap over images.
+
+    Args:
+        beliefs: Typed beliefs.
+        oracle: See `commonest_mistakes`.
+
+    Returns:
+        The expected total variation distance between the shares and those of all questions that
+        could be drawn, in [0, 1]; None where no wrong belief was drawn by chance.
+    """
+    if not any(belief.source == BY_CHANCE and belief.type in WRONG for belief in beliefs):
+        return None
+    _, counts = _by_kind(beliefs, oracle)
+    errors = np.abs(resampled_shares(counts) - counts.sum(axis=0) / counts.sum())
+    return float(errors.sum(axis=1).mean() / 2)
+
+
+def _by_kind(
+    beliefs: Sequence[Belief], oracle: object | None
+) -> tuple[dict[str, list[tuple[str, Belief]]], NDArray[np.float64]]:
+    """The wrong beliefs of each kind with their things, and the numbers behind the shares.
+
+    The numbers, (images, kinds), are those of the beliefs drawn by chance, if there are some.
+    """
+    describe = mistake_in(oracle)
+    groups: dict[str, list[tuple[str, Belief]]] = {}
+    for belief in beliefs:
+        if belief.type in WRONG:
+            description, thing = describe(belief)
+            groups.setdefault(description, []).append((thing, belief))
+    drawn = [[belief for _, belief in own] for own in groups.values()]
+    if any(belief.source == BY_CHANCE for own in drawn for belief in own):
+        drawn = [[belief for belief in own if belief.source == BY_CHANCE] for own in drawn]
+    ids = dict.fromkeys(belief.image_id for own in drawn for belief in own)
+    rows = {image_id: row for row, image_id in enumerate(ids)}
+    counts = np.zeros((len(rows), len(drawn)))
+    for kind, own in enumerate(drawn):
+        np.add.at(counts, ([rows[belief.image_id] for belief in own], kind), 1)
+    return groups, counts
 
 
 def sharpest_contradictions(
@@ -119,19 +166,6 @@ def _sharpest(beliefs: Sequence[Belief]) -> tuple[Belief, Belief] | None:
             if any(contradicting([(belief.question, belief.answer) for belief in pair])):
                 return pair
     return None
-
-
-def _intervals(groups: Sequence[Sequence[Belief]]) -> list[tuple[float, float]]:
-    """The 95 percent interval of the share of each group."""
-    ids = [belief.image_id for own in groups for belief in own]
-    images = {image: row for row, image in enumerate(dict.fromkeys(ids))}
-    if not images:
-        return []
-    counts = np.zeros((len(images), len(groups)))
-    for kind, own in enumerate(groups):
-        np.add.at(counts, ([images[belief.image_id] for belief in own], kind), 1)
-    low, high = interval(resampled_shares(counts))
-    return list(zip(low.tolist(), high.tolist(), strict=True))
 
 
 def mistake_in(oracle: object | None) -> Callable[[Belief], tuple[str, str]]:

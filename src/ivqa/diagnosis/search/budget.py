@@ -57,11 +57,13 @@ class Asked:
         picture: Position of the picture.
         meaning: What the question asks.
         given: The answer.
+        by_chance: Whether its arm was drawn uniformly.
     """
 
     picture: int
     meaning: Meaning
     given: GivenAnswer
+    by_chance: bool
 
 
 @dataclass(frozen=True, order=True)
@@ -111,10 +113,11 @@ class BudgetSearch:
         ask: The model.
         words: The words that the model knows; None for a model that reads any text.
         seed: Of the random numbers; equal answers give equal questions.
-        by_chance: Draws arms uniformly, as the comparison that the search must beat.
+        explore: Share of the questions in [0, 1] whose arm is drawn uniformly: estimates from them
+            alone do not depend on what the search looks for. 1: no search.
     """
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     def __init__(
         self,
@@ -123,11 +126,11 @@ class BudgetSearch:
         *,
         words: frozenset[str] | None = None,
         seed: int = 1,
-        by_chance: bool = False,
+        explore: float = 0.0,
     ) -> None:
         self.ask = ask
         self.words = words
-        self.by_chance = by_chance
+        self.explore = explore
         self._rng = np.random.default_rng(seed)
         self._views = [_View() for _ in range(pictures)]
         self._things: Counter[str] = Counter()
@@ -157,19 +160,23 @@ class BudgetSearch:
         left = questions
         size = min(BATCH, max(8, 2 * len(self._views)))
         while left > 0 and (chosen := self._batch(min(size, left))):
-            pairs = [(picture, meaning.question) for picture, meaning, _ in chosen]
-            given = self.ask(pairs)
-            for (picture, meaning, arm), one in zip(chosen, given, strict=True):
+            given = self.ask([(picture, meaning.question) for picture, meaning, *_ in chosen])
+            asked = []
+            for (picture, meaning, arm, by_chance), one in zip(chosen, given, strict=True):
                 self._learn(picture, meaning, one)
                 self._views[picture].arms.append(arm)
                 self._counts[arm] += 1
-            self._reward(dict.fromkeys(picture for picture, _, _ in chosen))
+                asked.append(Asked(picture, meaning, one, by_chance))
+            self._reward(dict.fromkeys(picture for picture, *_ in chosen))
             left -= len(chosen)
-            yield [Asked(p, m, one) for (p, m, _), one in zip(chosen, given, strict=True)]
+            yield asked
 
-    def _batch(self, size: int) -> list[tuple[int, Meaning, int]]:
-        """The next questions: (picture, meaning, arm), of the pictures that were asked least."""
-        chosen: list[tuple[int, Meaning, int]] = []
+    def _batch(self, size: int) -> list[tuple[int, Meaning, int, bool]]:
+        """The next questions, about the pictures that were asked least.
+
+        Each is a picture, a meaning, an arm, and whether the arm was drawn by chance.
+        """
+        chosen: list[tuple[int, Meaning, int, bool]] = []
         waiting = [{*view.texts} for view in self._views]  # with the questions of this batch
         exhausted: set[int] = set()
         while len(chosen) < size and len(exhausted) < len(self._views):
@@ -186,21 +193,22 @@ class BudgetSearch:
                 chosen.append((picture, *found))
         return chosen
 
-    def _next(self, picture: int, asked: set[str]) -> tuple[Meaning, int] | None:
-        """The next question about a picture, and its arm; None where nothing is left."""
+    def _next(self, picture: int, asked: set[str]) -> tuple[Meaning, int, bool] | None:
+        """The next question about a picture, see `_batch`; None where nothing is left."""
+        by_chance = bool(asked) and self._rng.random() < self.explore
         if not asked:
-            for row in range(len(self._arms)):
-                if self._arms[row].family == "see":
-                    return self._drawn(row, picture, asked)
-        for row in self._order().tolist():
-            if (found := self._drawn(row, picture, asked)) is not None:
-                return found
+            order = [row for row, arm in enumerate(self._arms) if arm.family == "see"]
+        elif by_chance:
+            order = self._rng.permutation(len(self._arms)).tolist()
+        else:
+            order = self._order().tolist()
+        for row in order:
+            if (meaning := self._drawn(row, picture, asked)) is not None:
+                return meaning, row, by_chance
         return None
 
     def _order(self) -> NDArray[np.int64]:
         """The arms by falling value of one draw."""
-        if self.by_chance:
-            return self._rng.permutation(len(self._arms))
         mean = self._prior()
         hits, misses = self._gains, np.maximum(self._counts - self._gains, 0)
         rates = self._rng.beta(hits + _WEIGHT * mean, misses + _WEIGHT * (1 - mean))
@@ -216,13 +224,13 @@ class BudgetSearch:
             mean *= (sums / (np.bincount(groups, self._counts) + _WEIGHT))[groups] / whole
         return np.clip(mean, 0.01, 0.99)
 
-    def _drawn(self, row: int, picture: int, asked: set[str]) -> tuple[Meaning, int] | None:
+    def _drawn(self, row: int, picture: int, asked: set[str]) -> Meaning | None:
         """A question of an arm that was not asked about the picture; None if none was found."""
         for meaning in self._proposals(self._arms[row], self._views[picture]):
             text = meaning.question
             known = self.words is None or all(word in self.words for word in tokenise(text))
             if known and text not in asked:
-                return meaning, row
+                return meaning
         return None
 
     def _proposals(self, arm: Arm, view: _View) -> Iterator[Meaning]:

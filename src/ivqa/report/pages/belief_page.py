@@ -20,9 +20,10 @@ from ivqa.diagnosis import (
     most_confident,
     sharpest_contradictions,
 )
+from ivqa.diagnosis.beliefs.mistakes import BY_CHANCE
 from ivqa.report.belief_data import PageBeliefs, mistake_rows
 from ivqa.report.belief_plots import belief_plots
-from ivqa.report.belief_words import BeliefPageModel, headline, sentence, typed_by
+from ivqa.report.belief_words import BeliefPageModel, headline, mostly_illegal, sentence, typed_by
 from ivqa.report.noise_words import below_blind, change_in_words, score_in_words
 from ivqa.report.pages.annotation_page import HasPictures
 from ivqa.report.pages.base import render, script_json
@@ -125,6 +126,7 @@ def write_belief_page(
         colors=_TYPE_COLORS,
         plots=[Markup(svg) for svg in belief_plots(models, curves)],
         mistakes=_mistakes([front.mistakes, *others], place),
+        by_chance=any(belief.source == BY_CHANCE for belief in models[0].beliefs),
         contradictions=[[place[belief] for belief in pair] for pair in front.contradictions],
         bands=_bands(front, place),
         suspects=any(belief.suspect for model in models for belief in model.beliefs),
@@ -193,7 +195,10 @@ def _summary(model: BeliefPageModel) -> dict[str, Any]:
         "R_score": metrics.get("robustness/r_score"),
     }
     noise = model.noise()
-    notes = [*filter(None, [model.note]), *below_blind(model.name, metrics)]
+    notes = [
+        *filter(None, [model.note, mostly_illegal(metrics)]),
+        *below_blind(model.name, metrics),
+    ]
     if noise is not None:
         words = score_in_words(*noise, model.r_score)
         notes.insert(0, f"Noise of level 1: the accuracy {change_in_words(*noise)} ({words}).")

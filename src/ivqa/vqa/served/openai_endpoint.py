@@ -14,8 +14,8 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator
 
-from ivqa.errors import UserError
-from ivqa.ranges import Count, CountOrZero, Positive
+from ivqa.errors import LimitReached, UserError
+from ivqa.ranges import Count, CountOrZero, NonNegative, Positive
 from ivqa.terminal import terminal
 from ivqa.vqa.served.openai_client import described, openai_client, openai_package
 from ivqa.vqa.served.openai_replies import Choice, parse_response, read_choices, token_counts
@@ -56,6 +56,10 @@ class Endpoint:
         workers: Requests at the same time.
         max_requests: Number of requests that one command may send; None sets no limit. Earlier
             responses and repeated attempts do not count.
+        price_in: Price of a million prompt tokens, in any currency; None: unknown.
+        price_out: Price of a million completion tokens; None: unknown.
+        max_cost: What one command may pay. No request is sent that would cost more, if it and those
+            on their way cost as much as those before; None sets no limit.
         timeout: Seconds to wait for a whole response.
         retries: Further attempts after a failed one: rate limits (429), server errors (5xx), cut
             connections, time-outs and malformed responses. The client waits as long as Retry-After
@@ -73,6 +77,9 @@ class Endpoint:
         api_key_env: str | None = None,
         workers: Count = 16,
         max_requests: CountOrZero | None = None,
+        price_in: NonNegative | None = None,
+        price_out: NonNegative | None = None,
+        max_cost: NonNegative | None = None,
         timeout: Positive = 60.0,
         retries: CountOrZero = 6,
         check_model: bool = True,
@@ -81,24 +88,31 @@ class Endpoint:
         self.api_key_env = api_key_env
         self.workers = workers
         self.max_requests = max_requests
+        self.price_in = price_in
+        self.price_out = price_out
+        self.max_cost = max_cost
         self.timeout = timeout
         self.retries = retries
         self.check_model = check_model
         self.usage = Usage()
         self._cache = ResponseCache(Path(cache))
         self._known: set[str] = set()  # requests that `usage` contains
+        self._on_way = 0  # requests without a response yet
         self._lock = threading.Lock()
 
     @staticmethod
     def check_arguments(arguments: Mapping[str, Any]) -> None:
-        """Checks that the key is there; the commands call this before any work.
+        """Checks that the key and the prices are there; the commands call this before any work.
 
         Args:
             arguments: Arguments of the constructor.
 
         Raises:
-            UserError: The environment variable is not set.
+            UserError: The environment variable is not set, or a limit of money has no prices.
         """
+        prices = arguments.get("price_in"), arguments.get("price_out")
+        if arguments.get("max_cost") is not None and None in prices:
+            raise UserError("max_cost= needs price_in= and price_out=, of a million tokens each")
         name = arguments.get("api_key_env")
         if name is not None and not os.environ.get(name):
             raise UserError(
@@ -150,8 +164,9 @@ class Endpoint:
             The choices of each request, in the order of the requests.
 
         Raises:
-            UserError: `max_requests` is reached, a request failed for good, or none of the first
-                responses has an answer. All responses that arrived are in the cache.
+            LimitReached: `max_requests` or `max_cost` is reached.
+            UserError: A request failed for good, or none of the first responses has an answer. All
+                responses that arrived are in the cache.
         """
         distinct = {request.cache_key(): request for request in requests}
         with ThreadPoolExecutor(self.workers) as pool:
@@ -175,11 +190,7 @@ class Endpoint:
                 pool.shutdown(cancel_futures=True)
                 raise
         if left < len(missing):
-            raise UserError(
-                f"stopped at max_requests={self.max_requests:,} ({self.usage}); all responses are "
-                f"kept in {self._cache.folder}: raise max_requests and start the command again, "
-                "which asks only what is missing"
-            )
+            raise self._stopped("max_requests", self.max_requests)
         return [found[request.cache_key()] for request in requests]
 
     def _stored(self, key: str, read: Reader) -> tuple[Choice, ...] | None:
@@ -201,19 +212,47 @@ class Endpoint:
 
     def _answered(self, request: ChatRequest, read: Reader) -> tuple[Choice, ...]:
         """Sends a request, stores the response and counts it."""
-        response, choices, retries = self._send(request, read)
-        self._cache.put(request.cache_key(), request.identity(), response)
-        prompt, completion = token_counts(response)
         with self._lock:
-            usage = self.usage
-            usage.requests += 1
-            usage.retries += retries
-            usage.prompt_tokens += prompt
-            usage.completion_tokens += completion
-            self._count(request.cache_key(), choices)
-            if usage.requests == _ESTIMATE_AFTER and usage.prompt_tokens:
-                terminal().print(self._estimate(), soft_wrap=True, highlight=False)
+            self._check_cost()
+            self._on_way += 1
+        try:
+            response, choices, retries = self._send(request, read)
+            self._cache.put(request.cache_key(), request.identity(), response)
+            prompt, completion = token_counts(response)
+            with self._lock:
+                usage = self.usage
+                usage.requests += 1
+                usage.retries += retries
+                usage.prompt_tokens += prompt
+                usage.completion_tokens += completion
+                self._count(request.cache_key(), choices)
+                if usage.requests == _ESTIMATE_AFTER and usage.prompt_tokens:
+                    terminal().print(self._estimate(), soft_wrap=True, highlight=False)
+        finally:
+            with self._lock:
+                self._on_way -= 1
         return choices
+
+    def _check_cost(self) -> None:
+        """Stops before a request that would probably cost more than `max_cost`."""
+        if self.max_cost is None:
+            return
+        answered = self.usage.requests
+        if answered and not self.usage.prompt_tokens:
+            raise UserError(
+                f"{self.base_url} does not report tokens, so that max_cost={self.max_cost} cannot "
+                "be kept; set max_cost=null, and max_requests= to a number"
+            )
+        cost = self.usage.cost(self.price_in, self.price_out) or 0.0
+        if cost + (self._on_way + 1) * cost / max(answered, 1) > self.max_cost:
+            raise self._stopped("max_cost", self.max_cost)
+
+    def _stopped(self, key: str, limit: float | None) -> LimitReached:
+        return LimitReached(
+            f"stopped at {key}={limit:,} ({self.usage}); all responses are kept in "
+            f"{self._cache.folder}: raise {key} and start the command again, which asks only what "
+            "is missing"
+        )
 
     def _count(self, key: str, choices: Sequence[Choice]) -> None:
         self._known.add(key)
@@ -301,5 +340,7 @@ class Endpoint:
         )
 
     def figures(self) -> dict[str, float]:
-        """Returns the numbers of `usage` as floats by name."""
-        return {name: float(value) for name, value in asdict(self.usage).items()}
+        """Returns the numbers of `usage` as floats by name, and the cost if it is known."""
+        cost = self.usage.cost(self.price_in, self.price_out)
+        figures = asdict(self.usage) | ({} if cost is None else {"cost": cost})
+        return {name: float(value) for name, value in figures.items()}

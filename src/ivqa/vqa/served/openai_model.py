@@ -185,10 +185,11 @@ class OpenAIModel(nn.Module):
         Returns:
             served/requests, served/reused, served/retries, served/answers, served/refusals,
             served/cut, served/failed, served/prompt_tokens and served/completion_tokens, see
-            `Usage`. If phi was asked for: served/phi_logprobs, the share of (question, answer)
-            pairs whose phi comes from log-probabilities; served/phi_samples, the number of samples,
-            if others come from samples; and served/phi_unreached, the share of the first that the
-            log-probabilities do not reach.
+            `Usage`, and served/cost if the prices are known. If phi was asked for:
+            served/phi_logprobs, the share of (question, answer) pairs whose phi comes from
+            log-probabilities; served/phi_samples, the number of samples, if others come from
+            samples; and served/phi_unreached, the share of the first that the log-probabilities do
+            not reach.
         """
         usage = self.endpoint.usage
         if max(usage.cut, usage.failed) > _MOST_LOST * usage.answers:

@@ -77,6 +77,16 @@ class Usage:
     prompt_tokens: int = 0
     completion_tokens: int = 0
 
+    def cost(self, price_in: float | None, price_out: float | None) -> float | None:
+        """What the tokens cost, by the prices of a million of them; None if one is unknown.
+
+        >>> round(Usage(prompt_tokens=2_000_000, completion_tokens=1000).cost(0.25, 3.0), 6)
+        0.503
+        """
+        if price_in is None or price_out is None:
+            return None
+        return (self.prompt_tokens * price_in + self.completion_tokens * price_out) / 1e6
+
     def __str__(self) -> str:
         return (
             f"{self.requests:,} requests with {self.prompt_tokens:,} prompt and "

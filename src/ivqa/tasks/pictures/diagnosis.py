@@ -1,39 +1,32 @@
 """Diagnosis of pictures without data: what a VQA model wrongly believes about a folder."""
 
 import re
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
-import numpy as np
 import pandas as pd
-import torch
 from omegaconf import DictConfig
-from rich.console import Console
-from torch import Tensor
 
+from ivqa.config.keys import CommandKeys
 from ivqa.config.model_sources import TrainedHere, source_of
-from ivqa.data.batches.batch import ImageBatch, PixelSource
-from ivqa.data.given_pictures import NumberedPictures, picture_files, read_picture
+from ivqa.data.given_pictures import NumberedPictures
 from ivqa.diagnosis import (
     AskedLog,
     Belief,
     BudgetSearch,
-    GivenAnswer,
     PlainEnglish,
     drawn_for_labels,
-    given_answers,
     search_figures,
     shares_of_types,
     typed_by_oracle,
     with_suspects,
     write_beliefs,
 )
-from ivqa.diagnosis.search.budget import AskAll
 from ivqa.errors import UserError
 from ivqa.provenance import note_questions
+from ivqa.ranges import CHANGEABLE, NO_EFFECT, Count, NonNegative, Place, Share
 from ivqa.report import (
     BeliefPageModel,
     ToAnnotate,
@@ -45,15 +38,38 @@ from ivqa.report import (
 )
 from ivqa.runs.context import without_measurements
 from ivqa.runs.loggers import log_results
-from ivqa.runs.picture_model import PictureModel, answers_questions, obtain_picture_model
+from ivqa.runs.picture_model import obtain_picture_model
 from ivqa.runs.preparation import open_context
 from ivqa.runs.run_directory import begin_run
 from ivqa.scenes import Oracle, oracle_of
 from ivqa.store.digests import content_digest
 from ivqa.store.files import write_json
+from ivqa.tasks.pictures.asking import (
+    Limits,
+    Meter,
+    ask_in_plain_english,
+    check_answers_questions,
+    confirm,
+    drawn_pictures,
+    known_words,
+    picture_asker,
+    pictures_in_words,
+)
 from ivqa.vqa import Metered
 
 _LOGGED_BELIEFS = 2000  # rows of the table that goes to W&B
+
+
+class PictureKeys(CommandKeys, total=False):
+    """Keys of diagnose.py images=: a search without data, which has a log of its own."""
+
+    images: Annotated[Place | None, NO_EFFECT]
+    max_questions: Annotated[Count, NO_EFFECT]
+    oracle: Annotated[bool, NO_EFFECT]
+    explore: Annotated[Share, NO_EFFECT]
+    stop_below: Annotated[NonNegative | None, NO_EFFECT]
+    ask_above: Annotated[Limits, NO_EFFECT, CHANGEABLE]
+    yes: Annotated[bool, NO_EFFECT, CHANGEABLE]
 
 
 @dataclass(frozen=True)
@@ -88,7 +104,7 @@ class PictureDiagnosis:
             files = {}
         write_beliefs(folder / "beliefs.jsonl", self.beliefs)
         write_json(folder / "pictures.json", files)
-        title = f"What {self.name} believes about {_pictures(len(self.pictures.pictures))}"
+        title = f"What {self.name} believes about {pictures_in_words(len(self.pictures.pictures))}"
         model = BeliefPageModel(self.name, self.beliefs, self.metrics, note=self.note)
         page = folder / "report.html"
         write_belief_page(page, title, [model], self.pictures, {}, {}, self.oracle)
@@ -118,8 +134,6 @@ def diagnose_pictures(cfg: DictConfig) -> float:
         if cfg[key]:
             raise UserError(f"{key}= is not read beside images=; leave one of them out")
     files = _chosen(cfg)
-    for file in files.values():
-        read_picture(file)
     cfg = without_measurements(cfg)  # on data, of which there may be none
     splits = [*source_of(cfg.vqa).splits, *([cfg.split] if cfg.oracle else [])]
     context = open_context(cfg, splits)
@@ -143,84 +157,30 @@ def diagnose_pictures(cfg: DictConfig) -> float:
         "version": BudgetSearch.version,
         "seed": int(cfg.seed),
     }
-    log = AskedLog(run_dir / "parts" / "asked.jsonl", picture_asker(model, pictures), origin)
+    meter = Meter(picture_asker(model, pictures), model.module)
+    log = AskedLog(run_dir / "parts" / "asked.jsonl", meter, origin)
     beliefs = ask_in_plain_english(
         log,
         list(files),
         cfg.max_questions,
         words=known_words(model),
         seed=cfg.seed,
+        explore=cfg.explore,
+        stop_below=cfg.stop_below,
+        meter=meter,
         console=console,
+        go_on=None if cfg.yes else lambda forecast: confirm(forecast, cfg.ask_above, console),
     )
     note_questions(len(beliefs))
     found = described(title_of(str(cfg.vqa.name)), beliefs, pictures, oracle, note)
     if isinstance(model.module, Metered):
         found.metrics.update(model.module.usage())
     found.write(run_dir)
-    print_summary(found.lines(), title=_pictures(len(files)), console=console)
+    print_summary(found.lines(), title=pictures_in_words(len(files)), console=console)
     table = pd.DataFrame([belief.record() for belief in found.beliefs[:_LOGGED_BELIEFS]])
     log_results(cfg, found.metrics, {"report": run_dir / "report.html", "beliefs_table": table})
     console.print(f"report: {run_dir / 'report.html'}\nrun: {run_dir}", soft_wrap=True)
     return found.metrics["beliefs/errors_at_least"]
-
-
-def ask_in_plain_english(
-    ask: AskAll,
-    image_ids: Sequence[int],
-    max_questions: int,
-    *,
-    words: frozenset[str] | None = None,
-    seed: int = 1,
-    console: Console | None = None,
-) -> list[Belief]:
-    """Asks at most `max_questions` questions about pictures, and says how long it will take.
-
-    Args:
-        ask: Answers questions, each about the picture of an image id.
-        image_ids: The pictures.
-        max_questions: The budget.
-        words: The words that the model knows; None for a model that reads any text.
-        seed: Of the random numbers.
-        console: Where the number of questions and the minutes are announced; None: nowhere.
-
-    Returns:
-        The questions with their answers, in the order in which they were asked.
-    """
-    if console is not None:
-        console.print(
-            f"at most {max_questions:,} questions about {_pictures(len(image_ids))}",
-            soft_wrap=True,
-        )
-
-    def by_position(pairs: Sequence[tuple[int, str]]) -> Sequence[GivenAnswer]:
-        return ask([(image_ids[at], question) for at, question in pairs])
-
-    search = BudgetSearch(len(image_ids), by_position, words=words, seed=seed)
-    beliefs: list[Belief] = []
-    started = time.perf_counter()
-    for batch in search.run(max_questions):
-        first = not beliefs
-        beliefs += [
-            Belief(
-                image_id=image_ids[one.picture],
-                answer=one.given.answer,
-                question=one.meaning.question,
-                phi=round(one.given.probability, 6),
-                log_likelihood=0.0,  # a meaning has one wording
-                legality=1.0,
-                source="plain_english",
-            )
-            for one in batch
-        ]
-        if first and console is not None and len(beliefs) < max_questions:
-            seconds = (time.perf_counter() - started) / len(beliefs)
-            left = seconds * (max_questions - len(beliefs)) / 60
-            console.print(
-                f"{len(beliefs)} are answered; the others take about "
-                f"{'a minute' if left < 1.5 else f'{left:,.0f} minutes'}",
-                soft_wrap=True,
-            )
-    return beliefs
 
 
 def described(
@@ -248,64 +208,15 @@ def described(
     return PictureDiagnosis(name, marked, metrics, pictures, oracle, note)
 
 
-def picture_asker(model: PictureModel, pictures: PixelSource) -> AskAll:
-    """Answers questions about pictures with a VQA model of conf/model.
-
-    Args:
-        model: The model.
-        pictures: The pictures by image id; their features are computed once.
-
-    Returns:
-        A function from N (image id, question) pairs to N answers.
-    """
-    known: dict[int, dict[str, Tensor]] = {}
-    features, names = model.context.features, model.context.wanted_features
-
-    def ask(pairs: Sequence[tuple[int, str]]) -> list[GivenAnswer]:
-        ids = list(dict.fromkeys(image_id for image_id, _ in pairs))
-        for image_id in ids:
-            if features is not None and names and image_id not in known:
-                known[image_id] = features.extract([pictures.open(image_id)], names)
-        columns: dict[str, Any] = {
-            name: torch.cat([known[image_id][name] for image_id in ids])
-            for name in known.get(ids[0], ())
-        }
-        place = {image_id: at for at, image_id in enumerate(ids)}
-        images = ImageBatch(
-            ids=torch.tensor(ids),
-            index=torch.tensor([place[image_id] for image_id, _ in pairs]),
-            source=pictures,
-            **columns,
-        )
-        return given_answers(model.module, images, [question for _, question in pairs])
-
-    return ask
-
-
-def known_words(model: PictureModel) -> frozenset[str] | None:
-    """The words that a VQA model knows; None for a model that reads any text."""
-    vocabulary = getattr(model.module, "question_vocabulary", None)
-    return None if vocabulary is None else frozenset(vocabulary.words)
-
-
-def _pictures(number: int) -> str:
-    return "1 picture" if number == 1 else f"{number:,} pictures"
-
-
 def _chosen(cfg: DictConfig) -> dict[int, Path]:
     """The pictures by image id: at most cfg.num_images, drawn at random."""
-    if not answers_questions(cfg.vqa):
-        raise UserError(f"vqa={cfg.vqa.name} answers no questions; choose a VQA model: vqa=mlb")
+    check_answers_questions(cfg.vqa, "vqa")
     if cfg.model.module._target_.rpartition(".")[2] != PlainEnglish.__name__:
         raise UserError(
             f"images= asks without training, and model={cfg.model.name} is trained on a data set; "
             "leave model= out"
         )
-    found = picture_files(str(cfg.images), "images")
-    if cfg.num_images is not None and len(found) > cfg.num_images:
-        rng = np.random.default_rng(cfg.seed)
-        kept = np.sort(rng.permutation(len(found))[: cfg.num_images])
-        found = [found[at] for at in kept.tolist()]
+    found = drawn_pictures(str(cfg.images), cfg.num_images, cfg.seed)
     if not cfg.oracle:
         return dict(enumerate(found, start=1))
     numbers = [re.findall(r"\d+", file.stem)[-1:] for file in found]
