@@ -279,11 +279,11 @@ def test_failed_answers_are_left_out(data: VQADataModule) -> None:
 def test_answers_to_yes_no_questions_that_are_neither_count_nowhere(data: VQADataModule) -> None:
     split = data.dataset.split("val")
     own = answered(split.select(np.array([0])), ["yes"])
-    given = {"one?": "Yes, it is.", "Is it one?": "chair", "What is it?": "chair"}
+    given = {"one?": "Yes, it is.", "Is there a car?": "chair", "What is it?": "chair"}
     texts = [AnsweredQuestion(1, question, answer) for question, answer in given.items()]
     follows = [
         Implication(question, "yes", "first", certain=False)
-        for question in ("one?", "Is it one?", "What is it?")
+        for question in ("one?", "Is there a car?", "What is it?")
     ]
     premises = [ImpliedQuestion(own[0], one) for one in follows]
     records = ConsistencyRecords.of(own, Implied(premises, [], [True]), texts)

@@ -9,7 +9,9 @@ from pathlib import Path
 
 _PATHS = {"ExistingFile", "ExistingFolder", "Checkpoint", "Place"}
 # Arguments of components, at any depth; a test compares them with the annotations.
-ARGUMENTS = frozenset({"cache_dir", "candidates", "path", "root", "split_file", "weights"})
+ARGUMENTS = frozenset(
+    {"cache_dir", "candidates", "entailments", "path", "root", "split_file", "weights"}
+)
 
 
 def is_path(key: str) -> bool:

@@ -9,7 +9,7 @@ from its answers by the rules of `ivqa.logic`, `implied_by` derives the question
 from ivqa.consistency.callback import ConsistencyCallback
 from ivqa.consistency.figures import consistency_figures
 from ivqa.consistency.files import write_implied
-from ivqa.consistency.implied import AnsweredQuestion, Implied, affordable, implied_by, unclear
+from ivqa.consistency.implied import AnsweredQuestion, Implied, affordable, implied_by
 from ivqa.consistency.measure import ConsistencyMeasure, answered, implied_split
 from ivqa.consistency.records import ConsistencyRecords, ImageConsistency, read_images
 
@@ -26,6 +26,5 @@ __all__ = [
     "implied_by",
     "implied_split",
     "read_images",
-    "unclear",
     "write_implied",
 ]

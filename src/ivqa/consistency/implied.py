@@ -17,11 +17,6 @@ _POLAR = re.compile(
 )
 
 
-_YES_NO_QUESTION = re.compile(
-    r"(?:is|are|was|were|do|does|did|can|could|has|have|will|would)\b(?!.*\bor\b)", re.IGNORECASE
-)
-
-
 @dataclass(frozen=True)
 class AnsweredQuestion:
     """The answer of a model to a question about an image.
@@ -203,19 +198,6 @@ def answer_form(answer: str) -> str:
     """
     polar = _POLAR.fullmatch(clean_space(answer))
     return polar[1].lower() if polar else normalise_answer(answer)
-
-
-def unclear(question: str, answer: str) -> bool:
-    """Whether the answer to a yes/no question is neither yes nor no, and so says nothing.
-
-    A model that was trained without yes/no questions answers them with other words.
-
-    Example:
-        >>> unclear("Is there a car?", "chair"), unclear("What is on the bed?", "chair")
-        (True, False)
-    """
-    asked = _YES_NO_QUESTION.match(question.strip())
-    return asked is not None and answer_form(answer) not in ("yes", "no")
 
 
 def agrees(answer: str, implied: str) -> bool:

@@ -15,10 +15,9 @@ from ivqa.consistency.implied import (
     agrees,
     answer_form,
     question_key,
-    unclear,
 )
 from ivqa.data import DataError
-from ivqa.logic import Contradiction, PictureAnswers, errors_at_least, suspicions
+from ivqa.logic import Contradiction, PictureAnswers, errors_at_least, suspicions, unclear
 from ivqa.store.files import read_text, write_text
 
 IMPLICATIONS_FILE = "implications.jsonl"
@@ -86,7 +85,7 @@ class ConsistencyRecords:
         Returns:
             The records.
         """
-        clear = [one for one in given if not unclear(one.question, one.answer)]
+        clear = [one for one in given if not unclear(one.question, answer_form(one.answer))]
         by_image: dict[int, list[AnsweredQuestion]] = {}
         for one in (*own, *clear):
             by_image.setdefault(one.image_id, []).append(one)

@@ -3,6 +3,7 @@
 from ivqa.logic.contradictions import Contradiction, contradicting, contradictions
 from ivqa.logic.follow_ups import follow_ups
 from ivqa.logic.implications import Implication, family, implications, presuppositions
+from ivqa.logic.statements import unclear
 from ivqa.logic.worlds import PictureAnswers, Suspicion, errors_at_least, left_out, suspicions
 
 __all__ = [
@@ -19,4 +20,5 @@ __all__ = [
     "left_out",
     "presuppositions",
     "suspicions",
+    "unclear",
 ]

@@ -99,6 +99,8 @@ def state(question: str, answer: str) -> Statement:
     number = None if re.search(r"[^\w\s.,']", answer) else _number(words, reading)
     if truth is None and number is None and _denies(words):
         return Statement(reading, None, value, denied=True)
+    if truth is None and _asks_yes_no(reading):
+        return Statement(Reading("opaque", "opaque"), None, value)
     counts = list(_presuppositions(reading, truth is False or number == 0))
     base = Statement(reading, truth, value)
     if reading.form in _SIGNS and truth is not None:
@@ -114,6 +116,27 @@ def state(question: str, answer: str) -> Statement:
     if truth or (number or 0) > 0:
         counts += [_at_least(noun, 1, "mention") for noun in reading.mentioned]
     return replace(base, counts=tuple(dict.fromkeys(counts)))
+
+
+def unclear(question: str, answer: str) -> bool:
+    """Whether the answer to a yes/no question is neither yes nor no, and so says nothing.
+
+    A model that was trained without yes/no questions answers them with other words.
+
+    Example:
+        >>> unclear("Is there a car?", "chair"), unclear("What is on the bed?", "chair")
+        (True, False)
+    """
+    found = state(question, answer)
+    return found.truth is None and not found.denied and _asks_yes_no(read(question))
+
+
+def _asks_yes_no(reading: Reading) -> bool:
+    if reading.form == "is_a":
+        return reading.other is not None
+    if reading.form == "scene":
+        return bool(reading.predicate)
+    return reading.form in ("exist", "check", "more", "fewer", "equal")
 
 
 def _denies(words: list[str]) -> bool:

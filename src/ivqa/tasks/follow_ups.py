@@ -6,9 +6,10 @@ from typing import Any
 
 from rich.progress import track
 
-from ivqa.consistency import AnsweredQuestion, affordable, implied_by, unclear
+from ivqa.consistency import AnsweredQuestion, affordable, implied_by
 from ivqa.data import VQADataModule
 from ivqa.diagnosis import AskedLog, Belief, GivenAnswer, given_answers, write_beliefs
+from ivqa.logic import unclear
 from ivqa.provenance import note_questions
 from ivqa.terminal import terminal
 from ivqa.text.failed_answers import failure
