@@ -529,11 +529,15 @@ def test_what_an_endpoint_refuses_is_found_out_by_single_requests(
     assert len(server.asked) == 3 + 5
     fields = {name for body in server.asked[3:] for name in body}
     assert fields == {"model", "messages", "max_completion_tokens"}
-    assert "takes no temperature: answers are sampled" in capsys.readouterr().out
+    assert "no temperature is taken: answers are sampled" in capsys.readouterr().out
     assert model.answer(IMAGES, [f"{text}?" for text in questions]) == ["blue"] * 5
     assert len(server.asked) == 3 + 10  # remembered
     counts = model.log_scores(_images(0), ["is it"], ["blue", "red"]).exp()[0].tolist()
     assert counts == pytest.approx([20.5 / 21, 0.5 / 21], abs=1e-6)
+    before = len(server.asked)
+    other = _model(server, tmp_path / "other", max_new_tokens=7, scoring={"phi": "samples"})
+    assert other.answer(IMAGES, questions) == ["blue"] * 5
+    assert len(server.asked) - before == 2 + 5
 
 
 def test_a_refused_temperature_of_samples_is_no_other_temperature(

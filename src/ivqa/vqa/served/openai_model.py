@@ -335,7 +335,7 @@ class OpenAIModel(nn.Module):
             if not self._fields.learn(error, kept):
                 raise
             if "temperature" not in self._fields.translated(kept):
-                self._tell_once(f"warning: {self.path} takes no temperature: ", "answers are sampled")
+                self._tell_once("warning: no temperature is taken: ", "answers are sampled")
             return self._ask(pairs, settings, draw)
         self._fields.accepted = True
         return found
