@@ -1,6 +1,7 @@
 """What hf_generative writes around a question, and what it passes to transformers."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from ivqa.runs.trained_models import obtain_module
 from ivqa.vlm.prompt_reader import Example
 from ivqa.vqa.multiple_choice import choose_among
 from ivqa.vqa.transformers.hf_generative import HFGenerative
-from tiny_transformers import ANSWERS, QUESTIONS, Pictures, tiny_llava, tiny_paligemma
+from tiny_transformers import ANSWERS, QUESTIONS, Pictures, tiny_llava, tiny_paligemma, tiny_qwen
 
 pytestmark = pytest.mark.usefixtures("on_cpu")
 
@@ -75,9 +76,15 @@ def test_prompts_have_system_and_examples(folder: Path, tmp_path: Path) -> None:
         HFGenerative.load(str(deaf), system="Be brief.")
 
 
+@pytest.mark.parametrize("build", [tiny_llava, tiny_qwen])
 @torch.no_grad()
-def test_scores_with_examples_are_those_of_the_whole_prompt(folder: Path) -> None:
-    model = HFGenerative.load(str(folder), examples=_examples(), num_examples=2, system="is it")
+def test_scores_with_examples_are_those_of_the_whole_prompt(
+    build: Callable[[Path], Path], tmp_path: Path
+) -> None:
+    prompt = "<|vision_start|> <|image_pad|> <|vision_end|> {question} answer :"
+    prompt = prompt if build is tiny_qwen else "{question}"
+    shown: dict[str, Any] = {"examples": _examples(), "num_examples": 2}
+    model = HFGenerative.load(str(build(tmp_path)), prompt=prompt, **shown)
     scores = model.log_scores(_images(0, 2, 1), QUESTIONS[:3], ["yes", "dark red"])
     tokenizer = model.processor.tokenizer
     for row, (at, question) in enumerate(zip((7, 9, 8), QUESTIONS, strict=False)):
@@ -87,8 +94,12 @@ def test_scores_with_examples_are_those_of_the_whole_prompt(folder: Path) -> Non
         for column, answer in enumerate(["yes", "dark red"]):
             own = [*tokenizer(answer, add_special_tokens=False)["input_ids"], 3]
             tokens = torch.tensor([own])
-            whole = torch.cat([inputs["input_ids"], tokens[:, :-1]], dim=1)
-            logits = model.model(input_ids=whole, pixel_values=inputs["pixel_values"]).logits
+            whole = dict(inputs)
+            for name in {"input_ids", "attention_mask", "mm_token_type_ids"} & whole.keys():
+                more = tokens[:, :-1] if name == "input_ids" else torch.ones_like(tokens[:, :-1])
+                more = more * 0 if name == "mm_token_type_ids" else more
+                whole[name] = torch.cat([whole[name], more], dim=1)
+            logits = model.model(**whole).logits
             expected = logits[:, -len(own) :].log_softmax(dim=2).gather(2, tokens[:, :, None]).sum()
             torch.testing.assert_close(scores[row, column], expected, atol=1e-4, rtol=0)
 

@@ -117,7 +117,7 @@ class PromptReader:
             raise UserError(f"the prompt has no place for the image; {_REMEDY}")
         self._check_inputs(everything)
         view = torch.arange(len(texts)) if self._encoder_reads_question else index
-        encodes = self._takes_encoded and not shown
+        encodes = self._takes_encoded and not shown  # a view is one picture
         views = self._views(raw_inputs, tokens, view) if encodes else None
         of_tokens = {name: everything[name] for name in _OF_TOKENS if name in everything}
         types = [name for name in _TYPES if name in of_tokens]

@@ -103,6 +103,8 @@ def read_choice(text: str, choices: Sequence[str]) -> str:
         ['dog', 'hot dog', 'cat', 'dog']
         >>> [read_choice(text, kinds) for text in ("a big cat", "a cat or a bird", "D", "A dog")]
         ['cat', 'cat', '', 'dog']
+        >>> read_choice("B", ["B", "A"])
+        'A'
     """
     spelled = [normalise_answer(choice) for choice in choices]
     said = normalise_answer(text)
