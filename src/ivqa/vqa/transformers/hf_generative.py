@@ -83,7 +83,9 @@ class HFGenerative(HFWriter):
         thinks = thought_tokens > 0
         self._writing_reader = read(prompt=prompt, thinks=True) if thinks else self.reader
         self.choice_prompt = choice_prompt
-        self._choice_reader = choice_prompt and read(prompt=choice_prompt, thinks=thinks)
+        self._choice_reader: PromptReader | None = None
+        if choice_prompt is not None:
+            self._choice_reader = read(prompt=choice_prompt, thinks=thinks)
         self.thought_tokens = thought_tokens
         self.answer_prefix = answer_prefix
         self.thoughts = THOUGHTS if thoughts is None else thoughts
