@@ -32,21 +32,23 @@ def hub_answers(name: str) -> bool:
     return True
 
 
-def check_hub_id(name: str, example: str) -> None:
+def check_hub_id(
+    name: str,
+    example: str,
+    make: str = "write a model and its processor there with save_pretrained",
+) -> None:
     """Checks that a text may be a hub id, and is not meant to be a folder.
 
     Args:
         name: The text, for which no folder exists.
         example: A hub id, for the message.
+        make: What makes such a folder, for the message.
 
     Raises:
         UserError: It looks like a path.
     """
     if Path(name).exists() or name.startswith(("/", ".", "~")) or name.count("/") > 1:
-        raise UserError(
-            f"there is no folder '{name}'; write a model and its processor there with "
-            f"save_pretrained, or pass a hub id such as {example}"
-        )
+        raise UserError(f"there is no folder '{name}'; {make}, or pass a hub id such as {example}")
 
 
 def check_revision(path: str, revision: str | None) -> None:

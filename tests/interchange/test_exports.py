@@ -17,7 +17,7 @@ import yaml
 from PIL import Image
 from toy_questions import ANSWERS, KINDS, QUESTIONS, levels_of
 
-from ivqa.data import DataError, VQADataset
+from ivqa.data import DataError, HFDataset, VQADataset
 from ivqa.data.results import read_results
 from ivqa.interchange import HuggingFaceDataset, LmmsEvalTasks, QuestionLevels, VLMEvalKitTables
 from ivqa.interchange.lmms_eval_functions import vqa_accuracy
@@ -52,6 +52,26 @@ def test_datasets_loads_the_folder(levels: QuestionLevels, tmp_path: Path) -> No
     assert datasets.Features._from_yaml_list(info["features"]) == clean.features
     assert [split["num_examples"] for split in info["splits"]] == [6, 6]
     assert "2 adversarial" in card
+
+
+def test_an_exported_data_set_comes_back_equal(levels: QuestionLevels, tmp_path: Path) -> None:
+    pytest.importorskip("datasets")
+    HuggingFaceDataset().write(levels, tmp_path / "set", "tiny")
+    data = HFDataset(
+        str(tmp_path / "set"), cache_dir=str(tmp_path), train=None, val="level_1", test="level_0"
+    )
+    read, whole = data.split("test"), levels.split
+    for name in ("question_ids", "image_ids"):
+        assert getattr(read, name).tolist() == getattr(whole, name).tolist()
+    for name in ("questions", "answers", "main_answers", "answer_types", "question_types", "kinds"):
+        assert getattr(read, name) == getattr(whole, name), name
+    images, given = read.require_images(), whole.require_images()
+    for number in (1, 2, 3):
+        shown = [np.asarray(one.open(number)) for one in (images, given)]
+        np.testing.assert_array_equal(*shown)
+    assert images.path(1).read_bytes() == given.path(1).read_bytes()
+    assert data.split("val").questions == [f"{text} Why?" for text in QUESTIONS]
+    assert data.split("val").answers == whole.answers
 
 
 def test_vlmevalkit_finds_the_image_of_each_row(levels: QuestionLevels, tmp_path: Path) -> None:

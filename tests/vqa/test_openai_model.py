@@ -495,6 +495,63 @@ def test_bad_input_is_named(server: ChatServer, tmp_path: Path) -> None:
         _model(server, tmp_path).answer(IMAGES, ["a new question"] * 5)
 
 
+def _newer(prompt: str, image: Image.Image, body: dict[str, Any]) -> dict[str, Any]:
+    return said("Blue" if body.get("max_completion_tokens") == 7 else "?")
+
+
+def _refusing(server: ChatServer, *fields: str, param: bool) -> None:
+    """Lets a server refuse requests with one of the fields, as OpenAI's newer models do."""
+    answer = server.answer
+
+    def answered(body: dict[str, Any]) -> tuple[int, dict[str, str], bytes, bool]:
+        found = answer(body)
+        for name in fields:
+            if name in body:
+                told = {"message": f"Unsupported parameter: '{name}' is not supported."}
+                if param:
+                    told = {"message": "This value is not supported.", "param": name}
+                return 400, {}, json.dumps({"error": told}).encode(), False
+        return found
+
+    server.answer = answered  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("param", [True, False])
+def test_what_an_endpoint_refuses_is_found_out_by_single_requests(
+    param: bool, server: ChatServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.reply = _newer
+    _refusing(server, "max_tokens", "temperature", "logprobs", param=param)
+    model = _model(server, tmp_path, max_new_tokens=7)
+    questions = [f"what is the temperature {at}" for at in range(5)]
+    assert model.answer(IMAGES, questions) == ["blue"] * 5
+    # Three refusals, each of one request; then every question once.
+    assert len(server.asked) == 3 + 5
+    fields = {name for body in server.asked[3:] for name in body}
+    assert fields == {"model", "messages", "max_completion_tokens"}
+    assert "no temperature is taken: answers are sampled" in capsys.readouterr().out
+    assert model.answer(IMAGES, [f"{text}?" for text in questions]) == ["blue"] * 5
+    assert len(server.asked) == 3 + 10  # remembered
+    counts = model.log_scores(_images(0), ["is it"], ["blue", "red"]).exp()[0].tolist()
+    assert counts == pytest.approx([20.5 / 21, 0.5 / 21], abs=1e-6)
+    before = len(server.asked)
+    other = _model(server, tmp_path / "other", max_new_tokens=7, scoring={"phi": "samples"})
+    assert other.answer(IMAGES, questions) == ["blue"] * 5
+    assert len(server.asked) - before == 2 + 5
+
+
+def test_a_refused_temperature_of_samples_is_no_other_temperature(
+    server: ChatServer, tmp_path: Path
+) -> None:
+    server.faults.append((400, {}, '{"error": {"message": "max_tokens is too large: 16"}}'))
+    with pytest.raises(UserError, match="max_tokens is too large"):
+        _model(server, tmp_path, scoring={"phi": "samples"}).answer(_images(0), ["what"])
+    _refusing(server, "temperature", param=False)
+    model = _model(server, tmp_path, scoring={"phi": "samples", "temperature": 0.5})
+    with pytest.raises(UserError, match=r"refuses temperature=0\.5; set scoring\.temperature=1"):
+        model.log_scores(IMAGES, QUESTIONS, ["red"])
+
+
 def test_address_and_budget_are_no_part_of_the_identity() -> None:
     """A policy that was trained with the model is found again after they have changed."""
     endpoint = {"base_url": "http://a", "max_requests": 5, "workers": 16, "cache": "x"}

@@ -64,6 +64,7 @@ class PretrainedKeys(OtherKeys, total=False):
     pool_answers: Annotated[Count, NO_EFFECT]
     # Arguments of the module refer to these, where they are validated.
     revision: Annotated[Any, NO_EFFECT]
+    system: Annotated[Any, NO_EFFECT]
     base_url: Annotated[Any, NO_EFFECT]
     api_key_env: Annotated[Any, NO_EFFECT]
     workers: Annotated[Any, NO_EFFECT]

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ivqa.data.formats.aokvqa import official_aokvqa
     from ivqa.data.formats.clevr import ClevrDataset
     from ivqa.data.formats.gqa import GQADataset
+    from ivqa.data.formats.hf_datasets import HFDataset
     from ivqa.data.formats.published import PublishedDataset
     from ivqa.data.formats.visual7w import official_visual7w
     from ivqa.data.formats.vizwiz import official_vizwiz
@@ -28,6 +29,7 @@ __all__ = [
     "DividedVQA",
     "FilePatterns",
     "GQADataset",
+    "HFDataset",
     "ImageFeatures",
     "ImageFiles",
     "PublishedDataset",
@@ -50,6 +52,7 @@ _HOME = {
     "DividedVQA": "image_parts",
     "FilePatterns": "file_patterns",
     "GQADataset": "formats.gqa",
+    "HFDataset": "formats.hf_datasets",
     "ImageFeatures": "batches.encoded_split",
     "ImageFiles": "images",
     "PublishedDataset": "formats.published",

@@ -297,7 +297,9 @@ class RunContext:
         cfg, model = self.cfg, to_plain(self.cfg.model)
         settings = result_settings(model, model_keys)
         if isinstance(self.source, Pretrained):
-            return {"model": settings, "code": code_of(model, keys=model_keys)}
+            shown = model["module"].get("num_examples")  # of the training split
+            drawn = {"examples": [self.dataset.cache_key(), cfg.seed]} if shown else {}
+            return {"model": settings, "code": code_of(model, keys=model_keys), **drawn}
         neutral = marked(Trainer, NO_EFFECT)
         trainer = {
             key: value  # null is Lightning's own default

@@ -6,6 +6,7 @@ from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytorch_lightning as pl
 from hydra.utils import get_object, instantiate
 from omegaconf import DictConfig
@@ -26,6 +27,7 @@ from ivqa.store.artifact_store import training_seconds
 from ivqa.store.weights import load_into, weights_digest
 from ivqa.text.vocabulary import Vocabulary
 from ivqa.trained import check_same_encoder
+from ivqa.vlm.prompt_reader import Example
 
 
 def build_module(context: RunContext, vocabularies: Vocabularies) -> Any:
@@ -45,6 +47,8 @@ def build_module(context: RunContext, vocabularies: Vocabularies) -> Any:
     """
     cfg = context.cfg.model
     given = {**vars(vocabularies), "feature_sizes": context.feature_sizes}
+    if number := cfg.module.get("num_examples"):
+        given["examples"] = _examples(context, number)
     parts = context.parts
     for name, part in parts.items():
         given[name] = obtain_module(part)[0]
@@ -56,6 +60,19 @@ def build_module(context: RunContext, vocabularies: Vocabularies) -> Any:
         _check_takes_encoder(cfg, taken)
         arguments["image_encoder"] = context.features.encoder(cfg.image_features)
     return build(**arguments)
+
+
+def _examples(context: RunContext, number: int) -> list[Example]:
+    """Draws answered training questions with their pictures, for prompts."""
+    split = context.dataset.split("train").require_answers()
+    images = split.require_images()
+    rows = np.random.default_rng(context.cfg.seed).permutation(len(split))[:number].tolist()
+    return [
+        Example(
+            images.open(int(split.image_ids[row])), split.questions[row], split.main_answers[row]
+        )
+        for row in rows
+    ]
 
 
 def train_model(context: RunContext, run_dir: Path, *, resume: bool) -> dict[str, float]:

@@ -1,6 +1,6 @@
 """Loading models of transformers from a folder or the hub, with clear errors."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -40,6 +40,19 @@ Device = Annotated[str, AfterValidator(_device), NO_EFFECT]
 Dtype = Literal["auto", "float32", "float16", "bfloat16"]
 
 
+# Arguments of from_pretrained that have settings of their own.
+_TAKEN = {
+    "dtype": "set model.module.dtype",
+    "torch_dtype": "set model.module.dtype",
+    "revision": "set model.revision",
+    "config": "change the config.json of the model",
+    "trust_remote_code": "Python code from a repository is never run here",
+    "local_files_only": "set HF_HUB_OFFLINE=1",
+    "ignore_mismatched_sizes": "other sizes would be random weights",
+    "output_loading_info": "it is always read",
+}
+
+
 def load_pretrained(
     path: str,
     model_class: Any,
@@ -47,6 +60,7 @@ def load_pretrained(
     revision: str | None = None,
     device: Device = "auto",
     dtype: Dtype = "float32",
+    loading: Mapping[str, Any] | None = None,
 ) -> tuple[Any, Any]:
     """Loads a model in evaluation mode, and its processor.
 
@@ -57,16 +71,22 @@ def load_pretrained(
             keeps the commit.
         device: "cpu" or a GPU such as "cuda:1"; "auto" takes a GPU if there is one.
         dtype: Type of the weights; "auto" is that of the checkpoint.
+        loading: Further arguments of `from_pretrained`, such as attn_implementation,
+            device_map or quantization_config. With the last two, transformers places the model.
 
     Returns:
         Model and processor.
 
     Raises:
+        UserError: `loading` has an argument that another setting gives.
         UserError: Neither folder nor hub has the model, it is of another kind, weights are missing
             or of other sizes, the processor is incomplete, or it needs Python code from its
             repository. It is raised within seconds, also without a network.
     """
     local = Path(path).is_dir()
+    chosen = dict(loading or {})
+    if taken := sorted(chosen.keys() & _TAKEN.keys()):
+        raise UserError(f"model.module.loading.{taken[0]}: {_TAKEN[taken[0]]}")
     known: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
     where, remedy = f"folder '{path}'", "write model and processor there with save_pretrained"
     check_revision(path, revision)
@@ -95,12 +115,15 @@ def load_pretrained(
             dtype=dtype,
             output_loading_info=True,
             ignore_mismatched_sizes=True,  # reported, and refused below
+            **chosen,
             **known,
         )
         processor = AutoProcessor.from_pretrained(path, **known)
     _check_weights(path, config, type(model).__name__, report)
     _check_processor(path, processor)
     check_finite(model.state_dict(), path)
+    if not chosen.keys().isdisjoint(("device_map", "quantization_config")):
+        return model.eval(), processor
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     return model.to(device).eval(), processor

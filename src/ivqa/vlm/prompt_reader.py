@@ -1,8 +1,8 @@
 """Builds prompts from questions or answers about pictures, for generative models."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from inspect import signature
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from PIL import Image
@@ -19,6 +19,14 @@ _REMEDY = "write the image token, such as <image>, once into model.prompt"
 _TEXT_INPUTS = ("input_ids", "attention_mask", "labels", *_OF_TOKENS)
 
 
+class Example(NamedTuple):
+    """An answered question about a picture, which prompts show before their own."""
+
+    picture: Image.Image
+    asked: str
+    answer: str
+
+
 class PromptReader:
     """Builds prompts and encodes their pictures.
 
@@ -28,13 +36,27 @@ class PromptReader:
         prompt: The prompt, with {question} in it, or another `field`.
         chat: Whether to use the chat template; None: if there is one.
         field: Name of what differs between prompts: "question", or "answer" of a generator.
+        system: The system prompt of the chat template; None for none.
+        examples: Answered examples before each prompt. Their pictures are encoded anew for each
+            prompt.
+        thinks: Whether a chat template that knows `enable_thinking` lets the model think.
 
     Raises:
-        UserError: The prompt has no such field, or there is no chat template to use, or it fails.
+        UserError: The prompt has no such field, there is no chat template to use or none for the
+            system prompt, or it fails.
     """
 
     def __init__(
-        self, model: Any, processor: Any, *, prompt: str, chat: bool | None, field: str = "question"
+        self,
+        model: Any,
+        processor: Any,
+        *,
+        prompt: str,
+        chat: bool | None,
+        field: str = "question",
+        system: str | None = None,
+        examples: Sequence[Example] = (),
+        thinks: bool = False,
     ) -> None:
         if f"{{{field}}}" not in prompt:
             raise UserError(f"model.prompt must have {{{field}}} in it, not '{prompt}'")
@@ -46,6 +68,9 @@ class PromptReader:
         self.processor = processor
         self.prompt = prompt
         self.chat = has_template if chat is None else chat
+        if system is not None and not self.chat:
+            raise UserError("model.system needs a chat template; write it into model.prompt")
+        self.system, self.examples, self.thinks = system, examples, thinks
         self.image_token: int | None = getattr(model.config, "image_token_id", None)
         if processor.tokenizer.pad_token is None:
             processor.tokenizer.pad_token = processor.tokenizer.eos_token
@@ -69,11 +94,12 @@ class PromptReader:
                 an input for each token that is not built here.
         """
         texts = [self.text(question) for question in questions]
+        shown = [example.picture for example in self.examples]
 
         def processed(rows: Tensor) -> Mapping[str, Any]:
             return self.processor(
                 text=[texts[row] for row in rows.tolist()],
-                images=[[pictures[at]] for at in index[rows].tolist()],
+                images=[[*shown, pictures[at]] for at in index[rows].tolist()],
                 padding=True,
                 return_tensors="pt",
                 **self._special_tokens(texts[0]),
@@ -91,7 +117,8 @@ class PromptReader:
             raise UserError(f"the prompt has no place for the image; {_REMEDY}")
         self._check_inputs(everything)
         view = torch.arange(len(texts)) if self._encoder_reads_question else index
-        views = self._views(raw_inputs, tokens, view) if self._takes_encoded else None
+        encodes = self._takes_encoded and not shown  # a view is one picture
+        views = self._views(raw_inputs, tokens, view) if encodes else None
         of_tokens = {name: everything[name] for name in _OF_TOKENS if name in everything}
         types = [name for name in _TYPES if name in of_tokens]
         written_types = {name: self._written_type(of_tokens[name], tokens) for name in types}
@@ -182,25 +209,33 @@ class PromptReader:
         Raises:
             UserError: The chat template fails, or leaves the question out.
         """
-        asked = self.prompt.replace(f"{{{self.field}}}", question)
         if not self.chat:
-            return asked
-        content = [{"type": "image"}, {"type": "text", "text": asked}]
-        # Models that can think, such as Qwen3.5, answer at once.
-        thinks = "enable_thinking" in str(self.processor.chat_template)
+            before = [f"{self._asked(one.asked)} {one.answer}\n" for one in self.examples]
+            return "".join(before) + self._asked(question)
+        messages = [] if self.system is None else [_message("system", self.system)]
+        for one in self.examples:
+            messages += [_message("user", self._asked(one.asked), image=True)]
+            messages += [_message("assistant", one.answer)]
+        messages.append(_message("user", self._asked(question), image=True))
+        # Models that can think, such as Qwen3.5, answer at once unless they are to think.
+        knows = "enable_thinking" in str(self.processor.chat_template)
         try:
             text = self.processor.apply_chat_template(
-                [{"role": "user", "content": content}],
+                messages,
                 add_generation_prompt=True,
                 tokenize=False,
-                **({"enable_thinking": False} if thinks else {}),
+                **({"enable_thinking": self.thinks} if knows else {}),
             )
         except Exception as error:  # a template raises what it likes
             reason = reason_of(error)
             raise self._bad_template(f"fails with '{reason}'") from error
-        if question.strip() not in text:
-            raise self._bad_template("leaves out the text of the user")
+        for part, whose in ((question, "user"), (self.system or "", "system")):
+            if part.strip() not in text:
+                raise self._bad_template(f"leaves out the text of the {whose}")
         return text
+
+    def _asked(self, question: str) -> str:
+        return self.prompt.replace(f"{{{self.field}}}", question)
 
     def _bad_template(self, fault: str) -> UserError:
         model = self.model.config.name_or_path or type(self.model).__name__
@@ -256,6 +291,11 @@ class PromptReader:
         if last[-1] != len(ends) - 1 or not torch.equal(ends[last], views):
             return None
         return (last + 1).diff(prepend=torch.zeros(1, dtype=torch.int64)).tolist()
+
+
+def _message(role: str, text: str, *, image: bool = False) -> dict[str, Any]:
+    content = [{"type": "text", "text": text}]
+    return {"role": role, "content": [{"type": "image"}, *content] if image else content}
 
 
 def _describes_views(name: str, value: Tensor, number: int) -> bool:

@@ -1,5 +1,6 @@
 """Multiple choice: the most probable of the candidate answers of each question."""
 
+import re
 from collections.abc import Sequence
 
 import torch
@@ -9,7 +10,11 @@ from rich.progress import track
 from ivqa.data import VQADataModule
 from ivqa.data.batches.batch import ImageBatch
 from ivqa.errors import UserError
+from ivqa.text.normalisation import normalise_answer
 from ivqa.vqa.protocol import Answerer
+
+_LETTER = re.compile(r"^[(\[*\s]*([A-Z])(?:[)\].:*,]|\s*$)")  # "B", "(B)", "B. dog", "**B**"
+_TOLD = re.compile(r"\b(?:answer|option|choice)(?: is|:)?[\s(*]*([A-Z])\b(?![' ]?[a-z])", re.I)
 
 
 def choose_answers(
@@ -59,8 +64,13 @@ def choose_among(
         choices: The candidates of each question.
 
     Returns:
-        B chosen answers, "" where the model knows none of the candidates.
+        B chosen answers, "" where the model knows none of the candidates. A model with a
+        `choice_prompt` writes its choice, which is "" where it cannot be read.
     """
+    if getattr(module, "choice_prompt", None) is not None:
+        asked = [f"{q}\n{_lettered(own)}" for q, own in zip(questions, choices, strict=True)]
+        written = module.written_choices(images, asked)  # type: ignore[attr-defined]
+        return [read_choice(text, own) for text, own in zip(written, choices, strict=True)]
     scores = None if module.answers is None else module.log_scores(images, questions).cpu()
     chosen: list[str] = []
     for row, candidates in enumerate(choices):
@@ -75,6 +85,47 @@ def choose_among(
             found = scores[row, module.answers.encode(possible)]  # type: ignore[union-attr]
         chosen.append(possible[int(found.argmax())])
     return chosen
+
+
+def read_choice(text: str, choices: Sequence[str]) -> str:
+    """Finds the choice that a text names: by its letter, its words, or as the only one in it.
+
+    Args:
+        text: What a model wrote about choices A, B, ...
+        choices: The choices, at most 26.
+
+    Returns:
+        The choice; "" if the text names none or several.
+
+    Example:
+        >>> kinds = ["cat", "dog", "hot dog"]
+        >>> [read_choice(text, kinds) for text in ("B", "(C) hot dog", "The answer is A.", "Dog.")]
+        ['dog', 'hot dog', 'cat', 'dog']
+        >>> [read_choice(text, kinds) for text in ("a big cat", "a cat or a bird", "D", "A dog")]
+        ['cat', 'cat', '', 'dog']
+        >>> read_choice("B", ["B", "A"])
+        'A'
+    """
+    spelled = [normalise_answer(choice) for choice in choices]
+    said = normalise_answer(text)
+    letter = _LETTER.search(text.strip())
+    if letter is None and said and said in spelled:
+        return choices[spelled.index(said)]
+    if (letter := letter or _TOLD.search(text)) is not None:
+        at = ord(letter[1].upper()) - ord("A")
+        return choices[at] if at < len(choices) else ""
+    within = [at for at, own in enumerate(spelled) if own and f" {own} " in f" {said} "]
+    # "hot dog" names one choice, though "dog" is another.
+    longest = [at for at in within if not any(_within(spelled[at], spelled[b]) for b in within)]
+    return choices[longest[0]] if len(longest) == 1 else ""
+
+
+def _within(part: str, whole: str) -> bool:
+    return part != whole and f" {part} " in f" {whole} "
+
+
+def _lettered(choices: Sequence[str]) -> str:
+    return "\n".join(f"{chr(ord('A') + at)}. {choice}" for at, choice in enumerate(choices))
 
 
 def _known(module: Answerer, candidates: Sequence[str]) -> list[str]:

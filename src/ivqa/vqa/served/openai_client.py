@@ -3,8 +3,9 @@
 import re
 import threading
 import time
+from collections.abc import Mapping
 from importlib import import_module
-from typing import Any
+from typing import Any, ClassVar
 
 from ivqa.errors import UserError
 
@@ -14,12 +15,74 @@ _LONGEST = 200  # characters of a server's own words
 _LOGPROBS = re.compile(r"log[\s_-]*prob", re.IGNORECASE)
 
 
+# "Unsupported parameter: 'max_tokens' is not supported with this model", "Unsupported value:
+# 'temperature' does not support 0", "Unrecognized request argument", "temperature is deprecated".
+_UNSUPPORTED = re.compile(
+    r"unsupported|not support|unrecogni[sz]ed|deprecated|unknown|not (allowed|permitted)",
+    re.IGNORECASE,
+)
+
+
 class RequestRefused(UserError):
-    """The endpoint does not accept a request, such as one with an unknown setting."""
+    """The endpoint does not accept a request, such as one with an unknown setting.
+
+    Args:
+        message: The error as a sentence.
+        reason: The endpoint's own words, with the name of the field that it refuses.
+    """
+
+    def __init__(self, message: str, reason: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 class LogprobsRefused(RequestRefused):
     """The endpoint answers no request for log-probabilities, or not for so many."""
+
+
+class TakenFields:
+    """The fields of requests as an endpoint takes them, as far as its refusals have shown.
+
+    Newer models take max_completion_tokens in place of max_tokens, and no temperature.
+
+    Attributes:
+        accepted: Whether the endpoint has accepted a request.
+    """
+
+    _REPLACED: ClassVar[Mapping[str, str | None]] = {
+        "max_tokens": "max_completion_tokens",
+        "temperature": None,
+    }
+
+    def __init__(self) -> None:
+        self.accepted = False
+        self._unsupported: set[str] = set()
+
+    def translated(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """Replaces the fields that the endpoint refuses.
+
+        Raises:
+            UserError: It samples at temperature 1 alone, and another one is asked for.
+        """
+        kept = dict(fields)
+        for name in self._unsupported & kept.keys():
+            value, other = kept.pop(name), self._REPLACED[name]
+            if other is not None:
+                kept[other] = value
+            elif value not in (0, 1):
+                raise UserError(
+                    f"this endpoint refuses temperature={value}; set scoring.temperature=1.0"
+                )
+        return kept
+
+    def learn(self, refusal: RequestRefused, sent: Mapping[str, Any]) -> bool:
+        """Remembers what a refusal of the fields `sent` says; returns whether that is new."""
+        said = refusal.reason
+        new = {name for name in self._REPLACED if name in sent and re.search(rf"\b{name}\b", said)}
+        if not _UNSUPPORTED.search(said):
+            return False
+        self._unsupported |= new
+        return bool(new)
 
 
 def openai_package() -> Any:
@@ -77,7 +140,8 @@ def described(
         return UserError(
             f"the connection to {url} failed ({cause}); start the server or set base_url. {kept}"
         )
-    if status not in (None, 429) and _LOGPROBS.search(said):
+    words = f"{getattr(error, 'param', None) or ''}: {said}"
+    if status not in (None, 429) and _LOGPROBS.search(words):
         return LogprobsRefused(
             f"{url} refuses log-probabilities ({reason}); set scoring.phi=samples, or a smaller "
             "scoring.top_logprobs"
@@ -97,7 +161,7 @@ def described(
             f"{url} still fails after {retries} further attempts (status {status}: {reason}); "
             f"lower workers, raise retries or try later. {kept}"
         )
-    return RequestRefused(f"{url} refuses a request{asked}: {reason}")
+    return RequestRefused(f"{url} refuses a request{asked}: {reason}", words)
 
 
 def one_line(text: str) -> str:

@@ -19,7 +19,7 @@ from ivqa.text.normalisation import normalise_answer
 from ivqa.text.thoughts import THOUGHTS, Tags
 from ivqa.vqa.served.answer_estimates import Scoring, frequency_log_probs, log_phi
 from ivqa.vqa.served.image_urls import EncodedImage, encode_image
-from ivqa.vqa.served.openai_client import LogprobsRefused
+from ivqa.vqa.served.openai_client import LogprobsRefused, RequestRefused, TakenFields
 from ivqa.vqa.served.openai_endpoint import REMEDY, Endpoint
 from ivqa.vqa.served.openai_replies import Choice, read_choices
 from ivqa.vqa.served.openai_requests import ChatRequest
@@ -44,7 +44,8 @@ class OpenAIModel(nn.Module):
             annotators write them. Where all annotators agree, the official evaluation normalises
             nothing and counts "Yes." as wrong.
         settings: Further fields of every request, such as {reasoning_effort: low}. They replace
-            fields of the same name; null leaves a field out.
+            fields of the same name; null leaves a field out. Where the first request is refused,
+            max_tokens becomes max_completion_tokens, or temperature is left out.
         thoughts: Tags around thoughts, which are no part of an answer; None takes the usual ones,
             see `THOUGHTS`.
 
@@ -86,6 +87,7 @@ class OpenAIModel(nn.Module):
         self._scores, self._by_samples, self._unreached = 0, 0, 0
         self._flaw = ""  # why phi is not estimated from log-probabilities
         self._told: set[str] = set()
+        self._fields = TakenFields()
         self._source: PixelSource | None = None
         self._encoded: OrderedDict[int, EncodedImage] = OrderedDict()
 
@@ -321,14 +323,23 @@ class OpenAIModel(nn.Module):
     def _ask(
         self, pairs: Sequence[_Pair], settings: Mapping[str, Any], draw: int = 0
     ) -> list[tuple[Choice, ...]]:
+        if not self._fields.accepted and len(pairs) > 1:
+            self._ask(pairs[:1], settings, draw)  # one request finds out what the endpoint refuses
         merged = {**settings, **self.settings}
-        kept = {name: value for name, value in merged.items() if value is not None}
+        kept = self._fields.translated({k: v for k, v in merged.items() if v is not None})
         if "seed" in kept:  # the requests differ by it
             draw = 0
-        return self.endpoint.ask(
-            [ChatRequest(self.path, image, text, kept, draw) for image, text in pairs],
-            partial(read_choices, thoughts=self.thoughts),
-        )
+        requests = [ChatRequest(self.path, image, text, kept, draw) for image, text in pairs]
+        try:
+            found = self.endpoint.ask(requests, partial(read_choices, thoughts=self.thoughts))
+        except RequestRefused as error:
+            if not self._fields.learn(error, kept):
+                raise
+            if "temperature" not in self._fields.translated(kept):
+                self._tell_once("warning: no temperature is taken: ", "answers are sampled")
+            return self._ask(pairs, settings, draw)
+        self._fields.accepted = True
+        return found
 
     def _tell_once(self, text: str, reason: str) -> None:
         if text not in self._told:

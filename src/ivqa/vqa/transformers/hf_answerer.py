@@ -1,7 +1,7 @@
 """The base classes of the adapters of transformers models: batches of questions about pixels."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -11,10 +11,12 @@ from torch import Tensor, nn
 
 from ivqa.data.batches.batch import ImageBatch
 from ivqa.errors import UserError
-from ivqa.ranges import Count, ExistingFile, Weights
+from ivqa.ranges import Count, CountOrZero, ExistingFile, Weights
 from ivqa.store.files import FileError, read_json, read_text
+from ivqa.store.identity import to_plain
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.vlm.loading import Device, Dtype, load_pretrained
+from ivqa.vlm.prompt_reader import Example
 
 
 class HFAnswerer(nn.Module, ABC):
@@ -75,7 +77,12 @@ class HFAnswerer(nn.Module, ABC):
         if self.answers is not None:
             best = self.log_scores(images, questions).argmax(dim=1)
             return [self.answers.answers[index] for index in best.tolist()]
-        order, parts = self._by_image(images, questions, self._written)
+        return self._texts(images, questions, self._written)
+
+    def _texts(
+        self, images: ImageBatch, questions: list[str], write: Callable[..., list[str]]
+    ) -> list[str]:
+        order, parts = self._by_image(images, questions, write)
         texts = [text for part in parts for text in part]
         return [texts[at] for at in order.tolist()]
 
@@ -159,6 +166,9 @@ class HFWriter(HFAnswerer, ABC):
         revision: str | None = None,
         device: Device = "auto",
         dtype: Dtype = "float32",
+        loading: Mapping[str, Any] | None = None,
+        num_examples: CountOrZero = 0,
+        examples: Sequence[Example] = (),
         **arguments: Any,
     ) -> Self:
         """Loads a model and its processor.
@@ -170,17 +180,32 @@ class HFWriter(HFAnswerer, ABC):
             revision: See `load_pretrained`.
             device: See `load_pretrained`.
             dtype: See `load_pretrained`.
+            loading: See `load_pretrained`.
+            num_examples: Number of examples in each prompt, for models that are prompted.
+            examples: The examples, from the training split; a command draws them.
             arguments: Further arguments of the constructor.
 
         Returns:
             The adapter.
 
         Raises:
-            UserError: The model or the candidates cannot be loaded.
+            UserError: The model or the candidates cannot be loaded, or there are fewer examples.
         """
         answers = answers if candidates is None else read_candidates(candidates)
+        if len(examples) != num_examples:
+            raise UserError(
+                f"model.module.num_examples={num_examples}: there are {len(examples)} training "
+                "questions with pictures to draw from; lower it"
+            )
+        if examples:
+            arguments["examples"] = examples
         loaded = load_pretrained(
-            path, cls.architecture, revision=revision, device=device, dtype=dtype
+            path,
+            cls.architecture,
+            revision=revision,
+            device=device,
+            dtype=dtype,
+            loading=to_plain(loading),
         )
         return cls(*loaded, answers=answers, **arguments)
 

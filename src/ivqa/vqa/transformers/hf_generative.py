@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from inspect import signature
 from typing import Annotated, Any, ClassVar
 
@@ -10,11 +11,12 @@ from PIL import Image
 from torch import Tensor
 from transformers import AutoModelForImageTextToText
 
+from ivqa.data.batches.batch import ImageBatch
 from ivqa.errors import UserError
-from ivqa.ranges import NO_EFFECT
+from ivqa.ranges import NO_EFFECT, CountOrZero
 from ivqa.text.thoughts import THOUGHTS, Tags, without_thoughts
 from ivqa.vlm.continuation import Writer, decode_greedily, end_tokens
-from ivqa.vlm.prompt_reader import PromptReader
+from ivqa.vlm.prompt_reader import Example, PromptReader
 from ivqa.vlm.prompts import Prompts
 from ivqa.vqa.likelihood import answer_batches, answer_log_likelihood
 from ivqa.vqa.transformers.hf_answerer import HFWriter
@@ -39,6 +41,14 @@ class HFGenerative(HFWriter):
         cache: Whether keys and values of the prompt are kept for all answers; see `Writer`.
         thoughts: Tags around thoughts, which are no part of a written answer: one that ends within
             them is ""; None takes the usual tags, see `THOUGHTS`.
+        thought_tokens: Tokens that a written answer may have for thoughts, beside `max_new_tokens`.
+            Above 0, a chat template that knows `enable_thinking` lets the model think where it
+            writes; where answers are scored, it never thinks.
+        system: The system prompt; None for none.
+        choice_prompt: The prompt of multiple-choice questions, with {question} in it, which then
+            lists the choices by letters; see `multiple_choice.read_choice`. None: choices are
+            scored instead.
+        examples: Answered questions before each question, see `PromptReader`.
         writing: answers, batch_size, answer_batch_size and max_new_tokens, see `HFWriter`.
 
     Raises:
@@ -61,10 +71,22 @@ class HFGenerative(HFWriter):
         answer_forms: Sequence[str] = ("{answer}",),
         cache: Annotated[bool, NO_EFFECT] = True,
         thoughts: Tags | None = None,
+        thought_tokens: CountOrZero = 0,
+        system: str | None = None,
+        choice_prompt: str | None = None,
+        examples: Sequence[Example] = (),
         **writing: Any,
     ) -> None:
         super().__init__(model, processor, **writing)
-        self.reader = PromptReader(model, processor, prompt=prompt, chat=chat)
+        read = partial(PromptReader, model, processor, chat=chat, system=system, examples=examples)
+        self.reader = read(prompt=prompt)
+        thinks = thought_tokens > 0
+        self._writing_reader = read(prompt=prompt, thinks=True) if thinks else self.reader
+        self.choice_prompt = choice_prompt
+        self._choice_reader: PromptReader | None = None
+        if choice_prompt is not None:
+            self._choice_reader = read(prompt=choice_prompt, thinks=thinks)
+        self.thought_tokens = thought_tokens
         self.answer_prefix = answer_prefix
         self.thoughts = THOUGHTS if thoughts is None else thoughts
         self.answer_forms = _checked_forms(answer_forms)
@@ -118,14 +140,22 @@ class HFGenerative(HFWriter):
         lengths = lengths.repeat(prompts).to(logits.device)
         return answer_log_likelihood(logits, written, lengths, self.ends).view(prompts, -1)
 
+    def written_choices(self, images: ImageBatch, questions: list[str]) -> list[str]:
+        """Writes answers to B questions that list choices, by `choice_prompt`."""
+        return self._texts(images, questions, partial(self._written, reader=self._choice_reader))
+
     def _written(
-        self, pictures: list[Image.Image], index: Tensor, questions: list[str]
+        self,
+        pictures: list[Image.Image],
+        index: Tensor,
+        questions: list[str],
+        reader: PromptReader | None = None,
     ) -> list[str]:
         texts = [""] * len(questions)
-        for prompts in self.reader.read(pictures, index, questions):
+        for prompts in (reader or self._writing_reader).read(pictures, index, questions):
             tokens = self.model.generate(
                 **prompts.inputs(raw="pixel_values" in signature(self.model.generate).parameters),
-                max_new_tokens=self.max_new_tokens,
+                max_new_tokens=self.max_new_tokens + self.thought_tokens,
                 do_sample=False,
                 num_beams=1,
             )
