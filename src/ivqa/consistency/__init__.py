@@ -6,6 +6,7 @@ from its answers by the rules of `ivqa.logic`, `implied_by` derives the question
 `consistency_figures` computes the figures.
 """
 
+from ivqa.consistency.augmentation import ImplicationAugmentation
 from ivqa.consistency.callback import ConsistencyCallback
 from ivqa.consistency.figures import consistency_figures
 from ivqa.consistency.files import write_implied
@@ -19,6 +20,7 @@ __all__ = [
     "ConsistencyMeasure",
     "ConsistencyRecords",
     "ImageConsistency",
+    "ImplicationAugmentation",
     "Implied",
     "affordable",
     "answered",
