@@ -434,13 +434,21 @@ def test_figures_are_those_counted_by_hand(make: Make) -> None:
             assert stage == "test"
             return {f"robustness/{name}": value for name, value in measured.items()} | {"a/b": 1}
 
+    class Consistency(Callback):
+        def metrics(self, *asked: Any) -> dict[str, float]:
+            super().metrics(*asked)
+            return {f"consistency/{name}": value for name, value in rates.items()} | {"a/b": 1}
+
+    rates = {"rate": 0.7, "rate_low": 0.6, "rate_high": 0.8}
     run = _with_callback(make(num_images=2, num_latents=1), Callback())
+    vars(run)["_callback"] = lambda kind: Consistency()
     model = run.trained("before", [])
     # 3 pairs of each of 4 images; of 7 beliefs about an image, 3 are wrong and 3 right.
     expected = {"per_pair": 7 / 3, "judged": 6 / 7, "adversarial": 2 / 6, "irrelevant": 1 / 6}
     expected |= {"wrong_rate": 0.5, "wrong_rate_low": 0.5, "wrong_rate_high": 0.5}
     expected |= {"contradictions": 2 / 7, "correct_per_pair": 1.0, "added_questions": 0.0}
-    expected |= {"accuracy": 0.75}
+    expected |= {"accuracy": 0.75, "consistency": 0.7}
+    expected |= {"consistency_low": 0.6, "consistency_high": 0.8}
     figures = run.figures(model)
     accuracies = {name for name in figures if name.startswith("accuracy_")}
     assert figures == pytest.approx(
@@ -457,7 +465,9 @@ def test_figures_are_those_counted_by_hand(make: Make) -> None:
     # The heart is blue and the circle nothing, so nobody asked for these answers; "Is the star
     # blue?" is a right belief in "no" now.
     assert figures["correct_per_pair"] == pytest.approx(4 / 3)
-    assert not set(measured) & set(_with_callback(run, None).figures(model))
+    vars(run)["_callback"] = lambda kind: None
+    bare = _with_callback(run, None).figures(model)
+    assert not {*measured, "consistency"} & set(bare)
 
 
 def test_a_repair_from_its_configuration_to_its_files(

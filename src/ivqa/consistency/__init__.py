@@ -13,6 +13,7 @@ from ivqa.consistency.files import write_implied
 from ivqa.consistency.implied import AnsweredQuestion, Implied, affordable, implied_by, unclear
 from ivqa.consistency.measure import ConsistencyMeasure, answered, implied_split
 from ivqa.consistency.records import ConsistencyRecords, ImageConsistency, read_images
+from ivqa.consistency.teacher import implied_beliefs, typed_by_consistency
 
 __all__ = [
     "AnsweredQuestion",
@@ -25,9 +26,11 @@ __all__ = [
     "affordable",
     "answered",
     "consistency_figures",
+    "implied_beliefs",
     "implied_by",
     "implied_split",
     "read_images",
+    "typed_by_consistency",
     "unclear",
     "write_implied",
 ]
