@@ -4,6 +4,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 from io import StringIO
 from pathlib import Path
@@ -19,9 +20,10 @@ from omegaconf import OmegaConf
 from rich.console import Console
 from toy_diagnosis import ANSWERS, LongIsLegal, WordAnswerer, toy_scene
 
+from ivqa.consistency import ConsistencyCallback
 from ivqa.data import VQADataset
 from ivqa.data.batches.columns import Entry
-from ivqa.diagnosis import NO_SUCH_THING
+from ivqa.diagnosis import NO_SUCH_THING, Belief
 from ivqa.errors import UserError
 from ivqa.generators import Questions
 from ivqa.robustness import RobustnessCallback
@@ -290,6 +292,44 @@ def test_settings_bound_the_corrections(
     texts = Counter(one for one, _ in _texts(run.corrections(run.trained("before", []), 1)))
     assert sum(texts[one] for one, _ in WRONG) == wrong
     assert sum(texts[one] for one, _ in RIGHT) == right
+
+
+def test_without_labels_the_most_probable_world_and_what_follows_is_taught(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its answers are wrong here, so that those of the oracle would be seen."""
+    kinds = {
+        "What color is the heart?": "adversarial",
+        "What color is the circle?": "irrelevant",
+        "Is there a circle?": "complementary",
+    }
+
+    def typed(beliefs: list[Belief], callback: Any, *where: Any) -> Any:
+        assert isinstance(callback, ConsistencyCallback)
+        assert where == (model.module, model.datamodule, stage)
+        own = [replace(one, type=kinds.get(one.question)) for one in beliefs]
+        return (
+            own,
+            lambda _, question: ["green"] if question == "What color is the heart?" else None,
+        )
+
+    monkeypatch.setattr(repair_run, "typed_by_consistency", typed)
+    run = make(num_images=3, num_latents=8, right_beliefs=None, teacher="consistency")
+    model, stage = run.trained("before", []), "train"
+    entries = run.corrections(model, 1)
+    taught = [("What color is the heart?", "green"), ("What color is the circle?", NO_SUCH_THING)]
+    taught += [("Is there a circle?", "no")]
+    counted = Counter(_texts(entries))
+    assert {one: counted.pop(one) for one in taught} == dict.fromkeys(taught, 3)
+    following = {("Is there a heart?", "yes"), ("Is there a green heart?", "yes")}
+    following |= {("Is the heart green?", "yes"), ("Do you see a circle?", "no")}
+    following |= {("How many circles are there?", "0")}
+    assert counted.total() == 6  # one for each of the first and the third
+    assert set(counted) <= following
+    stage = "val"
+    assert run.wrong_rate(model) == pytest.approx(6 / 7)  # all but one of seven beliefs
+    # Ordinary questions are those that there are: the oracle would answer new ones.
+    assert set(_texts(run.ordinary(entries * 4))) <= set(OWN)
 
 
 def test_each_round_and_seed_draws_anew(make: Make) -> None:
