@@ -1,6 +1,7 @@
 """What is taught without labels: implied questions, and the most probable world of the answers."""
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any, cast
 
@@ -69,6 +70,26 @@ def test_certain_implications_of_the_main_answers_are_taught(tmp_path: Path) -> 
         ("Is there a dog?", "yes"),
         ("Is there a car?", "yes"),
     }
+
+
+def test_as_many_are_kept_with_yes_as_with_no(tmp_path: Path) -> None:
+    asked = [
+        *[(image, "What color is the cup?", "red") for image in range(9)],
+        *[(image, "How many dogs are there?", "0") for image in range(2)],
+        *[(image, "Is there a dog?", "no") for image in range(2)],
+    ]
+    split = _split(tmp_path, asked)
+    (every, _), (kept, rows) = (
+        ImplicationAugmentation(balanced=balanced).further(split) for balanced in (False, True)
+    )
+    counts = Counter(every.main_answers)
+    assert counts["yes"] == 27 > counts["no"] > 3
+    assert Counter(kept.main_answers) == {**counts, "yes": counts["no"]}
+    assert rows.tolist() == sorted(rows)
+    assert [split.image_ids[row] for row in rows] == kept.image_ids.tolist()
+    pairs = Counter(zip(every.image_ids.tolist(), every.questions, strict=True))
+    assert Counter(zip(kept.image_ids.tolist(), kept.questions, strict=True)) <= pairs
+    assert sum(row < 9 for row in set(rows.tolist())) > 2  # drawn, not the first
 
 
 def test_without_english_there_is_nothing_to_teach(tmp_path: Path) -> None:
