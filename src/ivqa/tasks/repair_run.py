@@ -268,9 +268,9 @@ class RepairRun:
             # R_score alone is 0 for any large loss, and 1 for a model that is always wrong.
             figures |= {name: noise[f"robustness/{name}"] for name in ("acc_diff", "below_blind")}
         if (callback := self._callback(ConsistencyCallback)) is not None:
-            found = callback.metrics(model.module, model.datamodule, self.split)
-            ends = {end: found.get(f"consistency/rate{end}") for end in ("", "_low", "_high")}
-            figures |= {f"consistency{end}": rate for end, rate in ends.items() if rate is not None}
+            rates = applicable(callback.metrics(model.module, model.datamodule, self.split))
+            names = {f"consistency{end}": f"consistency/rate{end}" for end in ("", "_low", "_high")}
+            figures |= {name: rates[rate] for name, rate in names.items() if rate in rates}
         return figures
 
     def beliefs(
