@@ -16,6 +16,7 @@ from hydra.utils import instantiate
 from rich.console import Console
 from torch import Tensor, nn
 
+from ivqa.consistency import ConsistencyCallback, ImplicationAugmentation
 from ivqa.diagnosis import (
     BeliefLog,
     SearchFigures,
@@ -76,6 +77,8 @@ def measures() -> dict[str, tuple[list[Any], Measure]]:
         "measure=questions": ([QuestionBenchmark, PoolRanking], _questions),
         "measure=noise": ([RobustnessCallback, RScore], _noise),
         "measure=beliefs": ([diagnose.diagnose], _beliefs),
+        "measure=consistency": ([ConsistencyCallback], _consistency),
+        "augment=implications": ([ImplicationAugmentation], _implications),
     }
 
 
@@ -105,6 +108,29 @@ def _noise(composed: Any, dataset: Any, features: Any) -> Figures:
     model = _answerer(context)
     callback = instantiate(cfg.callbacks.robustness)
     return dict(callback.metrics(model, context.datamodule(context.vocabularies, model), "val"))
+
+
+def _consistency(composed: Any, dataset: Any, features: Any) -> Figures:
+    settings = ["num_images=6", "max_questions=40", "rounds=2", "resamples=100"]
+    settings = [f"callbacks.consistency.{item}" for item in settings]
+    cfg = composed("evaluate", "model=prior", "callbacks=consistency", *settings)
+    context = _context(cfg, dataset, features)
+    model = _answerer(context)
+    callback = instantiate(cfg.callbacks.consistency)
+    return dict(callback.metrics(model, context.datamodule(context.vocabularies, model), "val"))
+
+
+def _implications(composed: Any, dataset: Any, features: Any) -> Figures:
+    split = dataset.split("train")
+    further, rows = instantiate(composed("train", "augment=implications").augment).further(split)
+    letters = [sum(map(ord, text)) for text in further.questions]
+    return {
+        "questions": float(len(further)),
+        "rows": float(rows.sum()),
+        "letters": float(sum(letters)),
+        "yes": float(further.main_answers.count("yes")),
+        "no": float(further.main_answers.count("no")),
+    }
 
 
 def _beliefs(composed: Any, dataset: Any, features: Any) -> Figures:

@@ -1,19 +1,32 @@
 """Augmentation of training questions: wordings are drawn by seed and epoch."""
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 import torch
 
-from ivqa.data import BatchSettings, VQADataModule, VQADataset, build_vocabularies
-from ivqa.data.batches.augmentation import AugmentedBatches, AugmentedSplit
+from ivqa.data import (
+    BatchContents,
+    BatchSettings,
+    VQADataModule,
+    VQADataset,
+    VQASplit,
+    build_vocabularies,
+)
+from ivqa.data.batches.augmentation import AugmentedBatches, AugmentedSplit, SubstitutedSplit
 from ivqa.data.batches.batch import VQABatch
+from ivqa.data.batches.columns import Entry
+from ivqa.data.extended import questions_of
 from ivqa.data.loading import ShuffledBatches
+from ivqa.errors import UserError
+from ivqa.text.answers import AnswerVocabulary
 from ivqa.text.tokens import tokenise
+from ivqa.text.vocabulary import Vocabulary
 
 NUMBER = 18
 
@@ -131,4 +144,102 @@ def test_invalid_augmentations_are_refused(
 
     data = _data(roots.example(NUMBER), Few(probability))
     with pytest.raises(ValueError, match=message):
+        data.train_dataloader()
+
+
+class Further:
+    """Question r has r % 3 further ones, "r further 0" and so on, each with its own answer."""
+
+    probability = 1.0
+    answers: ClassVar[list[str]] = ["yes", "2"]
+
+    def further(self, split: VQASplit) -> tuple[VQASplit, Any]:
+        rows = [row for row in range(len(split)) for _ in range(row % 3)][::-1]  # in any order
+        entries, asked = [], Counter[int]()
+        for number, row in enumerate(rows):
+            text, answer = f"{row} further {asked[row]}", self.answers[asked[row]]
+            entries.append(Entry(text, number, int(split.image_ids[row]), text, [answer] * 3))
+            asked[row] += 1
+        return questions_of(entries, split.name), np.array(rows)
+
+
+def _answered(root: Path, known: list[str], augmentation: Any = None, **options: Any) -> Any:
+    dataset = VQADataset(root)
+    train = dataset.split("train")
+    words = Vocabulary.build([*train.questions, "further", *map(str, range(NUMBER))])
+    return VQADataModule(
+        dataset,
+        None,
+        words,
+        Vocabulary.build([*train.main_answers, *known]),
+        AnswerVocabulary(known),
+        contents=BatchContents(soft_targets=True),
+        batching=BatchSettings(batch_size=4, seed=5, **options),
+        augmentation=augmentation or Further(),
+    )
+
+
+def test_further_questions_replace_their_own_with_their_answers(roots: Any) -> None:
+    data = _answered(roots.example(NUMBER), ["yes", "no", "2"])
+    split = data.dataset.split("train")
+    seen = Counter[tuple[int, str]]()
+    for epoch in range(6):
+        loader = data.train_dataloader()
+        loader.sampler.set_epoch(epoch)
+        rows = list[int]()
+        for batch in loader:
+            texts = data.question_vocabulary.decode(batch.question)
+            answers = data.answer_words.decode(batch.answer)
+            for at, row in enumerate(batch.rows.tolist()):
+                rows.append(row)
+                assert int(batch.images.ids[batch.images.index[at]]) == split.image_ids[row]
+                if row % 3 == 0:  # nothing replaces it
+                    assert tokenise(texts[at]) == tokenise(split.questions[row])
+                    continue
+                number = int(tokenise(texts[at])[-1])
+                assert tokenise(texts[at]) == [str(row), "further", str(number)]
+                assert tokenise(answers[at]) == [Further.answers[number]]
+                best = data.answer_vocabulary.index(Further.answers[number])
+                assert (batch.target[at], batch.soft_targets[at].argmax()) == (best, best)
+                seen[row, texts[at]] += 1
+        assert sorted(rows) == list(range(NUMBER))
+    assert len([text for row, text in seen if row == 2]) == 2
+
+
+@pytest.mark.parametrize("probability", [0.0, 0.3, 1.0])
+def test_further_questions_are_drawn_uniformly_with_the_given_probability(
+    roots: Any, probability: float
+) -> None:
+    augmentation = Further()
+    augmentation.probability = probability
+    data = _answered(roots.example(3000, images=False), ["yes", "no", "2"], augmentation)
+    split = SubstitutedSplit.build(data.encoded("train"), augmentation, data._encode, True)
+    drawn = np.stack([split.draw(0, epoch) for epoch in range(10)])
+    np.testing.assert_array_equal(split.draw(0, 1), drawn[1])
+    own = drawn == np.arange(3000)
+    assert own[:, ::3].all()
+    assert own[:, 1::3].mean() == pytest.approx(1 - probability, abs=0.02)
+    texts = [split.encoded.split.questions[row] for row in drawn[:, 2::3][~own[:, 2::3]]]
+    assert len(texts) == pytest.approx(10_000 * probability, abs=200)
+    first = sum(text.endswith("0") for text in texts)
+    assert first == pytest.approx(len(texts) / 2, abs=200)
+
+
+def test_further_questions_with_unknown_answers_are_left_out_and_counted(
+    roots: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = _answered(roots.example(NUMBER), ["yes", "no"], drop_unknown_answers=True)
+    texts = [text for epoch in range(4) for text in _epoch(data, epoch).values()]
+    assert any("further 0" in text for text in texts)
+    assert not any("further 1" in text for text in texts)
+    # Of 18 questions, 6 have one further question and 6 have two, the second one with answer "2".
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "12 further questions for 12 of the 18 training questions; 6 are left out" in printed
+    assert all((batch.target >= 0).all() for batch in data.train_dataloader())
+
+
+def test_a_model_of_layouts_refuses_questions_without_one(roots: Any) -> None:
+    data = _answered(roots.example(NUMBER), ["yes", "no"])
+    data._encoded["train"] = replace(data.encoded("train"), layout=torch.zeros(NUMBER, 1))
+    with pytest.raises(UserError, match=r"expert layouts.*use augment=none, or a model without"):
         data.train_dataloader()

@@ -91,6 +91,7 @@ def test_settings_that_change_no_weight_keep_the_identity(neutral: str) -> None:
         "trainer.max_epochs=1",
         "trainer.limit_train_batches=2",
         "augment=word_shuffling",
+        "augment=implications",
     ],
 )
 def test_settings_that_change_weights_change_the_identity(decisive: str) -> None:

@@ -4,6 +4,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 from io import StringIO
 from pathlib import Path
@@ -19,9 +20,10 @@ from omegaconf import OmegaConf
 from rich.console import Console
 from toy_diagnosis import ANSWERS, LongIsLegal, WordAnswerer, toy_scene
 
+from ivqa.consistency import ConsistencyCallback
 from ivqa.data import VQADataset
 from ivqa.data.batches.columns import Entry
-from ivqa.diagnosis import NO_SUCH_THING
+from ivqa.diagnosis import NO_SUCH_THING, Belief
 from ivqa.errors import UserError
 from ivqa.generators import Questions
 from ivqa.robustness import RobustnessCallback
@@ -292,6 +294,44 @@ def test_settings_bound_the_corrections(
     assert sum(texts[one] for one, _ in RIGHT) == right
 
 
+def test_without_labels_the_most_probable_world_and_what_follows_is_taught(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its answers are wrong here, so that those of the oracle would be seen."""
+    kinds = {
+        "What color is the heart?": "adversarial",
+        "What color is the circle?": "irrelevant",
+        "Is there a circle?": "complementary",
+    }
+
+    def typed(beliefs: list[Belief], callback: Any, *where: Any) -> Any:
+        assert isinstance(callback, ConsistencyCallback)
+        assert where == (model.module, model.datamodule, stage)
+        own = [replace(one, type=kinds.get(one.question)) for one in beliefs]
+        return (
+            own,
+            lambda _, question: ["green"] if question == "What color is the heart?" else None,
+        )
+
+    monkeypatch.setattr(repair_run, "typed_by_consistency", typed)
+    run = make(num_images=3, num_latents=8, right_beliefs=None, teacher="consistency")
+    model, stage = run.trained("before", []), "train"
+    entries = run.corrections(model, 1)
+    taught = [("What color is the heart?", "green"), ("What color is the circle?", NO_SUCH_THING)]
+    taught += [("Is there a circle?", "no")]
+    counted = Counter(_texts(entries))
+    assert {one: counted.pop(one) for one in taught} == dict.fromkeys(taught, 3)
+    following = {("Is there a heart?", "yes"), ("Is there a green heart?", "yes")}
+    following |= {("Is the heart green?", "yes"), ("Do you see a circle?", "no")}
+    following |= {("How many circles are there?", "0")}
+    assert counted.total() == 6  # one for each of the first and the third
+    assert set(counted) <= following
+    stage = "val"
+    assert run.wrong_rate(model) == pytest.approx(6 / 7)  # all but one of seven beliefs
+    # Ordinary questions are those that there are: the oracle would answer new ones.
+    assert set(_texts(run.ordinary(entries * 4))) <= set(OWN)
+
+
 def test_each_round_and_seed_draws_anew(make: Make) -> None:
     def drawn(number: int, seed: int = 1, **settings: Any) -> list[tuple[int, str, str]]:
         run = make({"seed": seed}, num_latents=8, **settings)
@@ -434,13 +474,21 @@ def test_figures_are_those_counted_by_hand(make: Make) -> None:
             assert stage == "test"
             return {f"robustness/{name}": value for name, value in measured.items()} | {"a/b": 1}
 
+    class Consistency(Callback):
+        def metrics(self, *asked: Any) -> dict[str, float]:
+            super().metrics(*asked)
+            return {f"consistency/{name}": value for name, value in rates.items()} | {"a/b": 1}
+
+    rates = {"rate": 0.7, "rate_low": 0.6, "rate_high": 0.8}
     run = _with_callback(make(num_images=2, num_latents=1), Callback())
+    vars(run)["_callback"] = lambda kind: Consistency()
     model = run.trained("before", [])
     # 3 pairs of each of 4 images; of 7 beliefs about an image, 3 are wrong and 3 right.
     expected = {"per_pair": 7 / 3, "judged": 6 / 7, "adversarial": 2 / 6, "irrelevant": 1 / 6}
     expected |= {"wrong_rate": 0.5, "wrong_rate_low": 0.5, "wrong_rate_high": 0.5}
     expected |= {"contradictions": 2 / 7, "correct_per_pair": 1.0, "added_questions": 0.0}
-    expected |= {"accuracy": 0.75}
+    expected |= {"accuracy": 0.75, "consistency": 0.7}
+    expected |= {"consistency_low": 0.6, "consistency_high": 0.8}
     figures = run.figures(model)
     accuracies = {name for name in figures if name.startswith("accuracy_")}
     assert figures == pytest.approx(
@@ -457,7 +505,9 @@ def test_figures_are_those_counted_by_hand(make: Make) -> None:
     # The heart is blue and the circle nothing, so nobody asked for these answers; "Is the star
     # blue?" is a right belief in "no" now.
     assert figures["correct_per_pair"] == pytest.approx(4 / 3)
-    assert not set(measured) & set(_with_callback(run, None).figures(model))
+    vars(run)["_callback"] = lambda kind: None
+    bare = _with_callback(run, None).figures(model)
+    assert not {*measured, "consistency"} & set(bare)
 
 
 def test_a_repair_from_its_configuration_to_its_files(

@@ -6,12 +6,14 @@ from its answers by the rules of `ivqa.logic`, `implied_by` derives the question
 `consistency_figures` computes the figures.
 """
 
+from ivqa.consistency.augmentation import ImplicationAugmentation
 from ivqa.consistency.callback import ConsistencyCallback
 from ivqa.consistency.figures import consistency_figures
 from ivqa.consistency.files import write_implied
 from ivqa.consistency.implied import AnsweredQuestion, Implied, affordable, implied_by
 from ivqa.consistency.measure import ConsistencyMeasure, answered, implied_split
 from ivqa.consistency.records import ConsistencyRecords, ImageConsistency, read_images
+from ivqa.consistency.teacher import implied_beliefs, typed_by_consistency
 
 __all__ = [
     "AnsweredQuestion",
@@ -19,12 +21,15 @@ __all__ = [
     "ConsistencyMeasure",
     "ConsistencyRecords",
     "ImageConsistency",
+    "ImplicationAugmentation",
     "Implied",
     "affordable",
     "answered",
     "consistency_figures",
+    "implied_beliefs",
     "implied_by",
     "implied_split",
     "read_images",
+    "typed_by_consistency",
     "write_implied",
 ]

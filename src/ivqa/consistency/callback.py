@@ -104,6 +104,29 @@ class ConsistencyCallback(MeasuringCallback):
         if budget is not None:
             self._tell_cost(split, budget)
         own = answered(split, *self._ask(answerer, datamodule, stage, split))
+        return self.compared(own, answerer, datamodule, stage, budget)
+
+    def compared(
+        self,
+        own: Sequence[AnsweredQuestion],
+        answerer: Answerer,
+        datamodule: VQADataModule,
+        stage: str,
+        budget: int | None = None,
+    ) -> ConsistencyRecords:
+        """Asks the questions that follow from answers.
+
+        Args:
+            own: Answers of the model to questions about images of the stage.
+            answerer: The VQA model.
+            datamodule: The data.
+            stage: Stage or name of the split.
+            budget: The most further questions to ask in all; None for any number.
+
+        Returns:
+            All answers, compared.
+        """
+        split = datamodule.dataset.split(stage)
 
         def ask(questions: Sequence[tuple[int, str]]) -> list[AnsweredQuestion]:
             if budget is not None:

@@ -60,7 +60,7 @@ class ExtendedDataset(VQADataset):
 
     def _read(self, name: str) -> VQASplit:
         own = self.base.split(name)
-        return _joined(own, self.extra) if name == self.stages["train"] else own
+        return joined(own, self.extra) if name == self.stages["train"] else own
 
 
 def check_extensible(dataset: VQADataset) -> None:
@@ -116,8 +116,8 @@ def write_questions(root: Path, split: VQASplit) -> None:
     write_json(root / f"annotations_{split.name}.json", {"annotations": annotations}, indent=None)
 
 
-def _joined(own: VQASplit, extra: VQASplit) -> VQASplit:
-    """The questions of both, those of `extra` with new ids."""
+def joined(own: VQASplit, extra: VQASplit) -> VQASplit:
+    """The questions of both, those of `extra` with new ids; layouts only where both have them."""
     first = int(own.question_ids.max()) + 1
     ids = first + np.arange(len(extra))
     layouts = None

@@ -28,6 +28,7 @@ from ivqa.diagnosis.beliefs.contradictions import contradicting
 from ivqa.diagnosis.beliefs.corrections import (
     NO_SUCH_THING,
     Irrelevant,
+    RightAnswers,
     confirmed_questions,
     corrected_questions,
     noisy_questions,
@@ -100,6 +101,7 @@ __all__ = [
     "PolicyObjective",
     "Reasons",
     "Reward",
+    "RightAnswers",
     "SearchFigures",
     "across_confidence",
     "agreement",

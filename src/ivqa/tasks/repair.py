@@ -34,6 +34,7 @@ _COLUMNS = {
     "beliefs a pair": "per_pair",
     "correct a pair": "correct_per_pair",
     "contradictions": "contradictions",
+    "consistency": "consistency",
     "accuracy": "accuracy",
     "accuracy lost by noise": "acc_diff",
     "R_score": "r_score",

@@ -5,11 +5,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from omegaconf import open_dict
 
+from ivqa.consistency import (
+    ConsistencyCallback,
+    implied_beliefs,
+    typed_by_consistency,
+)
 from ivqa.data import VQADataModule, VQADataset, VQASplit
 from ivqa.data.batches.columns import Entry
 from ivqa.data.extended import ExtendedDataset, questions_of, write_questions
@@ -17,6 +22,7 @@ from ivqa.diagnosis import (
     Belief,
     BeliefProbe,
     Irrelevant,
+    RightAnswers,
     belief_figures,
     confirmed_questions,
     corrected_questions,
@@ -37,8 +43,10 @@ from ivqa.scenes import Oracle, oracle_of
 from ivqa.store.digests import digest
 from ivqa.store.files import write_json
 from ivqa.tasks.diagnose import search_origin
-from ivqa.vqa import Answerer
+from ivqa.vqa import Answerer, MeasuringCallback
 from ivqa.vqa.evaluation import accuracy_of
+
+Callback = TypeVar("Callback", bound=MeasuringCallback)
 
 
 @dataclass(frozen=True)
@@ -47,6 +55,9 @@ class RepairSettings:
 
     Args:
         rounds: Rounds at most.
+        teacher: What corrects the beliefs: "labels", the oracle or the annotations; "consistency",
+            the most probable world of the model's own answers, see `typed_by_consistency`, which
+            also teaches a question that follows from each taught one.
         num_images: Training images, drawn at random for each round, whose beliefs are searched;
             None for all.
         num_latents: Samples of each generator for an image-answer pair of these images.
@@ -64,6 +75,7 @@ class RepairSettings:
     """
 
     rounds: Count = 5
+    teacher: Literal["labels", "consistency"] = "labels"
     num_images: Count | None = 500
     num_latents: Count = 20
     irrelevant: Irrelevant = "no_such_thing"
@@ -134,9 +146,10 @@ class RepairRun:
                 break
             models.append(self.trained(f"round_{number}", entries + self.ordinary(entries)))
             rates.append(self.wrong_rate(models[-1]))
+            wrong = "wrong" if self.settings.teacher == "labels" else "suspected"
             self.console.print(
                 f"round {number}: {len(entries):,} beliefs added; {rates[-2]:.1%} of the "
-                f"beliefs were wrong, {rates[-1]:.1%} are wrong now (validation images)",
+                f"beliefs were {wrong}, {rates[-1]:.1%} are {wrong} now (validation images)",
                 soft_wrap=True,
             )
             if number - rates.index(min(rates)) >= self.settings.patience:
@@ -187,34 +200,57 @@ class RepairRun:
         beliefs, _ = self.beliefs(model, "train", "corrected", images, latents, seed)
         oracle = self.oracle("train")
         right = right_answers(oracle, self.context.dataset.split("train"))
+        if settings.teacher == "consistency":
+            beliefs, right = self.typed(beliefs, model, "train")
         known = getattr(model.module, "answers", None)
         assert known is not None  # a model that is trained here chooses from a closed set
         corrected = corrected_questions(
             beliefs, right, irrelevant=settings.irrelevant, known=known, oracle=oracle, seed=seed
         )
         most = settings.right_beliefs
-        return corrected + confirmed_questions(
+        confirmed = confirmed_questions(
             beliefs, right, corrected, most=most, oracle=oracle, seed=seed
         )
+        taught = corrected + confirmed
+        if settings.teacher == "labels":
+            return taught
+        following = implied_beliefs(taught, beliefs, seed)
+        return taught + confirmed_questions(following, right, taught, oracle=oracle, seed=seed)
+
+    def typed(
+        self, beliefs: Sequence[Belief], model: Trained, stage: str
+    ) -> tuple[list[Belief], RightAnswers]:
+        """Types beliefs without labels, see `typed_by_consistency`."""
+        callback = self._callback(ConsistencyCallback) or ConsistencyCallback()
+        return typed_by_consistency(beliefs, callback, model.module, model.datamodule, stage)
 
     def ordinary(self, entries: Sequence[Entry]) -> list[Entry]:
         """Draws ordinary questions about the images of added beliefs, see `ordinary_share`."""
-        train, oracle = self.context.dataset.split("train"), self.oracle("train")
+        train = self.context.dataset.split("train")
+        # An oracle would answer new questions: labels.
+        oracle = self.oracle("train") if self.settings.teacher == "labels" else None
         return ordinary_share(entries, self.settings.ordinary, train, oracle, self.seed)
 
     def wrong_rate(self, model: Trained) -> float:
-        """The share of wrong beliefs about validation images; infinite where none can be judged."""
+        """The share of wrong beliefs about validation images; infinite where none can be judged.
+
+        With teacher=consistency, that of suspected ones.
+        """
         latents = self.settings.num_latents
         images = self.settings.val_images
         found = self.beliefs(model, "val", "compared", images, latents, self.seed)
+        if self.settings.teacher == "consistency":
+            typed, _ = self.typed(found[0], model, "val")
+            return float(np.mean([one.type != "complementary" for one in typed]))
         figures = belief_figures(*found)
         return figures["wrong_rate"] if figures["judged"] else math.inf
 
     def figures(self, model: Trained) -> dict[str, float]:
         """Measures a model on the held-out split.
 
-        The figures of `belief_figures`, "correct_per_pair", "accuracy", "added_questions", and with
-        callbacks=robustness "r_score", "acc_diff" and "below_blind".
+        The figures of `belief_figures`, "correct_per_pair", "accuracy", "added_questions", with
+        callbacks=robustness "r_score", "acc_diff" and "below_blind", and with callbacks.consistency
+        "consistency".
         """
         cfg = self.context.cfg
         images, latents = cfg.num_images, cfg.num_latents
@@ -231,6 +267,10 @@ class RepairRun:
             figures |= {f"r_score{end}": noise[f"robustness/r_score{end}"] for end in ends}
             # R_score alone is 0 for any large loss, and 1 for a model that is always wrong.
             figures |= {name: noise[f"robustness/{name}"] for name in ("acc_diff", "below_blind")}
+        if (callback := self._callback(ConsistencyCallback)) is not None:
+            rates = applicable(callback.metrics(model.module, model.datamodule, self.split))
+            names = {f"consistency{end}": f"consistency/rate{end}" for end in ("", "_low", "_high")}
+            figures |= {name: rates[rate] for name, rate in names.items() if rate in rates}
         return figures
 
     def beliefs(
@@ -285,8 +325,12 @@ class RepairRun:
     @cached_property
     def robustness(self) -> RobustnessCallback | None:
         """The configured robustness callback; None without one."""
+        return self._callback(RobustnessCallback)
+
+    def _callback(self, kind: type[Callback]) -> Callback | None:
+        """The configured callback of a class; None without one."""
         callbacks = build_callbacks(self.context.cfg, {})
-        return next((one for one in callbacks if isinstance(one, RobustnessCallback)), None)
+        return next((one for one in callbacks if isinstance(one, kind)), None)
 
     @cached_property
     def _supervised(self) -> dict[str, Any]:

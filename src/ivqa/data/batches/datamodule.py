@@ -11,7 +11,13 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
-from ivqa.data.batches.augmentation import AugmentedBatches, AugmentedSplit, QuestionAugmentation
+from ivqa.data.batches.augmentation import (
+    AnsweredAugmentation,
+    AugmentedBatches,
+    AugmentedSplit,
+    QuestionAugmentation,
+    SubstitutedSplit,
+)
 from ivqa.data.batches.batch import Disturb, DisturbedImages, ImageBatch, VQABatch
 from ivqa.data.batches.batch_settings import BatchContents, BatchSettings
 from ivqa.data.batches.encoded_split import EncodedSplit, ImageFeatures
@@ -61,7 +67,8 @@ class VQADataModule(pl.LightningDataModule):
         answer_vocabulary: The closed answer set A; if None, `target` is -1 everywhere.
         contents: The optional parts of a batch.
         batching: How questions are put into batches.
-        augmentation: Other wordings of the training questions, drawn in every epoch.
+        augmentation: Other wordings of the training questions, or further questions that replace
+            them, drawn in every epoch.
 
     Attributes:
         evaluated: The split that `evaluating` chose for validation, or None.
@@ -83,7 +90,7 @@ class VQADataModule(pl.LightningDataModule):
         *,
         contents: BatchContents | None = None,
         batching: BatchSettings | None = None,
-        augmentation: QuestionAugmentation | None = None,
+        augmentation: QuestionAugmentation | AnsweredAugmentation | None = None,
     ) -> None:
         super().__init__()
         self.dataset = dataset
@@ -96,7 +103,7 @@ class VQADataModule(pl.LightningDataModule):
         self.augmentation = augmentation
         self.evaluated: str | None = None
         self._encoded: dict[str, EncodedSplit] = {}
-        self._augmented: AugmentedSplit | None = None
+        self._augmented: AugmentedSplit | SubstitutedSplit | None = None
         self._training: BatchLoader | None = None
         self._unfinished: dict[str, int] | None = None
         self._check()
@@ -105,15 +112,7 @@ class VQADataModule(pl.LightningDataModule):
         """Returns a stage or a split as arrays; it is tokenised on first use and then kept."""
         name = self.dataset.name_of(split)
         if name not in self._encoded:
-            self._encoded[name] = EncodedSplit.build(
-                self.dataset.split(name),
-                self.features,
-                self.question_vocabulary,
-                self.answer_words,
-                self.answer_vocabulary,
-                contents=self.contents,
-                max_question_length=self.batching.max_question_length,
-            )
+            self._encoded[name] = self._encode(self.dataset.split(name))
         return self._encoded[name]
 
     def batch_of(self, split: str, rows: Sequence[int] | Rows | Tensor) -> VQABatch:
@@ -225,8 +224,17 @@ class VQADataModule(pl.LightningDataModule):
         if self.augmentation is None:
             return self._resumed(self._loader(encoded, ShuffledBatches(*order, **arrangement)))
         if self._augmented is None:
-            self._augmented = AugmentedSplit.build(
-                encoded, self.augmentation, self.question_vocabulary, batching.max_question_length
+            self._augmented = (
+                SubstitutedSplit.build(
+                    encoded, self.augmentation, self._encode, batching.drop_unknown_answers
+                )
+                if isinstance(self.augmentation, AnsweredAugmentation)
+                else AugmentedSplit.build(
+                    encoded,
+                    self.augmentation,
+                    self.question_vocabulary,
+                    batching.max_question_length,
+                )
             )
         batches = AugmentedBatches(self._augmented, *order, **arrangement)
         return self._resumed(self._loader(encoded, batches, self._augmented))
@@ -242,6 +250,17 @@ class VQADataModule(pl.LightningDataModule):
     @override
     def predict_dataloader(self) -> BatchLoader:
         return self.loader("test")
+
+    def _encode(self, split: VQASplit) -> EncodedSplit:
+        return EncodedSplit.build(
+            split,
+            self.features,
+            self.question_vocabulary,
+            self.answer_words,
+            self.answer_vocabulary,
+            contents=self.contents,
+            max_question_length=self.batching.max_question_length,
+        )
 
     def _check(self) -> None:
         wanted, features = self.contents.image_features, self.features
@@ -268,7 +287,7 @@ class VQADataModule(pl.LightningDataModule):
         self,
         encoded: EncodedSplit,
         batches: ShuffledBatches | OrderedBatches,
-        augmented: AugmentedSplit | None = None,
+        augmented: AugmentedSplit | SubstitutedSplit | None = None,
     ) -> BatchLoader:
         return BatchLoader(
             augmented or encoded,
