@@ -327,8 +327,7 @@ class OpenAIModel(nn.Module):
             self._ask(pairs[:1], settings, draw)  # one request finds out what the endpoint refuses
         merged = {**settings, **self.settings}
         kept = self._fields.translated({k: v for k, v in merged.items() if v is not None})
-        if "seed" in kept:  # the requests differ by it
-            draw = 0
+        draw = 0 if "seed" in kept else draw  # the requests differ by the seed
         requests = [ChatRequest(self.path, image, text, kept, draw) for image, text in pairs]
         try:
             found = self.endpoint.ask(requests, partial(read_choices, thoughts=self.thoughts))
