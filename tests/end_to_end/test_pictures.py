@@ -91,6 +91,7 @@ def test_a_served_model_is_diagnosed_about_a_folder(
     against = beliefs[suspect.contradicts[0] - 1]
     assert any(contradicting([(one.question, one.answer) for one in (suspect, against)]))
     page = (first / "report.html").read_text()
+    assert "What tiny believes about 4 pictures" in page
     assert json.dumps(against.question)[1:-1] in page
     assert {one.type for one in beliefs} == {None}
     assert not (first / "challenge").exists()

@@ -13,7 +13,7 @@ from ivqa.report.contact_sheet import (
     write_contact_sheet,
     write_contact_sheet_png,
 )
-from ivqa.report.model_names import title_of
+from ivqa.report.model_names import title_in, title_of
 from ivqa.report.pages.annotation_page import ToAnnotate, write_annotation_page
 from ivqa.report.pages.belief_page import MOST_MODELS, beliefs_to_explain, write_belief_page
 from ivqa.report.pages.consistency_page import (
@@ -50,6 +50,7 @@ __all__ = [
     "print_table",
     "read_curves",
     "summary",
+    "title_in",
     "title_of",
     "write_annotation_page",
     "write_belief_page",

@@ -1,4 +1,8 @@
-"""The names that people use for the models that come with ivqa."""
+"""The names that people use for models."""
+
+from pathlib import PurePath
+
+from omegaconf import DictConfig
 
 _TITLES = {
     "hf_blip": "BLIP",
@@ -23,3 +27,9 @@ def title_of(name: str) -> str:
     ('MLB', 'my_model')
     """
     return _TITLES.get(name, name)
+
+
+def title_in(model: DictConfig) -> str:
+    """The title of a model of a configuration; one that `path` names is called by that name."""
+    path = model.get("path")
+    return title_of(str(model.name)) if path is None else PurePath(str(path)).name

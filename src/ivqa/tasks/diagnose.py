@@ -70,7 +70,7 @@ from ivqa.report import (
     print_summary,
     read_curves,
     summary,
-    title_of,
+    title_in,
     write_annotation_page,
     write_belief_page,
     write_noise_page,
@@ -140,7 +140,7 @@ def diagnose(cfg: Annotated[DictConfig, Keys]) -> float:
         return diagnose_pictures(cfg)
     # 1. The data, their features and the trained policy.
     check_judges(cfg)
-    name = title_of(str(cfg.vqa.name))
+    name = title_in(cfg.vqa)
     earlier = finished_diagnoses([Path(folder) for folder in cfg.compare], name)
     splits = list(dict.fromkeys(["train", "val", cfg.split]))
     context = open_context(cfg, splits)
@@ -221,7 +221,7 @@ def diagnose(cfg: Annotated[DictConfig, Keys]) -> float:
         if "robustness/partition_1/accuracy" in metrics:
             model, noise_page = NoisePageModel(name, NoiseRecords.read(run_dir)), "robustness.html"
             write_noise_page(run_dir / noise_page, f"{name} under noise", [model], split, r_score)
-        show_consistency(metrics, str(cfg.vqa.name), run_dir, split, console)
+        show_consistency(metrics, name, run_dir, split, console)
         write_json(run_dir / "metrics.json", metrics)  # last: a run with it is finished
     print_summary(summary(shown[0], oracle), title=title, console=console)
     table = pd.DataFrame([belief.record() for belief in beliefs[:_LOGGED_BELIEFS]])

@@ -32,7 +32,7 @@ from ivqa.report import (
     ToAnnotate,
     headline,
     print_summary,
-    title_of,
+    title_in,
     write_annotation_page,
     write_belief_page,
 )
@@ -147,7 +147,7 @@ def diagnose_pictures(cfg: DictConfig) -> float:
     note = ""
     if isinstance(source_of(cfg.vqa), TrainedHere) and oracle is None:
         note = (
-            f"{title_of(str(cfg.vqa.name))} was trained on {part.of_training.dataset.title}: what "
+            f"{title_in(cfg.vqa)} was trained on {part.of_training.dataset.title}: what "
             "it says about pictures of another kind is guesswork."
         )
         console.print(note, soft_wrap=True)
@@ -172,7 +172,7 @@ def diagnose_pictures(cfg: DictConfig) -> float:
         go_on=None if cfg.yes else lambda forecast: confirm(forecast, cfg.ask_above, console),
     )
     note_questions(len(beliefs))
-    found = described(title_of(str(cfg.vqa.name)), beliefs, pictures, oracle, note)
+    found = described(title_in(cfg.vqa), beliefs, pictures, oracle, note)
     if isinstance(model.module, Metered):
         found.metrics.update(model.module.usage())
     found.write(run_dir)
