@@ -258,7 +258,7 @@ class _Reader:
         values = given if isinstance(given, list) else [given]
         texts = [one["answer"] if isinstance(one, Mapping) else one for one in values]
         choices = self._choices(row)
-        answers = [str(choices.get(one, one)) for one in texts if one not in _NOTHING]
+        answers = [str(choices.get(one, one)) for one in texts if one not in (None, "")]
         if not answers:
             return {}
         found: Record = {
