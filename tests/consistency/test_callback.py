@@ -291,9 +291,10 @@ def test_answers_to_yes_no_questions_that_are_neither_count_nowhere(data: VQADat
     assert [one.implication.question for one, _ in records.implied] == ["one?", "What is it?"]
     assert records.consistent.tolist() == [True, False]
     assert [one.answer for one in records.images[0].answers] == ["yes", "Yes, it is.", "chair"]
-    sentences = consistency_sentences(
-        ConsistencyMeasure(resamples=10).figures(records, split, None), "MLB"
-    )
+    figures = ConsistencyMeasure(resamples=10).figures(records, split, None)
+    assert figures["consistency/asked"] == 3
+    sentences = consistency_sentences(figures, "MLB")
+    assert " of its 3 answers are wrong" in " ".join(sentences)
     assert "1 further yes/no questions are left out" in " ".join(sentences)
 
 

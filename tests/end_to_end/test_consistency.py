@@ -23,7 +23,7 @@ def _data(root: Path) -> list[str]:
 
 
 def _vanilla(root: Path) -> list[str]:
-    return ["model=vanilla", *_data(root), *TINY_FEATURES, "model.epochs=1"]
+    return ["model=vanilla", *_data(root), *TINY_FEATURES, "model.epochs=15"]
 
 
 def _consistency(folder: Path) -> dict[str, float]:

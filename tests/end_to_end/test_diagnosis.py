@@ -82,7 +82,7 @@ def test_a_model_is_diagnosed_and_the_diagnosis_resumes(
     assert status == 0, printed
     fewer = read_beliefs(second / "follow_ups.jsonl")
     assert set(fewer) <= set(follow_ups)
-    assert set(Counter(one.image_id for one in fewer).values()) == {3}
+    assert max(Counter(one.image_id for one in fewer).values(), default=0) <= 3
     assert (second / "parts" / "asked.jsonl").read_bytes() == known
 
 

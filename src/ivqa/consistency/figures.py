@@ -28,10 +28,10 @@ def consistency_figures(
     Returns:
         By name, each with NAME_low and NAME_high, except the numbers:
 
-        - images, questions (N), asked (M), implied: numbers; implied questions that the data set
-          asks itself are in `implied` and not in `asked`.
+        - images, questions (N), asked, implied: numbers; implied questions that the data set asks
+          itself are in `implied` and not in `asked`.
         - unclear: number of further yes/no questions whose answer is neither yes nor no. They are
-          left out of all other figures.
+          in `asked`, and not among the M answers that the figures are about.
         - rate: share of the implied questions that are answered as implied; RULE/rate and the
           number RULE/implied for each rule.
         - coverage: share of the N questions from whose answer anything follows.
@@ -53,7 +53,7 @@ def consistency_figures(
     figures = {
         "images": float(len(records.images)),
         "questions": float(own.sum()),
-        "asked": float((~own).sum()),
+        "asked": float((~own).sum() + records.unclear),
         "implied": float(len(records.implied)),
         "unclear": float(records.unclear),
     }

@@ -56,7 +56,7 @@ def consistency_sentences(metrics: Mapping[str, float], name: str) -> list[str]:
     def share(key: str) -> str:
         return f"{found[key]:.1%} ({found[f'{key}_low']:.1%} to {found[f'{key}_high']:.1%})"
 
-    asked = int(found["questions"] + found["asked"])
+    asked = int(found["questions"] + found["asked"] - found["unclear"])
     lines = []
     if "rate" in found:
         lines.append(
