@@ -232,3 +232,10 @@ def test_an_unusual_picture_becomes_png(tmp_path: Path) -> None:
     split = _opened("hf", tmp_path).split("train")
     assert split.require_images().paths[0].suffix == ".png"
     assert _shades(split) == [60]
+
+
+def test_nan_is_an_answer(tmp_path: Path) -> None:
+    rows = [{"question": "Which bread is this?", "answer": one} for one in ("nan", "rye")]
+    _write(tmp_path / "set" / "data" / "train-0.parquet", rows)
+    split = _opened("hf", tmp_path, "data.val=null", "data.test=null").split("train")
+    assert split.answers == [["nan"], ["rye"]]

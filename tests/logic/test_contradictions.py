@@ -141,3 +141,12 @@ def test_members_ascend_and_two_answers_have_at_most_one() -> None:
 def test_no_beliefs_and_no_sense() -> None:
     assert contradictions([]) == []
     assert contradicting([("", ""), ("", "yes"), ("x", "")]) == [False] * 3
+
+
+def test_an_answer_to_a_yes_no_question_that_is_neither_states_nothing() -> None:
+    other = [("Is there a table?", "chair"), ("Do you see a table?", "garbage bin")]
+    assert contradictions(other) == []
+    # "Is the car red?" yes or no needs a car; "chair" says nothing about one.
+    denied = ("Is there a car?", "no")
+    assert contradicting([denied, ("Is the car red?", "yes")]) == [True, True]
+    assert contradicting([denied, ("Is the car red?", "chair")]) == [False, False]
