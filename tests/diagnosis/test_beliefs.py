@@ -16,6 +16,7 @@ from ivqa.diagnosis import (
     check_annotations,
     label_weights,
     read_beliefs,
+    share_of_contradictions,
     shares_of_types,
     type_of,
     typed_by_oracle,
@@ -310,3 +311,20 @@ def test_files_of_several_pages_cannot_be_joined(
     file = _annotated(tmp_path / "a.json", *changes)
     with pytest.raises(DataError, match="record 2: 'weight' does not fit the records before it"):
         check_annotations(file, {1})
+
+
+def test_contradictions_are_counted_within_each_image() -> None:
+    def belief(image_id: int, question: str, answer: str) -> Belief:
+        return Belief(image_id, answer, question, 0.5, -3.0, 0.9, "rl")
+
+    beliefs = [
+        belief(1, "Is there a star?", "yes"),
+        belief(1, "How many stars are there?", "0"),
+        belief(1, "Is there a heart?", "yes"),
+        belief(2, "Is there a heart?", "no"),  # about another image
+        belief(2, "Where is this?", "beach"),
+    ]
+    assert share_of_contradictions(beliefs) == pytest.approx(2 / 5)
+    assert share_of_contradictions(beliefs[1:]) == 0
+    assert share_of_contradictions(beliefs[:2]) == 1
+    assert share_of_contradictions([]) == 0

@@ -129,7 +129,7 @@ def test_without_an_oracle_the_proxy_judges(tmp_path: Path) -> None:
     figures = belief_figures(beliefs, number)
     assert figures["judged"] == pytest.approx(4 / 6)
     assert figures["wrong_rate"] == pytest.approx(2 / 4)
-    assert "contradictions" not in figures
+    assert figures["contradictions"] == pytest.approx(2 / 6)  # "red" circle, no circle
 
 
 def test_beliefs_that_nobody_can_judge_have_no_wrong_rate(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from itertools import combinations
 from pathlib import Path
 
 import pytest
+from exact_contradictions import contradicting as exactly_contradicting
 
-from ivqa.diagnosis.beliefs.contradictions import contradicting as exactly_contradicting
 from ivqa.logic import contradicting, contradictions, implications
 from ivqa.scenes import parse
 from ivqa.scenes.grammar import realise

@@ -24,7 +24,6 @@ from ivqa.diagnosis.beliefs.beliefs_to_show import (
     most_confident,
 )
 from ivqa.diagnosis.beliefs.challenge import write_challenge
-from ivqa.diagnosis.beliefs.contradictions import contradicting
 from ivqa.diagnosis.beliefs.corrections import (
     NO_SUCH_THING,
     Irrelevant,
@@ -111,7 +110,6 @@ __all__ = [
     "choose_pairs",
     "commonest_mistakes",
     "confirmed_questions",
-    "contradicting",
     "convicted",
     "convicting",
     "corrected_answers",

@@ -36,7 +36,6 @@ from ivqa.diagnosis import (
     main_answer_share,
     reasons_of,
     search_metrics,
-    share_of_contradictions,
     shares_of_types,
     typed_by_judges,
     typed_by_oracle,
@@ -201,8 +200,6 @@ def diagnose(cfg: Annotated[DictConfig, Keys]) -> float:
             metrics |= estimated_shares(beliefs, guessed, weights)
         write_beliefs(run_dir / "beliefs.jsonl", beliefs)
         metrics |= doubts | agreed | shares_of_types(beliefs, weights)
-        if oracle is not None:
-            metrics["beliefs/contradictions"] = share_of_contradictions(beliefs)
         certain = [belief for belief in beliefs if belief.type_by != "judge"]
         challenge = write_challenge(run_dir / "challenge", certain, split, oracle, corrections)
         metrics["challenge/questions"] = float(challenge)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ivqa.data.validation import DataError, shown
-from ivqa.diagnosis.beliefs.contradictions import contradicting
+from ivqa.logic import contradicting
 from ivqa.metrics.bootstrap import interval
 from ivqa.scenes import Oracle
 from ivqa.store.files import parse_json, read_text, write_text
@@ -198,7 +198,7 @@ def typed_by_oracle(
 
 
 def share_of_contradictions(beliefs: Iterable[Belief]) -> float:
-    """Share of beliefs that contradict another belief about the same image.
+    """Share of beliefs that certainly contradict another belief about the same image.
 
     Args:
         beliefs: Beliefs about any number of images.

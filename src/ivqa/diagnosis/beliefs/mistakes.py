@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ivqa.diagnosis.beliefs.beliefs import WRONG, Belief, resampled_shares
-from ivqa.diagnosis.beliefs.contradictions import contradicting
+from ivqa.logic import contradictions
 from ivqa.metrics.bootstrap import interval
 from ivqa.text.tokens import tokenise
 
@@ -152,20 +152,19 @@ def sharpest_contradictions(
     for (image, _), own in by_pair.items():
         by_image.setdefault(image, []).extend(own)
     found = [pair for own in by_image.values() if (pair := _sharpest(own)) is not None]
-    return sorted(found, key=lambda pair: -min(pair[0].phi, pair[1].phi))[:number]
+    return sorted(found, key=_less_confident, reverse=True)[:number]
+
+
+def _less_confident(pair: tuple[Belief, Belief]) -> float:
+    return min(pair[0].phi, pair[1].phi)
 
 
 def _sharpest(beliefs: Sequence[Belief]) -> tuple[Belief, Belief] | None:
     """The most confident contradiction among the beliefs about one image."""
-    flags = contradicting([(belief.question, belief.answer) for belief in beliefs])
-    clashing = [belief for belief, flag in zip(beliefs, flags, strict=True) if flag]
-    clashing.sort(key=lambda belief: -belief.phi)
-    for second in range(1, len(clashing)):
-        for first in range(second):
-            pair = clashing[first], clashing[second]
-            if any(contradicting([(belief.question, belief.answer) for belief in pair])):
-                return pair
-    return None
+    found = contradictions([(belief.question, belief.answer) for belief in beliefs])
+    pairs = [one.members for one in found if one.certain and len(one.members) == 2]
+    clashing = [(beliefs[first], beliefs[second]) for first, second in pairs]
+    return max(clashing, key=_less_confident, default=None)
 
 
 def mistake_in(oracle: object | None) -> Callable[[Belief], tuple[str, str]]:

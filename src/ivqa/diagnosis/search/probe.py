@@ -171,14 +171,14 @@ def belief_figures(beliefs: Sequence[Belief], num_pairs: int) -> dict[str, float
           `irrelevant` are its two parts. `wrong_rate_low` and `wrong_rate_high` bound its 95
           percent bootstrap interval over images. If no belief has a type, it is NaN, which is
           the worst value for Lightning's checkpoints, and the others are absent.
-        - contradictions: Share of the beliefs that contradict another one. Absent without an
-          oracle, because only the grammar of the scenes can tell.
+        - contradictions: Share of the beliefs that certainly contradict another one.
     """
     judged = [belief for belief in beliefs if belief.type is not None]
     figures = {
         "per_pair": len(beliefs) / num_pairs,
         "judged": len(judged) / max(len(beliefs), 1),
         "wrong_rate": float("nan"),
+        "contradictions": share_of_contradictions(beliefs),
     }
     if judged:
         shares = {name.removeprefix("beliefs/"): x for name, x in shares_of_types(judged).items()}
@@ -186,6 +186,4 @@ def belief_figures(beliefs: Sequence[Belief], num_pairs: int) -> dict[str, float
         figures["wrong_rate"] = shares["incorrect"]
         figures["wrong_rate_low"] = 1 - shares["correct_high"]
         figures["wrong_rate_high"] = 1 - shares["correct_low"]
-    if any(belief.type_by == "oracle" for belief in judged):
-        figures["contradictions"] = share_of_contradictions(beliefs)
     return figures

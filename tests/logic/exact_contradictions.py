@@ -1,8 +1,8 @@
-"""Beliefs about one image that cannot be true together: the "doublethink" of [iVQA 6].
+"""Which beliefs about a scene contradict each other: the reference for `ivqa.logic`.
 
-Exact on scenes. Each belief is translated into the conditions under which it is true: bounds on the
-number of things that match a phrase, comparisons of two such numbers, and attributes of the whole
-scene. Two beliefs contradict each other if their conditions exclude each other, so two true beliefs
+Exact on scenes, whose grammar it parses. Each belief is translated into the conditions under which it
+is true: bounds on the number of things that match a phrase, comparisons of two such numbers, and
+attributes of the whole scene. Two beliefs contradict each other if their conditions exclude each other, so two true beliefs
 never do.
 """
 

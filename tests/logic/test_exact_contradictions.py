@@ -1,10 +1,10 @@
-"""Contradictions: true beliefs have none; pairs of beliefs with a known result."""
+"""The reference for contradictions on scenes: true beliefs have none; pairs with a known result."""
 
 import random
 
 import pytest
+from exact_contradictions import contradicting
 
-from ivqa.diagnosis import Belief, contradicting, share_of_contradictions
 from ivqa.scenes import parse
 from ivqa.scenes.grammar import realise
 from ivqa.scenes.programs import evaluate
@@ -151,20 +151,3 @@ def test_only_contradicting_beliefs_are_marked() -> None:
     assert contradicting([]) == []
     # A belief that is false in every scene does not contradict another one.
     assert contradicting([("Is the star above the star?", "yes")]) == [False]
-
-
-def test_contradictions_are_counted_within_each_image() -> None:
-    def belief(image_id: int, question: str, answer: str) -> Belief:
-        return Belief(image_id, answer, question, 0.5, -3.0, 0.9, "rl")
-
-    beliefs = [
-        belief(1, "Is there a star?", "yes"),
-        belief(1, "How many stars are there?", "0"),
-        belief(1, "Is there a heart?", "yes"),
-        belief(2, "Is there a heart?", "no"),  # about another image
-        belief(2, "Where is this?", "beach"),
-    ]
-    assert share_of_contradictions(beliefs) == pytest.approx(2 / 5)
-    assert share_of_contradictions(beliefs[1:]) == 0
-    assert share_of_contradictions(beliefs[:2]) == 1
-    assert share_of_contradictions([]) == 0
