@@ -84,8 +84,8 @@ def test_contradictions_are_ordered_by_their_less_confident_belief() -> None:
         _belief(1, "Is there a star?", "no", 0.9),
         _belief(1, "What color is the star?", "red", 0.6),
         _belief(1, "How many stars are there?", "2", 0.8),
-        _belief(2, "Is it raining?", "yes", 0.95),
-        _belief(2, "What is the weather like?", "clear", 0.85),
+        _belief(2, "Is it night?", "yes", 0.95),
+        _belief(2, "What time of day is it?", "day", 0.85),
         _belief(3, "Is there a star?", "yes", 1.0),
         _belief(3, "Is there a heart?", "no", 1.0),
         # The other half of this contradiction is about another image.

@@ -137,10 +137,12 @@ def test_beliefs_that_nobody_can_judge_have_no_wrong_rate(tmp_path: Path) -> Non
     probe = BeliefProbe({"supervised": Asks()}, LongIsLegal(), num_latents=8)
     beliefs, number = probe.beliefs(WordAnswerer(), _datamodule(dataset), "val")
     unjudged = [belief for belief in beliefs if belief.type is None]
-    for some in (unjudged, []):
+    # "Is there a circle?" no, and what color it is; five beliefs in all.
+    for some, contradictions in ((unjudged, 2 / 5), ([], 0)):
         figures = belief_figures(some, number)
         assert math.isnan(figures.pop("wrong_rate"))
-        assert figures == {"per_pair": len(some) / 3, "judged": 0}
+        expected = {"per_pair": len(some) / 3, "judged": 0, "contradictions": contradictions}
+        assert figures == expected
 
 
 def test_a_feature_that_the_data_lack_is_named(tmp_path: Path) -> None:

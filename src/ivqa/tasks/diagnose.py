@@ -118,7 +118,7 @@ class Keys(PictureKeys, total=False):
     num_noisy_questions: Annotated[Count | None, NO_EFFECT]
 
 
-@versioned(1)  # of the beliefs and the figures, which tables rest on
+@versioned(2)  # of the beliefs and the figures, which tables rest on
 def diagnose(cfg: Annotated[DictConfig, Keys]) -> float:
     """Extracts and describes the belief set of cfg.vqa (diagnose.py).
 

@@ -49,7 +49,7 @@ class Keys(diagnose.Keys, total=False):
 
 
 @holds_directory
-@versioned(1)  # of the figures, which tables rest on
+@versioned(2)  # of the figures, which tables rest on
 def repair(cfg: Annotated[DictConfig, Keys]) -> float:
     """Trains cfg.vqa again with its corrected wrong beliefs, in rounds (experiment=repair).
 
