@@ -1,9 +1,9 @@
 """Which beliefs about a scene contradict each other: the reference for `ivqa.logic`.
 
-Exact on scenes, whose grammar it parses. Each belief is translated into the conditions under which it
-is true: bounds on the number of things that match a phrase, comparisons of two such numbers, and
-attributes of the whole scene. Two beliefs contradict each other if their conditions exclude each other, so two true beliefs
-never do.
+Exact on scenes, whose grammar it parses. Each belief is translated into the conditions under which
+it is true: bounds on the number of things that match a phrase, comparisons of two such numbers, and
+attributes of the whole scene. Two beliefs contradict each other if their conditions exclude each
+other, so two true beliefs never do.
 """
 
 from collections import defaultdict
