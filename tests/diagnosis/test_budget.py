@@ -103,6 +103,24 @@ def test_the_search_proves_more_errors_than_chance() -> None:
     assert chosen > 2 * drawn > 0
 
 
+class Mute(Truthful):
+    """Was trained on questions that are not answered by yes or no."""
+
+    def answer(self, question: str) -> str:
+        found = super().answer(question)
+        return "table" if found in ("yes", "no", "unknown") else found
+
+
+@pytest.mark.parametrize("explore", [0, 1])
+def test_a_model_without_yes_and_no_is_soon_asked_other_questions(explore: float) -> None:
+    texts = [one.question.split()[0] for one in _beliefs(Mute(), 400, explore=explore)]
+    last = max(at for at, text in enumerate(texts) if text in ("Is", "Are", "Do", "Can"))
+    assert 20 <= last < 250
+    # A model that says yes or no is asked such questions to the end.
+    usual = [one.question.split()[0] for one in _beliefs(Truthful(), 400, explore=explore)]
+    assert {"Is", "Are"} & {*usual[350:]}
+
+
 def test_a_share_of_the_questions_is_drawn_by_chance() -> None:
     sources = Counter(one.source for one in _beliefs(Careless(), 600, explore=0.25))
     assert sources.keys() == {"plain_english", "by_chance"}

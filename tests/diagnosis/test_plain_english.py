@@ -83,6 +83,8 @@ def test_logic_reads_every_family() -> None:
         ("2", ()),
         ("red", ()),
         ("tennis", ()),
+        ("cat cat cat cat", ()),
+        ("table chair lamp couch bed", ()),
     ],
 )
 def test_things_are_read_from_answers(answer: str, things: tuple[str, ...]) -> None:
@@ -95,6 +97,9 @@ def test_things_are_read_from_answers(answer: str, things: tuple[str, ...]) -> N
         ("color", "Red.", "red"),
         ("color", "2", None),
         ("color", "red and white", None),
+        ("color", "table", None),
+        ("color", "big", None),
+        ("size", "large", "large"),
         ("color", "unknown", None),
         ("material", "wood", "made of wood"),
         ("action", "riding a horse", "riding a horse"),

@@ -29,7 +29,7 @@ from ivqa.diagnosis.search.plain_english import (
     modifiers_of,
     stated_value,
 )
-from ivqa.logic import contradictions, implications
+from ivqa.logic import contradictions, implications, unclear
 from ivqa.text.normalisation import normalise_answer
 from ivqa.text.tokens import tokenise
 
@@ -44,6 +44,9 @@ _TRIES = 8  # noun phrases that are drawn for an arm before the next one gets it
 _RULES = (  # of implications, see `ivqa.logic`
     "bounds", "comparison", "equivalence", "necessary", "presupposition", "scene", "wording",
 )  # fmt: skip
+# A model that answers so many yes/no questions, nearly all by neither, is asked no more of them.
+_POLAR_TRIED, _MUTE = 20, 0.9
+_NEITHER = "perhaps"
 _WHOLE = ("see", "scene", "scene_check")  # families about the whole picture
 _ORIGINS = ("seen", "denied", "companion", "elsewhere")
 _MOST_WORDS = 1000  # a model with a smaller vocabulary knows drawings, not photographs
@@ -51,13 +54,9 @@ _MOST_WORDS = 1000  # a model with a smaller vocabulary knows drawings, not phot
 
 @dataclass(frozen=True)
 class Asked:
-    """A question that was asked.
+    """An answered question about the picture at a position.
 
-    Attributes:
-        picture: Position of the picture.
-        meaning: What the question asks.
-        given: The answer.
-        by_chance: Whether its arm was drawn uniformly.
+    `by_chance` says that its arm was drawn uniformly.
     """
 
     picture: int
@@ -117,7 +116,7 @@ class BudgetSearch:
             alone do not depend on what the search looks for. 1: no search.
     """
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     def __init__(
         self,
@@ -138,6 +137,7 @@ class BudgetSearch:
         self._arms = _arms()
         self._gains = np.zeros(len(self._arms))  # sum of the rewards of each arm
         self._counts = np.zeros(len(self._arms))
+        self._polar = np.zeros(2)  # yes/no questions so far, and those answered by neither
         # The number of the family, and that of origin and adjective, of each arm.
         families = [arm.family for arm in self._arms]
         self._groups = [
@@ -148,14 +148,9 @@ class BudgetSearch:
         self._first = (*((SHAPE_OF_ANYTHING,) if drawings else ()), *SEE)
 
     def run(self, questions: int) -> Iterator[list[Asked]]:
-        """Asks the questions, batch by batch.
+        """Asks at most that many questions, and yields the answered ones of each batch.
 
-        Args:
-            questions: The budget.
-
-        Yields:
-            The answered questions of a batch; fewer questions than the budget where nothing is
-            left to ask.
+        It ends before where nothing is left to ask.
         """
         left = questions
         size = min(BATCH, max(8, 2 * len(self._views)))
@@ -226,10 +221,12 @@ class BudgetSearch:
 
     def _drawn(self, row: int, picture: int, asked: set[str]) -> Meaning | None:
         """A question of an arm that was not asked about the picture; None if none was found."""
+        polar, vain = self._polar
+        mute = polar >= _POLAR_TRIED and vain > _MUTE * polar
         for meaning in self._proposals(self._arms[row], self._views[picture]):
             text = meaning.question
             known = self.words is None or all(word in self.words for word in tokenise(text))
-            if known and text not in asked:
+            if known and text not in asked and not (mute and unclear(text, _NEITHER)):
                 return meaning
         return None
 
@@ -278,8 +275,9 @@ class BudgetSearch:
         elif arm.family == "check":
             kinds = [name for name, values in self._values.items() if values and name != named]
             fitting = [name for name in kinds if name in attributes_of(noun)]
-            if fitting:
-                yield Meaning("check", phrase, self._value(str(self._rng.choice(fitting))))
+            value = self._value(str(self._rng.choice(fitting))) if fitting else noun
+            if noun not in value:  # nobody asks whether a bed is made of bed
+                yield Meaning("check", phrase, value)
         else:
             yield Meaning("exists", phrase, modified=arm.modified)
 
@@ -307,6 +305,9 @@ class BudgetSearch:
         view, phrase, answer = self._views[picture], meaning.phrase, given.answer
         view.texts.append(meaning.question)
         view.answers.append(given)
+        self._polar += [unclear(meaning.question, text) for text in (_NEITHER, answer)]
+        if unclear(meaning.question, answer):
+            return
         if meaning.family == "see" or meaning.family in NAMES_THINGS:
             named = things_in(answer)
             view.see(named)
@@ -330,10 +331,8 @@ class BudgetSearch:
         for picture in pictures:
             view = self._views[picture]
             found = [one for one in contradictions(view.beliefs()) if one.certain]
-            sure = {
-                one.members: min(view.answers[row].probability for row in one.members)
-                for one in found
-            }
+            doubts = [[view.answers[row].probability for row in one.members] for one in found]
+            sure = {one.members: min(doubt) for one, doubt in zip(found, doubts, strict=True)}
             for members in sorted(sure, key=lambda members: -sure[members]):
                 if view.convicted.isdisjoint(members):
                     view.convicted.update(members)

@@ -16,6 +16,7 @@ _NO_THING = UNASKED | frozenset(
     "snowboarding summer winter spring autumn indoors outdoors nature".split()
 )
 _SHORTEST = 3  # letters; shorter words are mostly read wrongly
+_MOST_WORDS = 3  # of a compound, as in "fire truck ladder"; a model that babbles repeats words
 
 
 def noun_phrase(noun: str, adjectives: tuple[str, ...] = ()) -> Noun:
@@ -41,8 +42,8 @@ def things_in(answer: str) -> tuple[str, ...]:
     Example:
         >>> things_in("Two men riding brown horses")
         ('man', 'horse')
-        >>> things_in("nothing")
-        ()
+        >>> things_in("nothing"), things_in("cat cat cat cat")
+        ((), ())
     """
     words = tokenise(answer)
     tagged = tag(" ".join(words)) if words else []
@@ -58,5 +59,9 @@ def things_in(answer: str) -> tuple[str, ...]:
         elif run:
             found.append(" ".join((*run[:-1], singular(run[-1]))))
             run = []
-    heads = ((noun, noun.rpartition(" ")[2]) for noun in dict.fromkeys(found))
-    return tuple(noun for noun, head in heads if head not in _NO_THING and len(head) >= _SHORTEST)
+    return tuple(noun for noun in dict.fromkeys(found) if _is_thing(noun.split()))
+
+
+def _is_thing(words: list[str]) -> bool:
+    is_compound = len(words) <= _MOST_WORDS and len(set(words)) == len(words)
+    return is_compound and words[-1] not in _NO_THING and len(words[-1]) >= _SHORTEST

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from ivqa.diagnosis.search.companions import ANIMALS, PEOPLE
 from ivqa.logic.implications import is_there
 from ivqa.logic.phrases import Noun
-from ivqa.logic.words import MASS
+from ivqa.logic.words import ATTRIBUTE_OF, MASS, SAME_WORD
 from ivqa.text.tokens import tokenise
 
 SEE: tuple[str, ...] = (
@@ -178,7 +178,7 @@ def stated_value(attribute: str, answer: str) -> str | None:
         answer: An answer.
 
     Returns:
-        The value; None for an answer that is no value, such as a number or a sentence.
+        The value; None for an answer that is no known value, such as a number or a sentence.
 
     Example:
         >>> stated_value("color", "Red."), stated_value("action", "riding a horse")
@@ -192,9 +192,12 @@ def stated_value(attribute: str, answer: str) -> str | None:
         return None
     if attribute == "action":
         return text if words[0].endswith("ing") and len(words) <= 4 else None
-    if len(words) > 1 or attribute not in (*MODIFIERS, "material"):
+    if len(words) > 1:
         return None
-    return f"made of {text}" if attribute == "material" else text
+    if attribute == "material":
+        return f"made of {text}"
+    # Other words may be no adjectives, such as the "table" of a model that only names things.
+    return text if ATTRIBUTE_OF.get(SAME_WORD.get(text, text)) == attribute else None
 
 
 _NO_VALUES = frozenset("yes no none nothing unknown unclear not the both no various multi".split())  # noqa: SIM905
