@@ -179,6 +179,28 @@ def test_incomplete_answers_are_exported(tmp_path: Path) -> None:
     assert [belief.type for belief in typed] == ["complementary", "irrelevant", None]
 
 
+def test_without_a_question_of_the_data_set_two_answers_are_enough(tmp_path: Path) -> None:
+    page = tmp_path / "annotate.html"
+    write_annotation_page(page, "Judge", [ToAnnotate(7, "yes", f"{x}?") for x in COLORS], SPLIT)
+    shown = 'document.querySelectorAll("fieldset:not([hidden])").length'
+    script = f"""
+        const press = key => dispatchEvent(new KeyboardEvent("keydown", {{ key }}));
+        for (const key of ["a", "f", "g"]) press(key);
+        window.seen = {{ fieldsets: {shown} }};
+        {EXPORT.replace("return {", "return { ...window.seen,")}
+    """
+    seen = after(page, script)
+    assert seen["fieldsets"] == 2
+    assert seen["shown"] == "1 of 5, 1 judged"
+    (records,) = seen["exported"]  # type: ignore[misc]
+    given = {"relevant": True, "same_fact": False, "correct": True}
+    assert records == [{"image_id": 7, "answer": "yes", "question": "red?", "weight": 1, **given}]
+    file = tmp_path / "annotations.json"
+    file.write_text(json.dumps(records))
+    typed = apply_annotations([_belief("red?", "yes", "rephrase", 0.5)], file)
+    assert [belief.type for belief in typed] == ["complementary"]
+
+
 def test_a_wrong_answer_is_corrected(tmp_path: Path) -> None:
     """The page stays at the question until the right answer is there; "correct" removes it."""
     page = tmp_path / "annotate.html"
