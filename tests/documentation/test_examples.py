@@ -79,6 +79,7 @@ def test_the_ranker_of_the_page_ranks(tmp_path: Path) -> None:
     assert row["scores"] == sorted(row["scores"], reverse=True)
 
 
+@pytest.mark.slow
 def test_the_noise_of_the_page_disturbs(tmp_path: Path) -> None:
     sizes = [*SMALL, "model.epochs=1", "callbacks.robustness.resamples=10"]
     _run("docs/extending.md", ["noise=dropped_words"], sizes, tmp_path)

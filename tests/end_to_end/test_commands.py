@@ -154,6 +154,7 @@ def _write_model_of_the_documentation(folder: Path) -> None:
     (folder / "my_conf" / "model" / "bag_of_words.yaml").write_text(config)
 
 
+@pytest.mark.slow
 def test_the_model_of_the_documentation_trains_from_outside_the_package(
     run: Run, tiny_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

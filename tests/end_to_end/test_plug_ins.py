@@ -112,6 +112,7 @@ def _ivqa(words: Sequence[str], cwd: Path, *packages: Path) -> subprocess.Comple
     )
 
 
+@pytest.mark.slow
 def test_a_ranking_by_a_plug_in_runs_and_resumes(
     installed: Path, tmp_path: Path, tiny_root: Path
 ) -> None:
