@@ -52,9 +52,6 @@ class VQABenchmark:
     def check_arguments(arguments: Mapping[str, Any]) -> None:
         """Checks that WUPS can be computed, before any model is trained.
 
-        Args:
-            arguments: Arguments of the constructor, defaults included.
-
         Raises:
             UserError: WUPS needs WordNet, which is not installed.
         """
@@ -70,17 +67,9 @@ class VQABenchmark:
         title: str,
         console: Console,
     ) -> dict[str, float]:
-        """Runs the benchmark and writes predictions.json in the official format.
+        """Runs the benchmark on the split `stage`; writes predictions.json in the official format.
 
         Where the questions have multiple choices, it also writes predictions_multiple_choice.json.
-
-        Args:
-            module: The VQA system.
-            datamodule: The data.
-            stage: Which split of the data: train, val or test.
-            run_dir: Folder of the files.
-            title: Title of the run; not used here.
-            console: Where progress is shown.
 
         Returns:
             The metrics of `write_answers`; vqa/questions_per_second, reading data included;
@@ -126,15 +115,9 @@ def write_answers(
     probability: NDArray[np.float64] | None = None,
     wups: Sequence[float] = (),
 ) -> dict[str, float]:
-    """Writes predictions.json, an official result file, and scores the answers.
+    """Writes predictions.json, an official result file, and scores the answers to all questions.
 
-    Args:
-        split: The questions.
-        answers: The answer to each question.
-        run_dir: Folder of the file.
-        console: Where it prints that a split has no annotations.
-        probability: See `score_answers`.
-        wups: Thresholds of `wups_metrics`.
+    `probability` and `wups` are those of `score_answers` and `wups_metrics`.
 
     Returns:
         With annotations, vqa/failed, how many texts are no answers (see `failure`), and the
@@ -188,20 +171,7 @@ def answer_all(
     *,
     batch_size: int = 500,
 ) -> list[str]:
-    """Answers questions about images of a split.
-
-    Args:
-        module: The VQA system.
-        datamodule: The data.
-        stage: Which split of the data has the images.
-        image_ids: Image of each question, (N,).
-        questions: N questions; they need not be those of the split.
-        console: Where progress is shown.
-        batch_size: Questions at once.
-
-    Returns:
-        N answers.
-    """
+    """Answers N questions about images of a split; the questions need not be those of the split."""
     answers: list[str] = []
     starts = range(0, len(questions), batch_size)
     for start in track(starts, description="answering", console=console, transient=True):
@@ -219,20 +189,12 @@ def accuracy_of(
     image_ids: Sequence[int] | None,
     console: Console,
 ) -> dict[str, float]:
-    """Answers the questions of a split and computes the official accuracy.
+    """Answers the questions of a split, and computes the official accuracy as `mean_accuracy` does.
 
-    Args:
-        module: The VQA system.
-        datamodule: The data.
-        stage: Which split of the data.
-        image_ids: Only questions about these images; None for all questions.
-        console: Where progress is shown.
-
-    Returns:
-        The figures of `mean_accuracy`.
+    With `image_ids`, only questions about these images are asked.
 
     Raises:
-        UserError: The split has no annotations.
+        UserError: The split has no annotations, or no question that counts has an answer.
     """
     split = datamodule.dataset.split(stage).require_answers()
     asked = split.metric.counted(split)

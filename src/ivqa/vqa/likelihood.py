@@ -12,13 +12,7 @@ from ivqa.vqa.protocol import Answerer
 def log_phi(
     answerer: Answerer, images: ImageBatch, questions: Sequence[str], answers: Sequence[str]
 ) -> Tensor:
-    """Computes log phi(a | I, q) of one answer for each question.
-
-    Args:
-        answerer: The VQA model.
-        images: Images of B questions.
-        questions: B questions.
-        answers: B answers.
+    """Computes log phi(a | I, q) of one answer for each of B questions.
 
     Returns:
         (B,) float32 on the CPU; -inf for an answer outside of a closed set.
@@ -43,11 +37,6 @@ def answers_with_phi(
     answerer: Answerer, images: ImageBatch, questions: Sequence[str]
 ) -> tuple[list[str], list[float]]:
     """Answers B questions, with the confidence in each answer.
-
-    Args:
-        answerer: The VQA model.
-        images: Images of B questions.
-        questions: B questions.
 
     Returns:
         B answers, and B times phi of the answer in [0, 1]: over the closed set, or, for a model
@@ -95,15 +84,11 @@ def answer_log_likelihood(
 def answer_batches(
     answers: Sequence[Sequence[int]], size: int, filler: int
 ) -> Iterator[tuple[list[int], Tensor, Tensor]]:
-    """Groups answers of similar length in batches.
-
-    Args:
-        answers: Tokens of each answer.
-        size: Answers in a batch.
-        filler: Token that fills up shorter answers at their end.
+    """Groups answers, given as tokens, in batches of `size` answers of similar length.
 
     Yields:
-        Positions of n answers in `answers`, their tokens, (n, T) int64, and lengths, (n,) int64.
+        Positions of n answers in `answers`, their tokens, (n, T) int64, with `filler` behind
+        shorter answers, and lengths, (n,) int64.
 
     Example:
         >>> [(at, tokens.tolist()) for at, tokens, _ in answer_batches([[5, 6], [7]], 2, 0)]

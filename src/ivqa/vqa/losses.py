@@ -12,7 +12,7 @@ Targets = Literal["main", "annotators", "accuracies"]
 
 
 def answer_losses(logits: Tensor, batch: VQABatch, targets: Targets) -> Tensor:
-    """Computes the loss of each question.
+    """Computes the loss of each question, (B,), from logits (B, |A|).
 
     "main" is the cross entropy of the annotators' mode, as in deeper LSTM Q + norm I
     [Antol et al. 2015] and HieCoAtt [Lu et al. 2016].
@@ -31,16 +31,8 @@ def answer_losses(logits: Tensor, batch: VQABatch, targets: Targets) -> Tensor:
     biases of RetinaNet [Lin et al. 2017]. Without it, the first epochs of a large A only teach that
     most answers are wrong. A softmax over the logits does not depend on it.
 
-    Args:
-        logits: (B, |A|).
-        batch: B questions, with answer_counts for "annotators" and soft_targets for "accuracies".
-        targets: "main", "annotators" or "accuracies".
-
-    Returns:
-        Losses, (B,).
-
     Raises:
-        ValueError: The batch lacks answer_counts or soft_targets.
+        ValueError: The batch lacks answer_counts ("annotators") or soft_targets ("accuracies").
     """
     if targets == "main":
         return F.cross_entropy(logits, batch.target, reduction="none")

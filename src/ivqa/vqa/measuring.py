@@ -34,21 +34,13 @@ class MeasuringCallback(pl.Callback):
         stage: str,
         run_dir: Path | None = None,
     ) -> dict[str, float]:
-        """Measures a model on a split.
+        """Measures a model on a split, the name or stage of which is `stage`.
 
-        Args:
-            answerer: The VQA model.
-            datamodule: The data.
-            stage: Stage or name of the split.
-            run_dir: Folder for files; None to write none.
-
-        Returns:
-            Figures by name.
+        Files are written to `run_dir`, unless it is None.
         """
 
     @override
     def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Measures and logs the figures of the validation split, if the callback is due."""
         # The sanity check runs a few batches through an untrained model.
         if trainer.sanity_checking:
             return
@@ -61,7 +53,6 @@ class MeasuringCallback(pl.Callback):
 
     @override
     def on_test_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Measures and logs the figures of the test split."""
         self._log(trainer, pl_module, "test")
 
     def _log(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:

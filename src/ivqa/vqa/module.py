@@ -115,14 +115,7 @@ class VQAModule(TrainedModule):
         return [self.answers.answers[index] for index in best.tolist()]
 
     def is_cut(self, questions: Sequence[str]) -> list[bool]:
-        """Checks which questions are longer than `max_question_length`.
-
-        Args:
-            questions: N questions.
-
-        Returns:
-            N times True where the model reads only the beginning of the question.
-        """
+        """Checks for each question whether it has more words than `max_question_length`."""
         return [len(tokenise(text)) > self.max_question_length for text in questions]
 
     def _columns(self, answers: list[str]) -> Tensor:
@@ -137,7 +130,6 @@ class VQAModule(TrainedModule):
 
     @override
     def setup(self, stage: str) -> None:
-        """Loads the initial weights of question encoders before training."""
         for part in self.network.modules() if stage == "fit" else ():
             if isinstance(part, QuestionEncoder):
                 part.initialise(self.question_vocabulary.words)
@@ -169,10 +161,6 @@ class VQAModule(TrainedModule):
 
     @override
     def validation_step(self, batch: VQABatch, batch_idx: int) -> None:
-        """Adds the official accuracies of the most probable answers of a batch.
-
-        Questions that the evaluation of the data set does not count are left out.
-        """
         assert batch.soft_targets is not None
         images = batch.images.encoded(self.image_encoder)
         best = self.network(images, batch.question).argmax(dim=1, keepdim=True)
@@ -183,16 +171,11 @@ class VQAModule(TrainedModule):
 
     @staticmethod
     def validation_metrics(arguments: Mapping[str, Any]) -> set[str]:
-        """Returns the names that validation logs.
-
-        Args:
-            arguments: Arguments of the constructor, from the configuration.
-        """
+        """Returns the names that validation logs."""
         return {"val/vqa_accuracy"} | {f"val/{kind.replace('/', '_')}" for kind in ANSWER_TYPES}
 
     @override
     def on_validation_epoch_end(self) -> None:
-        """Logs the accuracy on the whole split, overall and by answer type."""
         self.log_dict({f"val/{name}": value for name, value in self.accuracy.compute().items()})
         self.accuracy.reset()
 
@@ -218,7 +201,6 @@ class VQAModule(TrainedModule):
 
     @override
     def component(self) -> dict[str, Any]:
-        """Returns what a checkpoint stores about the module, in plain containers."""
         return {
             "question_words": list(self.question_vocabulary.words),
             "answers": list(self.answers.answers),

@@ -20,14 +20,7 @@ _TOLD = re.compile(r"\b(?:answer|option|choice)(?: is|:)?[\s(*]*([A-Z])\b(?![' ]
 def choose_answers(
     module: Answerer, datamodule: VQADataModule, stage: str, console: Console, batch_size: int
 ) -> tuple[list[str], float]:
-    """Chooses the most probable of each question's multiple choices.
-
-    Args:
-        module: The VQA system.
-        datamodule: The data.
-        stage: Which split of the data.
-        console: Where progress is shown.
-        batch_size: Questions at once.
+    """Chooses the most probable of the multiple choices of each question of a split.
 
     Returns:
         The chosen answers, "" where the model knows none of the choices, and the share of choices
@@ -55,13 +48,7 @@ def choose_among(
     questions: list[str],
     choices: Sequence[Sequence[str]],
 ) -> list[str]:
-    """Chooses the most probable candidate of each question.
-
-    Args:
-        module: The VQA system.
-        images: Images of B questions.
-        questions: B questions.
-        choices: The candidates of each question.
+    """Chooses the most probable of the candidates of each of B questions.
 
     Returns:
         B chosen answers, "" where the model knows none of the candidates. A model with a
@@ -90,12 +77,8 @@ def choose_among(
 def read_choice(text: str, choices: Sequence[str]) -> str:
     """Finds the choice that a text names: by its letter, its words, or as the only one in it.
 
-    Args:
-        text: What a model wrote about choices A, B, ...
-        choices: The choices, at most 26.
-
-    Returns:
-        The choice; "" if the text names none or several.
+    `text` is what a model wrote about the choices A, B, ..., at most 26. The result is "" if it
+    names none or several.
 
     Example:
         >>> kinds = ["cat", "dog", "hot dog"]

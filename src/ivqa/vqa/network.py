@@ -39,25 +39,11 @@ class VQANetwork(nn.Module, ABC):
     encode_layouts: Callable[[Sequence[Sequence[str]]], Tensor] | None = None
 
     def follow(self, batch: VQABatch) -> Tensor:
-        """Computes answer logits under the expert layouts of a batch.
-
-        Args:
-            batch: B questions with their layouts.
-
-        Returns:
-            Logits, (B, K).
-        """
+        """Computes answer logits (B, K) under the expert layouts of a batch."""
         raise NotImplementedError(f"{type(self).__name__} follows no layouts")
 
     def plan(self, question: Tokens) -> list[list[str]]:
-        """Predicts the layouts that `forward` executes.
-
-        Args:
-            question: B questions.
-
-        Returns:
-            The module names of each layout.
-        """
+        """Predicts the layouts that `forward` executes: the module names of each of B questions."""
         raise NotImplementedError(f"{type(self).__name__} makes no layouts")
 
     @classmethod
@@ -77,22 +63,10 @@ class VQANetwork(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, images: ImageBatch, question: Tokens) -> Tensor:
-        """Computes answer logits.
-
-        Args:
-            images: M images, and the image of each of B questions.
-            question: B questions.
-
-        Returns:
-            Logits, (B, K).
-        """
+        """Computes answer logits (B, K) of B questions about M images."""
 
     def attention_maps(self, images: ImageBatch, question: Tokens) -> Tensor | None:
         """Computes the weights of the positions that lead to the answers of `forward`.
-
-        Args:
-            images: M images, and the image of each of B questions.
-            question: B questions.
 
         Returns:
             G maps of each question, float32 (B, G, L), which sum to 1; None for a network without
@@ -101,14 +75,7 @@ class VQANetwork(nn.Module, ABC):
         return None
 
     def train_forward(self, batch: VQABatch) -> TrainingOutput:
-        """Computes what a training step needs; by default the logits alone.
-
-        Args:
-            batch: B questions with images and targets.
-
-        Returns:
-            The logits, and additional losses if the network has any.
-        """
+        """Computes what a training step needs; by default the logits alone."""
         return TrainingOutput(self(batch.images, batch.question))
 
 
@@ -157,21 +124,14 @@ class OneFeatureNetwork(VQANetwork):
 
 
 class SharedDropout(nn.Dropout1d):
-    """Dropout with one mask for all L positions of an image or words of a question.
+    """Dropout of (B, L, d) with one mask for all L positions of an image or words of a question.
 
     It draws L times fewer random numbers than nn.Dropout, which would take a sixth of a training
-    step of MLB on a CPU. Input and output are (B, L, d).
+    step of MLB on a CPU.
     """
 
     def forward(self, values: Tensor) -> Tensor:
-        """Applies dropout.
-
-        Args:
-            values: (B, L, d).
-
-        Returns:
-            Values (B, L, d) with dropped channels; `values` itself in evaluation mode.
-        """
+        """Drops channels of values (B, L, d); the values themselves in evaluation mode."""
         return super().forward(values.transpose(1, 2)).transpose(1, 2)
 
 
@@ -213,16 +173,9 @@ def _check_places(name: str, number: int | None, pool: int = 1) -> None:
 
 
 def checked_grid(images: ImageBatch, name: str, size: int, pool: int = 1) -> Tensor:
-    """Returns a spatial feature of the M images, max-pooled over square tiles.
+    """Returns the spatial feature `name` of M images, (M, L, size), max-pooled over square tiles.
 
-    Args:
-        images: M images.
-        name: Name of the feature, (M, L, d).
-        size: d in training.
-        pool: Side of the tiles; 1 leaves the grid as it is.
-
-    Returns:
-        The grid, (M, L / pool^2, d).
+    Pooling over pool x pool tiles leaves (M, L / pool^2, size).
 
     Raises:
         UserError: The feature is global, has another size, or its grid cannot be pooled.

@@ -32,15 +32,7 @@ class Answerer(Protocol):
         """
 
     def answer(self, images: ImageBatch, questions: list[str]) -> list[str]:
-        """Returns argmax_a phi(a | I, q) for each question.
-
-        Args:
-            images: Images of B questions.
-            questions: B questions.
-
-        Returns:
-            B answers.
-        """
+        """Returns argmax_a phi(a | I, q) for each of B images and questions."""
 
 
 @runtime_checkable
@@ -48,11 +40,7 @@ class Attends(Protocol):
     """A VQA system that weights the places of an image, and can say how."""
 
     def attention(self, images: ImageBatch, questions: list[str]) -> Tensor | None:
-        """Computes where the system looks for the answer to each question.
-
-        Args:
-            images: Images of B questions.
-            questions: B questions.
+        """Computes where the system looks for the answers to B questions.
 
         Returns:
             Weights (B, L), float32 in [0, 1], of the L positions of a grid over the whole image,

@@ -21,15 +21,11 @@ _MAX_KINDS = 100  # VQA has 65 question types; types derived from first words ca
 def mean_accuracy(
     accuracies: NDArray[np.float64], image_ids: NDArray[np.int64]
 ) -> dict[str, float]:
-    """Averages accuracies over questions.
-
-    Args:
-        accuracies: (N,) accuracies in [0, 1].
-        image_ids: (N,) ids of the questions' images.
+    """Averages accuracies (N,) in [0, 1] over questions.
 
     Returns:
         vqa/accuracy, and the bounds vqa/accuracy_low and vqa/accuracy_high of its 95 percent
-        interval; the bootstrap draws images, whose questions are alike.
+        interval; the bootstrap draws images, (N,) `image_ids`, whose questions are alike.
     """
     low, high = interval(resampled_means(accuracies[None], _RESAMPLES, 0, image_ids)[:, 0])
     mean = float(accuracies.mean())
@@ -93,14 +89,9 @@ def score_answers(
 
 
 def score_choices(split: VQASplit, chosen: Sequence[str]) -> dict[str, float]:
-    """Computes the official accuracy of multiple choice.
+    """Computes vqa/multiple_choice in [0, 1], the official accuracy of chosen candidates.
 
-    Args:
-        split: The questions with annotations and multiple choices.
-        chosen: The candidate that was chosen for each question; "" for none.
-
-    Returns:
-        vqa/multiple_choice in [0, 1], over the questions that have candidates.
+    It is the mean over the questions that have candidates; `chosen` is "" for none.
     """
     right = split.metric.choice_accuracies(split, chosen)
     asked = np.array([bool(choices) for choices in split.multiple_choices or ()])
@@ -110,15 +101,9 @@ def score_choices(split: VQASplit, chosen: Sequence[str]) -> dict[str, float]:
 def wups_metrics(
     split: VQASplit, answers: Sequence[str], thresholds: Sequence[float]
 ) -> dict[str, float]:
-    """Computes the mean WUPS at each threshold.
+    """Computes the mean WUPS in [0, 1] at each threshold, such as vqa/wups_0.9.
 
-    Args:
-        split: The questions with annotations.
-        answers: The answer to each question.
-        thresholds: Similarities below a threshold are multiplied by 0.1.
-
-    Returns:
-        vqa/wups_THRESHOLD in [0, 1], such as vqa/wups_0.9.
+    Similarities below a threshold are multiplied by 0.1.
     """
     human = split.require_answers().answers
     return {f"vqa/wups_{at:.1f}": float(wups(answers, human, at).mean()) for at in thresholds}
@@ -127,11 +112,7 @@ def wups_metrics(
 def kind_of_layout(layout: Sequence[str]) -> str:
     """Names the kind of a question by the last module of its layout.
 
-    Args:
-        layout: Module names; empty for a question without a layout.
-
-    Returns:
-        The kind, with "_by_place" if the layout has a _Transform; "none" without a layout.
+    It is "none" without a layout, and ends in "_by_place" if the layout has a _Transform.
 
     Example:
         >>> kind_of_layout(["_Find", "_Find", "_MoreNum"])

@@ -67,15 +67,12 @@ class QuestionAttention(Attention):
     """Attention over a question, X = Q, which has other columns at each level."""
 
     def weights(self, values: Tensor, mask: Tensor, guide: Tensor | None) -> Tensor:
-        """Computes the attention a.
+        """Computes the attention a, float32 (N, B, T); 0 at the padding.
 
         Args:
             values: Q, (N, B, T, d).
             mask: (B, T) bool, True where there is a word.
             guide: g, (N, B, d); None without a guide.
-
-        Returns:
-            a, float32 (N, B, T); 0 at the padding.
         """
         _, num, words, _ = values.shape
         hidden = self.by_level(self.values, values.flatten(1, 2)).unflatten(1, (num, words))
@@ -86,29 +83,13 @@ class QuestionAttention(Attention):
         return scores.masked_fill(~mask, torch.finfo(scores.dtype).min).softmax(dim=2)
 
     def forward(self, values: Tensor, mask: Tensor, guide: Tensor | None = None) -> Tensor:
-        """Computes the attended question q^.
-
-        Args:
-            values: Q, (N, B, T, d).
-            mask: (B, T) bool, True where there is a word.
-            guide: g, (N, B, d); None without a guide.
-
-        Returns:
-            q^, (N, B, d).
-        """
+        """Computes the attended question q^, (N, B, d), of the arguments of `weights`."""
         weights = self.weights(values, mask, guide).to(values.dtype)
         return torch.einsum("nbt,nbtd->nbd", weights, values)
 
 
 class ImageAttention(Attention):
-    """Attention over an image, X = V, which is the same at all levels.
-
-    Args:
-        levels: N.
-        size: d, size of the columns of V and of g.
-        attention_size: d_a, size of the columns of H.
-        dropout: On H.
-    """
+    """Attention over an image, X = V, which is the same at all levels; see `Attention`."""
 
     def __init__(self, *, levels: int, size: int, attention_size: int, dropout: float) -> None:
         super().__init__(
@@ -121,15 +102,7 @@ class ImageAttention(Attention):
         nn.init.normal_(self.guide.weight, std=10 / math.sqrt(size))
 
     def weights(self, values: Tensor, guide: Tensor) -> Tensor:
-        """Computes the attention a.
-
-        Args:
-            values: V, (B, L, d).
-            guide: g, (N, B, d).
-
-        Returns:
-            a, float32 (B, N, L).
-        """
+        """Computes the attention a, float32 (B, N, L), of V (B, L, d) and g (N, B, d)."""
         assert self.guide is not None
         guided = self.by_level(self.guide, guide).transpose(0, 1)  # W' g, (B, N, d_a)
         hidden = self.values(values).unflatten(2, guided.shape[1:])  # W V, (B, L, N, d_a)
@@ -138,15 +111,7 @@ class ImageAttention(Attention):
         return torch.einsum("blna,nba->bnl", hidden, readout).float().softmax(dim=2)
 
     def forward(self, values: Tensor, guide: Tensor) -> Tensor:
-        """Computes the attended image v^.
-
-        Args:
-            values: V, (B, L, d).
-            guide: g, (N, B, d).
-
-        Returns:
-            v^, (N, B, d).
-        """
+        """Computes the attended image v^, (N, B, d), of V (B, L, d) and g (N, B, d)."""
         weights = self.weights(values, guide).to(values.dtype)
         return torch.bmm(weights, values).transpose(0, 1)
 
@@ -166,15 +131,12 @@ class AlternatingCoAttention(nn.Module):
         self.question = question(guided=True)
 
     def forward(self, question: Tensor, mask: Tensor, image: Tensor) -> Tensor:
-        """Computes q^ + v^ of each level.
+        """Computes q^ + v^ of each level, (N, B, d).
 
         Args:
             question: Q, (N, B, T, d).
             mask: (B, T) bool, True where there is a word.
             image: V, (B, L, d).
-
-        Returns:
-            The sums, (N, B, d).
         """
         s = self.summary(question, mask)
         v = self.image(image, guide=s)  # v^
@@ -237,14 +199,7 @@ class HieCoAtt(OneFeatureNetwork):
             nn.init.xavier_uniform_(layer.weight, gain=nn.init.calculate_gain("tanh"))
 
     def hierarchy(self, question: Tokens) -> Tensor:
-        """Computes the three levels of the question.
-
-        Args:
-            question: B questions of T words.
-
-        Returns:
-            Q_w, Q_p and Q_s, (3, B, T, d); 0 at the padding.
-        """
+        """Computes the levels Q_w, Q_p and Q_s of B questions, (3, B, T, d); 0 at the padding."""
         mask = question.mask[:, :, None]
         words = self.dropout_places(self.embedding(question.ids).tanh()) * mask  # Q_w, (B, T, d)
         # Neighbours of each word; 0 beyond the ends of the question.
@@ -258,14 +213,7 @@ class HieCoAtt(OneFeatureNetwork):
         return torch.stack([words, phrases, self.dropout_places(states) * mask])
 
     def places(self, images: ImageBatch) -> Tensor:
-        """Computes V, the image of each question.
-
-        Args:
-            images: M images, and the image of each of B questions.
-
-        Returns:
-            V, (B, L, d).
-        """
+        """Computes V, the image of each question, (B, L, d)."""
         grid = self.grid_of(images)  # (M, L, d_v)
         image = self.dropout_places(self.image(grid).tanh())  # (M, L, d)
         return image.index_select(0, images.index)

@@ -69,13 +69,10 @@ class LayoutNetwork(OneFeatureNetwork):
 
     @staticmethod
     def check_arguments(arguments: Mapping[str, Any]) -> None:
-        """Checks the modules before a command starts.
-
-        Args:
-            arguments: Arguments of the constructor, defaults included.
+        """Checks before a command starts that a valid layout can be built from the modules.
 
         Raises:
-            UserError: No valid layout can be built from the modules.
+            UserError: None can be.
         """
         LayoutGrammar(list(arguments["modules"]))
 
@@ -106,18 +103,10 @@ class LayoutNetwork(OneFeatureNetwork):
 
     @override
     def forward(self, images: ImageBatch, question: Tokens) -> Tensor:
-        """Computes answer logits under the layouts that the policy decodes greedily."""
         return self.execute(images, self.policy(question, self.max_layout))
 
     def encode_layouts(self, layouts: Sequence[Sequence[str]]) -> Tensor:
-        """Encodes expert layouts.
-
-        Args:
-            layouts: Module names of N layouts.
-
-        Returns:
-            Token numbers, (N, max_layout) int64, filled up with <eos>.
-        """
+        """Encodes N expert layouts, lists of module names, as token numbers (N, max_layout)."""
         return self.grammar.encode(layouts, self.max_layout)
 
     @override
@@ -133,7 +122,6 @@ class LayoutNetwork(OneFeatureNetwork):
 
     @override
     def train_forward(self, batch: VQABatch) -> TrainingOutput:
-        """Computes logits and losses of a cloning step or of a search step."""
         searching = self.search_after is not None and int(self.steps) >= self.search_after
         self.steps += 1
         if not searching:

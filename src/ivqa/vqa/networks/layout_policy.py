@@ -103,9 +103,6 @@ class LayoutPolicy(nn.Module):
             steps: T.
             expert: Tokens of the experts' layouts, (B, T) int64, to follow.
             sample: Whether tokens are sampled; ignored with an expert.
-
-        Returns:
-            The plan.
         """
         words, states, keys, mask, state = self._encoded(question)
         summary = torch.stack([hidden for hidden, _ in state], dim=1).flatten(1)
@@ -145,9 +142,8 @@ class LayoutPolicy(nn.Module):
     ) -> tuple[Tensor, Tensor, Tensor, Tensor, list[tuple[Tensor, Tensor]]]:
         """Reads B questions of N words.
 
-        Returns:
-            Words w (B, N, d_w), states h (B, N, d_h), keys K h (B, N, d_h), the mask of attention
-            (B, N) bool, and the last hidden and cell states (B, d_h) of each layer.
+        Returns words w (B, N, d_w), states h (B, N, d_h), keys K h (B, N, d_h), the mask of
+        attention (B, N) bool, and the last hidden and cell states (B, d_h) of each layer.
         """
         words = self.words(question.ids)
         packed = pack_padded_sequence(

@@ -58,14 +58,9 @@ class LayoutGrammar:
         return len(self.tokens)
 
     def encode(self, layouts: Sequence[Sequence[str]], length: int) -> Tensor:
-        """Encodes layouts as token numbers.
+        """Encodes N layouts, lists of module names, as token numbers (N, length) int64.
 
-        Args:
-            layouts: Module names of N layouts.
-            length: Steps of a layout, <eos> included.
-
-        Returns:
-            Tokens, (N, length) int64, filled up with <eos>.
+        Each ends with at least one <eos>, which also fills it up.
 
         Raises:
             UserError: A module is unknown, or a layout has no room for <eos>.
@@ -91,15 +86,12 @@ class LayoutGrammar:
         return encoded
 
     def allowed(self, maps: Tensor, answered: Tensor, steps_left: int) -> Tensor:
-        """Finds the tokens that can still lead to a valid layout.
+        """Finds the tokens that can still lead to a valid layout, (B, V) bool.
 
         Args:
             maps: Number of maps on the stack, (B,) int64.
             answered: Whether an answer module was among the tokens, (B,) bool.
             steps_left: Steps left, this one included.
-
-        Returns:
-            Allowed tokens, (B, V) bool.
         """
         arity, answers = self.arity.to(maps.device), self.answers.to(maps.device)
         has_maps = maps[:, None] >= arity
@@ -114,29 +106,13 @@ class LayoutGrammar:
         return may
 
     def advance(self, maps: Tensor, answered: Tensor, token: Tensor) -> tuple[Tensor, Tensor]:
-        """Applies a token to the state of a layout.
-
-        Args:
-            maps: Number of maps on the stack, (B,) int64.
-            answered: Whether an answer module was among the tokens, (B,) bool.
-            token: The next token, (B,) int64.
-
-        Returns:
-            `maps` and `answered` after the token.
-        """
+        """Returns the state `maps` and `answered` of `allowed` after the next token, (B,) int64."""
         arity, answers = self.arity.to(maps.device)[token], self.answers.to(maps.device)[token]
         grown = torch.where(token == 0, maps, maps - arity + 1)
         return torch.where(answers, torch.zeros_like(maps), grown), answered | answers
 
     def valid(self, layouts: Tensor) -> Tensor:
-        """Checks layouts.
-
-        Args:
-            layouts: Tokens, (B, T) int64.
-
-        Returns:
-            Whether each layout is valid and ends with <eos>, (B,) bool.
-        """
+        """Checks whether each of B layouts (B, T) int64 is valid and ends with <eos>, (B,) bool."""
         maps = layouts.new_zeros(len(layouts))
         answered = torch.zeros_like(maps, dtype=torch.bool)
         good = torch.ones_like(answered)
@@ -149,12 +125,7 @@ class LayoutGrammar:
 
 
 def check_layouts(grammar: LayoutGrammar, split: VQASplit, length: int) -> None:
-    """Checks that each question of a split has a layout that the grammar can encode.
-
-    Args:
-        grammar: The modules that a layout may use.
-        split: A split with layouts.
-        length: Steps of a layout, <eos> included.
+    """Checks that each question has a layout that the grammar can encode in `length` steps.
 
     Raises:
         UserError: A layout is missing or wrong; the message has split and question.

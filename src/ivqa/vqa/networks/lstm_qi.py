@@ -73,13 +73,9 @@ class LSTMQI(OneFeatureNetwork):
             self.embedding.weight[PAD].zero_()
 
     def encode(self, question: Tokens) -> Tensor:
-        """Encodes questions.
+        """Encodes B questions as q (B, 2 layers d_h), the cells and states of all layers.
 
-        Args:
-            question: B questions.
-
-        Returns:
-            q, cells and states of all layers, (B, 2 layers d_h); 0 for an empty question.
+        An empty question gives 0.
         """
         words = self.dropout(self.embedding(question.ids)).tanh()  # e, (B, T, d_e)
         packed = pack_padded_sequence(

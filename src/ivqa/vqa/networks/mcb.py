@@ -29,12 +29,7 @@ _EPSILON = 1e-5
 
 
 class CountSketch(nn.Module):
-    """Psi: adds each input with a random sign to a random output.
-
-    Args:
-        input_size: n.
-        size: d.
-    """
+    """Psi: adds each of n = `input_size` inputs with a random sign to one of d = `size` outputs."""
 
     place: Tensor  # h, (n,) int64
     sign: Tensor  # s, (n,) of -1 and 1
@@ -47,27 +42,14 @@ class CountSketch(nn.Module):
         self.register_buffer("sign", torch.randint(2, (input_size,)) * 2.0 - 1)
 
     def forward(self, values: Tensor) -> Tensor:
-        """Computes the sketch.
-
-        Args:
-            values: x, (..., n).
-
-        Returns:
-            Psi x, float32 (..., d).
-        """
+        """Computes the sketch Psi x, float32 (..., d), of x (..., n)."""
         values = values.float() * self.sign
         sketch = values.new_zeros(*values.shape[:-1], self.size)
         return sketch.index_add(-1, self.place, values)
 
 
 class CompactBilinear(nn.Module):
-    """Phi of two vectors, with a sketch of its own for each.
-
-    Args:
-        first_size: Size of x.
-        second_size: Size of y.
-        size: d, the size of both sketches and of the result.
-    """
+    """Phi of two vectors, with a sketch of d = `size` values of its own for each."""
 
     def __init__(self, *, first_size: int, second_size: int, size: int) -> None:
         super().__init__()
@@ -75,27 +57,14 @@ class CompactBilinear(nn.Module):
         self.second = CountSketch(input_size=second_size, size=size)
 
     def forward(self, first: Tensor, second: Tensor) -> Tensor:
-        """Phi(x, y), an unbiased sketch of the outer product x y^T.
-
-        Args:
-            first: x, (..., first_size).
-            second: y, (..., second_size).
-
-        Returns:
-            Phi(x, y), float32 (..., d).
-        """
+        """Phi(x, y), an unbiased sketch of the outer product x y^T, float32 (..., d)."""
         return circular_convolution(self.first(first), self.second(second))
 
 
 def circular_convolution(first: Tensor, second: Tensor) -> Tensor:
     """The circular convolution irfft(rfft(x) * rfft(y)) along the last axis.
 
-    Args:
-        first: x, float32 (..., d).
-        second: y, float32 (..., d); leading axes broadcast with those of x.
-
-    Returns:
-        The convolution, float32 (..., d).
+    x and y are float32 (..., d), whose leading axes broadcast, as is the convolution.
 
     Example:
         >>> circular_convolution(torch.tensor([1.0, 2, 3]), torch.tensor([0.0, 1, 0]))
@@ -105,15 +74,9 @@ def circular_convolution(first: Tensor, second: Tensor) -> Tensor:
 
 
 def signed_root(values: Tensor) -> Tensor:
-    """Computes sign(x) sqrt(|x|) with unit L2 norm along the last axis.
+    """Computes sign(x) sqrt(|x|) with unit L2 norm along the last axis of x (..., d).
 
     |x| + 1e-5 takes the place of |x| in both square roots, so that slopes are finite.
-
-    Args:
-        values: x, (..., d).
-
-    Returns:
-        The normalised roots, (..., d).
     """
     sizes = values.abs() + _EPSILON
     # The root is x / sqrt(sizes), and its norm is the square root of the summed sizes.
@@ -202,15 +165,12 @@ class MCB(NormalisedGridNetwork):
         nn.init.normal_(self.output.weight, std=0.1)
 
     def attention(self, grid: Tensor, index: Tensor, q: Tensor) -> Tensor:
-        """Computes the attention maps alpha.
+        """Computes the attention maps alpha, float32 (B, G, L), each of which sums to 1.
 
         Args:
             grid: v of M images, (M, L, d_v).
             index: Image of each question, (B,) int64.
             q: Encoded questions, (B, d_q).
-
-        Returns:
-            alpha, float32 (B, G, L); each map sums to 1.
         """
         q_sketch = self.attention_pooling.first(q)[:, None]  # Psi_1 q, (B, 1, d)
         v_sketch = self.attention_pooling.second(grid)[index]  # Psi_2 v_n, (B, L, d)

@@ -64,15 +64,12 @@ class MLB(OneFeatureNetwork):
         self.dropout = nn.Dropout(dropout)
 
     def attention(self, grid: Tensor, index: Tensor, q: Tensor) -> Tensor:
-        """Computes the attention maps alpha.
+        """Computes the attention maps alpha, float32 (B, G, L), each of which sums to 1.
 
         Args:
             grid: V of M images, (M, L, d_v).
             index: Image of each question, (B,) int64.
             q: Encoded questions, (B, d_q).
-
-        Returns:
-            alpha, float32 (B, G, L); each map sums to 1.
         """
         grid, index_or_none = kernels.repeat_images(grid, index)
         v = self.attention_image(self.dropout_grid(grid)).tanh()  # tanh(W^T V), (B or M, L, d)

@@ -29,16 +29,11 @@ from ivqa.vqa.networks.question_encoder import QuestionEncoder, RecurrentEncoder
 class RankSumFusion(nn.Module):
     """z = sum_r (M_r x + m_r) * (N_r y + n_r): a core tensor whose slices have rank R.
 
-    With R = 1 and M = N = I it is the element-wise product of MLB.
-
-    Args:
-        first_size: Size of x.
-        second_size: Size of y.
-        size: Size of z.
-        rank: R, at least 1.
+    With R = 1 and M = N = I it is the element-wise product of MLB. The sizes are those of x, y
+    and z.
 
     Raises:
-        UserError: The rank is below 1.
+        UserError: The rank R is below 1.
     """
 
     def __init__(self, *, first_size: int, second_size: int, size: int, rank: int) -> None:
@@ -62,15 +57,7 @@ class RankSumFusion(nn.Module):
         return self.second(y).unflatten(-1, (self.rank, self.size))
 
     def forward(self, x: Tensor, y: Tensor) -> Tensor:
-        """Computes z.
-
-        Args:
-            x: (..., first_size).
-            y: (..., second_size).
-
-        Returns:
-            z, (..., size).
-        """
+        """Computes z (..., size) of x (..., first_size) and y (..., second_size)."""
         return (self.factor_first(x) * self.factor_second(y)).sum(dim=-2)
 
 

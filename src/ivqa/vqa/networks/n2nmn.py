@@ -94,14 +94,12 @@ class N2NMN(LayoutNetwork):
     def check_features(
         cls, arguments: Mapping[str, Any], model: str, places: Mapping[str, int | None]
     ) -> None:
-        """Checks that exactly one spatial feature on a square grid is chosen."""
         super().check_features(arguments, model, places)
         (number,) = places.values()
         _side(number or 0)
 
     @override
     def execute(self, images: ImageBatch, plan: Plan) -> Tensor:
-        """Executes layouts."""
         return self._executed(images, plan)[0]
 
     @override
@@ -121,9 +119,8 @@ class N2NMN(LayoutNetwork):
     ) -> tuple[Tensor, list[tuple[Tensor, list[Tensor]]]]:
         """Runs layouts step by step, all questions with the same module together.
 
-        Returns:
-            Answer logits, (B, K), and of each module that answered the rows of its questions (n,)
-            and the maps that it took, (n, L) each.
+        Returns answer logits (B, K), and of each module that answered the rows of its questions
+        (n,) and the maps that it took, (n, L) each.
         """
         answers: list[tuple[Tensor, list[Tensor]]] = []
         grid = self.grid_of(images)
@@ -162,11 +159,7 @@ class N2NMN(LayoutNetwork):
 
 
 def _side(number: int) -> int:
-    """The side of a square grid of `number` positions.
-
-    Raises:
-        UserError: The grid is not a square.
-    """
+    """The side of a square grid of `number` positions; raises UserError for another grid."""
     side = round(number**0.5)
     if side * side != number:
         raise UserError(f"n2nmn needs a square grid, not one of {number} positions")

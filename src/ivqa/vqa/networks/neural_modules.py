@@ -83,7 +83,7 @@ class NeuralModules(nn.Module):
             nn.init.constant_(layer.bias, _ABSENT)
 
     def find_maps(self, x: Tensor, index: Tensor | None, text: Tensor) -> Tensor:
-        """Computes _Find for all texts of each question at once.
+        """Computes the attention maps (B, T, L) of _Find for all T texts of each question at once.
 
         _Find needs no map of another module, so that each position is projected only once.
 
@@ -91,24 +91,18 @@ class NeuralModules(nn.Module):
             x: Positions of M images, (M, L, d_x).
             index: Image of each question, (B,) int64; None where image b belongs to question b.
             text: Texts of T steps, (B, T, d_w).
-
-        Returns:
-            Attention maps, (B, T, L).
         """
         guides = self.find_text(text)  # U x_txt, (B, T, d)
         return kernels.normalised_scores(guides, self.find_image, self.find, x, index)
 
     def map_of(self, name: str, x: Tensor, text: Tensor, maps: list[Tensor]) -> Tensor:
-        """Computes _And, _Or or _Transform.
+        """Computes the attention map (n, L) of _And, _Or or _Transform.
 
         Args:
             name: Name of the module.
             x: Positions, (n, L, d_x).
             text: x_txt, (n, d_w).
             maps: The attention maps that it takes, (n, L) each.
-
-        Returns:
-            An attention map, (n, L).
         """
         if name == "_And":
             return torch.minimum(*maps)
@@ -121,17 +115,7 @@ class NeuralModules(nn.Module):
         return scores[:, 0]
 
     def answer_of(self, name: str, x: Tensor, text: Tensor, maps: list[Tensor]) -> Tensor:
-        """Computes a module that answers.
-
-        Args:
-            name: Name of the module.
-            x: Positions, (n, L, d_x).
-            text: x_txt, (n, d_w).
-            maps: The attention maps that it takes, (n, L) each.
-
-        Returns:
-            Answer scores, (n, K).
-        """
+        """Computes the answer scores (n, K) of a module that answers; arguments as in `map_of`."""
         if name in self.counting:
             return self.counting[name](_summary(maps[0]))
         if name in self.comparing:

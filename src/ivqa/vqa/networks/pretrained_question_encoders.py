@@ -54,13 +54,10 @@ class SkipThoughtsQuestionEncoder(RecurrentEncoder):
 
     @staticmethod
     def check_arguments(arguments: Mapping[str, Any]) -> None:
-        """Checks before a command starts that the files have the sizes of the encoder.
-
-        Args:
-            arguments: Arguments of the constructor, defaults included.
+        """Checks before a command starts that existing files have the sizes of the encoder.
 
         Raises:
-            UserError: The files exist and have other sizes.
+            UserError: They have other sizes.
         """
         path, sizes = arguments["path"], (arguments["embedding_size"], arguments["size"])
         if Path(path).exists():  # a trained model does not need its files
@@ -139,14 +136,7 @@ class TransformersQuestionEncoder(QuestionEncoder):
         self.register_buffer("counts", torch.zeros(num_words, dtype=torch.int64))
 
     def train(self, mode: bool = True) -> "TransformersQuestionEncoder":
-        """Sets the mode; a frozen model stays in evaluation mode, without dropout.
-
-        Args:
-            mode: True for training.
-
-        Returns:
-            The encoder itself.
-        """
+        """Sets the mode; a frozen model stays in evaluation mode, without dropout."""
         super().train(mode)
         self.model.train(mode and not self.frozen)
         return self
@@ -186,10 +176,7 @@ class TransformersQuestionEncoder(QuestionEncoder):
             self.counts[row] = len(kept)
 
     def sequences(self, question: Tokens) -> tuple[Tensor, Tensor]:
-        """Looks up the pieces of questions.
-
-        Args:
-            question: B questions of at most T words.
+        """Looks up the pieces of B questions of at most T words.
 
         Returns:
             Pieces, (B, S) int64, padded at the end, and a mask, (B, S) bool, True at pieces.

@@ -39,14 +39,7 @@ class QuestionEncoder(nn.Module):
 
     @abstractmethod
     def forward(self, question: Tokens) -> Tensor:
-        """Encodes questions.
-
-        Args:
-            question: B questions of at most T words.
-
-        Returns:
-            Encodings, (B, size); 0 for an empty question.
-        """
+        """Encodes B questions of at most T words as vectors (B, size); 0 for an empty question."""
 
 
 class RecurrentEncoder(QuestionEncoder):

@@ -81,9 +81,6 @@ class StackedLSTMEncoder(QuestionEncoder):
     def check_arguments(arguments: Mapping[str, Any]) -> None:
         """Checks before a command starts that there is a file of fixed vectors.
 
-        Args:
-            arguments: Arguments of the constructor, defaults included.
-
         Raises:
             UserError: vector_size is not 0, and there is no path, or its vectors have another size.
         """
@@ -97,12 +94,7 @@ class StackedLSTMEncoder(QuestionEncoder):
 
     @staticmethod
     def check_corpus(arguments: Mapping[str, Any], texts: Sequence[str]) -> None:
-        """Checks before long work that the file has vectors for words of the questions.
-
-        Args:
-            arguments: Arguments of the constructor, defaults included.
-            texts: The questions.
-        """
+        """Checks before long work that the file has vectors for words of the questions."""
         if arguments["vector_size"]:
             check_words(arguments["path"], texts)
 
