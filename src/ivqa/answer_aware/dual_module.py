@@ -88,7 +88,6 @@ class DualModule(GeneratorModule):
 
     @override
     def training_step(self, batch: VQABatch, batch_idx: int) -> Tensor:
-        """Computes the loss of a batch: that of the generator plus that of the VQA model."""
         batch = _EncodedBatch.of(batch, self.image_encoder)
         loss = super().training_step(batch, batch_idx)
         output = self.answerer.network.train_forward(batch)
@@ -111,7 +110,6 @@ class DualModule(GeneratorModule):
 
     @override
     def validation_step(self, batch: VQABatch, batch_idx: int) -> None:
-        """Adds a batch to the validation terms and to the accuracy of the VQA model."""
         batch = _EncodedBatch.of(batch, self.image_encoder)
         super().validation_step(batch, batch_idx)
         self.answerer.validation_step(batch, batch_idx)
@@ -119,13 +117,11 @@ class DualModule(GeneratorModule):
     @staticmethod
     @override
     def validation_metrics(arguments: Mapping[str, Any]) -> set[str]:
-        """Returns the names of the metrics that validation logs: those of both models."""
         own = GeneratorModule.validation_metrics(arguments)
         return own | VQAModule.validation_metrics({})
 
     @override
     def on_validation_epoch_end(self) -> None:
-        """Logs the terms of the generator, and the VQA accuracy overall and by answer type."""
         super().on_validation_epoch_end()
         accuracy = self.answerer.accuracy
         self.log_dict({f"val/{name}": value for name, value in accuracy.compute().items()})
@@ -170,7 +166,6 @@ class DualModule(GeneratorModule):
 
     @override
     def component(self) -> dict[str, Any]:
-        """Returns words, answers, features and the settings of both networks, for a checkpoint."""
         answerer = self.answerer.component()
         return super().component() | {
             "answers": answerer["answers"],

@@ -31,22 +31,13 @@ class ConsensusQuestioner(ProposalQuestioner):
     def of(cls, module: DualModule, **settings: Any) -> Self:
         """Weights the questions of a generator by the VQA model that it was trained with.
 
-        Args:
-            module: The generator.
-            **settings: answer_weight and num_proposals, see `ProposalQuestioner`.
-
-        Returns:
-            The generator with weights.
+        The settings are answer_weight and num_proposals, see `ProposalQuestioner`.
         """
         answerer: Any = module.answerer  # typed: `Answerer` allows models without a closed set
         return cls(module, answerer, **settings)
 
     def remember(self, datamodule: VQADataModule) -> None:
-        """Counts the n-grams of the training questions, which the utility needs.
-
-        Args:
-            datamodule: The data.
-        """
+        """Counts the n-grams of the training questions, which the utility needs."""
         training = datamodule.dataset.split("train").questions
         self._statistics = CiderStatistics.of([[question] for question in training])
 
@@ -57,7 +48,6 @@ class ConsensusQuestioner(ProposalQuestioner):
 
     @override
     def scores(self, proposals: Questions, fit: Tensor) -> Tensor:
-        """The expected CIDEr-D of each proposal under p*; see `ProposalQuestioner.scores`."""
         if self._statistics is None:
             raise UserError(
                 "the consensus of questions needs the training questions: call "

@@ -47,26 +47,16 @@ class ProposalQuestioner(nn.Module, ABC):
 
     @abstractmethod
     def choose(self, fit: Tensor, generator: torch.Generator | None) -> Tensor:
-        """Chooses the proposal that is asked.
+        """Chooses the proposal that is asked, by its column (N,) int64.
 
-        Args:
-            fit: (N, num_proposals) w log phi of the proposals of N questions.
-            generator: Source of the random numbers.
-
-        Returns:
-            (N,) int64, the column of the chosen proposal.
+        `fit` is w log phi of the proposals of N questions, (N, num_proposals).
         """
 
     @abstractmethod
     def scores(self, proposals: Questions, fit: Tensor) -> Tensor:
-        """Scores the proposals of a pair, of which the best one is asked.
+        """Scores N proposals, (N,) float32, of which the best one of a pair is asked.
 
-        Args:
-            proposals: N proposals, those of one pair follow each other.
-            fit: (N,) w log phi.
-
-        Returns:
-            (N,) float32; higher is better within a pair.
+        Those of one pair follow each other; `fit` is their w log phi, (N,).
         """
 
     @torch.no_grad()

@@ -28,25 +28,13 @@ class SentenceEncoder(Protocol):
     def fit(self, texts: Sequence[str]) -> Self:
         """Fits the encoder to a corpus; pretrained encoders do nothing.
 
-        Args:
-            texts: The corpus.
-
-        Returns:
-            The encoder itself.
-
         Raises:
             UserError: No word of the corpus is known, or occurs often enough.
         """
         ...
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Encodes texts.
-
-        Args:
-            texts: N texts.
-
-        Returns:
-            (N, d) float32 of unit l2 norm; a text without a known word is a zero vector.
+        """Encodes N texts, (N, d) float32 of unit l2 norm; without a known word a zero vector.
 
         Raises:
             ValueError: The encoder needs a corpus, and `fit` was not called.

@@ -196,12 +196,9 @@ def load_skip_thoughts(path: str | Path, parts: Sequence[str]) -> SkipThoughts:
 def from_weights(
     state: Mapping[str, Tensor], words: Sequence[str], parts: Sequence[str] = ("uni", "bi")
 ) -> SkipThoughts:
-    """Builds encoders on the CPU from the weights of a `SkipThoughtsModule`.
+    """Builds encoders on the CPU from the state dict of a `SkipThoughtsModule`.
 
-    Args:
-        state: State dict of the module.
-        words: Words of its vocabulary, without special tokens.
-        parts: The parts to build: uni, bi or both.
+    `words` are those of its vocabulary, without special tokens.
     """
     tables, grus = {}, {}
     for part in parts:

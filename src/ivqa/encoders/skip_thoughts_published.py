@@ -48,11 +48,7 @@ def published_words(text: str) -> list[str]:
 def read_published(
     folder: Path, parts: Sequence[str]
 ) -> tuple[dict[str, int], dict[str, NDArray[np.float32]], dict[str, nn.GRU]]:
-    """Reads the published files.
-
-    Args:
-        folder: The folder of the files.
-        parts: The parts to read: uni, bi or both.
+    """Reads the published files of the parts uni, bi or both.
 
     Returns:
         The row of each word in the tables; the table of each part, (N, d_e) float32,

@@ -52,12 +52,7 @@ class WordVectorEncoder(SentenceEncoder):
 
     @staticmethod
     def check_corpus(arguments: Mapping[str, Any], texts: Sequence[str]) -> None:
-        """Checks before long work that `path` has the words of a corpus, see `check_words`.
-
-        Args:
-            arguments: Arguments of the constructor.
-            texts: The corpus.
-        """
+        """Checks before long work that `path` has the words of a corpus, see `check_words`."""
         check_words(arguments["path"], texts)
 
     @staticmethod
@@ -153,10 +148,6 @@ def read_word_vectors(path: str | Path, words: Iterable[str]) -> dict[str, NDArr
 
 def check_words(path: str | Path, texts: Iterable[str]) -> None:
     """Checks that a file has vectors for words of texts; reads it until there are enough.
-
-    Args:
-        path: See `WordVectorEncoder`.
-        texts: The texts.
 
     Raises:
         UserError: It has almost none of the words.

@@ -46,12 +46,6 @@ def reached_answers(tokens: Sequence[WrittenToken]) -> dict[str, float]:
     it: without further requests it is not known whether the model would stop there. It is exact if
     v is the end token. That of the written text contains the end token if the endpoint returns it.
 
-    Args:
-        tokens: The written tokens with their alternatives.
-
-    Returns:
-        Probability of each normalised answer, in [0, 1].
-
     Example:
         >>> def log(p): return math.log(p)
         >>> yes = WrittenToken(b"Yes", log(0.5), ((b"no", log(0.25)), (b"yes", log(0.125))))
@@ -75,14 +69,10 @@ def reached_answers(tokens: Sequence[WrittenToken]) -> dict[str, float]:
 
 
 def log_phi(tokens: Sequence[WrittenToken], answers: Sequence[str]) -> tuple[list[float], int]:
-    """Estimates log phi of answers by `reached_answers`; their probabilities sum to at most 1.
+    """Estimates log phi of normalised answers by `reached_answers`; the sum of phi is at most 1.
 
     The answers that are not reached have the probability of `unreached_log_prob`, and together at
-    most the probability that the reached answers leave.
-
-    Args:
-        tokens: The written tokens with their alternatives, at least one.
-        answers: Normalised answers; equal ones count once.
+    most the probability that the reached answers leave; equal answers count once.
 
     Returns:
         The log of the estimate of each answer, and how many answers are not reached.
@@ -108,12 +98,8 @@ def log_phi(tokens: Sequence[WrittenToken], answers: Sequence[str]) -> tuple[lis
 def unreached_log_prob(tokens: Sequence[WrittenToken]) -> float:
     """Log-probability that stands for an answer which `reached_answers` does not contain.
 
-    Args:
-        tokens: The written tokens with their alternatives.
-
-    Returns:
-        The smallest log-probability that was returned for the first token: a first token outside
-        of the list has at most this one. -inf without tokens.
+    It is the smallest one that was returned for the first token: a first token outside of the
+    list has at most this one. -inf without tokens.
     """
     if not tokens:
         return -math.inf
@@ -121,18 +107,11 @@ def unreached_log_prob(tokens: Sequence[WrittenToken]) -> float:
 
 
 def frequency_log_probs(counts: Mapping[str, int], answers: Sequence[str]) -> list[float]:
-    """Estimates log phi from n sampled answers: (count + 0.5) / (n + 0.5 K).
+    """Estimates log phi of normalised answers from n sampled ones: (count + 0.5) / (n + 0.5 K).
 
     K is the number of different answers that were sampled or are asked for, at least 2, so that the
     estimates add up to at most 1. The smoothing keeps the probability of an answer that no sample
     gave above 0. Without samples nothing is known, and the estimates are 0.
-
-    Args:
-        counts: How many of the n samples gave each normalised answer.
-        answers: Normalised answers.
-
-    Returns:
-        The logs of the estimates.
 
     Example:
         >>> [round(math.exp(p), 2) for p in frequency_log_probs({"red": 3, "blue": 1}, ["red"])]

@@ -19,12 +19,7 @@ _JPEG_QUALITY = 95  # of JPEG files that must be encoded again
 
 @dataclass(frozen=True)
 class EncodedImage:
-    """An image file in memory.
-
-    Args:
-        content: The bytes of the file.
-        mime_type: Its type, such as "image/png".
-    """
+    """An image file in memory: its bytes, and its type, such as "image/png"."""
 
     content: bytes
     mime_type: str
@@ -41,20 +36,12 @@ class EncodedImage:
 
 
 def encode_image(source: PixelSource, image_id: int, max_side: int) -> EncodedImage:
-    """Encodes an image for a request.
+    """Encodes an image for a request, with at most `max_side` pixels a side.
 
     The bytes of a JPEG or PNG file are sent as they are where every reader sees the same picture
     (`is_plain`) of at most `max_side` pixels a side. Any other image is converted as `to_rgb` says,
     reduced to `max_side` and encoded again: a JPEG file as JPEG, everything else, noise included,
     without loss as PNG.
-
-    Args:
-        source: Opens the image.
-        image_id: Id of the image in the data set.
-        max_side: Largest width and height, in pixels.
-
-    Returns:
-        The encoded image.
 
     Raises:
         UserError: The file is missing or cannot be read; the message names it.

@@ -26,9 +26,7 @@ _UNSUPPORTED = re.compile(
 class RequestRefused(UserError):
     """The endpoint does not accept a request, such as one with an unknown setting.
 
-    Args:
-        message: The error as a sentence.
-        reason: The endpoint's own words, with the name of the field that it refuses.
+    `reason` has the endpoint's own words, with the name of the field that it refuses.
     """
 
     def __init__(self, message: str, reason: str = "") -> None:
@@ -44,9 +42,7 @@ class TakenFields:
     """The fields of requests as an endpoint takes them, as far as its refusals have shown.
 
     Newer models take max_completion_tokens in place of max_tokens, and no temperature.
-
-    Attributes:
-        accepted: Whether the endpoint has accepted a request.
+    `accepted` says whether the endpoint has accepted a request.
     """
 
     _REPLACED: ClassVar[Mapping[str, str | None]] = {
@@ -110,10 +106,10 @@ def described(
     prompt: str,
     kept: str,
 ) -> UserError:
-    """Describes an error of the client.
+    """Describes an error of the client, an `openai.OpenAIError`.
 
     Args:
-        error: The error, an `openai.OpenAIError`.
+        error: The error.
         url: Address of the endpoint.
         api_key_env: Environment variable that holds the key; None without a key.
         timeout: Seconds that the client waited for a response.
@@ -179,19 +175,11 @@ _current = threading.local()  # .deadline: when the response of this thread must
 
 
 def openai_client(url: str, *, key: str, timeout: float, retries: int) -> Any:
-    """Builds a client.
+    """Builds a client, an `openai.OpenAI`, with `timeout` seconds for each whole response.
 
     The timeout of the client itself limits the wait for each piece of a response, so that a server
-    that sends a byte every second would never time out.
-
-    Args:
-        url: Address of the endpoint.
-        key: The key.
-        timeout: Seconds to wait for a whole response, its headers included.
-        retries: Further attempts after a failed one, each with the same time.
-
-    Returns:
-        An `openai.OpenAI`.
+    that sends a byte every second would never time out. Each of `retries` further attempts after a
+    failed one has the same time.
     """
     openai = openai_package()
     return openai.OpenAI(

@@ -104,9 +104,6 @@ class Endpoint:
     def check_arguments(arguments: Mapping[str, Any]) -> None:
         """Checks that the key and the prices are there; the commands call this before any work.
 
-        Args:
-            arguments: Arguments of the constructor.
-
         Raises:
             UserError: The environment variable is not set, or a limit of money has no prices.
         """
@@ -121,10 +118,7 @@ class Endpoint:
             )
 
     def check(self, model: str) -> None:
-        """Checks that the endpoint answers and serves the model, by a request that costs nothing.
-
-        Args:
-            model: Name of the model.
+        """Checks that the endpoint answers and serves `model`, by a request that costs nothing.
 
         Raises:
             UserError: The endpoint is down or refuses the key, or has no such model.
@@ -156,9 +150,7 @@ class Endpoint:
     ) -> list[tuple[Choice, ...]]:
         """Answers requests from the cache or the endpoint, several at the same time.
 
-        Args:
-            requests: N requests; equal ones are sent once.
-            read: Reads the responses.
+        Equal requests are sent once. `read` reads the choices of a response.
 
         Returns:
             The choices of each request, in the order of the requests.

@@ -102,14 +102,7 @@ class OpenAIModel(nn.Module):
     ) -> Self:
         """Builds the model, and checks that the endpoint serves it.
 
-        Args:
-            path: Name of the model at the endpoint.
-            endpoint: Sends the requests.
-            answers: Must be None: an endpoint writes its answers.
-            arguments: Further arguments of the constructor.
-
-        Returns:
-            The model.
+        `answers` must be None: an endpoint writes its answers.
 
         Raises:
             UserError: The endpoint is down or refuses the key, or has no such model; or there is a

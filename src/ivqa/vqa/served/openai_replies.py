@@ -83,13 +83,7 @@ class Choice:
 
 
 def parse_response(content: bytes) -> Any:
-    """Parses a body; half characters (lone surrogates), which no file can hold, are replaced.
-
-    Args:
-        content: A JSON text.
-
-    Returns:
-        The value.
+    """Parses a JSON body; half characters (lone surrogates), which no file can hold, are replaced.
 
     Raises:
         ValueError: The text is no JSON or is nested too deeply.
@@ -106,17 +100,11 @@ def parse_response(content: bytes) -> Any:
 
 
 def read_choices(response: Any, thoughts: Tags = THOUGHTS) -> tuple[Choice, ...]:
-    """Reads the answers of a response to /chat/completions.
+    """Reads the answers of a response to /chat/completions, of which there is at least one.
 
     A refusal is a message with the field `refusal` or a part of this type, or an answer that a
     content filter cut. The words of an answer do not matter: a sign may say "Sorry, I'm closed".
-
-    Args:
-        response: The JSON value of the body.
-        thoughts: Tags around thoughts, see `without_thoughts`.
-
-    Returns:
-        The answers, at least one; of several with one index, which repeat each other, the first.
+    Of several answers with one index, which repeat each other, the first is taken.
 
     Raises:
         ValueError: The body is not such a response; the message says why.

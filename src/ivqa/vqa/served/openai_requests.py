@@ -98,24 +98,15 @@ class ResponseCache:
     """One JSON file for each request, named by the digest of everything that was sent.
 
     Files are renamed into place, so any number of threads, processes and machines can share the
-    folder, also on a network file system, and a killed process leaves no partial response.
-
-    Args:
-        folder: The folder; it is created with the first response.
+    folder, also on a network file system, and a killed process leaves no partial response. The
+    folder is created with the first response.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def get(self, key: str) -> dict[str, Any] | None:
-        """Returns the stored response to a request.
-
-        Args:
-            key: The digest of the request.
-
-        Returns:
-            The response, None if there is none or its file is damaged.
-        """
+        """Returns the stored response to a request; None if there is none or it is damaged."""
         try:
             record = parse_response(self._path(key).read_bytes())
         except (FileNotFoundError, ValueError):
@@ -124,13 +115,7 @@ class ResponseCache:
         return response if isinstance(response, dict) else None
 
     def put(self, key: str, request: dict[str, Any], response: dict[str, Any]) -> None:
-        """Stores the response to a request.
-
-        Args:
-            key: The digest of the request.
-            request: What was sent, with digests in place of images, for people who read the file.
-            response: The body of the response.
-        """
+        """Stores the response to a request, with the request for people who read the file."""
         record = {"request": request, "response": response}
         write_bytes(self._path(key), json.dumps(record, ensure_ascii=False).encode())
 

@@ -70,9 +70,7 @@ class HFAnswerer(nn.Module, ABC):
     def answer(self, images: ImageBatch, questions: list[str]) -> list[str]:
         """Returns the most probable answers; without a closed set, writes them by greedy decoding.
 
-        Raises:
-            UserError: The batch has no pixels.
-            ValueError: Images and questions differ in number.
+        It raises what `log_scores` raises.
         """
         if self.answers is not None:
             best = self.log_scores(images, questions).argmax(dim=1)
@@ -107,8 +105,7 @@ class HFAnswerer(nn.Module, ABC):
     ) -> tuple[Tensor, list[Any]]:
         """Calls `ask` with batches of questions, ordered by image.
 
-        Returns:
-            The place of each question in the concatenated results, (B,) int64, and the results.
+        Returns the place of each question in the concatenated results, (B,) int64, and the results.
         """
         if len(images) != len(questions):
             raise ValueError(
@@ -171,22 +168,15 @@ class HFWriter(HFAnswerer, ABC):
         examples: Sequence[Example] = (),
         **arguments: Any,
     ) -> Self:
-        """Loads a model and its processor.
+        """Loads a model and its processor; the other arguments are those of `load_pretrained`.
 
         Args:
             path: A local folder or a hub id.
             answers: The closed set; None: it writes its answers.
             candidates: A file with a closed set, which replaces `answers`; see `read_candidates`.
-            revision: See `load_pretrained`.
-            device: See `load_pretrained`.
-            dtype: See `load_pretrained`.
-            loading: See `load_pretrained`.
             num_examples: Number of examples in each prompt, for models that are prompted.
             examples: The examples, from the training split; a command draws them.
             arguments: Further arguments of the constructor.
-
-        Returns:
-            The adapter.
 
         Raises:
             UserError: The model or the candidates cannot be loaded, or there are fewer examples.
@@ -211,29 +201,16 @@ class HFWriter(HFAnswerer, ABC):
 
 
 def longer_than(limit: int, questions: Sequence[str], tokenizer: Any) -> list[bool]:
-    """Checks which questions have too many tokens.
-
-    Args:
-        limit: Largest number of tokens, special ones included.
-        questions: N questions.
-        tokenizer: A tokeniser of transformers.
-
-    Returns:
-        N times True where the question has more tokens.
-    """
+    """Checks for each question whether it has more than `limit` tokens, special ones included."""
     if not questions:
         return []
     return [len(ids) > limit for ids in tokenizer(list(questions), verbose=False)["input_ids"]]
 
 
 def read_candidates(path: str | Path) -> AnswerVocabulary:
-    """Reads a closed set of answers.
+    """Reads a closed set of answers: a JSON list of texts (.json), or one answer a line.
 
-    Args:
-        path: A file with a JSON list of texts (.json), or with one answer a line.
-
-    Returns:
-        The answers, stripped, without empty ones.
+    Answers are stripped, and empty ones left out.
 
     Raises:
         UserError: The file is missing, has no answers, or repeats one.

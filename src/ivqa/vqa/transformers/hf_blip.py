@@ -62,14 +62,7 @@ class HFBlip(HFWriter):
         return int(self.model.config.text_config.max_position_embeddings)
 
     def is_cut(self, questions: Sequence[str]) -> list[bool]:
-        """Checks which questions are too long for the model.
-
-        Args:
-            questions: N questions.
-
-        Returns:
-            N times True where the model reads only the beginning of the question.
-        """
+        """Checks for each question whether the model reads only its beginning."""
         return longer_than(self.max_question_tokens, questions, self.processor.tokenizer)
 
     def _prepared(self, answers: Sequence[str]) -> list[list[int]]:
@@ -140,8 +133,7 @@ class HFBlip(HFWriter):
     ) -> Iterator[tuple[Tensor, Tensor]]:
         """Encodes questions with their images, one batch for each number of tokens T.
 
-        Yields:
-            Rows (n,) of the questions in the batch, and their encodings (n, T, d).
+        Yields rows (n,) of the questions in the batch, and their encodings (n, T, d).
         """
         device = self.model.device
         pixels = self.processor.image_processor(images=pictures, return_tensors="pt")

@@ -65,17 +65,9 @@ class HFClassifier(HFAnswerer):
         dtype: Dtype = "float32",
         **arguments: Any,
     ) -> Self:
-        """Loads a classifier and its processor.
+        """Loads a classifier and its processor, see `load_pretrained`.
 
-        Args:
-            path: A local folder or a hub id.
-            revision: See `load_pretrained`.
-            device: See `load_pretrained`.
-            dtype: See `load_pretrained`.
-            arguments: Further arguments of the constructor.
-
-        Returns:
-            The adapter.
+        `arguments` are further arguments of the constructor.
 
         Raises:
             UserError: The model cannot be loaded, or is not a classifier.
@@ -90,14 +82,7 @@ class HFClassifier(HFAnswerer):
         return int(self.model.config.max_position_embeddings)
 
     def is_cut(self, questions: Sequence[str]) -> list[bool]:
-        """Checks which questions are too long for the model.
-
-        Args:
-            questions: N questions.
-
-        Returns:
-            N times True where the model reads only the beginning of the question.
-        """
+        """Checks for each question whether the model reads only its beginning."""
         return longer_than(self.max_question_tokens, questions, self.processor.tokenizer)
 
     def _prepared(self, answers: Sequence[str]) -> Tensor:
