@@ -41,11 +41,7 @@ class ElboTerms(Metric):
         self.add_state("squares", torch.zeros(latent_size), dist_reduce_fx="sum")
 
     def update(self, output: GeneratorOutput) -> None:
-        """Adds a batch.
-
-        Args:
-            output: The terms of B questions.
-        """
+        """Adds the terms of a batch of questions."""
         likelihood = output.log_likelihood
         questions = likelihood.new_tensor(len(likelihood))
         tokens = output.num_tokens.sum().to(likelihood.dtype)

@@ -136,18 +136,10 @@ class QuestionBenchmark:
         title: str,
         console: Console,
     ) -> dict[str, float]:
-        """Runs the benchmark.
+        """Runs the benchmark on the split `stage`.
 
         Writes questions.jsonl, which task=human_study reads, and, if the data have images, a
         contact sheet.
-
-        Args:
-            module: The trained generator.
-            datamodule: The data.
-            stage: The split.
-            run_dir: Folder for the files.
-            title: Title of the pages.
-            console: Where progress is shown.
 
         Returns:
             The seven linguistic metrics of the best questions against the question of the data

@@ -98,26 +98,17 @@ class GeneratorModule(NetworkQuestioner):
 
     @override
     def validation_step(self, batch: VQABatch, batch_idx: int) -> None:
-        """Adds a batch to the validation terms."""
         self.terms.update(self.network(batch.encoded(self.image_encoder)))
 
     @staticmethod
     def validation_metrics(arguments: Mapping[str, Any]) -> set[str]:
-        """Returns the names of the metrics that validation logs.
-
-        Args:
-            arguments: Arguments of the constructor, as in the configuration.
-
-        Returns:
-            Names such as val/loss.
-        """
+        """Returns the names of the metrics that validation logs, such as val/loss."""
         latent = "latent_size" in arguments.get("network", {})
         terms = ["loss", "elbo", "nll_per_word", "perplexity", *["kl", "active_units"] * latent]
         return {f"val/{name}" for name in terms}
 
     @override
     def on_validation_epoch_end(self) -> None:
-        """Logs the validation terms of the whole split; see `ElboTerms`."""
         self.log_dict({f"val/{name}": value for name, value in self.terms.compute().items()})
         self.terms.reset()
 

@@ -67,11 +67,7 @@ class NearestNeighbourQuestioner(nn.Module):
         self._answers = TfidfVectorizer(analyzer=tokenise, dtype=np.float32)
 
     def remember(self, datamodule: VQADataModule) -> None:
-        """Stores the training pairs.
-
-        Args:
-            datamodule: The data.
-        """
+        """Stores the training pairs."""
         split = datamodule.dataset.split("train").require_answers()
         ids, image = np.unique(split.image_ids, return_inverse=True)
         parts = []

@@ -15,14 +15,7 @@ from ivqa.ranges import Count, NonNegative
 
 
 def kl_to_standard_normal(mean: Tensor, scale: Tensor) -> Tensor:
-    """KL(N(mean, scale^2) || N(0, 1)) = (mean^2 + scale^2 - 1) / 2 - log scale, elementwise.
-
-    Args:
-        mean: Any shape.
-        scale: Standard deviation, > 0, of the same shape.
-
-    Returns:
-        The KL in nats, of the same shape.
+    """KL(N(mean, scale^2) || N(0, 1)) = (mean^2 + scale^2 - 1) / 2 - log scale, elementwise, nats.
 
     Example:
         >>> kl_to_standard_normal(torch.tensor([0.0, 1.0]), torch.tensor([1.0, 1.0]))
@@ -73,18 +66,15 @@ def negative_elbo(
     per_dimension: bool = False,
     pull: bool = False,
 ) -> Tensor:
-    """Training loss: -mean log p(q | z, I, a) + kl_weight * KL with free bits.
+    """Training loss, a scalar: -mean log p(q | z, I, a) + kl_weight * KL with free bits, in nats.
 
     Args:
         log_likelihood: log p(q | z, I, a), (B,), in nats.
         kl: KL of every question and latent dimension, (B, d_z); None without a latent variable.
         kl_weight: Weight of the KL, >= 0.
-        free_nats: `minimum` of `free_bits`.
-        per_dimension: See `free_bits`.
-        pull: See `free_bits`.
-
-    Returns:
-        A scalar, in nats per question.
+        free_nats: `minimum` of `free_bits`, whose other arguments follow.
+        per_dimension: See there.
+        pull: See there.
     """
     loss = -log_likelihood.mean()
     if kl is None:
@@ -120,20 +110,12 @@ def importance_weighted_bound(
 def importance_weighted_error(
     log_likelihood: Tensor, log_ratio: Tensor, num_posterior: int
 ) -> Tensor:
-    """Estimates the standard error of `importance_weighted_bound`.
+    """Estimates the standard error of `importance_weighted_bound`, (B,) in nats; 0 for K = 1.
 
     The bound is the logarithm of the mean of K weights, in two strata: those drawn from the
     posterior and those from the prior. The variance of the mean is the sum of K_s var_s / K^2 over
     the strata, and by the delta method the error of the logarithm is the error of the mean divided
     by the mean. A stratum of one draw says nothing about its variance and counts as 0.
-
-    Args:
-        log_likelihood: See `importance_weighted_bound`, (B, K).
-        log_ratio: See there, (B, K).
-        num_posterior: See there.
-
-    Returns:
-        (B,), in nats; 0 for K = 1.
     """
     log_weight = _log_weights(log_likelihood, log_ratio, num_posterior)
     # Relative to the largest weight, so that none underflows for a long question.
@@ -156,11 +138,7 @@ def _log_weights(log_likelihood: Tensor, log_ratio: Tensor, num_posterior: int) 
 
 @dataclass(frozen=True)
 class ConstantWeight:
-    """A constant weight of the KL.
-
-    Args:
-        weight: The weight, >= 0.
-    """
+    """A constant weight of the KL, >= 0."""
 
     weight: NonNegative = 1.0
 
@@ -172,9 +150,6 @@ class ConstantWeight:
 @dataclass(frozen=True)
 class LinearAnnealing:
     """KL weight min(1, step / steps): the decoder learns to use z first (Bowman et al. 2016).
-
-    Args:
-        steps: Optimiser steps until the weight is 1, >= 1.
 
     Raises:
         UserError: `steps` is below 1.

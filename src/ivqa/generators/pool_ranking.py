@@ -62,16 +62,9 @@ class PoolRanking:
         run_dir: Path,
         console: Console,
     ) -> dict[str, float]:
-        """Draws the pools, or reads them, and ranks their questions.
+        """Draws the pools of the split `stage`, or reads them, and ranks their questions.
 
         Writes pools.json, which names the file of the pools and its digest.
-
-        Args:
-            module: The generator.
-            datamodule: The data.
-            stage: The split.
-            run_dir: Folder for the files.
-            console: Where progress is shown.
 
         Returns:
             The metrics of `ranking_metrics`, named pools/..., and pools/standard_error, the mean

@@ -35,14 +35,7 @@ class Questions:
     z: Tensor | None = None
 
     def select(self, rows: Tensor) -> "Questions":
-        """Selects questions.
-
-        Args:
-            rows: (N',) int64, rows of the questions.
-
-        Returns:
-            These N' questions, in that order.
-        """
+        """Selects the questions `rows` (N',) int64, in that order."""
         return Questions(
             tokens=self.tokens.select(rows),
             text=[self.text[row] for row in rows.tolist()],
@@ -53,14 +46,9 @@ class Questions:
 
     @classmethod
     def concatenate(cls, parts: Sequence["Questions"]) -> "Questions":
-        """Concatenates batches of questions.
+        """Concatenates at least one batch of questions, each of which numbers its pairs from 0.
 
-        Args:
-            parts: At least one batch. The pairs of a batch are numbered from 0.
-
-        Returns:
-            The questions of all batches. The pairs of each batch are numbered after those of the
-            batch before.
+        The pairs of each batch are numbered after those of the batch before.
 
         Raises:
             ValueError: `parts` is empty.
@@ -104,16 +92,9 @@ class EstimatesLikelihood(Protocol):
         questions: list[str],
         samples: int | None = None,
     ) -> "Likelihood":
-        """Scores given questions as `Questioner.log_likelihood` does, with the standard error.
+        """Scores questions as `Questioner.log_likelihood` does, with the standard error.
 
-        Args:
-            images: Image features of B pairs.
-            answers: The B answers.
-            questions: One question for each pair.
-            samples: Values of z; None is the generator's own number.
-
-        Returns:
-            The scores of the B questions.
+        `samples` is the number of values of z; None is the generator's own number.
         """
 
 

@@ -174,12 +174,9 @@ class NetworkQuestioner(TrainedModule):
     def encode_pairs(self, images: ImageBatch, answers: list[str]) -> tuple[Conditions, Tensor]:
         """Computes the conditions of each distinct (image, answer) pair once.
 
-        Args:
-            images: Image features of B pairs.
-            answers: The B answers.
-
         Returns:
-            The conditions of the P distinct pairs, and the row of each pair among them, (B,) int64.
+            The conditions of the P distinct pairs, and the row of each of B pairs among them, (B,)
+            int64.
 
         Raises:
             ValueError: Images and answers differ in number.
@@ -202,7 +199,6 @@ class NetworkQuestioner(TrainedModule):
 
     @override
     def component(self) -> dict[str, Any]:
-        """Returns words, features and network settings, which a checkpoint stores."""
         return {
             "question_words": list(self.question_vocabulary.words),
             "answer_words": list(self.answer_words.words),
@@ -215,16 +211,13 @@ class NetworkQuestioner(TrainedModule):
     def from_checkpoint(
         cls, path: str | Path, network: Callable[..., GeneratorNetwork], **arguments: Any
     ) -> Self:
-        """Loads a trained generator.
+        """Loads a trained generator in evaluation mode, on the CPU.
 
         Args:
             path: A checkpoint that ivqa wrote.
             network: The class that was trained, or a partial of it. Words, feature sizes and the
                 settings of the network come from the checkpoint.
             **arguments: Further arguments of the constructor.
-
-        Returns:
-            The generator in evaluation mode, on the CPU.
 
         Raises:
             UserError: The file does not exist, or holds another network or other settings.

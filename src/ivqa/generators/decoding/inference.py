@@ -19,11 +19,8 @@ _SCORED_AT_ONCE = 4096
 def most_probable(questions: Questions) -> Tensor:
     """Selects the question of highest log-likelihood of each pair, as the paper does.
 
-    Args:
-        questions: Questions of P pairs.
-
     Returns:
-        (P,) int64, the row of the question of each pair that occurs in `questions.pair`, in
+        The row of the question of each of the P pairs in `questions.pair`, (P,) int64, in
         ascending order of the pairs. The first row of a tie is selected.
     """
     # Rows by log-likelihood, then stably by pair: the first row of each pair is its maximum.
@@ -82,21 +79,11 @@ def answer_posterior(
     questions: Questions,
     alternatives: Sequence[Sequence[str]],
 ) -> Tensor:
-    """Computes log p(a | q, z, I): how well each question fits its answer and no other.
+    """Computes log p(a | q, z, I): how well each question fits its answer, (N,) float32 in nats.
 
     By Bayes' rule with equal priors, p(a | q, z, I) = p(q | z, I, a) / sum_a' p(q | z, I, a') over
     the answer and its alternatives. Choosing by it is decoding by maximum mutual information
     (Li et al. 2016, arXiv:1510.03055).
-
-    Args:
-        questioner: The generator.
-        images: Image features of B pairs.
-        answers: The B answers.
-        questions: N questions of these pairs.
-        alternatives: Other answers of each of the B pairs.
-
-    Returns:
-        (N,) float32, in nats.
     """
     # The candidates of all questions in one list: its own answer first.
     asked, given = [], []

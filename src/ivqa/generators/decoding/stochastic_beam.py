@@ -107,14 +107,8 @@ class DistinctSampling:
 def _conditioned(sums: Tensor, parents: Tensor) -> Tensor:
     """Gumbel sums of the children of each prefix, given that their maximum is that of the prefix.
 
-    Computed as in appendix B.3 of Kool et al., without the exponential of a large number.
-
-    Args:
-        sums: (N, k, V), independent sums of the children.
-        parents: (N, k), sums of the prefixes.
-
-    Returns:
-        (N, k, V), at most the sum of the prefix; -inf where the prefix has none.
+    Computed as in appendix B.3 of Kool et al., without the exponential of a large number. The sums
+    of the children (N, k, V) are at most those of the prefixes (N, k); -inf where these have none.
     """
     largest = sums.amax(dim=2, keepdim=True)
     below = (-torch.expm1(sums - largest)).clamp_min(0).log()  # log(1 - exp(sums - largest))

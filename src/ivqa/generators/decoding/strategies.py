@@ -52,16 +52,13 @@ class Strategy(Protocol):
     def __call__(
         self, step: Step, state: State, max_length: int, generator: torch.Generator | None = None
     ) -> Decoded:
-        """Decodes `per_state` questions for each row of `state`.
+        """Decodes `per_state` questions for each row of `state`, those of one state in a row.
 
         Args:
             step: Decodes one word. The strategy writes into the log-probabilities that it returns.
             state: The initial state of N rows.
             max_length: Words of the longest question.
             generator: Source of the random numbers; None is torch's global one.
-
-        Returns:
-            N * per_state questions; those of one state follow each other.
         """
 
 
@@ -127,14 +124,7 @@ class Sampling:
         return _unroll(step, state, max_length, choose)
 
     def probabilities(self, log_probs: Tensor) -> Tensor:
-        """Computes the weights that words are drawn with.
-
-        Args:
-            log_probs: log p(w), (N, V).
-
-        Returns:
-            (N, V), >= 0, not normalised.
-        """
+        """Computes the weights (N, V) >= 0 that words are drawn with; they are not normalised."""
         if self.temperature == 1 and self.top_k is None and self.top_p is None:
             return log_probs.exp()
         probabilities = (log_probs / self.temperature).softmax(dim=1)
@@ -154,43 +144,20 @@ class Sampling:
 
 
 def concatenate_tokens(parts: Sequence[Tokens]) -> Tokens:
-    """Concatenates batches of texts.
-
-    Args:
-        parts: Batches (N_i, T_i).
-
-    Returns:
-        (sum of N_i, max of T_i), padded on the right.
-    """
+    """Concatenates batches of texts (N_i, T_i) to (sum of N_i, max of T_i), padded on the right."""
     width = max(part.ids.shape[1] for part in parts)
     ids = [F.pad(part.ids, (0, width - part.ids.shape[1]), value=PAD) for part in parts]
     return Tokens(torch.cat(ids), torch.cat([part.lengths for part in parts]))
 
 
 def trim_tokens(tokens: Tokens) -> Tokens:
-    """Removes padding behind the longest text.
-
-    Args:
-        tokens: (N, T).
-
-    Returns:
-        (N, T'), where T' is the length of the longest text, but at least 1.
-    """
+    """Removes padding behind the longest of N texts; one position stays at least."""
     longest = max(int(tokens.lengths.max()), 1) if len(tokens) else 1
     return Tokens(tokens.ids[:, :longest], tokens.lengths)
 
 
 def empty_questions(num: int, max_length: int, device: torch.device) -> Decoded:
-    """Builds questions without words, for a strategy to write into.
-
-    Args:
-        num: N, number of questions.
-        max_length: T, words of the longest question.
-        device: Where the tensors are.
-
-    Returns:
-        Questions (N, T) of <pad>, of length 0 and log-likelihood 0.
-    """
+    """Builds N questions (N, T) of <pad>, for a strategy to write into."""
     ids = torch.full((num, max_length), PAD, device=device)
     lengths = torch.zeros(num, dtype=torch.int64, device=device)
     return Decoded(Tokens(ids, lengths), torch.zeros(num, device=device))

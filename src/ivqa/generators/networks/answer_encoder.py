@@ -34,14 +34,7 @@ class AnswerEncoder(nn.Module):
         self.size = size
 
     def forward(self, answer: Tokens) -> Tensor:
-        """Encodes answers.
-
-        Args:
-            answer: (B, T) words of the answers.
-
-        Returns:
-            (B, d_a).
-        """
+        """Encodes answers of T words, (B, d_a)."""
         initial = torch.zeros(
             len(answer), self.size, dtype=self.embedding.weight.dtype, device=answer.ids.device
         )
@@ -50,7 +43,7 @@ class AnswerEncoder(nn.Module):
 
 
 def last_hidden(lstm: nn.LSTM, embedded: Tensor, lengths: Tensor, initial: Tensor) -> Tensor:
-    """Computes h_T at the end of each text, with c_0 = 0.
+    """Computes h_T at the end of each text, (B, d_h), with c_0 = 0; h_0 where a text is empty.
 
     A forward LSTM reads the padding only after h_T, so nothing has to be packed or sorted.
 
@@ -59,9 +52,6 @@ def last_hidden(lstm: nn.LSTM, embedded: Tensor, lengths: Tensor, initial: Tenso
         embedded: (B, T, d_e), padded on the right.
         lengths: (B,) int64, words of each text.
         initial: h_0, (B, d_h).
-
-    Returns:
-        (B, d_h); h_0 itself where a text is empty.
     """
     start = initial.unsqueeze(0)  # (1, B, d_h)
     outputs, _ = lstm(embedded, (start, torch.zeros_like(start)))

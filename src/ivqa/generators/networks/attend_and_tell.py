@@ -121,7 +121,6 @@ class AttendAndTellGenerator(QuestionGenerator):
 
     @override
     def decoding(self, conditions: Conditions, z: Tensor | None) -> tuple[Step, State]:
-        """Prepares decoding; see `QuestionGenerator.decoding`. The state is (h, c, image)."""
         cells, keys, images = self._attended(conditions)
 
         def step(state: State, tokens: Tensor) -> tuple[Tensor, State]:

@@ -26,14 +26,7 @@ class Grids:
     gates: Tensor | None = None
 
     def select(self, rows: Tensor) -> "Grids":
-        """Selects rows; the cells stay as they are.
-
-        Args:
-            rows: (N',) int64.
-
-        Returns:
-            The grids of these N' rows. Grids of no row are left out if they are the most.
-        """
+        """Selects rows (N',) int64; keeps the cells, unless most belong to none of the rows."""
         image = self.image[rows]
         gates = None if self.gates is None else self.gates[rows]
         used, own = image.unique(return_inverse=True)
@@ -43,12 +36,9 @@ class Grids:
 
 
 class PlacedGrid(nn.Module):
-    """Projects the cells of a grid, and adds where each cell is.
+    """Projects the cells of a grid to `size` dimensions, and adds where each cell is.
 
-    Args:
-        grid_size: Last dimension of the grid.
-        size: d, dimensions of the result.
-        frequencies: Number of frequencies of the place in each direction.
+    Its place is given by sines and cosines of `frequencies` frequencies in each direction.
     """
 
     def __init__(self, *, grid_size: int, size: int, frequencies: int = 4) -> None:
@@ -59,14 +49,7 @@ class PlacedGrid(nn.Module):
         self.norm = nn.LayerNorm(size)
 
     def forward(self, grid: Tensor) -> Tensor:
-        """Computes norm(W g + W_p p) of every cell.
-
-        Args:
-            grid: (M, L, grid_size).
-
-        Returns:
-            (M, L, d).
-        """
+        """Computes norm(W g + W_p p) of every cell g of grids (M, L, grid_size), (M, L, d)."""
         places = place_features(grid.shape[1], self.frequencies).to(grid)
         return self.norm(self.cells(grid) + self.places(places))
 
@@ -98,15 +81,9 @@ class GridAttention(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, words: Tensor, grids: Grids, gates: Tensor | None = None) -> Tensor:
-        """Adds what the words find in the images.
+        """Adds to the words (N, T, size) of N rows what they find in their grids.
 
-        Args:
-            words: (N, T, size).
-            grids: The grids of the N rows.
-            gates: g_1 and g_2 of the N rows, (N, 3 * size); None for gates of 1.
-
-        Returns:
-            (N, T, size).
+        The gates g_1 and g_2 of the rows are (N, 3 * size); None for gates of 1.
         """
         query = self.query(self.norm(words)).unflatten(2, (self.heads, -1))  # (N, T, H, d)
         found = attend(query.flatten(1, 2), grids).unflatten(1, (-1, self.heads))
@@ -123,14 +100,8 @@ class GridAttention(nn.Module):
 def attend(query: Tensor, grids: Grids) -> Tensor:
     """Attention of N rows, each over the grid of its own image: softmax(q g / sqrt(d)) g.
 
-    The rows of an image attend together, so that its grid is read once.
-
-    Args:
-        query: (N, Q, d), Q queries of each row.
-        grids: The grids of the N rows, of L cells each.
-
-    Returns:
-        (N, Q, d).
+    The rows of an image attend together, so that its grid is read once. Queries and results are
+    (N, Q, d), for Q queries of each row.
     """
     used, own = grids.image.unique(return_inverse=True)
     cells = grids.cells if len(used) == len(grids.cells) else grids.cells[used]  # (M, L, d)
@@ -150,14 +121,9 @@ def attend(query: Tensor, grids: Grids) -> Tensor:
 
 
 def place_features(positions: int, frequencies: int) -> Tensor:
-    """Sines and cosines of the places of the cells of a square grid.
+    """Sines and cosines of the places of L cells, (L, 4 * frequencies) float32.
 
-    Args:
-        positions: L, the number of cells; a square number, or else the cells count as one row.
-        frequencies: Number of frequencies in each direction.
-
-    Returns:
-        (L, 4 * frequencies) float32.
+    If L, the number of `positions`, is no square number, the cells count as one row.
     """
     side = math.isqrt(positions)
     rows, columns = (side, side) if side * side == positions else (1, positions)

@@ -145,14 +145,7 @@ class ImageAnswerTypeGenerator(QuestionGenerator):
         return Conditions(self.decoder_image(images) + self.decoder_type(self.types(answer)))
 
     def types(self, answer: Tokens) -> Tensor:
-        """The types of answers.
-
-        Args:
-            answer: (P, T) words of the answers.
-
-        Returns:
-            (P, 3) float32, one-hot in the order of `ANSWER_TYPES`.
-        """
+        """The types of P answers, (P, 3) float32, one-hot in the order of `ANSWER_TYPES`."""
         other = ANSWER_TYPES.index("other")
         if answer.ids.shape[1]:
             first = self._type_of_word[answer.ids[:, 0]]

@@ -103,14 +103,7 @@ class QuestionDecoder(nn.Module):
         return self.scores(outputs, question, temperature)
 
     def inputs(self, question: Tokens) -> Tensor:
-        """Embeds <bos> and the words, with dropout and word dropout in training.
-
-        Args:
-            question: (B, T) words of the questions.
-
-        Returns:
-            (B, T + 1, d_e).
-        """
+        """Embeds <bos> and T words, (B, T + 1, d_e), with dropout and word dropout in training."""
         inputs = F.pad(question.ids, (1, 0), value=BOS)  # (B, T + 1)
         if self.training and self.word_dropout > 0:
             hide = torch.rand(inputs.shape, device=inputs.device) < self.word_dropout
@@ -120,13 +113,7 @@ class QuestionDecoder(nn.Module):
     def scores(self, outputs: Tensor, question: Tokens, temperature: float | None = None) -> Tensor:
         """Scores the words and <eos> by what the output layer reads before each of them.
 
-        Args:
-            outputs: (B, T + 1, d_h).
-            question: (B, T) words of the questions.
-            temperature: See `forward`.
-
-        Returns:
-            (B, T + 1) float32, in nats; 0 after <eos>.
+        `outputs` are (B, T + 1, d_h); the arguments and the result are those of `forward`.
         """
         # The words, then <eos>, then <pad>, which the loss ignores.
         targets = F.pad(question.ids, (0, 1), value=PAD)
@@ -144,26 +131,14 @@ class QuestionDecoder(nn.Module):
         return -losses.view_as(targets)
 
     def next_log_probs(self, output: Tensor) -> Tensor:
-        """Log-probabilities of the next word.
-
-        Args:
-            output: What the output layer reads, (N, d_h).
-
-        Returns:
-            (N, V) float32.
-        """
+        """Log-probabilities (N, V), float32, of the next word after outputs (N, d_h)."""
         return self._logits(output).log_softmax(dim=1)
 
     def start(self, hidden: Tensor, looks: bool = False) -> State:
-        """Returns the state before <bos> is read.
+        """Returns the state of h_0 (N, d_h) before <bos> is read.
 
-        Args:
-            hidden: h_0, (N, d_h).
-            looks: Whether the words look at images; the state then has the row of each question.
-
-        Returns:
-            (h_0, c_0 = 0); with feed_condition also the contribution of h_0 to the input gates of
-            every word, (N, 4 d_h); with `looks` also the rows 0, 1, ..., N - 1.
+        It is (h_0, c_0 = 0); with feed_condition also the contribution of h_0 to the input gates of
+        every word, (N, 4 d_h); with `looks`, where words look at images, also the rows 0 to N - 1.
         """
         state: State = (hidden, torch.zeros_like(hidden))
         if self.feed is not None:
@@ -175,14 +150,8 @@ class QuestionDecoder(nn.Module):
         """Builds the function that decodes one word, without dropout.
 
         The equations are those of `forward`. The products of the input weights with all V
-        embeddings are computed once if that is less work than computing them at every step.
-
-        Args:
-            rows: Number of questions that will be decoded, approximately.
-            look: Lets the words look at their images, see `QuestionGenerator.look`.
-
-        Returns:
-            The step function.
+        embeddings are computed once if that is less work than computing them at every step, for
+        approximately `rows` questions. `look` lets the words look at their images.
         """
         weight_input, weight_hidden, bias_input, bias_hidden = self.lstm.all_weights[0]
         bias = bias_input + bias_hidden
@@ -233,14 +202,7 @@ class LockedDropout(nn.Module):
         self.probability = probability
 
     def forward(self, values: Tensor) -> Tensor:
-        """Applies dropout in training; returns `values` unchanged in evaluation.
-
-        Args:
-            values: (B, T, d).
-
-        Returns:
-            (B, T, d).
-        """
+        """Applies dropout to values (B, T, d) in training; returns them unchanged in evaluation."""
         if not self.training or self.probability == 0:
             return values
         size, _, width = values.shape
@@ -254,13 +216,6 @@ def lstm_with_forget_bias(input_size: int, hidden_size: int) -> nn.LSTM:
 
     TensorFlow's LSTM cell adds this bias, PyTorch's does not. With a bias of 0 the cell state
     halves at every word, and the image information in h_0 is lost before the first noun.
-
-    Args:
-        input_size: d_e.
-        hidden_size: d_h.
-
-    Returns:
-        The LSTM.
     """
     lstm = nn.LSTM(input_size, hidden_size, batch_first=True)
     with torch.no_grad():
@@ -271,15 +226,7 @@ def lstm_with_forget_bias(input_size: int, hidden_size: int) -> nn.LSTM:
 
 
 def word_embedding(num_words: int, size: int) -> nn.Embedding:
-    """Builds a word embedding drawn from U(-0.08, 0.08), as in the published code.
-
-    Args:
-        num_words: V, size of the vocabulary with its special tokens.
-        size: d_e, dimensions of a word embedding.
-
-    Returns:
-        The embedding, (V, d_e); <pad> is zero.
-    """
+    """Builds a word embedding drawn from U(-0.08, 0.08), as in the published code; <pad> is 0."""
     embedding = nn.Embedding(num_words, size, padding_idx=PAD)
     nn.init.uniform_(embedding.weight, -0.08, 0.08)
     with torch.no_grad():

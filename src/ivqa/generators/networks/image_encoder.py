@@ -32,13 +32,7 @@ class ImageEncoder(nn.Module):
         self.projection = nn.Linear(sum(self.feature_sizes.values()), size)
 
     def forward(self, images: ImageBatch) -> Tensor:
-        """Projects the features of M images once, and gathers them for B samples.
-
-        Args:
-            images: Features of M images and the image of each of B samples.
-
-        Returns:
-            (B, size).
+        """Projects the features of M images once, and gathers them for B samples, (B, size).
 
         Raises:
             UserError: A feature is absent or has another size than this network was built for.
@@ -50,12 +44,7 @@ class ImageEncoder(nn.Module):
 def concatenated(images: ImageBatch, feature_sizes: Mapping[str, int]) -> Tensor:
     """The concatenation f_I of the named image features, a grid averaged over its positions.
 
-    Args:
-        images: Features of M images.
-        feature_sizes: Last dimension of each feature by name.
-
-    Returns:
-        (M, sum of the sizes).
+    It is (M, sum of the sizes) for M images; `feature_sizes` are the last dimensions by name.
 
     Raises:
         UserError: A feature is absent or has another size.

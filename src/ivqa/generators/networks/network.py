@@ -34,14 +34,7 @@ class Conditions:
     answer: Tokens | None = None
 
     def select(self, rows: Tensor) -> "Conditions":
-        """Selects pairs.
-
-        Args:
-            rows: (N,) int64, rows of the pairs; a row may occur several times.
-
-        Returns:
-            The conditions of these N rows, in that order.
-        """
+        """Selects the conditions of the pairs `rows` (N,) int64, which may occur several times."""
         encoder = None if self.encoder is None else self.encoder[rows]
         grids = None if self.grids is None else self.grids.select(rows)
         images = None if self.images is None else self.images.select(rows)
@@ -65,14 +58,7 @@ class Posterior:
     scale: Tensor
 
     def sample(self, noise: Tensor) -> Tensor:
-        """Draws z = mean + scale * noise, differentiable in mean and scale.
-
-        Args:
-            noise: Draws of N(0, I), of a shape that broadcasts with `mean`.
-
-        Returns:
-            z, of the broadcast shape.
-        """
+        """Draws z = mean + scale * noise, differentiable in both, with noise from N(0, I)."""
         return self.mean + self.scale * noise
 
     def noise(self, z: Tensor) -> Tensor:
@@ -84,13 +70,9 @@ class Posterior:
         return kl_to_standard_normal(self.mean, self.scale)
 
     def log_density_ratio(self, z: Tensor) -> Tensor:
-        """Computes log q(z | I, q) - log N(z; 0, I).
+        """Computes log q(z | I, q) - log N(z; 0, I) in nats, (B,), of z (B, d_z).
 
-        Args:
-            z: (B, d_z), or a shape that broadcasts with `mean`.
-
-        Returns:
-            (B,), in nats; the last axis of the broadcast shape is summed.
+        z may have a shape that broadcasts with `mean`; the last axis is summed.
         """
         # log N(z; mean, scale^2) - log N(z; 0, 1); the constants log(2 pi) / 2 cancel.
         noise = self.noise(z)
@@ -135,26 +117,10 @@ class GeneratorNetwork(nn.Module, ABC):
 
     @abstractmethod
     def conditions(self, images: ImageBatch, answer: Tokens) -> Conditions:
-        """Projects images and answers.
-
-        Args:
-            images: Image features of P pairs.
-            answer: (P, T) words of the answers.
-
-        Returns:
-            Conditions of the P pairs.
-        """
+        """Projects the image features and the words of the answers of P pairs."""
 
     def posterior(self, question: Tokens, conditions: Conditions) -> Posterior | None:
-        """Computes q(z | I, q).
-
-        Args:
-            question: (N, T) words of the questions.
-            conditions: Of the N rows.
-
-        Returns:
-            The posterior of the N questions; None without a latent variable.
-        """
+        """Computes q(z | I, q) of N questions (N, T); None without a latent variable."""
         return None
 
     @abstractmethod
@@ -178,14 +144,7 @@ class GeneratorNetwork(nn.Module, ABC):
         """
 
     def forward(self, batch: VQABatch) -> GeneratorOutput:
-        """Computes the terms of the objective, with one z from the posterior of each question.
-
-        Args:
-            batch: B questions with their images and answers.
-
-        Returns:
-            The terms of the B questions.
-        """
+        """Computes the terms of the objective, with one z from the posterior of each question."""
         conditions = self.conditions(batch.images, batch.answer)
         posterior = self.posterior(batch.question, conditions)
         # One draw of z (B, d_z) estimates the expectation of the bound.
@@ -199,14 +158,9 @@ class GeneratorNetwork(nn.Module, ABC):
         )
 
     def prior(self, num: int, generator: torch.Generator | None = None) -> Tensor | None:
-        """Draws z ~ N(0, I).
+        """Draws z ~ N(0, I), (num, d_z) on the network's device; None without a latent variable.
 
-        Args:
-            num: Number of draws.
-            generator: Source of the random numbers; None is torch's global one.
-
-        Returns:
-            (num, d_z) on the network's device; None without a latent variable.
+        The generator is the source of the random numbers; None is torch's global one.
         """
         if not self.latent_size:
             return None
@@ -217,11 +171,7 @@ class GeneratorNetwork(nn.Module, ABC):
 
     @abstractmethod
     def decoding(self, conditions: Conditions, z: Tensor | None) -> tuple[Step, State]:
-        """Prepares the decoding of questions by a `Strategy`.
-
-        Args:
-            conditions: Of N rows.
-            z: (N, d_z); None without a latent variable.
+        """Prepares the decoding of questions by a `Strategy`, with z (N, d_z) or None.
 
         Returns:
             The step function and the initial state of the N rows.
@@ -265,22 +215,11 @@ class QuestionGenerator(GeneratorNetwork):
         )
 
     def initial_hidden(self, conditions: Conditions, z: Tensor | None) -> Tensor:
-        """Computes h_0 of the decoder.
-
-        Args:
-            conditions: Of N rows.
-            z: (N, d_z); None without a latent variable.
-
-        Returns:
-            h_0, (N, d_h).
-        """
+        """Computes h_0 of the decoder, (N, d_h), from conditions and z (N, d_z) or None."""
         return conditions.decoder
 
     def look(self, conditions: Conditions) -> Look | None:
         """The function by which words look at their images while they are decoded.
-
-        Args:
-            conditions: Of N rows.
 
         Returns:
             A function of (N', T, d_h) hidden states and their rows (N',) of `conditions` to

@@ -51,15 +51,7 @@ class JointTerm(nn.Module):
         self.output = nn.Linear(joint_size, hidden_size, bias=False)
 
     def forward(self, images: ImageBatch, encoded: Tensor) -> Tensor:
-        """Computes the term for B samples.
-
-        Args:
-            images: Features of their images.
-            encoded: Their encoded answers, (B, d_a).
-
-        Returns:
-            (B, d_h).
-        """
+        """Computes the term (B, d_h) for images and encoded answers (B, d_a) of B samples."""
         return self.output(self.image(images).tanh() * self.answer(encoded).tanh())
 
 

@@ -11,13 +11,9 @@ from torch import nn
 
 
 def checksum(model: nn.Module) -> int:
-    """Computes a checksum of all weights of a model.
+    """Computes a checksum of all weights of a model on the CPU.
 
-    Args:
-        model: A model on the CPU.
-
-    Returns:
-        32 bits, which depend on values, types and order of the weights.
+    Its 32 bits depend on values, types and order of the weights.
     """
     total = 0
     for value in model.parameters():
@@ -27,12 +23,10 @@ def checksum(model: nn.Module) -> int:
 
 
 def leave_out_frozen(network: nn.Module, base: str) -> None:
-    """Makes `state_dict` leave out what is frozen, and `load_state_dict` keep it as it is.
+    """Makes `state_dict` leave out what is frozen now, and `load_state_dict` keep it as it is.
 
-    Args:
-        network: The network; the weights that need no gradient now are left out from now on.
-        base: Name of a buffer with the `checksum` of the frozen weights. It is stored, and a state
-            with another checksum is refused.
+    `base` names a buffer with the `checksum` of the frozen weights. It is stored, and a state with
+    another checksum is refused.
     """
     state = network.state_dict(keep_vars=True)
     names = [name for name, value in state.items() if name != base and not value.requires_grad]

@@ -35,13 +35,7 @@ class LowRank:
 
 
 def low_rank(settings: Mapping[str, Any]) -> LowRank:
-    """Reads settings of a configuration.
-
-    Args:
-        settings: Arguments of `LowRank` by name.
-
-    Returns:
-        The settings.
+    """Reads settings of a configuration, the arguments of `LowRank` by name.
 
     Raises:
         UserError: A name is unknown, or a value is invalid.
@@ -86,12 +80,10 @@ def require_peft() -> Any:
 
 
 def add_adapters(model: Any, lora: LowRank) -> None:
-    """Adds adapters to linear layers of a model, and freezes all other weights.
+    """Adds adapters to linear layers of a transformers model, and freezes all other weights.
 
-    Args:
-        model: A model of transformers, which is changed. The adapters are float32 whatever the type
-            of the model's weights is; without training they change nothing, since B is zero.
-        lora: The settings.
+    The adapters are float32 whatever the type of the model's weights is; without training they
+    change nothing, since B is zero.
 
     Raises:
         UserError: peft is absent, or a target module does not exist or cannot be adapted.

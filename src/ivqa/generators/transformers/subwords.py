@@ -70,19 +70,13 @@ class SubwordVocabulary(Vocabulary):
 
     @override
     def encode(self, texts: Sequence[str], max_length: int | None = None) -> Tokens:
-        """Converts texts to tokens."""
         rows = self._indices([self.write(tokenise(text)) for text in texts])
         return _padded([row[:max_length] for row in rows])
 
     def translate(self, tokens: Tokens, words: Vocabulary) -> Tokens:
-        """Converts texts in another vocabulary.
+        """Converts B texts in another vocabulary, `words`, to this one, on the same device.
 
-        Args:
-            tokens: B texts in words of `words`.
-            words: Their vocabulary; its <unk> becomes one <unk>.
-
-        Returns:
-            The same texts in this vocabulary, on the same device.
+        The other vocabulary's <unk> becomes one <unk>.
         """
         table = (*SPECIALS, *words.words)
         ids, lengths = tokens.ids.tolist(), tokens.lengths.tolist()
@@ -104,13 +98,9 @@ class SubwordVocabulary(Vocabulary):
         return [self.write(tokenise(text)) for text in texts]
 
     def of_model(self, ids: Tensor) -> Tensor:
-        """Converts indices of this vocabulary to tokens of the model.
+        """Converts indices of this vocabulary, of any shape, to tokens of the model.
 
-        Args:
-            ids: int64, of any shape.
-
-        Returns:
-            int64, of the same shape; `filler` for special tokens.
+        Special tokens become `filler`.
         """
         return (ids - FIRST).where(ids >= FIRST, self.filler)
 
@@ -154,13 +144,9 @@ class SubwordScores(nn.Module):
         self.register_buffer("_silent", silent, persistent=False)
 
     def forward(self, logits: Tensor) -> Tensor:
-        """Converts logits.
+        """Converts the model's logits (..., V - 4) to logits of this vocabulary, (..., V) float32.
 
-        Args:
-            logits: Of the model, (..., V - 4).
-
-        Returns:
-            (..., V) float32, logits of this vocabulary; <pad> and <bos> have probability zero.
+        <pad> and <bos> have probability zero.
         """
         logits = logits.float()
         ends = logits[..., self._ends].logsumexp(dim=-1, keepdim=True)
@@ -173,15 +159,10 @@ class SubwordScores(nn.Module):
         return torch.cat([never, never, ends, marks, text], dim=-1)
 
     def of(self, logits: Tensor, question: Tokens, temperature: float | None = None) -> Tensor:
-        """Scores the tokens and the end of questions.
+        """Scores the tokens and the end of questions (N, T): (N, T + 1) float32 in nats.
 
-        Args:
-            logits: (N, T + 1, V - 4); position t predicts token t.
-            question: (N, T).
-            temperature: See `QuestionDecoder.forward`.
-
-        Returns:
-            (N, T + 1) float32, in nats; 0 after the end.
+        Position t of the model's logits (N, T + 1, V - 4) predicts token t; scores after the end
+        are 0. `temperature` is that of `QuestionDecoder.forward`.
         """
         targets = F.pad(question.ids, (0, 1), value=PAD)
         targets = targets.scatter(1, question.lengths[:, None], EOS)

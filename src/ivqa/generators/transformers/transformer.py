@@ -114,9 +114,6 @@ class TransformerGenerator(GeneratorNetwork):
     def check_arguments(arguments: Mapping[str, Any]) -> None:
         """Checks what needs no model; every command calls this before it starts.
 
-        Args:
-            arguments: The constructor's arguments by name.
-
         Raises:
             UserError: lora is set and peft is absent, or the prompt has no {answer}.
         """
@@ -127,7 +124,6 @@ class TransformerGenerator(GeneratorNetwork):
 
     @override
     def conditions(self, images: ImageBatch, answer: Tokens) -> Conditions:
-        """Keeps images and answers, which are read when a question is scored or decoded."""
         if images.source is None:
             raise UserError("this model reads pixels, but the batch has none; give an image folder")
         nothing = torch.zeros(len(answer), 0, device=answer.ids.device)
@@ -135,7 +131,6 @@ class TransformerGenerator(GeneratorNetwork):
 
     @override
     def forward(self, batch: VQABatch) -> GeneratorOutput:
-        """Computes the terms of the objective."""
         own = replace(
             batch,
             question=self.questions.translate(batch.question, self.question_words),
@@ -151,10 +146,7 @@ class TransformerGenerator(GeneratorNetwork):
         conditions: Conditions,
         temperature: float | None = None,
     ) -> Tensor:
-        """Scores tokens and the end; see `GeneratorNetwork.token_log_probs`.
-
-        Questions about one image and answer are scored together, so that their prompt is read once.
-        """
+        """Scores questions about one image and answer together: their prompt is read once."""
         assert conditions.images is not None  # set by conditions() above
         assert conditions.answer is not None
         question = question.to(conditions.decoder.device)
@@ -174,11 +166,11 @@ class TransformerGenerator(GeneratorNetwork):
 
     @override
     def decoding(self, conditions: Conditions, z: Tensor | None) -> tuple[Step, State]:
-        """Prepares decoding; see `GeneratorNetwork.decoding`.
+        """Prepares decoding. A state is the rows, (N,), and their tokens, (N, t).
 
-        A state is the rows, (N,), and their tokens, (N, t). Keys and values of the prompts are
-        kept; the few tokens after them are read again at each step, because a state must hold
-        tensors with a row for each question, and what models keep has many forms.
+        Keys and values of the prompts are kept; the few tokens after them are read again at each
+        step, because a state must hold tensors with a row for each question, and what models keep
+        has many forms.
         """
         device = conditions.decoder.device
         num = len(conditions)
@@ -224,9 +216,8 @@ class TransformerGenerator(GeneratorNetwork):
     def _read(self, given: Conditions) -> Iterator[tuple[Prompts, Tensor, Tensor]]:
         """Reads each distinct pair of image and answer once.
 
-        Yields:
-            Prompts of equal length, and the rows of `given` that they belong to: the prompt of each
-            row among them, and the row, (n,) int64 both.
+        Yields prompts of equal length, and the rows of `given` that they belong to: the prompt of
+        each row among them, and the row, (n,) int64 both.
         """
         images, answer = given.images, given.answer
         assert images is not None  # set by conditions() above

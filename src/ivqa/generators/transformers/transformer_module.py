@@ -96,7 +96,6 @@ class TransformerModule(GeneratorModule):
 
     @override
     def trained_parameters(self) -> Iterable[nn.Parameter]:
-        """Returns the adapters, or all weights without LoRA."""
         return [value for value in self.parameters() if value.requires_grad]
 
     @override
