@@ -129,7 +129,6 @@ MODULES: dict[str, tuple[str, ...]] = {
     "vqa.networks.hiecoatt": (),
     "vqa.networks.n2nmn": (),
     "vqa.networks.kernels": (),
-    "vqa.networks.layout_network": (),
     "vqa.networks.neural_modules": (),
     "lasso.certificate": (),
     "lasso.solver": (),

@@ -150,7 +150,7 @@ def _results(
         expert = network.encode_layouts([layouts[row % 2] for row in range(len(index))])
         expert[1::2, 4] = network.grammar.tokens.index("_Count")
         plan = network.policy(question, network.max_layout, expert=expert)
-        logits = network.execute(images, plan)
+        logits, _ = network.execute(images, plan)
     else:
         logits = network(images, question)
     loss = (logits * torch.linspace(-1, 1, 4)).square().sum()

@@ -111,7 +111,7 @@ def test_the_batch_is_executed_as_the_equations_one_by_one(
     network = _network().eval()
     batch = _batch(square, GRAMMAR.encode(LAYOUTS, 6))
     plan = network.policy(batch.question, 6, expert=batch.layout)
-    logits = network.execute(square, plan)
+    logits, _ = network.execute(square, plan)
     modules = network.modules_
     line = _COORDINATES * torch.linspace(-1, 1, 3)
     xy = torch.stack([line.repeat(3), line.repeat_interleave(3)], dim=1)

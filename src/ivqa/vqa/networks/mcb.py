@@ -83,31 +83,7 @@ def signed_root(values: Tensor) -> Tensor:
     return values * (sizes * sizes.sum(dim=-1, keepdim=True)).rsqrt()
 
 
-class NormalisedGridNetwork(OneFeatureNetwork):
-    """A network whose grid has unit norm as a whole.
-
-    Args:
-        pool: pool x pool positions of the grid become one, their maximum; 1 keeps all.
-        standardise: Whether channels first get mean 0 and variance 1.
-        inputs: num_words, num_answers and feature_sizes, see `OneFeatureNetwork`.
-    """
-
-    reads_grid = True
-
-    def __init__(self, *, pool: Count = 1, standardise: bool = False, **inputs: Any) -> None:
-        super().__init__(**inputs)
-        self.pool = pool
-        self.standard = nn.BatchNorm1d(self.feature_size, affine=False) if standardise else None
-
-    def _normalised_grid(self, images: ImageBatch) -> Tensor:
-        """Grids of M images, of unit norm, (M, L / pool^2, d_v)."""
-        grid = self.grid_of(images, self.pool)
-        if self.standard is not None:
-            grid = self.standard(grid.flatten(0, 1)).view_as(grid)
-        return F.normalize(grid.flatten(1), dim=1).view_as(grid)
-
-
-class MCB(NormalisedGridNetwork):
+class MCB(OneFeatureNetwork):
     """Two poolings: one scores the positions, one answers. The grid has unit norm as a whole.
 
     Deviations from the paper: the glimpses have no bias, which softmax cancels; the layers behind
@@ -123,14 +99,17 @@ class MCB(NormalisedGridNetwork):
         dropout: Behind the poolings.
         attention_root: Whether the attention takes signed roots before the unit norm, as in the
             paper.
-        inputs: pool and standardise, see `NormalisedGridNetwork`, and num_words, num_answers and
-            feature_sizes, see `OneFeatureNetwork`. The paper neither pools nor standardises; here,
-            what all positions of rectified features share would fill the sketches.
+        pool: pool x pool positions of the grid become one, their maximum; 1 keeps all.
+        standardise: Whether channels first get mean 0 and variance 1. The paper neither pools nor
+            standardises; here, what all positions of rectified features share would fill the
+            sketches.
+        inputs: num_words, num_answers and feature_sizes, see `OneFeatureNetwork`.
     """
 
     version: ClassVar[int] = 1
 
     name = "mcb"
+    reads_grid = True
 
     def __init__(
         self,
@@ -142,10 +121,13 @@ class MCB(NormalisedGridNetwork):
         num_glimpses: Count = 2,
         dropout: ShareBelowOne = 0.1,
         attention_root: bool = True,
+        pool: Count = 1,
+        standardise: bool = False,
         **inputs: Any,
     ) -> None:
         super().__init__(**inputs)
-        self.attention_root = attention_root
+        self.pool, self.attention_root = pool, attention_root
+        self.standard = nn.BatchNorm1d(self.feature_size, affine=False) if standardise else None
         self.question_encoder = question_encoder(num_words=self.num_words)
         q_size, v_size = self.question_encoder.size, self.feature_size
         sketch = attention_size or size
@@ -163,6 +145,13 @@ class MCB(NormalisedGridNetwork):
         # and all answers the same probability for a large part of training.
         nn.init.normal_(self.hidden.weight)
         nn.init.normal_(self.output.weight, std=0.1)
+
+    def _normalised_grid(self, images: ImageBatch) -> Tensor:
+        """Grids of M images, of unit norm, (M, L / pool^2, d_v)."""
+        grid = self.grid_of(images, self.pool)
+        if self.standard is not None:
+            grid = self.standard(grid.flatten(0, 1)).view_as(grid)
+        return F.normalize(grid.flatten(1), dim=1).view_as(grid)
 
     def attention(self, grid: Tensor, index: Tensor, q: Tensor) -> Tensor:
         """Computes the attention maps alpha, float32 (B, G, L), each of which sums to 1.

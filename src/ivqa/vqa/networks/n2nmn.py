@@ -4,30 +4,45 @@ A policy p(l | q) writes a layout l of modules in reverse Polish notation. The a
 its step t over the words gives module t its text x_txt = sum_i alpha_ti w_i. The modules run on a
 stack of attention maps; `neural_modules` has their equations. The answer scores of the last module
 and of a question prior are added.
+
+The policy learns by cloning experts, and by search. Cloning minimises the answer loss under the
+experts' layouts l, and -log p(l | q). The search minimises E_p[loss(l)] - lambda H(p) by REINFORCE
+with a baseline b:
+
+gradient of the policy: (loss(l) - b) grad log p(l | q),  b <- decay b + (1 - decay) mean loss
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
-from ivqa.data.batches.batch import ImageBatch
+from ivqa.data import VQASplit
+from ivqa.data.batches.batch import ImageBatch, VQABatch
 from ivqa.errors import UserError
-from ivqa.ranges import Count, ShareBelowOne
+from ivqa.ranges import Count, CountOrZero, NonNegative, ShareBelowOne
 from ivqa.text.vocabulary import Tokens
+from ivqa.vqa.network import OneFeatureNetwork, TrainingOutput
 from ivqa.vqa.networks import kernels
-from ivqa.vqa.networks.layout_network import LayoutNetwork
 from ivqa.vqa.networks.layout_policy import LayoutPolicy, Plan
+from ivqa.vqa.networks.layouts import LayoutGrammar, check_layouts
 from ivqa.vqa.networks.neural_modules import NeuralModules
+
+MODULES = ("_Find", "_Transform", "_And", "_Describe")  # those of the paper for VQA
 
 # Coordinates are in [-4, 4]; the paper has [-1, 1]. They stay smaller than the features here, but
 # are large enough for _Transform to learn positions before it memorises the training questions.
 _COORDINATES = 4.0
 
+_NO_LAYOUTS = (
+    "n2nmn clones expert layouts, but these data have none (layouts_SPLIT.json); "
+    "set model.module.network.search_after=0 to search for layouts from scratch"
+)
 
-class N2NMN(LayoutNetwork):
+
+class N2NMN(OneFeatureNetwork):
     """The policy, the modules and the question prior; default sizes are the paper's for VQA.
 
     Deviations from the paper: norm() gives sqrt(d) instead of 1; coordinates are in [-4, 4] instead
@@ -44,13 +59,22 @@ class N2NMN(LayoutNetwork):
         prior_size: Hidden units of the question prior.
         dropout: In the policy and the question prior.
         word_keys: Whether attention over words sees their embeddings too (`LayoutPolicy`).
-        inputs: modules, max_layout and the settings of the search, see `LayoutNetwork`, and
-            num_words, num_answers and feature_sizes, see `OneFeatureNetwork`.
+        modules: Names of the modules that a layout may use.
+        max_layout: Steps of a layout, <eos> included.
+        search_after: Number of training steps that clone the experts' layouts; afterwards layouts
+            are sampled and the policy learns from their losses. None: always clones; 0: never.
+        entropy_weight: lambda of the search.
+        baseline_decay: decay of the baseline b.
+        inputs: num_words, num_answers and feature_sizes, see `OneFeatureNetwork`.
     """
 
     version: ClassVar[int] = 1
 
     name = "n2nmn"
+    reads_grid = True
+
+    baseline: Tensor
+    steps: Tensor
 
     def __init__(
         self,
@@ -62,9 +86,19 @@ class N2NMN(LayoutNetwork):
         prior_size: Count = 500,
         dropout: ShareBelowOne = 0.5,
         word_keys: bool = False,
+        modules: Sequence[str] = MODULES,
+        max_layout: Count = 13,
+        search_after: CountOrZero | None = None,
+        entropy_weight: NonNegative = 0.005,
+        baseline_decay: ShareBelowOne = 0.99,
         **inputs: Any,
     ) -> None:
         super().__init__(**inputs)
+        self.grammar = LayoutGrammar(list(modules))
+        self.max_layout, self.search_after = max_layout, search_after
+        self.entropy_weight, self.baseline_decay = entropy_weight, baseline_decay
+        self.register_buffer("baseline", torch.zeros(()))
+        self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
         self.policy = LayoutPolicy(
             num_words=self.num_words,
             grammar=self.grammar,
@@ -89,6 +123,36 @@ class N2NMN(LayoutNetwork):
             nn.Linear(prior_size, self.num_answers),
         )
 
+    @staticmethod
+    def check_arguments(arguments: Mapping[str, Any]) -> None:
+        """Checks before a command starts that a valid layout can be built from the modules.
+
+        Raises:
+            UserError: None can be.
+        """
+        LayoutGrammar(list(arguments["modules"]))
+
+    @classmethod
+    def check_split(cls, arguments: Mapping[str, Any], split: VQASplit, *, learns: bool) -> None:
+        """Checks the layouts of a split before features are computed.
+
+        Args:
+            arguments: Arguments of the constructor, defaults included.
+            split: A split, with or without layouts.
+            learns: Whether the network is trained on this split.
+
+        Raises:
+            UserError: The layout of a question is missing, too long or uses unknown modules, or the
+                network clones layouts and there are none.
+        """
+        if split.layouts is None:
+            if learns and arguments["search_after"] != 0:
+                raise UserError(_NO_LAYOUTS)
+            return
+        check_layouts(
+            LayoutGrammar(list(arguments["modules"])), split, int(arguments["max_layout"])
+        )
+
     @classmethod
     @override
     def check_features(
@@ -99,13 +163,47 @@ class N2NMN(LayoutNetwork):
         _side(number or 0)
 
     @override
-    def execute(self, images: ImageBatch, plan: Plan) -> Tensor:
-        return self._executed(images, plan)[0]
+    def forward(self, images: ImageBatch, question: Tokens) -> Tensor:
+        return self.execute(images, self.policy(question, self.max_layout))[0]
+
+    def encode_layouts(self, layouts: Sequence[Sequence[str]]) -> Tensor:
+        """Encodes N expert layouts, lists of module names, as token numbers (N, max_layout)."""
+        return self.grammar.encode(layouts, self.max_layout)
+
+    @override
+    def follow(self, batch: VQABatch) -> Tensor:
+        plan = self.policy(batch.question, self.max_layout, expert=batch.layout)
+        return self.execute(batch.images, plan)[0]
+
+    @override
+    def plan(self, question: Tokens) -> list[list[str]]:
+        layout = self.policy(question, self.max_layout).layout
+        return [[self.grammar.tokens[token] for token in row if token] for row in layout.tolist()]
+
+    @override
+    def train_forward(self, batch: VQABatch) -> TrainingOutput:
+        searching = self.search_after is not None and int(self.steps) >= self.search_after
+        self.steps += 1
+        if not searching:
+            if batch.layout is None:
+                raise UserError(_NO_LAYOUTS)
+            plan = self.policy(batch.question, self.max_layout, expert=batch.layout)
+            logits, _ = self.execute(batch.images, plan)
+            return TrainingOutput(logits, lambda _: {"layout": -plan.log_prob.mean()})
+        plan = self.policy(batch.question, self.max_layout, sample=True)
+
+        def further(losses: Tensor) -> dict[str, Tensor]:
+            cost = losses.detach()
+            surrogate = ((cost - self.baseline) * plan.log_prob).mean()
+            self.baseline.lerp_(cost.mean(), 1 - self.baseline_decay)
+            return {"policy": surrogate, "entropy": -self.entropy_weight * plan.entropy.mean()}
+
+        return TrainingOutput(self.execute(batch.images, plan)[0], further)
 
     @override
     def attention_maps(self, images: ImageBatch, question: Tokens) -> Tensor:
         """Computes softmax(a) of the maps a that the last module of each layout takes."""
-        answers = self._executed(images, self.policy(question, self.max_layout))[1]
+        answers = self.execute(images, self.policy(question, self.max_layout))[1]
         grid = images.feature(self.feature)
         seen = grid.new_full((len(images), grid.shape[1]), 1 / grid.shape[1], dtype=torch.float32)
         for rows, maps in answers:
@@ -114,7 +212,7 @@ class N2NMN(LayoutNetwork):
                 seen = seen.index_put((rows,), mean)
         return seen[:, None]
 
-    def _executed(
+    def execute(
         self, images: ImageBatch, plan: Plan
     ) -> tuple[Tensor, list[tuple[Tensor, list[Tensor]]]]:
         """Runs layouts step by step, all questions with the same module together.
