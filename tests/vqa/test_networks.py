@@ -18,7 +18,7 @@ from ivqa.vqa import (
     Vanilla,
     VQANetwork,
 )
-from ivqa.vqa.network import SharedDropout, checked_grid
+from ivqa.vqa.network import SharedDropout
 from ivqa.vqa.networks.hiecoatt import Attention, ImageAttention, QuestionAttention
 from ivqa.vqa.networks.mcb import CompactBilinear, signed_root
 from ivqa.vqa.networks.mutan import RankSumFusion
@@ -100,11 +100,12 @@ def test_pooling_keeps_the_largest_of_square_tiles() -> None:
     grid = torch.arange(16.0).view(1, 4, 4).repeat(2, 1, 1)  # rows of 0..3, 4..7, ...
     grid[1] = -grid[1]
     batch = ImageBatch(torch.arange(2), torch.arange(2), grid=grid.flatten(1)[:, :, None])
-    pooled = checked_grid(batch, "grid", 1, pool=2)[:, :, 0]
+    network = MCB(num_words=NUM_WORDS, num_answers=3, feature_sizes={"grid": 1})
+    pooled = network.grid_of(batch, pool=2)[:, :, 0]
     assert pooled.tolist() == [[5, 7, 13, 15], [0, -2, -8, -10]]
-    assert checked_grid(batch, "grid", 1) is batch.grid
+    assert network.grid_of(batch) is batch.grid
     with pytest.raises(ValueError, match=r"'grid' has 16 places, which are not .* 3 x 3 tiles"):
-        checked_grid(batch, "grid", 1, pool=3)
+        network.grid_of(batch, pool=3)
 
 
 def test_mcb_with_pooling_depends_on_the_maxima_alone() -> None:

@@ -114,13 +114,34 @@ class OneFeatureNetwork(VQANetwork):
             _check_places(name, number, int(arguments.get("pool", 1)))
 
     def grid_of(self, images: ImageBatch, pool: int = 1) -> Tensor:
-        """The grids of M images, max-pooled over pool x pool tiles, (M, L / pool^2, d_v)."""
-        return checked_grid(images, self.feature, self.feature_size, pool)
+        """The grids of M images, max-pooled over pool x pool tiles, (M, L / pool^2, d_v).
+
+        Raises:
+            UserError: The feature is global, has another size, or its grid cannot be pooled.
+        """
+        grid = self._checked(images)
+        _check_places(self.feature, grid.shape[1] if grid.dim() == 3 else None, pool)
+        if pool == 1:
+            return grid
+        side = math.isqrt(grid.shape[1])
+        tiles = grid.unflatten(1, (side // pool, pool, side // pool, pool))
+        # One axis at a time: amax over both at once is twenty times slower on a CPU.
+        return tiles.amax(dim=4).amax(dim=2).flatten(1, 2)
 
     def vector_of(self, images: ImageBatch) -> Tensor:
         """The global features of M images, or the means of their grids, (M, d_v)."""
-        v = _checked_feature(images, self.feature, self.feature_size)
+        v = self._checked(images)
         return v.mean(dim=1) if v.dim() == 3 else v
+
+    def _checked(self, images: ImageBatch) -> Tensor:
+        """The feature of M images; raises UserError where its last axis has another size."""
+        feature = images.feature(self.feature)
+        if feature.shape[-1] != self.feature_size:
+            raise UserError(
+                f"image feature '{self.feature}' has {feature.shape[-1]} dimensions, but this "
+                f"model was built for {self.feature_size}; use the features= it was trained with"
+            )
+        return feature
 
 
 class SharedDropout(nn.Dropout1d):
@@ -146,17 +167,6 @@ def _single_feature(feature_sizes: Mapping[str, int], model: str) -> tuple[str, 
     return str(name), int(size)
 
 
-def _checked_feature(images: ImageBatch, name: str, size: int) -> Tensor:
-    """Returns a feature of the M images; raises UserError where its last axis has another size."""
-    feature = images.feature(name)
-    if feature.shape[-1] != size:
-        raise UserError(
-            f"image feature '{name}' has {feature.shape[-1]} dimensions, but this model was built "
-            f"for {size}; use the features= it was trained with"
-        )
-    return feature
-
-
 def _check_places(name: str, number: int | None, pool: int = 1) -> None:
     """Raises UserError where a feature is global or pool x pool tiles do not cover its grid."""
     if number is None:
@@ -170,21 +180,3 @@ def _check_places(name: str, number: int | None, pool: int = 1) -> None:
             f"image feature '{name}' has {number} places, which are not a square of "
             f"{pool} x {pool} tiles; set model.module.network.pool=1"
         )
-
-
-def checked_grid(images: ImageBatch, name: str, size: int, pool: int = 1) -> Tensor:
-    """Returns the spatial feature `name` of M images, (M, L, size), max-pooled over square tiles.
-
-    Pooling over pool x pool tiles leaves (M, L / pool^2, size).
-
-    Raises:
-        UserError: The feature is global, has another size, or its grid cannot be pooled.
-    """
-    grid = _checked_feature(images, name, size)
-    _check_places(name, grid.shape[1] if grid.dim() == 3 else None, pool)
-    if pool == 1:
-        return grid
-    side = math.isqrt(grid.shape[1])
-    tiles = grid.reshape(len(grid), side // pool, pool, side // pool, pool, size)
-    # One axis at a time: amax over both at once is twenty times slower on a CPU.
-    return tiles.amax(dim=4).amax(dim=2).flatten(1, 2)
