@@ -14,7 +14,6 @@ import torch
 from numpy.typing import NDArray
 from pydantic import AfterValidator
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence
 
 from ivqa.encoders.encoder import TrainedEncoder, unit_rows
 from ivqa.encoders.skip_thoughts_published import gru_of, published_words, read_published
@@ -24,7 +23,7 @@ from ivqa.store.digests import content_digest
 from ivqa.store.files import FileError
 from ivqa.store.weights import read_weights, state_dict_of
 from ivqa.text.tokens import tokenise
-from ivqa.text.vocabulary import SPECIALS, UNK
+from ivqa.text.vocabulary import SPECIALS, UNK, packed
 
 
 def _existing(path: str) -> str:
@@ -49,12 +48,7 @@ def last_states(gru: nn.GRU, embedded: Tensor, lengths: Tensor) -> Tensor:
         embedded: (B, T, d_e), padded on the right.
         lengths: (B,) int64, words of each text.
     """
-    # Packing refuses length 0: an empty text reads one word of padding, and its state is set to 0
-    # below.
-    packed = pack_padded_sequence(
-        embedded, lengths.clamp_min(1).cpu(), batch_first=True, enforce_sorted=False
-    )
-    _, states = gru(packed)  # (directions, B, d)
+    _, states = gru(packed(embedded, lengths))  # (directions, B, d)
     return states.transpose(0, 1).flatten(1) * (lengths > 0)[:, None]
 
 

@@ -10,12 +10,11 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.nn.utils.rnn import pack_padded_sequence
 
 from ivqa.encoders.skip_thoughts import last_states
 from ivqa.errors import UserError
 from ivqa.ranges import Count, EvenCount
-from ivqa.text.vocabulary import BOS, EOS, PAD, UNK, Tokens
+from ivqa.text.vocabulary import BOS, EOS, PAD, UNK, Tokens, packed
 
 
 class Decoder(nn.Module):
@@ -56,11 +55,10 @@ class Decoder(nn.Module):
         # Words are numbered by falling frequency, so the rare ones have the high numbers.
         wanted = wanted.where(wanted < self.num_predicted, UNK)
         inputs = embedding(given) + self.condition(condition)[:, None]  # (B, T + 1, d_e)
-        lengths = (text.lengths + 1).cpu()
+        lengths = text.lengths + 1
         # Packed in the same order, inputs and targets need no mask for the padding.
-        packed = pack_padded_sequence(inputs, lengths, batch_first=True, enforce_sorted=False)
-        target = pack_padded_sequence(wanted, lengths, batch_first=True, enforce_sorted=False)
-        states, *_ = self.gru(packed)
+        states, *_ = self.gru(packed(inputs, lengths))
+        target = packed(wanted, lengths)
         return F.cross_entropy(self.output(states.data).float(), target.data, reduction="none")
 
 

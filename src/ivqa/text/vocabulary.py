@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
 from ivqa.text.tokens import detokenise, tokenise
 
@@ -48,6 +49,15 @@ class Tokens:
 
     def __len__(self) -> int:
         return self.ids.shape[0]
+
+
+def packed(embedded: Tensor, lengths: Tensor) -> PackedSequence:
+    """Packs texts (B, T, d) of given lengths (B,) for a recurrent layer.
+
+    Packing refuses length 0: of an empty text, the layer reads one word of padding.
+    """
+    lengths = lengths.clamp_min(1).cpu()
+    return pack_padded_sequence(embedded, lengths, batch_first=True, enforce_sorted=False)
 
 
 class Vocabulary:

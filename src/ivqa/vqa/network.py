@@ -4,7 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from torch import Tensor, nn
 from typing_extensions import override
@@ -12,6 +12,8 @@ from typing_extensions import override
 from ivqa.data.batches.batch import ImageBatch, VQABatch
 from ivqa.errors import UserError
 from ivqa.text.vocabulary import Tokens
+
+Cell = TypeVar("Cell", bound=nn.RNNBase)
 
 
 @dataclass(frozen=True)
@@ -154,6 +156,14 @@ class SharedDropout(nn.Dropout1d):
     def forward(self, values: Tensor) -> Tensor:
         """Drops channels of values (B, L, d); the values themselves in evaluation mode."""
         return super().forward(values.transpose(1, 2)).transpose(1, 2)
+
+
+def stacked(
+    cell: Callable[..., Cell], input_size: int, size: int, layers: int, dropout: float
+) -> Cell:
+    """Builds a batch-first LSTM or GRU with dropout between its layers; one layer has none."""
+    between = dropout if layers > 1 else 0.0
+    return cell(input_size, size, layers, batch_first=True, dropout=between)
 
 
 def _single_feature(feature_sizes: Mapping[str, int], model: str) -> tuple[str, int]:

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from torch.nn.utils.rnn import pad_packed_sequence
 
-from ivqa.text.vocabulary import PAD, Tokens
+from ivqa.text.vocabulary import PAD, Tokens, packed
+from ivqa.vqa.network import stacked
 from ivqa.vqa.networks.layouts import LayoutGrammar
 
 
@@ -69,13 +70,7 @@ class LayoutPolicy(nn.Module):
         super().__init__()
         self.grammar = grammar
         self.words = nn.Embedding(num_words, embedding_size, padding_idx=PAD)
-        self.encoder = nn.LSTM(
-            embedding_size,
-            hidden_size,
-            num_layers,
-            batch_first=True,
-            dropout=dropout if num_layers > 1 else 0.0,
-        )
+        self.encoder = stacked(nn.LSTM, embedding_size, hidden_size, num_layers, dropout)
         self.keys = nn.Linear(hidden_size, hidden_size)
         self.word_keys: nn.Linear | None = None
         if word_keys:
@@ -146,10 +141,7 @@ class LayoutPolicy(nn.Module):
         attention (B, N) bool, and the last hidden and cell states (B, d_h) of each layer.
         """
         words = self.words(question.ids)
-        packed = pack_padded_sequence(
-            words, question.lengths.clamp_min(1).cpu(), batch_first=True, enforce_sorted=False
-        )
-        packed_states, (hidden, cell) = self.encoder(packed)
+        packed_states, (hidden, cell) = self.encoder(packed(words, question.lengths))
         states, _ = pad_packed_sequence(
             packed_states, batch_first=True, total_length=words.shape[1]
         )

@@ -9,13 +9,12 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.nn.utils.rnn import pack_padded_sequence
 from typing_extensions import override
 
 from ivqa.data.batches.batch import ImageBatch
 from ivqa.ranges import Count, Positive, ShareBelowOne
-from ivqa.text.vocabulary import PAD, Tokens
-from ivqa.vqa.network import OneFeatureNetwork
+from ivqa.text.vocabulary import PAD, Tokens, packed
+from ivqa.vqa.network import OneFeatureNetwork, stacked
 
 
 class LSTMQI(OneFeatureNetwork):
@@ -53,13 +52,7 @@ class LSTMQI(OneFeatureNetwork):
     ) -> None:
         super().__init__(**inputs)
         self.embedding = nn.Embedding(self.num_words, embedding_size, padding_idx=PAD)
-        self.lstm = nn.LSTM(
-            embedding_size,
-            hidden_size,
-            num_layers,
-            batch_first=True,
-            dropout=dropout if num_layers > 1 else 0.0,
-        )
+        self.lstm = stacked(nn.LSTM, embedding_size, hidden_size, num_layers, dropout)
         self.question = nn.Linear(2 * hidden_size * num_layers, joint_size)
         self.image = nn.Linear(self.feature_size, joint_size)
         self.output = nn.Linear(joint_size, self.num_answers)
@@ -78,10 +71,7 @@ class LSTMQI(OneFeatureNetwork):
         An empty question gives 0.
         """
         words = self.dropout(self.embedding(question.ids)).tanh()  # e, (B, T, d_e)
-        packed = pack_padded_sequence(
-            words, question.lengths.clamp_min(1).cpu(), batch_first=True, enforce_sorted=False
-        )
-        _, (hidden, cell) = self.lstm(packed)  # (layers, B, d_h) each
+        _, (hidden, cell) = self.lstm(packed(words, question.lengths))  # (layers, B, d_h) each
         states = torch.stack([cell, hidden], dim=1).flatten(0, 1)  # c_1, h_1, c_2, h_2
         encoded = states.transpose(0, 1).flatten(1)  # (B, 2 layers d_h)
         return encoded * (question.lengths > 0)[:, None]

@@ -6,13 +6,12 @@ from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence
 from typing_extensions import override
 
 from ivqa.errors import UserError
 from ivqa.ranges import Count, ShareBelowOne
-from ivqa.text.vocabulary import PAD, Tokens
-from ivqa.vqa.network import SharedDropout
+from ivqa.text.vocabulary import PAD, Tokens, packed
+from ivqa.vqa.network import SharedDropout, stacked
 
 _CELLS: dict[str, type[nn.LSTM] | type[nn.GRU]] = {"lstm": nn.LSTM, "gru": nn.GRU}
 
@@ -75,13 +74,7 @@ class RecurrentEncoder(QuestionEncoder):
         self.size = size
         self.embedding = nn.Embedding(num_words, embedding_size, padding_idx=PAD)
         self.dropout = SharedDropout(dropout)
-        self.recurrence = _CELLS[cell](
-            embedding_size,
-            size,
-            num_layers,
-            batch_first=True,
-            dropout=dropout if num_layers > 1 else 0.0,
-        )
+        self.recurrence = stacked(_CELLS[cell], embedding_size, size, num_layers, dropout)
 
     @override
     def forward(self, question: Tokens) -> Tensor:
@@ -93,9 +86,6 @@ class RecurrentEncoder(QuestionEncoder):
             last = (question.lengths - 1).clamp_min(0)
             found = states[torch.arange(len(last), device=last.device), last]
         else:
-            lengths = question.lengths.clamp_min(1).cpu()
-            _, found = self.recurrence(
-                pack_padded_sequence(embedded, lengths, batch_first=True, enforce_sorted=False)
-            )
+            _, found = self.recurrence(packed(embedded, question.lengths))
             found = (found[0] if isinstance(found, tuple) else found)[-1]  # h of the last layer
         return found * (question.lengths > 0)[:, None]
