@@ -17,10 +17,9 @@ from typing_extensions import override
 
 from ivqa.data.batches.batch import PixelEncoder, VQABatch
 from ivqa.errors import UserError
-from ivqa.generators import GeneratorModule, GeneratorNetwork
+from ivqa.generators import GeneratorModule
 from ivqa.ranges import Count, NonNegative, Positive
 from ivqa.text.answers import AnswerVocabulary
-from ivqa.text.vocabulary import Vocabulary
 from ivqa.vqa import VQAModule, VQANetwork
 
 _OTHER_ANSWER = -1  # target of a question whose answer is outside of the closed set
@@ -34,17 +33,14 @@ class DualModule(GeneratorModule):
     them by the VQA model.
 
     Args:
-        network: See `GeneratorModule`.
-        question_vocabulary: See there; the VQA model reads the same words.
-        answer_words: See there.
-        feature_sizes: Last dimension of each image feature that one of the networks reads.
         answers: The closed set A of phi. Questions with other answers train the generator alone.
         answer_network: The network of phi; called with num_words, num_answers and feature_sizes.
         answer_features: The image features that it reads.
         answer_loss_weight: Weight of -log phi(a | I, q) beside the negative ELBO.
         answer_learning_rate_scale: Learning rate of the VQA model over that of the generator.
         max_question_length: Words of a question that the VQA model reads; the rest is cut.
-        **options: Arguments of `GeneratorModule`.
+        **options: Arguments of `GeneratorModule`. The VQA model reads the same words, and
+            feature_sizes has the image features of both networks.
     """
 
     version: ClassVar[int] = 1
@@ -55,10 +51,6 @@ class DualModule(GeneratorModule):
     def __init__(
         self,
         *,
-        network: Callable[..., GeneratorNetwork],
-        question_vocabulary: Vocabulary,
-        answer_words: Vocabulary,
-        feature_sizes: Mapping[str, int],
         answers: AnswerVocabulary,
         answer_network: Callable[..., VQANetwork],
         answer_features: Sequence[str],
@@ -67,19 +59,13 @@ class DualModule(GeneratorModule):
         max_question_length: Count = 26,
         **options: Any,
     ) -> None:
-        super().__init__(
-            network=network,
-            question_vocabulary=question_vocabulary,
-            answer_words=answer_words,
-            feature_sizes=feature_sizes,
-            **options,
-        )
+        super().__init__(**options)
         self.answers = answers
         self.answer_loss_weight = answer_loss_weight
         self.answer_learning_rate_scale = answer_learning_rate_scale
         self.answerer = VQAModule(
             network=answer_network,
-            question_vocabulary=question_vocabulary,
+            question_vocabulary=self.question_vocabulary,
             answers=answers,
             feature_sizes={name: self.feature_sizes[name] for name in answer_features},
             max_question_length=max_question_length,

@@ -10,11 +10,10 @@ from typing_extensions import override
 from ivqa.data.batches.batch import VQABatch
 from ivqa.errors import UserError
 from ivqa.generators.elbo_terms import ElboTerms
-from ivqa.generators.networks.network import GeneratorNetwork, GeneratorOutput
+from ivqa.generators.networks.network import GeneratorOutput
 from ivqa.generators.objective import ConstantWeight, negative_elbo
 from ivqa.generators.questioner import NetworkQuestioner
 from ivqa.ranges import NonNegative
-from ivqa.text.vocabulary import Vocabulary
 
 _SHOWN_ROWS = 10  # rows or image ids in a message
 
@@ -23,17 +22,13 @@ class GeneratorModule(NetworkQuestioner):
     """Maximises the ELBO of a network; a `Questioner` before and after training.
 
     Args:
-        network: See `NetworkQuestioner`.
-        question_vocabulary: See `NetworkQuestioner`.
-        answer_words: See `NetworkQuestioner`.
-        feature_sizes: See `NetworkQuestioner`.
         kl_schedule: Called with the optimiser step; returns the weight of the KL. None is a
             weight of 1 at every step.
         free_nats: Nats of the KL that are free, >= 0; see `objective.free_bits`.
         free_nats_per_dimension: Whether they are free in every latent dimension.
         free_nats_pull: Whether a KL below free_nats is raised to it.
-        **options: Arguments of `NetworkQuestioner` (max_length, strategy, likelihood_samples) and
-            of `TrainedModule` (optimizer, scheduler, image_encoder).
+        **options: Arguments of `NetworkQuestioner`, and of `TrainedModule` (optimizer, scheduler,
+            image_encoder).
     """
 
     version: ClassVar[int] = 1
@@ -41,23 +36,13 @@ class GeneratorModule(NetworkQuestioner):
     def __init__(
         self,
         *,
-        network: Callable[..., GeneratorNetwork],
-        question_vocabulary: Vocabulary,
-        answer_words: Vocabulary,
-        feature_sizes: Mapping[str, int],
         kl_schedule: Callable[[int], float] | None = None,
         free_nats: NonNegative = 0.0,
         free_nats_per_dimension: bool = False,
         free_nats_pull: bool = False,
         **options: Any,
     ) -> None:
-        super().__init__(
-            network=network,
-            question_vocabulary=question_vocabulary,
-            answer_words=answer_words,
-            feature_sizes=feature_sizes,
-            **options,
-        )
+        super().__init__(**options)
         self.kl_schedule = ConstantWeight() if kl_schedule is None else kl_schedule
         self.free_nats = free_nats
         self.free_nats_per_dimension = free_nats_per_dimension

@@ -2,14 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytorch_lightning as pl
 from hydra.utils import get_object, instantiate
-from omegaconf import DictConfig
 from pytorch_lightning.utilities import rank_zero_only
 
 from ivqa.config.model_sources import Pretrained, Untrained, source_of
@@ -24,6 +22,7 @@ from ivqa.runs.loggers import end_wandb_run
 from ivqa.runs.run_directory import best_checkpoint, can_continue
 from ivqa.runs.vocabularies import Vocabularies
 from ivqa.store.artifact_store import training_seconds
+from ivqa.store.signatures import arguments_of
 from ivqa.store.weights import load_into, weights_digest
 from ivqa.text.vocabulary import Vocabulary
 from ivqa.trained import check_same_encoder
@@ -53,11 +52,16 @@ def build_module(context: RunContext, vocabularies: Vocabularies) -> Any:
     for name, part in parts.items():
         given[name] = obtain_module(part)[0]
     # _partial_ leaves the vocabularies and parts, which are no configuration, for the call below.
-    taken = signature(get_object(cfg.module._target_)).parameters
+    taken = arguments_of(get_object(cfg.module._target_))
     build = instantiate(cfg.module, _partial_=True)
     arguments = {name: value for name, value in given.items() if name in taken}
     if isinstance(context.features, PixelStore) and cfg.image_features:
-        _check_takes_encoder(cfg, taken)
+        if "image_encoder" not in taken and "**" not in taken:
+            raise UserError(
+                f"model={cfg.name}: {cfg.module._target_} takes no image_encoder, so it cannot "
+                "compute its image features from pixels; choose other features=, such as "
+                "features=concepts"
+            )
         arguments["image_encoder"] = context.features.encoder(cfg.image_features)
     return build(**arguments)
 
@@ -185,16 +189,6 @@ def obtain_measuring_models(context: RunContext) -> dict[str, Any]:
         else None
         for name in names
     }
-
-
-def _check_takes_encoder(model: DictConfig, taken: Mapping[str, Parameter]) -> None:
-    # A subclass of TrainedModule may pass the encoder on with its other keyword arguments.
-    if "image_encoder" in taken or any(p.kind is p.VAR_KEYWORD for p in taken.values()):
-        return
-    raise UserError(
-        f"model={model.name}: {model.module._target_} takes no image_encoder, so it cannot compute "
-        "its image features from pixels; choose other features=, such as features=concepts"
-    )
 
 
 def _announce(context: RunContext, released: Released) -> None:

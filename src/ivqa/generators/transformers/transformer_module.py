@@ -1,6 +1,6 @@
 """Training of a transformers model as a question generator."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar
 
@@ -16,7 +16,6 @@ from ivqa.generators.module import GeneratorModule
 from ivqa.generators.protocol import Questions
 from ivqa.generators.transformers.transformer import TransformerGenerator
 from ivqa.ranges import NO_EFFECT
-from ivqa.text.vocabulary import Vocabulary
 
 
 class TransformerModule(GeneratorModule):
@@ -25,14 +24,12 @@ class TransformerModule(GeneratorModule):
     Its tokens, in `Questions.tokens` and as `question_vocabulary`, are those of the model.
 
     Args:
-        network: `TransformerGenerator` or a partial of it.
-        question_vocabulary: Words of the questions in batches.
-        answer_words: Words of the answers in batches.
-        feature_sizes: Not used: the model reads pixels.
         device: Where questions are asked and scored outside of a Trainer, as `trainer.accelerator`
             says it: cpu, or gpu or auto for an accelerator if there is one. Questions and scores
             are where their images are.
-        **options: See `GeneratorModule`; max_length is a number of tokens.
+        **options: Arguments of `GeneratorModule`. The network is a `TransformerGenerator` or a
+            partial of it, the vocabularies are those of batches, and max_length is a number of
+            tokens.
     """
 
     version: ClassVar[int] = 1
@@ -42,23 +39,8 @@ class TransformerModule(GeneratorModule):
     reads_pixels = True
     """It reads images, although it needs no image features."""
 
-    def __init__(
-        self,
-        *,
-        network: Callable[..., TransformerGenerator],
-        question_vocabulary: Vocabulary,
-        answer_words: Vocabulary,
-        feature_sizes: Mapping[str, int],
-        device: Annotated[str, NO_EFFECT] = "cpu",
-        **options: Any,
-    ) -> None:
-        super().__init__(
-            network=network,
-            question_vocabulary=question_vocabulary,
-            answer_words=answer_words,
-            feature_sizes=feature_sizes,
-            **options,
-        )
+    def __init__(self, *, device: Annotated[str, NO_EFFECT] = "cpu", **options: Any) -> None:
+        super().__init__(**options)
         self.question_vocabulary = self.network.questions
         self.answer_words = self.network.answers
         self._asked_on = device
