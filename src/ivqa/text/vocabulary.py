@@ -51,6 +51,16 @@ class Tokens:
         return self.ids.shape[0]
 
 
+def padded(rows: Sequence[Sequence[int]]) -> Tokens:
+    """Builds texts from rows of indices; at least one position, as recurrent layers need."""
+    lengths = torch.tensor([len(row) for row in rows], dtype=torch.int64)
+    width = max(int(lengths.max()) if rows else 0, 1)
+    tokens = Tokens(torch.full((len(rows), width), PAD, dtype=torch.int64), lengths)
+    words = [index for row in rows for index in row]
+    tokens.ids[tokens.mask] = torch.tensor(words, dtype=torch.int64)
+    return tokens
+
+
 def packed(embedded: Tensor, lengths: Tensor) -> PackedSequence:
     """Packs texts (B, T, d) of given lengths (B,) for a recurrent layer.
 
@@ -111,13 +121,7 @@ class Vocabulary:
         rows = [
             [self._index.get(word, UNK) for word in tokenise(text)][:max_length] for text in texts
         ]
-        lengths = torch.tensor([len(row) for row in rows], dtype=torch.int64)
-        # At least one position, because recurrent layers refuse empty sequences.
-        width = max(int(lengths.max()) if rows else 0, 1)
-        tokens = Tokens(torch.full((len(rows), width), PAD, dtype=torch.int64), lengths)
-        words = [index for row in rows for index in row]
-        tokens.ids[tokens.mask] = torch.tensor(words, dtype=torch.int64)
-        return tokens
+        return padded(rows)
 
     def decode(self, tokens: Tokens) -> list[str]:
         """Converts word indices to questions, see `detokenise`; unknown words become "<unk>"."""

@@ -45,7 +45,6 @@ class QuestionDecoder(nn.Module):
     """
 
     _never: Tensor  # (V,) -inf for words of probability zero, 0 for the others
-    _unknown: Tensor  # (1,) the index of <unk>
 
     def __init__(
         self,
@@ -72,7 +71,6 @@ class QuestionDecoder(nn.Module):
         never = torch.zeros(num_words)
         never[[PAD, BOS]] = float("-inf")
         self.register_buffer("_never", never, persistent=False)
-        self.register_buffer("_unknown", torch.tensor([UNK]), persistent=False)
 
     def forward(
         self,
@@ -115,20 +113,7 @@ class QuestionDecoder(nn.Module):
 
         `outputs` are (B, T + 1, d_h); the arguments and the result are those of `forward`.
         """
-        # The words, then <eos>, then <pad>, which the loss ignores.
-        targets = F.pad(question.ids, (0, 1), value=PAD)
-        targets = targets.scatter(1, question.lengths[:, None], EOS)
-        logits = self._logits(self.dropout(outputs))  # (B, T + 1, V)
-        if temperature is not None:
-            logits = (logits / temperature).index_fill(2, self._unknown, float("-inf"))
-        # -log p(w_t), and 0 where the target is <pad>.
-        losses = F.cross_entropy(
-            logits.flatten(0, 1),
-            targets.flatten(),
-            ignore_index=PAD,
-            reduction="none",
-        )
-        return -losses.view_as(targets)
+        return word_log_probs(self._logits(self.dropout(outputs)), question, temperature)
 
     def next_log_probs(self, output: Tensor) -> Tensor:
         """Log-probabilities (N, V), float32, of the next word after outputs (N, d_h)."""
@@ -180,6 +165,25 @@ class QuestionDecoder(nn.Module):
     def _logits(self, hidden: Tensor) -> Tensor:
         # float32 under any autocast precision: a likelihood is a sum of many small terms.
         return F.linear(hidden, self.output.weight, self.output.bias + self._never).float()
+
+
+def word_log_probs(logits: Tensor, question: Tokens, temperature: float | None) -> Tensor:
+    """Scores the T words and <eos> of questions, (B, T + 1) float32 in nats; 0 after <eos>.
+
+    Position t of the logits (B, T + 1, V) predicts word t; the temperature is that of
+    `QuestionDecoder.forward`.
+    """
+    # The words, then <eos>, then <pad>, which the loss ignores.
+    targets = F.pad(question.ids, (0, 1), value=PAD)
+    targets = targets.scatter(1, question.lengths[:, None], EOS)
+    if temperature is not None:
+        logits = logits / temperature
+        logits[:, :, UNK] = float("-inf")
+    # -log p(w_t), and 0 where the target is <pad>.
+    losses = F.cross_entropy(
+        logits.flatten(0, 1), targets.flatten(), ignore_index=PAD, reduction="none"
+    )
+    return -losses.view_as(targets)
 
 
 class LockedDropout(nn.Module):

@@ -5,11 +5,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 from typing_extensions import override
 
+from ivqa.generators.networks.decoder import word_log_probs
 from ivqa.text.tokens import tokenise
-from ivqa.text.vocabulary import EOS, PAD, SPECIALS, UNK, Tokens, Vocabulary
+from ivqa.text.vocabulary import SPECIALS, UNK, Tokens, Vocabulary, padded
 
 FIRST = len(SPECIALS)
 """Index of the model's token 0; <pad>, <bos>, <eos> and <unk> come before it."""
@@ -71,7 +71,7 @@ class SubwordVocabulary(Vocabulary):
     @override
     def encode(self, texts: Sequence[str], max_length: int | None = None) -> Tokens:
         rows = self._indices([self.write(tokenise(text)) for text in texts])
-        return _padded([row[:max_length] for row in rows])
+        return padded([row[:max_length] for row in rows])
 
     def translate(self, tokens: Tokens, words: Vocabulary) -> Tokens:
         """Converts B texts in another vocabulary, `words`, to this one, on the same device.
@@ -83,7 +83,7 @@ class SubwordVocabulary(Vocabulary):
         rows = [
             [table[at] for at in row[:length]] for row, length in zip(ids, lengths, strict=True)
         ]
-        return _padded(self._indices([self.write(row) for row in rows])).to(tokens.ids.device)
+        return padded(self._indices([self.write(row) for row in rows])).to(tokens.ids.device)
 
     @override
     def decode(self, tokens: Tokens) -> list[str]:
@@ -164,21 +164,4 @@ class SubwordScores(nn.Module):
         Position t of the model's logits (N, T + 1, V - 4) predicts token t; scores after the end
         are 0. `temperature` is that of `QuestionDecoder.forward`.
         """
-        targets = F.pad(question.ids, (0, 1), value=PAD)
-        targets = targets.scatter(1, question.lengths[:, None], EOS)
-        own = self(logits)
-        if temperature is not None:
-            own = (own / temperature).index_fill(2, targets.new_tensor([UNK]), float("-inf"))
-        losses = F.cross_entropy(
-            own.flatten(0, 1), targets.flatten(), ignore_index=PAD, reduction="none"
-        )
-        return -losses.view_as(targets)
-
-
-def _padded(rows: Sequence[Sequence[int]]) -> Tokens:
-    lengths = torch.tensor([len(row) for row in rows], dtype=torch.int64)
-    width = max(int(lengths.max()) if rows else 0, 1)
-    ids = torch.full((len(rows), width), PAD, dtype=torch.int64)
-    for at, row in enumerate(rows):
-        ids[at, : len(row)] = torch.tensor(row, dtype=torch.int64)
-    return Tokens(ids, lengths)
+        return word_log_probs(self(logits), question, temperature)
