@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -42,6 +42,7 @@ Reader = Callable[[Any], tuple[Choice, ...]]
 """Reads the choices of a response, as `read_choices` does."""
 
 
+@dataclass(eq=False, kw_only=True)
 class Endpoint:
     """An OpenAI-compatible endpoint, such as vLLM, SGLang, llama.cpp or a commercial one.
 
@@ -69,33 +70,21 @@ class Endpoint:
 
     version: ClassVar[int] = 1
 
-    def __init__(
-        self,
-        base_url: Address,
-        *,
-        cache: str,
-        api_key_env: str | None = None,
-        workers: Count = 16,
-        max_requests: CountOrZero | None = None,
-        price_in: NonNegative | None = None,
-        price_out: NonNegative | None = None,
-        max_cost: NonNegative | None = None,
-        timeout: Positive = 60.0,
-        retries: CountOrZero = 6,
-        check_model: bool = True,
-    ) -> None:
-        self.base_url = base_url
-        self.api_key_env = api_key_env
-        self.workers = workers
-        self.max_requests = max_requests
-        self.price_in = price_in
-        self.price_out = price_out
-        self.max_cost = max_cost
-        self.timeout = timeout
-        self.retries = retries
-        self.check_model = check_model
+    base_url: Address = field(kw_only=False)
+    cache: str
+    api_key_env: str | None = None
+    workers: Count = 16
+    max_requests: CountOrZero | None = None
+    price_in: NonNegative | None = None
+    price_out: NonNegative | None = None
+    max_cost: NonNegative | None = None
+    timeout: Positive = 60.0
+    retries: CountOrZero = 6
+    check_model: bool = True
+
+    def __post_init__(self) -> None:
         self.usage = Usage()
-        self._cache = ResponseCache(Path(cache))
+        self._cache = ResponseCache(Path(self.cache))
         self._known: set[str] = set()  # requests that `usage` contains
         self._on_way = 0  # requests without a response yet
         self._lock = threading.Lock()
