@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import ClassVar, Protocol, TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 import torch
@@ -65,23 +65,14 @@ class AskedPair:
     samples: Sequence[GeneratedQuestion]
 
 
-class WritesPages(Protocol):
-    """Writes HTML pages of generated questions.
+WritesPages = Callable[
+    [Sequence[AskedPair], VQASplit, Path, str, Mapping[str, float]],
+    Path,
+]
+"""Writes HTML pages of generated questions, and returns the path of the main page.
 
-    `ivqa.report.QuestionPages` implements it and describes the arguments. That room stands on this
-    one, so the benchmark names only what it calls.
-    """
-
-    def __call__(
-        self,
-        items: Sequence[AskedPair],
-        split: VQASplit,
-        run_dir: Path,
-        title: str,
-        metrics: Mapping[str, float],
-    ) -> Path:
-        """Writes the pages and returns the path of the main page."""
-
+`ivqa.report.QuestionPages` does, and describes the arguments. That room stands on this one.
+"""
 
 Decoding = Callable[[GeneratorModule], Questioner]
 """Takes a trained generator; returns what is asked in its place."""
