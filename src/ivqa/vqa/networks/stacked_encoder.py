@@ -14,15 +14,6 @@ from ivqa.ranges import Count, CountOrZero, ExistingFile, Positive, ShareBelowOn
 from ivqa.text.vocabulary import PAD, UNK, Tokens
 from ivqa.vqa.networks.question_encoder import QuestionEncoder
 
-_NO_FILE = (
-    "a question encoder with vector_size={size} reads word vectors from a file; give "
-    "question_encoder.path=FILE, such as glove.6B.300d.txt, or question_encoder.vector_size=0"
-)
-_OTHER_SIZE = (
-    "{path} has vectors of {found} values, but question_encoder.vector_size={size}; give the size "
-    "of the file"
-)
-
 
 class StackedLSTMEncoder(QuestionEncoder):
     """q = [drop(h^1_T); drop(h^2_T)] of two LSTM layers over [tanh(E w_t); g(w_t)].
@@ -88,9 +79,16 @@ class StackedLSTMEncoder(QuestionEncoder):
         if not size:
             return
         if path is None:
-            raise UserError(_NO_FILE.format(size=size))
+            raise UserError(
+                f"a question encoder with vector_size={size} reads word vectors from a file; give "
+                "question_encoder.path=FILE, such as glove.6B.300d.txt, or "
+                "question_encoder.vector_size=0"
+            )
         if (found := size_of_word_vectors(path)) != size:
-            raise UserError(_OTHER_SIZE.format(path=path, found=found, size=size))
+            raise UserError(
+                f"{path} has vectors of {found} values, but question_encoder.vector_size={size}; "
+                "give the size of the file"
+            )
 
     @staticmethod
     def check_corpus(arguments: Mapping[str, Any], texts: Sequence[str]) -> None:
@@ -107,17 +105,12 @@ class StackedLSTMEncoder(QuestionEncoder):
             UserError: There is no file, or its vectors have another size.
         """
         size = self.vectors.shape[1]
-        if not size:
+        self.check_arguments({"vector_size": size, "path": self.path})
+        if self.path is None or not size:
             return
-        if self.path is None:
-            raise UserError(_NO_FILE.format(size=size))
         found = read_word_vectors(self.path, words)
         for row, word in enumerate(words, start=UNK + 1):
             if word in found:
-                if len(found[word]) != size:
-                    raise UserError(
-                        _OTHER_SIZE.format(path=self.path, found=len(found[word]), size=size)
-                    )
                 self.vectors[row] = torch.from_numpy(found[word])
 
     @override
