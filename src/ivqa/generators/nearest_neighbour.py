@@ -63,7 +63,13 @@ class NearestNeighbourQuestioner(nn.Module):
         self.question_vocabulary = question_vocabulary
         self.feature_sizes = dict(feature_sizes)
         self.neighbours = neighbours
-        self._grams = TfidfVectorizer(analyzer=_n_grams, dtype=np.float32)
+        self._grams = TfidfVectorizer(
+            tokenizer=tokenise,
+            token_pattern=None,
+            lowercase=False,  # tokenise does that
+            ngram_range=(1, 4),
+            dtype=np.float32,
+        )
         self._answers = TfidfVectorizer(analyzer=tokenise, dtype=np.float32)
 
     def remember(self, datamodule: VQADataModule) -> None:
@@ -153,16 +159,6 @@ def _consensus(own: Any, near: Any, group: NDArray[np.int64], number: int) -> ND
     if own is near:
         group = rows
     return np.asarray(own.multiply(means[group]).sum(axis=1), dtype=np.float32).ravel()
-
-
-def _n_grams(text: str) -> list[str]:
-    """The n-grams of 1 to 4 words of a question."""
-    words = tokenise(text)
-    return [
-        " ".join(words[at : at + size])
-        for size in range(1, 5)
-        for at in range(len(words) - size + 1)
-    ]
 
 
 def _unit(values: Tensor) -> Tensor:
