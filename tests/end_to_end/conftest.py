@@ -16,7 +16,7 @@ from hydra.core.global_hydra import GlobalHydra
 
 from ivqa.command_line import entry_point
 from ivqa.generators import Questions
-from ivqa.generators.questioner import NetworkQuestioner
+from ivqa.generators.module import GeneratorModule
 from ivqa.scenes import generate_scenes
 from ivqa.text.vocabulary import UNK
 
@@ -91,7 +91,7 @@ def known_questions(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes every generator ask `KNOWN_QUESTIONS`."""
 
     def sample(
-        self: NetworkQuestioner,
+        self: GeneratorModule,
         images: Any,
         answers: list[str],
         num_samples: int = 1,
@@ -111,7 +111,7 @@ def known_questions(monkeypatch: pytest.MonkeyPatch) -> None:
         z = self.network.prior(len(texts), generator)
         return Questions(tokens, texts, torch.zeros(len(texts), device=self.device), pair, z)
 
-    monkeypatch.setattr(NetworkQuestioner, "sample", sample)
+    monkeypatch.setattr(GeneratorModule, "sample", sample)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from ivqa.config.model_sources import Pretrained, Untrained, source_of
 from ivqa.data.batches.batch import ImageBatch
 from ivqa.data.given_pictures import GivenPictures
 from ivqa.errors import UserError
-from ivqa.generators.questioner import NetworkQuestioner
+from ivqa.generators.module import GeneratorModule
 from ivqa.runs.context import RunContext
 from ivqa.runs.preparation import with_features
 from ivqa.runs.trained_models import obtain_module
@@ -35,7 +35,7 @@ class PictureModel:
     checkpoint: Path
 
     @property
-    def questioner(self) -> NetworkQuestioner:
+    def questioner(self) -> GeneratorModule:
         """The question generator: the module itself, or the policy that it trains."""
         return getattr(self.module, "questioner", self.module)
 

@@ -13,7 +13,7 @@ from ivqa.diagnosis.search.search import pooled
 from ivqa.errors import UserError
 from ivqa.generators import Beam, Questioner, Sampling
 from ivqa.generators.likelihood import marginal_log_likelihood
-from ivqa.generators.questioner import NetworkQuestioner
+from ivqa.generators.module import GeneratorModule
 from ivqa.text.tokens import tokenise
 from ivqa.text.vocabulary import Vocabulary
 from ivqa.vqa import Answerer
@@ -50,7 +50,7 @@ class GivenAnswer:
 
 
 def likely_questions(
-    questioner: NetworkQuestioner,
+    questioner: GeneratorModule,
     image: ImageBatch,
     answer: str,
     *,

@@ -9,8 +9,8 @@ from torch import Tensor
 from ivqa.data.batches.batch import ImageBatch
 from ivqa.generators.decoding.beam import Beam
 from ivqa.generators.decoding.strategies import Strategy
+from ivqa.generators.module import GeneratorModule
 from ivqa.generators.protocol import Questioner, Questions
-from ivqa.generators.questioner import NetworkQuestioner
 from ivqa.trained import evaluation_mode
 
 _SCORED_AT_ONCE = 4096
@@ -64,7 +64,7 @@ def ask(
     """
     strategy = Beam(size=3) if strategy is None else strategy
     questions = questioner.sample(images, answers, num_latents, strategy, generator)
-    if alternatives is None or not isinstance(questioner, NetworkQuestioner):
+    if alternatives is None or not isinstance(questioner, GeneratorModule):
         return questions.select(most_probable(questions))
     fit = answer_posterior(questioner, images, answers, questions, alternatives)
     score = questions.log_likelihood + answer_weight * fit
@@ -73,7 +73,7 @@ def ask(
 
 @torch.no_grad()
 def answer_posterior(
-    questioner: NetworkQuestioner,
+    questioner: GeneratorModule,
     images: ImageBatch,
     answers: list[str],
     questions: Questions,
