@@ -28,8 +28,14 @@ from ivqa.errors import UserError
 from ivqa.generators.decoding.strategies import trim_tokens
 from ivqa.generators.networks.decoder import State, Step
 from ivqa.generators.networks.network import Conditions, GeneratorNetwork, GeneratorOutput
-from ivqa.generators.transformers.frozen import checksum, leave_out_frozen
-from ivqa.generators.transformers.lora import LowRankSettings, add_adapters, low_rank, require_peft
+from ivqa.generators.transformers.lora import (
+    LowRankSettings,
+    add_adapters,
+    checksum,
+    leave_out_frozen,
+    low_rank,
+    require_peft,
+)
 from ivqa.generators.transformers.subwords import SubwordScores, SubwordVocabulary
 from ivqa.ranges import Count, Weights
 from ivqa.text.tokens import detokenise
