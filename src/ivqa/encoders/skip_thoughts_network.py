@@ -20,12 +20,7 @@ from ivqa.text.vocabulary import BOS, EOS, PAD, UNK, Tokens, packed
 class Decoder(nn.Module):
     """Predicts each word of a text from the words before it and from a vector.
 
-    Args:
-        embedding_size: d_e, dimensions of a word embedding.
-        condition_size: d, dimensions of the vector.
-        size: Dimensions of the GRU.
-        num_predicted: Number of the most frequent words that are predicted; the target of other
-            words is <unk>.
+    Only the `num_predicted` most frequent words are predicted; the target of others is <unk>.
     """
 
     def __init__(
@@ -116,10 +111,8 @@ class SkipThoughtsNetwork(nn.Module):
     def forward(self, text: Tokens, wanted: Mapping[str, tuple[Tensor, Tokens]]) -> dict:
         """Computes the losses of words of each task, see `Decoder.forward`.
 
-        Args:
-            text: (B, T) words of the questions to encode.
-            wanted: For each task rows of `text`, (B',), and the texts to predict from their
-                encodings, (B', T').
+        `wanted` has for each task rows of `text`, (B',), and the texts to predict from their
+        encodings, (B', T').
         """
         encoded = self.encode(text)
         return {

@@ -46,15 +46,10 @@ class GeneratedQuestion:
 
 @dataclass(frozen=True)
 class AskedPair:
-    """The questions of one (image, answer) pair.
+    """The questions of one (image, answer) pair: the most probable one found, and samples.
 
-    Args:
-        image: The image or its path.
-        answer: The answer.
-        answer_type: Its type, such as yes/no.
-        reference: The question of the data set.
-        best: The most probable question found.
-        samples: Sampled questions.
+    `image` is the image or its path, `answer_type` such as yes/no, `reference` the question of the
+    data set.
     """
 
     image: Path | Image.Image

@@ -85,7 +85,7 @@ def negative_elbo(
 def importance_weighted_bound(
     log_likelihood: Tensor, log_ratio: Tensor, num_posterior: int
 ) -> Tensor:
-    """Estimates log p(q | I, a) from K values of z; in expectation a lower bound.
+    """Estimates log p(q | I, a), (B,) in nats, from K values of z; in expectation a lower bound.
 
     log 1/K sum_k p(q | z_k, I, a) p(z_k) / m(z_k),  m = share q(z | I, q) + (1 - share) p(z)
 
@@ -99,9 +99,6 @@ def importance_weighted_bound(
         log_likelihood: log p(q | z_k, I, a), (B, K), in nats.
         log_ratio: log q(z_k | I, q) - log p(z_k), (B, K).
         num_posterior: Number of draws from the posterior, 1 to K.
-
-    Returns:
-        (B,), in nats.
     """
     log_weight = _log_weights(log_likelihood, log_ratio, num_posterior)
     return log_weight.logsumexp(dim=1) - math.log(log_likelihood.shape[1])

@@ -109,7 +109,7 @@ class Questioner(Protocol):
         strategy: Strategy | None = None,
         generator: torch.Generator | None = None,
     ) -> Questions:
-        """Generates questions.
+        """Generates N = B * num_samples questions for B pairs; those of one pair follow each other.
 
         Args:
             images: Image features of B pairs.
@@ -117,20 +117,12 @@ class Questioner(Protocol):
             num_samples: Questions for each pair, >= 1.
             strategy: How words are chosen; None is the generator's own strategy.
             generator: Source of the random numbers; None is torch's global one.
-
-        Returns:
-            N = B * num_samples questions; those of one pair follow each other.
         """
 
     def log_likelihood(
         self, images: ImageBatch, answers: list[str], questions: list[str]
     ) -> Tensor:
-        """Scores given questions.
-
-        Args:
-            images: Image features of B pairs.
-            answers: The B answers.
-            questions: One question for each pair.
+        """Scores one given question for each of B pairs.
 
         Returns:
             log p(q | I, a), (B,) float32, summed over words and <eos>, in nats.

@@ -54,7 +54,7 @@ def answers_with_phi(
 def answer_log_likelihood(
     logits: Tensor, tokens: Tensor, lengths: Tensor, ends: Sequence[int]
 ) -> Tensor:
-    """Computes log p(a) of N answers, the sum over their tokens and the end token.
+    """Computes log p(a) of N answers, (N,) float32: the sum over their tokens and the end token.
 
     Without the end token it would be the probability of all answers with this beginning.
 
@@ -63,9 +63,6 @@ def answer_log_likelihood(
         tokens: (N, T) int64; what follows `lengths` is ignored.
         lengths: Number of tokens of each answer, (N,) int64.
         ends: Tokens that end an answer; their probabilities are added.
-
-    Returns:
-        Log-likelihoods, (N,) float32.
 
     Example:
         >>> logits = torch.zeros(2, 2, 4)

@@ -13,14 +13,11 @@ from ivqa.vqa.protocol import Answerer
 
 
 class MeasuringCallback(pl.Callback):
-    """Measures a VQA model and logs the figures.
+    """Measures a VQA model at the end of Trainer.validate and Trainer.test, and logs the figures.
 
-    It runs at the end of Trainer.validate and Trainer.test, and in training if `every_n_epochs` is
-    positive. The trainer needs a `VQADataModule`. The callback ignores a module that does not
-    answer questions, such as a generator.
-
-    Args:
-        every_n_epochs: In training, measure after every so many epochs; 0 for never.
+    In training, it measures after every `every_n_epochs` epochs, never if that is 0. The trainer
+    needs a `VQADataModule`. The callback ignores a module that does not answer questions, such as a
+    generator.
     """
 
     def __init__(self, every_n_epochs: int = 0) -> None:

@@ -32,10 +32,9 @@ class TrainingOutput:
 class VQANetwork(nn.Module, ABC):
     """A network that computes logits of K answers; each model is one subclass in its own file.
 
-    Attributes:
-        encode_layouts: Takes N expert layouts, lists of module names, and returns them as token
-            numbers (N, T). None for networks that do not learn from layouts; networks that do
-            also define `follow` and `plan`.
+    `encode_layouts` takes N expert layouts, lists of module names, and returns them as token
+    numbers (N, T). It is None for networks that do not learn from layouts; networks that do also
+    define `follow` and `plan`.
     """
 
     encode_layouts: Callable[[Sequence[Sequence[str]]], Tensor] | None = None

@@ -10,13 +10,8 @@ from ivqa.text.vocabulary import Tokens
 class AnswerEncoder(nn.Module):
     """a = h_T of an LSTM over the words of the answer, h_0 = c_0 = 0; an empty answer gives 0.
 
-    The published code concatenates h_T and c_T of 256 cells instead.
-
-    Args:
-        num_words: Size of the answer vocabulary with its special tokens.
-        embedding_size: d_e, dimensions of a word embedding.
-        size: d_a, dimensions of the encoding; 512 in the paper.
-        dropout: Dropout of the embeddings and of the encoding, in [0, 1).
+    The published code concatenates h_T and c_T of 256 cells instead. `size` is d_a, 512 in the
+    paper; there is dropout of the embeddings and of the encoding.
     """
 
     def __init__(

@@ -192,9 +192,6 @@ class LockedDropout(nn.Module):
     It draws T times fewer random numbers than nn.Dropout, which takes a fifth of a training step
     on a CPU.
 
-    Args:
-        probability: Share of the values that are set to zero, in [0, 1).
-
     Raises:
         UserError: `probability` is not in [0, 1).
     """

@@ -12,10 +12,8 @@ from ivqa.errors import UserError
 class ImageEncoder(nn.Module):
     """W_I f_I + b, where f_I is the concatenation of the named image features.
 
-    Args:
-        feature_sizes: Last dimension of each feature by name, in the order of concatenation. A
-            spatial grid is averaged over its positions.
-        size: Dimensions of the projection.
+    The features are concatenated in the order of their sizes; a spatial grid is averaged over its
+    positions.
 
     Raises:
         UserError: `feature_sizes` is empty.

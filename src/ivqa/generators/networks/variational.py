@@ -28,13 +28,7 @@ class JointTerm(nn.Module):
     """W_J (tanh(U f_I) * tanh(V a)), a low-rank bilinear term of image and answer.
 
     The same term as in MLB (Kim et al. 2017). Which object is the red one depends on the answer
-    and the image together; a sum of a term of each cannot express that.
-
-    Args:
-        feature_sizes: Last dimension of each global image feature that forms f_I.
-        answer_size: d_a, dimensions of the encoded answer.
-        joint_size: Rank of the term, >= 1.
-        hidden_size: d_h, dimensions of the result.
+    and the image together; a sum of a term of each cannot express that. `joint_size` is its rank.
     """
 
     def __init__(

@@ -122,12 +122,8 @@ class SubwordVocabulary(Vocabulary):
 class SubwordScores(nn.Module):
     """Log-probabilities of the tokens of a `SubwordVocabulary`, from the logits of a model.
 
-    All tokens that end a text are <eos>, and all other marks are <unk>: their probabilities are
-    added, so that the model's own distribution is kept.
-
-    Args:
-        vocabulary: The vocabulary.
-        ends: Tokens of the model that end a text, among the marks of the vocabulary.
+    All tokens `ends` that end a text are <eos>, and all other marks are <unk>: their probabilities
+    are added, so that the model's own distribution is kept.
     """
 
     _ends: Tensor  # int64

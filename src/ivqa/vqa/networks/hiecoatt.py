@@ -31,14 +31,8 @@ class Attention(nn.Module):
     """attend(X | g) at each of N levels, whose layers are stacked in one matrix.
 
     All levels are computed at once, which takes a third less time than one after another. Dropout
-    on H has one mask for all columns of X, which is a mask of w.
-
-    Args:
-        levels: N.
-        size: d, size of the columns of X and of g.
-        attention_size: d_a, size of the columns of H.
-        guided: Whether there is a g.
-        dropout: On H.
+    on H has one mask for all columns of X, which is a mask of w. The columns of X and g have size
+    d, those of H have size d_a = `attention_size`; `guided` says whether there is a g.
     """
 
     def __init__(

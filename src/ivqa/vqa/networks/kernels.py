@@ -35,12 +35,8 @@ def repeat_images(values: Tensor, index: Tensor) -> tuple[Tensor, Tensor | None]
     gradient, so where few questions share an image, it is cheaper to repeat the features than what
     is computed from them.
 
-    Args:
-        values: Values of M images, (M, ...).
-        index: Image of each question, (B,) int64.
-
     Returns:
-        values[index] and None, or `values` and `index` as they are.
+        values[index] and None, or `values` (M, ...) and `index` (B,) as they are.
     """
     if 2 * len(values) > len(index):
         return values.index_select(0, index), None
@@ -48,20 +44,16 @@ def repeat_images(values: Tensor, index: Tensor) -> tuple[Tensor, Tensor | None]
 
 
 def matmul_by_image(left: Tensor, right: Tensor, index: Tensor | None) -> Tensor:
-    """The matrix product of each question with its image, left[b] @ right[index[b]].
+    """The matrix product (B, G, m) of each question with its image, left[b] @ right[index[b]].
 
-    Questions about one image are multiplied with it together.
-
-    The image need then not be repeated for each of its questions. Where the images have very
-    different numbers of questions, padding would cost more than repeating; then they are repeated.
+    Questions about one image are multiplied with it together, so that the image need not be
+    repeated for each of them. Where the images have very different numbers of questions, padding
+    would cost more than repeating; then they are repeated.
 
     Args:
         left: Matrices of B questions, (B, G, n).
         right: Matrices of M images, (M, n, m).
         index: Image of each question, (B,) int64; None where image b belongs to question b.
-
-    Returns:
-        Products, (B, G, m).
     """
     if index is None:
         return _matmul(left, right)
@@ -86,7 +78,7 @@ def matmul_by_image(left: Tensor, right: Tensor, index: Tensor | None) -> Tensor
 def fusion_scores(
     factors: Tensor, readout: Tensor, layer: nn.Linear, places: Tensor, index: Tensor | None
 ) -> Tensor:
-    """Scores P^T z of MUTAN's attention, z = sum_r (M_r q~) * (N_r v~ + n_r).
+    """Scores P^T z (B, G, L) of MUTAN's attention, z = sum_r (M_r q~) * (N_r v~ + n_r).
 
     Computes neither z (B, L, t) nor N_r v~ (B, L, R, t). The scores are linear in v~:
     P^T z = sum_r (P * M_r q~)^T N_r v~ + (P * M_r q~)^T n_r. The question's factors are multiplied
@@ -97,10 +89,7 @@ def fusion_scores(
         readout: P^T, (G, t).
         layer: All N_r and n_r, a layer from h to R t.
         places: v~ of the positions of M images, (M, L, h).
-        index: Image of each question, (B,) int64; None where image b belongs to question b.
-
-    Returns:
-        Scores, (B, G, L).
+        index: See `matmul_by_image`.
     """
     guided = (factors[:, None] * readout[:, None]).flatten(2)  # P * M_r q~, (B, G, R t)
     scores = matmul_by_image(guided @ layer.weight, places.mT, index)
@@ -110,7 +99,7 @@ def fusion_scores(
 def normalised_scores(
     guides: Tensor, project: nn.Linear, score: nn.Linear, x: Tensor, index: Tensor | None
 ) -> Tensor:
-    """Scores w^T norm(W x * guide) + b of the modules of N2NMN; norm() gives l2 norm sqrt(d).
+    """Scores w^T norm(W x * guide) + b of the modules of N2NMN, (B, G, L); norm gives norm sqrt(d).
 
     Computes no products W x * guide, (B, G, L, d). Their sums under w are linear in x, so the
     guides are multiplied with W first; their squared norms are products of the squares, (W x)^2 and
@@ -121,10 +110,7 @@ def normalised_scores(
         project: W, a layer from d_x to d.
         score: w and b, a layer from d to 1.
         x: Positions of M images, (M, L, d_x).
-        index: Image of each question, (B,) int64; None where image b belongs to question b.
-
-    Returns:
-        Scores, (B, G, L).
+        index: See `matmul_by_image`.
     """
     weighted = guides * score.weight  # (B, G, d)
     sums = matmul_by_image(weighted @ project.weight, x.mT, index)

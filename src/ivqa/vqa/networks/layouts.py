@@ -26,13 +26,10 @@ ANSWER_MODULES = {
 
 
 class LayoutGrammar:
-    """Module tokens as numbers, and the layouts that can be built from them.
+    """Module tokens as numbers, and the layouts that can be built from the `modules`.
 
     Token 0 is <eos>. A layout is valid if each module finds its maps on the stack and exactly one
     module answers, at the end, with no map left.
-
-    Args:
-        modules: Names from MAP_MODULES and ANSWER_MODULES.
 
     Raises:
         UserError: A module is unknown, or none of them answers.

@@ -108,14 +108,8 @@ def described(
 ) -> UserError:
     """Describes an error of the client, an `openai.OpenAIError`.
 
-    Args:
-        error: The error.
-        url: Address of the endpoint.
-        api_key_env: Environment variable that holds the key; None without a key.
-        timeout: Seconds that the client waited for a response.
-        retries: Attempts after the first one.
-        prompt: The question that failed; "" for other requests.
-        kept: A sentence that says where earlier responses are.
+    `retries` are the attempts after the first one, `prompt` is the question that failed, "" for
+    other requests, and `kept` a sentence that says where earlier responses are.
 
     Returns:
         `RequestRefused` for a request that the endpoint does not accept, `LogprobsRefused` if the

@@ -21,15 +21,8 @@ class HFBlip(HFWriter):
 
     log phi(a | I, q) is the log-likelihood of the answer's tokens and [SEP] after the decoder's
     start token, in float32. Only questions of equal length are encoded together, because the
-    decoder attends to padding, whatever its mask (transformers 5).
-
-    Args:
-        model: BLIP.
-        processor: Its processor.
-        answers: The closed set; None: it writes its answers greedily.
-        batch_size: Questions at once.
-        answer_batch_size: Pairs of a question and an answer at once.
-        max_new_tokens: Length of written answers in tokens.
+    decoder attends to padding, whatever its mask (transformers 5). The arguments are those of
+    `HFWriter`.
     """
 
     version: ClassVar[int] = 1
