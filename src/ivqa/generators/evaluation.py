@@ -60,10 +60,7 @@ class AskedPair:
     samples: Sequence[GeneratedQuestion]
 
 
-WritesPages = Callable[
-    [Sequence[AskedPair], VQASplit, Path, str, Mapping[str, float]],
-    Path,
-]
+WritesPages = Callable[[Sequence[AskedPair], VQASplit, Path, str, Mapping[str, float]], Path]
 """Writes HTML pages of generated questions, and returns the path of the main page.
 
 `ivqa.report.QuestionPages` does, and describes the arguments. That room stands on this one.

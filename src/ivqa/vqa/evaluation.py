@@ -224,7 +224,7 @@ def _expert_metrics(module: VQAModule, datamodule: VQADataModule, stage: str) ->
     split = datamodule.dataset.split(stage)
     assert split.layouts is not None
     answers, layouts = list[str](), list[list[str]]()
-    network = module.eval().network
+    network: Any = module.eval().network  # with layouts, see `VQANetwork.encode_layouts`
     for batch in datamodule.batches(stage):
         moved = batch.to(module.device).encoded(module.image_encoder)
         best = network.follow(moved).argmax(dim=1)

@@ -33,19 +33,11 @@ class VQANetwork(nn.Module, ABC):
     """A network that computes logits of K answers; each model is one subclass in its own file.
 
     `encode_layouts` takes N expert layouts, lists of module names, and returns them as token
-    numbers (N, T). It is None for networks that do not learn from layouts; networks that do also
-    define `follow` and `plan`.
+    numbers (N, T). It is None for networks that do not learn from layouts; networks that do, such
+    as `N2NMN`, also define `follow` and `plan`.
     """
 
     encode_layouts: Callable[[Sequence[Sequence[str]]], Tensor] | None = None
-
-    def follow(self, batch: VQABatch) -> Tensor:
-        """Computes answer logits (B, K) under the expert layouts of a batch."""
-        raise NotImplementedError(f"{type(self).__name__} follows no layouts")
-
-    def plan(self, question: Tokens) -> list[list[str]]:
-        """Predicts the layouts that `forward` executes: the module names of each of B questions."""
-        raise NotImplementedError(f"{type(self).__name__} makes no layouts")
 
     @classmethod
     def check_features(

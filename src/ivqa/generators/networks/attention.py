@@ -63,12 +63,7 @@ class GridAttention(nn.Module):
     head_h = Attention(W_h norm(x), g, g): keys and values are the cells themselves. Multi-head
     attention with keys W_k g and values W_v g is the same function, because W_k can be multiplied
     into W_h, and W_v into W_o; here no cell is projected, and there are far more cells than words.
-
-    Args:
-        size: Dimensions of x.
-        grid_size: Dimensions of a cell.
-        heads: Number of heads.
-        dropout: Dropout of the two terms in training.
+    There is dropout of the two terms in training.
     """
 
     def __init__(self, *, size: int, grid_size: int, heads: int, dropout: float = 0.0) -> None:

@@ -151,7 +151,7 @@ class HieCoAtt(OneFeatureNetwork):
         sentence_size: Size of h_s.
         num_layers: Layers of the LSTM over phrases; the paper's text has one.
         dropout: On every layer.
-        inputs: num_words, num_answers and feature_sizes, see `OneFeatureNetwork`.
+        inputs: See `OneFeatureNetwork`.
     """
 
     version: ClassVar[int] = 1

@@ -31,8 +31,7 @@ class LSTMQI(OneFeatureNetwork):
         dropout: On every layer.
         initializer_range: r; all parameters start in U(-r, r), biases included. None: PyTorch's
             initial values, but weights of the image in N(0, 1).
-        inputs: num_words, num_answers and feature_sizes, see `OneFeatureNetwork`. A grid is
-            averaged.
+        inputs: See `OneFeatureNetwork`; a grid is averaged.
     """
 
     version: ClassVar[int] = 1

@@ -103,7 +103,7 @@ class MCB(OneFeatureNetwork):
         standardise: Whether channels first get mean 0 and variance 1. The paper neither pools nor
             standardises; here, what all positions of rectified features share would fill the
             sketches.
-        inputs: num_words, num_answers and feature_sizes, see `OneFeatureNetwork`.
+        inputs: See `OneFeatureNetwork`.
     """
 
     version: ClassVar[int] = 1

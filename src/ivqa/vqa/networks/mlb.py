@@ -32,7 +32,7 @@ class MLB(OneFeatureNetwork):
         joint_size: d.
         num_glimpses: G, attention maps; each has its own projection W_g, as in the released code.
         dropout: Before each linear layer except the one that scores the positions.
-        inputs: num_words, num_answers and feature_sizes, see `OneFeatureNetwork`.
+        inputs: See `OneFeatureNetwork`.
     """
 
     version: ClassVar[int] = 1

@@ -18,10 +18,7 @@ from ivqa.data.batches.batch import ImageBatch
 from ivqa.errors import UserError
 from ivqa.ranges import Count, ShareBelowOne
 from ivqa.text.vocabulary import Tokens
-from ivqa.vqa.network import (
-    OneFeatureNetwork,
-    SharedDropout,
-)
+from ivqa.vqa.network import OneFeatureNetwork, SharedDropout
 from ivqa.vqa.networks import kernels
 from ivqa.vqa.networks.question_encoder import QuestionEncoder, RecurrentEncoder
 
@@ -72,8 +69,7 @@ class MutanNoAttention(OneFeatureNetwork):
         joint_size: t_q = t_v = t_o.
         rank: R.
         dropout: Before W_q, W_v and W.
-        inputs: num_words, num_answers and feature_sizes, see `OneFeatureNetwork`. A grid is
-            averaged.
+        inputs: See `OneFeatureNetwork`; a grid is averaged.
     """
 
     version: ClassVar[int] = 1
@@ -124,7 +120,7 @@ class Mutan(OneFeatureNetwork):
         rank: R.
         num_glimpses: G, attention maps.
         dropout: Before each linear layer outside of the fusions.
-        inputs: num_words, num_answers and feature_sizes, see `OneFeatureNetwork`.
+        inputs: See `OneFeatureNetwork`.
     """
 
     version: ClassVar[int] = 1

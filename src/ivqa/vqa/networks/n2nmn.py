@@ -65,7 +65,7 @@ class N2NMN(OneFeatureNetwork):
             are sampled and the policy learns from their losses. None: always clones; 0: never.
         entropy_weight: lambda of the search.
         baseline_decay: decay of the baseline b.
-        inputs: num_words, num_answers and feature_sizes, see `OneFeatureNetwork`.
+        inputs: See `OneFeatureNetwork`.
     """
 
     version: ClassVar[int] = 1
@@ -170,13 +170,13 @@ class N2NMN(OneFeatureNetwork):
         """Encodes N expert layouts, lists of module names, as token numbers (N, max_layout)."""
         return self.grammar.encode(layouts, self.max_layout)
 
-    @override
     def follow(self, batch: VQABatch) -> Tensor:
+        """Computes answer logits (B, K) under the expert layouts of a batch."""
         plan = self.policy(batch.question, self.max_layout, expert=batch.layout)
         return self.execute(batch.images, plan)[0]
 
-    @override
     def plan(self, question: Tokens) -> list[list[str]]:
+        """Predicts the layouts that `forward` executes: the module names of each question."""
         layout = self.policy(question, self.max_layout).layout
         return [[self.grammar.tokens[token] for token in row if token] for row in layout.tolist()]
 

@@ -25,8 +25,7 @@ class Vanilla(OneFeatureNetwork):
         question_encoder: Called with num_words; the default is a GRU of uni-skip's size.
         joint_size: Size of a and b.
         dropout: Before each linear layer.
-        inputs: num_words, num_answers and feature_sizes, see `OneFeatureNetwork`. A grid is
-            averaged.
+        inputs: See `OneFeatureNetwork`; a grid is averaged.
     """
 
     version: ClassVar[int] = 1

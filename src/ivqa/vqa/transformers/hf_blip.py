@@ -10,7 +10,6 @@ from transformers import BlipForQuestionAnswering
 
 from ivqa.errors import UserError
 from ivqa.ranges import Count
-from ivqa.text.answers import AnswerVocabulary
 from ivqa.vlm.continuation import decode_greedily
 from ivqa.vqa.likelihood import answer_batches, answer_log_likelihood
 from ivqa.vqa.transformers.hf_answerer import HFWriter, longer_than
@@ -34,18 +33,12 @@ class HFBlip(HFWriter):
         model: BlipForQuestionAnswering,
         processor: Any,
         *,
-        answers: AnswerVocabulary | None = None,
         batch_size: Count = 32,
         answer_batch_size: Count = 1024,
-        max_new_tokens: Count = 16,
+        **writing: Any,
     ) -> None:
         super().__init__(
-            model,
-            processor,
-            answers=answers,
-            batch_size=batch_size,
-            answer_batch_size=answer_batch_size,
-            max_new_tokens=max_new_tokens,
+            model, processor, batch_size=batch_size, answer_batch_size=answer_batch_size, **writing
         )
         decode_greedily(self.model, [self.model.config.text_config.sep_token_id])
 
