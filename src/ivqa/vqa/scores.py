@@ -62,7 +62,13 @@ def score_answers(
     own = accuracies[counted]
 
     def by(prefix: str, kinds: Sequence[str]) -> dict[str, float]:
-        return _means(prefix, [kinds[row] for row in counted], own)
+        """Mean accuracy of each of the most frequent kinds, by PREFIX/KIND."""
+        found, codes = np.unique(np.array(kinds)[counted], return_inverse=True)
+        counts, sums = np.bincount(codes), np.bincount(codes, weights=own)
+        return {
+            f"{prefix}/{str(found[at]).replace(' ', '_')}": float(sums[at] / counts[at])
+            for at in np.argsort(-counts, kind="stable")[:_MAX_KINDS]
+        }
 
     metrics: dict[str, float] = {}
     if len(counted):
@@ -124,14 +130,3 @@ def kind_of_layout(layout: Sequence[str]) -> str:
         return "none"
     name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", layout[-1].strip("_")).lower()
     return f"{name}_by_place" if "_Transform" in layout else name
-
-
-def _means(prefix: str, kinds: Sequence[str], accuracies: NDArray[np.float64]) -> dict[str, float]:
-    """Mean accuracy of each of the most frequent kinds, by PREFIX/KIND."""
-    found, codes = np.unique(np.array(kinds), return_inverse=True)
-    counts = np.bincount(codes)
-    sums = np.bincount(codes, weights=accuracies)
-    return {
-        f"{prefix}/{str(found[at]).replace(' ', '_')}": float(sums[at] / counts[at])
-        for at in np.argsort(-counts, kind="stable")[:_MAX_KINDS]
-    }

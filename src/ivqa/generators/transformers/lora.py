@@ -59,10 +59,7 @@ def low_rank(settings: Mapping[str, Any]) -> LowRank:
 
 
 def _checked(settings: Mapping[str, Any]) -> Mapping[str, Any]:
-    try:
-        low_rank(settings)
-    except UserError as error:
-        raise ValueError(str(error)) from None
+    low_rank(settings)
     return settings
 
 

@@ -132,13 +132,11 @@ class HFGenerative(HFWriter):
         for positions, tokens, lengths in answer_batches(answers, size, self.ends[0]):
             written = tokens.repeat(len(prompts), 1).to(device)  # prompt by prompt
             prompt = torch.arange(len(prompts), device=device).repeat_interleave(len(positions))
+            lengths = lengths.repeat(len(prompts)).to(device)
             logits = logits_after(prompt, written)
-            scores[:, positions] = self._likelihood(logits, written, lengths, len(prompts))
+            found = answer_log_likelihood(logits, written, lengths, self.ends)
+            scores[:, positions] = found.view(len(prompts), -1)
         return scores
-
-    def _likelihood(self, logits: Tensor, written: Tensor, lengths: Tensor, prompts: int) -> Tensor:
-        lengths = lengths.repeat(prompts).to(logits.device)
-        return answer_log_likelihood(logits, written, lengths, self.ends).view(prompts, -1)
 
     def written_choices(self, images: ImageBatch, questions: list[str]) -> list[str]:
         """Writes answers to B questions that list choices, by `choice_prompt`."""
