@@ -129,20 +129,27 @@ class TrainedModule(pl.LightningModule):
         check_same_inputs(stored, self.component())
         check_same_encoder(stored or {}, self.image_encoder, "the checkpoint")
 
-    def _parameter_groups(self) -> Iterable[Any]:
-        """The parameters to train; those of an encoder with a learning rate of its own apart."""
-        parameters = list(self.trained_parameters())
+    def _own_rates(self) -> list[tuple[nn.Module, float]]:
+        """Parts with a learning rate of their own, as a multiple of the module's."""
         encoder = self.image_encoder
-        if encoder is None or encoder.learning_rate_scale == 1 or self.optimizer is None:
+        if encoder is None or encoder.learning_rate_scale == 1:
+            return []
+        return [(encoder, encoder.learning_rate_scale)]
+
+    def _parameter_groups(self) -> list[Any]:
+        """The parameters to train; those of each part with a learning rate of its own apart."""
+        parameters = list(self.trained_parameters())
+        if self.optimizer is None or not (parts := self._own_rates()):
             return parameters
-        own = {id(value) for value in encoder.parameters()}
-        groups = [
-            {"params": [value for value in parameters if (id(value) in own) == within]}
-            for within in (False, True)
-        ]
         # The factory alone knows the learning rate.
         rate = self.optimizer([nn.Parameter(torch.zeros(1))]).param_groups[0]["lr"]
-        return [groups[0], {**groups[1], "lr": rate * encoder.learning_rate_scale}]
+        groups: list[Any] = []
+        for part, scale in parts:
+            own = {id(value) for value in part.parameters()}
+            of_part = [value for value in parameters if id(value) in own]
+            groups.append({"params": of_part, "lr": rate * scale})
+            parameters = [value for value in parameters if id(value) not in own]
+        return [{"params": parameters}, *groups]
 
 
 @contextmanager

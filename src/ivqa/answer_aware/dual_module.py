@@ -134,21 +134,9 @@ class DualModule(GeneratorModule):
                 nn.utils.clip_grad_norm_(parameters, gradient_clip_val)
 
     @override
-    def _parameter_groups(self) -> list[dict[str, Any]]:
-        """The parameters to train; those of the VQA model apart, with their learning rate."""
-        assert self.optimizer is not None  # checked by configure_optimizers()
-        groups: list[Any] = list(super()._parameter_groups())
-        if not isinstance(groups[0], dict):  # the image encoder has no learning rate of its own
-            groups = [{"params": groups}]
-        answering = list(self.answerer.network.parameters())
-        known = {id(value) for value in answering}
-        asking = [
-            {**group, "params": [value for value in group["params"] if id(value) not in known]}
-            for group in groups
-        ]
-        # The factory alone knows the learning rate.
-        rate = self.optimizer([nn.Parameter(torch.zeros(1))]).param_groups[0]["lr"]
-        return [*asking, {"params": answering, "lr": rate * self.answer_learning_rate_scale}]
+    def _own_rates(self) -> list[tuple[nn.Module, float]]:
+        own = (self.answerer.network, self.answer_learning_rate_scale)
+        return [*super()._own_rates(), own]
 
     @override
     def component(self) -> dict[str, Any]:
