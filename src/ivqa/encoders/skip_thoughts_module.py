@@ -52,8 +52,7 @@ class SkipThoughtsModule(TrainedModule):
     Args:
         network: Called with num_words, tasks and bidirectional, once for each of uni and bi.
         question_vocabulary: Words of the questions.
-        optimizer: See `TrainedModule`.
-        scheduler: See `TrainedModule`.
+        optimizer, scheduler: See `TrainedModule`.
         reconstruction: Weight of a third decoder, >= 0, which predicts the question itself (Hill et
             al. 2016). It is the only loss of questions without neighbours; 0 leaves it out.
         unknown: Share of the words, in [0, 1), that the encoders read as <unk> in training, so

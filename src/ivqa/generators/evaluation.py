@@ -31,12 +31,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class GeneratedQuestion:
-    """A generated question.
+    """A generated question, and its log p(q | z, I, a) in nats.
 
-    Args:
-        text: The question.
-        log_likelihood: log p(q | z, I, a), in nats.
-        verdict: The oracle's verdict (`ivqa.metrics.verdict`); None for data without an oracle.
+    `verdict` is the oracle's (`ivqa.metrics.verdict`); None for data without an oracle.
     """
 
     text: str

@@ -17,12 +17,8 @@ from ivqa.vqa.networks.question_encoder import QuestionEncoder, RecurrentEncoder
 class Prior(VQANetwork):
     """Logits b; trained, they are the log-frequencies of the answers.
 
-    On VQA the answer is always "yes", accuracy 29.66 [Antol et al. 2015].
-
-    Args:
-        num_answers: K.
-        num_words: Ignored; every network is built with it.
-        feature_sizes: Ignored; every network is built with it.
+    On VQA the answer is always "yes", accuracy 29.66 [Antol et al. 2015]. num_words and
+    feature_sizes, with which every network is built, are ignored.
     """
 
     version: ClassVar[int] = 1
@@ -46,7 +42,6 @@ class LanguageOnly(VQANetwork):
     """logits = W drop(tanh(W_q drop(q))).
 
     Args:
-        num_words: Size of the vocabulary, special tokens included.
         num_answers: K.
         feature_sizes: Ignored; every network is built with it.
         question_encoder: Called with num_words.

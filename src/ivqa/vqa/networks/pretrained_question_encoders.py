@@ -25,7 +25,6 @@ class SkipThoughtsQuestionEncoder(RecurrentEncoder):
     A word that the files do not have starts with their vector of UNK.
 
     Args:
-        num_words: Size of the vocabulary, special tokens included.
         path: The folder of the published files, or a checkpoint of model=skip_thoughts. It is read
             when training starts, and not needed to load a trained model.
         embedding_size: d_e of the files.
@@ -87,7 +86,6 @@ class TransformersQuestionEncoder(QuestionEncoder):
     encoder, only the configuration at `path` is needed, not its weights.
 
     Args:
-        num_words: Size of the vocabulary, special tokens included.
         path: A local folder or a hub id.
         revision: The branch, tag or commit of a hub id; None for "main".
         frozen: Whether the transformers model is not trained.

@@ -45,7 +45,6 @@ class RecurrentEncoder(QuestionEncoder):
     """q = h_T, the last state of an LSTM or GRU over the words of the question.
 
     Args:
-        num_words: Size of the vocabulary, special tokens included.
         embedding_size: d_e, size of the word embeddings.
         size: d_q.
         cell: "lstm" or "gru".

@@ -23,7 +23,6 @@ class StackedLSTMEncoder(QuestionEncoder):
     PyTorch's LSTM has two bias vectors, the published one has one.
 
     Args:
-        num_words: Size of the vocabulary, special tokens included.
         embedding_size: Size of the trained vectors tanh(E w).
         vector_size: Size of the fixed vectors g(w); 0 leaves them out.
         hidden_size: d_h, size of the states of one layer.

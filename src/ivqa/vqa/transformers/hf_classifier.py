@@ -21,11 +21,8 @@ class HFClassifier(HFAnswerer):
     Pixels are processed once for each image of a batch.
 
     Args:
-        model: A model of transformers with a classifier.
-        processor: Its processor.
         score: phi: "softmax" is a distribution over the answers; "sigmoid" is the probability of
             each answer by itself, for which ViLT was trained.
-        batch_size: Questions at once.
 
     Raises:
         UserError: `score` is unknown, or the model has no classifier.

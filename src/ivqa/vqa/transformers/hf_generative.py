@@ -30,8 +30,6 @@ class HFGenerative(HFWriter):
     how padding, positions and masks interact differs between models.
 
     Args:
-        model: A model of transformers that writes text about images.
-        processor: Its processor.
         prompt: The prompt, with {question} in it.
         chat: Whether the prompt is put into the processor's chat template; None: if it has one.
         answer_prefix: Text before each answer to be scored; " " for tokenisers whose words begin
@@ -49,7 +47,7 @@ class HFGenerative(HFWriter):
             lists the choices by letters; see `multiple_choice.read_choice`. None: choices are
             scored instead.
         examples: Answered questions before each question, see `PromptReader`.
-        writing: answers, batch_size, answer_batch_size and max_new_tokens, see `HFWriter`.
+        writing: See `HFWriter`.
 
     Raises:
         UserError: The prompt has no {question}, a form has no answer in it, there is no chat
