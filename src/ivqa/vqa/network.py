@@ -149,7 +149,7 @@ class SharedDropout(nn.Dropout1d):
         return super().forward(values.transpose(1, 2)).transpose(1, 2)
 
 
-def stacked(
+def recurrent_layers(
     cell: Callable[..., Cell], input_size: int, size: int, layers: int, dropout: float
 ) -> Cell:
     """Builds a batch-first LSTM or GRU with dropout between its layers; one layer has none."""

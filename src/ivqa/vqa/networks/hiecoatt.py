@@ -24,7 +24,7 @@ from typing_extensions import override
 from ivqa.data.batches.batch import ImageBatch
 from ivqa.ranges import Count, ShareBelowOne
 from ivqa.text.vocabulary import PAD, Tokens
-from ivqa.vqa.network import OneFeatureNetwork, SharedDropout, stacked
+from ivqa.vqa.network import OneFeatureNetwork, SharedDropout, recurrent_layers
 
 
 class Attention(nn.Module):
@@ -173,7 +173,7 @@ class HieCoAtt(OneFeatureNetwork):
         self.image = nn.Linear(self.feature_size, size)
         self.embedding = nn.Embedding(self.num_words, size, padding_idx=PAD)
         self.n_grams = nn.ModuleList(nn.Linear(width * size, size) for width in (1, 2, 3))
-        self.lstm = stacked(nn.LSTM, size, size, num_layers, dropout)
+        self.lstm = recurrent_layers(nn.LSTM, size, size, num_layers, dropout)
         self.levels = AlternatingCoAttention(
             levels=3, size=size, attention_size=attention_size or size, dropout=dropout
         )

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_packed_sequence
 
 from ivqa.text.vocabulary import PAD, Tokens, packed
-from ivqa.vqa.network import stacked
+from ivqa.vqa.network import recurrent_layers
 from ivqa.vqa.networks.layouts import LayoutGrammar
 
 
@@ -70,7 +70,7 @@ class LayoutPolicy(nn.Module):
         super().__init__()
         self.grammar = grammar
         self.words = nn.Embedding(num_words, embedding_size, padding_idx=PAD)
-        self.encoder = stacked(nn.LSTM, embedding_size, hidden_size, num_layers, dropout)
+        self.encoder = recurrent_layers(nn.LSTM, embedding_size, hidden_size, num_layers, dropout)
         self.keys = nn.Linear(hidden_size, hidden_size)
         self.word_keys: nn.Linear | None = None
         if word_keys:

@@ -14,7 +14,7 @@ from typing_extensions import override
 from ivqa.data.batches.batch import ImageBatch
 from ivqa.ranges import Count, Positive, ShareBelowOne
 from ivqa.text.vocabulary import PAD, Tokens, packed
-from ivqa.vqa.network import OneFeatureNetwork, stacked
+from ivqa.vqa.network import OneFeatureNetwork, recurrent_layers
 
 
 class LSTMQI(OneFeatureNetwork):
@@ -51,7 +51,7 @@ class LSTMQI(OneFeatureNetwork):
     ) -> None:
         super().__init__(**inputs)
         self.embedding = nn.Embedding(self.num_words, embedding_size, padding_idx=PAD)
-        self.lstm = stacked(nn.LSTM, embedding_size, hidden_size, num_layers, dropout)
+        self.lstm = recurrent_layers(nn.LSTM, embedding_size, hidden_size, num_layers, dropout)
         self.question = nn.Linear(2 * hidden_size * num_layers, joint_size)
         self.image = nn.Linear(self.feature_size, joint_size)
         self.output = nn.Linear(joint_size, self.num_answers)

@@ -11,7 +11,7 @@ from typing_extensions import override
 from ivqa.errors import UserError
 from ivqa.ranges import Count, ShareBelowOne
 from ivqa.text.vocabulary import PAD, Tokens, packed
-from ivqa.vqa.network import SharedDropout, stacked
+from ivqa.vqa.network import SharedDropout, recurrent_layers
 
 _CELLS: dict[str, type[nn.LSTM] | type[nn.GRU]] = {"lstm": nn.LSTM, "gru": nn.GRU}
 
@@ -73,7 +73,7 @@ class RecurrentEncoder(QuestionEncoder):
         self.size = size
         self.embedding = nn.Embedding(num_words, embedding_size, padding_idx=PAD)
         self.dropout = SharedDropout(dropout)
-        self.recurrence = stacked(_CELLS[cell], embedding_size, size, num_layers, dropout)
+        self.recurrence = recurrent_layers(_CELLS[cell], embedding_size, size, num_layers, dropout)
 
     @override
     def forward(self, question: Tokens) -> Tensor:
