@@ -179,18 +179,10 @@ class GeneratorNetwork(nn.Module, ABC):
 
 
 class QuestionGenerator(GeneratorNetwork):
-    """A network p(q | z, I, a) around a `QuestionDecoder`.
+    """A network p(q | z, I, a) around a `QuestionDecoder`, whose arguments it takes.
 
     A subclass implements `conditions`. One with a latent variable also sets `latent_size` and
-    implements `initial_hidden` and `posterior`. A subclass passes the arguments below on.
-
-    Args:
-        num_words: V, size of the question vocabulary with its special tokens.
-        embedding_size: d_e, dimensions of a word embedding.
-        hidden_size: d_h, dimensions of the decoder's LSTM.
-        word_dropout: See `QuestionDecoder`.
-        dropout: See `QuestionDecoder`; the published code has 0.5.
-        feed_condition: See `QuestionDecoder`; false is the paper's decoder.
+    implements `initial_hidden` and `posterior`. A subclass passes the arguments on.
     """
 
     def __init__(
