@@ -137,6 +137,7 @@ class TransformerGenerator(GeneratorNetwork):
 
     @override
     def forward(self, batch: VQABatch) -> GeneratorOutput:
+        """Computes the terms of the objective."""
         own = replace(
             batch,
             question=self.questions.translate(batch.question, self.question_words),
