@@ -90,10 +90,7 @@ class VQADataset:
         return bool(self.names) and self._image_folder(self.names[0]) is not None
 
     def name_of(self, stage_or_name: str) -> str:
-        """Returns the name of the split of a stage.
-
-        Args:
-            stage_or_name: "train", "val" or "test"; any other text is taken as a split name.
+        """Returns the name of the split of "train", "val" or "test"; another text is a name itself.
 
         Raises:
             DataError: The stage has no split.
@@ -109,10 +106,7 @@ class VQADataset:
         return name
 
     def split(self, stage_or_name: str) -> VQASplit:
-        """Returns a validated split; it is read on first use and then kept.
-
-        Args:
-            stage_or_name: "train", "val", "test" or the name of a split.
+        """Returns the validated split of a stage or a name; it is read on first use and then kept.
 
         Raises:
             DataError: The split does not exist (the message lists the splits in the root), or its

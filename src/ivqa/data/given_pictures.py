@@ -32,11 +32,7 @@ class GivenPictures:
 
 @dataclass(frozen=True)
 class NumberedPictures:
-    """A `PixelSource` of pictures by image id, which opens files when they are needed.
-
-    Args:
-        pictures: Files, or pictures in memory.
-    """
+    """A `PixelSource` of pictures by image id: in memory, or files that are opened when needed."""
 
     pictures: Mapping[int, Path | Image.Image]
 
@@ -59,14 +55,10 @@ class NumberedPictures:
 
 
 def read_picture(picture: Picture) -> Image.Image:
-    """Reads one picture.
+    """Reads one picture in RGB, see `to_rgb`.
 
-    Args:
-        picture: The path of an image file; or an image; or an array (H, W), (H, W, 3) or (H, W, 4)
-            of dtype uint8: grey, RGB, or RGB and opacity.
-
-    Returns:
-        The picture in RGB, see `to_rgb`.
+    It is given as the path of an image file, an image, or an array (H, W), (H, W, 3) or (H, W, 4)
+    of dtype uint8: grey, RGB, or RGB and opacity.
 
     Raises:
         FileError: The file is missing or is not an image.
@@ -87,9 +79,8 @@ def read_picture(picture: Picture) -> Image.Image:
 def picture_files(place: str, key: str = "image") -> list[Path]:
     """Finds the image files that a text names, sorted by name; hidden files are left out.
 
-    Args:
-        place: A file, a folder of images, or a pattern with `*` or `?`, such as "photos/*.jpg".
-        key: The key that holds the text, for the message.
+    The text, the value of `key`, is a file, a folder of images, or a pattern with `*` or `?`, such
+    as "photos/*.jpg".
 
     Raises:
         UserError: There is no such file, or the folder or the pattern has no image.
@@ -128,12 +119,8 @@ def _of_array(pixels: object) -> Image.Image:
 def numbered_pictures(images: Picture | Iterable[Picture]) -> NumberedPictures:
     """Numbers pictures from 1; each is read once, so that a bad one is named at once.
 
-    Args:
-        images: A path, a folder or a pattern such as "photos/*.jpg"; or paths, PIL images or uint8
-            arrays (height, width, 3).
-
-    Returns:
-        The pictures by image id.
+    `images` is a path, a folder or a pattern such as "photos/*.jpg"; or paths, PIL images or uint8
+    arrays (height, width, 3).
 
     Raises:
         UserError: There is none, or one cannot be read.

@@ -12,19 +12,15 @@ _MOST = 65535  # the largest 16-bit value
 
 
 def to_rgb(image: Image.Image) -> Image.Image:
-    """Converts an image to the picture that a viewer shows.
+    """Converts an image of any mode to the RGB picture that a viewer shows.
+
+    It is best given as opened, before its pixels are read.
 
     - It is rotated as its EXIF data say, and the first frame of an animation.
     - Transparency (an alpha channel, or a transparent colour) is composited on white.
     - Of 16-bit values the upper 8 bits are kept, as Pillow does with 16-bit colours.
     - 32-bit integers (mode I) are 16-bit values, or 8-bit levels if none exceeds 255.
     - Floats (mode F) run from 0 to 1, or are whole 8-bit levels.
-
-    Args:
-        image: An image of any mode; best as opened, before its pixels are read.
-
-    Returns:
-        The picture in RGB.
 
     Raises:
         ValueError: Which value is white is unknown.

@@ -38,13 +38,10 @@ class Problems:
         self._count = 0
 
     def add(self, file: Path | str, record: str, field: str, problem: str) -> None:
-        """Adds one problem: what is wrong, and what to do about it.
+        """Adds one problem: a sentence on what is wrong, and what to do about it.
 
-        Args:
-            file: The file; only the name of a Path is shown.
-            record: Names the record by its id; may be empty.
-            field: Name of the field in the record; may be empty.
-            problem: The sentence.
+        Of a Path only the name is shown. `record` names the record by its id, and `field` its
+        field; both may be empty.
         """
         self._count += 1
         if len(self._lines) < SHOWN:

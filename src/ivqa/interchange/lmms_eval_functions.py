@@ -23,11 +23,7 @@ def doc_to_text(
 
 
 def process_results(doc: dict[str, Any], results: list[str]) -> dict[str, Any]:
-    """Scores the answer to a question.
-
-    Args:
-        doc: The question.
-        results: The answer of the model, alone in a list.
+    """Scores the answer to a question, which is alone in `results`.
 
     Returns:
         The VQA accuracy, and what identifies the answer in the log: with --log_samples,
@@ -44,13 +40,8 @@ def process_results(doc: dict[str, Any], results: list[str]) -> dict[str, Any]:
 def vqa_accuracy(answer: str, given: list[str]) -> float:
     """The VQA accuracy of an answer, in [0, 1] (Antol et al. 2015, vqaEval.py of 2018).
 
-    Args:
-        answer: The answer.
-        given: The answers of the n annotators. With n = 10 each annotator in turn is left out, as
-            in the official evaluation; with other n the accuracy is min(matches / min(3, n), 1).
-
-    Returns:
-        The accuracy; 0 without annotators.
+    With n = 10 annotators each in turn is left out, as in the official evaluation; with other n the
+    accuracy is min(matches / min(3, n), 1), and 0 without annotators.
     """
     cleaned = [clean_space(one) for one in given]
     # The official evaluation normalises only where annotators differ; one alone has no rule there.

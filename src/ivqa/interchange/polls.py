@@ -32,13 +32,7 @@ class ListsObjects(Protocol):
 
 @dataclass(frozen=True)
 class Poll:
-    """One question.
-
-    Attributes:
-        image_id: The image.
-        object: The object that the question is about.
-        present: Whether it is in the image.
-    """
+    """One question, about an object that is in the image or not."""
 
     image_id: int
     object: str

@@ -69,15 +69,10 @@ class QuestionLevels:
         return [{**dict(zip(columns, row, strict=True)), "level": level} for row in rows]
 
     def with_images(self, level: int) -> Iterator[tuple[dict[str, Any], str, bytes]]:
-        """The questions of a level with their images; shows progress.
+        """Yields the records of a level, from 0 to L, with names and bytes of their image files.
 
-        Args:
-            level: The level, from 0 to L.
-
-        Yields:
-            The record, the name of the image file, and its bytes: those of the file if it is a
-            JPEG or PNG that every reader shows alike and the level does not disturb images, else a
-            PNG.
+        The bytes are those of the file if it is a JPEG or PNG that every reader shows alike and the
+        level does not disturb images, else a PNG. Progress is shown.
 
         Raises:
             UserError: The split has no images, or one cannot be read.
@@ -117,15 +112,9 @@ class Exporter(Protocol):
     """Writes questions in the format of a tool; one class and one file in conf/export."""
 
     def write(self, levels: QuestionLevels, folder: Path, name: str) -> str:
-        """Writes the files of the tool.
+        """Writes the files of the tool into a folder; returns what to run next, for the terminal.
 
-        Args:
-            levels: The questions.
-            folder: The folder to write.
-            name: Name of the data in the tool: letters, digits and underscores.
-
-        Returns:
-            What to run next, for the terminal.
+        `name` is that of the data in the tool: letters, digits and underscores.
         """
 
 

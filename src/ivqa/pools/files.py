@@ -16,8 +16,7 @@ _COLUMNS = ("pair", "image_id", "answer", "question", "kind")
 def write_pools(path: Path, pools: Pools) -> None:
     """Writes pools as a Parquet file with one row for each candidate.
 
-    Args:
-        path: The file. Columns: pair, image_id (int64), answer, question and kind (text).
+    The columns are pair, image_id (int64), answer, question and kind (text).
     """
     names = np.array(KINDS)
     table = pa.table(
@@ -34,10 +33,7 @@ def write_pools(path: Path, pools: Pools) -> None:
 
 
 def read_pools(path: Path) -> Pools:
-    """Reads pools.
-
-    Args:
-        path: A file of `write_pools`.
+    """Reads a file of `write_pools`.
 
     Raises:
         FileError: The file cannot be read or has other columns.

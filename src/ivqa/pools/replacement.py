@@ -27,15 +27,7 @@ class WordReplacement(Protocol):
     """Replaces one key word of a question by another one of the same part of speech."""
 
     def variants(self, question: str, rng: random.Random) -> Iterator[str]:
-        """Yields other questions in random order, each with one word replaced.
-
-        Args:
-            question: The question.
-            rng: Chooses words and their order.
-
-        Yields:
-            Questions as VQA writes them, different from `question`.
-        """
+        """Yields questions in random order, as VQA writes them, each with one word replaced."""
 
 
 class GrammarReplacement:

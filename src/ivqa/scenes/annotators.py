@@ -30,19 +30,14 @@ _ALTERNATIVES = {value: values for values in VALUES.values() for value in values
 
 
 def annotate(rng: random.Random, answer: str, answer_type: str) -> list[dict[str, object]]:
-    """Simulates the answers of ten annotators.
+    """Simulates the answers of ten annotators to a question of a VQA answer type.
 
     They disagree as in VQA: some give synonyms, counts that are off by one, similar colours, or
     the wrong one of yes and no.
 
-    Args:
-        rng: Source of the random choices.
-        answer: The right answer.
-        answer_type: "yes/no", "number" or "other".
-
     Returns:
-        `NUM_ANNOTATORS` records {answer, answer_confidence, answer_id} of VQA's format; `answer`
-        is the most frequent of them.
+        `NUM_ANNOTATORS` records {answer, answer_confidence, answer_id} of VQA's format; the right
+        `answer` is the most frequent of them.
     """
     # Draws again where another answer is as frequent: VQA's main answer is the mode.
     while True:

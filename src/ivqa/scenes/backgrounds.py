@@ -37,14 +37,9 @@ _LIGHT = {"day": 1.0, "night": 0.5, "sunset": 0.86}  # share of the ground's own
 
 
 def background(scene: Scene, rng: random.Random) -> Image.Image:
-    """Draws the sky, the skyline and the ground of a scene.
+    """Draws the sky, the skyline and the ground of a scene, `WIDE` x `WIDE` pixels in RGB.
 
-    Args:
-        scene: The scene.
-        rng: Places trees, houses and clouds.
-
-    Returns:
-        An RGB picture of `WIDE` x `WIDE` pixels.
+    `rng` places trees, houses and clouds.
     """
     top, bottom = _SKY[scene.time]
     if scene.weather in ("rainy", "cloudy", "snowy"):  # a grey sky
@@ -183,15 +178,6 @@ def _clouds(picture: Image.Image, scene: Scene, rng: random.Random) -> None:
 
 
 def mix(first: Color, second: Color, share: float) -> Color:
-    """Mixes two colours.
-
-    Args:
-        first: An RGB colour.
-        second: An RGB colour.
-        share: The share of the second colour, in [0, 1].
-
-    Returns:
-        The colour (1 - share) * first + share * second.
-    """
+    """Mixes two colours: (1 - share) * first + share * second."""
     red, green, blue = (round(a + (b - a) * share) for a, b in zip(first, second, strict=True))
     return red, green, blue

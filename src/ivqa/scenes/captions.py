@@ -19,15 +19,11 @@ _RELATION = {"left": "left of", "right": "right of", "above": "above", "below": 
 
 
 def describe(scene: Scene, rng: random.Random) -> list[str]:
-    """Writes the captions of a scene.
+    """Writes five captions of a scene.
 
-    Args:
-        scene: The scene.
-        rng: Chooses the order of the things and the positions that are named.
-
-    Returns:
-        Five captions: by colour and place, by pattern and time, by size and weather, by position,
-        and by number with all of the surroundings.
+    They are by colour and place, by pattern and time, by size and weather, by position, and by
+    number with all of the surroundings. `rng` chooses the order of the things and the positions
+    that are named.
     """
     things = list(scene.things)
     rng.shuffle(things)

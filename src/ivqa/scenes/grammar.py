@@ -38,14 +38,9 @@ Slots = dict[str, object]
 
 
 def realise(program: Program, rng: random.Random) -> str:
-    """Writes a program as a question, in one of its phrasings.
+    """Writes a program as a question, in one of its phrasings, as VQA writes questions.
 
-    Args:
-        program: The meaning of the question.
-        rng: Chooses the phrasing, synonyms and the order of equal parts.
-
-    Returns:
-        The question as VQA writes questions: a capital letter first and "?" at the end.
+    `rng` chooses the phrasing, synonyms and the order of equal parts.
     """
     return detokenise(fill(rng.choice(fitting(program)), program, rng).split())
 
@@ -53,9 +48,7 @@ def realise(program: Program, rng: random.Random) -> str:
 def other_wordings(question: str, rng: random.Random) -> list[str]:
     """Writes the meaning of a question in each phrasing of the grammar.
 
-    Args:
-        question: Any text.
-        rng: Chooses synonyms and the order of equal parts.
+    `rng` chooses synonyms and the order of equal parts.
 
     Returns:
         Questions of the same meaning, perhaps with the question itself among them; empty where the
@@ -75,13 +68,9 @@ def other_wordings(question: str, rng: random.Random) -> list[str]:
 
 @lru_cache(maxsize=200_000)
 def parse(question: str) -> Program | None:
-    """Reads the meaning of a question.
+    """Reads the meaning of any text: a program in its normal form.
 
-    Args:
-        question: Any text.
-
-    Returns:
-        The program in its normal form; None where the grammar does not produce the question.
+    None where the grammar does not produce the question.
 
     Example:
         >>> parse("is the STAR to the right of a heart") == parse("Is the heart left of the star?")
@@ -104,15 +93,10 @@ def parse(question: str) -> Program | None:
 
 
 def fill(phrasing: Phrasing, program: Program, rng: random.Random) -> str:
-    """Writes the words of a program into the slots of a phrasing that fits it.
+    """Writes the words of a program into the slots of a phrasing, one of `fitting(program)`.
 
-    Args:
-        phrasing: One of `fitting(program)`.
-        program: The meaning.
-        rng: Chooses synonyms, and which of two equal parts comes first.
-
-    Returns:
-        The question in lower case, without punctuation.
+    `rng` chooses synonyms, and which of two equal parts comes first. The question is in lower case,
+    without punctuation.
     """
     first, second, relation = program.subject, program.other, program.relation
     if phrasing.kind in ("fewer", "smaller"):

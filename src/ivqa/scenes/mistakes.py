@@ -13,15 +13,10 @@ _COMPARED = {"more": "numbers", "equal": "numbers", "larger": "sizes"}
 
 
 def describe_mistake(question: str, answer: str, scene: Scene) -> Description | None:
-    """Describes a mistake.
+    """Describes what a wrong answer to a question about a scene gets wrong.
 
-    Args:
-        question: A question of the grammar.
-        answer: A wrong answer to it, or any answer to a question with a false premise.
-        scene: The scene that the question is about.
-
-    Returns:
-        The description; None where the question is not understood.
+    `answer` is any answer where the question has a false premise. Returns None where the question
+    is not understood.
 
     Example:
         >>> describe_mistake("Do you see a star?", "yes", Scene("beach", "day", "clear", ()))

@@ -51,14 +51,7 @@ class SceneOracle(Oracle):
 
     @classmethod
     def load(cls, root: Path, split: str) -> Self:
-        """Loads the oracle of one split of a generated root.
-
-        Args:
-            root: The data root.
-            split: Name of the split.
-
-        Returns:
-            The oracle of the scenes in scenes_SPLIT.json.
+        """Loads the oracle of one split of a generated root, from its scenes_SPLIT.json.
 
         Raises:
             UserError: The root has no scenes_SPLIT.json.
@@ -116,12 +109,7 @@ class SceneOracle(Oracle):
     def ask(self, image_ids: Sequence[int], seed: int) -> list[Entry]:
         """Draws one more question about each image, as those of the data set were drawn.
 
-        Args:
-            image_ids: The images, with repeats.
-            seed: Seed of the draw.
-
-        Returns:
-            The questions with ten answers each, numbered from 1.
+        `image_ids` may have repeats. The questions have ten answers each and are numbered from 1.
         """
         entries = []
         for number, image_id in enumerate(image_ids, start=1):
@@ -146,25 +134,12 @@ class SceneOracle(Oracle):
         }
 
     def mistake(self, image_id: int, question: str, answer: str) -> tuple[str, str] | None:
-        """What a wrong answer gets wrong, see `describe_mistake`.
-
-        Args:
-            image_id: The image.
-            question: Any text.
-            answer: A wrong answer.
-
-        Returns:
-            A description; None where the question is not understood.
-        """
+        """What a wrong answer gets wrong, see `describe_mistake`."""
         return describe_mistake(question, answer, self.scenes[int(image_id)])
 
 
 def oracle_of(dataset: VQADataset, stage_or_name: str) -> Oracle | None:
     """The oracle of one split of a data set, if it has one.
-
-    Args:
-        dataset: Any data set.
-        stage_or_name: "train", "val", "test" or the name of a split.
 
     Returns:
         The oracle of the data set itself, such as CLEVR's and GQA's. Else that of the scenes, where

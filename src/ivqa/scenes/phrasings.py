@@ -193,14 +193,7 @@ class Phrasing:
     folded: bool
 
     def fits(self, program: Program) -> bool:
-        """Whether the phrasing can express a program.
-
-        Args:
-            program: The program.
-
-        Returns:
-            Whether kind and attribute agree, and a folded phrasing finds a relation.
-        """
+        """Whether kind and attribute are the program's, and a folded phrasing finds a relation."""
         if _NORMAL_KIND.get(self.kind, self.kind) != program.kind:
             return False
         if self.attribute not in (None, program.attribute):
@@ -220,27 +213,13 @@ _KINDS_OF = {"more": ("more", "fewer"), "larger": ("larger", "smaller")}
 
 
 def fitting(program: Program) -> list[Phrasing]:
-    """The phrasings that can express a program.
-
-    Args:
-        program: The program.
-
-    Returns:
-        The phrasings in the order of the table, at least one for every program of `make`.
-    """
+    """The phrasings that can express a program, at least one for every program of `make`."""
     kinds = _KINDS_OF.get(program.kind, (program.kind,))
     return [phrasing for kind in kinds for phrasing in _BY_KIND[kind] if phrasing.fits(program)]
 
 
 def starting_with(word: str) -> list[Phrasing]:
-    """The phrasings that may start with a word.
-
-    Args:
-        word: A canonical word.
-
-    Returns:
-        The phrasings that start with the word itself, then those that start with a slot.
-    """
+    """The phrasings that start with a canonical word, then those that start with a slot."""
     return [*_BY_FIRST_WORD.get(word, ()), *_BY_FIRST_WORD.get(_SLOT, ())]
 
 

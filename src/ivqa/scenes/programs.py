@@ -44,14 +44,7 @@ SYNONYMS: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Noun:
-    """What a noun phrase says about a thing.
-
-    Args:
-        shape: Its shape, one of `world.SHAPES`; None where the phrase does not say it.
-        color: Its colour, one of `world.COLORS`, or None.
-        size: Its size, one of `world.SIZES`, or None.
-        pattern: Its pattern, one of `world.PATTERNS`, or None.
-    """
+    """What a noun phrase says about a thing, by `world.VALUES`; None where it does not say it."""
 
     shape: str | None = None
     color: str | None = None
@@ -59,14 +52,7 @@ class Noun:
     pattern: str | None = None
 
     def matches(self, thing: "Thing | Noun") -> bool:
-        """Whether the phrase is true of a thing, or of everything that another phrase denotes.
-
-        Args:
-            thing: The thing, or the other phrase.
-
-        Returns:
-            Whether it has every attribute that the phrase says.
-        """
+        """Whether a thing, or all that another phrase denotes, has every attribute it says."""
         return (
             self.shape in (None, thing.shape)
             and self.color in (None, thing.color)
@@ -132,9 +118,6 @@ def make(kind: str, **parts: object) -> Program:
         kind: A kind of `Program`, or "fewer" or "smaller".
         **parts: The other arguments of `Program`; `relation` may also be "right" or "below".
 
-    Returns:
-        The program.
-
     Example:
         >>> star, heart = Things(Noun(shape="star")), Things(Noun(shape="heart"))
         >>> make("fewer", subject=star, other=heart) == make("more", subject=heart, other=star)
@@ -171,13 +154,7 @@ _FALSE_PREMISE = Outcome(False)
 
 
 def acceptable(answers: frozenset[str]) -> frozenset[str]:
-    """Adds the synonyms of answers.
-
-    Args:
-        answers: Answers of the grammar.
-
-    Returns:
-        The answers and their synonyms.
+    """Adds the synonyms of answers of the grammar.
 
     Example:
         >>> sorted(acceptable(frozenset({"plain"})))
@@ -189,12 +166,7 @@ def acceptable(answers: frozenset[str]) -> frozenset[str]:
 def evaluate(program: Program, scene: Scene) -> Outcome:
     """Answers a program on a scene.
 
-    Args:
-        program: The meaning of a question.
-        scene: The scene that the question is about.
-
-    Returns:
-        The answer, or a false premise: the question is about a thing that is not in the scene.
+    The premise is false where the question is about a thing that is not in the scene.
     """
     if program.kind in ("scene_query", "scene_check"):
         assert program.attribute in SCENE_ATTRIBUTES
@@ -237,15 +209,7 @@ def evaluate(program: Program, scene: Scene) -> Outcome:
 
 
 def denoted(things: Things, scene: Scene) -> list[Thing] | None:
-    """The things of a scene that a phrase denotes.
-
-    Args:
-        things: The phrase.
-        scene: The scene.
-
-    Returns:
-        The things, none or several; None where no thing fits the anchor of the relation.
-    """
+    """The things of a scene that a phrase denotes; None where none fits the relation's anchor."""
     found = [thing for thing in scene.things if things.noun.matches(thing)]
     if things.extreme is not None:
         return _furthest(found, EXTREMES[things.extreme])
@@ -297,9 +261,6 @@ def layout(program: Program) -> list[str]:
     These modules give an attention map: _Find takes no map, _Transform one, _And two. These give
     the answer: _Scene takes no map; _Exist, _Count and _Describe one; _MoreNum, _EqualNum and
     _SameProperty two.
-
-    Args:
-        program: The meaning of the question.
 
     Returns:
         Names of modules in reverse Polish notation; the last one gives the answer.

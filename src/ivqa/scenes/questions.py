@@ -38,15 +38,7 @@ _REDUNDANT_SHARE = 0.1  # of noun phrases that name one attribute more than they
 
 
 def sample_program(rng: random.Random, scene: Scene) -> Program:
-    """Draws a question about a scene.
-
-    Args:
-        rng: Source of the random choices.
-        scene: The scene.
-
-    Returns:
-        A program with a true premise and exactly one right answer on the scene.
-    """
+    """Draws a question with a true premise and exactly one right answer on a scene."""
     while True:
         # Kind and answer are drawn first and kept while programs are rejected. Otherwise programs
         # that are easy to find would be too frequent.
@@ -70,14 +62,8 @@ def sample_program(rng: random.Random, scene: Scene) -> Program:
 def sample_contrast(rng: random.Random, scene: Scene, changed: Scene) -> Program | None:
     """Draws a question that two scenes answer differently, as in VQA 2.0.
 
-    Args:
-        rng: Source of the random choices.
-        scene: The first scene.
-        changed: The second scene.
-
-    Returns:
-        A program with a true premise and one right answer on each scene, and these answers
-        differ; None if none of `_TRIES` draws is one.
+    It has a true premise and one right answer on each scene. Returns None if none of `_TRIES` draws
+    is such a question.
     """
     for _ in range(_TRIES):
         program = sample_program(rng, rng.choice((scene, changed)))
@@ -271,14 +257,9 @@ _WEIGHTS = {
 
 
 def question_type(question: str, answer_type: str) -> str:
-    """The first words of a question, by which VQA groups questions.
+    """The first words of a question, by which VQA groups questions, in lower case.
 
-    Args:
-        question: The question.
-        answer_type: "yes/no", "number" or "other".
-
-    Returns:
-        The first two words of yes/no questions and the first three of all others, in lower case.
+    They are two for the answer type "yes/no" and three for all others.
 
     Example:
         >>> question_type("What color is the star?", "other")

@@ -22,14 +22,9 @@ _RADIUS = {"large": 0.104, "small": 0.066}  # share of the side; below half a ce
 
 
 def render(scene: Scene, rng: random.Random) -> Image.Image:
-    """Draws a scene.
+    """Draws a scene as an RGB picture of `SIZE` x `SIZE` pixels.
 
-    Args:
-        scene: The scene.
-        rng: Chooses what the scene leaves open: trees, clouds, grain of the ground, rain.
-
-    Returns:
-        An RGB picture of `SIZE` x `SIZE` pixels.
+    `rng` chooses what the scene leaves open: trees, clouds, grain of the ground, rain.
     """
     # The order of the draws from `rng` is part of the data set: see `generation.VERSION`.
     picture = background(scene, rng)

@@ -80,13 +80,7 @@ _SAME_WORD = {
 
 
 def plural(noun: str) -> str:
-    """The plural of a noun of the grammar.
-
-    Args:
-        noun: A shape or "thing" or "object".
-
-    Returns:
-        The plural.
+    """The plural of a shape, "thing" or "object".
 
     Example:
         >>> plural("cross"), plural("star")
@@ -101,12 +95,8 @@ _SAME_WORD |= {plural(noun): noun for noun in (*SHAPES, "thing")} | {"objects": 
 def canonical(text: str) -> tuple[str, ...]:
     """The words by which a question or a phrase is parsed.
 
-    Args:
-        text: A question or a phrase, in any case, with or without punctuation.
-
-    Returns:
-        The words in lower case, without articles, with one word for all its synonyms and the
-        singular for the plural.
+    They are in lower case, without articles, with one word for all its synonyms and the singular
+    for the plural.
 
     Example:
         >>> canonical("Are there any big red stars?")

@@ -45,16 +45,7 @@ _FAVOURITE_SHAPES = {"beach": ("star", "circle"), "city": ("square", "cross")}
 
 @dataclass(frozen=True)
 class Thing:
-    """One thing of a scene.
-
-    Args:
-        shape: One of `SHAPES`.
-        color: One of `COLORS`.
-        size: One of `SIZES`.
-        pattern: One of `PATTERNS`.
-        x: The centre in [0, 1], from the left.
-        y: The centre in [0, 1], from the top.
-    """
+    """One thing of a scene; its centre (x, y) in [0, 1] is from the left and from the top."""
 
     shape: str
     color: str
@@ -66,14 +57,7 @@ class Thing:
 
 @dataclass(frozen=True)
 class Scene:
-    """The content of an image.
-
-    Args:
-        place: One of `PLACES`.
-        time: One of `TIMES`.
-        weather: One of `WEATHERS`.
-        things: The things, in the order in which they are drawn.
-    """
+    """The content of an image; the things are in the order in which they are drawn."""
 
     place: str
     time: str
@@ -88,12 +72,6 @@ class Scene:
     def from_json(cls, record: dict[str, Any]) -> Self:
         """Reads the scene that `to_json` wrote.
 
-        Args:
-            record: The JSON values.
-
-        Returns:
-            The scene.
-
         Raises:
             KeyError: A key is missing.
             TypeError: A thing has other keys.
@@ -103,14 +81,7 @@ class Scene:
 
 
 def sample_scene(rng: random.Random) -> Scene:
-    """Draws a scene of two to six things, with the biases of this module.
-
-    Args:
-        rng: Source of the random choices.
-
-    Returns:
-        The scene.
-    """
+    """Draws a scene of two to six things, with the biases of this module."""
     place = rng.choice(PLACES)
     # Weights of day, night and sunset.
     time = rng.choices(TIMES, (5, 3, 2))[0]
@@ -129,13 +100,8 @@ def sample_scene(rng: random.Random) -> Scene:
 def change_scene(rng: random.Random, scene: Scene) -> Scene:
     """Draws a similar scene that answers some questions differently, as in VQA 2.0.
 
-    Args:
-        rng: Source of the random choices.
-        scene: The scene.
-
-    Returns:
-        The scene after two or three changes: an attribute of the scene or of a thing, the
-        position of a thing, or one thing more or less.
+    Two or three changes are made: an attribute of the scene or of a thing, the position of a thing,
+    or one thing more or less.
     """
     changed = scene
     # A thing's attribute is changed twice as often as anything else.
@@ -165,16 +131,7 @@ def change_scene(rng: random.Random, scene: Scene) -> Scene:
 
 
 def holds(thing: Thing, relation: str, anchor: Thing) -> bool:
-    """Whether a relation is true of two things.
-
-    Args:
-        thing: The thing that is left of, right of, above or below the anchor.
-        relation: "left", "right", "above" or "below".
-        anchor: The other thing.
-
-    Returns:
-        Whether their centres differ in that direction by more than `MARGIN`.
-    """
+    """Whether a relation to an anchor, such as "left", is true by more than `MARGIN`."""
     distance = {
         "left": anchor.x - thing.x,
         "right": thing.x - anchor.x,

@@ -12,15 +12,12 @@ from ivqa.store.files import FileError, check_regular
 
 
 def load_array(path: Path, kind: str, *, remedy: str = "restore the file") -> NDArray[Any]:
-    """Opens the array in a .npy file as a read-only memory map.
+    """Opens the array in a .npy file as a read-only memory map, with at least one dimension.
 
     Args:
         path: The file.
         kind: Required `dtype.kind` of the array: "f" for floating-point numbers, "i" for integers.
         remedy: What the user can do about a bad file; the last part of every error message.
-
-    Returns:
-        An array with at least one dimension.
 
     Raises:
         FileError: The file is missing, cut off or damaged, or holds an array of another kind or
@@ -44,15 +41,7 @@ def load_array(path: Path, kind: str, *, remedy: str = "restore the file") -> ND
 def load_arrays(
     path: Path, names: Sequence[str], *, remedy: str = "restore the file"
 ) -> Mapping[str, NDArray[Any]]:
-    """Reads named arrays of finite numbers from a .npz file into memory.
-
-    Args:
-        path: The file.
-        names: Names of the arrays to read.
-        remedy: What the user can do about a bad file; the last part of every error message.
-
-    Returns:
-        The arrays by name.
+    """Reads the arrays `names` of finite numbers from a .npz file into memory; see `load_array`.
 
     Raises:
         FileError: The file is missing, cut off or damaged, lacks one of the arrays, or one of them

@@ -24,26 +24,18 @@ class ArtifactStore:
         self.root = Path(root).expanduser()
 
     def folder(self, kind: str, name: str, identity: Mapping[str, Any]) -> Path:
-        """The folder of a component; it need not exist.
+        """The folder `root`/`kind`/`name`-DIGEST of a component; it need not exist.
 
-        Args:
-            kind: The kind of component, such as "models".
-            name: The name of the component, such as "mlb".
-            identity: Everything that determines the component, as JSON values: cache keys of
-                data and features, configuration, code, seed.
-
-        Returns:
-            `root`/`kind`/`name`-DIGEST.
+        A kind is "models"; a name is "mlb". `identity` is everything that determines the component,
+        as JSON values: cache keys of data and features, configuration, code, seed.
         """
         return self.root / kind / f"{name}-{digest(identity)}"
 
     @contextmanager
     def building(self, folder: Path, identity: Mapping[str, Any]) -> Iterator[None]:
-        """Locks a folder while one process builds its component; other processes wait.
+        """Makes and locks a folder while one process builds its component; other processes wait.
 
-        Args:
-            folder: The folder of the component; it is created.
-            identity: Written to identity.json in the folder.
+        `identity` is written to identity.json in the folder.
         """
         with folder_lock(folder):
             if not (folder / "identity.json").is_file():
@@ -54,11 +46,7 @@ class ArtifactStore:
     def keep(folder: Path, checkpoint: Path, run_dir: Path, seconds: float) -> None:
         """Copies a trained model into its folder, which is complete from then on.
 
-        Args:
-            folder: The folder of the model.
-            checkpoint: The checkpoint to copy to `folder`/model.ckpt.
-            run_dir: The run directory that wrote it.
-            seconds: How long the model was trained.
+        The checkpoint becomes model.ckpt. `run_dir` wrote it, after training for `seconds`.
         """
         origin, model = folder / _ORIGIN, folder / "model.ckpt"
         write_json(origin, {"run": str(run_dir), "seconds": seconds})
@@ -67,26 +55,12 @@ class ArtifactStore:
 
     @staticmethod
     def fault(folder: Path) -> str | None:
-        """Compares a component with the files that were sealed.
-
-        Args:
-            folder: The folder of the component.
-
-        Returns:
-            A sentence about the first missing or changed file; None for a complete component.
-        """
+        """A sentence about the first missing or changed file of a component, or None."""
         return first_fault(folder / MANIFEST)
 
 
 def training_seconds(checkpoint: Path) -> dict[str, float]:
-    """Reads how long a stored model was trained.
-
-    Args:
-        checkpoint: A checkpoint.
-
-    Returns:
-        train/seconds for a checkpoint in the artifact store; empty for any other checkpoint.
-    """
+    """Reads how long a stored model was trained: {"train/seconds"}; empty for other files."""
     file = checkpoint.with_name(_ORIGIN)
     origin = read_json(file, dict) if file.is_file() else {}
     seconds = origin.get("seconds")
@@ -94,13 +68,6 @@ def training_seconds(checkpoint: Path) -> dict[str, float]:
 
 
 def training_log(checkpoint: Path) -> Path:
-    """The metrics.csv of the run that wrote a checkpoint; it need not exist.
-
-    Args:
-        checkpoint: A checkpoint in the artifact store or in a run directory.
-
-    Returns:
-        The path.
-    """
+    """The metrics.csv of the run that wrote a checkpoint; it need not exist."""
     inside = checkpoint.parent / "run" / "metrics.csv"
     return inside if inside.is_file() else checkpoint.parent.parent / "metrics.csv"

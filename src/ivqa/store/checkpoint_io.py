@@ -19,27 +19,13 @@ class AtomicCheckpointIO(TorchCheckpointIO):
     def save_checkpoint(
         self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any | None = None
     ) -> None:
-        """Writes a checkpoint completely or not at all.
-
-        Args:
-            checkpoint: The content.
-            path: The file to write.
-            storage_options: Unused; part of Lightning's interface.
-        """
+        """Writes a checkpoint completely or not at all."""
         write_weights(path, with_contents(checkpoint))
 
     def load_checkpoint(self, path: str | Path, *args: Any, **options: Any) -> dict[str, Any]:
         """Reads a checkpoint to the CPU; the paths in it are those of its folder now.
 
         In a run directory that was moved, Lightning's ModelCheckpoint would forget the best epoch.
-
-        Args:
-            path: The checkpoint.
-            *args: Unused; part of Lightning's interface.
-            **options: The same.
-
-        Returns:
-            The content.
         """
         checkpoint = read_weights(path, "a Lightning checkpoint")
         folder = os.path.realpath(Path(path).parent)
@@ -55,9 +41,6 @@ class AtomicCheckpointIO(TorchCheckpointIO):
 
         ModelCheckpoint reads from a checkpoint what it may delete, and checks only that the path
         begins with its own folder.
-
-        Args:
-            path: The file.
         """
         file = Path(path)
         if ".." not in file.parts and file.is_file():

@@ -12,16 +12,10 @@ _SAMPLE = 1 << 20  # bytes of each sample
 
 
 def digest(value: Any) -> str:
-    """Computes the digest of a JSON value, independent of the order of dict keys.
+    """Computes the digest of a JSON value: 16 hexadecimal digits (BLAKE2b with 8 bytes).
 
-    This is the only digest in the package: it is the key of every stored artifact, feature, ranking
-    and encoding.
-
-    Args:
-        value: A JSON value without NaN and infinities.
-
-    Returns:
-        16 hexadecimal digits (BLAKE2b with 8 bytes).
+    It does not depend on the order of dict keys. This is the only digest in the package: it is the
+    key of every stored artifact, feature, ranking and encoding.
 
     Raises:
         ValueError: The value contains NaN or an infinity.
@@ -55,15 +49,9 @@ def sha256_checksum(path: Path) -> str:
 def content_digest(path: str | Path) -> str:
     """Computes the digest of a file, or of the names and contents of the files in a folder.
 
-    The digest is the same on every machine: it depends neither on times nor on the location. For
-    files over 64 MiB it covers the size and the first, middle and last MiB only, which differ
-    between the weights of any two trainings.
-
-    Args:
-        path: A file or a folder; subfolders are not entered.
-
-    Returns:
-        16 hexadecimal digits, or "" if nothing exists at `path`.
+    It is the same on every machine: it depends neither on times nor on the location. For files over
+    64 MiB it covers the size and the first, middle and last MiB only, which differ between the
+    weights of any two trainings. Subfolders are not entered. It is "" if nothing exists at `path`.
     """
     place = Path(path)
     files = sorted(place.iterdir()) if place.is_dir() else [place]

@@ -39,10 +39,8 @@ def atomic_write(path: Path) -> Iterator[Path]:
     """Writes a file atomically: the block writes a draft, which is then renamed to `path`.
 
     An exception in the block deletes the draft and leaves `path` as it was. A killed process leaves
-    its draft; the next process of this machine that writes into the folder deletes it.
-
-    Args:
-        path: The file to write; missing parent folders are created.
+    its draft; the next process of this machine that writes into the folder deletes it. Missing
+    parent folders are created.
 
     Yields:
         The path of the draft, in the folder of `path` and with the same suffix.
@@ -85,13 +83,9 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_json(path: Path, value: Any, *, indent: int | None = 2) -> None:
-    """Writes a JSON value atomically, see `atomic_write`.
+    """Writes a JSON value atomically, see `atomic_write`; keys of dicts keep their order.
 
-    Args:
-        path: The file to write.
-        value: The value; keys of dicts keep their order.
-        indent: Spaces of indentation, for people; None for one line, which is written many times
-            faster.
+    `indent` is for people; without it, a large value is written many times faster.
 
     Raises:
         ValueError: The value contains NaN or an infinity, which JSON does not have.
@@ -107,15 +101,9 @@ def copy_file(source: Path, target: Path) -> None:
 
 
 def check_regular(path: str | Path) -> Path:
-    """Checks that `path` is a regular file or a link to one.
+    """Checks that `path` is a regular file or a link to one, and returns it.
 
     Pipes and devices are refused before they are opened, because reading them could block forever.
-
-    Args:
-        path: The file.
-
-    Returns:
-        `path` as a Path.
 
     Raises:
         FileError: The file is missing, or is a folder, a pipe, a socket or a device.
@@ -189,14 +177,7 @@ def read_text(path: str | Path) -> str:
 
 
 def read_json(path: str | Path, kind: type | tuple[type, ...] = object) -> Any:
-    """Reads a JSON file.
-
-    Args:
-        path: The file.
-        kind: Required type of the value, or several allowed types.
-
-    Returns:
-        The value.
+    """Reads a JSON file, whose value must have one of the types `kind`.
 
     Raises:
         FileError: The file cannot be read or is not valid JSON, or holds NaN, an infinity or a
@@ -218,9 +199,6 @@ def parse_json(content: bytes, source: str | Path, *, finite: bool = False) -> A
         source: Name of the file in error messages.
         finite: Whether to refuse the literals NaN and Infinity, which Python's parser accepts
             although JSON does not have them.
-
-    Returns:
-        The value.
 
     Raises:
         FileError: The text is invalid, nested too deeply, or contains half a character (a lone
@@ -253,14 +231,7 @@ def parse_json(content: bytes, source: str | Path, *, finite: bool = False) -> A
 
 
 def read_yaml(path: Path, kind: type) -> Any:
-    """Reads a YAML file.
-
-    Args:
-        path: The file.
-        kind: Required type of the value.
-
-    Returns:
-        The value.
+    """Reads a YAML file, whose value must have the type `kind`.
 
     Raises:
         FileError: The file cannot be read or is not valid YAML, or holds a value of another type.

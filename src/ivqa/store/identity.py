@@ -34,9 +34,6 @@ def identity_of(value: object) -> dict[str, Any]:
     Attributes that start with an underscore are left out, and so are those with the name of an
     argument of the constructor that has no effect.
 
-    Args:
-        value: Any object, such as a ranker or an encoder.
-
     Returns:
         {"settings": nested plain values, "code": the `code_version` of all classes and functions}.
 
@@ -54,27 +51,20 @@ def identity_of(value: object) -> dict[str, Any]:
 
 
 def to_plain(cfg: Any) -> Any:
-    """Resolves all interpolations and converts the configuration to plain Python values.
+    """Resolves a node of a configuration to plain dicts, lists, texts and numbers.
 
-    Args:
-        cfg: A node of a configuration; any other value is returned unchanged.
-
-    Returns:
-        Dicts, lists, texts and numbers.
+    Any other value is returned unchanged.
     """
     return OmegaConf.to_container(cfg, resolve=True) if OmegaConf.is_config(cfg) else cfg
 
 
 def code_of(settings: Any, *more: type, keys: Keys = _unknown) -> dict[str, int | str]:
-    """The versions of the code that a configuration builds.
+    """The versions of the code that a configuration builds, see `code_version`.
 
     Args:
         settings: Plain dicts, lists and values; `_target_` names a class or function at any depth.
         *more: Further classes.
         keys: See `result_settings`.
-
-    Returns:
-        See `code_version`.
     """
     return code_version([*_targets(settings, keys), *more])
 
@@ -144,14 +134,7 @@ def _targets(settings: Any, keys: Keys) -> list[Any]:
 
 
 def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
-    """The differences between two nested settings.
-
-    Args:
-        there: Settings of a file.
-        here: Settings of this run.
-
-    Returns:
-        One text for each value that differs.
+    """The values that differ between settings of a file and of this run, as one text each.
 
     Example:
         >>> differences({"ranker": {"lam": 0.1}, "k": 21}, {"ranker": {"lam": 0.2}, "k": 21})

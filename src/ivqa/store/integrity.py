@@ -20,12 +20,7 @@ _LARGE = 64 << 20
 
 
 def write_manifest(manifest: Path, files: Iterable[Path]) -> None:
-    """Writes a manifest.
-
-    Args:
-        manifest: The manifest file to write.
-        files: The complete files to list; they must be in the folder of the manifest or below it.
-    """
+    """Writes a manifest of complete files, which are in its folder or below it."""
     entries: dict[str, dict[str, Any]] = {}
     for file in sorted(files):
         state = file.stat()
@@ -38,9 +33,6 @@ def write_manifest(manifest: Path, files: Iterable[Path]) -> None:
 
 def first_fault(manifest: Path) -> str | None:
     """Compares the files of a manifest with their recorded sizes and digests.
-
-    Args:
-        manifest: A manifest written by `write_manifest`.
 
     Returns:
         A sentence about the first file that differs, which may be the manifest itself; None if all

@@ -18,11 +18,9 @@ _NO_LOCKS = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
 def folder_lock(folder: Path) -> Iterator[None]:
     """Holds a folder for one process at a time; other processes print a message and wait.
 
-    A folder that this process may not write is not locked: its files are read, and an attempt to
-    write one names the file.
-
-    Args:
-        folder: The folder to lock, by a file `.lock` in it; it is created if it does not exist.
+    The lock is a file `.lock` in the folder, which is created if it does not exist. A folder that
+    this process may not write is not locked: its files are read, and an attempt to write one names
+    the file.
 
     Raises:
         FileError: The file system has no locks, or the folder cannot be created.
@@ -42,11 +40,9 @@ def folder_lock(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def hold_lock(file: Path, message: str) -> Iterator[None]:
-    """Holds a lock, for which it waits while another process holds it.
+    """Holds a lock, for which it waits while another process holds it, and shows the message.
 
-    Args:
-        file: The file of the lock; without permission to write it, nothing is held.
-        message: What the terminal shows before waiting.
+    Without permission to write the file of the lock, nothing is held.
 
     Raises:
         FileError: The file system has no locks.
@@ -75,13 +71,7 @@ def _ignored_if_not_writable() -> Iterator[None]:
 
 
 def try_lock(file: Path) -> BaseFileLock | None:
-    """Takes a lock if no other process holds it. The lock of a process that died is free.
-
-    Args:
-        file: The file of the lock.
-
-    Returns:
-        The lock, to be released; None if another process holds it.
+    """Takes a lock; None if another process holds it. The lock of a process that died is free.
 
     Raises:
         FileError: The file system has no locks.

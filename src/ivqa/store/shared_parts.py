@@ -66,10 +66,9 @@ class SharedParts:
         return [] if self.obsolete() else parts
 
     def claims(self) -> Iterator[int]:
-        """Takes the locks of missing parts that no other process holds.
+        """Takes the locks of missing parts that no other process holds, and yields the parts.
 
-        Yields:
-            The parts. Their locks are held until `give_back`, or the end of the block.
+        The locks are held until `give_back`, or the end of the block.
 
         Raises:
             FileError: The file system has no locks.

@@ -12,14 +12,7 @@ _ANYTHING = inspect.Parameter("options", inspect.Parameter.VAR_KEYWORD)
 
 
 def defaults_of(target: Callable[..., Any]) -> dict[str, Any]:
-    """The arguments of `target` that have a default, and these defaults.
-
-    Args:
-        target: A class or function.
-
-    Returns:
-        Default by argument.
-    """
+    """The defaults of the arguments of a class or function that have one."""
     return {
         name: parameter.default
         for name, (parameter, _) in arguments_of(target).items()
@@ -28,17 +21,13 @@ def defaults_of(target: Callable[..., Any]) -> dict[str, Any]:
 
 
 def arguments_of(target: Callable[..., Any]) -> dict[str, tuple[inspect.Parameter, Any]]:
-    """The arguments that `target` accepts by name.
+    """The arguments that `target` accepts by name, with their parameters and annotations.
 
     A parameter `**options` stands for the arguments of the next constructor: of the class itself
     if `target` is its class method, of the base class if `target` is a class.
 
-    Args:
-        target: A class, function or class method.
-
-    Returns:
-        Parameter and annotation of each argument. The key "**" is present if the last constructor
-        has a parameter `**options` too, or if the signature is unknown; then any name is valid.
+    The key "**" is present if the last constructor has a parameter `**options` too, or if the
+    signature is unknown; then any name is valid.
     """
     chain: list[Any] = [target]
     owner = getattr(target, "__self__", None)
@@ -65,12 +54,7 @@ def arguments_of(target: Callable[..., Any]) -> dict[str, tuple[inspect.Paramete
 
 
 def marked(target: Callable[..., Any], mark: Mark) -> frozenset[str]:
-    """The arguments of `target` whose annotation has a mark.
-
-    Args:
-        target: A class, function or class method.
-        mark: The mark.
-    """
+    """The arguments of a class, function or class method whose annotation has a mark."""
     return frozenset(
         name for name, (_, hint) in arguments_of(target).items() if mark in marks_of(hint)
     )

@@ -19,10 +19,6 @@ _CHECKED_ELSEWHERE = ("state_dict", "component", _CONTENTS)
 def write_weights(path: str | Path, content: Mapping[str, Any]) -> None:
     """Writes tensors and plain containers atomically, for `read_weights`.
 
-    Args:
-        path: The file to write.
-        content: The content.
-
     Raises:
         OSError: The file cannot be written; the message names it.
     """
@@ -42,14 +38,9 @@ def write_weights(path: str | Path, content: Mapping[str, Any]) -> None:
 
 
 def read_weights(path: str | Path, what: str = "a file of weights") -> dict[str, Any]:
-    """Loads a dict that `torch.save` wrote, with `weights_only=True`.
+    """Loads a dict that `torch.save` wrote, with `weights_only=True` and tensors on the CPU.
 
-    Args:
-        path: The file.
-        what: Names the expected content in error messages.
-
-    Returns:
-        The dict, with tensors on the CPU.
+    `what` names the expected content in error messages.
 
     Raises:
         FileError: The file is missing, empty, cut off or damaged, or does not hold a dict.
@@ -68,14 +59,7 @@ def read_weights(path: str | Path, what: str = "a file of weights") -> dict[str,
 
 
 def state_dict_of(content: Mapping[str, Any], path: str | Path) -> dict[str, Tensor]:
-    """Returns the weights of a Lightning checkpoint by name.
-
-    Args:
-        content: The loaded checkpoint.
-        path: Its file, for error messages.
-
-    Returns:
-        The entry "state_dict".
+    """Returns the weights of the Lightning checkpoint in the file `path`, by name.
 
     Raises:
         FileError: The entry is missing or is not a dict of tensors, or a tensor is not finite.
@@ -91,25 +75,14 @@ def with_contents(checkpoint: Mapping[str, Any]) -> dict[str, Any]:
     """Adds a list of its contents to a checkpoint, by which `training_state` finds what is missing.
 
     Lightning continues without the state of a parameter, a scheduler or a callback that the
-    checkpoint does not have, and so with other results.
-
-    Args:
-        checkpoint: The checkpoint.
-
-    Returns:
-        The checkpoint with the list: names, numbers and texts, and the type and shape of tensors.
+    checkpoint does not have, and so with other results. The list has names, numbers and texts, and
+    the type and shape of tensors.
     """
     return {**checkpoint, _CONTENTS: _outline(_listed(checkpoint))}
 
 
 def training_state(path: str | Path) -> dict[str, Any]:
     """Loads a Lightning checkpoint from which training can continue.
-
-    Args:
-        path: The checkpoint file.
-
-    Returns:
-        The content of the checkpoint.
 
     Raises:
         FileError: The weights, the optimiser state or the progress of training is missing, in
@@ -141,9 +114,6 @@ def weights_digest(state: Mapping[str, Tensor]) -> str:
 
     Files of checkpoints also hold paths, so their digests differ between folders.
 
-    Args:
-        state: Tensors by name.
-
     Example:
         >>> one, other = torch.tensor([1.0, 2.0]), torch.tensor([1.0, 2.5])
         >>> weights_digest({"w": one}) == weights_digest({"w": one.clone()})
@@ -159,17 +129,13 @@ def weights_digest(state: Mapping[str, Tensor]) -> str:
 
 
 def check_finite(state: Mapping[str, Any], path: str | Path) -> None:
-    """Checks that all tensors are finite.
+    """Checks that all tensors, in nested dicts and lists, are finite.
 
     Tensors that contain only zeros and infinities are accepted: these are attention masks, not
     weights.
 
-    Args:
-        state: Tensors by name, in nested dicts and lists.
-        path: The file that they come from, for the error message.
-
     Raises:
-        FileError: A tensor holds NaN or an infinity; the message names the tensor.
+        FileError: A tensor holds NaN or an infinity; the message names the file and the tensor.
     """
     if name := _not_finite(state):
         raise FileError(
@@ -179,13 +145,9 @@ def check_finite(state: Mapping[str, Any], path: str | Path) -> None:
 
 
 def load_into(module: nn.Module, state: Mapping[str, Any], path: str | Path, what: str) -> None:
-    """Loads weights into a module.
+    """Loads weights by name into a module, in place of all its parameters and buffers.
 
-    Args:
-        module: The module; all its parameters and buffers are replaced.
-        state: The weights by name.
-        path: The file that they come from, for the error message.
-        what: Describes the module in the error message.
+    `path` is their file, and `what` describes the module in the error message.
 
     Raises:
         FileError: Names or shapes of the weights differ from those of the module.

@@ -140,9 +140,6 @@ class AnswerVocabulary:
             human_answers: The unprocessed answers of the annotators of each of N questions; a
                 question without answers gets an empty row.
             rule: Decides which answers count as equal, and their accuracies.
-
-        Returns:
-            The counts and accuracies of N questions.
         """
         matching = AnswerMatching(self.answers, rule)
         found = [matching.of(given) for given in human_answers]

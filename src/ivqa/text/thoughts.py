@@ -42,14 +42,10 @@ _AROUND = re.compile(
 
 
 def without_thoughts(text: str, tags: Tags = THOUGHTS) -> str | None:
-    """Removes thoughts, and end tokens that the server left in the text.
+    """Removes thoughts between tags (in any capitals), and end tokens that the server left.
 
     Many prompts contain the first tag already, so that the text begins with thoughts and has only
     the last tag: the answer is what follows it.
-
-    Args:
-        text: What the model wrote.
-        tags: Pairs of tags around thoughts, in any capitals.
 
     Returns:
         The answer without white space around it; None if the text ends within thoughts.

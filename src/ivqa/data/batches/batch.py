@@ -68,7 +68,7 @@ class ImageBatch:
     pixels: Tensor | None = None
 
     def feature(self, name: str) -> Tensor:
-        """Returns a feature of the M images: "grid", "pooled" or "concepts".
+        """Returns "grid", "pooled" or "concepts" of the M images.
 
         Raises:
             UserError: The batch does not contain the feature.
