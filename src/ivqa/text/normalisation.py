@@ -19,112 +19,26 @@ _FULL_STOP = re.compile(r"(?!<=\d)(\.)(?!\d)")
 # Quirk: re.UNICODE (32) is passed where `sub` expects the maximum number of replacements.
 _MOST_FULL_STOPS = 32
 
-# One line for each contraction: its correct spelling, then the spellings that are replaced by it.
-_SPELLINGS = """
-ain't: aint
-aren't: arent
-can't: cant
-could've: couldve
-couldn't: couldnt
-couldn't've: couldn'tve couldnt've
-didn't: didnt
-doesn't: doesnt
-don't: dont
-hadn't: hadnt
-hadn't've: hadnt've hadn'tve
-hasn't: hasnt
-haven't: havent
-he'd: hed
-he'd've: hed've he'dve
-he's: hes
-how'd: howd
-how'll: howll
-how's: hows
-I'd've: Id've I'dve
-I'm: Im
-I've: Ive
-isn't: isnt
-it'd: itd
-it'd've: itd've it'dve
-it'll: itll
-let's: let's
-ma'am: maam
-mightn't: mightnt
-mightn't've: mightnt've mightn'tve
-might've: mightve
-mustn't: mustnt
-must've: mustve
-needn't: neednt
-not've: notve
-o'clock: oclock
-oughtn't: oughtnt
-'ow's'at: ow's'at 'ows'at 'ow'sat
-shan't: shant
-she'd've: shed've she'dve
-she's: she's
-should've: shouldve
-shouldn't: shouldnt
-shouldn't've: shouldnt've shouldn'tve
-somebodyd: somebody'd
-somebody'd've: somebodyd've somebody'dve
-somebody'll: somebodyll
-somebody's: somebodys
-someone'd: someoned
-someone'd've: someoned've someone'dve
-someone'll: someonell
-someone's: someones
-something'd: somethingd
-something'd've: somethingd've something'dve
-something'll: somethingll
-that's: thats
-there'd: thered
-there'd've: thered've there'dve
-there're: therere
-there's: theres
-they'd: theyd
-they'd've: theyd've they'dve
-they'll: theyll
-they're: theyre
-they've: theyve
-'twas: twas
-wasn't: wasnt
-we'd've: wed've we'dve
-we've: weve
-weren't: werent
-what'll: whatll
-what're: whatre
-what's: whats
-what've: whatve
-when's: whens
-where'd: whered
-where's: wheres
-where've: whereve
-who'd: whod
-who'd've: whod've who'dve
-who'll: wholl
-who's: whos
-who've: whove
-why'll: whyll
-why're: whyre
-why's: whys
-won't: wont
-would've: wouldve
-wouldn't: wouldnt
-wouldn't've: wouldnt've wouldn'tve
-y'all: yall
-y'all'll: yall'll y'allll
-y'all'd've: yall'd've y'alld've y'all'dve
-you'd: youd
-you'd've: youd've you'dve
-you'll: youll
-you're: youre
-you've: youve
+# The correct spellings. Each of them without one of its apostrophes is replaced by it.
+_CONTRACTIONS = """
+ain't aren't can't could've couldn't couldn't've didn't doesn't don't hadn't hadn't've hasn't
+haven't he'd he'd've he's how'd how'll how's I'd've I'm I've isn't it'd it'd've it'll ma'am
+mightn't mightn't've might've mustn't must've needn't not've o'clock oughtn't 'ow's'at shan't
+she'd've should've shouldn't shouldn't've somebody'd've somebody'll somebody's someone'd
+someone'd've someone'll someone's something'd something'd've something'll that's there'd
+there'd've there're there's they'd they'd've they'll they're they've 'twas wasn't we'd've we've
+weren't what'll what're what's what've when's where'd where's where've who'd who'd've who'll
+who's who've why'll why're why's won't would've wouldn't wouldn't've y'all y'all'll y'all'd've
+you'd you'd've you'll you're you've
 """
-# Quirks: "somebody'd" loses its apostrophe; spellings with "I" never match lower-case text.
-CONTRACTIONS: dict[str, str] = {
-    spelling: target
-    for target, spellings in (row.split(": ") for row in _SPELLINGS.split("\n") if row)
-    for spelling in spellings.split()
+# Quirks: "somebody'd" loses its apostrophe, and two words have no wrong spelling; spellings with
+# "I" never match lower-case text.
+_QUIRKS = {"somebody'd": "somebodyd", "let's": "let's", "she's": "she's"}
+CONTRACTIONS: dict[str, str] = _QUIRKS | {
+    word[:at] + word[at + 1 :]: word
+    for word in _CONTRACTIONS.split()
+    for at, letter in enumerate(word)
+    if letter == "'"
 }
 
 
