@@ -13,6 +13,10 @@ class UserError(ValueError):
     """
 
 
+class DataError(UserError):
+    """A data set is incomplete or wrong; the message names file, id and field."""
+
+
 class LimitReached(UserError):
     """A limit of requests or of money is reached; what was answered before is kept."""
 

@@ -13,7 +13,7 @@ from ivqa.data.validation import DataError, check_root, listed
 from ivqa.data.vqa_json import VQASplit, read_split
 from ivqa.errors import UserError
 from ivqa.store.digests import bytes_digest, digest, file_digest
-from ivqa.store.files import FileError, check_regular
+from ivqa.store.files import check_regular
 
 STAGES = ("train", "val", "test")
 
@@ -217,7 +217,7 @@ def _text_digest(path: Path | None) -> str:
     try:
         # In blocks: the questions of GQA take several GB.
         return file_digest(check_regular(path))
-    except (OSError, FileError) as error:
+    except OSError as error:
         raise DataError(str(error)) from None
 
 

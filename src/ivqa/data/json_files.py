@@ -1,13 +1,14 @@
 """Reads JSON files, plain or compressed (.json, .json.gz, .zip)."""
 
 import gzip
-import io
 import lzma
 import struct
 import zipfile
 import zlib
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 from ivqa.data.validation import DataError, listed
 from ivqa.errors import reason_of
@@ -29,23 +30,23 @@ ARCHIVE_ERRORS = (
 )
 
 
-def read_bytes(path: Path) -> bytes:
-    """Reads the uncompressed JSON text in a .json or .json.gz file, or a .zip of one JSON file.
+@contextmanager
+def opened(path: Path) -> Iterator[IO[bytes]]:
+    """Opens the uncompressed JSON text in a .json or .json.gz file, or a .zip of one JSON file.
 
     Raises:
         DataError: The file cannot be read, is cut off, damaged, encrypted or compressed in an
             unknown way, or holds no or several JSON files.
     """
     try:
-        content = files.read_bytes(path)
-    except files.FileError as error:
-        raise DataError(str(error)) from None
-    try:
-        if path.suffix == ".gz":
-            return gzip.decompress(content)
-        if path.suffix == ".zip":
-            with zipfile.ZipFile(io.BytesIO(content)) as archive:
-                return archive.read(only_member(archive, path))
+        with ExitStack() as stack:
+            file = stack.enter_context(files.open_regular(path))
+            if path.suffix == ".gz":
+                file = cast(IO[bytes], stack.enter_context(gzip.GzipFile(fileobj=file)))
+            elif path.suffix == ".zip":
+                archive = stack.enter_context(zipfile.ZipFile(file))
+                file = stack.enter_context(archive.open(_only_member(archive, path)))
+            yield file
     except DataError:
         raise
     except ARCHIVE_ERRORS as error:
@@ -54,28 +55,26 @@ def read_bytes(path: Path) -> bytes:
         if isinstance(error, RuntimeError):
             fault, remedy = "encrypted or packed in an unknown way", "unpack it"
         raise DataError(f"{path}: archive is {fault} ({reason}); {remedy}") from None
-    return content
+
+
+def read_bytes(path: Path) -> bytes:
+    """Reads the uncompressed JSON text in a file; see `opened`."""
+    if path.suffix not in (".gz", ".zip"):
+        return files.read_bytes(path)
+    with opened(path) as stream:
+        return stream.read()
 
 
 def open_json(path: Path) -> Any:
     """Reads the value in a JSON file.
 
     Raises:
-        DataError: See `read_bytes`; for invalid JSON, the message gives line and column.
+        DataError: See `opened`; for invalid JSON, the message gives line and column.
     """
-    content = read_bytes(path)
-    try:
-        return files.parse_json(content, path)
-    except files.FileError as error:
-        raise DataError(str(error)) from None
+    return files.parse_json(read_bytes(path), path)
 
 
-def only_member(archive: zipfile.ZipFile, path: Path) -> str:
-    """Returns the name of the only JSON file in an open archive, whose file is `path`.
-
-    Raises:
-        DataError: The archive holds no or several JSON files.
-    """
+def _only_member(archive: zipfile.ZipFile, path: Path) -> str:
     members = [name for name in archive.namelist() if name.endswith(".json")]
     if len(members) != 1:
         raise DataError(

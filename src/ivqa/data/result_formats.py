@@ -83,23 +83,20 @@ def _json(path: Path) -> Iterator[tuple[str, Any]]:
 
 def _lines(path: Path) -> Iterator[tuple[str, Any]]:
     # splitlines() would also split at characters such as U+2028, which answers may contain.
-    for number, line in enumerate(_text(path).split("\n"), start=1):
+    for number, line in enumerate(read_text(path).split("\n"), start=1):
         if line.strip():
-            try:
-                yield f"line {number}", parse_json(line.encode(), f"{path}, line {number}")
-            except FileError as error:
-                raise DataError(str(error)) from None
+            yield f"line {number}", parse_json(line.encode(), f"{path}, line {number}")
 
 
 def _texts(path: Path) -> Iterator[tuple[str, Any]]:
-    for number, line in enumerate(_text(path).removesuffix("\n").split("\n"), start=1):
+    for number, line in enumerate(read_text(path).removesuffix("\n").split("\n"), start=1):
         yield f"line {number}", {"answer": line}
 
 
 def _table(path: Path) -> Iterator[tuple[str, Any]]:
     csv.field_size_limit(1 << 30)  # the column of images in base64 is long
     delimiter = "," if path.suffix.lower() == ".csv" else "\t"
-    reader = csv.DictReader(io.StringIO(_text(path), newline=""), delimiter=delimiter)
+    reader = csv.DictReader(io.StringIO(read_text(path), newline=""), delimiter=delimiter)
     _check_columns(path, reader.fieldnames or [])
     for row in reader:
         yield f"line {reader.line_num}", row
@@ -117,8 +114,8 @@ def _workbook(path: Path) -> Iterator[tuple[str, Any]]:
             f"{path}: reading .xlsx files needs openpyxl; pip install 'ivqa[excel]', or save "
             "the table as .tsv"
         ) from None
-    except FileError as error:
-        raise DataError(str(error)) from None
+    except FileError:
+        raise
     except Exception as error:  # readers of damaged archives raise many types
         raise DataError(f"{path} is not a readable .xlsx file ({error}); write it again") from None
     names = [str(cell.value) for cell in rows[0]] if rows else []
@@ -142,13 +139,6 @@ def _cell(cell: Any, name: str) -> Any:
     # A formula, its error or a date is not what the model wrote: "=5" and "5/1" become them.
     value = math.nan if cell.data_type in ("f", "e", "d") else cell.value
     return value if value is None or name in _IDS or _is_nan(value) else str(value)
-
-
-def _text(path: Path) -> str:
-    try:
-        return read_text(path)
-    except FileError as error:
-        raise DataError(str(error)) from None
 
 
 def _check_columns(path: Path, names: Collection[str]) -> None:

@@ -8,16 +8,12 @@ from typing import Annotated, Any, TypeGuard, TypeVar
 from annotated_types import Interval
 from pydantic import TypeAdapter, ValidationError
 
-from ivqa.errors import UserError
+from ivqa.errors import DataError
 
 T = TypeVar("T")
 Id = Annotated[int, Interval(ge=-(2**63), lt=2**63)]
 
 SHOWN = 20  # problems in an error message
-
-
-class DataError(UserError):
-    """A data set is incomplete or wrong; the message names file, id and field."""
 
 
 class Problems:
@@ -29,7 +25,7 @@ class Problems:
         >>> problems.raise_if_any()
         Traceback (most recent call last):
         ...
-        ivqa.data.validation.DataError: 1 problem in the data:
+        ivqa.errors.DataError: 1 problem in the data:
           annotations_val.json: question 1042: answers: has no answers
     """
 

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from ivqa.data.json_files import CONTAINERS, open_json
 from ivqa.data.validation import DataError, Problems, listed, shown
-from ivqa.store.files import FileError, atomic_write, check_regular, parse_json
+from ivqa.store.files import atomic_write, check_regular, parse_json
 
 # Key of the Parquet metadata for the origin of a file: the settings that it was built with.
 _ORIGIN = b"ivqa.bqd"
@@ -73,10 +73,7 @@ def read_parquet(path: Path) -> tuple[pa.Table, dict[str, Any]]:
         raise DataError(f"{path} holds no basic questions: it has no column {listed(absent)}")
     if fault := _fault(table):
         raise DataError(f"{path} holds no basic questions: {fault}; rank the questions again")
-    try:
-        origin = parse_json((table.schema.metadata or {}).get(_ORIGIN, b"{}"), path)
-    except FileError as error:
-        raise DataError(str(error)) from None
+    origin = parse_json((table.schema.metadata or {}).get(_ORIGIN, b"{}"), path)
     if not isinstance(origin, dict):
         raise DataError(f"the metadata of {path} are damaged; rank the questions again")
     return table.replace_schema_metadata(None), origin
@@ -96,8 +93,8 @@ def read_table(path: Path) -> pa.Table:
     """
     try:
         return pq.read_table(check_regular(path), page_checksum_verification=True)
-    except FileError as error:
-        raise DataError(str(error)) from None
+    except DataError:
+        raise
     except (pa.ArrowException, OSError, ValueError) as error:
         reason = str(error).partition("\n")[0].rstrip(".")
         raise DataError(

@@ -17,11 +17,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import yaml
 
-from ivqa.errors import UserError, reason_of
+from ivqa.errors import DataError, reason_of
 
 # The escape of a surrogate: one half of a character beyond 16 bits, valid only in a pair.
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
@@ -30,7 +30,7 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 NOT_WRITABLE = {errno.EACCES, errno.EPERM, errno.EROFS}
 
 
-class FileError(UserError):
+class FileError(DataError):
     """A file is missing, damaged or of the wrong kind; the message names it and the remedy."""
 
 
@@ -148,6 +148,15 @@ def no_folder(key: str, path: str, error: OSError) -> str:
     """The message for a folder that cannot be made or written; arguments as of `check_folder`."""
     reason = "a file of this name exists" if isinstance(error, FileExistsError) else error.strerror
     return f"{key}={path}: no folder can be made there ({reason}); choose another one"
+
+
+def open_regular(path: str | Path) -> IO[bytes]:
+    """Opens a regular file; raises FileError where it cannot be opened."""
+    file = check_regular(path)
+    try:
+        return file.open("rb")
+    except OSError as error:
+        raise FileError(_unreadable(file, error)) from None
 
 
 def read_bytes(path: str | Path) -> bytes:

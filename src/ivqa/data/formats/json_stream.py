@@ -5,19 +5,15 @@ would take many times as much. Python's own decoder finds the end of each entry 
 """
 
 import codecs
-import gzip
 import json
 import re
-import zipfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any
 
-from ivqa.data.json_files import ARCHIVE_ERRORS, only_member
+from ivqa.data.json_files import ARCHIVE_ERRORS, opened
 from ivqa.data.validation import DataError
 from ivqa.errors import reason_of
-from ivqa.store import files
 
 _BLOCK = 4 << 20  # bytes of each read
 _SPACE = " \t\n\r"
@@ -40,7 +36,7 @@ def entries(path: Path, key: str | None = None) -> Iterator[tuple[str, Any]]:
     Raises:
         DataError: The file cannot be read, is not JSON, or has no such list or object.
     """
-    with _opened(path) as stream:
+    with opened(path) as stream:
         text = _Text(stream, path)
         try:
             if key is not None:
@@ -156,23 +152,3 @@ def _entries_of(text: _Text) -> Iterator[tuple[str, Any]]:
         position += 1
         if text.take(",", end) == end:
             return
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[IO[bytes]]:
-    """Opens the uncompressed JSON text in a file."""
-    with ExitStack() as stack:
-        try:
-            file = stack.enter_context(files.check_regular(path).open("rb"))
-            stream: IO[bytes] = file
-            if path.suffix == ".gz":
-                stream = cast(IO[bytes], stack.enter_context(gzip.GzipFile(fileobj=file)))
-            elif path.suffix == ".zip":
-                archive = stack.enter_context(zipfile.ZipFile(file))
-                stream = stack.enter_context(archive.open(only_member(archive, path)))
-        except (files.FileError, DataError) as error:
-            raise DataError(str(error)) from None
-        except ARCHIVE_ERRORS as error:
-            reason = reason_of(error)
-            raise DataError(f"{path}: cannot be read ({reason}); download it again") from None
-        yield stream
