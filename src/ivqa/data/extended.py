@@ -10,10 +10,10 @@ from typing_extensions import override
 from ivqa.data.batches.columns import Columns, Entry
 from ivqa.data.dataset import VQADataset
 from ivqa.data.oracles import Oracle
+from ivqa.data.records import answer_records, write_records
 from ivqa.data.validation import DataError, Problems
 from ivqa.data.vqa_json import VQASplit
 from ivqa.store.digests import digest
-from ivqa.store.files import write_json
 
 
 class ExtendedDataset(VQADataset):
@@ -92,28 +92,28 @@ def questions_of(entries: Iterable[Entry], name: str) -> VQASplit:
 
 
 def write_questions(root: Path, split: VQASplit) -> None:
-    """Writes the questions and answers of a split in VQA format into the folder `root`."""
-    keys = list(zip(split.question_ids.tolist(), split.image_ids.tolist(), strict=True))
-    questions = [
-        {"question_id": number, "image_id": image_id, "question": question}
-        for (number, image_id), question in zip(keys, split.questions, strict=True)
-    ]
+    """Writes the questions of a split, and their answers, in VQA format into the folder `root`."""
+    columns = {
+        "question_id": split.question_ids.tolist(),
+        "image_id": split.image_ids.tolist(),
+        "question": split.questions,
+    }
+    if split.kinds is not None:
+        columns["kind"] = split.kinds
+    rows = zip(*columns.values(), strict=True)
+    questions = [dict(zip(columns, row, strict=True)) for row in rows]
     annotations = [
         {
-            "question_id": number,
-            "image_id": image_id,
+            "question_id": question["question_id"],
+            "image_id": question["image_id"],
             "question_type": split.question_types[row],
             "answer_type": split.answer_types[row],
             "multiple_choice_answer": split.main_answers[row],
-            "answers": [
-                {"answer": answer, "answer_confidence": "yes", "answer_id": annotator}
-                for annotator, answer in enumerate(split.answers[row], start=1)
-            ],
+            "answers": answer_records(split.answers[row]),
         }
-        for row, (number, image_id) in enumerate(keys)
+        for row, question in enumerate(questions if split.has_answers else ())
     ]
-    write_json(root / f"questions_{split.name}.json", {"questions": questions}, indent=None)
-    write_json(root / f"annotations_{split.name}.json", {"annotations": annotations}, indent=None)
+    write_records(root, split.name, questions, annotations)
 
 
 def joined(own: VQASplit, extra: VQASplit) -> VQASplit:

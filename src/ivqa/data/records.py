@@ -1,7 +1,7 @@
-"""Reads the records of the VQA JSON files and validates them."""
+"""The records of the VQA JSON files: read and validated, or written."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NotRequired
 
@@ -12,6 +12,7 @@ from typing_extensions import TypedDict
 from ivqa.data.batches.batch import ANSWER_TYPES
 from ivqa.data.json_files import open_json
 from ivqa.data.validation import DataError, Id, Problems, checked, is_id, listed, shown
+from ivqa.store.files import write_json
 from ivqa.text.tokens import tokenise
 
 Record = dict[str, Any]
@@ -134,6 +135,23 @@ def read_layouts(path: Path, problems: Problems) -> dict[int, list[str]]:
         elif checked(_LAYOUT, tokens, path, f"question {key}", problems):
             layouts[int(key)] = tokens
     return layouts
+
+
+def answer_records(answers: Iterable[str]) -> list[Record]:
+    """The answers of annotators 1, 2, ... in the official format, all of them certain."""
+    return [
+        {"answer": answer, "answer_confidence": "yes", "answer_id": annotator}
+        for annotator, answer in enumerate(answers, start=1)
+    ]
+
+
+def write_records(
+    root: Path, name: str, questions: Sequence[Record], annotations: Sequence[Record]
+) -> None:
+    """Writes annotations_NAME.json, unless there are none, and then questions_NAME.json."""
+    for kind, found in (("annotations", annotations), ("questions", questions)):
+        if found:
+            write_json(root / f"{kind}_{name}.json", {kind: found}, indent=None)
 
 
 def _by_question_id(

@@ -9,14 +9,16 @@ import json
 from collections.abc import Hashable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol, get_args, runtime_checkable
+from typing import Literal, Protocol, get_args, runtime_checkable
 
 import numpy as np
 
 from ivqa.data import VQASplit
+from ivqa.data.batches.columns import Entry
+from ivqa.data.extended import questions_of, write_questions
 from ivqa.data.json_files import open_json
 from ivqa.data.validation import DataError, shown
-from ivqa.store.files import copy_file, write_json, write_text
+from ivqa.store.files import copy_file, write_text
 
 Strategy = Literal["random", "popular", "adversarial"]
 STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
@@ -113,15 +115,11 @@ def write_polls(root: Path, name: str, polls: Sequence[Poll], split: VQASplit) -
     """
     images = split.require_images()
     numbered = list(enumerate(polls, start=1))
-    ids = [{"question_id": number, "image_id": poll.image_id} for number, poll in numbered]
-    questions = [
-        {**own, "question": poll.question} for own, (_, poll) in zip(ids, numbered, strict=True)
-    ]
-    annotations = [
-        {**own, **_annotation(poll)} for own, (_, poll) in zip(ids, numbered, strict=True)
-    ]
-    write_json(root / f"questions_{name}.json", {"questions": questions}, indent=None)
-    write_json(root / f"annotations_{name}.json", {"annotations": annotations}, indent=None)
+    entries = (
+        Entry(str(at), at, poll.image_id, poll.question, [_answer(poll)], "is there", "yes/no")
+        for at, poll in numbered
+    )
+    write_questions(root, questions_of(entries, name))
     lines = [
         {
             "question_id": number,
@@ -161,12 +159,3 @@ def read_instances(path: Path) -> dict[int, set[str]]:
 
 def _answer(poll: Poll) -> str:
     return "yes" if poll.present else "no"
-
-
-def _annotation(poll: Poll) -> dict[str, Any]:
-    return {
-        "question_type": "is there",
-        "answer_type": "yes/no",
-        "multiple_choice_answer": _answer(poll),
-        "answers": [{"answer": _answer(poll), "answer_confidence": "yes", "answer_id": 1}],
-    }

@@ -2,7 +2,7 @@
 
 import io
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -12,10 +12,11 @@ from rich.console import Console
 from rich.progress import track
 
 from ivqa.data import VQADataset, VQASplit
+from ivqa.data.extended import write_questions
 from ivqa.data.images import open_picture
 from ivqa.data.rgb import is_plain
 from ivqa.robustness import DisturbsImages
-from ivqa.store.files import read_bytes, write_json
+from ivqa.store.files import read_bytes
 
 # Formats that every tool decodes; other images are written as PNG.
 _KNOWN_FORMATS = ("JPEG", "PNG")
@@ -135,21 +136,5 @@ def write_answer_key(levels: QuestionLevels, folder: Path) -> None:
     questions_NAME.json and annotations_NAME.json, where NAME is the name of the split, score what a
     tool logs: predictions=LOG data=vqa_json data.root=FOLDER data.test=NAME.
     """
-    records, name = levels.records(0), levels.split.name
-    questions = [
-        {key: record[key] for key in ("question_id", "image_id", "question", "kind")}
-        for record in records
-    ]
-    write_json(folder / f"questions_{name}.json", {"questions": questions}, indent=None)
-    if levels.split.has_answers:
-        annotations = [_annotation(record) for record in records]
-        write_json(folder / f"annotations_{name}.json", {"annotations": annotations}, indent=None)
-
-
-def _annotation(record: dict[str, Any]) -> dict[str, Any]:
-    answers = [
-        {"answer": answer, "answer_confidence": "yes", "answer_id": annotator}
-        for annotator, answer in enumerate(record["answers"], start=1)
-    ]
-    kept = {key: record[key] for key in ("question_id", "image_id", "question_type", "answer_type")}
-    return {**kept, "multiple_choice_answer": record["answer"], "answers": answers}
+    split = levels.split
+    write_questions(folder, replace(split, kinds=split.kinds or [""] * len(split)))

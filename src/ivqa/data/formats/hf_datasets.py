@@ -14,16 +14,16 @@ from typing_extensions import TypedDict, override
 
 from ivqa.data.dataset import VQADataset
 from ivqa.data.formats.aokvqa import question_number
+from ivqa.data.records import Record, answer_records, write_records
 from ivqa.data.validation import DataError, listed
 from ivqa.errors import UserError, reason_of
 from ivqa.hub import check_hub_id, check_revision
 from ivqa.ranges import Cache, Count, NonEmptyText
 from ivqa.store.digests import bytes_digest, digest
-from ivqa.store.files import read_bytes, write_bytes, write_json
+from ivqa.store.files import read_bytes, write_bytes
 from ivqa.store.locks import folder_lock
 from ivqa.terminal import terminal
 
-Record = dict[str, Any]
 Names = NonEmptyText | Sequence[NonEmptyText] | None
 
 _ENDINGS = {"JPEG": "jpg", "PNG": "png", "GIF": "gif", "WEBP": "webp", "BMP": "bmp"}
@@ -57,18 +57,7 @@ class Pictures(TypedDict):
 
 
 # What ivqa itself exports (export=datasets).
-_EXPORTED: Mapping[str, str] = {
-    "question": "question",
-    "answers": "answers",
-    "main_answer": "answer",
-    "image": "image",
-    "question_id": "question_id",
-    "image_id": "image_id",
-    "multiple_choices": "multiple_choices",
-    "answer_type": "answer_type",
-    "question_type": "question_type",
-    "kind": "kind",
-}
+_EXPORTED = {key: key for key in Columns.__annotations__} | {"main_answer": "answer"}
 
 
 class HFDataset(VQADataset):
@@ -168,10 +157,7 @@ class HFDataset(VQADataset):
             raise DataError(f"split '{name}' of {self.path} has no rows; choose another split")
         if self.pictures is not None:
             self._write_pictures(name, known, folder)
-        if annotations:
-            file = self.root / f"annotations_{name}.json"
-            write_json(file, {"annotations": annotations}, indent=None)
-        write_json(self.root / f"questions_{name}.json", {"questions": questions}, indent=None)
+        write_records(self.root, name, questions, annotations)
 
     def _write_pictures(self, name: str, wanted: set[int], folder: Path) -> None:
         assert self.pictures is not None
@@ -261,12 +247,7 @@ class _Reader:
         answers = [str(choices.get(one, one)) for one in texts if one not in (None, "")]
         if not answers:
             return {}
-        found: Record = {
-            "answers": [
-                {"answer": answer, "answer_confidence": "yes", "answer_id": annotator}
-                for annotator, answer in enumerate(answers, start=1)
-            ]
-        }
+        found: Record = {"answers": answer_records(answers)}
         if several and main not in _NOTHING:
             found["multiple_choice_answer"] = str(main)
         types = {key: self._cell(row, key) for key in ("question_type", "answer_type")}

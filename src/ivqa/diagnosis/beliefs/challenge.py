@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from ivqa.data import VQASplit
+from ivqa.data.records import answer_records, write_records
 from ivqa.data.vqa_json import answer_type_of
 from ivqa.diagnosis.beliefs.beliefs import Belief
 from ivqa.scenes import Judgement, Oracle
-from ivqa.store.files import write_json
 from ivqa.text.tokens import tokenise
 
 # Annotators who give each right answer. The official accuracy leaves one annotator out and is 1
@@ -84,12 +84,10 @@ def _write_split(
         }
         for number, (belief, _) in numbered
     ]
-    write_json(root / f"questions_{name}.json", {"questions": questions}, indent=None)
     annotations = [
         _annotation(number, belief, right) for number, (belief, right) in numbered if right
     ]
-    if annotations:
-        write_json(root / f"annotations_{name}.json", {"annotations": annotations}, indent=None)
+    write_records(root, name, questions, annotations)
     if split.images is not None:
         image_ids = {belief.image_id for belief, _ in asked}
         split.images.copy(image_ids, root / "images" / name)
@@ -123,8 +121,5 @@ def _annotation(number: int, belief: Belief, right: Judgement) -> dict[str, Any]
         "question_type": " ".join(tokenise(belief.question)[:2]),
         "answer_type": answer_type_of(right.answer),
         "multiple_choice_answer": right.answer,
-        "answers": [
-            {"answer": answer, "answer_confidence": "yes", "answer_id": annotator}
-            for annotator, answer in enumerate(votes, start=1)
-        ],
+        "answers": answer_records(votes),
     }
