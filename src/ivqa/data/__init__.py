@@ -4,45 +4,26 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ivqa.data.batches.batch_settings import BatchContents, BatchSettings
-    from ivqa.data.batches.datamodule import VQADataModule, build_vocabularies
-    from ivqa.data.batches.encoded_split import ImageFeatures
-    from ivqa.data.dataset import VQADataset, custom_vqa, official_vqa
-    from ivqa.data.file_patterns import FilePatterns
-    from ivqa.data.formats.aokvqa import official_aokvqa
-    from ivqa.data.formats.clevr import ClevrDataset
-    from ivqa.data.formats.gqa import GQADataset
-    from ivqa.data.formats.hf_datasets import HFDataset
-    from ivqa.data.formats.published import PublishedDataset
-    from ivqa.data.formats.visual7w import official_visual7w
-    from ivqa.data.formats.vizwiz import official_vizwiz
-    from ivqa.data.image_parts import DividedVQA
-    from ivqa.data.images import ImageFiles
-    from ivqa.data.validation import DataError
-    from ivqa.data.vqa_json import VQASplit
-
-__all__ = [
-    "BatchContents",
-    "BatchSettings",
-    "ClevrDataset",
-    "DataError",
-    "DividedVQA",
-    "FilePatterns",
-    "GQADataset",
-    "HFDataset",
-    "ImageFeatures",
-    "ImageFiles",
-    "PublishedDataset",
-    "VQADataModule",
-    "VQADataset",
-    "VQASplit",
-    "build_vocabularies",
-    "custom_vqa",
-    "official_aokvqa",
-    "official_visual7w",
-    "official_vizwiz",
-    "official_vqa",
-]
+    from ivqa.data.batches.batch_settings import BatchContents as BatchContents
+    from ivqa.data.batches.batch_settings import BatchSettings as BatchSettings
+    from ivqa.data.batches.datamodule import VQADataModule as VQADataModule
+    from ivqa.data.batches.datamodule import build_vocabularies as build_vocabularies
+    from ivqa.data.batches.encoded_split import ImageFeatures as ImageFeatures
+    from ivqa.data.dataset import VQADataset as VQADataset
+    from ivqa.data.dataset import custom_vqa as custom_vqa
+    from ivqa.data.dataset import official_vqa as official_vqa
+    from ivqa.data.file_patterns import FilePatterns as FilePatterns
+    from ivqa.data.formats.aokvqa import official_aokvqa as official_aokvqa
+    from ivqa.data.formats.clevr import ClevrDataset as ClevrDataset
+    from ivqa.data.formats.gqa import GQADataset as GQADataset
+    from ivqa.data.formats.hf_datasets import HFDataset as HFDataset
+    from ivqa.data.formats.published import PublishedDataset as PublishedDataset
+    from ivqa.data.formats.visual7w import official_visual7w as official_visual7w
+    from ivqa.data.formats.vizwiz import official_vizwiz as official_vizwiz
+    from ivqa.data.image_parts import DividedVQA as DividedVQA
+    from ivqa.data.images import ImageFiles as ImageFiles
+    from ivqa.data.validation import DataError as DataError
+    from ivqa.data.vqa_json import VQASplit as VQASplit
 
 _HOME = {
     "BatchContents": "batches.batch_settings",
@@ -66,6 +47,7 @@ _HOME = {
     "official_vizwiz": "formats.vizwiz",
     "official_vqa": "dataset",
 }
+__all__ = list(_HOME)
 
 
 def __getattr__(name: str) -> Any:

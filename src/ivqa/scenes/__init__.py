@@ -32,23 +32,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ivqa.data.oracles import Judgement, Oracle
-    from ivqa.scenes.dataset import ScenesDataset
-    from ivqa.scenes.generation import generate_scenes
-    from ivqa.scenes.grammar import parse
-    from ivqa.scenes.oracle import SceneOracle, oracle_of
-    from ivqa.scenes.world import Scene
-
-__all__ = [
-    "Judgement",
-    "Oracle",
-    "Scene",
-    "SceneOracle",
-    "ScenesDataset",
-    "generate_scenes",
-    "oracle_of",
-    "parse",
-]
+    from ivqa.data.oracles import Judgement as Judgement
+    from ivqa.data.oracles import Oracle as Oracle
+    from ivqa.scenes.dataset import ScenesDataset as ScenesDataset
+    from ivqa.scenes.generation import generate_scenes as generate_scenes
+    from ivqa.scenes.grammar import parse as parse
+    from ivqa.scenes.oracle import SceneOracle as SceneOracle
+    from ivqa.scenes.oracle import oracle_of as oracle_of
+    from ivqa.scenes.world import Scene as Scene
 
 _MODULE_OF = {
     "Judgement": "oracle",
@@ -60,6 +51,7 @@ _MODULE_OF = {
     "oracle_of": "oracle",
     "parse": "grammar",
 }
+__all__ = list(_MODULE_OF)
 
 
 def __getattr__(name: str) -> Any:
