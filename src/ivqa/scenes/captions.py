@@ -1,8 +1,10 @@
 """Writes five captions of a scene, as COCO has for each image, each about other attributes."""
 
 import random
+from collections import Counter
 
 from ivqa.scenes.programs import INVERSE
+from ivqa.scenes.words import RELATION_PHRASES, VALUE_PHRASES, plural
 from ivqa.scenes.world import Scene, Thing, holds
 
 _WHERE = {
@@ -13,9 +15,7 @@ _WHERE = {
     "forest": "in a forest",
     "mountains": "in the mountains",
 }
-_WHEN = {"day": "during the day", "night": "at night", "sunset": "at sunset"}
 _NUMBERS = {1: "one", 2: "two", 3: "three", 4: "four", 5: "five", 6: "six"}
-_RELATION = {"left": "left of", "right": "right of", "above": "above", "below": "below"}
 
 
 def describe(scene: Scene, rng: random.Random) -> list[str]:
@@ -28,15 +28,15 @@ def describe(scene: Scene, rng: random.Random) -> list[str]:
     things = list(scene.things)
     rng.shuffle(things)
     # The first three captions say one attribute of the things and one of the scene each.
-    place, time = _WHERE[scene.place], _WHEN[scene.time]
+    place, time = _WHERE[scene.place], VALUE_PHRASES[scene.time][0]
     weather = f"in {scene.weather} weather"
-    counts = {name: sum(thing.shape == name for thing in things) for name in _shapes(things)}
-    numbers = [f"{_NUMBERS[n]} {name}{_plural(name, n)}" for name, n in counts.items()]
+    counts = Counter(thing.shape for thing in things)
+    numbers = [f"{_NUMBERS[n]} {plural(name) if n > 1 else name}" for name, n in counts.items()]
     return [
         f"{_listed([f'a {thing.color} {thing.shape}' for thing in things])} {place}",
         f"{_listed([f'a {thing.pattern} {thing.shape}' for thing in things])} {time}",
         f"{_listed([f'a {thing.size} {thing.shape}' for thing in things])} {weather}",
-        f"{_listed(_positions(things, rng))}",
+        _listed(_positions(things, rng)),
         f"{_NUMBERS[len(things)]} things, {_listed(numbers)}, {place} {time} {weather}",
     ]
 
@@ -49,16 +49,8 @@ def _positions(things: list[Thing], rng: random.Random) -> list[str]:
     for a, b in pairs[:4]:
         relations = [name for name in INVERSE if holds(a, name, b)]
         if relations:
-            phrases.append(f"a {a.shape} {_RELATION[rng.choice(relations)]} a {b.shape}")
+            phrases.append(f"a {a.shape} {RELATION_PHRASES[rng.choice(relations)][0]} a {b.shape}")
     return phrases or [f"a {things[0].shape} and a {things[1].shape}"]
-
-
-def _shapes(things: list[Thing]) -> list[str]:
-    return list(dict.fromkeys(thing.shape for thing in things))
-
-
-def _plural(name: str, number: int) -> str:
-    return "" if number == 1 else "es" if name == "cross" else "s"
 
 
 def _listed(parts: list[str]) -> str:

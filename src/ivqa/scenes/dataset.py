@@ -9,7 +9,7 @@ from typing_extensions import override
 from ivqa.data import VQADataset, VQASplit
 from ivqa.ranges import Count, ImagesOfSplit, Seed
 from ivqa.scenes.candidates import candidate_answers
-from ivqa.scenes.generation import DEFAULT_IMAGES, generate_scenes, settings_digest
+from ivqa.scenes.generation import DEFAULT_IMAGES, SceneSettings, generate_scenes
 from ivqa.store.digests import digest
 
 
@@ -73,10 +73,10 @@ class ScenesDataset(VQADataset):
         on the version of the compressor.
         """
         # The number of processes and the folder are left out, too.
-        settings = settings_digest(
-            self._num_images, self.questions_per_image, seed=self.seed, balanced=self.balanced
+        settings = SceneSettings(
+            self._num_images, self.questions_per_image, self.seed, self.balanced
         )
-        return digest([settings, self.names])
+        return digest([settings.digest(), self.names])
 
     @override
     def _read(self, name: str) -> VQASplit:

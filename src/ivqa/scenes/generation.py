@@ -44,8 +44,8 @@ _IDS_PER_SPLIT = 1_000_000
 
 
 @dataclass(frozen=True)
-class _Settings:
-    """Everything that determines the generated data."""
+class SceneSettings:
+    """Everything that determines the generated data; see `generate_scenes`."""
 
     images: dict[str, int]
     questions_per_image: int
@@ -54,25 +54,8 @@ class _Settings:
     version: int = VERSION
 
     def digest(self) -> str:
+        """The digest of the settings and of `VERSION`."""
         return digest(asdict(self))
-
-
-def settings_digest(
-    images: Mapping[str, int] | None, questions_per_image: int, *, seed: int, balanced: bool
-) -> str:
-    """A hash of everything that determines the generated data.
-
-    Args:
-        images: Number of images of each split; None for `DEFAULT_IMAGES`.
-        questions_per_image: Number of questions about each image.
-        seed: Seed of the data.
-        balanced: Whether images come in complementary pairs.
-
-    Returns:
-        16 hexadecimal digits. They cover `VERSION` too.
-    """
-    chosen = dict(images or DEFAULT_IMAGES)
-    return _Settings(chosen, questions_per_image, seed, balanced).digest()
 
 
 def generate_scenes(
@@ -107,7 +90,7 @@ def generate_scenes(
     Raises:
         UserError: A size is below 1 or too large, or the number of balanced images is odd.
     """
-    settings = _Settings(dict(images or DEFAULT_IMAGES), questions_per_image, seed, balanced)
+    settings = SceneSettings(dict(images or DEFAULT_IMAGES), questions_per_image, seed, balanced)
     _check(settings, workers)
     if _is_complete(root, settings):
         return root
@@ -117,7 +100,7 @@ def generate_scenes(
     return root
 
 
-def _generate(root: Path, settings: _Settings, workers: int, *, progress: bool) -> None:
+def _generate(root: Path, settings: SceneSettings, workers: int, *, progress: bool) -> None:
     draft = root.with_name(f".{root.name}.draft")
     shutil.rmtree(draft, ignore_errors=True)  # an interrupted run leaves it
     with Progress(transient=True, disable=not progress) as bar:
@@ -185,7 +168,7 @@ def _end_with_the_parent() -> None:
     threading.Thread(target=wait, daemon=True).start()
 
 
-def _is_complete(root: Path, settings: _Settings) -> bool:
+def _is_complete(root: Path, settings: SceneSettings) -> bool:
     """Whether `root` holds the scenes of these settings as they were written."""
     try:
         if read_json(root / "manifest.json", dict).get("settings") != settings.digest():
@@ -197,7 +180,7 @@ def _is_complete(root: Path, settings: _Settings) -> bool:
     return fault is None
 
 
-def _check(settings: _Settings, workers: int) -> None:
+def _check(settings: SceneSettings, workers: int) -> None:
     for split, number in settings.images.items():
         if number < 1 or number >= _IDS_PER_SPLIT:
             raise UserError(
@@ -212,7 +195,7 @@ def _check(settings: _Settings, workers: int) -> None:
 
 
 def _generate_chunk(
-    settings: _Settings, split: str, first_id: int, folder: Path, start: int
+    settings: SceneSettings, split: str, first_id: int, folder: Path, start: int
 ) -> dict[str, Any]:
     """Draws up to _CHUNK images; returns their part of the JSON files, by the kind of file."""
     part: dict[str, Any] = {
@@ -239,7 +222,9 @@ def _generate_chunk(
     return part
 
 
-def _scene_and_programs(settings: _Settings, split: str, index: int) -> tuple[Scene, list[Program]]:
+def _scene_and_programs(
+    settings: SceneSettings, split: str, index: int
+) -> tuple[Scene, list[Program]]:
     wanted = settings.questions_per_image
     if not settings.balanced:
         rng = random.Random(f"{settings.seed}/{split}/{index}")
@@ -272,7 +257,7 @@ def _add_question(
     program: Program,
     image_id: int,
     question_id: int,
-    settings: _Settings,
+    settings: SceneSettings,
 ) -> None:
     # The wording depends on the program only, so that both images of a pair get the same question.
     words = rng if not settings.balanced else random.Random(repr(program))

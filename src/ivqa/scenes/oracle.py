@@ -12,6 +12,8 @@ from itertools import product
 from pathlib import Path
 from typing import Self
 
+from typing_extensions import override
+
 from ivqa.data.batches.columns import Entry
 from ivqa.data.dataset import VQADataset
 from ivqa.data.json_files import open_json
@@ -71,19 +73,8 @@ class SceneOracle(Oracle):
                 "again"
             ) from error
 
+    @override
     def judge(self, image_id: int, question: str) -> Judgement:
-        """Judges a question about an image.
-
-        Args:
-            image_id: The image.
-            question: Any text.
-
-        Returns:
-            The judgement.
-
-        Raises:
-            KeyError: The oracle does not have the scene of this image.
-        """
         if int(image_id) not in self.scenes:
             raise KeyError(f"the oracle does not know image {image_id}; load the split it is in")
         program = parse(question)
@@ -97,8 +88,8 @@ class SceneOracle(Oracle):
             return FALSE_PREMISE
         return Judgement(True, True, outcome.answer, acceptable(outcome.answers))
 
+    @override
     def fact(self, question: str) -> Hashable | None:
-        """The visual fact that a question states: its program in normal form, see `Oracle.fact`."""
         return parse(question)
 
     def layout(self, question: str) -> list[str] | None:

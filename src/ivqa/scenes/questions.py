@@ -42,10 +42,11 @@ def sample_program(rng: random.Random, scene: Scene) -> Program:
     while True:
         # Kind and answer are drawn first and kept while programs are rejected. Otherwise programs
         # that are easy to find would be too frequent.
-        kind = rng.choices(list(_KINDS), list(_WEIGHTS.values()))[0]
+        kind = rng.choices(list(_KINDS), [share for _, share in _KINDS.values()])[0]
+        draw, _ = _KINDS[kind]
         wanted = "yes" if rng.random() < _YES_SHARE else "no"
         for _ in range(_TRIES):
-            program = _KINDS[kind](rng, scene)
+            program = draw(rng, scene)
             if program is None:
                 break
             outcome = evaluate(program, scene)
@@ -229,30 +230,19 @@ def _scene_check(rng: random.Random, scene: Scene) -> Program | None:
     return make("scene_check", attribute=attribute, value=value)
 
 
-_KINDS: dict[str, Callable[[random.Random, Scene], Program | None]] = {
-    "exist": _exist,
-    "check": _check,
-    "relate": _relate,
-    "compare": _compare_numbers,
-    "same": _same,
-    "larger": _larger,
-    "scene_check": _scene_check,
-    "count": _count,
-    "query": _query,
-    "scene_query": _scene_query,
-}
-# Percent: 41 yes/no, 11 number and 48 other, nearly as in VQA 1.0.
-_WEIGHTS = {
-    "exist": 14,
-    "check": 9,
-    "relate": 6,
-    "compare": 3,
-    "same": 2,
-    "larger": 2,
-    "scene_check": 5,
-    "count": 11,
-    "query": 36,
-    "scene_query": 12,
+# How each kind is drawn, and its share in percent: 41 yes/no, 11 number and 48 other, nearly as in
+# VQA 1.0.
+_KINDS: dict[str, tuple[Callable[[random.Random, Scene], Program | None], int]] = {
+    "exist": (_exist, 14),
+    "check": (_check, 9),
+    "relate": (_relate, 6),
+    "compare": (_compare_numbers, 3),
+    "same": (_same, 2),
+    "larger": (_larger, 2),
+    "scene_check": (_scene_check, 5),
+    "count": (_count, 11),
+    "query": (_query, 36),
+    "scene_query": (_scene_query, 12),
 }
 
 

@@ -4,7 +4,7 @@
 `RELATION_PHRASES`, `THING_NOUNS` and `PATTERN_NOUNS` hold the words by which it is written.
 """
 
-from ivqa.scenes.world import COLORS, PATTERNS, SHAPES, SIZES
+from ivqa.scenes.world import SHAPES, THING_ATTRIBUTES, VALUES
 from ivqa.text.tokens import tokenise
 
 # The phrases for a value of an attribute; a value without an entry is its own phrase.
@@ -21,9 +21,7 @@ VALUE_PHRASES: dict[str, tuple[str, ...]] = {
     "rainy": ("rainy", "raining"),
     "snowy": ("snowy", "snowing"),
     "clear": ("clear", "sunny"),
-    "cloudy": ("cloudy",),
     "large": ("large", "big"),
-    "plain": ("plain",),
 }
 RELATION_PHRASES: dict[str, tuple[str, ...]] = {
     "left": ("left of", "to the left of", "on the left of"),
@@ -35,16 +33,7 @@ RELATION_PHRASES: dict[str, tuple[str, ...]] = {
 THING_NOUNS = ("thing", "object")
 # The noun of a pattern: "a star with stripes" is a striped star.
 PATTERN_NOUNS = {"striped": "stripes", "dotted": "dots", "checkered": "checks"}
-ATTRIBUTE_OF = {
-    value: name
-    for name, values in (
-        ("shape", SHAPES),
-        ("color", COLORS),
-        ("size", SIZES),
-        ("pattern", PATTERNS),
-    )
-    for value in values
-}
+ATTRIBUTE_OF = {value: name for name in THING_ATTRIBUTES for value in VALUES[name]}
 """The attribute of a thing that a word is a value of, such as "color" for "red"."""
 
 _ARTICLES = {"a", "an", "the", "any", "some"}
