@@ -168,7 +168,6 @@ class BatchLoader(DataLoader[VQABatch]):
             batch_size=None,
             sampler=batches,
             num_workers=num_workers,
-            collate_fn=_as_is,
             # Workers draw their seeds from this generator. Drawing them from the global one would
             # give a resumed run other dropout masks than an uninterrupted one.
             generator=torch.Generator().manual_seed(0),
@@ -209,7 +208,3 @@ class BatchLoader(DataLoader[VQABatch]):
 def with_source(batch: VQABatch, source: PixelSource | None) -> VQABatch:
     """Returns the batch with `source`, which opens the pixels of its images."""
     return replace(batch, images=replace(batch.images, source=source))
-
-
-def _as_is(batch: Any) -> Any:
-    return batch

@@ -223,8 +223,7 @@ def parse_json(content: bytes, source: str | Path, *, finite: bool = False) -> A
     try:
         with _collector_paused():
             value = json.loads(text, **options)
-        if _SURROGATE.search(text):
-            _check_texts(value)
+        check_characters(value, text)
     except json.JSONDecodeError as error:
         at_end = error.pos >= len(text.rstrip()) - 1
         hint = "the file seems cut off; download it again" if at_end else "repair the file"
@@ -237,6 +236,20 @@ def parse_json(content: bytes, source: str | Path, *, finite: bool = False) -> A
     except ValueError as error:  # an integer of thousands of digits, NaN, a lone surrogate
         raise FileError(f"{source}: invalid JSON ({error}); repair the file") from None
     return value
+
+
+def check_characters(value: Any, text: str) -> None:
+    """Checks that a value parsed from a JSON text can be written in UTF-8.
+
+    Raises:
+        ValueError: A text at any depth has half a character (a lone surrogate).
+    """
+    if _SURROGATE.search(text):
+        try:
+            json.dumps(value, ensure_ascii=False).encode()
+        except UnicodeEncodeError as error:
+            half = ord(error.object[error.start])
+            raise ValueError(f"half a character, \\u{half:04x}, alone") from None
 
 
 def read_yaml(path: Path, kind: type) -> Any:
@@ -285,22 +298,6 @@ def _runs(process: int) -> bool:
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not a JSON number")
-
-
-def _check_texts(value: Any) -> None:
-    """Raises ValueError if a text at any depth of `value` cannot be written in UTF-8."""
-    if isinstance(value, str):
-        try:
-            value.encode()
-        except UnicodeEncodeError as error:
-            raise ValueError(f"half a character, \\u{ord(value[error.start]):04x}, alone") from None
-    elif isinstance(value, list):
-        for item in value:
-            _check_texts(item)
-    elif isinstance(value, dict):
-        for name, item in value.items():
-            _check_texts(name)
-            _check_texts(item)
 
 
 @contextmanager

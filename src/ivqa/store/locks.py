@@ -48,26 +48,20 @@ def hold_lock(file: Path, message: str) -> Iterator[None]:
         FileError: The file system has no locks.
     """
     lock: BaseFileLock | None = None
-    with _ignored_if_not_writable():
+    try:
         lock = try_lock(file)
         if lock is None:
             terminal().print(message, soft_wrap=True)
             lock = FileLock(file)
             lock.acquire()
+    except OSError as error:
+        if error.errno not in NOT_WRITABLE:
+            raise
     try:
         yield
     finally:
         if lock is not None:
             lock.release()
-
-
-@contextmanager
-def _ignored_if_not_writable() -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in NOT_WRITABLE:
-            raise
 
 
 def try_lock(file: Path) -> BaseFileLock | None:

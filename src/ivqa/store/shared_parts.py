@@ -8,7 +8,6 @@ that died is free.
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from filelock import BaseFileLock
@@ -43,12 +42,7 @@ class SharedParts:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         for part in list(self._held):
             self.give_back(part)
 

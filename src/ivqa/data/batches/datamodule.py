@@ -247,10 +247,6 @@ class VQADataModule(pl.LightningDataModule):
     def test_dataloader(self) -> BatchLoader:
         return self.loader("test")
 
-    @override
-    def predict_dataloader(self) -> BatchLoader:
-        return self.loader("test")
-
     def _encode(self, split: VQASplit) -> EncodedSplit:
         return EncodedSplit.build(
             split,

@@ -6,7 +6,6 @@ would take many times as much. Python's own decoder finds the end of each entry 
 
 import codecs
 import json
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -14,11 +13,10 @@ from typing import IO, Any
 from ivqa.data.json_files import ARCHIVE_ERRORS, opened
 from ivqa.data.validation import DataError
 from ivqa.errors import reason_of
+from ivqa.store.files import check_characters
 
 _BLOCK = 4 << 20  # bytes of each read
 _SPACE = " \t\n\r"
-# The escape of a surrogate: one half of a character beyond 16 bits, valid only in a pair.
-_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _decoder = json.JSONDecoder()
 
 
@@ -91,10 +89,7 @@ class _Text:
                 found, end = _decoder.raw_decode(self._window, self._at)
                 # A number that touches the end of the window may go on in the next block.
                 if end < len(self._window) or not self._read():
-                    if _SURROGATE.search(self._window, self._at, end):
-                        json.dumps(
-                            found, ensure_ascii=False
-                        ).encode()  # raises for half a character
+                    check_characters(found, self._window[self._at : end])
                     self._at = end
                     return found
             except json.JSONDecodeError:
