@@ -8,6 +8,7 @@ from itertools import chain
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.sparse import coo_array, csr_array
 from torch import Tensor
 
 from ivqa.errors import UserError
@@ -16,22 +17,15 @@ from ivqa.text.answer_matching import VQA_2018, AnswerMatching, AnswerRule
 
 @dataclass(frozen=True)
 class SoftTargets:
-    """Accuracies and counts of the answers to N questions: sparse matrices (N, |A|) in CSR format.
+    """Accuracies and counts of the answers to N questions.
 
     Args:
-        offsets: (N + 1,) int64; question i has the entries offsets[i]:offsets[i + 1] of the
-            following three arrays.
-        indices: Indices of answers, (nnz,) int64.
-        counts: How many annotators gave each answer, (nnz,) int64.
-        values: The accuracy of each answer in (0, 1], (nnz,) float64.
-        num_answers: |A|.
+        counts: How many annotators gave each answer, (N, |A|) int64.
+        values: The accuracy of each answer in (0, 1], (N, |A|) float64, with the same entries.
     """
 
-    offsets: NDArray[np.int64]
-    indices: NDArray[np.int64]
-    counts: NDArray[np.int64]
-    values: NDArray[np.float64]
-    num_answers: int
+    counts: csr_array
+    values: csr_array
 
     def dense(self, rows: NDArray[np.int64]) -> Tensor:
         """Returns the accuracies of the questions `rows` (B,) int64 as a tensor (B, |A|) float32.
@@ -41,33 +35,14 @@ class SoftTargets:
             >>> soft = answers.soft_targets([["yes"] * 8 + ["no"] * 2, ["red"]])
             >>> soft.dense(np.array([1, 0])).tolist()
             [[0.0, 0.0], [1.0, 0.6000000238418579]]
-        """
-        return self._assembled(rows, self.values)
-
-    def dense_counts(self, rows: NDArray[np.int64]) -> Tensor:
-        """Returns the annotator counts of the questions `rows` (B,) int64 as (B, |A|) float32.
-
-        Example:
-            >>> answers = AnswerVocabulary(["yes", "no"])
-            >>> soft = answers.soft_targets([["yes"] * 8 + ["no"] * 2, ["red"]])
             >>> soft.dense_counts(np.array([1, 0])).tolist()
             [[0.0, 0.0], [8.0, 2.0]]
         """
-        return self._assembled(rows, self.counts)
+        return torch.from_numpy(self.values[rows].astype(np.float32).toarray())
 
-    def _assembled(self, rows: NDArray[np.int64], entries_of: NDArray) -> Tensor:
-        # sample: (nnz_B,) row of the batch; entries: (nnz_B,) position in the sparse arrays.
-        starts, lengths = self.offsets[rows], self.offsets[rows + 1] - self.offsets[rows]
-        sample = np.repeat(np.arange(len(rows)), lengths)
-        # 0 ... n - 1 for the n entries of each question.
-        within = np.arange(len(sample)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        entries = np.repeat(starts, lengths) + within
-        dense = np.zeros((len(rows), self.num_answers), dtype=np.float32)
-        dense[sample, self.indices[entries]] = entries_of[entries]
-        return torch.from_numpy(dense)
-
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
+    def dense_counts(self, rows: NDArray[np.int64]) -> Tensor:
+        """Returns the annotator counts of the questions `rows` (B,) int64 as (B, |A|) float32."""
+        return torch.from_numpy(self.counts[rows].astype(np.float32).toarray())
 
 
 class AnswerVocabulary:
@@ -146,17 +121,12 @@ class AnswerVocabulary:
         lengths = np.array([len(indices) for indices in found], dtype=np.int64)
         rows = np.repeat(np.arange(len(found)), lengths)
         indices = np.fromiter(chain.from_iterable(found), dtype=np.int64, count=len(rows))
-        # Number the cells of the (N, |A|) matrix to count equal pairs (question, answer).
-        width = max(len(self), 1)
-        cells, matches = np.unique(rows * width + indices, return_counts=True)
-        row_of, index_of = np.divmod(cells, width)
-        # Running sums of the entries of each row, as in CSR.
-        offsets = np.zeros(len(human_answers) + 1, dtype=np.int64)
-        np.cumsum(np.bincount(row_of, minlength=len(human_answers)), out=offsets[1:])
+        shape = len(found), len(self)
+        # Equal pairs (question, answer) are counted.
+        counts = coo_array((np.ones_like(rows), (rows, indices)), shape).tocsr()
         annotators = np.array([len(given) for given in human_answers], dtype=np.int64)
-        counts = matches.astype(np.int64)
-        values = rule.worth(counts, annotators[row_of])
-        return SoftTargets(offsets, index_of, counts, values, len(self))
+        values = rule.worth(counts.data, np.repeat(annotators, np.diff(counts.indptr)))
+        return SoftTargets(counts, csr_array((values, counts.indices, counts.indptr), shape))
 
 
 def vqa_accuracies(
@@ -198,9 +168,9 @@ def vqa_accuracies(
     distinct = {answer: code for code, answer in enumerate(dict.fromkeys(predictions))}
     soft = AnswerVocabulary(list(distinct)).soft_targets(human_answers, rule=rule)
     # The question of each entry of the sparse targets.
-    rows = np.repeat(np.arange(len(soft)), np.diff(soft.offsets))
+    rows = np.repeat(np.arange(len(predictions)), np.diff(soft.values.indptr))
     chosen = np.array([distinct[answer] for answer in predictions], dtype=np.int64)
-    hits = soft.indices == chosen[rows]
-    accuracies = np.zeros(len(soft))
-    accuracies[rows[hits]] = soft.values[hits]
+    hits = soft.values.indices == chosen[rows]
+    accuracies = np.zeros(len(predictions))
+    accuracies[rows[hits]] = soft.values.data[hits]
     return accuracies
