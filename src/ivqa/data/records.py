@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NotRequired
+from typing import Annotated, Any, Literal, NotRequired
 
 from annotated_types import Len
 from pydantic import AfterValidator, TypeAdapter
@@ -69,18 +69,29 @@ class _Caption(TypedDict):
 
 
 _CAPTION = TypeAdapter(_Caption)
-_QUESTION, _ANNOTATION = TypeAdapter(_Question), TypeAdapter(_Annotation)
+_SCHEMAS: dict[str, TypeAdapter[Any]] = {
+    "questions": TypeAdapter(_Question),
+    "annotations": TypeAdapter(_Annotation),
+}
 _LAYOUT = TypeAdapter(Annotated[list[str], Len(1)])
 
 
-def question_records(path: Path, problems: Problems) -> dict[int, Record]:
-    """Reads the records of a questions file by question id, in the order of the file."""
-    return _by_question_id(path, "questions", _QUESTION, problems)
-
-
-def annotation_records(path: Path, problems: Problems) -> dict[int, Record]:
-    """Reads an annotations file; see `question_records`."""
-    return _by_question_id(path, "annotations", _ANNOTATION, problems)
+def records_by_id(
+    path: Path, kind: Literal["questions", "annotations"], problems: Problems
+) -> dict[int, Record]:
+    """Reads the records of a file by question id, in the order of the file."""
+    found: dict[int, Record] = {}
+    for position, record in enumerate(_records(path, kind, problems)):
+        number = record.get("question_id") if isinstance(record, dict) else None
+        where = f"question {number}" if is_id(number) else f"entry {position}"
+        if is_id(number) and number in found:
+            problems.add(path, where, "question_id", "occurs more than once")
+            continue
+        # The record itself is kept: validated copies of all records would double the memory.
+        checked(_SCHEMAS[kind], record, path, where, problems)
+        if is_id(number):
+            found[number] = record
+    return found
 
 
 def check_join(
@@ -152,23 +163,6 @@ def write_records(
     for kind, found in (("annotations", annotations), ("questions", questions)):
         if found:
             write_json(root / f"{kind}_{name}.json", {kind: found}, indent=None)
-
-
-def _by_question_id(
-    path: Path, key: str, schema: TypeAdapter[Any], problems: Problems
-) -> dict[int, Record]:
-    found: dict[int, Record] = {}
-    for position, record in enumerate(_records(path, key, problems)):
-        number = record.get("question_id") if isinstance(record, dict) else None
-        where = f"question {number}" if is_id(number) else f"entry {position}"
-        if is_id(number) and number in found:
-            problems.add(path, where, "question_id", "occurs more than once")
-            continue
-        # The record itself is kept: validated copies of all records would double the memory.
-        checked(schema, record, path, where, problems)
-        if is_id(number):
-            found[number] = record
-    return found
 
 
 def _records(path: Path, key: str, problems: Problems) -> list[Any]:

@@ -14,11 +14,10 @@ from ivqa.data.answer_metric import AnswerMetric
 from ivqa.data.images import ImageFiles
 from ivqa.data.records import (
     Record,
-    annotation_records,
     check_join,
-    question_records,
     read_captions,
     read_layouts,
+    records_by_id,
 )
 from ivqa.data.validation import DataError, Problems, is_id, listed
 from ivqa.text.tokens import tokenise
@@ -147,10 +146,10 @@ def read_split(
         DataError: The files have problems; the message covers all files.
     """
     problems = Problems()
-    questions = question_records(questions_path, problems)
+    questions = records_by_id(questions_path, "questions", problems)
     annotations = None
     if annotations_path is not None:
-        annotations = annotation_records(annotations_path, problems)
+        annotations = records_by_id(annotations_path, "annotations", problems)
     if questions and annotations and annotations_path is not None:
         check_join(questions, annotations, questions_path, annotations_path, problems)
     captions = None if captions_path is None else read_captions(captions_path, problems)
@@ -160,10 +159,8 @@ def read_split(
         image_ids = np.array([image_id for image_id in wanted if is_id(image_id)], dtype=np.int64)
         check_images(images, image_ids, questions_path, problems)
     problems.raise_if_any()
-    return _columns(
-        name,
-        questions,
-        annotations,
+    return replace(
+        _columns(name, questions, annotations),
         images=images,
         images_tried=images_tried,
         captions=captions,
@@ -203,13 +200,7 @@ def answer_type_of(answer: str) -> str:
 
 
 def _columns(
-    name: str,
-    questions: Mapping[int, Record],
-    annotations: Mapping[int, Record] | None,
-    images: ImageFiles | None,
-    images_tried: tuple[str, ...],
-    captions: dict[int, list[str]] | None,
-    layouts: dict[int, list[str]] | None,
+    name: str, questions: Mapping[int, Record], annotations: Mapping[int, Record] | None
 ) -> VQASplit:
     texts = [record["question"] for record in questions.values()]
     joined = [{} if annotations is None else annotations[key] for key in questions]
@@ -239,9 +230,5 @@ def _columns(
         question_types=question_types,
         has_answers=annotations is not None,
         multiple_choices=[list(row or []) for row in choices] if any(choices) else None,
-        images=images,
-        images_tried=images_tried,
-        captions=captions,
-        layouts=layouts,
         kinds=kinds if any(kinds) else None,
     )

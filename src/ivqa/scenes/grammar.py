@@ -8,6 +8,7 @@ parsed. Parsing ignores case, articles, punctuation and number, knows the synony
 import random
 from collections.abc import Callable, Iterator
 from functools import lru_cache
+from itertools import chain
 
 from ivqa.scenes.phrasings import Phrasing, fitting, starting_with
 from ivqa.scenes.programs import EXTREMES, INVERSE, Noun, Program, Things, make
@@ -20,17 +21,7 @@ from ivqa.scenes.words import (
     canonical,
     plural,
 )
-from ivqa.scenes.world import (
-    COLORS,
-    PATTERNS,
-    PLACES,
-    SCENE_ATTRIBUTES,
-    SHAPES,
-    SIZES,
-    TIMES,
-    VALUES,
-    WEATHERS,
-)
+from ivqa.scenes.world import SCENE_ATTRIBUTES, VALUES
 from ivqa.text.tokens import detokenise
 
 Slots = dict[str, object]
@@ -290,6 +281,6 @@ _RELATION_WORDS = sorted(
 )
 # The phrases of all values, by their first word.
 _VALUE_WORDS: dict[str, list[tuple[tuple[str, ...], str]]] = {}
-for _word in (*SHAPES, *COLORS, *SIZES, *PATTERNS, *PLACES, *TIMES, *WEATHERS):
+for _word in chain.from_iterable(VALUES.values()):
     for _phrase in sorted({canonical(item) for item in VALUE_PHRASES.get(_word, (_word,))}):
         _VALUE_WORDS.setdefault(_phrase[0], []).append((_phrase, _word))

@@ -20,17 +20,12 @@ from ivqa.data.formats.clevr_programs import (
     kind_of,
     layout_of,
     program_of,
+    text_of,
 )
 from ivqa.data.formats.published import REMEDY, PublishedDataset, Record, number_in, records
 from ivqa.data.oracles import FALSE_PREMISE, NOT_UNDERSTOOD, Judgement, Oracle
 from ivqa.data.validation import Id, Problems, checked, shown
 from ivqa.data.vqa_json import VQASplit
-
-
-def _text_of(answer: object) -> object:
-    if isinstance(answer, bool):
-        return "yes" if answer else "no"
-    return str(answer) if isinstance(answer, int) else answer
 
 
 class _Question(TypedDict):
@@ -39,7 +34,7 @@ class _Question(TypedDict):
     image_filename: NotRequired[str | None]
     question: str
     program: NotRequired[Annotated[list[Any], AfterValidator(program_of)] | None]
-    answer: NotRequired[Annotated[str, BeforeValidator(_text_of)]]
+    answer: NotRequired[Annotated[str, BeforeValidator(text_of)]]
 
 
 def _file_fits(record: _Question) -> _Question:

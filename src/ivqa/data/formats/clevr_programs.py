@@ -142,7 +142,14 @@ def answers_of(program: Step, scene: ClevrScene) -> frozenset[str]:
     There are several where a phrase fits several things that must be one, and none where it fits no
     thing, a false premise.
     """
-    return frozenset(_text(value) for value in _values(program, scene))
+    return frozenset(str(text_of(value)) for value in _values(program, scene))
+
+
+def text_of(answer: object) -> object:
+    """An answer as text, such as "yes" for True and "2" for 2; another value as it is."""
+    if isinstance(answer, bool):
+        return "yes" if answer else "no"
+    return str(answer) if isinstance(answer, int) else answer
 
 
 def kind_of(program: Step) -> str:
@@ -209,7 +216,9 @@ def _values(step: Step, scene: ClevrScene) -> Iterator[Any]:
         if step.function == "unique":
             yield from given[0]
         elif FUNCTIONS[step.function][1] == "things":
-            yield _selected(step.phrase, _things(step, given, scene), scene)
+            phrase = {*step.phrase}
+            found = _things(step, given, scene)
+            yield frozenset(i for i in found if phrase <= scene.things[i].items())
         elif step.function.startswith("query_"):
             yield scene.things[given[0]][step.function.removeprefix("query_")]
         else:
@@ -232,26 +241,12 @@ def _things(step: Step, given: tuple[Any, ...], scene: ClevrScene) -> frozenset[
     return frozenset(i for i in everything - {given[0]} if scene.things[i][name] == value)
 
 
-def _selected(
-    phrase: tuple[tuple[str, str], ...], things: frozenset[int], scene: ClevrScene
-) -> frozenset[int]:
-    return frozenset(
-        i for i in things if all(scene.things[i][name] == value for name, value in phrase)
-    )
-
-
 _COMPUTED: dict[str, Callable[..., Any]] = {
     "count": len,
     "exist": bool,
     "greater_than": operator.gt,
     **{f"equal_{name}": operator.eq for name in ("integer", *ATTRIBUTES)},
 }
-
-
-def _text(value: object) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return str(value)
 
 
 def _map_of(step: Step) -> list[str]:
