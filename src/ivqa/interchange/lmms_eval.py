@@ -41,7 +41,8 @@ class LmmsEvalTasks:
         for level, task in enumerate(tasks):
             write_parquet(folder / f"level_{level}.parquet", levels, level)
             config = self._task(task, level, has_answers=levels.split.has_answers)
-            write_text(folder / f"{task}.yaml", _with_functions(config))
+            text = yaml.dump(config, Dumper=_TaskDumper, sort_keys=False)
+            write_text(folder / f"{task}.yaml", text)
         write_text(folder / f"{name}.yaml", yaml.safe_dump({"group": name, "task": tasks}))
         write_text(folder / "utils.py", _functions_source())
         write_answer_key(levels, folder / "answer_key")
@@ -54,16 +55,17 @@ class LmmsEvalTasks:
         )
 
     def _task(self, task: str, level: int, *, has_answers: bool) -> dict[str, Any]:
-        """The configuration of a task; functions are named without the tag of lmms-eval."""
+        """The configuration of a task."""
         accuracy = {"metric": "vqa_accuracy", "aggregation": "mean", "higher_is_better": True}
-        submission = {"metric": "submission", "aggregation": "count", "higher_is_better": True}
+        count = _Function("count")
+        submission = {"metric": "submission", "aggregation": count, "higher_is_better": True}
         return {
             "task": task,
             "dataset_path": "parquet",
             "dataset_kwargs": {"data_files": {"test": f"level_{level}.parquet"}},
             "test_split": "test",
             "output_type": "generate_until",
-            **{function: function for function in _FUNCTIONS},
+            **{name: _Function(name) for name in _FUNCTIONS},
             "doc_to_target": "answer",
             "generation_kwargs": {"max_new_tokens": self.max_new_tokens, "temperature": 0},
             "metric_list": [accuracy, submission] if has_answers else [submission],
@@ -96,14 +98,3 @@ _TaskDumper.add_representer(
     _Function,
     lambda dumper, name: dumper.represent_scalar("!function", f"utils.{name}"),
 )
-
-
-def _with_functions(config: dict[str, Any]) -> str:
-    """The text of a task's YAML file."""
-    named: dict[str, Any] = {
-        key: _Function(key) if key in _FUNCTIONS else value for key, value in config.items()
-    }
-    for metric in named["metric_list"]:
-        if metric["aggregation"] == "count":
-            metric["aggregation"] = _Function("count")
-    return yaml.dump(named, Dumper=_TaskDumper, sort_keys=False)
