@@ -21,7 +21,6 @@ def results_text(
     It has a record for each of the N questions of the split, with the published ids.
 
     Args:
-        split: The split.
         answers: The N answers in the order of the questions, or None.
         chosen: The N chosen candidates of multiple-choice questions, or None. The official list has
             them where there are no other answers; A-OKVQA's server reads both from one file.
@@ -50,8 +49,6 @@ def read_results(path: Path, split: VQASplit, *, noisy: bool = False) -> list[st
     """Reads a result file that must answer the N questions of a split.
 
     Args:
-        path: The file, in a format of `result_formats`.
-        split: The split.
         noisy: Whether noise changed the words of the questions.
 
     Returns:

@@ -27,11 +27,8 @@ class QuestionLevels:
     """N questions at levels 0 (without noise), 1, ..., L, with images and right answers.
 
     Args:
-        dataset: The data set of the split.
-        split: The N questions without noise.
         questions: L + 1 lists of the N questions.
         image_noise: Disturbs the images at levels 1, ..., L; None leaves them unchanged.
-        console: Where progress is shown.
     """
 
     dataset: VQADataset

@@ -69,7 +69,6 @@ class Pools:
         image_ids: (P,) int64.
         answers: The P answers.
         pair: (N,) int64, the pair of each candidate.
-        questions: The N candidates.
         kinds: (N,) int64, index into `KINDS`.
     """
 
@@ -93,7 +92,6 @@ class Sources:
         features: One vector for each image of `split` in the order of `image_ids`, (M, d).
         image_ids: (M,) int64.
         oracle: The oracle of the split; None without one.
-        replacement: Makes plausible distractors.
     """
 
     split: VQASplit
@@ -133,13 +131,7 @@ def _pairs(split: VQASplit, settings: PoolSettings) -> list[tuple[int, str]]:
 
 
 class _Drawer:
-    """Draws one pool after another from indices over the questions.
-
-    Args:
-        sources: The data.
-        settings: How pools are drawn.
-        images: The images of the pairs.
-    """
+    """Draws one pool after another from indices over the questions."""
 
     def __init__(self, sources: Sources, settings: PoolSettings, images: Sequence[int]) -> None:
         self.sources, self.settings = sources, settings

@@ -23,9 +23,6 @@ def candidate_answers(
 
     Args:
         question_ids: Ids of N questions, which seed the draws together with `seed`.
-        main_answers: Their right answers.
-        question_types: Their types.
-        seed: Seed of the draws.
 
     Returns:
         N lists of 18 answers; of all answers of the split where it has fewer.

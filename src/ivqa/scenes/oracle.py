@@ -31,10 +31,7 @@ from ivqa.text.tokens import detokenise
 
 
 class SceneOracle(Oracle):
-    """Judges questions about scenes.
-
-    Args:
-        scenes: The scene of each image id.
+    """Judges questions about the scenes of image ids.
 
     Example:
         >>> from ivqa.scenes.world import Thing

@@ -101,12 +101,7 @@ EXACT = AnswerRule(as_written, as_written)
 
 
 class AnswerMatching:
-    """Finds the answers that count as equal to those of annotators.
-
-    Args:
-        answers: The answers to compare with, in the order of their positions.
-        rule: Decides which answers count as equal.
-    """
+    """Finds the answers, by position, that count as equal to those of annotators."""
 
     def __init__(self, answers: Sequence[str], rule: AnswerRule = VQA_2018) -> None:
         of_agreed, self._given_agreed = rule.agreed or (rule.answer, rule.given)

@@ -20,13 +20,9 @@ class Entry(NamedTuple):
     Args:
         name: Its id as published, for messages.
         question_id: Its id as an integer.
-        image_id: Id of its image.
-        question: Its text.
         answers: The answers of its annotators; None in a test split.
         question_type: None for its first two words.
         answer_type: The VQA answer type; None to derive it from the main answer.
-        multiple_choices: Its candidate answers.
-        layout: Its expert layout.
         image_file: Name of the image file where the published file gives it.
         extras: Further values by their official names.
     """

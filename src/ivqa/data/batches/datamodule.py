@@ -60,13 +60,10 @@ class VQADataModule(pl.LightningDataModule):
     Trainer with `use_distributed_sampler=False`: this class distributes the batches over processes.
 
     Args:
-        dataset: Provides the splits.
         features: The image features; None for text-only data.
         question_vocabulary: Words of the questions.
         answer_words: Words of the answers as texts.
         answer_vocabulary: The closed answer set A; if None, `target` is -1 everywhere.
-        contents: The optional parts of a batch.
-        batching: How questions are put into batches.
         augmentation: Other wordings of the training questions, or further questions that replace
             them, drawn in every epoch.
 

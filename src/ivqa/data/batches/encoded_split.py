@@ -68,15 +68,11 @@ class EncodedSplit(Dataset[VQABatch]):
         split: The N questions and answers as texts.
         question: Words of the N questions.
         answer: Words of the N main answers.
-        answer_type: Indices into ANSWER_TYPES, (N,) int64; -1 if unknown.
-        target: Indices of the main answers in the answer vocabulary, (N,) int64; -1 outside it.
+        answer_type: As `target` and `counted` in `VQABatch`, of all N questions.
         soft_targets: Accuracies and counts of all answers, or None.
         layout: Expert layouts, (N, T) int64, or None.
-        features: The image features, or None for text-only data.
-        feature_names: The features that batches contain.
         feature_rows: The row of each question's image in `features`, (N,) int64.
         answer_counts: Whether batches contain the counts of `soft_targets` too.
-        counted: Which questions the evaluation of the data set counts, (N,) bool; None for all.
     """
 
     split: VQASplit

@@ -53,8 +53,6 @@ def download(
     """Downloads and unpacks archives; complete ones are skipped.
 
     Args:
-        root: The folder to write to.
-        wanted: The archives.
         retries: Consecutive broken connections without a new byte before the download fails.
         wait: Seconds before the first retry; the time doubles with every further one, up to 60.
         keep_archives: Whether to keep the zip files after unpacking.

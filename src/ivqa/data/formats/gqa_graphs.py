@@ -14,8 +14,6 @@ class GraphObject:
     """An object in a photograph.
 
     Args:
-        name: What it is, such as "chair".
-        attributes: Its attributes, such as "brown".
         relations: (relation, number of the other object) of each outgoing relation.
         center: Centre of its box as shares of the image's width and height; None without a box.
     """
