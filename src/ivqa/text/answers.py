@@ -44,6 +44,9 @@ class SoftTargets:
         """Returns the annotator counts of the questions `rows` (B,) int64 as (B, |A|) float32."""
         return torch.from_numpy(self.counts[rows].astype(np.float32).toarray())
 
+    def __len__(self) -> int:
+        return int(self.counts.shape[0])
+
 
 class AnswerVocabulary:
     """The closed answer set A.
