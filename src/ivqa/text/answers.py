@@ -20,8 +20,8 @@ class SoftTargets:
     """Accuracies and counts of the answers to N questions.
 
     Args:
-        counts: How many annotators gave each answer, (N, |A|) int64.
-        values: The accuracy of each answer in (0, 1], (N, |A|) float64, with the same entries.
+        counts: How many annotators gave each answer, (N, |A|) float32.
+        values: The accuracy of each answer in (0, 1], (N, |A|) float32, with the same entries.
     """
 
     counts: csr_array
@@ -38,11 +38,11 @@ class SoftTargets:
             >>> soft.dense_counts(np.array([1, 0])).tolist()
             [[0.0, 0.0], [8.0, 2.0]]
         """
-        return torch.from_numpy(self.values[rows].astype(np.float32).toarray())
+        return torch.from_numpy(self.values[rows].toarray())
 
     def dense_counts(self, rows: NDArray[np.int64]) -> Tensor:
         """Returns the annotator counts of the questions `rows` (B,) int64 as (B, |A|) float32."""
-        return torch.from_numpy(self.counts[rows].astype(np.float32).toarray())
+        return torch.from_numpy(self.counts[rows].toarray())
 
     def __len__(self) -> int:
         return int(self.counts.shape[0])
@@ -119,17 +119,11 @@ class AnswerVocabulary:
                 question without answers gets an empty row.
             rule: Decides which answers count as equal, and their accuracies.
         """
-        matching = AnswerMatching(self.answers, rule)
-        found = [matching.of(given) for given in human_answers]
-        lengths = np.array([len(indices) for indices in found], dtype=np.int64)
-        rows = np.repeat(np.arange(len(found)), lengths)
-        indices = np.fromiter(chain.from_iterable(found), dtype=np.int64, count=len(rows))
-        shape = len(found), len(self)
-        # Equal pairs (question, answer) are counted.
-        counts = coo_array((np.ones_like(rows), (rows, indices)), shape).tocsr()
-        annotators = np.array([len(given) for given in human_answers], dtype=np.int64)
-        values = rule.worth(counts.data, np.repeat(annotators, np.diff(counts.indptr)))
-        return SoftTargets(counts, csr_array((values, counts.indices, counts.indptr), shape))
+        counts = _matches(self.answers, human_answers, rule)
+        values = csr_array(
+            (_accuracies(counts, human_answers, rule), counts.indices, counts.indptr), counts.shape
+        )
+        return SoftTargets(counts.astype(np.float32), values.astype(np.float32))
 
 
 def vqa_accuracies(
@@ -169,11 +163,31 @@ def vqa_accuracies(
         )
     # Only the predictions can score, so they are the whole vocabulary.
     distinct = {answer: code for code, answer in enumerate(dict.fromkeys(predictions))}
-    soft = AnswerVocabulary(list(distinct)).soft_targets(human_answers, rule=rule)
-    # The question of each entry of the sparse targets.
-    rows = np.repeat(np.arange(len(predictions)), np.diff(soft.values.indptr))
+    counts = _matches(list(distinct), human_answers, rule)
+    rows = np.repeat(np.arange(len(predictions)), np.diff(counts.indptr))  # of each entry
     chosen = np.array([distinct[answer] for answer in predictions], dtype=np.int64)
-    hits = soft.values.indices == chosen[rows]
+    hits = counts.indices == chosen[rows]
     accuracies = np.zeros(len(predictions))
-    accuracies[rows[hits]] = soft.values.data[hits]
+    accuracies[rows[hits]] = _accuracies(counts, human_answers, rule)[hits]
     return accuracies
+
+
+def _matches(
+    answers: Sequence[str], human_answers: Sequence[Sequence[str]], rule: AnswerRule
+) -> csr_array:
+    """How many of the annotators of each of N questions match each answer, (N, |A|) int64."""
+    matching = AnswerMatching(answers, rule)
+    found = [matching.of(given) for given in human_answers]
+    lengths = np.array([len(positions) for positions in found], dtype=np.int64)
+    rows = np.repeat(np.arange(len(found)), lengths)
+    indices = np.fromiter(chain.from_iterable(found), dtype=np.int64, count=len(rows))
+    # Equal pairs (question, answer) are summed.
+    return coo_array((np.ones_like(rows), (rows, indices)), (len(found), len(answers))).tocsr()
+
+
+def _accuracies(
+    counts: csr_array, human_answers: Sequence[Sequence[str]], rule: AnswerRule
+) -> NDArray[np.float64]:
+    """The accuracy of each entry of `counts`."""
+    annotators = np.array([len(given) for given in human_answers], dtype=np.int64)
+    return rule.worth(counts.data, np.repeat(annotators, np.diff(counts.indptr)))
