@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from ivqa.data.given_pictures import GivenPictures, picture_files, read_picture
+from ivqa.data.given_pictures import NumberedPictures, picture_files, read_picture
 from ivqa.errors import UserError
 
 RED, BLUE = (200, 10, 20), (10, 20, 200)
@@ -58,7 +58,8 @@ def test_arrays_and_images_equal_the_file(halves: Image.Image, tmp_path: Path) -
         np.testing.assert_array_equal(np.asarray(read_picture(given)), wanted)
     grey = read_picture(pixels[:, :, 0])
     np.testing.assert_array_equal(np.asarray(grey)[:, :, 2], pixels[:, :, 0])
-    assert GivenPictures([halves, grey]).open(1) is grey
+    opened = NumberedPictures({1: halves, 2: grey}).open(2)
+    np.testing.assert_array_equal(np.asarray(opened), np.asarray(grey))
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from PIL import Image
 
 import ivqa
 from ivqa.data.batches.batch import ImageBatch
-from ivqa.data.given_pictures import GivenPictures
+from ivqa.data.given_pictures import NumberedPictures
 from ivqa.errors import UserError
 from ivqa.generators import GeneratorModule, VariationalGenerator
 from ivqa.text.vocabulary import Vocabulary
@@ -272,7 +272,7 @@ def test_a_model_that_reads_pixels_gets_the_picture(
     direct = HFGenerative.load(str(folder), prompt=prompt, device="cpu")
     index = torch.zeros(3, dtype=torch.int64)
     pixels = Image.open(picture).convert("RGB")
-    images = ImageBatch(index[:1], index, source=GivenPictures([pixels]))
+    images = ImageBatch(index[:1], index, source=NumberedPictures({0: pixels}))
     texts = QUESTIONS[:3]
     wanted = direct.log_scores(images, texts, ["yes", "no"])
     torch.testing.assert_close(model.log_scores(picture, texts, ["yes", "no"]), wanted)

@@ -2,7 +2,7 @@
 
 import glob
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,17 +17,6 @@ from ivqa.store.files import FileError, check_regular
 
 Picture = str | Path | Image.Image | np.ndarray
 """A picture as a caller gives it."""
-
-
-@dataclass(frozen=True)
-class GivenPictures:
-    """A `PixelSource` of RGB pictures in memory; their ids are their positions."""
-
-    pictures: Sequence[Image.Image]
-
-    def open(self, image_id: int) -> Image.Image:
-        """Returns the picture at the position `image_id`."""
-        return self.pictures[image_id]
 
 
 @dataclass(frozen=True)

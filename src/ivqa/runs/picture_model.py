@@ -12,7 +12,7 @@ from PIL import Image
 
 from ivqa.config.model_sources import Pretrained, Untrained, source_of
 from ivqa.data.batches.batch import ImageBatch
-from ivqa.data.given_pictures import GivenPictures
+from ivqa.data.given_pictures import NumberedPictures
 from ivqa.errors import UserError
 from ivqa.generators.module import GeneratorModule
 from ivqa.runs.context import RunContext
@@ -82,7 +82,7 @@ def image_batch(models: Sequence[PictureModel], picture: Image.Image) -> ImageBa
     if benches and benches[0].features is not None:
         features = benches[0].features.extract([picture], names)
     first = torch.zeros(1, dtype=torch.int64)
-    return ImageBatch(ids=first, index=first, source=GivenPictures([picture]), **features)
+    return ImageBatch(ids=first, index=first, source=NumberedPictures({0: picture}), **features)
 
 
 def asks_questions(model: DictConfig) -> bool:
