@@ -40,7 +40,7 @@ def _sample(
         else:
             about = scene if rng.random() < 0.6 else sample_scene(rng)
             program = sample_program(rng, about)
-        right = sorted(acceptable(evaluate(program, scene).answers))
+        right = sorted(acceptable(evaluate(program, scene).acceptable))
         if rng.random() < wrong:
             other = {"yes/no": ("yes", "no"), "number": tuple("01234")}.get(program.answer_type)
             answer = rng.choice(other or VALUES[str(program.attribute)])
@@ -69,7 +69,10 @@ def _check_soundness(images: int, questions: int) -> tuple[int, int, int]:
                 program = parse(one.question)
                 if one.certain and program is not None:
                     understood += 1
-                    assert one.answer in acceptable(evaluate(program, scene).answers), (belief, one)
+                    assert one.answer in acceptable(evaluate(program, scene).acceptable), (
+                        belief,
+                        one,
+                    )
     return pairs, implied, understood
 
 

@@ -7,6 +7,7 @@ allows.
 import os
 import random
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, lru_cache
 from itertools import product
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing_extensions import override
 from ivqa.data.batches.columns import Entry
 from ivqa.data.dataset import VQADataset
 from ivqa.data.json_files import open_json
-from ivqa.data.oracles import FALSE_PREMISE, NOT_UNDERSTOOD, Judgement, Oracle
+from ivqa.data.oracles import NOT_UNDERSTOOD, Judgement, Oracle
 from ivqa.data.validation import DataError
 from ivqa.errors import UserError
 from ivqa.scenes.annotators import annotate
@@ -81,9 +82,7 @@ class SceneOracle(Oracle):
         """Judges the meaning of a question about an image that the oracle knows."""
         # A phrase that fits several things is no false premise: the answers of all are acceptable.
         outcome = evaluate(program, self.scenes[image_id])
-        if not outcome.premise:
-            return FALSE_PREMISE
-        return Judgement(True, True, outcome.answer, acceptable(outcome.answers))
+        return replace(outcome, acceptable=acceptable(outcome.acceptable))
 
     @override
     def fact(self, question: str) -> Hashable | None:

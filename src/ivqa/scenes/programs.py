@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
+from ivqa.data.oracles import FALSE_PREMISE, Judgement
 from ivqa.scenes.world import SCENE_ATTRIBUTES, THING_ATTRIBUTES, Scene, Thing, holds
 
 INVERSE = {"left": "right", "right": "left", "above": "below", "below": "above"}
@@ -134,25 +135,6 @@ def make(kind: str, **parts: object) -> Program:
     return program
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """The result of a program on a scene.
-
-    Args:
-        premise: Whether everything exists that the question presupposes.
-        answer: One right answer; None for a false premise.
-        answers: All right answers: several where a phrase fits several things, none for a false
-            premise.
-    """
-
-    premise: bool
-    answer: str | None = None
-    answers: frozenset[str] = frozenset()
-
-
-_FALSE_PREMISE = Outcome(False)
-
-
 def acceptable(answers: frozenset[str]) -> frozenset[str]:
     """Adds the synonyms of answers of the grammar.
 
@@ -163,8 +145,8 @@ def acceptable(answers: frozenset[str]) -> frozenset[str]:
     return answers.union(*(SYNONYMS.get(answer, ()) for answer in answers))
 
 
-def evaluate(program: Program, scene: Scene) -> Outcome:
-    """Answers a program on a scene.
+def evaluate(program: Program, scene: Scene) -> Judgement:
+    """Answers a program on a scene; `acceptable` has all right answers, without synonyms.
 
     The premise is false where the question is about a thing that is not in the scene.
     """
@@ -177,7 +159,7 @@ def evaluate(program: Program, scene: Scene) -> Outcome:
     assert program.subject is not None
     first = denoted(program.subject, scene)
     if first is None:
-        return _FALSE_PREMISE
+        return FALSE_PREMISE
     # No things is an answer to "exist" and "count", and a false premise for all others.
     if program.kind == "exist":
         return _yes_no({bool(first)})
@@ -188,14 +170,14 @@ def evaluate(program: Program, scene: Scene) -> Outcome:
     assert program.other is not None
     second = denoted(program.other, scene)
     if second is None:
-        return _FALSE_PREMISE
+        return FALSE_PREMISE
     if program.kind in ("more", "equal"):
         more = program.kind == "more"
         return _yes_no({len(first) > len(second) if more else len(first) == len(second)})
     # From here on, the question is about two different things.
     pairs = [(a, b) for a, b in product(first, second) if a is not b]
     if not pairs:
-        return _FALSE_PREMISE
+        return FALSE_PREMISE
     if program.kind == "relate":
         assert program.relation is not None
         return _yes_no({any(holds(a, program.relation, b) for a, b in pairs)})
@@ -227,14 +209,14 @@ def denoted(things: Things, scene: Scene) -> list[Thing] | None:
     ]
 
 
-def _attribute(program: Program, things: Sequence[Thing]) -> Outcome:
+def _attribute(program: Program, things: Sequence[Thing]) -> Judgement:
     if not things:
-        return _FALSE_PREMISE
+        return FALSE_PREMISE
     assert program.attribute in THING_ATTRIBUTES
     values = [getattr(thing, program.attribute) for thing in things]
     if program.kind == "check":
         return _yes_no({value == program.value for value in values})
-    return Outcome(True, values[0], frozenset(values))
+    return Judgement(True, True, values[0], frozenset(values))
 
 
 def _furthest(things: list[Thing], direction: str) -> list[Thing]:
@@ -246,13 +228,13 @@ def _furthest(things: list[Thing], direction: str) -> list[Thing]:
     ]
 
 
-def _certain(answer: str) -> Outcome:
-    return Outcome(True, answer, frozenset((answer,)))
+def _certain(answer: str) -> Judgement:
+    return Judgement(True, True, answer, frozenset((answer,)))
 
 
-def _yes_no(truths: set[bool]) -> Outcome:
+def _yes_no(truths: set[bool]) -> Judgement:
     answers = frozenset("yes" if truth else "no" for truth in truths)
-    return Outcome(True, "yes" if True in truths else "no", answers)
+    return Judgement(True, True, "yes" if True in truths else "no", answers)
 
 
 def layout(program: Program) -> list[str]:

@@ -50,7 +50,7 @@ def sample_program(rng: random.Random, scene: Scene) -> Program:
             if program is None:
                 break
             outcome = evaluate(program, scene)
-            if not outcome.premise or len(outcome.answers) != 1:
+            if not outcome.premise or len(outcome.acceptable) != 1:
                 continue
             if program.answer_type == "yes/no" and outcome.answer != wanted:
                 continue
@@ -69,7 +69,7 @@ def sample_contrast(rng: random.Random, scene: Scene, changed: Scene) -> Program
     for _ in range(_TRIES):
         program = sample_program(rng, rng.choice((scene, changed)))
         first, second = evaluate(program, scene), evaluate(program, changed)
-        single = len(first.answers) == len(second.answers) == 1
+        single = len(first.acceptable) == len(second.acceptable) == 1
         if single and first.answer != second.answer:
             return program
     return None
