@@ -69,10 +69,8 @@ def _check_soundness(images: int, questions: int) -> tuple[int, int, int]:
                 program = parse(one.question)
                 if one.certain and program is not None:
                     understood += 1
-                    assert one.answer in acceptable(evaluate(program, scene).acceptable), (
-                        belief,
-                        one,
-                    )
+                    right = acceptable(evaluate(program, scene).acceptable)
+                    assert one.answer in right, (belief, one)
     return pairs, implied, understood
 
 
