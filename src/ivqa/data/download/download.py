@@ -63,6 +63,7 @@ def download(
         UserError: An archive differs from its recorded checksum, is not a zip file, or lacks the
             expected files.
     """
+    progress = progress or Progress(disable=True)
     root.mkdir(parents=True, exist_ok=True)
     record = _read_record(root)
     for archive in wanted:
@@ -124,10 +125,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _fetch(url: str, path: Path, retries: int, wait: float, progress: Progress | None) -> None:
+def _fetch(url: str, path: Path, retries: int, wait: float, progress: Progress) -> None:
     """Downloads `url` to `path`; an interrupted download stays in `path`.part for the next run."""
     part = path.with_name(path.name + ".part")
-    task = None if progress is None else progress.add_task(path.name, total=None)
+    task = progress.add_task(path.name, total=None)
     failures = 0
     while True:
         before = part.stat().st_size if part.exists() else 0
@@ -151,12 +152,11 @@ def _fetch(url: str, path: Path, retries: int, wait: float, progress: Progress |
                 f"run the command again to continue with {part.name}"
             )
         time.sleep(min(wait * 2 ** (failures - 1), 60.0))
-    if progress is not None and task is not None:
-        progress.update(task, completed=total, total=total)
+    progress.update(task, completed=total, total=total)
     part.replace(path)
 
 
-def _receive(url: str, part: Path, progress: Progress | None, task: TaskID | None) -> int:
+def _receive(url: str, part: Path, progress: Progress, task: TaskID) -> int:
     """Appends the missing bytes of `url` to `part`; returns the length of the whole file."""
     have = part.stat().st_size if part.exists() else 0
     # If-Range: a file that changed in between is sent whole, instead of a tail that does not fit.
@@ -188,8 +188,7 @@ def _receive(url: str, part: Path, progress: Progress | None, task: TaskID | Non
             while block := response.read(_BLOCK):
                 file.write(block)
                 have += len(block)
-                if progress is not None and task is not None:
-                    progress.update(task, completed=have, total=total)
+                progress.update(task, completed=have, total=total)
     if total is not None and have != total:
         raise OSError(f"connection closed after {have} of {total} bytes")
     tag_file.unlink(missing_ok=True)
