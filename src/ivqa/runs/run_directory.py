@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from functools import wraps
 from pathlib import Path
+from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
@@ -18,6 +19,17 @@ from ivqa.store.locks import try_lock
 from ivqa.store.weights import training_state
 
 
+def write_config(cfg: DictConfig, run_dir: Path) -> None:
+    """Creates a run directory with the configuration in config.yaml."""
+    write_text(run_dir / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
+
+
+def read_config(run_dir: Path) -> dict[str, Any]:
+    """The config.yaml of a run; {} without one; raises FileError where it is damaged."""
+    file = run_dir / "config.yaml"
+    return read_yaml(file, dict) if file.is_file() else {}
+
+
 def begin_run(cfg: DictConfig, run_dir: Path, *, resume: bool) -> None:
     """Creates a run directory with config.yaml, and with overrides.yaml, which resume= reads.
 
@@ -26,8 +38,7 @@ def begin_run(cfg: DictConfig, run_dir: Path, *, resume: bool) -> None:
         run_dir: The run directory.
         resume: The run continues, so overrides.yaml exists and stays as it is.
     """
-    run_dir.mkdir(parents=True, exist_ok=True)
-    write_text(run_dir / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
+    write_config(cfg, run_dir)
     if not resume:
         # Hydra overwrites its own copy when the run is resumed.
         overrides = OmegaConf.create(list(HydraConfig.get().overrides.task))

@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from ivqa.config.keys import CommandKeys
 from ivqa.diagnosis.beliefs.challenge_union import join_challenges
 from ivqa.errors import UserError
 from ivqa.ranges import AtLeastOne, ExistingFolder
 from ivqa.report import print_table
-from ivqa.runs.run_directory import run_directories
+from ivqa.runs.run_directory import run_directories, write_config
 from ivqa.store.files import read_yaml, write_json, write_text
 from ivqa.tasks.compare import names_of_runs
 from ivqa.terminal import terminal
@@ -55,7 +55,7 @@ def join(cfg: Annotated[DictConfig, Keys]) -> float:
     joined = join_challenges(root, sources)
     rows = card_rows(joined, names)
     write_text(root / "README.md", data_card(joined, names))
-    write_text(run_dir / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
+    write_config(cfg, run_dir)
     metrics = {}
     for row in rows:
         metrics[f"challenge/{row['split']}"] = float(row["questions"])

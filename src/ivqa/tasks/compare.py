@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import pandas as pd
 from hydra.utils import instantiate
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from ivqa.config.keys import CommandKeys
 from ivqa.diagnosis import read_beliefs, read_reasons
@@ -26,8 +26,8 @@ from ivqa.report import (
 from ivqa.report.noise_words import accuracy_in_words, below_blind, ends_of_score
 from ivqa.robustness import NoiseRecords, common_questions, paired_differences
 from ivqa.runs.loggers import log_results
-from ivqa.runs.run_directory import read_metrics
-from ivqa.store.files import read_yaml, write_json, write_text
+from ivqa.runs.run_directory import read_config, read_metrics, write_config
+from ivqa.store.files import write_json, write_text
 from ivqa.tasks.noise_curve import r_score_of
 from ivqa.terminal import terminal
 
@@ -73,8 +73,7 @@ def compare(cfg: Annotated[DictConfig, Keys]) -> float:
 
     rows = _rows(metrics, names, len(records[0].accuracies))
     run_dir = Path(cfg.output_dir)
-    run_dir.mkdir(parents=True, exist_ok=True)
-    write_text(run_dir / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
+    write_config(cfg, run_dir)
     write_json(run_dir / "metrics.json", metrics)
     noisy = len(records[0].accuracies) > 1
     words = accuracy_in_words(r_score.accuracy)
@@ -111,8 +110,7 @@ def names_of_runs(runs: Sequence[Path]) -> list[str]:
     """
     names, seeds = [], []
     for run in runs:
-        file = run / "config.yaml"
-        stored = read_yaml(file, dict) if file.is_file() else {}
+        stored = read_config(run)
         name = title_of(str(stored.get("name") or run.name))
         names.append(name)
         seeds.append(f"{name}, seed {stored['seed']}" if "seed" in stored else name)

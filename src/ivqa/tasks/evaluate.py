@@ -19,10 +19,10 @@ from ivqa.runs.context import RunContext
 from ivqa.runs.fitting import validate
 from ivqa.runs.loggers import log_results
 from ivqa.runs.preparation import open_context, with_compared_images, with_features
-from ivqa.runs.run_directory import holds_directory
+from ivqa.runs.run_directory import holds_directory, write_config
 from ivqa.runs.trained_models import obtain_measuring_models, obtain_module
 from ivqa.store.artifact_store import training_seconds
-from ivqa.store.files import write_json, write_text
+from ivqa.store.files import write_json
 from ivqa.tasks.consistency import show_consistency
 from ivqa.tasks.noise_curve import show_noise_curve
 from ivqa.vqa import Metered, VQAModule
@@ -66,8 +66,7 @@ def evaluate(cfg: Annotated[DictConfig, Keys]) -> float:
     if isinstance(module, RemembersTraining):
         module.remember(datamodule)
     run_dir = Path(cfg.output_dir)
-    run_dir.mkdir(parents=True, exist_ok=True)
-    write_text(run_dir / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
+    write_config(cfg, run_dir)
     # 3. Its benchmark, or its answers to other questions.
     if other is None:
         title = f"{cfg.name} on {context.dataset.title}, split {context.dataset.name_of(cfg.split)}"

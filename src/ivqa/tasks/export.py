@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 from hydra.utils import instantiate
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from ivqa.config.keys import CommandKeys
 from ivqa.errors import UserError
@@ -13,7 +13,8 @@ from ivqa.interchange import Exporter, QuestionLevels
 from ivqa.interchange.question_levels import drawn
 from ivqa.ranges import Component, Count
 from ivqa.robustness import DisturbsImages
-from ivqa.store.files import write_json, write_text
+from ivqa.runs.run_directory import write_config
+from ivqa.store.files import write_json
 from ivqa.terminal import terminal
 
 
@@ -49,8 +50,7 @@ def export(cfg: Annotated[DictConfig, ExportKeys]) -> float:
         image_noise = noise if isinstance(noise, DisturbsImages) else None
     levels = QuestionLevels(dataset, split, questions, image_noise, console)
     name = re.sub(r"\W+", "_", f"ivqa_{cfg.name}_{split.name}")
-    run_dir.mkdir(parents=True, exist_ok=True)
-    write_text(run_dir / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
+    write_config(cfg, run_dir)
     folder = run_dir / "export"  # apart from config.yaml, which a tool would take for a task
     told = exporter.write(levels, folder, name)
     console.print(f"{len(split)} questions at {levels.num_levels} levels")
@@ -87,7 +87,6 @@ def write_noise(cfg: Annotated[DictConfig, WriteNoiseKeys]) -> float:
         )
     pool = instantiate(cfg.bqd)(dataset)
     levels = [split.questions, *noise.disturbed(split.questions, pool)]
-    run_dir.mkdir(parents=True, exist_ok=True)
     for level, questions in enumerate(levels):
         records = [
             {"image_id": image_id, "question_id": question_id, "question": question}

@@ -18,7 +18,7 @@ from ivqa.report import (
     write_noise_page,
 )
 from ivqa.robustness import NoiseRecords
-from ivqa.store.files import read_yaml
+from ivqa.runs.run_directory import read_config
 
 
 def show_noise_curve(
@@ -53,6 +53,5 @@ def show_noise_curve(
 
 def r_score_of(run_dir: Path) -> RScore:
     """R_score with the settings in the config.yaml of a finished run; else the published one."""
-    file = run_dir / "config.yaml"
-    known = (read_yaml(file, dict) if file.is_file() else {}).get("r_score") or {}
+    known = read_config(run_dir).get("r_score") or {}
     return RScore(**{name: known[name] for name in vars(PUBLISHED_R_SCORE) if name in known})

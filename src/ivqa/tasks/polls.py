@@ -5,15 +5,15 @@ from pathlib import Path
 from typing import Annotated
 
 from hydra.utils import instantiate
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from ivqa.config.keys import CommandKeys
 from ivqa.data import VQADataset
 from ivqa.errors import UserError
 from ivqa.interchange.polls import STRATEGIES, ListsObjects, draw_polls, read_instances, write_polls
 from ivqa.ranges import Count, ExistingFile
+from ivqa.runs.run_directory import write_config
 from ivqa.scenes import oracle_of
-from ivqa.store.files import write_text
 from ivqa.terminal import terminal
 
 
@@ -59,7 +59,7 @@ def polls(cfg: Annotated[DictConfig, Keys]) -> float:
             )
         write_polls(root, strategy, drawn, split)
         number = len(drawn)
-    write_text(run_dir / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
+    write_config(cfg, run_dir)
     console.print(f"{number} polls of each of {', '.join(STRATEGIES)}: {root}", soft_wrap=True)
     console.print(
         f"put them to a model: python evaluate.py -m model=mlb questions={root} "

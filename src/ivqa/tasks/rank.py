@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from hydra.utils import instantiate
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -39,8 +39,8 @@ from ivqa.ranking import (
 from ivqa.report import print_metrics
 from ivqa.robustness import selection_figures
 from ivqa.runs.own_components import try_text_components
-from ivqa.runs.run_directory import begin_run
-from ivqa.store.files import write_json, write_text
+from ivqa.runs.run_directory import begin_run, write_config
+from ivqa.store.files import write_json
 from ivqa.store.identity import result_settings, to_plain
 from ivqa.terminal import terminal
 from ivqa.text.duplicates import duplicates_of
@@ -165,8 +165,7 @@ def merge(cfg: Annotated[DictConfig, MergeKeys]) -> float:
             f"{folder} holds no shard_S_of_N.parquet; give the directory of the runs of task=rank"
         )
     table, origin = merge_shards(files)
-    run_dir.mkdir(parents=True, exist_ok=True)
-    write_text(run_dir / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
+    write_config(cfg, run_dir)
     file = run_dir / "bqd.parquet"
     write_parquet(file, table, origin)
     title = f"basic questions of {len(files)} shards in {folder}"

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import numpy as np
 from hydra.utils import instantiate
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 from rich.console import Console
 
 from ivqa.config.keys import CommandKeys
@@ -20,9 +20,9 @@ from ivqa.ranges import AtLeastOne, Component, ExistingFile
 from ivqa.report import print_metrics
 from ivqa.robustness import NoiseRecords
 from ivqa.runs.loggers import log_results
-from ivqa.runs.run_directory import holds_directory
+from ivqa.runs.run_directory import holds_directory, write_config
 from ivqa.scenes import oracle_of
-from ivqa.store.files import write_json, write_text
+from ivqa.store.files import write_json
 from ivqa.tasks.consistency import divided, score_implied, show_consistency
 from ivqa.tasks.noise_curve import show_noise_curve
 from ivqa.terminal import terminal
@@ -88,7 +88,7 @@ def score(cfg: Annotated[DictConfig, Keys]) -> float:
         oracle = oracle_of(dataset, cfg.split)
         root = run_dir / "implied" if cfg.write_implications else None
         metrics |= score_implied(measure, whole, files[0], further, oracle, run_dir, root, console)
-    write_text(run_dir / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
+    write_config(cfg, run_dir)
     write_json(run_dir / "metrics.json", metrics)
     title = f"{files[0].name} on {dataset.title}, split {split.name}"
     print_metrics(metrics, title=title, console=console)

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from ivqa.config.keys import CommandKeys
 from ivqa.errors import UserError
@@ -15,8 +15,8 @@ from ivqa.ranges import AtLeastOne, ExistingFolder, NonEmptyText, Resamples
 from ivqa.report import print_table
 from ivqa.report.tables import with_interval, write_table
 from ivqa.runs.loggers import log_results
-from ivqa.runs.run_directory import read_metrics, run_directories
-from ivqa.store.files import read_yaml, write_json, write_text
+from ivqa.runs.run_directory import read_config, read_metrics, run_directories, write_config
+from ivqa.store.files import write_json
 from ivqa.terminal import terminal
 
 _FEWEST_RUNS = 3  # a line through two points fits always
@@ -81,8 +81,7 @@ def correlate(cfg: Annotated[DictConfig, Keys]) -> float:
     lacking = [metric for metric in cfg.metrics.values() if metric not in frame.dropna(axis=1)]
     if lacking:
         console.print(f"not in all runs: {', '.join(lacking)}", soft_wrap=True)
-    run_dir.mkdir(parents=True, exist_ok=True)
-    write_text(run_dir / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
+    write_config(cfg, run_dir)
     write_json(run_dir / "metrics.json", metrics)
     if table:
         title = f"correlation of metrics, {counted}"
@@ -101,8 +100,7 @@ def _clusters(runs: Sequence[Path]) -> list[int]:
     """
     models = []
     for number, run in enumerate(runs):
-        file = run / "config.yaml"
-        stored = read_yaml(file, dict) if file.is_file() else {}
+        stored = read_config(run)
         known = {"name", "seed"} <= stored.keys()
         models.append(f"{stored['name']}, seed {stored['seed']}" if known else str(number))
     places = {model: place for place, model in enumerate(dict.fromkeys(models))}

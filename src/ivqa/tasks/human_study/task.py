@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from hydra.utils import instantiate
 from numpy.typing import NDArray
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from ivqa.config.keys import CommandKeys
 from ivqa.data import DataError
@@ -24,8 +24,8 @@ from ivqa.report import ToAnnotate, print_table
 from ivqa.report.pages.annotation_page import HIGHEST_SCORE, write_study_page
 from ivqa.report.tables import with_interval, write_table
 from ivqa.runs.loggers import log_results
-from ivqa.runs.run_directory import run_directories
-from ivqa.store.files import write_json, write_text
+from ivqa.runs.run_directory import run_directories, write_config
+from ivqa.store.files import write_json
 from ivqa.tasks.compare import names_of_runs
 from ivqa.tasks.human_study.correlate import correlations
 from ivqa.tasks.human_study.items import Study, draw_study
@@ -77,8 +77,7 @@ def _write_study(cfg: DictConfig) -> float:
     split.require_images()
     runs = dict(zip(names_of_runs(folders), folders, strict=True))
     study = draw_study(runs, split, num_images=cfg.num_images, seed=cfg.seed)
-    run_dir.mkdir(parents=True, exist_ok=True)
-    write_text(run_dir / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
+    write_config(cfg, run_dir)
     key = study.write(run_dir)
     page = run_dir / "annotate.html"
     asked = [
@@ -137,8 +136,7 @@ def _evaluate_ratings(cfg: DictConfig) -> float:
     title = f"correlation with human scores over {len(items)} questions, 95 percent intervals"
     tables["over_questions"] = title, rows
 
-    run_dir.mkdir(parents=True, exist_ok=True)
-    write_text(run_dir / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
+    write_config(cfg, run_dir)
     write_json(run_dir / "metrics.json", metrics)
     tables = {name: table for name, table in tables.items() if table[1]}
     for name, (title, rows) in tables.items():
