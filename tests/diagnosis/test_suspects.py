@@ -92,7 +92,7 @@ def test_marks_are_kept_in_the_file_and_checked(tmp_path: Path) -> None:
     for wrong in ("[1, 2, 3]", '"yes"', '["Do you see a car?", "yes"]'):
         line = marked[1].line().replace('"contradicts": []', f'"denied_by": {wrong}')
         file.write_text(line)
-        with pytest.raises(DataError, match="'denied_by' is"):
+        with pytest.raises(DataError, match="line 1: not a belief: denied_by"):
             read_beliefs(file)
     write_beliefs(file, BELIEFS)
     assert "suspect" not in file.read_text()
@@ -100,7 +100,7 @@ def test_marks_are_kept_in_the_file_and_checked(tmp_path: Path) -> None:
     for name, wrong in (("suspect", '"yes"'), ("contradicts", "[0]"), ("contradicts", "3")):
         line = marked[0].line().replace('"contradicts": [3, 6]', f'"{name}": {wrong}')
         file.write_text(line)
-        with pytest.raises(DataError, match=f"'{name}' is"):
+        with pytest.raises(DataError, match=f"line 1: not a belief: {name}"):
             read_beliefs(file)
 
 

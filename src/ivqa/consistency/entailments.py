@@ -4,12 +4,11 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, TypeAdapter
 
 from ivqa.consistency.implied import answer_form, question_key
-from ivqa.data import DataError
+from ivqa.data.validation import read_lines
 from ivqa.logic import Implication
-from ivqa.store.files import read_text
 
 Entailments = Mapping[tuple[tuple[int, str], str], Sequence[Implication]]
 """What follows, by image and question (`question_key`) and the answer (`answer_form`)."""
@@ -17,8 +16,6 @@ Entailments = Mapping[tuple[tuple[int, str], str], Sequence[Implication]]
 
 class _Line(BaseModel):
     """A line of the file; other fields, as in an implications.jsonl, are not read."""
-
-    model_config = ConfigDict(strict=True)
 
     image_id: int
     question: str = Field(min_length=1)
@@ -43,16 +40,8 @@ def read_entailments(file: Path) -> Entailments:
         DataError: A line is not an implication.
     """
     found: dict[tuple[tuple[int, str], str], list[Implication]] = defaultdict(list)
-    for number, text in enumerate(read_text(file).removesuffix("\n").split("\n"), start=1):
-        try:
-            line = _Line.model_validate_json(text)
-        except ValidationError as error:
-            fault = error.errors()[0]
-            where = ".".join(map(str, fault["loc"])) or "the line"
-            raise DataError(
-                f"{file}, line {number}: {where}: {fault['msg']}; a line has the fields image_id, "
-                "question, answer, implied_question and implied_answer"
-            ) from None
+    fields = "image_id, question, answer, implied_question and implied_answer"
+    for line in read_lines(file, TypeAdapter(_Line), f"a line has the fields {fields}"):
         key = question_key(line.image_id, line.question), answer_form(line.answer)
         found[key].append(
             Implication(line.implied_question, line.implied_answer, line.rule, certain=False)

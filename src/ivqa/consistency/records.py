@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from ivqa.consistency.implied import (
     AnsweredQuestion,
@@ -17,8 +17,9 @@ from ivqa.consistency.implied import (
     question_key,
 )
 from ivqa.data import DataError
+from ivqa.data.validation import read_lines
 from ivqa.logic import Contradiction, PictureAnswers, errors_at_least, suspicions, unclear
-from ivqa.store.files import read_text, write_text
+from ivqa.store.files import write_text
 
 IMPLICATIONS_FILE = "implications.jsonl"
 IMAGES_FILE = "consistency.jsonl"
@@ -135,18 +136,7 @@ def read_images(run_dir: Path) -> list[ImageConsistency]:
     file = run_dir / IMAGES_FILE
     if not file.is_file():
         raise DataError(f"there is no {file}; evaluate the model with callbacks=consistency")
-    reader = TypeAdapter(ImageConsistency)
-    images = []
-    for number, line in enumerate(read_text(file).removesuffix("\n").split("\n"), start=1):
-        try:
-            images.append(reader.validate_json(line))
-        except ValidationError as error:
-            fault = error.errors()[0]
-            where = ".".join(map(str, fault["loc"]))
-            raise DataError(
-                f"{file}, line {number}: {where}: {fault['msg']}; evaluate the model again"
-            ) from None
-    return images
+    return list(read_lines(file, TypeAdapter(ImageConsistency), "evaluate the model again"))
 
 
 def _picture(answers: Sequence[AnsweredQuestion]) -> PictureAnswers:

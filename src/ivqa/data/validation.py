@@ -1,7 +1,7 @@
 """Collects all problems of a data set, so that one error reports them before training starts."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeGuard, TypeVar
 
@@ -9,6 +9,7 @@ from annotated_types import Interval
 from pydantic import TypeAdapter, ValidationError
 
 from ivqa.errors import DataError
+from ivqa.store.files import read_text
 
 T = TypeVar("T")
 Id = Annotated[int, Interval(ge=-(2**63), lt=2**63)]
@@ -105,6 +106,36 @@ def checked(
             problem = _problem(fault) + (f"; {remedy}" if remedy else "")
             problems.add(path, where, _field(fault["loc"]), problem)
         return None
+
+
+def read_lines(path: Path, schema: TypeAdapter[T], remedy: str, *, kind: str = "") -> Iterator[T]:
+    """Reads JSON Lines and validates each without conversions.
+
+    Args:
+        path: The file.
+        schema: What a line holds.
+        remedy: What to do about a fault.
+        kind: What a line is, for the messages, such as "a belief".
+
+    Yields:
+        What each line holds.
+
+    Raises:
+        DataError: A line does not fit.
+        FileError: The file cannot be read.
+    """
+    # splitlines() would also split at characters such as U+2028, which texts may contain.
+    lines = read_text(path).removesuffix("\n").split("\n")
+    for number, line in enumerate(lines if any(lines) else [], start=1):
+        try:
+            yield schema.validate_json(line, strict=True)
+        except ValidationError as error:
+            fault = error.errors(include_url=False)[0]
+            where = _field(fault["loc"]) or "the line"
+            what = f"not {kind}: " if kind else ""
+            raise DataError(
+                f"{path}, line {number}: {what}{where}: {fault['msg']}; {remedy}"
+            ) from None
 
 
 def _field(location: Sequence[int | str]) -> str:

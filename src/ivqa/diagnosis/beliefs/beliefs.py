@@ -3,18 +3,20 @@
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from pydantic import ConfigDict, TypeAdapter
 
-from ivqa.data.validation import DataError, shown
+from ivqa.data.validation import DataError, read_lines
 from ivqa.logic import contradicting
 from ivqa.metrics.bootstrap import interval
+from ivqa.ranges import Count, Share
 from ivqa.scenes import Oracle
-from ivqa.store.files import parse_json, read_text, write_text
+from ivqa.store.files import write_text
 
 BeliefType = Literal["rephrase", "complementary", "adversarial", "irrelevant"]
 TYPES: tuple[BeliefType, ...] = ("rephrase", "complementary", "adversarial", "irrelevant")
@@ -46,6 +48,8 @@ class Belief:
             true together with it.
     """
 
+    __pydantic_config__ = ConfigDict(extra="forbid", allow_inf_nan=False)
+
     image_id: int
     answer: str
     question: str
@@ -55,9 +59,9 @@ class Belief:
     source: str
     type: BeliefType | None = None
     type_by: TypedBy | None = None
-    judge_wrong: float | None = None
+    judge_wrong: Share | None = None
     suspect: bool | None = None
-    contradicts: Sequence[int] = ()
+    contradicts: Sequence[Count] = ()
     denied_by: tuple[str, str, float] | None = None
 
     def __post_init__(self) -> None:
@@ -96,11 +100,8 @@ def read_beliefs(path: Path) -> list[Belief]:
     """
     if not os.path.lexists(path):
         raise DataError(f"there is no {path}; python diagnose.py vqa=mlb writes one")
-    # splitlines() would also split at characters such as U+2028, which questions may contain.
-    lines = read_text(path).removesuffix("\n").split("\n")
-    if lines == [""]:
-        return []
-    return [_belief(line, f"{path}, line {number}") for number, line in enumerate(lines, start=1)]
+    remedy = "run diagnose.py again"
+    return list(read_lines(path, TypeAdapter(Belief), remedy, kind="a belief"))
 
 
 def write_beliefs(path: Path, beliefs: Iterable[Belief]) -> None:
@@ -111,31 +112,6 @@ def write_beliefs(path: Path, beliefs: Iterable[Belief]) -> None:
         beliefs: The beliefs.
     """
     write_text(path, "".join(belief.line() for belief in beliefs))
-
-
-def _belief(line: str, where: str) -> Belief:
-    record = parse_json(line.encode(), where, finite=True)
-    kinds = {"image_id": int, "answer": str, "question": str, "source": str}
-    numbers = ("phi", "log_likelihood", "legality")
-    if not isinstance(record, dict) or record.keys() - {field.name for field in fields(Belief)}:
-        raise DataError(f"{where}: not a belief ({shown(record)}); run diagnose.py again")
-    wrong = [name for name, kind in kinds.items() if type(record.get(name)) is not kind]
-    wrong += [name for name in numbers if type(record.get(name)) not in (int, float)]
-    wrong += [] if record.get("type") in (*TYPES, None) else ["type"]
-    wrong += [] if record.get("type_by") in (*get_args(TypedBy), None) else ["type_by"]
-    doubt = record.get("judge_wrong", 0)
-    wrong += [] if type(doubt) in (int, float) and 0 <= doubt <= 1 else ["judge_wrong"]
-    wrong += [] if record.get("suspect") in (True, False, None) else ["suspect"]
-    lines = record.get("contradicts", [])
-    are_lines = isinstance(lines, list) and all(type(line) is int and line > 0 for line in lines)
-    wrong += [] if are_lines else ["contradicts"]
-    denial = record.get("denied_by")
-    is_denial = isinstance(denial, list) and [type(part) for part in denial] == [str, str, float]
-    wrong += [] if denial is None or is_denial else ["denied_by"]
-    if wrong:
-        found = shown(record[wrong[0]]) if wrong[0] in record else "missing"
-        raise DataError(f"{where}: not a belief: '{wrong[0]}' is {found}; run diagnose.py again")
-    return Belief(**record)
 
 
 def type_of(*, relevant: bool, same_fact: bool, correct: bool) -> BeliefType:

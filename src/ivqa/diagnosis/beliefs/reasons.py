@@ -8,16 +8,16 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
-import torch
-from torch import Tensor
+from pydantic import FiniteFloat, TypeAdapter
+from typing_extensions import TypedDict
 
 from ivqa.data.batches.batch import ImageBatch
-from ivqa.data.validation import DataError, shown
+from ivqa.data.validation import read_lines
 from ivqa.diagnosis.beliefs.beliefs import Belief
-from ivqa.store.files import parse_json, read_text, write_text
+from ivqa.store.files import write_text
 from ivqa.vqa import Answerer, Attends
+from ivqa.vqa.likelihood import log_phi
 
 _QUESTIONS_PER_PASS = 256  # attention over a grid needs 150 kB for each
 
@@ -76,7 +76,8 @@ def reasons_of(
         rows, texts = zip(*asked[start : start + _QUESTIONS_PER_PASS], strict=True)
         images = images_of([beliefs[row].image_id for row in rows])
         answers = [beliefs[row].answer for row in rows]
-        for row, value in zip(rows, _phi(answerer, images, list(texts), answers), strict=True):
+        chances = log_phi(answerer, images, texts, answers).exp().tolist()
+        for row, value in zip(rows, chances, strict=True):
             phi[row].append(value)
     places: list[tuple[float, ...]] = []
     for start in range(0, len(beliefs), _QUESTIONS_PER_PASS):
@@ -109,24 +110,6 @@ def _places(
     return [tuple(round(value, 5) for value in own) for own in maps.cpu().tolist()]
 
 
-def _phi(
-    answerer: Answerer, images: ImageBatch, texts: list[str], answers: Sequence[str]
-) -> list[float]:
-    """phi(a | I, q) of N questions with one answer each."""
-    if answerer.answers is not None:
-        scores = answerer.log_scores(images, texts).cpu()  # (N, |A|)
-        columns = answerer.answers.encode(list(answers))
-        return scores.gather(1, columns[:, None])[:, 0].exp().tolist()
-    # A model that writes its answers scores one list of answers for all questions of a call.
-    phi: Tensor = torch.empty(len(texts))
-    for answer in dict.fromkeys(answers):
-        rows = [row for row, own in enumerate(answers) if own == answer]
-        own_images = images.select(torch.tensor(rows, device=images.index.device))
-        own_texts = [texts[row] for row in rows]
-        phi[rows] = answerer.log_scores(own_images, own_texts, [answer])[:, 0].cpu().exp()
-    return phi.tolist()
-
-
 def write_reasons(path: Path, reasons: Mapping[int, Reasons]) -> None:
     """Writes reasons as JSON Lines, so that a later comparison need not ask again.
 
@@ -152,23 +135,12 @@ def read_reasons(path: Path) -> dict[int, Reasons]:
     """
     if not path.is_file():
         return {}
-    reasons = {}
-    for number, line in enumerate(read_text(path).splitlines(), start=1):
-        record = parse_json(line.encode(), f"{path}, line {number}", finite=True)
-        if not _holds_reasons(record):
-            raise DataError(
-                f"{path}, line {number}: not the reasons of a belief ({shown(record)}); "
-                "run diagnose.py again"
-            )
-        reasons[record["line"]] = Reasons(tuple(record["falls"]), tuple(record["places"]))
-    return reasons
+    kind = "the reasons of a belief"
+    lines = read_lines(path, TypeAdapter(_Line), "run diagnose.py again", kind=kind)
+    return {one["line"]: Reasons(one["falls"], one["places"]) for one in lines}
 
 
-def _holds_reasons(record: Any) -> bool:
-    if not isinstance(record, dict) or record.keys() != {"line", "falls", "places"}:
-        return False
-    lists = (record["falls"], record["places"])
-    numbers = all(isinstance(one, list) for one in lists) and all(
-        type(value) in (int, float) for one in lists for value in one
-    )
-    return numbers and type(record["line"]) is int
+class _Line(TypedDict):
+    line: int
+    falls: tuple[FiniteFloat, ...]
+    places: tuple[FiniteFloat, ...]
