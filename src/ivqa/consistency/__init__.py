@@ -9,9 +9,8 @@ from its answers by the rules of `ivqa.logic`, `implied_by` derives the question
 from ivqa.consistency.augmentation import ImplicationAugmentation
 from ivqa.consistency.callback import ConsistencyCallback
 from ivqa.consistency.figures import consistency_figures
-from ivqa.consistency.files import write_implied
-from ivqa.consistency.implied import AnsweredQuestion, Implied, affordable, implied_by
-from ivqa.consistency.measure import ConsistencyMeasure, answered, implied_split
+from ivqa.consistency.implied import AnsweredQuestion, Implied, affordable, answers_of, implied_by
+from ivqa.consistency.measure import ConsistencyMeasure, answered, implied_split, questions_split
 from ivqa.consistency.records import ConsistencyRecords, ImageConsistency, read_images
 from ivqa.consistency.teacher import implied_beliefs, typed_by_consistency
 
@@ -25,11 +24,12 @@ __all__ = [
     "Implied",
     "affordable",
     "answered",
+    "answers_of",
     "consistency_figures",
     "implied_beliefs",
     "implied_by",
     "implied_split",
+    "questions_split",
     "read_images",
     "typed_by_consistency",
-    "write_implied",
 ]

@@ -1,11 +1,16 @@
 """The questions that follow from the answers of a model."""
 
 import re
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, Field, TypeAdapter
+
+from ivqa.data.validation import read_lines
+from ivqa.diagnosis import Belief
 from ivqa.logic import Implication, follow_ups, implications
 from ivqa.store.digests import digest
 from ivqa.text.normalisation import clean_space, normalise_answer
@@ -15,6 +20,10 @@ _POLAR = re.compile(
     r"(yes|no)(?:\s*[,.;:!].*|\s+(?:there|it|he|she|they|the|i|this|that|we)\b.*)?",
     re.IGNORECASE,
 )
+
+
+Entailments = Mapping[tuple[tuple[int, str], str], Sequence[Implication]]
+"""What follows, by image and question (`question_key`) and the answer (`answer_form`)."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +43,14 @@ class AnsweredQuestion:
     answer: str
     confidence: float | None = None
     question_id: int | None = None
+
+
+def answers_of(beliefs: Iterable[Belief]) -> list[AnsweredQuestion]:
+    """Beliefs as answers, whose question_id is the line in beliefs.jsonl, from 1."""
+    return [
+        AnsweredQuestion(one.image_id, one.question, one.answer, one.phi, line)
+        for line, one in enumerate(beliefs, start=1)
+    ]
 
 
 @dataclass(frozen=True)
@@ -89,8 +106,7 @@ class Implied:
 
 
 def implied_by(
-    answers: Sequence[AnsweredQuestion],
-    entailments: Mapping[tuple[tuple[int, str], str], Sequence[Implication]] | None = None,
+    answers: Sequence[AnsweredQuestion], entailments: Entailments | None = None
 ) -> Implied:
     """Derives the questions whose answers follow from answers.
 
@@ -169,6 +185,41 @@ def affordable(
             spent[image_id] += 1
     chosen = sorted(ranks)[: None if budget is None else max(budget - total, 0)]
     return [wanted[place] for place in sorted(place for _, place in chosen)]
+
+
+class _Line(BaseModel):
+    """A line of the file; other fields, as in an implications.jsonl, are not read."""
+
+    image_id: int
+    question: str = Field(min_length=1)
+    answer: str = Field(min_length=1)
+    implied_question: str = Field(min_length=1)
+    implied_answer: str = Field(min_length=1)
+    rule: str = Field("entailed", pattern=r"^[a-z_]+$")
+
+
+def read_entailments(file: Path) -> Entailments:
+    """Reads a file of implications, one a line, with some fields of implications.jsonl.
+
+    Args:
+        file: A file with image_id, question, answer, implied_question and implied_answer in each
+            line: where a model answers the question with the answer, the implied answer follows.
+            `rule` ("entailed") names its figure.
+
+    Returns:
+        The implications by what they follow from.
+
+    Raises:
+        DataError: A line is not an implication.
+    """
+    found: dict[tuple[tuple[int, str], str], list[Implication]] = defaultdict(list)
+    fields = "image_id, question, answer, implied_question and implied_answer"
+    for line in read_lines(file, TypeAdapter(_Line), f"a line has the fields {fields}"):
+        key = question_key(line.image_id, line.question), answer_form(line.answer)
+        found[key].append(
+            Implication(line.implied_question, line.implied_answer, line.rule, certain=False)
+        )
+    return found
 
 
 def question_key(image_id: int, question: str) -> tuple[int, str]:

@@ -6,18 +6,20 @@ from pathlib import Path
 
 import numpy as np
 
-from ivqa.consistency.entailments import Entailments, read_entailments
 from ivqa.consistency.figures import consistency_figures, wrongness
 from ivqa.consistency.implied import (
     AnsweredQuestion,
+    Entailments,
     affordable,
     followed_up,
     implied_by,
     question_key,
     question_number,
+    read_entailments,
 )
 from ivqa.consistency.records import ConsistencyRecords
 from ivqa.data import VQASplit
+from ivqa.data.images import ImageFiles
 from ivqa.data.oracles import Oracle
 from ivqa.errors import UserError
 from ivqa.ranges import Count, ExistingFile, Resamples, Seed
@@ -163,27 +165,40 @@ def answered(
 
 
 def implied_split(split: VQASplit, questions: Sequence[tuple[int, str]]) -> VQASplit:
-    """Questions beside those of the data set, as a split without annotations.
+    """Questions beside those of a data set, as a split without annotations.
 
     Args:
         split: The questions of the data set, which has the images.
         questions: Image and text of M questions.
-
-    Returns:
-        The M questions with the ids of `question_number`.
     """
-    texts = [text for _, text in questions]
-    size = len(texts)
+    return questions_split(IMPLIED_SPLIT, questions, split.images, split.images_tried)
+
+
+def questions_split(
+    name: str,
+    questions: Sequence[tuple[int, str]],
+    images: ImageFiles | None,
+    images_tried: tuple[str, ...] = (),
+) -> VQASplit:
+    """Any questions about images as a split without annotations.
+
+    Args:
+        name: Name of the split.
+        questions: Image and text of M questions, which get the ids of `question_number`.
+        images: The images.
+        images_tried: See `VQASplit`.
+    """
+    size = len(questions)
     return VQASplit(
-        name=IMPLIED_SPLIT,
+        name=name,
         question_ids=np.array([question_number(*one) for one in questions], np.int64),
         image_ids=np.array([image for image, _ in questions], np.int64),
-        questions=texts,
-        answers=[[] for _ in texts],
+        questions=[text for _, text in questions],
+        answers=[[] for _ in questions],
         main_answers=[""] * size,
         answer_types=[""] * size,
         question_types=[""] * size,
         has_answers=False,
-        images=split.images,
-        images_tried=split.images_tried,
+        images=images,
+        images_tried=images_tried,
     )

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ivqa.consistency.augmentation import certain_implications
 from ivqa.consistency.callback import ConsistencyCallback
-from ivqa.consistency.implied import AnsweredQuestion, agrees, answer_form, question_key
+from ivqa.consistency.implied import agrees, answer_form, answers_of, question_key
 from ivqa.consistency.records import ImageConsistency
 from ivqa.data import VQADataModule
 from ivqa.data.batches.columns import Entry
@@ -43,11 +43,7 @@ def typed_by_consistency(
           answer; else without a type.
         - The answers of the world to the questions of adversarial beliefs.
     """
-    own = [
-        AnsweredQuestion(one.image_id, one.question, one.answer, one.phi, number)
-        for number, one in enumerate(beliefs)
-    ]
-    records = callback.compared(own, answerer, datamodule, stage)
+    records = callback.compared(answers_of(beliefs), answerer, datamodule, stage)
     suspects = {
         question_key(image.image_id, one.question)
         for image in records.images

@@ -1,4 +1,4 @@
-"""Consistency in the results of tasks: a table, a page, and result files of other systems."""
+"""Consistency in tasks: follow-ups, a table, a page, and result files of other systems."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -6,19 +6,26 @@ from typing import Any
 
 import pandas as pd
 from rich.console import Console
+from rich.progress import track
 
 from ivqa.consistency import (
     AnsweredQuestion,
     ConsistencyMeasure,
+    affordable,
     answered,
+    answers_of,
+    implied_by,
     implied_split,
     read_images,
-    write_implied,
 )
-from ivqa.data import VQASplit
+from ivqa.data import VQADataModule, VQASplit
+from ivqa.data.extended import write_questions
 from ivqa.data.oracles import Oracle
 from ivqa.data.results import answers_any, read_results
+from ivqa.diagnosis import AskedLog, Belief, GivenAnswer, given_answers, write_beliefs
 from ivqa.errors import UserError
+from ivqa.logic import unclear
+from ivqa.provenance import note_questions
 from ivqa.report import (
     consistency_rows,
     consistency_sentences,
@@ -26,6 +33,11 @@ from ivqa.report import (
     title_of,
     write_consistency_page,
 )
+from ivqa.terminal import terminal
+from ivqa.text.failed_answers import failure
+from ivqa.vqa import Answerer
+
+_AT_ONCE = 500  # questions that are answered together; a kill loses at most so many
 
 
 def show_consistency(
@@ -105,7 +117,10 @@ def score_implied(
                 )
             return answered(asked, read_results(answers, asked), implied=True)
         if unwritten is not None:
-            write_implied(unwritten, asked)
+            write_questions(unwritten, asked)
+            if asked.images is not None:
+                folder = unwritten / "images" / asked.name
+                asked.images.copy(set(asked.image_ids.tolist()), folder)
             console.print(
                 f"{len(asked):,} questions that follow, about "
                 f"{len(set(asked.image_ids.tolist())):,} images: data=vqa_json "
@@ -130,3 +145,45 @@ def score_implied(
         return {}
     records.write(run_dir)
     return measure.figures(records, split, oracle)
+
+
+def follow_up_answers(
+    beliefs: Sequence[Belief],
+    answerer: Answerer,
+    datamodule: VQADataModule,
+    split: str,
+    max_questions: int,
+    run_dir: Path,
+    origin: Mapping[str, Any],
+) -> list[Belief]:
+    """Asks what follows from beliefs, and whether the things are there that they need.
+
+    At most `max_questions` are asked about an image. follow_ups.jsonl gets the answers, and
+    parts/asked.jsonl keeps them at once, so that a killed run asks nothing twice; `origin` is what
+    determines them.
+
+    Returns:
+        The answers, as beliefs of the source "follow_up", without failed ones and those that say
+        nothing.
+    """
+    own = answers_of(beliefs)
+    questions = affordable(implied_by(own).wanted, own, max_questions)
+
+    def ask(pairs: Sequence[tuple[int, str]]) -> list[GivenAnswer]:
+        images = datamodule.images_of(split, [image for image, _ in pairs])
+        return given_answers(answerer, images, [question for _, question in pairs])
+
+    log = AskedLog(run_dir / "parts" / "asked.jsonl", ask, origin)
+    found: list[Belief] = []
+    starts = range(0, len(questions), _AT_ONCE)
+    for start in track(starts, "asking follow-ups", console=terminal(), transient=True):
+        part = questions[start : start + _AT_ONCE]
+        for (image_id, question), given in zip(part, log(part), strict=True):
+            if failure(given.answer) is None and not unclear(question, given.answer):
+                phi = round(given.probability, 6)
+                found.append(
+                    Belief(image_id, given.answer, question, phi, 0.0, 1.0, source="follow_up")
+                )
+    note_questions(log.asked)
+    write_beliefs(run_dir / "follow_ups.jsonl", found)
+    return found

@@ -89,8 +89,7 @@ from ivqa.store.identity import result_settings, to_plain
 from ivqa.store.locks import folder_lock
 from ivqa.store.versions import versioned
 from ivqa.tasks.compare import finished_diagnoses
-from ivqa.tasks.consistency import show_consistency
-from ivqa.tasks.follow_ups import follow_up_answers
+from ivqa.tasks.consistency import follow_up_answers, show_consistency
 from ivqa.tasks.pictures.diagnosis import PictureKeys, diagnose_pictures
 from ivqa.vqa import Answerer, Metered
 from ivqa.vqa.evaluation import accuracy_of

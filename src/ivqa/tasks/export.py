@@ -1,6 +1,7 @@
 """Questions at every level of noise as files: for other tools, and in the VQA format."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -8,13 +9,13 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig
 
 from ivqa.config.keys import CommandKeys
+from ivqa.data.extended import write_questions
 from ivqa.errors import UserError
 from ivqa.interchange import Exporter, QuestionLevels
 from ivqa.interchange.question_levels import drawn
 from ivqa.ranges import Component, Count
 from ivqa.robustness import DisturbsImages
 from ivqa.runs.run_directory import write_config
-from ivqa.store.files import write_json
 from ivqa.terminal import terminal
 
 
@@ -88,16 +89,8 @@ def write_noise(cfg: Annotated[DictConfig, WriteNoiseKeys]) -> float:
     pool = instantiate(cfg.bqd)(dataset)
     levels = [split.questions, *noise.disturbed(split.questions, pool)]
     for level, questions in enumerate(levels):
-        records = [
-            {"image_id": image_id, "question_id": question_id, "question": question}
-            for image_id, question_id, question in zip(
-                split.image_ids.tolist(), split.question_ids.tolist(), questions, strict=True
-            )
-        ]
-        write_json(
-            run_dir / f"questions_{split.name}_level_{level}.json",
-            {"questions": records},
-            indent=None,
-        )
+        name = f"{split.name}_level_{level}"
+        noisy = replace(split, name=name, questions=list(questions), kinds=None, has_answers=False)
+        write_questions(run_dir, noisy)
     terminal().print(f"run: {run_dir}", soft_wrap=True)
     return float(len(levels) - 1)

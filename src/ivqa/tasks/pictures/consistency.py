@@ -10,8 +10,7 @@ from omegaconf import DictConfig
 
 from ivqa.config.keys import CommandKeys
 from ivqa.config.model_sources import source_of
-from ivqa.consistency import AnsweredQuestion
-from ivqa.data import VQASplit
+from ivqa.consistency import AnsweredQuestion, answers_of, questions_split
 from ivqa.data.images import ImageFiles
 from ivqa.errors import UserError
 from ivqa.provenance import note_questions
@@ -76,10 +75,6 @@ def evaluate_pictures(cfg: Annotated[DictConfig, Keys]) -> float:
         explore=1.0,
         console=console,
     )
-    own = [
-        AnsweredQuestion(one.image_id, one.question, one.answer, one.phi, number)
-        for number, one in enumerate(beliefs, start=1)
-    ]
 
     def further(questions: Sequence[tuple[int, str]]) -> list[AnsweredQuestion]:
         return [
@@ -89,9 +84,10 @@ def evaluate_pictures(cfg: Annotated[DictConfig, Keys]) -> float:
 
     metered = isinstance(model.module, Metered)
     paid = callback.max_paid_questions if metered else None
-    records = callback.measure.asked(own, further, paid)
+    records = callback.measure.asked(answers_of(beliefs), further, paid)
     records.write(run_dir)
-    split = _split(own, image_files)
+    asked = [(one.image_id, one.question) for one in beliefs]
+    split = questions_split("pictures", asked, image_files)
     metrics = callback.measure.figures(records, split, None)
     note_questions(int(metrics["consistency/questions"] + metrics["consistency/asked"]))
     metrics |= model.module.usage() if metered else {}
@@ -99,19 +95,3 @@ def evaluate_pictures(cfg: Annotated[DictConfig, Keys]) -> float:
     log_results(cfg, metrics, show_consistency(metrics, cfg.name, run_dir, split, console))
     console.print(f"run: {run_dir}", soft_wrap=True)
     return metrics.get("consistency/rate", float("nan"))
-
-
-def _split(own: Sequence[AnsweredQuestion], images: ImageFiles) -> VQASplit:
-    """The questions as those of a data set without annotations."""
-    return VQASplit(
-        name="pictures",
-        question_ids=np.arange(1, len(own) + 1),
-        image_ids=np.array([one.image_id for one in own], np.int64),
-        questions=[one.question for one in own],
-        answers=[[] for _ in own],
-        main_answers=[""] * len(own),
-        answer_types=[""] * len(own),
-        question_types=[""] * len(own),
-        has_answers=False,
-        images=images,
-    )
