@@ -53,10 +53,15 @@ from ivqa.diagnosis.candidates import Candidates
 from ivqa.diagnosis.legality.cnn import LegalityCNN
 from ivqa.diagnosis.legality.module import LegalityModule
 from ivqa.diagnosis.policy.adversary import AdversarialJudge
-from ivqa.diagnosis.policy.meaning_reward import MeaningReward
 from ivqa.diagnosis.policy.module import PolicyGradientModule
 from ivqa.diagnosis.policy.objective import PolicyObjective
-from ivqa.diagnosis.policy.rewards import DiversityReward, GoalReward, LegalityReward, Reward
+from ivqa.diagnosis.policy.rewards import (
+    DiversityReward,
+    GoalReward,
+    LegalityReward,
+    MeaningReward,
+    Reward,
+)
 from ivqa.diagnosis.search.asked_log import AskedLog
 from ivqa.diagnosis.search.asking import GivenAnswer, given_answers
 from ivqa.diagnosis.search.belief_log import BeliefLog

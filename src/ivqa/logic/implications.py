@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from ivqa.logic.forms import FAMILIES
 from ivqa.logic.phrases import Noun, generalisations
 from ivqa.logic.readings import read
 from ivqa.logic.statements import Count, Statement, state
@@ -97,7 +96,7 @@ def family(question: str) -> str:
         question: A question in plain English.
 
     Returns:
-        One of `FAMILIES`.
+        One of `ivqa.logic.forms.FAMILIES`.
 
     Example:
         >>> family("How many dogs are there?"), family("Why is he sad?")
@@ -258,6 +257,3 @@ def _good(noun: Noun) -> bool:
         return False
     first = noun.after.split(" ")[0]
     return not first or first.endswith(("ing", "ed")) or noun.after.startswith(PREPOSITIONS)
-
-
-__all__ = ["FAMILIES", "Implication", "family", "implications", "presuppositions"]

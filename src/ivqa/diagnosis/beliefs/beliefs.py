@@ -190,10 +190,7 @@ def share_of_contradictions(beliefs: Iterable[Belief]) -> float:
 
 
 def shares_of_types(
-    beliefs: Sequence[Belief],
-    weights: ArrayLike | None = None,
-    resamples: int = 1000,
-    seed: int = 0,
+    beliefs: Sequence[Belief], weights: ArrayLike | None = None, resamples: int = 1000
 ) -> dict[str, float]:
     """Shares of the belief types, with bootstrap intervals.
 
@@ -204,7 +201,6 @@ def shares_of_types(
         weights: Weight of each belief (N,), > 0, where some were more likely to be typed than
             others (`label_weights`); None: all are equal.
         resamples: Number of bootstrap samples.
-        seed: Seed of the bootstrap.
 
     Returns:
         "beliefs/<type>" for each type, "beliefs/correct" (rephrase and complementary) and
@@ -219,7 +215,7 @@ def shares_of_types(
     counts = np.zeros((len(images), len(TYPES)))  # beliefs of each image and type
     for belief, kind, weight in typed:
         counts[images[belief.image_id], TYPES.index(kind)] += weight
-    drawn = resampled_shares(counts, resamples, seed)  # (resamples, types)
+    drawn = resampled_shares(counts, resamples)  # (resamples, types)
     correct = [TYPES.index("rephrase"), TYPES.index("complementary")]
     shares: dict[str, float] = {}
 
@@ -236,23 +232,20 @@ def shares_of_types(
     return shares
 
 
-def resampled_shares(
-    counts: NDArray[np.float64], resamples: int = 1000, seed: int = 0
-) -> NDArray[np.float64]:
+def resampled_shares(counts: NDArray[np.float64], resamples: int = 1000) -> NDArray[np.float64]:
     """Draws images with replacement and computes the shares of kinds of beliefs (bootstrap).
 
     Args:
         counts: Number of beliefs of each image and kind, or the sum of their weights, (images,
             kinds); at least one image.
         resamples: Number of bootstrap samples.
-        seed: Seed of the bootstrap.
 
     Returns:
         The share of each kind in each sample, (resamples, kinds), in [0, 1]; 0 where a sample has
         no beliefs.
     """
     # Drawing images with replacement gives multinomial numbers of draws.
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     uniform = np.full(len(counts), 1 / len(counts))
     # How often each image is drawn, times its counts.
     drawn = rng.multinomial(len(counts), uniform, size=resamples) @ counts

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from ivqa.diagnosis.beliefs.beliefs import Belief
-from ivqa.diagnosis.policy.meaning_reward import meaning
+from ivqa.diagnosis.policy.rewards import meaning
 from ivqa.scenes import Oracle
 
 _EDGES = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the bands of confidence

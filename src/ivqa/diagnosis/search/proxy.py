@@ -26,6 +26,10 @@ _FUNCTION_WORDS = frozenset(
     "than as not more same all each other thing things object objects".split()
 )
 _FIRST_WORDS = 2  # "what color", "how many", "is there"
+_RELEVANCE = (
+    0.75  # least share of the content words of a relevant belief that the image is known by
+)
+_SAMENESS = 0.75  # least overlap (Jaccard) of the content words of questions about the same fact
 _VALUE_OF_SYNONYM = {synonym: value for value, synonyms in SYNONYMS.items() for synonym in synonyms}
 
 
@@ -33,9 +37,6 @@ def typed_by_proxy(
     beliefs: Sequence[Belief],
     split: VQASplit,
     references: Mapping[tuple[int, str], Sequence[str]],
-    *,
-    relevance: float = 0.75,
-    sameness: float = 0.75,
 ) -> list[Belief]:
     """Assigns types to beliefs by the rules of this module.
 
@@ -43,10 +44,6 @@ def typed_by_proxy(
         beliefs: The beliefs.
         split: Questions, annotations and captions of the images.
         references: The data set's own questions of each (image, answer).
-        relevance: Least share of a belief's content words that must be known of the image for
-            the belief to be relevant, in [0, 1].
-        sameness: Least overlap (Jaccard) with the content words of a reference for the belief to
-            state the same fact, in [0, 1].
 
     Returns:
         The beliefs in the same order. A belief has no type if it is relevant and nobody answered a
@@ -65,33 +62,23 @@ def typed_by_proxy(
         words = content_words(belief.question)
         seen = known.get(belief.image_id, set())
         # A question of function words only presupposes nothing.
-        relevant = not words or len(words & seen) / len(words) >= relevance
+        relevant = not words or len(words & seen) / len(words) >= _RELEVANCE
         correct = _is_correct(belief, answers_to(belief.image_id, belief.question))
         unknown = correct is None if relevant else belief.image_id not in captioned
         if unknown:
             typed.append(replace(belief, type=None, type_by=None))
             continue
-        same = states_same_fact(belief, references, sameness)
+        same = states_same_fact(belief, references)
         kind = type_of(relevant=relevant, same_fact=same, correct=bool(correct))
         typed.append(replace(belief, type=kind, type_by="proxy"))
     return typed
 
 
-def states_same_fact(
-    belief: Belief,
-    references: Mapping[tuple[int, str], Sequence[str]],
-    sameness: float = 0.75,
-) -> bool:
-    """Whether a belief states the same fact as a question of the data set, by their words.
-
-    Args:
-        belief: The belief.
-        references: See `typed_by_proxy`.
-        sameness: See `typed_by_proxy`.
-    """
+def states_same_fact(belief: Belief, references: Mapping[tuple[int, str], Sequence[str]]) -> bool:
+    """Whether a belief states the same fact as a question of the data set, by their words."""
     words = content_words(belief.question)
     own = [content_words(text) for text in references.get((belief.image_id, belief.answer), ())]
-    return any(len(words & other) >= sameness * max(len(words | other), 1) for other in own)
+    return any(len(words & other) >= _SAMENESS * max(len(words | other), 1) for other in own)
 
 
 def annotated_answers(split: VQASplit) -> Callable[[int, str], Sequence[str] | None]:
