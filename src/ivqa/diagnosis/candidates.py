@@ -24,14 +24,7 @@ class LegalityJudge(Protocol):
     """A model of how likely a text is a question that people ask."""
 
     def probabilities(self, questions: Sequence[str]) -> Tensor:
-        """Computes p(legal) of texts.
-
-        Args:
-            questions: N texts.
-
-        Returns:
-            (N,) float32 in [0, 1].
-        """
+        """p(legal) of N texts, (N,) float32 in [0, 1]."""
 
     @property
     def limit(self) -> float:

@@ -23,10 +23,8 @@ def join_challenges(root: Path, challenges: Mapping[str, Path]) -> dict[str, lis
 
     A question keeps the right answers of all sets, and in "believed_by" the answer of each model
     that believes it. Its "kind" is the worst one: adversarial before complementary and rephrase.
-
-    Args:
-        root: Folder to write: questions and annotations of each split, and its images.
-        challenges: The folder that `write_challenge` wrote, by the name of the model.
+    `challenges` has the folder that `write_challenge` wrote by the name of the model; questions,
+    annotations and images of each split are written to `root`.
 
     Returns:
         The questions of each split that has any.

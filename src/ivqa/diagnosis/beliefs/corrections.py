@@ -26,15 +26,7 @@ class AsksQuestions(Protocol):
     """An oracle that can draw questions about its images, such as that of the scenes."""
 
     def ask(self, image_ids: Sequence[int], seed: int) -> list[Entry]:
-        """Draws one question about each image.
-
-        Args:
-            image_ids: The images, with repeats.
-            seed: Seed of the draw.
-
-        Returns:
-            The questions, numbered from 1.
-        """
+        """Draws one question about each image (ids may repeat), numbered from 1."""
 
 
 @runtime_checkable

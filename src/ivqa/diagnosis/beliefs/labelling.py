@@ -12,13 +12,9 @@ _UNIFORM = 0.5  # share of the drawing that no doubt decides, since doubts may b
 
 
 def doubts(beliefs: Sequence[Belief]) -> NDArray[np.float64]:
-    """The probability that each belief is wrong, as far as it is known without people.
+    """The probability (N,) that each belief is wrong, as far as it is known without people.
 
-    Args:
-        beliefs: N beliefs.
-
-    Returns:
-        (N,) in [0, 1]: that of the judges; else 0 or 1 by the type; else 1 - phi of the model.
+    That of the judges; else 0 or 1 by the type; else 1 - phi of the model.
     """
     return np.array(
         [

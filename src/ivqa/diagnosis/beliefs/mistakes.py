@@ -91,10 +91,6 @@ def commonest_mistakes(
 def shares_error(beliefs: Sequence[Belief], oracle: object | None) -> float | None:
     """Estimates the error of the shares of `commonest_mistakes` by the bootstrap over images.
 
-    Args:
-        beliefs: Typed beliefs.
-        oracle: See `commonest_mistakes`.
-
     Returns:
         The expected total variation distance between the shares and those of all questions that
         could be drawn, in [0, 1]; None where no wrong belief was drawn by chance.
@@ -168,10 +164,7 @@ def _sharpest(beliefs: Sequence[Belief]) -> tuple[Belief, Belief] | None:
 
 
 def mistake_in(oracle: object | None) -> Callable[[Belief], tuple[str, str]]:
-    """How the mistake of a wrong belief is described.
-
-    Args:
-        oracle: The oracle of the images, see `commonest_mistakes`; None without one.
+    """How the mistake of a wrong belief is described, by the oracle or else by its words.
 
     Returns:
         A function that returns what is wrong with a belief, and about what.

@@ -88,14 +88,7 @@ def _source_positions(kind: Tensor, columns: Tensor, here: Tensor, there: Tensor
 
 
 def fingerprints(questions: Tokens) -> Tensor:
-    """Hashes questions by their words.
-
-    Args:
-        questions: B questions, ids (B, T).
-
-    Returns:
-        (B,) int64. Questions with the same words have the same value, whatever their padding.
-    """
+    """Hashes B questions by their words, whatever their padding; (B,) int64."""
     # A polynomial modulo 2^64, with powers of the multiplier of Knuth's MMIX generator as
     # coefficients. PAD is 0 and adds nothing.
     width = questions.ids.shape[1]

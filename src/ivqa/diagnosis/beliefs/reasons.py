@@ -38,13 +38,7 @@ class Reasons:
 
 
 def words_of(question: str) -> list[str]:
-    """Splits a question into the words that are left out in turn.
-
-    Args:
-        question: The question.
-
-    Returns:
-        Its words with their punctuation.
+    """Splits a question into the words that `reasons_of` weighs, with their punctuation.
 
     Example:
         >>> words_of("Is the star red?")

@@ -94,16 +94,12 @@ def listed_beliefs(oracle: object | None) -> ListedBeliefs:
 
 
 def estimated_total(counts: NDArray[np.int64]) -> float:
-    """Estimates how many distinct things can be found, from how often each one was found.
+    """Estimates how many distinct things can be found.
+
+    `counts` (S,) >= 1 says how often each of S things was found.
 
     The bias-corrected estimator of Chao (1984), S + f1 (f1 - 1) / (2 (f2 + 1)), a lower bound in
     expectation; f1 and f2 are the numbers of things that were found once and twice.
-
-    Args:
-        counts: How often each of the S things was found, (S,), >= 1.
-
-    Returns:
-        The estimate, >= S.
 
     Example:
         >>> estimated_total(np.array([1, 1, 1, 2, 5]))
@@ -114,14 +110,8 @@ def estimated_total(counts: NDArray[np.int64]) -> float:
 
 
 def found_once(counts: NDArray[np.int64]) -> int:
-    """Counts the things that were found once.
+    """Counts the things that were found once, f1.
 
     Their share of all finds estimates the probability that the next find is new (Good 1953).
-
-    Args:
-        counts: How often each of the S things was found, (S,), >= 1.
-
-    Returns:
-        f1.
     """
     return int((counts == 1).sum())

@@ -40,14 +40,6 @@ class LegalityBenchmark:
     ) -> dict[str, float]:
         """Scores the module on a split.
 
-        Args:
-            module: The trained legality model.
-            datamodule: The data.
-            stage: The split to use.
-            run_dir: Run directory; not used.
-            title: Title of the run; not used.
-            console: Console; not used.
-
         Returns:
             - legality/auroc: Area under the ROC curve, real against damaged questions.
             - legality/auroc_<kind>: The same for one kind of damage.

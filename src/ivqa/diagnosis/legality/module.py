@@ -29,12 +29,7 @@ _TEXTS_PER_PASS = 4096  # bounds the memory of `probabilities`
 
 
 class TrainingArguments(TypedDict, total=False):
-    """The arguments of `TrainedModule`.
-
-    Attributes:
-        optimizer: Called with the parameters to train; None for inference.
-        scheduler: Called with the optimiser; None keeps the learning rate.
-    """
+    """The arguments of `TrainedModule`; see there."""
 
     optimizer: OptimizerFactory | None
     scheduler: SchedulerFactory | None
@@ -219,16 +214,7 @@ class LegalityModule(TrainedModule):
 def text_probabilities(
     network: LegalityCNN, vocabulary: Vocabulary, questions: Sequence[str]
 ) -> Tensor:
-    """Computes p(legal) of texts, without dropout.
-
-    Args:
-        network: The classifier; its mode is restored.
-        vocabulary: Its words.
-        questions: N texts.
-
-    Returns:
-        (N,) float32 in [0, 1].
-    """
+    """p(legal) of N texts, (N,) float32 in [0, 1], without dropout."""
     if not questions:
         return torch.zeros(0)
     tokens = vocabulary.encode(questions).to(network.output.weight.device)

@@ -16,10 +16,7 @@ MAX_PARTED = 0.3  # difference between two legality models' shares of legal samp
 
 
 def sample_statistics(candidates: Candidates) -> dict[str, Tensor]:
-    """Computes the statistics that show a collapse.
-
-    Args:
-        candidates: N sampled questions.
+    """Computes the statistics of N sampled questions that show a collapse.
 
     Returns:
         Scalars: "unique", distinct questions of a pair as a share of its samples; "empty", the
@@ -34,11 +31,7 @@ def sample_statistics(candidates: Candidates) -> dict[str, Tensor]:
 
 
 class CollapseMonitor:
-    """Warns once of each sign that a policy has collapsed.
-
-    Attributes:
-        reported: The signs that were reported so far.
-    """
+    """Warns once of each sign that a policy has collapsed; `reported` has those so far."""
 
     def __init__(self) -> None:
         self.reported: set[str] = set()
@@ -46,10 +39,8 @@ class CollapseMonitor:
     def check(self, statistics: Mapping[str, Any], step: int) -> None:
         """Warns of the signs that have not been reported yet.
 
-        Args:
-            statistics: What `sample_statistics` returned, as tensors or numbers; "legal" and
-                "legal_at_first" too where the legality model is trained on.
-            step: Training step, for the message.
+        `statistics` are those of `sample_statistics`, as tensors or numbers; "legal" and
+        "legal_at_first" too where the legality model is trained on.
         """
         legal, before = (float(statistics.get(name, 0)) for name in ("legal", "legal_at_first"))
         signs = {

@@ -25,16 +25,7 @@ def questions_of(
 ) -> Questions:
     """Decodes one question from each of N given z, without dropout.
 
-    Args:
-        policy: The generator.
-        images: Images of the P pairs.
-        answers: Answers of the P pairs.
-        pair: (N,) int64, the pair of each z.
-        z: (N, d_z) latent values, None where the generator has none.
-        strategy: How words are chosen.
-
-    Returns:
-        The N questions.
+    `pair` (N,) is the pair of each; z is (N, d_z), None where the generator has none.
     """
     with evaluating(policy):
         conditions, row = policy.encode_pairs(images, answers)
@@ -52,19 +43,11 @@ def question_log_probs(
     given: Conditions,
     temperature: float,
 ) -> Tensor:
-    """Log-probabilities of questions at a temperature, summed over the drawn words.
+    """Log-probabilities of N questions, summed over the drawn words, (N,) float32 in nats.
 
-    A question of `max_length` words ends there without a draw, so its <eos> is not in the sum.
-
-    Args:
-        questioner: The generator.
-        questions: N questions.
-        z: (N, d_z) latent values, None where the generator has none.
-        given: Conditions of the N questions.
-        temperature: Temperature of the sampling, above 0.
-
-    Returns:
-        (N,) float32, in nats.
+    They are those of the sampling at `temperature`, under the conditions `given` of the questions.
+    A question of `max_length` words ends there without a draw, so its <eos> is not in the sum. z is
+    (N, d_z), None where the generator has none.
     """
     network = questioner.network
     log_probs = network.token_log_probs(questions.tokens, z, given, temperature)  # (N, T + 1)
@@ -72,26 +55,18 @@ def question_log_probs(
 
 
 def drawn_words(questions: Questions, max_length: int) -> Tensor:
-    """Number of words that a generator drew for each question.
+    """Number of words that a generator drew for each of N questions, (N,) float32.
 
-    Args:
-        questions: N questions.
-        max_length: Words after which a question ends without a draw.
-
-    Returns:
-        (N,) float32; <eos> counts unless the question has `max_length` words.
+    <eos> counts unless the question has `max_length` words, after which it ends without a draw.
     """
     return (questions.tokens.lengths + 1).clamp_max(max_length).float()
 
 
 @contextmanager
 def evaluating(policy: GeneratorModule) -> Iterator[None]:
-    """Disables dropout but keeps gradients.
+    """Disables dropout of a generator inside, but keeps gradients.
 
     cuDNN's recurrent layers have no backward pass in evaluation mode, so cuDNN is off inside.
-
-    Args:
-        policy: The generator; its networks return to their modes afterwards.
     """
     with (
         evaluation_mode(policy.network, policy.image_encoder),
@@ -103,32 +78,13 @@ def evaluating(policy: GeneratorModule) -> Iterator[None]:
 def conditions_of(
     questioner: GeneratorModule, images: ImageBatch, answers: list[str], pair: Tensor
 ) -> Conditions:
-    """Computes the conditions of questions about pairs.
-
-    Args:
-        questioner: The generator.
-        images: Images of the P pairs.
-        answers: Answers of the P pairs.
-        pair: (N,) int64, the pair of each question.
-
-    Returns:
-        The conditions of the N questions.
-    """
+    """The conditions of N questions about P pairs; `pair` (N,) is the pair of each."""
     conditions, row = questioner.encode_pairs(images, answers)
     return conditions.select(row[pair])
 
 
 def encoder_of(questioner: GeneratorModule, read: Tokens, given: Conditions) -> Posterior:
-    """The encoder q(z | I, q) of a generator that has one.
-
-    Args:
-        questioner: The generator.
-        read: (N, T) words of the questions q.
-        given: Conditions of the N questions.
-
-    Returns:
-        The posterior of the N questions.
-    """
+    """The posterior q(z | I, q) of N questions q, by a generator that has an encoder."""
     posterior = questioner.network.posterior(read, given)
     assert posterior is not None  # the generator has a latent variable
     return posterior

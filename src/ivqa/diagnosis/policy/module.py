@@ -305,13 +305,5 @@ class PolicyGradientModule(TrainedModule):
 
 
 def summary(candidates: Candidates, terms: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Mean rewards and statistics of samples.
-
-    Args:
-        candidates: N sampled questions.
-        terms: Their rewards by name, (N,) each.
-
-    Returns:
-        Scalars by name.
-    """
+    """Mean rewards (scalars by name) and statistics of N sampled questions."""
     return {**{name: r.mean() for name, r in terms.items()}, **sample_statistics(candidates)}

@@ -209,15 +209,10 @@ class PolicyObjective:
 
 
 def reinforce_loss(advantage: Tensor, log_probs: Tensor, words: Tensor) -> Tensor:
-    """Loss whose gradient is that of REINFORCE, per drawn word.
+    """Loss whose gradient is that of REINFORCE, per drawn word: -sum(A log pi) / sum(words).
 
-    Args:
-        advantage: (N,) reward minus baseline, without gradients.
-        log_probs: (N,) log pi of the samples, with gradients.
-        words: (N,) number of words that the policy drew for each sample.
-
-    Returns:
-        Scalar: -sum(advantage * log_probs) / sum(words).
+    Of N samples: A, reward minus baseline, without gradients; log pi, with gradients; and the
+    number of words that the policy drew; (N,) each.
 
     Example:
         >>> reinforce_loss(torch.tensor([1.0]), torch.tensor([-6.0]), torch.tensor([3.0])).item()
@@ -227,14 +222,9 @@ def reinforce_loss(advantage: Tensor, log_probs: Tensor, words: Tensor) -> Tenso
 
 
 def pair_mean_baseline(reward: Tensor, num_samples: int) -> Tensor:
-    """Mean reward of the other samples of the same pair (leave-one-out).
+    """Mean reward of the other samples of the same pair (leave-one-out), (N,).
 
-    Args:
-        reward: (N,) rewards; the `num_samples` samples of a pair follow each other.
-        num_samples: Samples of each pair, at least 2.
-
-    Returns:
-        (N,) baselines.
+    `reward` (N,) has the `num_samples` >= 2 samples of a pair one after another.
 
     Example:
         >>> pair_mean_baseline(torch.tensor([0.0, 1.0, 2.0]), num_samples=3).tolist()

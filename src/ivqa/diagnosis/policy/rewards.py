@@ -117,12 +117,8 @@ class MeaningReward:
 def meaning(question: str) -> Hashable:
     """What questions that ask the same in other words have in common.
 
-    Args:
-        question: Any text.
-
-    Returns:
-        The program of the question where the grammar of the scenes parses it, else its content
-        words, sorted.
+    It is the program of the question where the grammar of the scenes parses it, else its content
+    words, sorted.
 
     Example:
         >>> meaning("Is there a tiny dog?") == meaning("is there a small dog in the picture?")

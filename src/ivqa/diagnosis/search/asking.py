@@ -25,12 +25,7 @@ _QUESTIONS_PER_PASS = 256  # answered together: attention over a grid needs 150 
 
 @dataclass(frozen=True)
 class AskedQuestion:
-    """A question about a picture.
-
-    Attributes:
-        question: The question.
-        probability: p(q | I, a) in [0, 1].
-    """
+    """A question about a picture, and p(q | I, a) in [0, 1]."""
 
     question: str
     probability: float
@@ -130,12 +125,8 @@ def given_answers(
 def checked_answer(returned: Any, question: str) -> GivenAnswer:
     """Checks what a model that is a function returned for a question.
 
-    Args:
-        returned: An answer, or a tuple of an answer and its probability.
-        question: The question, for the message.
-
     Returns:
-        The answer; phi is 1 without a probability.
+        The answer, with its probability if the model gives a tuple of both; else phi is 1.
 
     Raises:
         UserError: It is neither, or the probability lies outside [0, 1].
@@ -212,14 +203,9 @@ def answer_marginal(
 def check_answer(answer: str, words: Vocabulary, known: Sequence[str]) -> None:
     """Checks that a generator knows the words of an answer.
 
-    Args:
-        answer: The answer.
-        words: The answer words of the generator.
-        known: Answers of the training split, for the message.
-
     Raises:
-        UserError: The answer has no words, or one that the generator does not know; names the
-            nearest answers.
+        UserError: The answer has no words, or one that is not in `words`; names the nearest of the
+            answers `known`.
     """
     found = tokenise(answer)
     unknown = [word for word in found if word not in words]

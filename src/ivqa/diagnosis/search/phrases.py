@@ -20,21 +20,13 @@ _MOST_WORDS = 3  # of a compound, as in "fire truck ladder"; a model that babble
 
 
 def noun_phrase(noun: str, adjectives: tuple[str, ...] = ()) -> Noun:
-    """A noun phrase, such as "red fire hydrant".
-
-    Args:
-        noun: The head, with the nouns before it.
-        adjectives: In the order of English.
-    """
+    """A noun phrase: adjectives in the order of English, and a head with the nouns before it."""
     return Noun((*adjectives, *noun.split()))
 
 
 @lru_cache(maxsize=1 << 14)
 def things_in(answer: str) -> tuple[str, ...]:
-    """Finds the things that an answer names.
-
-    Args:
-        answer: An answer or a caption.
+    """Finds the things that an answer or a caption names.
 
     Returns:
         Their nouns in the singular, each once; adjectives and numbers are left out.

@@ -173,12 +173,7 @@ def modifiers_of(noun: str) -> Sequence[str]:
 def stated_value(attribute: str, answer: str) -> str | None:
     """The value that an answer gives to an attribute, as it can stand in "is the car ...".
 
-    Args:
-        attribute: What the question asks for, such as one of `ATTRIBUTES`.
-        answer: An answer.
-
-    Returns:
-        The value; None for an answer that is no known value, such as a number or a sentence.
+    None for an answer that is no known value, such as a number or a sentence.
 
     Example:
         >>> stated_value("color", "Red."), stated_value("action", "riding a horse")

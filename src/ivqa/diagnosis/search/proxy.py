@@ -84,9 +84,6 @@ def states_same_fact(belief: Belief, references: Mapping[tuple[int, str], Sequen
 def annotated_answers(split: VQASplit) -> Callable[[int, str], Sequence[str] | None]:
     """Finds what annotators answered to a question, or to one of the same meaning.
 
-    Args:
-        split: The split with its annotations.
-
     Returns:
         A function of image id and question. It returns the answers to the same words or else to
         the same content words and first words; None where nobody answered such a question.
@@ -141,13 +138,9 @@ def agreement(first: Sequence[Belief], second: Sequence[Belief]) -> dict[str, fl
 
 
 def content_words(text: str) -> set[str]:
-    """Extracts the words that carry the subject of a text.
+    """The words that carry the subject of a question or a caption.
 
-    Args:
-        text: A question or a caption.
-
-    Returns:
-        The words without function words, without plural s, and with one word for synonyms.
+    Without function words, without plural s, and with one word for synonyms.
 
     Example:
         >>> sorted(content_words("How many tiny stars are there in the picture?"))

@@ -119,12 +119,9 @@ class BeliefSearch:
 
 
 def pooled(parts: Sequence[Questions]) -> tuple[Questions, Tensor, list[Tensor]]:
-    """Merges the questions of several generators and removes duplicates.
+    """Merges the questions of several generators about the same pairs and removes duplicates.
 
     Of identical questions of a pair, the most probable sample is kept.
-
-    Args:
-        parts: Questions of each generator about the same pairs.
 
     Returns:
         N distinct questions, pair by pair; the index of the part of each, (N,) int64; and for
