@@ -38,12 +38,10 @@ Vector = NDArray[np.float64]
 class _Basis(NamedTuple):
     """The variables inside, and the inverse of their Gram matrix.
 
-    Attributes:
-        gram: G of p columns.
-        inside: (p,), of which the first `size` are the variables inside.
-        inverse: The inverse of G over these in their order, in its first rows and columns.
-        change: The direction in which x inside moves, (p,), one number a slot.
-        column: A buffer, (p,).
+    Of p columns: their Gram matrix `gram`; `inside` (p,), of which the first `size` are the
+    variables inside; `inverse`, that of the Gram matrix of these in their order, in its first rows
+    and columns; `change` (p,), the direction in which x inside moves, one number a slot; and a
+    buffer (p,).
     """
 
     gram: Vector
@@ -137,14 +135,10 @@ def _remove_wrong_signs(basis: _Basis, x: Vector, signs: Vector, size: int) -> i
 def invert_gram(
     gram: NDArray[np.float64], inside: NDArray[np.int64], inverse: NDArray[np.float64]
 ) -> None:
-    """Writes the inverse of G over the variables inside, built one variable at a time.
+    """Writes the inverse of G over the variables inside (s,), built one variable at a time.
 
-    A variable whose column depends on those before it gets zeros.
-
-    Args:
-        gram: G in its first p rows and columns.
-        inside: The variables inside, (s,).
-        inverse: Written in its first s rows and columns.
+    G stands in the first p rows and columns of `gram`, the inverse in the first s of `inverse`. A
+    variable whose column depends on those before it gets zeros.
     """
     basis = _Basis(gram, inside, inverse, np.empty(len(inside)), np.empty(len(inside)))
     for size in range(len(inside)):

@@ -60,17 +60,11 @@ def relative_gaps(
 
 
 def reported_gaps(gaps: NDArray[np.float64], tolerance: float) -> NDArray[np.float64]:
-    """Rounds gaps up to multiples of a ten-thousandth of the tolerance; each stays a bound.
+    """Rounds gaps (B,) up to multiples of a ten-thousandth of the tolerance; each stays a bound.
 
     A gap far below the tolerance is the difference of two nearly equal sums. Its digits depend on
-    the processor and on where arrays lie in memory, so that they would change from run to run.
-
-    Args:
-        gaps: Relative duality gaps, (B,).
-        tolerance: The largest gap of a certified ranking; a gap within it stays within it.
-
-    Returns:
-        The gaps, (B,).
+    the processor and on where arrays lie in memory, so that they would change from run to run. A
+    gap within the tolerance stays within it.
 
     Example:
         >>> gaps = reported_gaps(np.array([1.178e-12, 1.178e-12 + 2e-16, 2.00001e-6]), 1e-6)

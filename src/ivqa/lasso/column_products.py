@@ -104,14 +104,7 @@ def correlate(
     residual: NDArray[np.float64],
     out: NDArray[np.float64],
 ) -> None:
-    """Writes products of rows of a matrix with the residual, in float64.
-
-    Args:
-        matrix: (N, d).
-        rows: (n,), rows of the matrix.
-        residual: (d,).
-        out: (n,), written.
-    """
+    """Writes the products of rows (n,) of a matrix (N, d) with the residual (d,), in float64."""
     whole = len(rows) // 4 * 4
     for first in range(0, whole, 4):  # four rows at a time: the processor fetches them together
         a, b = matrix[rows[first]], matrix[rows[first + 1]]
@@ -136,11 +129,8 @@ def extend_gram(
 ) -> None:
     """Writes the Gram matrix G of p columns from column `first` on.
 
-    Args:
-        gram: G in its first p rows and columns, written.
-        products: Products of all p columns with those from `first` on, (p, p - first).
-        first: The first new column.
-        ridge: Relative increase of the diagonal.
+    `products` (p, p - first) are those of all columns with those from `first` on; `ridge` is the
+    relative increase of the diagonal.
     """
     # The upper triangle is copied and mirrored.
     for row in range(len(products)):
@@ -158,17 +148,7 @@ def residual_of(
     x: NDArray[np.float64],
     inside: NDArray[np.int64],
 ) -> NDArray[np.float64]:
-    """The residual b - A x in float64.
-
-    Args:
-        target: b, (d,).
-        columns: A, (n, d).
-        x: (n,).
-        inside: (s,), the columns with x != 0.
-
-    Returns:
-        (d,).
-    """
+    """The residual b - A x (d,) in float64, for A (n, d) and the columns (s,) with x != 0."""
     residual = target.copy()
     whole = len(inside) // 4 * 4
     for first in range(0, whole, 4):  # reads and writes the residual once for four columns
@@ -188,15 +168,7 @@ def residual_of(
 
 @compiled
 def submatrix(matrix: NDArray[np.float64], inside: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Copies rows and columns of a square matrix.
-
-    Args:
-        matrix: (p, p).
-        inside: The rows and columns, (s,).
-
-    Returns:
-        (s, s).
-    """
+    """Copies the rows and columns `inside` (s,) of a square matrix; (s, s)."""
     picked = np.empty((len(inside), len(inside)))
     for row in range(len(inside)):
         for at in range(len(inside)):

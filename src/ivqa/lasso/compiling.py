@@ -13,12 +13,6 @@ def compiled(function: Function) -> Function:
 
     It releases the global interpreter lock. Sums may be reordered, which lets the processor add
     many numbers at once.
-
-    Args:
-        function: In the subset of Python that numba compiles.
-
-    Returns:
-        The compiled function with the same signature.
     """
     result: Any = numba.njit(
         # Without the flags nnan and ninf: the solvers compare with inf and check for nan. The numpy

@@ -101,28 +101,18 @@ class PoolProducts:
         """Four standard deviations of the error of a product with a unit vector.
 
         It says which columns to try; `error_bound`, which always holds, says which are certain.
-
-        Args:
-            dtype: Number format of the product, float32 or bfloat16.
         """
         if dtype == torch.float32:
             return (_FLOAT32_ERROR + _rounding_of_factors()) * self.largest_norm
         return _BFLOAT16_ERROR * self.largest_norm / self.dimensions**0.5
 
     def error_bound(self, vectors: Tensor, dtype: torch.dtype, size: float) -> Tensor:
-        """Bounds the errors of all products of about that size, for certificates.
+        """Bounds the errors of all products of vectors (B, d), for certificates; (B,) float32.
 
         In bfloat16 it is the rounding of columns and vectors, by the inequality of Cauchy and
         Schwarz, plus the rounding of the product. In float32 the factors are rounded too where
-        torch.set_float32_matmul_precision allows it.
-
-        Args:
-            vectors: (B, d).
-            dtype: Number format of the products, float32 or bfloat16.
-            size: Magnitude of the products that matter, such as lam.
-
-        Returns:
-            The bound for each vector, (B,) float32.
+        torch.set_float32_matmul_precision allows it. `size` is the magnitude of the products that
+        matter, such as lam.
         """
         vectors = vectors.float()
         longest = self.largest_norm
@@ -145,15 +135,10 @@ class PoolProducts:
         return largest
 
     def products(self, rows: Tensor, vectors: Tensor, which: Tensor) -> Tensor:
-        """Products of single rows of the pool with single vectors, in float64.
+        """Products of rows (n,) with vectors[which], in float64, (n,).
 
-        Args:
-            rows: Rows of the pool, (n,) int64.
-            vectors: (B, d) float64, centred where the problem has centred columns.
-            which: The vector of each row, (n,) int64 in 0 ... B - 1.
-
-        Returns:
-            The products of rows with vectors[which], (n,) float64.
+        `vectors` (B, d) are centred where the problem has centred columns; `which` (n,) is the
+        vector of each row.
         """
         result = np.empty(len(rows))
         given = self.rows.numpy(), rows.numpy(), vectors.numpy(), which.numpy()
@@ -163,15 +148,10 @@ class PoolProducts:
         return torch.from_numpy(result)
 
     def columns(self, rows: NDArray[np.int64], room: int) -> Tensor:
-        """Copies rows of the pool into a buffer of the calling thread.
+        """Copies rows of the pool (n,) into a buffer of the calling thread.
 
-        Args:
-            rows: Rows of the pool, (n,) int64.
-            room: Rows of the result, at least n.
-
-        Returns:
-            (room, d) float32, of which the first n are set. The next call of this thread
-            overwrites it.
+        Returns (room, d) float32, of which the first n are set. The next call of this thread
+        overwrites it.
         """
         buffer = getattr(self._gathered, "buffer", torch.empty(0))
         if len(buffer) < room * self.dimensions:
@@ -181,14 +161,7 @@ class PoolProducts:
         return result
 
     def unexplained(self, vectors: Tensor) -> Tensor:
-        """Residuals of a ridge regression on a sample of the pool.
-
-        Args:
-            vectors: (B, d) float64.
-
-        Returns:
-            (B, d) float64.
-        """
+        """Residuals of a ridge regression of vectors (B, d) on a sample of the pool; (B, d)."""
         sample, factor = self._sample
         # The dual form of ridge regression: a system of m equations, one a sampled row, not of d.
         products = sample @ vectors.to(sample.dtype).t()
@@ -205,14 +178,9 @@ class PoolProducts:
         return sample, torch.linalg.cholesky(gram).to(sample.dtype)
 
     def gram(self, columns: Tensor, first: int) -> Tensor:
-        """Products of columns with each other; centred columns where the problem has them.
+        """Products of columns (n, d) with those from `first` on, (n, n - first).
 
-        Args:
-            columns: (n, d) float32 or float64.
-            first: The first column of the second factor.
-
-        Returns:
-            Products of all columns with those from `first` on, (n, n - first).
+        They are centred where the problem has centred columns.
         """
         if self.centred:
             columns = columns - columns.mean(dim=1, keepdim=True)
@@ -283,16 +251,10 @@ class PoolProducts:
         return max(1, width // _ROWS_MULTIPLE * _ROWS_MULTIPLE or width)
 
     def multiply(self, vectors: Tensor, start: int, stop: int, thread: int) -> Tensor:
-        """Products of vectors with a chunk of the pool, in a buffer of the thread.
+        """Products of vectors with the rows from `start` to `stop`, in a buffer of the thread.
 
-        Args:
-            vectors: (B, d) in the number format of the products.
-            start: First row of the chunk.
-            stop: The row behind its last.
-            thread: Number of the calling thread; threads have separate buffers.
-
-        Returns:
-            (B, stop - start). The next call of this thread overwrites it.
+        `vectors` (B, d) are in the number format of the products. Returns (B, stop - start); the
+        next call of this thread overwrites it.
         """
         chunk = self.rows[start:stop]
         if vectors.dtype != chunk.dtype or self.device != chunk.device:

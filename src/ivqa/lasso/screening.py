@@ -52,11 +52,7 @@ class PassResult:
     bounds: Tensor
 
     def of(self, which: Sequence[int]) -> "PassResult":
-        """A copy with some of the questions.
-
-        Args:
-            which: Their positions in 0 ... B - 1.
-        """
+        """A copy with some of the questions, by their positions."""
         index = list(which)
         return PassResult(
             self.directions[index], self.values[index], self.rows[index], self.bounds[index]
@@ -81,13 +77,9 @@ class Screening:
         self.columns_per_pass = min(share, len(pool))
 
     def search(self, questions: Sequence[Question], k: int) -> PassResult:
-        """Correlates all columns with each question's direction.
+        """Correlates all columns with the directions of B questions, and counts their rounds.
 
         Columns that are certainly below lam are left out, unless a ranking of k needs them.
-
-        Args:
-            questions: B questions; their rounds are counted.
-            k: Length of the rankings.
         """
         directions = self._directions(questions)
         undecided = _MAX_UNDECIDED if self.positive else 0
@@ -122,16 +114,10 @@ class Screening:
         return found
 
     def gaps(self, questions: Sequence[Question], found: PassResult) -> NDArray[np.float64]:
-        """Relative duality gaps over the whole pool.
+        """Relative duality gaps of B questions over the whole pool, (B,).
 
-        Args:
-            questions: B questions.
-            found: Result of their last pass. Correlations that had to be computed again in float64
-                replace those of the pass.
-
-        Returns:
-            The gaps, (B,); inf for questions that are not certifying and where the pass leaves too
-            much undecided.
+        inf for questions that are not certifying and where their last pass leaves too much
+        undecided. Correlations that had to be computed again in float64 replace those in `found`.
         """
         gaps = np.full(len(questions), np.inf)
         part = [at for at, question in enumerate(questions) if question.certifying]
@@ -157,13 +143,13 @@ class Screening:
         least: Tensor | None = None,
         signed: bool = False,
     ) -> tuple[Tensor, Tensor]:
-        """The largest correlations of columns outside the solutions.
+        """The largest correlations of columns outside the solutions of B questions.
+
+        Their columns and excluded rows do not count.
 
         Args:
-            questions: B questions; their columns and excluded rows do not count.
             directions: (B, d) float64.
             number: How many correlations to return for each question.
-            dtype: Number format of the products.
             least: The value that a correlation must exceed to count, (B,).
             signed: Whether signs count even if the problem's signs are free.
 
@@ -183,11 +169,7 @@ class Screening:
         )
 
     def margin(self, question: Question) -> float:
-        """How far below lam the correlation of a candidate may be.
-
-        Args:
-            question: Its residual sets the scale.
-        """
+        """How far below lam the correlation of a candidate may be."""
         if not self.positive:
             return 0.0
         return _MARGIN * float(np.linalg.norm(question.residual))
@@ -250,12 +232,5 @@ class Screening:
 
 
 def stacked_residuals(questions: Sequence[Question]) -> Tensor:
-    """The residuals of questions as one matrix.
-
-    Args:
-        questions: B questions.
-
-    Returns:
-        (B, d) float64.
-    """
+    """The residuals of B questions as one matrix, (B, d) float64."""
     return torch.from_numpy(np.stack([question.residual for question in questions]))

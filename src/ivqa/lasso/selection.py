@@ -47,11 +47,9 @@ class Largest:
         return np.where(bits < 0, bits ^ self._flip, bits)
 
     def add(self, products: Tensor, start: int) -> None:
-        """Adds a chunk of products.
+        """Adds a chunk of products (B, n), in the format of `floors`.
 
-        Args:
-            products: (B, n) in the format of `floors`.
-            start: The row of the pool of its first column.
+        Its first column belongs to the row `start` of the pool.
         """
         bits = products.view(_BITS[self.dtype]).numpy()
         _collect(
@@ -66,14 +64,10 @@ class Largest:
         )
 
     def sorted(self, *others: "Largest") -> tuple[Tensor, Tensor]:
-        """The largest of these products and of those that others found in other rows.
+        """The largest of these products and of those that other threads found in other rows.
 
-        Args:
-            *others: Results of other threads for the same vectors.
-
-        Returns:
-            Values (B, number) float32, largest first, -inf where too few counted, and rows
-            (B, number) int64.
+        Returns values (B, number) float32, largest first, -inf where too few counted, and rows
+        (B, number) int64.
         """
         parts = [torch.from_numpy(one._found) for one in (self, *others)]
         found = torch.cat(parts, dim=1).topk(self.number, dim=1).values
@@ -85,12 +79,7 @@ class Largest:
 
 
 class LargestOnDevice:
-    """The same for products on a device, which sorts them.
-
-    Args:
-        floors: The value that a product must exceed to count, (B,).
-        number: How many products to keep for each vector.
-    """
+    """The same for products on a device, which sorts them."""
 
     def __init__(self, floors: Tensor, number: int) -> None:
         self.number, self._floors = number, floors.float()[:, None]
@@ -98,12 +87,7 @@ class LargestOnDevice:
         self._rows = torch.zeros(len(floors), number, dtype=torch.int64)
 
     def add(self, products: Tensor, start: int) -> None:
-        """Adds a chunk of products.
-
-        Args:
-            products: (B, n) on the device.
-            start: The row of the pool of its first column.
-        """
+        """Adds a chunk of products (B, n) on the device, see `Largest.add`."""
         # The device finds the best of a chunk; merging so few is cheap on the CPU.
         top = products.topk(min(self.number, products.shape[1]), dim=1)
         values = torch.cat([self._values, top.values.float().cpu()], dim=1)

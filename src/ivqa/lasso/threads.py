@@ -11,13 +11,10 @@ Result = TypeVar("Result")
 
 
 class SingleThreads:
-    """As many threads as torch uses; inside each of them torch uses one.
+    """As many threads as torch uses (`number`); inside each of them torch uses one.
 
     It is for many independent problems. Two such threads multiply matrices in bfloat16 three times
     as fast as torch does when it divides one product between two threads.
-
-    Attributes:
-        number: How many threads there are.
     """
 
     def __enter__(self) -> Self:
@@ -29,15 +26,7 @@ class SingleThreads:
         self._threads.shutdown()
 
     def map(self, call: Callable[[T], Result], items: Iterable[T]) -> list[Result]:
-        """Calls a function with each item.
-
-        Args:
-            call: The function.
-            items: Its arguments.
-
-        Returns:
-            The results, in the order of the items.
-        """
+        """Calls a function with each item; returns the results in the order of the items."""
         try:
             return list(self._threads.map(call, items))
         finally:
@@ -47,9 +36,7 @@ class SingleThreads:
     def share(self, call: Callable[[T], object], items: Iterable[T]) -> None:
         """Calls a function with each item, without results: cheaper for many short calls.
 
-        Args:
-            call: The function.
-            items: Its arguments; each thread takes the next one when it is free.
+        Each thread takes the next item when it is free.
         """
         waiting = iter(items)
 

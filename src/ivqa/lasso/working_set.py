@@ -106,12 +106,8 @@ class WorkingSet:
         """Moves a question to the minimum over its columns and the candidates that it needs.
 
         It computes the gradients of all candidates after each step: that is cheaper than a pass
-        over the pool.
-
-        Args:
-            question: Updated.
-            candidates: Rows of the pool, (n,).
-            promise: Their correlations by which the first of them are chosen, (n,).
+        over the pool. `promise` (n,) are the candidates' correlations, by which the first
+        of them are chosen.
         """
         self._begin(question, candidates, promise)
         idle_steps, restarted = 0, False
