@@ -96,12 +96,7 @@ def consistency_figures(
 def wrongness(
     records: ConsistencyRecords, split: VQASplit, oracle: Oracle | None
 ) -> NDArray[np.float64] | None:
-    """Computes how wrong the answers are, by the oracle, or else by the annotations.
-
-    Args:
-        records: The answers.
-        split: The questions of the data set.
-        oracle: Judges questions about the images; None without one.
+    """Computes how wrong the answers are, by the oracle, or else by the annotations of the split.
 
     Returns:
         In [0, 1] for each answer, image by image: 0 or 1 by the oracle, to which any answer to a

@@ -55,12 +55,7 @@ def answers_of(beliefs: Iterable[Belief]) -> list[AnsweredQuestion]:
 
 @dataclass(frozen=True)
 class ImpliedQuestion:
-    """A question whose answer follows from an answer of the model.
-
-    Args:
-        premise: The answer that it follows from, to a question of the data set.
-        implication: The implied question with its answer.
-    """
+    """A question whose answer follows from an answer of the model to one of the data set."""
 
     premise: AnsweredQuestion
     implication: Implication
@@ -201,13 +196,8 @@ class _Line(BaseModel):
 def read_entailments(file: Path) -> Entailments:
     """Reads a file of implications, one a line, with some fields of implications.jsonl.
 
-    Args:
-        file: A file with image_id, question, answer, implied_question and implied_answer in each
-            line: where a model answers the question with the answer, the implied answer follows.
-            `rule` ("entailed") names its figure.
-
-    Returns:
-        The implications by what they follow from.
+    Where a model answers `question` about `image_id` with `answer`, the implied answer follows.
+    `rule` ("entailed") names its figure.
 
     Raises:
         DataError: A line is not an implication.

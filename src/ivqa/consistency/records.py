@@ -27,12 +27,7 @@ IMAGES_FILE = "consistency.jsonl"
 
 @dataclass(frozen=True)
 class JudgedAnswer(AnsweredQuestion):
-    """An answer with what the contradictions about its image say of it.
-
-    Args:
-        probability_right: Estimated probability that the answer is right, in [0, 1].
-        suspect: Whether it is probably wrong, see `suspicions`.
-    """
+    """An answer with what the contradictions about its image say of it, see `suspicions`."""
 
     probability_right: float = 1.0
     suspect: bool = False

@@ -43,14 +43,7 @@ class Propositions:
 
 
 def existence(propositions: Propositions) -> Floats:
-    """Estimates the probability of each proposition by EM, without labels.
-
-    Args:
-        propositions: K propositions about all pictures.
-
-    Returns:
-        Probabilities (K,) in [0, 1].
-    """
+    """Estimates the probability of each of K propositions by EM, without labels; (K,) in [0, 1]."""
     child, parent = propositions.child, propositions.parent
     bins = [_binned(propositions, number) for number in range(propositions.reports.shape[1])]
     first = propositions.reports[:, 0]
@@ -76,11 +69,8 @@ def existence(propositions: Propositions) -> Floats:
 def posterior(prior: Floats, evidence: Floats, child: Ints, parent: Ints) -> Floats:
     """Belief propagation in the network of parents and children.
 
-    Args:
-        prior: Probability of each proposition given that all its parents are true, (K,).
-        evidence: Log-likelihood ratio of its reports, (K,).
-        child: Children (E,).
-        parent: Their parents (E,).
+    `prior` (K,) is the probability of each proposition given that all its parents are true,
+    `evidence` (K,) the log-likelihood ratio of its reports; child and parent are (E,).
 
     Returns:
         Posterior probabilities (K,), exact where the network is a tree (Pearl 1982).

@@ -84,13 +84,9 @@ class Question:
 
 
 def form_of(asked: Question) -> Reading:
-    """Reads a question.
+    """Reads the family, form and parts of a question, without what it presupposes.
 
-    Args:
-        asked: The question.
-
-    Returns:
-        Its family, form and parts, without what it presupposes; "opaque" if no form fits.
+    "opaque" if no form fits.
     """
     if not NOT_READ.search(asked.frame):
         for form, build in _FORMS:

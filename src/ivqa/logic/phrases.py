@@ -116,12 +116,8 @@ class Noun:
     def narrowed(self, text: str, normal: str) -> "Noun":
         """The same things as far as a predicate holds of them.
 
-        Args:
-            text: The predicate as it is written after a noun, or one adjective.
-            normal: Its normal form.
-
-        Returns:
-            The narrower phrase.
+        `text` is the predicate as it is written after a noun, or one adjective; `normal` its normal
+        form.
         """
         modifiers = self.modifiers | {SAME_MODIFIER.get(normal, normal)}
         if is_adjective(text) and not text.endswith("ing"):
@@ -138,12 +134,8 @@ class Noun:
     def written(self, number: str) -> str:
         """Writes the phrase.
 
-        Args:
-            number: "a" for the singular with its article, "s" for the plural, "the" for the
-                definite phrase in its own number.
-
-        Returns:
-            The words.
+        `number` is "a" for the singular with its article, "s" for the plural, "the" for the
+        definite phrase in its own number.
         """
         words = list(self.words)
         if number == "s" and not self.mass and not self.plural:
@@ -162,11 +154,7 @@ class Noun:
 def wider(key: Key) -> Iterator[tuple[Key, bool]]:
     """All phrases that denote everything that a phrase denotes, itself first.
 
-    Args:
-        key: The phrase.
-
-    Yields:
-        The wider phrase, and whether it is wider in every picture.
+    Each comes with whether it is wider in every picture.
     """
     head, modifiers = key
     # A star is a thing. But a toy car need not be a car, nor a stuffed dog an animal.

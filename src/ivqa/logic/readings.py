@@ -18,13 +18,7 @@ from ivqa.logic.words import (
 
 @lru_cache(maxsize=1 << 16)
 def read(question: str) -> Reading:
-    """Reads a question.
-
-    Args:
-        question: Any text.
-
-    Returns:
-        What it asks; of the family "opaque" where it is not understood.
+    """Reads any text as a question; of the family "opaque" where it is not understood.
 
     Example:
         >>> reading = read("How many men are wearing hats?")
@@ -63,11 +57,7 @@ def read(question: str) -> Reading:
 def scene_value(word: str) -> tuple[str, bool]:
     """The value of the scene that a word names, or the word itself.
 
-    Args:
-        word: The word.
-
-    Returns:
-        The value, and whether a scene that the word describes has it for certain.
+    It comes with whether a scene that the word describes has the value for certain.
 
     Example:
         >>> scene_value("snowing"), scene_value("sunny")

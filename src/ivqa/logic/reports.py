@@ -29,10 +29,8 @@ _ASKED, _LEAST_NAMED, _MOST_NAMED = range(3)
 class Rest:
     """What an answer rests on: it is right if all of `needs` is true and none of `denies` is.
 
-    Args:
-        needs: Numbers of propositions.
-        denies: Numbers of propositions.
-        otherwise: Probability that it is right if so; 1 where nothing else is stated.
+    Both are numbers of propositions. `otherwise` is the probability that it is right if so; 1 where
+    nothing else is stated.
     """
 
     needs: tuple[int, ...]
@@ -48,9 +46,6 @@ class Rest:
 
 def reports(pictures: Sequence[Sequence[Confident]]) -> tuple[Propositions, list[list[Rest]]]:
     """Collects what the answers about all pictures say.
-
-    Args:
-        pictures: The answers about each picture.
 
     Returns:
         The propositions with their reports, and for each picture what its answers rest on.

@@ -75,14 +75,9 @@ _SIGNS = {"more": {1}, "fewer": {-1}, "equal": {0}}
 
 @lru_cache(maxsize=1 << 16)
 def state(question: str, answer: str) -> Statement:
-    """Translates an answer into what it states.
+    """Translates an answer to a question in plain English into what it states.
 
-    Args:
-        question: A question in plain English.
-        answer: An answer to it.
-
-    Returns:
-        The statement. It is empty where nothing is understood.
+    The statement is empty where nothing is understood.
 
     Example:
         >>> [(one.key[0], one.least) for one in state("What color is the car?", "red").counts]

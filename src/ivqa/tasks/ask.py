@@ -54,15 +54,10 @@ _THUMBNAIL = (512, 512)  # pixels; the pictures of a folder are kept at this siz
 
 @dataclass(frozen=True)
 class AskedAnswer:
-    """The questions about one picture for one answer.
+    """The questions about one picture for one answer, by falling probability.
 
-    Attributes:
-        file: The picture.
-        thumbnail: A small copy of it.
-        answer: The answer.
-        share: p(a | I), or the frequency of the answer without a VQA model; None if it was given.
-        questions: By falling probability.
-        given: What the VQA model answers to each question; empty without one.
+    `share` is p(a | I), or the frequency of the answer without a VQA model; None if it was given.
+    `given` has what the VQA model answers to each question; empty without one.
     """
 
     file: Path

@@ -81,7 +81,7 @@ def score_implied(
     root: Path | None,
     console: Console,
 ) -> dict[str, float]:
-    """Derives the questions that follow from result files, and scores or writes them.
+    """Derives the questions that follow from a result file, and scores or writes them.
 
     Args:
         measure: Chooses the images and computes the figures.

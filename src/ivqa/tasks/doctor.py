@@ -26,13 +26,9 @@ _LOW_MEMORY = 4 << 30  # bytes
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of one check.
+    """The result of one check; a remedy alone is only advice, and "" if nothing is wrong.
 
-    Attributes:
-        what: What was checked.
-        found: What was found.
-        remedy: What the user should do; "" if nothing is wrong.
-        broken: Whether ivqa cannot run like this. A remedy alone is only advice.
+    `broken` says whether ivqa cannot run like this.
     """
 
     what: str
@@ -42,13 +38,9 @@ class Finding:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs all checks and prints a table.
+    """Runs all checks and prints a table; `arguments` are "doctor", and perhaps a data root.
 
-    Args:
-        arguments: "doctor", and perhaps a data root in the official VQA layout.
-
-    Returns:
-        The exit status: 1 if something is broken, 2 for other arguments, else 0.
+    Returns the exit status: 1 if something is broken, 2 for other arguments, else 0.
     """
     console = terminal()
     if not 1 <= len(arguments) <= 2 or arguments[0] != "doctor":

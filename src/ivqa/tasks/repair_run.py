@@ -89,14 +89,10 @@ class RepairSettings:
 
 @dataclass(frozen=True)
 class Trained:
-    """A VQA model of one round or control.
+    """A VQA model of one round or control, with its weights.
 
-    Attributes:
-        name: Its name in metrics.json and in the table.
-        module: The model.
-        datamodule: The data, without the added questions, in the words of the model.
-        checkpoint: Its weights.
-        added: The added training questions; None for none.
+    `datamodule` has the data without the added questions, in the words of the model; `added` are
+    these questions; None for none.
     """
 
     name: str
@@ -107,13 +103,7 @@ class Trained:
 
 
 class RepairRun:
-    """Trains and measures the models of a repair. All that it computes is stored and reused.
-
-    Args:
-        context: Data, features and the configuration of the policy with its parts.
-        run_dir: The run directory.
-        settings: How beliefs are collected and corrected.
-    """
+    """Trains and measures the models of a repair. All that it computes is stored and reused."""
 
     def __init__(self, context: RunContext, run_dir: Path, settings: RepairSettings) -> None:
         self.context = context

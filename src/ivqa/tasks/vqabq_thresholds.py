@@ -108,11 +108,9 @@ def vqabq_thresholds(cfg: Annotated[DictConfig, Keys]) -> float:
 
 @dataclass(frozen=True, eq=False)
 class _Answered:
-    """The answers to the N questions of a split with 0 to 3 basic questions, and the scores.
+    """The answers to the N questions of a split: level L is that with L basic questions.
 
-    Attributes:
-        records: The answers; level L is that with L basic questions.
-        scores: The scores (N, k) of the basic questions, best first.
+    `scores` (N, k) are those of the basic questions, best first.
     """
 
     records: NoiseRecords

@@ -43,11 +43,8 @@ class StudyItem:
 class Study:
     """The key of a human study: which model asked what.
 
-    Args:
-        id: Distinguishes studies; the exported ratings name it.
-        metrics: The metrics.json of each model.
-        runs: The run directory of each model.
-        items: The questions in the order of the page.
+    `metrics` and `runs` have the metrics.json and the run directory of each model, `items` are in
+    the order of the page. The exported ratings name the `id`.
     """
 
     id: str

@@ -15,8 +15,7 @@ from ivqa.tasks.human_study.items import Study
 def read_ratings(files: Sequence[Path], study: Study) -> tuple[list[str], NDArray[np.float64]]:
     """Reads the files that the page of a study exports, one of each person.
 
-    Args:
-        files: JSON files {"study", "person", "ratings": {item id: score}}.
+    Each holds {"study", "person", "ratings": {item id: score}}.
 
     Returns:
         The names of the P people, and their ratings of the N items of the study, (P, N) float64,

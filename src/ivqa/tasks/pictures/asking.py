@@ -31,14 +31,7 @@ _TOKENS = ("prompt", "completion")
 
 @dataclass(frozen=True)
 class Forecast:
-    """What the questions that are left take, by those that were answered.
-
-    Attributes:
-        questions: Their number.
-        minutes: Minutes.
-        tokens: Prompt and completion tokens; None where they are not counted.
-        cost: Their cost in the currency of the prices; None where it is unknown.
-    """
+    """What the questions that are left take, by those that were answered; None where unknown."""
 
     questions: int
     minutes: float
@@ -70,9 +63,7 @@ class Forecast:
 class Meter:
     """Measures a model while it is asked; it stands below the log of answers.
 
-    Args:
-        ask: The model.
-        module: The VQA model itself, whose tokens are counted if it is `Metered`.
+    If the VQA model itself, `module`, is `Metered`, its tokens are counted.
     """
 
     def __init__(self, ask: AskAll, module: Any = None) -> None:
@@ -107,12 +98,7 @@ class Meter:
 
 
 def confirm(forecast: Forecast, limits: Limits, console: Console) -> None:
-    """Asks whether to go on, where a forecast passes a limit.
-
-    Args:
-        forecast: What is to come.
-        limits: The limits.
-        console: Where the answer is read, if the standard input is a terminal.
+    """Asks whether to go on, where a forecast passes a limit and the standard input is a terminal.
 
     Raises:
         UserError: The answer is not yes, or there is no terminal.
@@ -217,22 +203,13 @@ def ask_in_plain_english(
 
 
 def check_answers_questions(model: DictConfig, key: str) -> None:
-    """Checks that a model, the value of `key`, is a VQA model.
-
-    Raises:
-        UserError: It is none.
-    """
+    """Raises UserError unless a model, the value of `key`, is a VQA model."""
     if not answers_questions(model):
         raise UserError(f"{key}={model.name} answers no questions; choose a VQA model: {key}=mlb")
 
 
 def drawn_pictures(place: str, number: int | None, seed: int) -> list[Path]:
-    """Finds pictures, draws some of them, and reads each once, so that a bad one is named at once.
-
-    Args:
-        place: The value of images=, see `picture_files`.
-        number: The most pictures; None for all.
-        seed: Of the draw.
+    """Finds the pictures of images=, draws `number` of them, and reads each once to name bad ones.
 
     Returns:
         The files, sorted by name.
@@ -259,14 +236,9 @@ def pictures_in_words(number: int) -> str:
 
 
 def picture_asker(model: PictureModel, pictures: PixelSource) -> AskAll:
-    """Answers questions about pictures with a VQA model of conf/model.
+    """Answers questions about pictures by image id with a VQA model of conf/model.
 
-    Args:
-        model: The model.
-        pictures: The pictures by image id; their features are computed once.
-
-    Returns:
-        A function from N (image id, question) pairs to N answers.
+    Features of a picture are computed once.
     """
     known: dict[int, dict[str, Tensor]] = {}
     features, names = model.context.features, model.context.wanted_features

@@ -74,15 +74,10 @@ class PictureKeys(CommandKeys, total=False):
 
 @dataclass(frozen=True)
 class PictureDiagnosis:
-    """What a model says about pictures.
+    """What a model says about pictures: every question that was asked, with the answer.
 
-    Attributes:
-        name: The name of the model.
-        beliefs: Every question that was asked, with the answer.
-        metrics: The figures by name.
-        pictures: The pictures by image id.
-        oracle: Judges the beliefs; None without one.
-        note: What limits the diagnosis, as a sentence; "" if nothing does.
+    `oracle` judges the beliefs; None without one. `note` says what limits the diagnosis; "" if
+    nothing does.
     """
 
     name: str
