@@ -211,7 +211,7 @@ def test_questions_about_other_data_are_refused(
 )
 def test_a_line_of_another_kind_is_refused(line: Any, split: VQASplit, tmp_path: Path) -> None:
     run = _run(tmp_path / "run", [line])
-    with pytest.raises(FileError, match=r"line 1: not a line that evaluate\.py writes"):
+    with pytest.raises(DataError, match=r"line 1: not a line that evaluate\.py writes"):
         read_questions(run, split)
 
 

@@ -25,20 +25,14 @@ class ConsistencyCallback(MeasuringCallback):
 
     `MeasuringCallback` says when it runs. It needs neither annotations nor images. The answers are
     written to consistency.jsonl, the implied questions to implications.jsonl, in the
-    default_root_dir of the trainer.
+    default_root_dir of the trainer. The arguments that are not named here are those of
+    `ConsistencyMeasure`.
 
     Args:
-        num_images: Number of images of the split, drawn at random; None for all. All questions
-            about an image are asked.
-        max_questions: The most further questions to ask about an image.
         max_paid_questions: The most further questions to ask a served model in all, whose
             questions cost.
-        rounds: Rounds of further questions, see `ConsistencyMeasure`.
-        entailments: A file of implications beside those of the rules; None for none.
         every_n_epochs: In training, measure after every so many epochs; 0 for never.
         batch_size: Questions answered at once.
-        resamples: Number of resamples of the bootstrap.
-        seed: Seed of the images and of the bootstrap.
     """
 
     version: ClassVar[int] = 1  # of the figures, which tables rest on
@@ -72,11 +66,7 @@ class ConsistencyCallback(MeasuringCallback):
     def validation_metrics(arguments: Mapping[str, Any]) -> set[str]:
         """The names of the metrics that the callback logs in training, on any data.
 
-        Args:
-            arguments: The arguments of the constructor, as in the configuration.
-
-        Returns:
-            Names such as "consistency/errors_at_least"; none if it does not run in training.
+        Such as "consistency/errors_at_least"; none if it does not run in training.
         """
         if not arguments.get("every_n_epochs"):
             return set()

@@ -57,10 +57,7 @@ class Ranking:
         return len(self.gap) - int(self.certified.sum())
 
     def report_uncertified(self, action: OnUncertified) -> None:
-        """Reports uncertified rankings, if there are any.
-
-        Args:
-            action: "warn" or "error".
+        """Warns of uncertified rankings, if there are any.
 
         Raises:
             UncertifiedError: There are some and the action is "error".

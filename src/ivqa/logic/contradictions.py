@@ -51,11 +51,7 @@ def contradictions(beliefs: Sequence[tuple[str, str]]) -> list[Contradiction]:
 def contradicting(beliefs: Sequence[tuple[str, str]]) -> list[bool]:
     """Finds the answers about one image that contradict another one for certain.
 
-    Args:
-        beliefs: N (question, answer) pairs about one image.
-
-    Returns:
-        N flags: whether the answer is in a certain contradiction.
+    Returns a flag for each (question, answer) pair.
 
     Example:
         >>> contradicting([("Is there a star?", "yes"), ("Is there no star?", "yes")])

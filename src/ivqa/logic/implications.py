@@ -73,12 +73,8 @@ def implications(question: str, answer: str) -> list[Implication]:
 def presuppositions(question: str) -> list[str]:
     """Questions that ask whether the things are there that a question takes for granted.
 
-    Args:
-        question: A question in plain English.
-
-    Returns:
-        One question for each definite noun phrase, such as "the man" and "his hat"; each is to be
-        answered "yes" before the question itself has an answer.
+    One for each definite noun phrase, such as "the man" and "his hat"; each is to be answered "yes"
+    before the question itself has an answer.
 
     Example:
         >>> presuppositions("Is the man's dog next to the old car?")
@@ -92,11 +88,7 @@ def presuppositions(question: str) -> list[str]:
 def family(question: str) -> str:
     """The kind of a question, for which a model has one reliability.
 
-    Args:
-        question: A question in plain English.
-
-    Returns:
-        One of `ivqa.logic.forms.FAMILIES`.
+    One of `ivqa.logic.forms.FAMILIES`.
 
     Example:
         >>> family("How many dogs are there?"), family("Why is he sad?")

@@ -87,13 +87,7 @@ class Belief:
 
 
 def read_beliefs(path: Path) -> list[Belief]:
-    """Reads a file of beliefs.
-
-    Args:
-        path: Path of a beliefs.jsonl.
-
-    Returns:
-        The beliefs in the order of the file.
+    """Reads a beliefs.jsonl.
 
     Raises:
         DataError: The file does not exist, or a line is not a belief; the message names the line.
@@ -174,13 +168,9 @@ def typed_by_oracle(
 
 
 def share_of_contradictions(beliefs: Iterable[Belief]) -> float:
-    """Share of beliefs that certainly contradict another belief about the same image.
+    """Share of beliefs that certainly contradict another belief about the same image, in [0, 1].
 
-    Args:
-        beliefs: Beliefs about any number of images.
-
-    Returns:
-        The share in [0, 1]; 0 without beliefs. See `contradicting`.
+    0 without beliefs. See `contradicting`.
     """
     by_image: dict[int, list[tuple[str, str]]] = {}
     for belief in beliefs:

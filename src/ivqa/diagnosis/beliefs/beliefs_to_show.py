@@ -81,9 +81,6 @@ def most_confident(beliefs: Sequence[Belief], number: int = 3) -> list[Belief]:
 def meaning_of(oracle: Oracle | None) -> Callable[[str], Hashable]:
     """How the meaning of a question is found: paraphrases have the same.
 
-    Args:
-        oracle: The oracle of the images; None without one.
-
     Returns:
         A function that returns the fact that the oracle reads in a question; where it reads none,
         or without an oracle, the program or the content words (`meaning`).

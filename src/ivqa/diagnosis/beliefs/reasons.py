@@ -116,13 +116,7 @@ def write_reasons(path: Path, reasons: Mapping[int, Reasons]) -> None:
 
 
 def read_reasons(path: Path) -> dict[int, Reasons]:
-    """Reads the file that `write_reasons` wrote.
-
-    Args:
-        path: The file; it need not exist.
-
-    Returns:
-        The reasons by line of beliefs.jsonl; empty without the file.
+    """Reads the file that `write_reasons` wrote; it need not exist.
 
     Raises:
         DataError: A line does not hold reasons; the message names it.

@@ -76,12 +76,6 @@ class ListedBeliefs:
 def listed_beliefs(oracle: object | None) -> ListedBeliefs:
     """Lists the simple questions of an oracle.
 
-    Args:
-        oracle: The oracle of the images; None without one.
-
-    Returns:
-        The facts and their questions.
-
     Raises:
         UserError: The oracle cannot list them.
     """

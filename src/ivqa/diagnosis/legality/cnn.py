@@ -63,12 +63,8 @@ class LegalityCNN(nn.Module):
     def check_arguments(arguments: Mapping[str, Any]) -> None:
         """Checks the arguments against each other; every command calls this before it starts.
 
-        Args:
-            arguments: The constructor's arguments by name.
-
         Raises:
-            UserError: `widths` and `maps` differ in length, or a filter is wider than
-                `max_length`.
+            UserError: `widths` and `maps` differ in length, or a filter is wider than `max_length`.
         """
         widths, maps = arguments["widths"], arguments["maps"]
         if len(widths) != len(maps):

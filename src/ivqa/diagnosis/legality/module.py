@@ -149,14 +149,7 @@ class LegalityModule(TrainedModule):
 
     @staticmethod
     def validation_metrics(arguments: Mapping[str, Any]) -> set[str]:
-        """Names of the metrics that validation logs.
-
-        Args:
-            arguments: The constructor's arguments in the configuration; not used.
-
-        Returns:
-            The names.
-        """
+        """Names of the metrics that validation logs."""
         return {"val/auroc", "val/kept"}
 
     @override
@@ -173,7 +166,6 @@ class LegalityModule(TrainedModule):
 
     @override
     def component(self) -> dict[str, Any]:
-        """Describes the module in a checkpoint, in plain containers."""
         return {
             "question_words": list(self.question_vocabulary.words),
             "feature_sizes": {},

@@ -103,11 +103,8 @@ class AdversarialJudge(nn.Module):
     def loss(self, samples: Sequence[str]) -> Tensor:
         """Computes the loss of a step; sets the threshold first where that is due.
 
-        Args:
-            samples: Texts that the policy has just sampled, copies included.
-
-        Returns:
-            A scalar with gradients.
+        `samples` are texts that the policy has just sampled, copies included. Returns a scalar with
+        gradients.
         """
         assert self._train is not None  # `prepare` was called
         if int(self.steps) % self.calibrate_every == 0:

@@ -133,14 +133,7 @@ class PolicyGradientModule(TrainedModule):
         )
 
     def compute_rewards(self, candidates: Candidates) -> dict[str, Tensor]:
-        """Computes the rewards of N candidates.
-
-        Args:
-            candidates: The questions.
-
-        Returns:
-            Each reward by name and their product as "reward", (N,) float32 each.
-        """
+        """The rewards of N candidates by name and their product as "reward", (N,) float32 each."""
         terms = {name: reward(candidates) for name, reward in self.rewards.items()}
         product = torch.stack(list(terms.values())).prod(dim=0)  # (N,)
         return {**terms, "reward": product}
@@ -249,14 +242,7 @@ class PolicyGradientModule(TrainedModule):
 
     @staticmethod
     def validation_metrics(arguments: Mapping[str, Any]) -> set[str]:
-        """Names of the metrics that validation logs.
-
-        Args:
-            arguments: The constructor's arguments in the configuration.
-
-        Returns:
-            The names, such as "val/reward".
-        """
+        """Names of the metrics that validation logs, such as "val/reward"."""
         terms = ["reward", "unique", "empty", "words", *arguments.get("rewards", {})]
         return {f"val/{name}" for name in terms}
 
@@ -287,7 +273,6 @@ class PolicyGradientModule(TrainedModule):
 
     @override
     def component(self) -> dict[str, Any]:
-        """Describes the module in a checkpoint, in plain containers."""
         return {**self.questioner.component(), "feature_sizes": {}}
 
     def _legal_by_grammar(self, rows: Tensor, questions: Questions) -> dict[str, Tensor]:

@@ -83,9 +83,6 @@ class PolicyObjective:
     def check_arguments(arguments: Mapping[str, Any]) -> None:
         """Checks the arguments against each other; every command calls this before it starts.
 
-        Args:
-            arguments: The constructor's arguments by name.
-
         Raises:
             UserError: "pair_mean" has no other sample of the pair to average.
         """

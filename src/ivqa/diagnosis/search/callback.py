@@ -20,17 +20,11 @@ class BeliefCallback(MeasuringCallback):
 
     `MeasuringCallback` says when it runs. A belief is a legal question that the model answers with
     the answer that the generator asked for [iVQA 5]. The questions are the same in every epoch.
+    The arguments that are not named here are those of `BeliefProbe`.
 
     Args:
         questioner: The generator.
-        legality_model: The legality model.
-        num_images: Number of images of the split, drawn at random; None for all.
-        pool: The answers to ask for, see `choose_pairs`.
-        num_top_answers: Size of the pool "top".
-        num_latents: Number of questions sampled for an image-answer pair.
-        legality: Threshold of p(legal), in [0, 1]. None takes the model's own limit, 0 keeps all.
         every_n_epochs: In training, measure after every so many epochs; 0 for never.
-        seed: Seed of the images and of the questions.
     """
 
     def __init__(
@@ -62,11 +56,7 @@ class BeliefCallback(MeasuringCallback):
     def validation_metrics(arguments: Mapping[str, Any]) -> set[str]:
         """The names of the metrics that the callback logs in training, on any data.
 
-        Args:
-            arguments: The arguments of the constructor, as in the configuration.
-
-        Returns:
-            Names such as "beliefs/wrong_rate"; none if it does not run in training.
+        Such as "beliefs/wrong_rate"; none if it does not run in training.
         """
         if not arguments.get("every_n_epochs", 1):
             return set()
@@ -92,6 +82,5 @@ class BeliefCallback(MeasuringCallback):
         stage: str,
         run_dir: Path | None = None,
     ) -> dict[str, float]:
-        """Measures what a model believes about images of a split."""
         figures = belief_figures(*self.probe.beliefs(answerer, datamodule, stage))
         return {f"beliefs/{name}": value for name, value in figures.items()}

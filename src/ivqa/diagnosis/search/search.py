@@ -34,14 +34,7 @@ class Found:
     samples: Mapping[str, Tensor]
 
     def beliefs(self, image_ids: Sequence[int]) -> list[Belief]:
-        """Builds the records of the kept questions.
-
-        Args:
-            image_ids: Image ids of the P pairs.
-
-        Returns:
-            K beliefs without types, in the order of `kept`.
-        """
+        """The records of the kept questions, in the order of `kept`, without types."""
         questions, names = self.candidates.questions, list(self.samples)
         phi, legality = self.candidates.phi, self.candidates.legality
         beliefs = []

@@ -4,15 +4,17 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated
+
+from pydantic import AliasPath, Field, TypeAdapter
 
 from ivqa.data import DataError, VQASplit
-from ivqa.data.validation import is_id
+from ivqa.data.validation import read_lines
 from ivqa.errors import UserError
 from ivqa.metrics import CiderStatistics, bleu_scores, cider_scores, meteor_scores, rouge_l_scores
 from ivqa.runs.run_directory import read_metrics
 from ivqa.store.digests import digest
-from ivqa.store.files import FileError, parse_json, read_bytes, read_json, write_json
+from ivqa.store.files import FileError, read_json, write_json
 from ivqa.text.tokens import detokenise, tokenise
 
 _KEY = "key.json"
@@ -92,8 +94,8 @@ class BestQuestion:
     image_id: int
     answer: str
     reference: str
-    question: str
-    verdict: str | None
+    question: Annotated[str, Field(validation_alias=AliasPath("best", "text"))]
+    verdict: Annotated[str | None, Field(validation_alias=AliasPath("best", "verdict"))]
 
     @property
     def pair(self) -> tuple[int, int, str, str]:
@@ -189,8 +191,8 @@ def read_questions(run: Path, split: VQASplit) -> list[BestQuestion]:
     """Reads the best questions in questions.jsonl of a run that asked about `split`.
 
     Raises:
-        FileError: The file is missing or damaged.
-        DataError: The run asked about other data.
+        FileError: The file is missing.
+        DataError: It is damaged, or the run asked about other data.
     """
     file = run / "questions.jsonl"
     if not file.is_file():
@@ -200,9 +202,9 @@ def read_questions(run: Path, split: VQASplit) -> list[BestQuestion]:
         )
     rows = {int(number): row for row, number in enumerate(split.question_ids)}
     asked = []
-    for number, line in enumerate(read_bytes(file).splitlines(), start=1):
-        where = f"{file}, line {number}"
-        one = _parsed(parse_json(line, where), where)
+    remedy, kind = "evaluate the model again", "a line that evaluate.py writes"
+    lines = read_lines(file, TypeAdapter(BestQuestion), remedy, kind=kind)
+    for number, one in enumerate(lines, start=1):
         row = rows.get(one.question_id)
         known = row is not None and one.pair == (
             one.question_id,
@@ -212,28 +214,8 @@ def read_questions(run: Path, split: VQASplit) -> list[BestQuestion]:
         )
         if not known:
             raise DataError(
-                f"{where}: question {one.question_id} is not one of split '{split.name}'; pass the "
-                "data= and split= that this run was evaluated on"
+                f"{file}, line {number}: question {one.question_id} is not one of split "
+                f"'{split.name}'; pass the data= and split= that this run was evaluated on"
             )
         asked.append(one)
     return asked
-
-
-def _parsed(record: Any, where: str) -> BestQuestion:
-    try:
-        best = record["best"]
-        one = BestQuestion(
-            record["question_id"],
-            record["image_id"],
-            record["answer"],
-            record["reference"],
-            best["text"],
-            best["verdict"],
-        )
-        texts, ids = (one.answer, one.reference, one.question), (one.question_id, one.image_id)
-        valid = all(isinstance(text, str) for text in texts) and all(map(is_id, ids))
-    except (KeyError, TypeError):
-        valid = False
-    if not valid:
-        raise FileError(f"{where}: not a line that evaluate.py writes; evaluate the model again")
-    return one
