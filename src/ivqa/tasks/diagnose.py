@@ -28,7 +28,6 @@ from ivqa.diagnosis import (
     check_annotations,
     choose_pairs,
     corrected_answers,
-    drawn_for_labels,
     estimated_shares,
     judge_agreement,
     label_weights,
@@ -63,7 +62,6 @@ from ivqa.ranges import (
 from ivqa.report import (
     BeliefPageModel,
     NoisePageModel,
-    ToAnnotate,
     beliefs_to_explain,
     mostly_illegal,
     print_summary,
@@ -90,7 +88,7 @@ from ivqa.store.locks import folder_lock
 from ivqa.store.versions import versioned
 from ivqa.tasks.compare import finished_diagnoses
 from ivqa.tasks.consistency import follow_up_answers, show_consistency
-from ivqa.tasks.pictures.diagnosis import PictureKeys, diagnose_pictures
+from ivqa.tasks.pictures.diagnosis import PictureKeys, diagnose_pictures, to_annotate
 from ivqa.vqa import Answerer, Metered
 from ivqa.vqa.evaluation import accuracy_of
 
@@ -212,7 +210,7 @@ def diagnose(cfg: Annotated[DictConfig, Keys]) -> float:
         curves = read_curves(training_log(checkpoint))
         page = run_dir / "report.html"
         write_belief_page(page, title, shown, split, pairs.references, curves, oracle)
-        asked_first = _to_annotate(guessed, pairs)
+        asked_first = to_annotate(guessed, pairs.references)
         write_annotation_page(run_dir / "annotate.html", title, asked_first, split)
         if "robustness/partition_1/accuracy" in metrics:
             model, noise_page = NoisePageModel(name, NoiseRecords.read(run_dir)), "robustness.html"
@@ -330,13 +328,3 @@ def _explain(
     asked = [beliefs[line - 1] for line in lines]
     found = reasons_of(asked, answerer, lambda images: datamodule.images_of(split, images))
     return dict(zip(lines, found, strict=True))
-
-
-def _to_annotate(beliefs: Sequence[Belief], pairs: Pairs) -> list[ToAnnotate]:
-    """The beliefs that annotate.html asks about, those first that narrow the interval most."""
-    asked = []
-    for row, weight in drawn_for_labels(beliefs):
-        one = beliefs[row]
-        reference = pairs.references.get((one.image_id, one.answer), [""])[0]
-        asked.append(ToAnnotate(one.image_id, one.answer, one.question, reference, weight))
-    return asked

@@ -1,7 +1,7 @@
 """Diagnosis of pictures without data: what a VQA model wrongly believes about a folder."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -103,11 +103,7 @@ class PictureDiagnosis:
         model = BeliefPageModel(self.name, self.beliefs, self.metrics, note=self.note)
         page = folder / "report.html"
         write_belief_page(page, title, [model], self.pictures, {}, {}, self.oracle)
-        drawn = [(self.beliefs[row], weight) for row, weight in drawn_for_labels(self.beliefs)]
-        asked = [
-            ToAnnotate(one.image_id, one.answer, one.question, weight=weight)
-            for one, weight in drawn
-        ]
+        asked = to_annotate(self.beliefs, {})
         write_annotation_page(folder / "annotate.html", title, asked, self.pictures)
         write_json(folder / "metrics.json", self.metrics)  # last: a run with it is finished
 
@@ -176,6 +172,18 @@ def diagnose_pictures(cfg: DictConfig) -> float:
     log_results(cfg, found.metrics, {"report": run_dir / "report.html", "beliefs_table": table})
     console.print(f"report: {run_dir / 'report.html'}\nrun: {run_dir}", soft_wrap=True)
     return found.metrics["beliefs/errors_at_least"]
+
+
+def to_annotate(
+    beliefs: Sequence[Belief], references: Mapping[tuple[int, str], Sequence[str]]
+) -> list[ToAnnotate]:
+    """The beliefs that annotate.html asks about, those first that narrow the interval most."""
+    asked = []
+    for row, weight in drawn_for_labels(beliefs):
+        one = beliefs[row]
+        reference = references.get((one.image_id, one.answer), [""])[0]
+        asked.append(ToAnnotate(one.image_id, one.answer, one.question, reference, weight))
+    return asked
 
 
 def described(
