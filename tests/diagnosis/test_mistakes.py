@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from ivqa.diagnosis import Belief, commonest_mistakes, sharpest_contradictions
+from ivqa.diagnosis import Belief, commonest_mistakes
 from ivqa.diagnosis.beliefs.mistakes import shares_error
 
 BASE = Belief(1, "yes", "Is it?", 0.5, -3.0, 0.9, "rl", "adversarial", "oracle")
@@ -77,21 +77,3 @@ def test_an_oracle_names_the_kinds_that_it_understands() -> None:
     assert list(first.examples) == [WRONG[1]]
     assert second.description == "answers “how many …” wrongly"
     assert commonest_mistakes(OTHERS, _Names()) == []
-
-
-def test_contradictions_are_ordered_by_their_less_confident_belief() -> None:
-    beliefs = [
-        _belief(1, "Is there a star?", "no", 0.9),
-        _belief(1, "What color is the star?", "red", 0.6),
-        _belief(1, "How many stars are there?", "2", 0.8),
-        _belief(2, "Is it night?", "yes", 0.95),
-        _belief(2, "What time of day is it?", "day", 0.85),
-        _belief(3, "Is there a star?", "yes", 1.0),
-        _belief(3, "Is there a heart?", "no", 1.0),
-        # The other half of this contradiction is about another image.
-        _belief(4, "Is there a heart?", "yes", 1.0),
-    ]
-    first, second = sharpest_contradictions(beliefs)
-    assert first == (beliefs[3], beliefs[4])
-    assert second == (beliefs[0], beliefs[2])
-    assert sharpest_contradictions(beliefs, number=1) == [first]

@@ -43,7 +43,7 @@ from ivqa.diagnosis.beliefs.judges import (
     typed_by_judges,
 )
 from ivqa.diagnosis.beliefs.labelling import drawn_for_labels, estimated_shares
-from ivqa.diagnosis.beliefs.mistakes import Mistake, commonest_mistakes, sharpest_contradictions
+from ivqa.diagnosis.beliefs.mistakes import Mistake, commonest_mistakes
 from ivqa.diagnosis.beliefs.pairs import Pairs, choose_pairs
 from ivqa.diagnosis.beliefs.perturbation import KINDS, perturb
 from ivqa.diagnosis.beliefs.reasons import Reasons, read_reasons, reasons_of, write_reasons
@@ -142,7 +142,6 @@ __all__ = [
     "search_metrics",
     "share_of_contradictions",
     "shares_of_types",
-    "sharpest_contradictions",
     "type_of",
     "typed_by_judges",
     "typed_by_oracle",

@@ -275,9 +275,7 @@ class RepairRun:
         """Searches the beliefs of a model about images of a split, or reads those found before.
 
         beliefs/MODEL_PURPOSE_KEY.jsonl holds them; the key is a digest of all that determines them.
-
-        Returns:
-            The typed beliefs, and the number of image-answer pairs.
+        Returns the typed beliefs, and the number of image-answer pairs.
         """
         cfg = self.context.cfg
         probe = BeliefProbe(

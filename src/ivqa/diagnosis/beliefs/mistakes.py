@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ivqa.diagnosis.beliefs.beliefs import WRONG, Belief, resampled_shares
-from ivqa.logic import contradictions
 from ivqa.metrics.bootstrap import interval
 from ivqa.text.tokens import tokenise
 
@@ -124,43 +123,6 @@ def _by_kind(
     for kind, own in enumerate(drawn):
         np.add.at(counts, ([rows[belief.image_id] for belief in own], kind), 1)
     return groups, counts
-
-
-def sharpest_contradictions(
-    beliefs: Sequence[Belief], number: int = 3, considered: int = 12
-) -> list[tuple[Belief, Belief]]:
-    """Finds pairs of confident beliefs about one image that cannot both be true.
-
-    Args:
-        beliefs: Beliefs of any images.
-        number: Pairs to return, each of another image.
-        considered: The most confident beliefs of each image and answer that are compared.
-
-    Returns:
-        The pairs whose less confident belief is the most confident.
-    """
-    by_pair: dict[tuple[int, str], list[Belief]] = {}
-    for belief in sorted(beliefs, key=lambda belief: -belief.phi):
-        own = by_pair.setdefault((belief.image_id, belief.answer), [])
-        if len(own) < considered:
-            own.append(belief)
-    by_image: dict[int, list[Belief]] = {}
-    for (image, _), own in by_pair.items():
-        by_image.setdefault(image, []).extend(own)
-    found = [pair for own in by_image.values() if (pair := _sharpest(own)) is not None]
-    return sorted(found, key=_less_confident, reverse=True)[:number]
-
-
-def _less_confident(pair: tuple[Belief, Belief]) -> float:
-    return min(pair[0].phi, pair[1].phi)
-
-
-def _sharpest(beliefs: Sequence[Belief]) -> tuple[Belief, Belief] | None:
-    """The most confident contradiction among the beliefs about one image."""
-    found = contradictions([(belief.question, belief.answer) for belief in beliefs])
-    pairs = [one.members for one in found if one.certain and len(one.members) == 2]
-    clashing = [(beliefs[first], beliefs[second]) for first, second in pairs]
-    return max(clashing, key=_less_confident, default=None)
 
 
 def mistake_in(oracle: object | None) -> Callable[[Belief], tuple[str, str]]:

@@ -18,7 +18,6 @@ from ivqa.diagnosis import (
     first_meanings,
     meaning_of,
     most_confident,
-    sharpest_contradictions,
 )
 from ivqa.diagnosis.beliefs.mistakes import BY_CHANCE
 from ivqa.report.belief_data import PageBeliefs, mistake_rows
@@ -54,12 +53,9 @@ class _Front:
     @classmethod
     def of(cls, beliefs: Sequence[Belief], oracle: Oracle | None) -> "_Front":
         """Chooses from the typed beliefs of a model; `oracle` may be None."""
-        clashes = convicted(beliefs)
-        if not clashes and oracle is not None:  # the grammar of the scenes finds more
-            clashes = sharpest_contradictions(beliefs)
         return cls(
             commonest_mistakes(beliefs, oracle),
-            clashes,
+            convicted(beliefs),
             most_confident(beliefs),
             across_confidence(beliefs),
         )

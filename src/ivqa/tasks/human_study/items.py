@@ -61,12 +61,7 @@ class Study:
 
     @classmethod
     def read(cls, folder: Path) -> "Study":
-        """Reads key.json.
-
-        Raises:
-            UserError: The folder has no key.json.
-            FileError: It is damaged.
-        """
+        """Reads key.json; raises UserError without it, and FileError where it is damaged."""
         file = folder / _KEY
         if not file.is_file():
             raise UserError(

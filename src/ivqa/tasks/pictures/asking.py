@@ -133,10 +133,7 @@ def ask_in_plain_english(
 
     Args:
         ask: Answers questions, each about the picture of an image id.
-        image_ids: The pictures.
-        max_questions: The budget.
         words: The words that the model knows; None for a model that reads any text.
-        seed: Of the random numbers.
         explore: Share of the questions that are drawn by chance, see `BudgetSearch`.
         stop_below: Stops where one hundred more questions are expected to prove fewer wrong answers
             than this, see `next_hundred`; None: never.
