@@ -85,13 +85,9 @@ def score_implied(
 
     Args:
         measure: Chooses the images and computes the figures.
-        split: The questions that the first file answers.
-        file: The result file with the answers to them.
+        split: The questions that `file` answers.
         further: The result files with the answers to further questions, one a round.
-        oracle: Judges questions about the images; None without one.
-        run_dir: Folder of the files.
         root: Data root to write with the questions of the next round; None writes none.
-        console: Where it says what to run next.
 
     Returns:
         The figures of consistency; none without answers to further questions.

@@ -54,7 +54,7 @@ def likely_questions(
     likelihood_samples: int = 512,
     seed: int = 1,
 ) -> list[AskedQuestion]:
-    """Finds the most probable questions of one (image, answer) pair.
+    """Finds the `n` most probable questions of one (image, answer) pair.
 
     The candidates are, for each of `num_latents` values of z, one sampled question and the best
     question of a beam of 3. A question of probability p is missing with a probability of at most
@@ -62,16 +62,7 @@ def likely_questions(
     question with its end. It is exact for a generator without latent variable. Otherwise it is an
     importance-weighted estimate: a first one selects 3 n candidates, a second one with
     `likelihood_samples` values of z decides. The first alone would be misleading: of many noisy
-    estimates the largest are too large.
-
-    Args:
-        questioner: The generator, in evaluation mode.
-        image: One image.
-        answer: The answer.
-        n: Number of questions, >= 1.
-        num_latents: Number of z that are decoded, >= 1.
-        likelihood_samples: Number of z of the final estimate, >= 1.
-        seed: Of the random numbers; equal arguments give equal questions.
+    estimates the largest are too large. Equal arguments give equal questions.
 
     Returns:
         At most n distinct questions, by falling probability.
@@ -164,15 +155,9 @@ def answer_marginal(
     p(a | I) = sum_a' p(a') sum_q p(q | I, a') phi(a | I, q)
 
     A generator has no p(a | I) of its own: averaged over its own questions, the answer keeps its
-    prior. The VQA model therefore decides, and `prior` only says what questions are about.
-
-    Args:
-        questioner: The generator.
-        answerer: The VQA model; if it writes its answers, phi is 1 for the written one.
-        image: One image.
-        prior: p(a') of the answers to ask for, >= 0; their frequencies in the training split.
-        num_questions: Number of samples of (a', q).
-        seed: Of the random numbers.
+    prior. The VQA model therefore decides, and `prior`, the frequencies of the answers in the
+    training split, only says what questions are about. `num_questions` pairs of a' and q are
+    sampled. If the VQA model writes its answers, phi is 1 for the written one.
 
     Returns:
         p(a | I) by answer, falling; it sums to 1.
