@@ -9,7 +9,7 @@ from ivqa.consistency.implied import AnsweredQuestion, answer_form
 from ivqa.consistency.records import ConsistencyRecords
 from ivqa.data import VQASplit
 from ivqa.data.oracles import Oracle
-from ivqa.metrics.bootstrap import interval, resampled_means
+from ivqa.metrics.bootstrap import interval, resampled_means, with_ends
 from ivqa.metrics.vqa_accuracy import vqa_accuracies
 
 
@@ -61,9 +61,8 @@ def consistency_figures(
     def add(name: str, values: NDArray[np.float64], of: NDArray[np.int64]) -> None:
         """A mean with its interval; nothing without values."""
         if len(values):
-            low, high = interval(resampled_means(values[None], resamples, seed, of)[:, 0])
-            figures[name] = float(values.mean())
-            figures[f"{name}_low"], figures[f"{name}_high"] = float(low), float(high)
+            ends = interval(resampled_means(values[None], resamples, seed, of)[:, 0])
+            figures.update(with_ends(name, values.mean(), *ends))
 
     consistent = records.consistent.astype(float)
     owners = np.array([one.premise.image_id for one, _ in records.implied], np.int64)

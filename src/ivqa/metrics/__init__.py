@@ -1,7 +1,7 @@
 """Metrics: VQA accuracy, caption metrics, diversity, oracle consistency and R_score."""
 
 from ivqa.metrics.agreement import krippendorff_alpha, krippendorff_interval
-from ivqa.metrics.bootstrap import interval, resampled_means
+from ivqa.metrics.bootstrap import interval, resampled_means, with_ends
 from ivqa.metrics.captions.best_match import Matches
 from ivqa.metrics.captions.bleu import bleu, bleu_scores
 from ivqa.metrics.captions.captions import CaptionMetrics, caption_metrics
@@ -63,6 +63,7 @@ __all__ = [
     "self_bleu",
     "verdict",
     "vqa_accuracies",
+    "with_ends",
     "wup_similarity",
     "wups",
 ]

@@ -56,6 +56,11 @@ def resampled_means(
     return drawn_sums[:, :number] / drawn_sums[:, number:]
 
 
+def with_ends(name: str, value: float, low: float, high: float) -> dict[str, float]:
+    """A figure NAME with the ends of its interval, NAME_low and NAME_high."""
+    return {name: float(value), f"{name}_low": float(low), f"{name}_high": float(high)}
+
+
 def cluster_sums(
     values: NDArray[np.floating | np.integer], clusters: ArrayLike
 ) -> NDArray[np.float64]:

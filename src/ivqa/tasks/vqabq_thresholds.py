@@ -13,7 +13,7 @@ from omegaconf import DictConfig
 from ivqa.config.keys import CommandKeys
 from ivqa.config.model_sources import source_of
 from ivqa.errors import UserError
-from ivqa.metrics import interval, resampled_means
+from ivqa.metrics import interval, resampled_means, with_ends
 from ivqa.ranges import AtLeastOne, Checkpoint, Count, NonEmptyText, Resamples
 from ivqa.report import print_table
 from ivqa.report.tables import write_table
@@ -150,12 +150,9 @@ def _figures(
         gain = resampled_means(
             (chosen - accuracies[0])[None], resamples, seed, own.records.image_ids
         )
-        low, high = interval(gain[:, 0])
         figures |= {
             f"{name}/accuracy": float(chosen.mean()),
-            f"{name}/gain": float((chosen - accuracies[0]).mean()),
-            f"{name}/gain_low": float(low),
-            f"{name}/gain_high": float(high),
+            **with_ends(f"{name}/gain", (chosen - accuracies[0]).mean(), *interval(gain[:, 0])),
             f"{name}/independent_reading_differs": differs_when_independent(own.scores, thresholds),
         }
         for count in range(4):

@@ -13,7 +13,7 @@ from pydantic import ConfigDict, TypeAdapter
 
 from ivqa.data.validation import DataError, read_lines
 from ivqa.logic import contradicting
-from ivqa.metrics.bootstrap import interval
+from ivqa.metrics.bootstrap import interval, with_ends
 from ivqa.ranges import Count, Share
 from ivqa.scenes import Oracle
 from ivqa.store.files import write_text
@@ -210,9 +210,7 @@ def shares_of_types(
     shares: dict[str, float] = {}
 
     def add(name: str, value: float, resampled: NDArray[np.float64]) -> None:
-        shares[f"beliefs/{name}"] = value
-        ends = interval(resampled).tolist()
-        shares[f"beliefs/{name}_low"], shares[f"beliefs/{name}_high"] = ends
+        shares.update(with_ends(f"beliefs/{name}", value, *interval(resampled)))
 
     totals = counts.sum(axis=0) / counts.sum()
     for at, kind in enumerate(TYPES):

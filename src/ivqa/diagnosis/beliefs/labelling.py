@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ivqa.diagnosis.beliefs.beliefs import TYPES, WRONG, Belief
+from ivqa.metrics.bootstrap import with_ends
 from ivqa.metrics.prediction_powered import MIN_LABELS, prediction_powered
 
 _UNIFORM = 0.5  # share of the drawing that no doubt decides, since doubts may be misplaced
@@ -89,7 +90,5 @@ def estimated_shares(
     shares = {"beliefs/labels": float(len(rows))}
     for name, (truth, guess) in pairs.items():
         found = prediction_powered(truth[rows], guess[rows], guess, own)
-        shares[f"beliefs/{name}_ppi"] = found.estimate
-        shares[f"beliefs/{name}_ppi_low"] = found.low
-        shares[f"beliefs/{name}_ppi_high"] = found.high
+        shares |= with_ends(f"beliefs/{name}_ppi", found.estimate, found.low, found.high)
     return shares

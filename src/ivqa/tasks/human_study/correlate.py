@@ -10,7 +10,7 @@ from omegaconf import DictConfig
 
 from ivqa.config.keys import CommandKeys
 from ivqa.errors import UserError
-from ivqa.metrics import COEFFICIENTS, correlation, correlation_interval
+from ivqa.metrics import COEFFICIENTS, correlation, correlation_interval, with_ends
 from ivqa.ranges import AtLeastOne, ExistingFolder, NonEmptyText, Resamples
 from ivqa.report import print_table
 from ivqa.report.tables import with_interval, write_table
@@ -144,7 +144,7 @@ def correlations(
                 low, high = correlation_interval(
                     coefficient, values, target, clusters, resamples=resamples
                 )
-                metrics |= {f"{name}_low": float(low), f"{name}_high": float(high)}
+                metrics |= with_ends(name, value, low, high)
                 row[coefficient.title()] = with_interval(value, low, high)
         if len(row) > 1:
             rows.append(row)

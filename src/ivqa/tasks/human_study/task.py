@@ -18,6 +18,7 @@ from ivqa.metrics import (
     krippendorff_alpha,
     krippendorff_interval,
     resampled_means,
+    with_ends,
 )
 from ivqa.ranges import AtLeastOne, Count, ExistingFile, ExistingFolder, NonEmptyText, Resamples
 from ivqa.report import ToAnnotate, print_table
@@ -172,11 +173,7 @@ def _model_scores(
         drawn = resampled_means(scores[own][None], resamples, 0, image_ids[own])
         low, high = interval(drawn[:, 0])
         mean = float(scores[own].mean())
-        metrics |= {
-            f"human/{name}": mean,
-            f"human/{name}_low": float(low),
-            f"human/{name}_high": float(high),
-        }
+        metrics |= with_ends(f"human/{name}", mean, low, high)
         rows.append(
             {
                 "model": name,
@@ -195,12 +192,8 @@ def _agreement(
     alpha = krippendorff_alpha(ratings)
     if np.isnan(alpha):
         return {}
-    low, high = krippendorff_interval(ratings, image_ids, resamples=resamples)
-    return {
-        "agreement/alpha": alpha,
-        "agreement/alpha_low": float(low),
-        "agreement/alpha_high": float(high),
-    }
+    ends = krippendorff_interval(ratings, image_ids, resamples=resamples)
+    return with_ends("agreement/alpha", alpha, *ends)
 
 
 def _agreement_sentence(agreement: Mapping[str, float]) -> str:
