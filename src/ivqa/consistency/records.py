@@ -1,6 +1,5 @@
 """What a measurement of consistency finds, image by image, and its files."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ from ivqa.consistency.implied import (
 from ivqa.data import DataError
 from ivqa.data.validation import read_lines
 from ivqa.logic import Contradiction, PictureAnswers, errors_at_least, suspicions, unclear
-from ivqa.store.files import write_text
+from ivqa.store.files import write_lines
 
 IMPLICATIONS_FILE = "implications.jsonl"
 IMAGES_FILE = "consistency.jsonl"
@@ -110,9 +109,9 @@ class ConsistencyRecords:
 
     def write(self, run_dir: Path) -> None:
         """Writes implications.jsonl and consistency.jsonl."""
-        lines = [_line(one.record(given)) for one, given in self.implied]
-        write_text(run_dir / IMPLICATIONS_FILE, "".join(lines))
-        write_text(run_dir / IMAGES_FILE, "".join(_line(asdict(image)) for image in self.images))
+        implied = (one.record(given) for one, given in self.implied)
+        write_lines(run_dir / IMPLICATIONS_FILE, implied)
+        write_lines(run_dir / IMAGES_FILE, map(asdict, self.images))
 
     @property
     def consistent(self) -> np.ndarray:
@@ -140,7 +139,3 @@ def _picture(answers: Sequence[AnsweredQuestion]) -> PictureAnswers:
         [(one.question, answer_form(one.answer)) for one in answers],
         None if None in confidences else np.array(confidences, np.float64),
     )
-
-
-def _line(record: object) -> str:
-    return json.dumps(record, ensure_ascii=False) + "\n"

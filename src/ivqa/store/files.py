@@ -13,7 +13,7 @@ import shutil
 import socket
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -80,6 +80,11 @@ def write_bytes(path: Path, content: bytes) -> None:
 def write_text(path: Path, text: str) -> None:
     """Writes a text in UTF-8 atomically, see `atomic_write`."""
     write_bytes(path, text.encode())
+
+
+def write_lines(path: Path, records: Iterable[Any]) -> None:
+    """Writes JSON Lines atomically, see `atomic_write`."""
+    write_text(path, "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in records))
 
 
 def write_json(path: Path, value: Any, *, indent: int | None = 2) -> None:

@@ -1,6 +1,5 @@
 """Asking: the likely questions about given pictures, and what a VQA model answers to them."""
 
-import json
 import math
 import sys
 import time
@@ -46,7 +45,7 @@ from ivqa.runs.picture_model import (
 )
 from ivqa.runs.preparation import open_context
 from ivqa.runs.run_directory import begin_run
-from ivqa.store.files import write_json, write_text
+from ivqa.store.files import write_json, write_lines
 from ivqa.text.tokens import tokenise
 
 _THUMBNAIL = (512, 512)  # pixels; the pictures of a folder are kept at this size for the page
@@ -218,8 +217,8 @@ def _write(run_dir: Path, asked: Sequence[AskedAnswer]) -> None:
         for record, given in zip(questions, item.given, strict=False):
             record |= {"vqa_answer": given.answer, "vqa_probability": given.probability}
         record = {"image": str(item.file), "answer": item.answer, "answer_share": item.share}
-        lines.append(json.dumps({**record, "questions": questions}, ensure_ascii=False))
-    write_text(run_dir / "questions.jsonl", "\n".join(lines) + "\n")
+        lines.append({**record, "questions": questions})
+    write_lines(run_dir / "questions.jsonl", lines)
 
 
 def _show(

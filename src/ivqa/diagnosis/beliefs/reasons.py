@@ -4,7 +4,6 @@ The weight of a word is what the probability of the answer loses without the wor
 Li et al. 2016): phi(a | I, q) - phi(a | I, q without the word).
 """
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing_extensions import TypedDict
 from ivqa.data.batches.batch import ImageBatch
 from ivqa.data.validation import read_lines
 from ivqa.diagnosis.beliefs.beliefs import Belief
-from ivqa.store.files import write_text
+from ivqa.store.files import write_lines
 from ivqa.vqa import Answerer, Attends
 from ivqa.vqa.likelihood import log_phi
 
@@ -111,8 +110,7 @@ def write_reasons(path: Path, reasons: Mapping[int, Reasons]) -> None:
         path: The file to write.
         reasons: The reasons by line of beliefs.jsonl, which counts from 1.
     """
-    lines = [json.dumps({"line": line, **asdict(own)}) + "\n" for line, own in reasons.items()]
-    write_text(path, "".join(lines))
+    write_lines(path, ({"line": line, **asdict(own)} for line, own in reasons.items()))
 
 
 def read_reasons(path: Path) -> dict[int, Reasons]:
