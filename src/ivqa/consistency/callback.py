@@ -78,11 +78,6 @@ class ConsistencyCallback(MeasuringCallback):
     ) -> ConsistencyRecords:
         """Asks the questions of a split, and those that follow from the answers.
 
-        Args:
-            answerer: The VQA model.
-            datamodule: The data.
-            stage: Stage or name of the split.
-
         Returns:
             All answers, compared.
 
@@ -104,17 +99,9 @@ class ConsistencyCallback(MeasuringCallback):
         stage: str,
         budget: int | None = None,
     ) -> ConsistencyRecords:
-        """Asks the questions that follow from answers.
+        """Asks the questions that follow from answers to questions about images of a split.
 
-        Args:
-            own: Answers of the model to questions about images of the stage.
-            answerer: The VQA model.
-            datamodule: The data.
-            stage: Stage or name of the split.
-            budget: The most further questions to ask in all; None for any number.
-
-        Returns:
-            All answers, compared.
+        At most `budget` in all; None for any number. Returns all answers, compared.
         """
         split = datamodule.dataset.split(stage)
 

@@ -31,8 +31,6 @@ class AnsweredQuestion:
     """The answer of a model to a question about an image.
 
     Args:
-        image_id: The image.
-        question: The question.
         answer: The answer as the model gave it.
         confidence: phi(answer | image, question) in [0, 1]; None where unknown.
         question_id: Id of a question of the data set; None for an implied question.

@@ -107,16 +107,7 @@ class ConsistencyMeasure:
     def figures(
         self, records: ConsistencyRecords, split: VQASplit, oracle: Oracle | None
     ) -> dict[str, float]:
-        """Computes the figures, see `consistency_figures`.
-
-        Args:
-            records: The answers.
-            split: The questions of the data set.
-            oracle: Judges questions about the images; None without one.
-
-        Returns:
-            Figures by name, with "consistency/" before each.
-        """
+        """The figures of `consistency_figures`, with "consistency/" before each name."""
         wrong = wrongness(records, split, oracle)
         figures = consistency_figures(records, self.resamples, self.seed, wrong)
         return {f"consistency/{name}": value for name, value in figures.items()}

@@ -37,7 +37,6 @@ class ImageConsistency:
     """The answers about one image: one line of consistency.jsonl.
 
     Args:
-        image_id: The image.
         answers: The answers to the questions of the data set, then those to implied questions.
         contradictions: The contradictions among them; members are positions in `answers`.
         errors_at_least: The least number of them that are wrong.
@@ -76,9 +75,6 @@ class ConsistencyRecords:
             own: The answers to N questions of the data set.
             implied: What follows from them, see `implied_by`.
             given: The answers to further questions.
-
-        Returns:
-            The records.
         """
         clear = [one for one in given if not unclear(one.question, answer_form(one.answer))]
         by_image: dict[int, list[AnsweredQuestion]] = {}

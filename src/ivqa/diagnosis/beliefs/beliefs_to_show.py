@@ -17,7 +17,6 @@ class Band:
     """The beliefs whose confidence phi lies in [low, high).
 
     Attributes:
-        low: The lower edge.
         high: The upper edge; the last band contains it.
         count: Number of beliefs.
         typed: Number of those with a type.

@@ -38,11 +38,7 @@ class SearchFigures:
     listed: ListedBeliefs | None = None
 
     def sums(self, found: Found, pairs: Sequence[tuple[int, str]]) -> dict[str, Sums]:
-        """Computes the sums of one chunk of P pairs.
-
-        Args:
-            found: Result of the search for these pairs.
-            pairs: P (image, answer) pairs.
+        """Computes the sums of one chunk of P (image, answer) pairs from their search.
 
         Returns:
             Sums by generator name, and those of all generators' beliefs as "beliefs".

@@ -41,12 +41,7 @@ class ListedBeliefs:
     def of(
         self, answerer: Answerer, images: ImageBatch, pairs: Sequence[tuple[int, str]]
     ) -> list[set[Hashable]]:
-        """Asks the model all questions about the image of each pair.
-
-        Args:
-            answerer: The VQA model.
-            images: Images of P pairs.
-            pairs: The P (image, answer) pairs.
+        """Asks the model all questions about the image of each of P (image, answer) pairs.
 
         Returns:
             For each pair, the facts whose question the model answers with the pair's answer.

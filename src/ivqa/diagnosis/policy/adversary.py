@@ -82,12 +82,7 @@ class AdversarialJudge(nn.Module):
         return text_probabilities(self.network, self.vocabulary, questions)
 
     def prepare(self, train: Sequence[str], held_out: Sequence[str]) -> None:
-        """Takes the real questions, before the first step.
-
-        Args:
-            train: The training questions.
-            held_out: Other real questions, for the threshold.
-        """
+        """Takes the real questions to train with, and held-out ones for the threshold."""
         device = self.threshold.device
         self._train = self.vocabulary.encode(list(dict.fromkeys(train))).to(device)
         self._known = fingerprints(self._train).unique()

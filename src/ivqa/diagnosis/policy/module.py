@@ -118,16 +118,7 @@ class PolicyGradientModule(TrainedModule):
     def candidates(
         self, questions: Questions, images: ImageBatch, answers: list[str]
     ) -> Candidates:
-        """Combines questions with the models that score them.
-
-        Args:
-            questions: N questions of P pairs.
-            images: Images of the P pairs.
-            answers: Answers of the P pairs.
-
-        Returns:
-            The questions, scored on demand by the VQA model and the legality model.
-        """
+        """N questions about P pairs, scored on demand by the VQA model and the legality model."""
         return Candidates(
             questions, images, answers, self.answerer, self.answers, self.legality_model
         )
@@ -220,17 +211,7 @@ class PolicyGradientModule(TrainedModule):
     def baseline(
         self, images: ImageBatch, answers: list[str], questions: Questions, reward: Tensor
     ) -> Tensor:
-        """Computes the baseline b that `PolicyObjective.baseline` chooses.
-
-        Args:
-            images: Images of the P pairs.
-            answers: Answers of the P pairs.
-            questions: N sampled questions of these pairs.
-            reward: (N,) their rewards.
-
-        Returns:
-            (N,) baselines.
-        """
+        """The baselines (N,) that `PolicyObjective.baseline` chooses, for N samples."""
         if self.objective.baseline == "none":
             return torch.zeros_like(reward)
         if self.objective.baseline == "pair_mean":

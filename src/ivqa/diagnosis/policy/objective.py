@@ -94,13 +94,9 @@ class PolicyObjective:
     def sample(
         self, policy: GeneratorModule, images: ImageBatch, answers: list[str], own: Tokens
     ) -> Questions:
-        """Samples `num_samples` questions for each pair, each from its own z.
+        """Samples `num_samples` questions for each of P pairs, each from its own z.
 
-        Args:
-            policy: The generator.
-            images: Images of the P pairs.
-            answers: Answers of the P pairs.
-            own: (P, T) words of the data set's own questions of the pairs.
+        `own` (P, T) are the words of the data set's own questions of the pairs.
 
         Returns:
             N = P * num_samples questions; those of one pair follow each other.
@@ -126,12 +122,8 @@ class PolicyObjective:
     ) -> Tensor:
         """Log-probabilities of sampled questions under the distribution they were sampled from.
 
-        Args:
-            policy: The generator that sampled them.
-            images: Images of the P pairs.
-            answers: Answers of the P pairs.
-            questions: N sampled questions of these pairs, by `sample`.
-            own: (P, T) words of the data set's own questions of the pairs.
+        They are N questions of `sample` about P pairs; `own` (P, T) are the words of the data set's
+        own questions of the pairs.
 
         Returns:
             (N,) float32, in nats, with gradients, without dropout.
@@ -156,15 +148,10 @@ class PolicyObjective:
         questions: Questions,
         log_probs: Tensor,
     ) -> Tensor:
-        """What entropy_weight and kl_weight subtract from the reward of each sample.
+        """What entropy_weight and kl_weight subtract from the reward of each of N samples.
 
-        Args:
-            policy: The generator pi that is trained.
-            reference: The supervised generator p.
-            images: Images of the P pairs.
-            answers: Answers of the P pairs.
-            questions: N sampled questions of these pairs.
-            log_probs: (N,) what `PolicyObjective.log_probs` returned for them.
+        `reference` is the supervised generator p, `log_probs` (N,) what `PolicyObjective.log_probs`
+        returned for the samples.
 
         Returns:
             (N,) float32: (entropy_weight * log pi + kl_weight * (log pi - log p)) / drawn words.
@@ -184,14 +171,9 @@ class PolicyObjective:
         return penalty / drawn_words(questions, policy.max_length)
 
     def supervised_loss(self, policy: GeneratorModule, batch: VQABatch) -> Tensor:
-        """supervised_weight times the negative ELBO of the batch's own questions, per word.
+        """supervised_weight times the negative ELBO of the batch's own questions, in nats per word.
 
-        Args:
-            policy: The generator.
-            batch: B questions with their images and answers.
-
-        Returns:
-            A scalar, in nats, with gradients.
+        A scalar with gradients.
         """
         output = policy.network(batch.encoded(policy.image_encoder))
         elbo = negative_elbo(

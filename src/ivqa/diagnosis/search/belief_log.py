@@ -56,13 +56,7 @@ class BeliefLog(SharedParts):
                     self.wait_for(missing[0])  # other processes hold all that is left
 
     def write(self, pairs: slice, beliefs: Sequence[Belief], figures: dict[str, Sums]) -> None:
-        """Writes one chunk to the disk.
-
-        Args:
-            pairs: The pairs of the chunk.
-            beliefs: Their beliefs.
-            figures: Their sums, by generator; see `SearchFigures.sums`.
-        """
+        """Writes the beliefs and sums (`SearchFigures.sums`) of one chunk of pairs to the disk."""
         part = pairs.start // self.chunk
         content = {
             "layout": LAYOUT,

@@ -65,10 +65,6 @@ class BeliefCallback(MeasuringCallback):
     def check_data(self, dataset: VQADataset, stage: str) -> None:
         """Checks, before a long computation, that the split has annotations.
 
-        Args:
-            dataset: The data.
-            stage: Stage or name of the split that will be asked about.
-
         Raises:
             DataError: It has none, so there are no image-answer pairs.
         """

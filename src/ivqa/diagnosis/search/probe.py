@@ -60,11 +60,6 @@ class BeliefProbe:
     ) -> tuple[list[Belief], int]:
         """Asks a model about images of a split.
 
-        Args:
-            answerer: The VQA model.
-            datamodule: The data.
-            stage: Stage or name of the split.
-
         Returns:
             The beliefs, typed by the oracle of the split or else by the proxy, and the number of
             image-answer pairs.
@@ -102,12 +97,7 @@ class BeliefProbe:
     def pairs(
         self, answerer: Answerer, datamodule: VQADataModule, stage: str
     ) -> tuple[Pairs, AnswerVocabulary]:
-        """Chooses the image-answer pairs of a model.
-
-        Args:
-            answerer: The VQA model.
-            datamodule: The data.
-            stage: Stage or name of the split.
+        """Chooses the image-answer pairs of a model about a split.
 
         Returns:
             The pairs, and the answers that the model can give.

@@ -78,15 +78,10 @@ class BeliefSearch:
     def __call__(
         self, images: ImageBatch, answers: Sequence[str], generator: torch.Generator
     ) -> Found:
-        """Searches the belief sets of P pairs.
+        """Searches the belief sets of P pairs, whose answers are all answers of the model.
 
-        Args:
-            images: Images of the P pairs.
-            answers: Answers of the P pairs; all are answers of the model.
-            generator: Random numbers of the sampling.
-
-        Returns:
-            The candidates and which of them are beliefs.
+        `generator` has the random numbers of the sampling. Returns the candidates and which of them
+        are beliefs.
         """
         drawn = {
             name: questioner.sample(
