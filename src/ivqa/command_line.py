@@ -56,10 +56,6 @@ def entry_point(conf_dir: Path, config_name: str) -> None:
     and so is one of the user's own code, with its place; IVQA_TRACEBACK=1 adds the traceback. Any
     other error is a bug and shows its traceback. Exits with status 130 after SIGINT (Ctrl-C) and
     143 after SIGTERM, as shells and clusters expect.
-
-    Args:
-        conf_dir: The folder of configuration files.
-        config_name: The command's own file there, without its ending.
     """
     keep_freed_memory()
     given = sys.argv[1:]
@@ -157,10 +153,6 @@ def _overrides(
 def run_task(cfg: DictConfig, conf_dir: Path) -> float:
     """Checks and completes the configuration and runs its task.
 
-    Args:
-        cfg: The composed configuration.
-        conf_dir: The folder of configuration files.
-
     Returns:
         The headline metric of the task, for sweepers.
 
@@ -215,17 +207,10 @@ def with_multirun(arguments: list[str], conf_dir: Path) -> list[str]:
 
 
 def command_line(arguments: list[str], folders: Sequence[Path] = ()) -> list[str]:
-    """Translates the arguments of a command to Hydra's overrides.
+    """Translates the arguments of a command to Hydra's overrides, with `quoted_path`s.
 
     `resume=DIR` restores the overrides of that run, before the new ones, and its directory. With
     -m, `output_dir=DIR` is the directory of the sweep, with one numbered folder for each job.
-
-    Args:
-        arguments: Arguments of the command line.
-        folders: The user's folders of configuration files.
-
-    Returns:
-        The overrides, with paths quoted for Hydra (`quoted_path`).
 
     Raises:
         UserError: DIR holds no run, or no checkpoint to continue from.
@@ -277,13 +262,6 @@ def quoted_path(argument: str, *, multirun: bool = False) -> str:
     null stay unchanged, with their quotes and escapes, and so do lists. With -m a comma separates
     the values of a sweep; such a path then needs its own quotes: "ckpt='a,b'". `~/` becomes the
     home directory.
-
-    Args:
-        argument: An argument of the command line.
-        multirun: Whether the command line has -m.
-
-    Returns:
-        The override with a quoted value, or unchanged.
 
     >>> quoted_path("data.root=/data/a=b [1]"), quoted_path("model=mlb"), quoted_path("ckpt='a b'")
     ("data.root='/data/a=b [1]'", 'model=mlb', "ckpt='a b'")

@@ -48,9 +48,5 @@ def fastest_dtype(device: str = "cpu") -> torch.dtype:
 
 
 def on_cpu(accelerator: str) -> bool:
-    """Whether a Lightning trainer computes on the CPU.
-
-    Args:
-        accelerator: The trainer's argument, such as "cpu", "gpu" or "auto".
-    """
+    """Whether a Lightning trainer with this argument ("cpu", "gpu", "auto") computes on the CPU."""
     return accelerator == "cpu" or (accelerator == "auto" and not torch.accelerator.is_available())

@@ -54,13 +54,7 @@ _current = Record()  # of this process: a process runs one command at a time
 
 
 def begin(program: str, overrides: Sequence[str], model: str | None) -> None:
-    """Begins the record of a command.
-
-    Args:
-        program: The name of the program, such as "evaluate.py".
-        overrides: Its arguments.
-        model: The name of the model; None for a command without one.
-    """
+    """Begins the record of a command: program ("evaluate.py"), its arguments and its model."""
     global _current
     _current = Record(shlex.join(["python", program, *overrides]), model)
 
@@ -86,28 +80,20 @@ def note_training(revision: str, seconds: float, ended: float) -> None:
     """Adds the training of a model to the record.
 
     Args:
-        revision: The digest of the weights.
-        seconds: How long the model was trained.
+        revision: The digest of its weights.
+        seconds: How long it was trained.
         ended: When the training ended, in seconds since 1970.
     """
     _current.training[revision] = (seconds, ended)
 
 
 def note_questions(number: int) -> None:
-    """Adds to the number of questions that VQA models answered.
-
-    Args:
-        number: How many.
-    """
+    """Adds to the number of questions that VQA models answered."""
     _current.questions_asked += number
 
 
 def write(run_dir: Path) -> None:
-    """Writes provenance.json.
-
-    Args:
-        run_dir: The run directory.
-    """
+    """Writes provenance.json into the run directory."""
     record = asdict(_current)
     clock = record.pop("_clock")
     content = {
@@ -122,11 +108,7 @@ def write(run_dir: Path) -> None:
 
 
 def line() -> str:
-    """Summarises the record for the foot of a page.
-
-    Returns:
-        One line: version and commit, models with their revisions, questions, date and machine.
-    """
+    """Summarises the record for the foot of a page: origin, models, questions, date and machine."""
     models = [
         name + (f" at {revision[:12]}" if revision else "")
         for name, revision in _current.models.items()

@@ -1,5 +1,6 @@
 """The groups, choices and keys of a command, read from the files in conf/ alone.
 
+`folders` are those of `config_folders`, conf/ first; `config_name` is the command's own file there.
 Imports neither PyTorch nor Lightning, so that --help and shell completion answer at once.
 """
 
@@ -29,13 +30,7 @@ _ANSWERS = ("shared/answerer", "pretrained: true")
 def reference_config(conf_dir: Path, config_name: str, choices: Sequence[str] = ()) -> DictConfig:
     """Composes a command's configuration from choices of files alone, to list the valid keys.
 
-    Args:
-        conf_dir: The folder of configuration files.
-        config_name: The command's own file there, without its ending.
-        choices: Overrides such as "model=mlb". All are left out if they do not compose.
-
-    Returns:
-        The composed configuration, which is not resolved.
+    It is not resolved. All choices are left out if they do not compose.
 
     Raises:
         ConfigCompositionException: The configuration does not compose even without choices.
@@ -53,15 +48,9 @@ def reference_config(conf_dir: Path, config_name: str, choices: Sequence[str] = 
 def composed_choices(
     arguments: Sequence[str], folders: Sequence[Path], config_name: str
 ) -> DictConfig:
-    """Composes a command's configuration from the arguments that choose files.
+    """Composes a command's configuration from the arguments that choose files, in Hydra's notation.
 
-    Args:
-        arguments: Arguments of the command line, without short forms.
-        folders: The folders of configuration files, from `config_folders`.
-        config_name: The command's own file in the first of them, without its ending.
-
-    Returns:
-        The composed configuration, which is not resolved. Sweeps over files are left out.
+    It is not resolved. Sweeps over files are left out.
     """
     groups = {path.name for folder in folders for path in folder.iterdir() if path.is_dir()}
     chosen = [
@@ -75,15 +64,9 @@ def composed_choices(
 def composition_error(
     arguments: Sequence[str], folders: Sequence[Path], config_name: str
 ) -> Exception | None:
-    """The error that Hydra raises for the first argument that does not compose.
+    """The error of Hydra for the first argument that does not compose; None if all do.
 
-    Args:
-        arguments: Overrides in Hydra's notation, without sweeps.
-        folders: The folders of configuration files, from `config_folders`.
-        config_name: The command's own file in the first of them, without its ending.
-
-    Returns:
-        The error; None if all arguments compose.
+    The arguments are in Hydra's notation, without sweeps.
     """
     GlobalHydra.instance().clear()
     try:
@@ -95,13 +78,7 @@ def composition_error(
 
 
 def first_of_sweep(argument: str) -> str:
-    """The first value of a sweep, which composes without -m.
-
-    Args:
-        argument: An override in Hydra's notation.
-
-    Returns:
-        The override with the value alone; unchanged if it is no sweep over values.
+    """The first value of a sweep over values, which composes without -m; others stay as they are.
 
     >>> first_of_sweep("model=mlb,mcb"), first_of_sweep("a=range(1,4)"), first_of_sweep("a=[1,2]")
     ('model=mlb', 'a=1', 'a=[1,2]')
@@ -117,43 +94,24 @@ def first_of_sweep(argument: str) -> str:
 
 
 def search_path(folders: Sequence[Path]) -> list[str]:
-    """The override that lets Hydra read more folders than the first.
-
-    Args:
-        folders: The folders of configuration files, from `config_folders`.
-
-    Returns:
-        One override; none where there is one folder.
-    """
+    """The override that lets Hydra read more folders than the first; none where there is one."""
     added = [f"file://{folder.absolute()}" for folder in folders[1:]]
     quoted = (QuotedString(text=text, quote=Quote.single).with_quotes() for text in added)
     return [f"hydra.searchpath=[{','.join(quoted)}]"] if added else []
 
 
 def leaf_keys(cfg: DictConfig) -> list[str]:
-    """Dotted names of all keys at any depth.
-
-    Args:
-        cfg: The configuration.
-
-    Returns:
-        Names such as "trainer.max_epochs", and "trainer" itself.
-    """
+    """Dotted names of all keys at any depth: "trainer.max_epochs", and "trainer" itself."""
     container = OmegaConf.to_container(cfg, resolve=False)
     assert isinstance(container, dict)
     return _names(container)
 
 
 def groups_of(conf_dir: Path, config_name: str) -> list[str]:
-    """The groups of a command as a user writes them.
+    """The groups of a command as a user writes them, in the order of its file.
 
-    Args:
-        conf_dir: The folder of configuration files.
-        config_name: The command's own file there, without its ending.
-
-    Returns:
-        Names in the order of the file, such as "model", "vqa" (Hydra's model@vqa) and "reward",
-        which belongs to the policies; "sweep" if there is one for this command.
+    "vqa" stands for Hydra's model@vqa, "reward" for that of the policies, and "sweep" for sweep
+    files of this command, if there are any.
     """
     short = {long: name for name, long in ALIASES.items()}
     found = [short.get(group, group) for group in _defaults(conf_dir, config_name)]
@@ -165,18 +123,14 @@ def groups_of(conf_dir: Path, config_name: str) -> list[str]:
 
 
 def choices_of(group: str, folders: Sequence[Path], config_name: str) -> list[str]:
-    """The choices of a group.
+    """The choices of a group: names of files without their ending, sorted.
+
+    For "vqa" they are models that answer questions, for "sweep" those of this command, and for
+    "experiment" those whose first lines run this command, or no command of ivqa.
 
     Args:
         group: A group as a user writes it, or as Hydra does: "model", "vqa", "noise@noise.image";
             "sweep" for sweep files.
-        folders: The folders of configuration files, from `config_folders`.
-        config_name: The command's own file in the first of them, without its ending.
-
-    Returns:
-        Names of files without their ending, sorted; for "vqa", models that answer questions, for
-        "sweep", those of this command, and for "experiment", those whose first lines run this
-        command, or no command of ivqa.
     """
     folder = ALIASES.get(group, group).partition("@")[0]
     files = {file.stem: file for place in folders for file in (place / folder).glob("*.yaml")}
@@ -194,14 +148,7 @@ def choices_of(group: str, folders: Sequence[Path], config_name: str) -> list[st
 
 
 def config_folders(conf_dir: Path, arguments: Sequence[str]) -> list[Path]:
-    """The folders that Hydra reads.
-
-    Args:
-        conf_dir: The folder of configuration files.
-        arguments: Arguments of the command line.
-
-    Returns:
-        `conf_dir`, the folder of --config-dir, if it is given, and those of plug-ins.
+    """The folders that Hydra reads: `conf_dir`, that of --config-dir, if given, those of plug-ins.
 
     Raises:
         UserError: Two of them have a file of the same name, and Hydra would not read the second.

@@ -58,13 +58,9 @@ _WRONG_ACCESS = (ConfigAttributeError, ConfigKeyError, ConfigIndexError, ConfigT
 
 
 def is_user_error(error: BaseException) -> bool:
-    """Whether the user can fix the error; any other error is a bug.
+    """Whether the user can fix the error, so that its message alone is of use; others are bugs.
 
-    Args:
-        error: The error. If a component cannot be built, the error of its constructor decides.
-
-    Returns:
-        True if the message alone is of use to the user.
+    If a component cannot be built, the error of its constructor decides.
 
     >>> is_user_error(UserError("seed=a: must be an integer")), is_user_error(ValueError("shapes"))
     (True, False)
@@ -85,10 +81,7 @@ def is_disk_error(error: BaseException) -> bool:
 
 
 def place_in_own_code(error: BaseException) -> str | None:
-    """Finds where an error left the user's own code, such as the class of a reward.
-
-    Args:
-        error: The error; its causes are searched too.
+    """Finds where an error, or a cause of it, left the user's own code, as the class of a reward.
 
     Returns:
         "MODULE.CLASS.METHOD (FILE:LINE)" and the error itself, for the innermost frame outside of
@@ -117,19 +110,10 @@ def _is_own(frame: FrameType) -> bool:
 def describe(
     error: Exception, arguments: Sequence[str], *, conf_dir: Path, config_name: str
 ) -> str:
-    """Describes an error in one sentence, with the nearest valid names for a misspelt name.
+    """Describes an error that the user can fix in one sentence, with the nearest valid names.
 
     Hydra raises an error for the first argument that does not compose; all others that do not are
-    described too.
-
-    Args:
-        error: An error that the user can fix.
-        arguments: Arguments of the command line; the files that they choose have the valid keys.
-        conf_dir: The folder of configuration files.
-        config_name: The command's own file there, without its ending.
-
-    Returns:
-        The sentence, without a line break.
+    described too. The files that the arguments choose have the valid keys.
     """
     if isinstance(error, UserError):
         return " ".join(str(error).split())

@@ -13,16 +13,7 @@ _WIDTH = 80
 
 
 def choices_page(conf_dir: Path, config_name: str, folders: Sequence[Path]) -> str:
-    """Lists the choices of every group that has more than one, and the sweeps.
-
-    Args:
-        conf_dir: The folder of configuration files.
-        config_name: The command's own file there, without its ending.
-        folders: All folders with choices: `conf_dir` and those of --config-dir.
-
-    Returns:
-        Lines of at most 80 characters.
-    """
+    """Lists the choices of every group that has more than one, and the sweeps, on 80 columns."""
     groups = groups_of(conf_dir, config_name)
     ordered = [group for group in _FIRST if group in groups]
     ordered += [group for group in groups if group not in ordered]

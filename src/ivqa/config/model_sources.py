@@ -116,11 +116,7 @@ class Untrained(ModelSource):
 
 
 def source_of(model: Mapping[str, Any]) -> ModelSource:
-    """The source of a model, by the key `pretrained` or `untrained` of its file.
-
-    Args:
-        model: Its configuration.
-    """
+    """The source of a model, by the key `pretrained` or `untrained` of its file."""
     if model.get("pretrained"):
         return Pretrained()
     return Untrained() if model.get("untrained") else TrainedHere()

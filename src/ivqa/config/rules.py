@@ -27,15 +27,7 @@ _STAGES = ("train", "val", "test")
 
 
 def rule_faults(cfg: DictConfig, found: Sequence[Node]) -> list[str]:
-    """Finds the rules that a configuration breaks.
-
-    Args:
-        cfg: A configuration whose values are valid one by one.
-        found: Its `nodes`.
-
-    Returns:
-        One sentence for each broken rule.
-    """
+    """One sentence for each rule that a configuration breaks whose values are valid one by one."""
     models = _models(found)
     return [
         *_arguments(found),

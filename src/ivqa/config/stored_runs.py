@@ -44,26 +44,14 @@ _OUTSIDE = re.compile(r"[/\\~]|[A-Za-z]:[/\\]|(.*[/\\])?\.\.([/\\].*)?$", re.DOT
 
 @dataclass(frozen=True)
 class OwnSettings:
-    """What the user gave on the own command line, or in the own call of `ivqa.load`.
-
-    Args:
-        keys: Dotted keys of the values.
-        trust: Packages that the user trusts.
-    """
+    """The dotted keys that the user gave on the own command line, and the packages of `trust`."""
 
     keys: frozenset[str]
     trust: tuple[str, ...]
 
 
 def own_settings(arguments: Iterable[str]) -> OwnSettings:
-    """Reads the user's own overrides.
-
-    Args:
-        arguments: Arguments of the command line, without those of a stored run.
-
-    Returns:
-        Their keys, and the value of `trust`.
-    """
+    """Reads the user's own arguments, without those of a stored run."""
     keys: set[str] = set()
     trust: Any = []
     for argument in arguments:
@@ -84,9 +72,6 @@ def stored_overrides(overrides: Iterable[str], file: Path, folders: Sequence[Pat
         overrides: The content of overrides.yaml.
         file: Its path, for the message.
         folders: The user's folders of configuration files.
-
-    Returns:
-        The other overrides.
 
     Raises:
         UserError: One is an option, a key of Hydra or a sweep, which ivqa never stores there; it
@@ -114,14 +99,9 @@ def stored_overrides(overrides: Iterable[str], file: Path, folders: Sequence[Pat
 def check_stored(
     cfg: DictConfig, source: str, run_dir: Path, folders: Sequence[Path], own: OwnSettings
 ) -> None:
-    """Checks the configuration of a run from elsewhere before anything is called.
+    """Checks the composed configuration of a run from elsewhere before anything is called.
 
-    Args:
-        cfg: The composed configuration.
-        source: Names the run in messages.
-        run_dir: The run directory.
-        folders: The user's folders of configuration files, from `config_folders`.
-        own: What the user gave.
+    `source` names the run in messages, and `own` is what the user gave.
 
     Raises:
         UserError: It names a component that is not allowed (`check_targets`), an address or a key,
@@ -158,9 +138,6 @@ def check_stored(
 
 def check_links(run_dir: Path) -> None:
     """Checks that a run directory leads nowhere else, since a resumed run writes into it.
-
-    Args:
-        run_dir: The run directory.
 
     Raises:
         UserError: A symbolic link in it leads outside.

@@ -42,14 +42,9 @@ def check_targets(
 ) -> None:
     """Checks every `_target_` of a configuration before anything is called.
 
-    Args:
-        cfg: The composed configuration of a run.
-        source: Names the run in the message.
-        folders: The user's folders of configuration files, from `config_folders`.
-        trust: Packages that the user trusts.
-
     Raises:
-        UserError: A target is not allowed where it stands, see `is_allowed`.
+        UserError: A target is not allowed where it stands, see `is_allowed`; the message calls the
+            run `source`.
     """
     packages = tuple(map(str, trust))
     try:
@@ -123,14 +118,9 @@ def _kind(keys: Sequence[str], folders: Sequence[Path]) -> str:
 
 
 def targets(value: Any, keys: tuple[str, ...] = ()) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Finds every name that `instantiate` would look up.
+    """Yields every name that `instantiate` would look up in a configuration of plain values.
 
-    Args:
-        value: A configuration of plain values.
-        keys: The keys that lead to it.
-
-    Yields:
-        Each name with its keys; items of lists have no key.
+    Each comes with the keys that lead to it; items of lists have no key.
     """
     if isinstance(value, list):
         for child in value:
@@ -146,14 +136,7 @@ def targets(value: Any, keys: tuple[str, ...] = ()) -> Iterator[tuple[str, tuple
 
 @cache
 def components(folders: tuple[Path, ...]) -> Mapping[str, frozenset[str]]:
-    """The components that configuration files name.
-
-    Args:
-        folders: Folders of configuration files.
-
-    Returns:
-        By kind of place, all values of `_target_` there, and paths of look-ups.
-    """
+    """By kind of place, all values of `_target_` in configuration files, and paths of look-ups."""
     files = [
         (file.relative_to(folder), read_yaml(file, object))
         for folder in folders

@@ -89,14 +89,7 @@ class RunContext:
         """The same data and features for another model, such as a part of this one.
 
         The other model is trained for as long as its own configuration says: an override such as
-        trainer.max_epochs=5 holds for the model of the command alone.
-
-        Args:
-            model: The configuration of the other model.
-            ckpt: "auto" or the path of its checkpoint.
-
-        Returns:
-            The context of a part.
+        trainer.max_epochs=5 holds for the model of the command alone. `ckpt` is "auto" or a path.
         """
         cfg = self.cfg.copy()
         with open_dict(cfg):
@@ -243,14 +236,9 @@ class RunContext:
         return identity
 
     def datamodule(self, vocabularies: Vocabularies, module: nn.Module) -> VQADataModule:
-        """Batches for a module.
+        """Batches of all splits for a module, which determines how answers and layouts are encoded.
 
-        Args:
-            vocabularies: Vocabularies of the training split or of a checkpoint.
-            module: The module; it determines how answers and layouts are encoded.
-
-        Returns:
-            The batches of all splits.
+        The vocabularies are those of the training split or of a checkpoint.
         """
         cfg = self.cfg
         answers = getattr(module, "answers", None) or vocabularies.answers

@@ -51,9 +51,8 @@ def _networks(
 ) -> Iterator[tuple[Any, dict[str, Any], RunContext, Sequence[str]]]:
     """The networks of the model and its parts whose class has the method `hook`.
 
-    Yields:
-        The class, its arguments, the context of the model's training, and the image features that
-        the network reads.
+    They come with their arguments, the context of the model's training, and the image features
+    that the network reads.
     """
     for part in context.models():
         model = part.cfg.model
@@ -150,11 +149,7 @@ def _check_features(context: RunContext) -> None:
 
 
 def check_offered(context: RunContext, offered: Mapping[str, Any]) -> None:
-    """Checks that the image features of the model and its parts are available.
-
-    Args:
-        context: The context.
-        offered: Available image features by name.
+    """Checks that the image features of the model and its parts are among those offered.
 
     Raises:
         UserError: A feature is missing.

@@ -47,10 +47,6 @@ class _KeepingWriter(ExperimentWriter):
 
     Lightning's own writer deletes an existing file, and empties it while it adds a column. No
     resumed run would compute the lost rows again.
-
-    Args:
-        log_dir: The folder of the file.
-        first_step: The first step of the rows that will be written.
     """
 
     def __init__(self, log_dir: str, first_step: int) -> None:
@@ -127,13 +123,7 @@ def loggers_of_part(loggers: DictConfig | None) -> DictConfig | None:
     """Chooses the loggers of a model that is trained because the command's model needs it.
 
     If one W&B run is assigned to the process, it must hold only the metrics of the command and the
-    objective of the sweep.
-
-    Args:
-        loggers: The nodes of `logger=`, by name.
-
-    Returns:
-        The loggers that do not write to an assigned W&B run.
+    objective of the sweep, so loggers that write to it are left out.
     """
     if loggers is None or not has_assigned_run():
         return loggers

@@ -33,12 +33,7 @@ _POOL = 20  # basic questions of a trial
 
 
 def try_text_components(cfg: DictConfig, dataset: VQADataset, split: str) -> None:
-    """Tries the user's rankers and noise, which need questions alone.
-
-    Args:
-        cfg: The configuration of the command.
-        dataset: The data.
-        split: Stage or name of the split whose questions are used.
+    """Tries the user's rankers and noise, which need questions alone, on those of a split.
 
     Raises:
         UserError: A component returns something else than its protocol says.
@@ -53,9 +48,6 @@ def try_text_components(cfg: DictConfig, dataset: VQADataset, split: str) -> Non
 
 def try_models(context: RunContext) -> None:
     """Tries the user's models that have no trained parts, and the user's rewards.
-
-    Args:
-        context: The context with features.
 
     Raises:
         UserError: A component returns something else than its protocol says.

@@ -114,10 +114,7 @@ def _run(run: Path, checkpoint: Path) -> tuple[Path, str, str | None]:
 def _relocate(cfg: DictConfig, run: Path, own: OwnSettings) -> None:
     """Gives a stored configuration its place on this machine: directory, and artifact store.
 
-    Args:
-        cfg: The configuration, in which all paths below the two are written out.
-        run: The run directory.
-        own: What the user gave.
+    All paths below the two are written out in it; those that the user gave stay.
     """
     stored = OmegaConf.to_container(cfg, resolve=False)
     assert isinstance(stored, dict)
