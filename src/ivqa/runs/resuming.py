@@ -59,8 +59,7 @@ def _of_hydra(run_dir: Path) -> Any:
 
 
 def absent_component(resume: str | None) -> str | None:
-    """A sentence about a component of a run whose package is not installed here; None without one.
-    """
+    """A sentence about a component of a run whose package is not installed here; else None."""
     with suppress(FileError):
         for name, keys in targets(read_yaml(Path(str(resume)) / "config.yaml", dict)):
             if not is_installed(name):
