@@ -42,7 +42,6 @@ MODULES: dict[str, tuple[str, ...]] = {
     "metrics.captions.meteor": (),
     "metrics.captions.ngrams": (),
     "metrics.captions.rouge_l": (),
-    "metrics.captions.text_state": (),
     "metrics.diversity": (),
     "metrics.captions.best_match": (),
     "metrics.bootstrap": (),
