@@ -73,20 +73,3 @@ def offered_places(component: object) -> Mapping[str, int | None] | None:
     places: Callable[[], Mapping[str, int | None] | None] | None
     places = getattr(component, "places", None)
     return None if places is None else places()
-
-
-def half_up(size: int) -> int:
-    """The output size of a padded convolution of stride 2."""
-    return (size + 1) // 2
-
-
-def half_down(size: int) -> int:
-    """The output size of a pooling of stride 2 without padding."""
-    return size // 2
-
-
-def halved(size: int, times: int, half: Callable[[int], int]) -> int:
-    """The output size of `times` layers of stride 2, each `half_up` or `half_down`."""
-    for _ in range(times):
-        size = half(size)
-    return size
