@@ -31,8 +31,6 @@ class Record:
     """What a command did.
 
     Attributes:
-        command: The command line.
-        model: The name of the model; None for a command without one.
         started: When it began, in UTC.
         models: The models that it loaded, by name, with the commit of the hub or the digest of
             their weights; None where neither is known, as of a served model.

@@ -52,14 +52,11 @@ def build_store(
     split whose files are damaged are computed again. Images without questions have no features.
 
     Args:
-        dataset: The data.
         splits: Stages ("train", "val", "test") or names of splits; none for a store that only
             computes the features of given pictures (`FeatureStore.extract`).
-        folder: Folder of the store.
         key: Digest of everything that determines the features.
         make_network: Builds the network for a device ("cpu" or "cuda"). It is called only if there
             are features to compute, after the images of all splits have been found.
-        batch_size: Images computed at once.
         num_workers: Processes that read images; 0 reads them in threads of this process.
 
     Returns:
@@ -102,14 +99,8 @@ def store_for_others(
 ) -> FeatureStore:
     """Computes the features of other data with the network of a store, see `build_store`.
 
-    Args:
-        own: The store, which `build_store` or `extend_store` returned.
-        dataset: The other data.
-        splits: Stages or names of its splits.
-        root: Folder of all feature stores.
-
     Raises:
-        ValueError: `own` has no network.
+        ValueError: The store `own` was opened without its network.
     """
     pictures = own.extractor if isinstance(own, FeatureStore) else None
     if not isinstance(own, FeatureStore) or pictures is None:
@@ -141,9 +132,6 @@ def extend_store(
 
     Args:
         base: The other store; it has the features of all splits.
-        folder: Folder of the new store.
-        key: Digest of everything that determines the features.
-        splits: Names of splits.
         added: Computes the further features of a split: arrays by name, with the rows of `base`.
         pictures: Computes all features of other pictures.
     """

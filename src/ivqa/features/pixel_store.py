@@ -27,9 +27,7 @@ class PixelStore(ImageFeatures):
     DIRECTORY/SPLIT.npy holds the images of a split, (M, 3, size, size) uint8, by ascending id.
 
     Args:
-        directory: Folder of the pixels.
         ids: Ids (M,) int64 of the stored images by name of the split, ascending.
-        image_size: Pixels of a side.
         sizes: The last dimension of each feature, by name.
         make_encoder: Builds an encoder that computes the features of the given names.
         key: Digest of everything that determines pixels and encoder.

@@ -60,10 +60,7 @@ class FeatureComponent(ABC):
 
 
 def offered_places(component: object) -> Mapping[str, int | None] | None:
-    """The features that a component computes, with their number of positions.
-
-    `component` is what features= configures: a `FeatureComponent`, or another class with the method
-    `places`. See `FeatureComponent.places`.
+    """The `places` of what features= configures, which need not be a `FeatureComponent`.
 
     Example:
         >>> from ivqa.features import ConceptFeatures

@@ -14,13 +14,9 @@ from ivqa.store.identity import differences
 
 
 def merge_shards(files: Sequence[Path]) -> tuple[pa.Table, dict[str, Any]]:
-    """Merges shards into the table that a single process would write.
+    """Merges the files of all shards into the table and origin that a single process would write.
 
-    Args:
-        files: The Parquet files of all shards, in any order.
-
-    Returns:
-        The table, ordered by question id, and its origin: the settings that it was built with.
+    The files may be in any order; the table is ordered by question id.
 
     Raises:
         DataError: A file is damaged, has other settings than the first, or repeats questions of

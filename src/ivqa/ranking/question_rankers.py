@@ -71,11 +71,7 @@ class LassoQuestionRanker:
 
     @staticmethod
     def check_arguments(arguments: Mapping[str, Any]) -> None:
-        """Raises UserError unless exactly one weight is given; commands call it before they start.
-
-        Args:
-            arguments: Values of the constructor's arguments by name.
-        """
+        """Raises UserError unless one weight is given; commands call it before they start."""
         if (arguments["lam"] is None) == (arguments["alpha"] is None):
             raise UserError("the LASSO ranker takes lam or alpha, one of the two")
 

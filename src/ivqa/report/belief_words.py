@@ -20,8 +20,6 @@ class BeliefPageModel:
     """The belief set of a model and the metrics of its diagnosis.
 
     Attributes:
-        name: The name of the model.
-        beliefs: Its beliefs.
         metrics: The metrics of the diagnosis by name.
         reasons: Why the model holds some of its beliefs, by line of beliefs.jsonl, from 1.
         r_score: R_score with the tolerance and limit of the metrics.

@@ -31,11 +31,7 @@ _VERDICT_COLORS = {
 
 @dataclass(frozen=True)
 class NotedQuestion(GeneratedQuestion):
-    """A generated question with a remark for the contact sheet.
-
-    Args:
-        note: The remark, such as the probability of the question.
-    """
+    """A generated question with a remark for the contact sheet, such as its probability."""
 
     note: str = ""
 
@@ -160,13 +156,9 @@ class QuestionPages:
         title: str,
         metrics: Mapping[str, float],
     ) -> Path:
-        """Writes the pages; the contact sheet shows some of the metrics at the top.
+        """Writes the pages about the pairs of a split, in its order, and returns questions.html.
 
-        Args:
-            items: The image-answer pairs of the split, in its order.
-
-        Returns:
-            The contact sheet, questions.html.
+        The contact sheet shows some of the metrics at the top.
         """
         step = max(1, len(items) // max(self.num_shown, 1))
         shown = items[::step][: self.num_shown]

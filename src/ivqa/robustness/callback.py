@@ -65,13 +65,9 @@ class RobustnessCallback(MeasuringCallback):
 
     @staticmethod
     def validation_metrics(arguments: Mapping[str, Any]) -> set[str]:
-        """The names of the metrics that a callback logs in training.
+        """The names of the metrics that a callback with these arguments logs in training.
 
-        Args:
-            arguments: The arguments of the constructor, as in the configuration.
-
-        Returns:
-            Names such as "robustness/r_score"; none if it does not run in training.
+        They are such as "robustness/r_score"; none if it does not run in training.
         """
         if not arguments.get("every_n_epochs"):
             return set()

@@ -24,7 +24,6 @@ class WordShuffling:
     are all equal stays unchanged.
 
     Args:
-        levels: Number of levels.
         seed: Seed of the orders.
     """
 

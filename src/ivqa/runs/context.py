@@ -40,10 +40,7 @@ class RunContext:
     """Data, features and vocabularies of one configuration; `open_context` builds it.
 
     Attributes:
-        cfg: The configuration of the command.
-        dataset: The data.
         features: Image features; None for text-only models and before `with_features`.
-        console: The terminal.
         is_part: Whether the model is a part of another model, such as the generator of a policy.
         announced: Names of released weights that were already reported; shared with the parts.
         other_data: The data of model.trained_on by their settings; shared with the parts.

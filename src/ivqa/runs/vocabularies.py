@@ -13,8 +13,6 @@ class Vocabularies:
     """Words of the training questions and answers, and the closed answer set A.
 
     Attributes:
-        question_vocabulary: Words of the training questions.
-        answer_words: Words of the training answers.
         answers: The answers that a model chooses among; None for a model without a closed set.
     """
 

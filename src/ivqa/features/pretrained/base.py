@@ -100,12 +100,9 @@ class PretrainedFeatures(FeatureComponent):
 
 
 class Normalised(nn.Module):
-    """Scales pixels as a network expects them, and computes its features.
+    """Scales pixels to a mean and standard deviation of each channel and computes their features.
 
-    Args:
-        network: Takes images (B, 3, H, W) and returns features by name.
-        mean: Mean of each channel, for pixels in [0, 1].
-        std: Standard deviation of each channel, for pixels in [0, 1].
+    Mean and standard deviation are those of pixels in [0, 1].
     """
 
     mean: Tensor

@@ -49,10 +49,5 @@ class TextMetricRanker(ABC):
 
 @lru_cache(maxsize=1)  # the parts of a job share their pool
 def pool_scores(ranker: TextMetricRanker, pool: tuple[str, ...]) -> PoolScores:
-    """The ranker's scores with a pool of texts; the last pool stays in memory.
-
-    Args:
-        ranker: Hashable, as frozen dataclasses are.
-        pool: N questions as texts.
-    """
+    """The scores of a (hashable) ranker with a pool of texts; the last pool stays in memory."""
     return ranker.scores([tokenise(question) for question in pool])

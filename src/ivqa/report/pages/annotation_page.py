@@ -35,9 +35,6 @@ class ToAnnotate:
     """A question for annotators.
 
     Attributes:
-        image_id: The image.
-        answer: The answer of the model.
-        question: The question to judge.
         reference: A question of the data set for this image and answer; "" if there is none.
         weight: Inverse of the probability with which the question was drawn, up to a factor; the
             page exports it.

@@ -45,12 +45,7 @@ MOST_SUSPECTS = 0.4
 
 
 def consistency_sentences(metrics: Mapping[str, float], name: str) -> list[str]:
-    """Says what the figures of consistency mean, in up to five sentences.
-
-    Args:
-        metrics: The metrics by name.
-        name: The name of the model.
-    """
+    """Says what the figures of consistency of a model mean, in up to five sentences."""
     found = {key.removeprefix("consistency/"): value for key, value in metrics.items()}
 
     def share(key: str) -> str:
@@ -96,15 +91,8 @@ def write_consistency_page(
     """Writes consistency.html, one file without links to others.
 
     It shows the figures, the share of implied questions that are answered so by rule, and the
-    images with contradictions, those with most certain errors first, at most 60.
-
-    Args:
-        path: The file.
-        title: Its title.
-        name: The name of the model.
-        images: The answers about each image.
-        metrics: The figures of consistency by name.
-        split: The questions of the data set, with pictures and right answers as far as it has them.
+    images with contradictions, those with most certain errors first, at most 60. Pictures and
+    right answers are those of the split, as far as it has them.
     """
     worst = sorted(
         (image for image in images if image.contradictions),
