@@ -15,12 +15,12 @@ from ivqa.consistency import ImageConsistency
 from ivqa.consistency.records import JudgedAnswer
 from ivqa.data import VQASplit
 from ivqa.logic import Contradiction
-from ivqa.report import (
+from ivqa.report.pages.consistency_page import (
     consistency_rows,
     consistency_sentences,
-    print_metrics,
     write_consistency_page,
 )
+from ivqa.report.tables import print_metrics
 
 HOSTILE = "Is </script><script>document.title=1</script><b>it</b> there?"
 METRICS = {

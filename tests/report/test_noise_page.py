@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from ivqa.data import VQASplit
-from ivqa.report import NoisePageModel, write_noise_page
+from ivqa.report.pages.noise_page import NoisePageModel, write_noise_page
 from ivqa.robustness import NoiseRecords
 
 QUESTIONS = [["Is it red?", "Is it blue?", "How many?", "Is it big?"]]

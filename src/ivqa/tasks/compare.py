@@ -13,17 +13,13 @@ from ivqa.diagnosis import read_beliefs, read_reasons
 from ivqa.errors import UserError
 from ivqa.metrics import RScore
 from ivqa.ranges import ExistingFolder
-from ivqa.report import (
-    MOST_MODELS,
-    BeliefPageModel,
-    NoisePageModel,
-    markdown_table,
-    print_table,
-    title_of,
-    write_noise_curve,
-    write_noise_page,
-)
+from ivqa.report.belief_words import BeliefPageModel
+from ivqa.report.model_names import title_of
 from ivqa.report.noise_words import accuracy_in_words, below_blind, ends_of_score
+from ivqa.report.pages.belief_page import MOST_MODELS
+from ivqa.report.pages.noise_page import NoisePageModel, write_noise_page
+from ivqa.report.plots import write_noise_curve
+from ivqa.report.tables import markdown_table, print_table
 from ivqa.robustness import NoiseRecords, common_questions, paired_differences
 from ivqa.runs.loggers import log_results
 from ivqa.runs.run_directory import read_metrics

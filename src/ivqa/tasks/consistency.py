@@ -19,13 +19,13 @@ from ivqa.data import VQASplit
 from ivqa.data.oracles import Oracle
 from ivqa.data.results import answers_any, read_results
 from ivqa.errors import UserError
-from ivqa.report import (
+from ivqa.report.model_names import title_of
+from ivqa.report.pages.consistency_page import (
     consistency_rows,
     consistency_sentences,
-    print_table,
-    title_of,
     write_consistency_page,
 )
+from ivqa.report.tables import print_table
 
 
 def show_consistency(

@@ -60,20 +60,12 @@ from ivqa.ranges import (
     Share,
     marks_of,
 )
-from ivqa.report import (
-    BeliefPageModel,
-    NoisePageModel,
-    ToAnnotate,
-    beliefs_to_explain,
-    mostly_illegal,
-    print_summary,
-    read_curves,
-    summary,
-    title_in,
-    write_annotation_page,
-    write_belief_page,
-    write_noise_page,
-)
+from ivqa.report.belief_plots import read_curves
+from ivqa.report.belief_words import BeliefPageModel, mostly_illegal, print_summary, summary
+from ivqa.report.model_names import title_in
+from ivqa.report.pages.annotation_page import ToAnnotate, write_annotation_page
+from ivqa.report.pages.belief_page import beliefs_to_explain, write_belief_page
+from ivqa.report.pages.noise_page import NoisePageModel, write_noise_page
 from ivqa.robustness import NoiseRecords
 from ivqa.runs.callbacks import measured
 from ivqa.runs.judges import check_judges, obtained_judges

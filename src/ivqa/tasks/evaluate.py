@@ -13,7 +13,7 @@ from ivqa.data import VQADataModule, VQADataset, VQASplit
 from ivqa.errors import UserError
 from ivqa.generators import RemembersTraining
 from ivqa.ranges import Checkpoint, ExistingFolder, NonEmptyText
-from ivqa.report import print_metrics
+from ivqa.report.tables import print_metrics
 from ivqa.runs.callbacks import measured
 from ivqa.runs.context import RunContext
 from ivqa.runs.fitting import validate

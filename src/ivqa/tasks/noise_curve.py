@@ -9,14 +9,10 @@ from rich.console import Console
 
 from ivqa.data import VQASplit
 from ivqa.metrics import PUBLISHED_R_SCORE, RScore
-from ivqa.report import (
-    NoisePageModel,
-    noise_rows,
-    print_noise_curve,
-    title_of,
-    write_noise_curve,
-    write_noise_page,
-)
+from ivqa.report.model_names import title_of
+from ivqa.report.pages.noise_page import NoisePageModel, write_noise_page
+from ivqa.report.plots import write_noise_curve
+from ivqa.report.tables import noise_rows, print_noise_curve
 from ivqa.robustness import NoiseRecords
 from ivqa.store.files import read_yaml
 

@@ -36,7 +36,7 @@ from ivqa.ranking import (
     write_parquet,
     write_records,
 )
-from ivqa.report import print_metrics
+from ivqa.report.tables import print_metrics
 from ivqa.robustness import selection_figures
 from ivqa.runs.own_components import try_text_components
 from ivqa.runs.run_directory import begin_run

@@ -15,8 +15,7 @@ from ivqa.config.model_sources import source_of
 from ivqa.errors import UserError
 from ivqa.metrics import interval, resampled_means
 from ivqa.ranges import AtLeastOne, Checkpoint, Count, NonEmptyText, Resamples
-from ivqa.report import print_table
-from ivqa.report.tables import write_table
+from ivqa.report.tables import print_table, write_table
 from ivqa.robustness import (
     VQABQ,
     BestBasicQuestions,
