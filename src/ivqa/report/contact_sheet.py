@@ -15,7 +15,7 @@ from ivqa.data.images import open_picture
 from ivqa.data.rgb import to_rgb
 from ivqa.generators.evaluation import AskedPair, GeneratedQuestion
 from ivqa.ranges import CountOrZero
-from ivqa.report.pages.base import render
+from ivqa.report.pages.base import write_page
 from ivqa.store.files import write_bytes
 
 _THUMBNAIL = 256  # pixels, of the longer side
@@ -50,7 +50,8 @@ def write_contact_sheet(
             answer type or reference is left out.
         summary: Figures at the top of the page, by name.
     """
-    page = render(
+    write_page(
+        path,
         "contact_sheet.html.j2",
         title=title,
         subtitle=subtitle,
@@ -59,7 +60,6 @@ def write_contact_sheet(
         answer_types=sorted({item.answer_type for item in items if item.answer_type}),
         verdicts=[name for name in _VERDICT_COLORS if any(i.best.verdict == name for i in items)],
     )
-    write_bytes(path, page.encode())
 
 
 def write_contact_sheet_png(path: Path, items: Sequence[AskedPair], columns: int = 4) -> None:

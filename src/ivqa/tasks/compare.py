@@ -17,7 +17,7 @@ from ivqa.report.belief_words import BeliefPageModel
 from ivqa.report.model_names import title_of
 from ivqa.report.noise_words import accuracy_in_words, below_blind, ends_of_score
 from ivqa.report.pages.belief_page import MOST_MODELS
-from ivqa.report.pages.noise_page import NoisePageModel, write_noise_page
+from ivqa.report.pages.noise_page import write_noise_page
 from ivqa.report.plots import write_noise_curve
 from ivqa.report.tables import markdown_table, print_table
 from ivqa.robustness import NoiseRecords, common_questions, paired_differences
@@ -78,7 +78,7 @@ def compare(cfg: Annotated[DictConfig, Keys]) -> float:
     notes += [line for name, one in curves.items() for line in below_blind(name, one)]
     write_text(run_dir / "table.md", "\n".join([markdown_table(rows), *notes]) + "\n" * bool(notes))
     write_noise_curve(run_dir / "robustness.png", curves)
-    models = [NoisePageModel(*own) for own in zip(names, records, strict=True)]
+    models = list(zip(names, records, strict=True))
     against = f"{', '.join(names[1:])} against {names[0]}"
     # The runs do not say where their pictures are, so the page shows the questions alone.
     write_noise_page(run_dir / "robustness.html", against, models, None, r_score)

@@ -65,7 +65,7 @@ from ivqa.report.belief_words import BeliefPageModel, mostly_illegal, print_summ
 from ivqa.report.model_names import title_in
 from ivqa.report.pages.annotation_page import ToAnnotate, write_annotation_page
 from ivqa.report.pages.belief_page import beliefs_to_explain, write_belief_page
-from ivqa.report.pages.noise_page import NoisePageModel, write_noise_page
+from ivqa.report.pages.noise_page import write_noise_page
 from ivqa.robustness import NoiseRecords
 from ivqa.runs.callbacks import measured
 from ivqa.runs.judges import check_judges, obtained_judges
@@ -208,8 +208,8 @@ def diagnose(cfg: Annotated[DictConfig, Keys]) -> float:
         asked_first = _to_annotate(guessed, pairs)
         write_annotation_page(run_dir / "annotate.html", title, asked_first, split)
         if "robustness/partition_1/accuracy" in metrics:
-            model, noise_page = NoisePageModel(name, NoiseRecords.read(run_dir)), "robustness.html"
-            write_noise_page(run_dir / noise_page, f"{name} under noise", [model], split, r_score)
+            model, noise_page = (name, NoiseRecords.read(run_dir)), run_dir / "robustness.html"
+            write_noise_page(noise_page, f"{name} under noise", [model], split, r_score)
         show_consistency(metrics, name, run_dir, split, console)
         write_json(run_dir / "metrics.json", metrics)  # last: a run with it is finished
     print_summary(summary(shown[0], oracle), title=title, console=console)

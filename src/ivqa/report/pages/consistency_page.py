@@ -8,8 +8,7 @@ from ivqa.consistency import ImageConsistency
 from ivqa.data import VQASplit
 from ivqa.logic import Contradiction
 from ivqa.report.pages.annotation_page import picture
-from ivqa.report.pages.base import render
-from ivqa.store.files import write_bytes
+from ivqa.report.pages.base import write_page
 
 _MOST_IMAGES = 60
 _PER_RULE = 3  # contradictions of one rule about an image
@@ -103,7 +102,8 @@ def write_consistency_page(
         right = dict(zip(split.question_ids.tolist(), split.main_answers, strict=True))
     shown = [_image(image, split, right) for image in worst[:_MOST_IMAGES]]
     rules = sorted({clash["rule"] for image in shown for clash in image["clashes"]})
-    page = render(
+    write_page(
+        path,
         "consistency.html.j2",
         title=title,
         subtitle=f"{len(images):,} images, {len(worst):,} with answers that exclude each other",
@@ -113,7 +113,6 @@ def write_consistency_page(
         images=shown,
         left=len(worst) - len(shown),
     )
-    write_bytes(path, page.encode())
 
 
 def _is_rule(name: str) -> bool:
