@@ -24,14 +24,13 @@ from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 from rich.text import Text
 
-from ivqa.config.choices import config_folders, search_path
+from ivqa.config.choices import choices_page, config_folders, search_path
 from ivqa.config.error_messages import (
     describe,
     is_disk_error,
     is_user_error,
     place_in_own_code,
 )
-from ivqa.config.help_page import choices_page
 from ivqa.config.hydra_flags import ended_by_a_closed_pipe, joined_flags
 from ivqa.config.path_keys import command_paths, command_sentences, is_path
 from ivqa.config.short_forms import expanded, key_of

@@ -10,7 +10,7 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import cache
@@ -161,17 +161,6 @@ def gpu_model() -> str | None:
     return torch.cuda.get_device_name(0) if torch.cuda.is_available() else None
 
 
-def this_machine() -> str:
-    """Cores, the widest vectors, and whether models are trained in bfloat16."""
-    import torch
-
-    from ivqa.device import fastest_dtype
-
-    able = torch.backends.cpu.get_cpu_capability()
-    precision = "bfloat16" if fastest_dtype() is torch.bfloat16 else "float32"
-    return f"{os.cpu_count()} cores with {able}, {precision}"
-
-
 def versions() -> str:
     """Versions of Python and of the packages that compute the numbers."""
     numbers = [f"{name} {number}" for name, number in _versions().items()]
@@ -183,16 +172,3 @@ def _versions() -> dict[str, str]:
 
     # With the build of torch, which its metadata lack.
     return {name: version(name) for name in _PACKAGES} | {"torch": str(torch.__version__)}
-
-
-def seeds_of(jobs: Sequence[Mapping[str, Any]]) -> list[int]:
-    """The seeds of jobs, ascending; 1 is the default of conf/run.yaml.
-
-    >>> seeds_of([{"overrides": ["model=mlb", "seed=3"]}, {"overrides": ["model=mlb"]}])
-    [1, 3]
-    """
-    chosen = [
-        [str(item).removeprefix("seed=") for item in job["overrides"] if str(item)[:5] == "seed="]
-        for job in jobs
-    ]
-    return sorted({int(seeds[-1]) if seeds else 1 for seeds in chosen})

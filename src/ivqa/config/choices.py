@@ -5,6 +5,7 @@ Imports neither PyTorch nor Lightning, so that --help and shell completion answe
 """
 
 import re
+import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -25,6 +26,17 @@ from ivqa.store.files import read_yaml
 
 # What marks the file of a model that answers questions and can therefore be diagnosed.
 _ANSWERS = ("shared/answerer", "pretrained: true")
+# Groups that people need most come first; the others follow in the order of the command's file.
+_FIRST = ("model", "vqa", "reward", "data", "features", "task", "experiment", "callbacks")
+_INDENT = 19
+_WIDTH = 80
+
+
+def conf_dir() -> Path:
+    """The folder of configurations: in the package, or beside `src` where links do not work."""
+    package = Path(__file__).parents[1]
+    inside = package / "conf"
+    return inside if inside.is_dir() else package.parents[1] / "conf"
 
 
 def reference_config(conf_dir: Path, config_name: str, choices: Sequence[str] = ()) -> DictConfig:
@@ -145,6 +157,31 @@ def choices_of(group: str, folders: Sequence[Path], config_name: str) -> list[st
     answering = {name for name, text in texts.items() if any(mark in text for mark in _ANSWERS)}
     included = {name: set(re.findall(r"^  - (\w+)$", text, re.M)) for name, text in texts.items()}
     return [name for name in texts if name in answering or included[name] & answering]
+
+
+def choices_page(conf_dir: Path, config_name: str, folders: Sequence[Path]) -> str:
+    """Lists the choices of every group that has more than one, and the sweeps, on 80 columns."""
+    groups = groups_of(conf_dir, config_name)
+    ordered = [group for group in _FIRST if group in groups]
+    ordered += [group for group in groups if group not in ordered]
+    lines: list[str] = []
+    for group in ordered:
+        choices = choices_of(group, folders, config_name)
+        if group == "model":
+            # VQA models are choices of model= too, but are listed once.
+            answering = choices_of("vqa", folders, config_name)
+            choices = [*(name for name in choices if name not in answering), "and those of vqa="]
+        # A sweep may be left out, so even a single one is a choice.
+        if len(choices) > 1 or group == "sweep":
+            lines += textwrap.wrap(
+                ", ".join(choices),
+                _WIDTH,
+                initial_indent=f"  {group}=".ljust(_INDENT),
+                subsequent_indent=" " * _INDENT,
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+    return "\n".join(lines)
 
 
 def config_folders(conf_dir: Path, arguments: Sequence[str]) -> list[Path]:

@@ -10,7 +10,6 @@ from ivqa.ranking.bqd_files import (
 )
 from ivqa.ranking.bqd_merging import merge_shards
 from ivqa.ranking.bqd_ranking import BQDRanking
-from ivqa.ranking.lasso_ranker import LassoRanker
 from ivqa.ranking.pools import (
     general_questions,
     questions_of_answer_type,
@@ -20,6 +19,7 @@ from ivqa.ranking.pools import (
 from ivqa.ranking.question_rankers import (
     CosineRanker,
     LassoQuestionRanker,
+    LassoRanker,
     QuestionRanker,
     RandomRanker,
 )
