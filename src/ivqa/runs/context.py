@@ -172,6 +172,11 @@ class RunContext:
         for part in self.parts.values():
             yield from part.models()
 
+    def all_models(self) -> Iterator["RunContext"]:
+        """The contexts of all models of the command, also of those that callbacks or judges use."""
+        for one in (self, *self.measuring_models.values()):
+            yield from one.models()
+
     @cached_property
     def wanted_features(self) -> list[str]:
         """Image features that the model and its parts read, such as "grid"; no repetitions."""

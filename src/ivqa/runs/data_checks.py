@@ -86,11 +86,10 @@ def _check_annotations(
 
 def _check_other_data(context: RunContext) -> None:
     """Reads the training splits of model.trained_on."""
-    for one in (context, *context.measuring_models.values()):
-        for part in one.models():
-            if part.dataset is not context.dataset:
-                for split in ("train", "val"):
-                    part.dataset.split(split).require_answers()
+    for part in context.all_models():
+        if part.dataset is not context.dataset:
+            for split in ("train", "val"):
+                part.dataset.split(split).require_answers()
 
 
 def _check_corpora(context: RunContext) -> None:
@@ -105,9 +104,7 @@ def _check_corpora(context: RunContext) -> None:
 
 def _check_checkpoints(context: RunContext) -> None:
     """Reads each checkpoint that the user gives, before a part without one is trained."""
-    for part in (
-        part for one in (context, *context.measuring_models.values()) for part in one.models()
-    ):
+    for part in context.all_models():
         given = str(part.cfg.get("ckpt", "auto"))
         if given != "auto" and not source_of(part.cfg.model).refusal:
             load_checkpoint(Path(given))
@@ -185,8 +182,6 @@ def _check_augmentations(context: RunContext) -> None:
 
 def _check_endpoints(context: RunContext) -> None:
     """Raises UserError where a served model does not respond, or does not exist at its endpoint."""
-    for part in (
-        part for one in (context, *context.measuring_models.values()) for part in one.models()
-    ):
+    for part in context.all_models():
         if endpoint := part.cfg.model.module.get("endpoint"):
             instantiate(endpoint).check(part.cfg.model.path)

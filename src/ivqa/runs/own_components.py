@@ -52,10 +52,7 @@ def try_models(context: RunContext) -> None:
     Raises:
         UserError: A component returns something else than its protocol says.
     """
-    benches = [
-        part for one in (context, *context.measuring_models.values()) for part in one.models()
-    ]
-    for one in benches:
+    for one in context.all_models():
         own = list(_own(one.cfg.model.module))
         for name, node, prefix in own:
             if prefix.startswith("rewards."):
