@@ -35,13 +35,8 @@ def check_hub_id(
 ) -> None:
     """Checks that a text, for which no folder exists, may be a hub id.
 
-    Args:
-        name: The text.
-        example: A hub id, for the message.
-        make: What makes such a folder, for the message.
-
     Raises:
-        UserError: It looks like a path.
+        UserError: It looks like a path; the message says how to `make` such a folder.
     """
     if Path(name).exists() or name.startswith(("/", ".", "~")) or name.count("/") > 1:
         raise UserError(f"there is no folder '{name}'; {make}, or pass a hub id such as {example}")

@@ -75,13 +75,7 @@ def note_model(path: str, revision: str | None = None) -> None:
 
 
 def note_training(revision: str, seconds: float, ended: float) -> None:
-    """Adds the training of a model to the record.
-
-    Args:
-        revision: The digest of its weights.
-        seconds: How long it was trained.
-        ended: When the training ended, in seconds since 1970.
-    """
+    """Adds the training of a model: digest of its weights, seconds, end in seconds since 1970."""
     _current.training[revision] = (seconds, ended)
 
 

@@ -44,13 +44,7 @@ class ImageEncoder(nn.Module):
         self.learning_rate_scale = learning_rate_scale
 
     def forward(self, pixels: Tensor) -> dict[str, Tensor]:
-        """Computes the features of images.
-
-        Args:
-            pixels: RGB images (M, 3, H, W), uint8.
-
-        Returns:
-            Features by name, float32, each with M rows.
+        """Computes float32 features by name, each with M rows, of RGB images (M, 3, H, W), uint8.
         """
         # In training, normalisation over a batch needs all of its images at once.
         parts = [pixels] if self.training else pixels.split(_IMAGES_PER_PASS)

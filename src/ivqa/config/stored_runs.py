@@ -68,11 +68,6 @@ def own_settings(arguments: Iterable[str]) -> OwnSettings:
 def stored_overrides(overrides: Iterable[str], file: Path, folders: Sequence[Path]) -> list[str]:
     """The stored overrides of a run, without those that only the user may give.
 
-    Args:
-        overrides: The content of overrides.yaml.
-        file: Its path, for the message.
-        folders: The user's folders of configuration files.
-
     Raises:
         UserError: One is an option, a key of Hydra or a sweep, which ivqa never stores there; it
             reads the environment or a file; or it chooses a file outside of `folders`.

@@ -54,7 +54,6 @@ def build_store(
     Args:
         splits: Stages ("train", "val", "test") or names of splits; none for a store that only
             computes the features of given pictures (`FeatureStore.extract`).
-        key: Digest of everything that determines the features.
         make_network: Builds the network for a device ("cpu" or "cuda"). It is called only if there
             are features to compute, after the images of all splits have been found.
         num_workers: Processes that read images; 0 reads them in threads of this process.

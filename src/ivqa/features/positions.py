@@ -31,19 +31,10 @@ class FeatureComponent(ABC):
     def build_for_others(
         self, own: ImageFeatures, dataset: VQADataset, splits: Sequence[str], root: Path
     ) -> ImageFeatures:
-        """Computes the features of other data with the network that computed those of a command.
+        """Computes the features of other data with the network of `own`, the features of a command.
 
         A model that is trained on other data can then read the images of the command. Unless a
         network is trained on the data, it is the same for all data, and this is `build`.
-
-        Args:
-            own: The features of the command, which `build` returned.
-            dataset: The other data.
-            splits: Stages or names of its splits.
-            root: Folder of all feature stores.
-
-        Returns:
-            The store of the features of the other data.
         """
         return self.build(dataset, splits, root)
 

@@ -22,7 +22,6 @@ def resampled_means(
     Args:
         values: (S, N): S measurements of N questions.
         resamples: Number R of resamples.
-        seed: Seed of the draws.
         clusters: (N,): questions of the same cluster, such as those about one image, are drawn
             together, because they are not independent. None: each question alone.
 

@@ -48,15 +48,12 @@ class BQDRanking:
         question_ids: Their ids, (N,), all different.
         image_ids: Ids of their images, (N,).
         pool: The basic questions, all different.
-        ranker: Ranks the pool.
         settings: How the ranker and the pool were built, as plain values; stored with the parts.
-        folder: Where the files of the parts are.
         k: Basic questions for each main question.
         exclude_duplicates: Whether basic questions with the words of the main question are left out
             of its ranking. If they are not, LASSO gives them all the weight [IJCV, Table 8].
         part_size: Distinct questions of a part.
         shard: Number of this shard, from 0.
-        num_shards: Number of shards.
     """
 
     questions: Sequence[str]

@@ -22,7 +22,6 @@ class PageBeliefs:
     """The beliefs of up to four models about the same images, numbered for the page.
 
     Args:
-        models: The models.
         oracle: The oracle of the images, which knows the meanings of questions; None without one.
     """
 

@@ -63,11 +63,7 @@ def write_contact_sheet(
 
 
 def write_contact_sheet_png(path: Path, items: Sequence[AskedPair], columns: int = 4) -> None:
-    """Writes a picture with image, answer and best question of each pair.
-
-    Args:
-        columns: Pairs in a row.
-    """
+    """Writes a picture with image, answer and best question of each pair."""
     font = ImageFont.load_default(13)
     height = _CELL + 18 * _TEXT_LINES
     rows = -(-len(items) // columns)  # rounded up

@@ -48,7 +48,6 @@ class GaussianNoise(ImageNoise):
     Args:
         step: Standard deviation at level 1, where black is 0 and white is 1; it is proportional to
             the level.
-        seed: Seed of the noise.
     """
 
     levels: Count = 7
@@ -90,7 +89,6 @@ class MotionBlur(ImageNoise):
     Args:
         step: Length of the line at level 1, as a share of the shorter side; it is proportional to
             the level.
-        seed: Seed of the direction.
     """
 
     levels: Count = 7
@@ -145,7 +143,6 @@ class SaltAndPepper(ImageNoise):
 
     Args:
         step: Share of the pixels at level 1; it is proportional to the level, up to 1.
-        seed: Seed of the pixels.
     """
 
     levels: Count = 7
@@ -190,7 +187,6 @@ class Occlusion(ImageNoise):
 
     Args:
         step: Hidden share of the area at level 1; it is proportional to the level, up to 1.
-        seed: Seed of the position of the rectangle.
     """
 
     levels: Count = 7

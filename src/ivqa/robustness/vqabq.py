@@ -47,7 +47,6 @@ class VQABQ:
     The accuracy at partition 1 of the noise curve is that of VQABQ; compare it with partition 0.
 
     Args:
-        source: Ranks the basic questions.
         thresholds: The thresholds (s1, s2, s3) of `helpful_counts`.
         levels: Always 1.
     """
@@ -77,10 +76,6 @@ class BestBasicQuestions:
     """Appends the best basic questions to each question: level L appends L of them, without a rule.
 
     With an answer at each level, `search_thresholds` knows the accuracy of every selection.
-
-    Args:
-        source: Ranks the basic questions.
-        levels: The largest number of basic questions.
     """
 
     source: RankedBasicQuestions

@@ -39,13 +39,7 @@ def measured(
 ) -> dict[str, float]:
     """Runs the configured measurements outside of a Trainer: noise, beliefs.
 
-    Args:
-        cfg: The configuration.
-        measuring_models: Trained models by name, see `build_callback`.
-        module: A VQA model; it need not be a LightningModule.
-        datamodule: The data.
-        split: Stage or name of the split.
-        run_dir: The directory for files of the callbacks.
+    `module` is a VQA model, which need not be a LightningModule; `split` a stage or a name.
 
     Returns:
         The figures by name; empty without such a callback.

@@ -23,7 +23,6 @@ class LastCheckpoint(pl.callbacks.Checkpoint):
     from the step does not repeat the validation. Lightning's ModelCheckpoint would write at once.
 
     Args:
-        dirpath: The folder.
         every_n_train_steps: N, for long epochs; None writes after epochs only.
     """
 
@@ -74,9 +73,6 @@ class StepSeed(pl.Callback):
 
     A resumed run then repeats dropout and sampling exactly, wherever it was interrupted, although
     no checkpoint stores the state of a random generator.
-
-    Args:
-        seed: The seed of the run.
     """
 
     def __init__(self, seed: Seed) -> None:

@@ -24,7 +24,6 @@ class RunCSVLogger(CSVLogger):
     """Writes metrics.csv into the run directory; a resumed run appends to it.
 
     Args:
-        save_dir: The run directory.
         first_step: The training step that the run starts or continues from. Rows before it stay.
     """
 
@@ -78,10 +77,6 @@ class RunWandbLogger(WandbLogger):
     """Logs to a W&B run whose id is stored in the run directory; a resumed run continues it.
 
     WANDB_MODE=offline and WANDB_MODE=disabled work as usual.
-
-    Args:
-        save_dir: The run directory.
-        **options: Arguments of Lightning's WandbLogger.
     """
 
     def __init__(self, save_dir: str, **options: Any) -> None:
@@ -145,7 +140,6 @@ def log_results(
     """Logs the results of a command to Weights & Biases, if logger=wandb is set.
 
     Args:
-        cfg: The configuration of the command.
         metrics: Values by name.
         media: By name, the path of an image or an HTML page, or a pandas table.
     """
