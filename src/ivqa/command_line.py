@@ -71,14 +71,13 @@ def entry_point(conf_dir: Path, config_name: str) -> None:
         if place:
             _stop(f"{place}; this is your own code, and IVQA_TRACEBACK=1 shows the traceback", 1)
         if by_user:
-            resumed = _path(given, "resume")
-            stored = resumed if isinstance(error, HydraException) and not begun else None
+            stored = _resumed(given) if isinstance(error, HydraException) and not begun else None
             absent = absent_component(stored) if stored else None
             told = absent or describe(
                 error, sys.argv[1:], conf_dir=conf_dir, config_name=config_name
             )
             if stored and not absent:
-                told += needs_folder(Path(stored), config_name, given)
+                told += needs_folder(stored, config_name, given)
             hint = f"; then continue with: {continues[0]}" if continues else ""
             _stop(told + hint if is_disk_error(error) else told, 1)
         _stop(f"{type(error).__name__}: this is a bug in ivqa, please report it with the above", 1)
@@ -137,8 +136,8 @@ def _overrides(
         from ivqa.sweeps.sweep_files import with_sweep
 
         arguments = with_sweep(arguments, folders, config_name)
-    if (resumed := _path(arguments, "resume")) not in (None, "null"):
-        check_command(Path(str(resumed)), config_name)
+    if run_dir := _resumed(arguments):
+        check_command(run_dir, config_name)
     own = with_multirun(arguments, conf_dir)
     arguments = command_line(own, folders)
     arguments = [
@@ -182,14 +181,11 @@ def run_task(cfg: DictConfig, conf_dir: Path) -> float:
 
 def _check_resumed(cfg: DictConfig, own: Sequence[str], conf_dir: Path) -> None:
     """Checks what a resumed run sets, since it may come from elsewhere; `own` is the user's."""
-    resume = _path(own, "resume")
-    if resume in (None, "null"):
-        return
-    from ivqa.config.stored_runs import check_stored, own_settings
+    if run_dir := _resumed(own):
+        from ivqa.config.stored_runs import check_stored, own_settings
 
-    settings = own_settings(map(quoted_path, own))
-    folders = config_folders(conf_dir, own)
-    check_stored(cfg, f"resume={resume}", Path(str(resume)), folders, settings)
+        settings = own_settings(map(quoted_path, own))
+        check_stored(cfg, f"resume={run_dir}", run_dir, config_folders(conf_dir, own), settings)
 
 
 def with_multirun(arguments: list[str], conf_dir: Path) -> list[str]:
@@ -215,11 +211,9 @@ def command_line(arguments: list[str], folders: Sequence[Path] = ()) -> list[str
         UserError: DIR holds no run, or no checkpoint to continue from.
     """
     multirun = bool({"-m", "--multirun"} & set(arguments))
-    resume = _path(arguments, "resume")
-    if resume not in (None, "null"):
+    if run_dir := _resumed(arguments):
         from ivqa.config.stored_runs import check_links, stored_overrides
 
-        run_dir = Path(str(resume))
         if (run_dir / "multirun.yaml").is_file():
             raise UserError(
                 f"resume={run_dir} is a sweep; give its command again, with output_dir={run_dir}"
@@ -307,6 +301,12 @@ def _path(arguments: Iterable[str], key: str) -> str | None:
     """The value of the last override of `key`, without Hydra's quotes; None without one."""
     values = [item.split("=", 1)[1] for item in arguments if "=" in item and key_of(item) == key]
     return (_text(values[-1]) or values[-1]) if values else None
+
+
+def _resumed(arguments: Iterable[str]) -> Path | None:
+    """The run directory of resume=."""
+    value = _path(arguments, "resume")
+    return None if value in (None, "null") else Path(str(value))
 
 
 def _text(value: str) -> str | None:

@@ -44,8 +44,7 @@ class ImageEncoder(nn.Module):
         self.learning_rate_scale = learning_rate_scale
 
     def forward(self, pixels: Tensor) -> dict[str, Tensor]:
-        """Computes float32 features by name, each with M rows, of RGB images (M, 3, H, W), uint8.
-        """
+        """Computes float32 features by name, with M rows each, of uint8 RGB images (M, 3, H, W)."""
         # In training, normalisation over a batch needs all of its images at once.
         parts = [pixels] if self.training else pixels.split(_IMAGES_PER_PASS)
         found = []

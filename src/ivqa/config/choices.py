@@ -7,7 +7,6 @@ Imports neither PyTorch nor Lightning, so that --help and shell completion answe
 import re
 import textwrap
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import IntervalSweep, Quote, QuotedString, Transformer
-from hydra.errors import ConfigCompositionException, HydraException
+from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -39,30 +38,12 @@ def conf_dir() -> Path:
     return inside if inside.is_dir() else package.parents[1] / "conf"
 
 
-def reference_config(conf_dir: Path, config_name: str, choices: Sequence[str] = ()) -> DictConfig:
-    """Composes a command's configuration from choices of files alone, to list the valid keys.
-
-    It is not resolved. All choices are left out if they do not compose.
-
-    Raises:
-        ConfigCompositionException: The configuration does not compose even without choices.
-    """
-    for overrides in (list(choices), []):
-        GlobalHydra.instance().clear()
-        with (
-            initialize_config_dir(str(conf_dir.absolute()), version_base="1.3"),
-            suppress(HydraException),
-        ):
-            return compose(config_name, overrides)
-    raise ConfigCompositionException(f"{config_name}.yaml in {conf_dir} does not compose")
-
-
 def composed_choices(
     arguments: Sequence[str], folders: Sequence[Path], config_name: str
 ) -> DictConfig:
-    """Composes a command's configuration from the arguments that choose files, in Hydra's notation.
+    """Composes a command's configuration from choices of files alone, to list the valid keys.
 
-    It is not resolved. Sweeps over files are left out.
+    It is not resolved. Sweeps over files are left out, and all choices if they do not compose.
     """
     groups = {path.name for folder in folders for path in folder.iterdir() if path.is_dir()}
     chosen = [
@@ -70,7 +51,10 @@ def composed_choices(
         for item in arguments
         if "=" in item and "," not in item and key_of(item).partition("@")[0] in groups
     ]
-    return reference_config(folders[0], config_name, [*search_path(folders), *chosen])
+    try:
+        return _composed(chosen, folders, config_name)
+    except HydraException:
+        return _composed([], folders, config_name)
 
 
 def composition_error(
@@ -80,13 +64,17 @@ def composition_error(
 
     The arguments are in Hydra's notation, without sweeps.
     """
-    GlobalHydra.instance().clear()
     try:
-        with initialize_config_dir(str(folders[0].absolute()), version_base="1.3"):
-            compose(config_name, [*search_path(folders), *arguments])
+        _composed(arguments, folders, config_name)
     except (HydraException, ValueError, OmegaConfBaseException) as error:
         return error
     return None
+
+
+def _composed(arguments: Sequence[str], folders: Sequence[Path], config_name: str) -> DictConfig:
+    GlobalHydra.instance().clear()
+    with initialize_config_dir(str(folders[0].absolute()), version_base="1.3"):
+        return compose(config_name, [*search_path(folders), *arguments])
 
 
 def first_of_sweep(argument: str) -> str:

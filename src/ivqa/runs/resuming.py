@@ -58,10 +58,10 @@ def _of_hydra(run_dir: Path) -> Any:
         return {}
 
 
-def absent_component(resume: str | None) -> str | None:
+def absent_component(resume: Path) -> str | None:
     """A sentence about a component of a run whose package is not installed here; else None."""
     with suppress(FileError):
-        for name, keys in targets(read_yaml(Path(str(resume)) / "config.yaml", dict)):
+        for name, keys in targets(read_yaml(resume / "config.yaml", dict)):
             if not is_installed(name):
                 return (
                     f"resume={resume}: {'.'.join(keys[:-1])} is {name}, and the package "
