@@ -227,7 +227,9 @@ def _composition_error(
         reason = f"several values need -m, which runs a job for each; a list is {key}=[{values}]"
         return f"{argument}: {reason}", argument, [first_of_sweep(argument)]
     present = re.search(r"An item is already at '([^']+)'|Multiple values for ([^. ]+)", text)
-    if present and (argument := _added(present.group(1) or present.group(2), arguments)):
+    added = [item for item in arguments if item[:1] == "+" and item[:2] != "++"]
+    doubled = present and (present.group(1) or present.group(2))
+    if argument := next((item for item in added if key_of(item) == doubled), ""):
         return f"{argument}: this key is there; leave out the +", argument, [argument.lstrip("+")]
     found = re.search(r"Could not (?:override|find|delete|delete from config\.) '([^']+)'", text)
     if found is None:
@@ -255,12 +257,6 @@ def _composition_error(
     changes = "=" in argument and "." not in key
     repaired = [written_out(f"{name}={argument.partition('=')[2]}") for name in near if changes]
     return f"there is no configuration key '{key}'{_nearest(key, valid)}{hint}", argument, repaired
-
-
-def _added(key: str, arguments: Sequence[str]) -> str:
-    """The argument that adds a key with one +; "" if there is none."""
-    added = [item for item in arguments if item[:1] == "+" and item[:2] != "++"]
-    return next((item for item in added if key_of(item) == key), "")
 
 
 def _deletes(key: str, arguments: Sequence[str]) -> str:

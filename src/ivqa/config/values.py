@@ -19,6 +19,7 @@ from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 
 from ivqa.config.keys import keys_of
 from ivqa.config.words import description, shown
+from ivqa.store.identity import to_plain
 from ivqa.store.signatures import arguments_of
 
 Node = tuple[DictConfig, str]
@@ -43,7 +44,7 @@ def value_faults(cfg: DictConfig, found: Sequence[Node] | None = None) -> list[s
             if key not in expected or OmegaConf.is_missing(node, key):
                 continue
             name = _source(cfg, node, prefix, key)
-            if fault := value_fault(name, _plain(node[key]), expected[key]):
+            if fault := value_fault(name, to_plain(node[key]), expected[key]):
                 faults.setdefault(name, fault)  # several keys may refer to this one
     return list(faults.values())
 
@@ -192,10 +193,6 @@ def _source(cfg: DictConfig, node: DictConfig, prefix: str, key: str) -> str:
             return name
         name, node, key = source, holder, last
     return name
-
-
-def _plain(value: Any) -> Any:
-    return OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value
 
 
 def _holds_component(value: Any) -> bool:

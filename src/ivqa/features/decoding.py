@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, get_worker_info
 
 from ivqa.data.images import ImageFiles
+from ivqa.data.vqa_json import VQASplit
 from ivqa.errors import UserError
 from ivqa.features.pictures import Resize
 from ivqa.features.progress import tracked
@@ -59,8 +60,10 @@ def pixels(images: ImageFiles, file: Path, size: int) -> NDArray[np.uint8]:
             array = np.lib.format.open_memmap(
                 draft, mode="w+", dtype=np.uint8, shape=(len(images), 3, size, size)
             )
-            for start, pictures in _decoded(images, size):
-                array[start : start + len(pictures)] = pictures
+            batches = DataLoader(PreparedImages(images, Resize(size)), batch_size=_CHUNK)
+            for number, batch in enumerate(tracked(batches, f"reading {len(images)} images")):
+                start = number * _CHUNK
+                array[start : start + len(batch)] = batch.numpy()
             array.flush()
         write_manifest(manifest_of(file), [file])
     return np.load(file, mmap_mode="r")
@@ -70,6 +73,15 @@ def subset(images: ImageFiles, image_ids: Iterable[int]) -> ImageFiles:
     """Selects those of `images` whose id is in `image_ids`, in their order."""
     kept = np.flatnonzero(np.isin(images.ids, np.fromiter(image_ids, dtype=np.int64)))
     return ImageFiles(images.ids[kept], [images.paths[position] for position in kept])
+
+
+def asked_images(split: VQASplit) -> ImageFiles:
+    """The images of a split with questions; COCO's 80,000 may be the folder of a part of VQA.
+
+    Raises:
+        UserError: The split has no images.
+    """
+    return subset(split.require_images(), np.unique(split.image_ids))
 
 
 def check_room(file: Path, wanted: int) -> None:
@@ -85,9 +97,3 @@ def check_room(file: Path, wanted: int) -> None:
             f"{file} needs {wanted / 1e9:.1f} GB and its disk has {free / 1e9:.1f} GB left; "
             "make room, set artifacts= to another disk, or choose a smaller features.image_size"
         )
-
-
-def _decoded(images: ImageFiles, size: int) -> Iterator[tuple[int, NDArray[np.uint8]]]:
-    batches = DataLoader(PreparedImages(images, Resize(size)), batch_size=_CHUNK)
-    for number, batch in enumerate(tracked(batches, f"reading {len(images)} images")):
-        yield number * _CHUNK, batch.numpy()

@@ -21,8 +21,7 @@ from torch.utils.data import DataLoader, Sampler
 from ivqa.data.batches.encoded_split import ImageFeatures
 from ivqa.data.dataset import VQADataset
 from ivqa.data.images import ImageFiles
-from ivqa.data.vqa_json import VQASplit
-from ivqa.features.decoding import PreparedImages, check_room, subset
+from ivqa.features.decoding import PreparedImages, asked_images, check_room
 from ivqa.features.feature_parts import FeatureParts
 from ivqa.features.pictures import Network, PictureFeatures
 from ivqa.features.progress import tracked
@@ -74,7 +73,7 @@ def build_store(
             for name in names:
                 _remove_if_damaged(folder / name)
             todo = [name for name in names if not (folder / name / MANIFEST).is_file()]
-            images = {name: _images_with_questions(dataset.split(name)) for name in todo}
+            images = {name: asked_images(dataset.split(name)) for name in todo}
             network = make_network(device) if todo else None  # one process may train it
         if network is not None:
             options = {"batch_size": batch_size, "num_workers": num_workers}
@@ -235,7 +234,10 @@ def _compute_parts(
             for name, value in features.items():
                 _check_finite(name, value, images, rows[0])
             if not computed:
-                _check_room_for(parts, sum(value[0].nbytes for value in features.values()))
+                # For the missing parts, and for all parts joined.
+                left = sum(len(parts.rows(part)) for part in parts.missing())
+                row = sum(value[0].nbytes for value in features.values())
+                check_room(parts.folder.parent, row * (left + parts.total))
             computed.append({name: value.numpy() for name, value in features.items()})
             if rows[-1] == parts.rows(part)[-1]:
                 parts.write(
@@ -245,20 +247,6 @@ def _compute_parts(
                 computed.clear()
                 finished += 1
     return finished
-
-
-def _check_room_for(parts: FeatureParts, row: int) -> None:
-    """Checks that the disk has room for the missing parts and for all parts joined.
-
-    `row` is the number of bytes of a row of all arrays.
-    """
-    left = sum(len(parts.rows(part)) for part in parts.missing())
-    check_room(parts.folder.parent, row * (left + parts.total))
-
-
-def _images_with_questions(split: VQASplit) -> ImageFiles:
-    # A folder may have far more images than a split asks about: COCO's 80,000 for a part of VQA.
-    return subset(split.require_images(), np.unique(split.image_ids))
 
 
 def _sizes(folder: Path) -> dict[str, int]:

@@ -29,7 +29,6 @@ class PageBeliefs:
         self.models = models
         self._means = meaning_of(oracle)
         self._questions: dict[str, int] = {}
-        self._meanings: dict[Hashable, int] = {}
         self._sources: dict[str, int] = {}
         # The line of each belief in the beliefs.jsonl of its model.
         self._lines = [
@@ -79,7 +78,11 @@ class PageBeliefs:
         ]
         on_front = [self._view(belief) for belief in front]
         pictured = dict.fromkeys([*self.shown_images, *(belief.image_id for belief in front)])
-        means = [self._meaning(question) for question in self._questions]
+        meanings: dict[Hashable, int] = {}
+        means = [
+            meanings.setdefault(self._means(question), len(meanings))
+            for question in self._questions
+        ]
         return {
             "images": {image: picture(split, image, _THUMBNAIL, _QUALITY) for image in pictured},
             "questions": list(self._questions),
@@ -143,9 +146,6 @@ class PageBeliefs:
 
     def _source(self, belief: Belief) -> int:
         return self._sources.setdefault(belief.source, len(self._sources))
-
-    def _meaning(self, question: str) -> int:
-        return self._meanings.setdefault(self._means(question), len(self._meanings))
 
 
 def mistake_rows(models: Sequence[Sequence[Mistake]], number: int) -> list[dict[str, Any]]:

@@ -55,7 +55,10 @@ def write_contact_sheet(
         "contact_sheet.html.j2",
         title=title,
         subtitle=subtitle,
-        summary={name: _figure(value) for name, value in summary.items()},
+        summary={
+            name: value if isinstance(value, str) else f"{value:.3g}"
+            for name, value in summary.items()
+        },
         items=[_view(item) for item in items],
         answer_types=sorted({item.answer_type for item in items if item.answer_type}),
         verdicts=[name for name in _VERDICT_COLORS if any(i.best.verdict == name for i in items)],
@@ -128,10 +131,6 @@ def _wrapped(text: str, font: Any) -> list[str]:
             longer = word
         line = longer
     return [*lines, line]
-
-
-def _figure(value: float | str) -> str:
-    return value if isinstance(value, str) else f"{value:.3g}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -122,16 +122,12 @@ def loggers_of_part(loggers: DictConfig | None) -> DictConfig | None:
     """
     if loggers is None or not has_assigned_run():
         return loggers
-    kept = {
-        name: node
-        for name, node in loggers.items()
-        if node is not None and not _writes_to_wandb(get_object(node._target_))
-    }
+    kept = {}
+    for name, node in loggers.items():
+        target = get_object(node._target_) if node is not None else WandbLogger
+        if not (isinstance(target, type) and issubclass(target, WandbLogger)):
+            kept[name] = node
     return OmegaConf.create(kept)
-
-
-def _writes_to_wandb(target: Any) -> bool:
-    return isinstance(target, type) and issubclass(target, WandbLogger)
 
 
 def log_results(

@@ -1,5 +1,6 @@
 """consistency.html: answers of a model that cannot all be true, worst images first."""
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ def consistency_rows(metrics: Mapping[str, float]) -> list[dict[str, Any]]:
         Rows with "rule", "implied" (number of implied questions), "as implied" (share that is
         answered so) and "95 percent" (its interval); none without implied questions.
     """
-    rules = [name.split("/")[1] for name in metrics if _is_rule(name)]
+    rules = re.findall(r"^consistency/([^/]+)/rate$", "\n".join(metrics), re.M)
     rows = []
     for rule in ["", *sorted(rules)]:
         rate, number = f"consistency/{rule}/rate".replace("//", "/"), f"consistency/{rule}/implied"
@@ -113,11 +114,6 @@ def write_consistency_page(
         images=shown,
         left=len(worst) - len(shown),
     )
-
-
-def _is_rule(name: str) -> bool:
-    parts = name.split("/")
-    return len(parts) == 3 and parts[0] == "consistency" and parts[2] == "rate"
 
 
 def _bar(row: Mapping[str, Any], metrics: Mapping[str, float]) -> dict[str, Any]:
