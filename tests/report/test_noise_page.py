@@ -7,7 +7,7 @@ import numpy as np
 
 from ivqa.data import VQASplit
 from ivqa.report.pages.noise_page import write_noise_page
-from ivqa.robustness import NoiseRecords
+from ivqa.robustness.records import NoiseRecords
 
 QUESTIONS = [["Is it red?", "Is it blue?", "How many?", "Is it big?"]]
 QUESTIONS.append([f"{text} Is it old?" for text in QUESTIONS[0]])

@@ -21,7 +21,7 @@ from ivqa.data.batches.batch import ImageBatch
 from ivqa.diagnosis import Candidates
 from ivqa.errors import UserError
 from ivqa.generators import Questions
-from ivqa.robustness import DisturbsImages
+from ivqa.robustness.noise import DisturbsImages
 from ivqa.runs.context import RunContext
 from ivqa.runs.trained_models import build_module
 from ivqa.text.answers import AnswerVocabulary

@@ -20,7 +20,8 @@ from ivqa.report.pages.belief_page import MOST_MODELS
 from ivqa.report.pages.noise_page import write_noise_page
 from ivqa.report.plots import write_noise_curve
 from ivqa.report.tables import markdown_table, print_table
-from ivqa.robustness import NoiseRecords, common_questions, paired_differences
+from ivqa.robustness.comparison import common_questions, paired_differences
+from ivqa.robustness.records import NoiseRecords
 from ivqa.runs.loggers import log_results
 from ivqa.runs.run_directory import read_metrics
 from ivqa.store.files import read_yaml, write_json, write_text

@@ -66,7 +66,7 @@ from ivqa.report.model_names import title_in
 from ivqa.report.pages.annotation_page import ToAnnotate, write_annotation_page
 from ivqa.report.pages.belief_page import beliefs_to_explain, write_belief_page
 from ivqa.report.pages.noise_page import write_noise_page
-from ivqa.robustness import NoiseRecords
+from ivqa.robustness.records import NoiseRecords
 from ivqa.runs.callbacks import measured
 from ivqa.runs.judges import check_judges, obtained_judges
 from ivqa.runs.loggers import log_results

@@ -12,7 +12,7 @@ from ivqa.errors import UserError
 from ivqa.interchange import Exporter, QuestionLevels
 from ivqa.interchange.question_levels import drawn
 from ivqa.ranges import Component, Count
-from ivqa.robustness import DisturbsImages
+from ivqa.robustness.noise import DisturbsImages
 from ivqa.store.files import write_json, write_text
 from ivqa.terminal import terminal
 

@@ -13,7 +13,7 @@ from ivqa.report.model_names import title_of
 from ivqa.report.pages.noise_page import write_noise_page
 from ivqa.report.plots import write_noise_curve
 from ivqa.report.tables import noise_rows, print_noise_curve
-from ivqa.robustness import NoiseRecords
+from ivqa.robustness.records import NoiseRecords
 from ivqa.store.files import read_yaml
 
 

@@ -15,7 +15,8 @@ from ivqa.report.noise_words import (
 from ivqa.report.pages.annotation_page import picture
 from ivqa.report.pages.base import write_page
 from ivqa.report.tables import noise_columns
-from ivqa.robustness import RIGHT, Flips, NoiseRecords, common_questions, flips_at
+from ivqa.robustness.comparison import RIGHT, Flips, common_questions, flips_at
+from ivqa.robustness.records import NoiseRecords
 
 _EXAMPLES = 6  # of a level
 _THUMBNAIL = 224  # pixels of the longer side
