@@ -17,7 +17,7 @@ from ivqa.errors import UserError
 from ivqa.lasso import LassoSolver, OnUncertified, Ranking, SolverSettings, UncertifiedError
 from ivqa.ranges import NO_EFFECT, OpenShare, Positive, Seed
 from ivqa.ranking.deduplication import Distinct
-from ivqa.ranking.score_ranking import rank_by_scores
+from ivqa.ranking.score_ranking import Excluded, rank_by_scores
 
 _UNIT = 1e-3  # the square of a unit vector may differ from 1 by so much: float16 has 1e-3
 
@@ -26,11 +26,7 @@ class QuestionRanker(Protocol):
     """Ranks a pool of basic questions for main questions."""
 
     def rank(
-        self,
-        questions: Sequence[str],
-        pool: Sequence[str],
-        k: int,
-        exclude: Sequence[Sequence[int]],
+        self, questions: Sequence[str], pool: Sequence[str], k: int, exclude: Excluded
     ) -> Ranking:
         """Ranks the pool for each main question.
 
@@ -38,7 +34,6 @@ class QuestionRanker(Protocol):
             questions: B main questions.
             pool: N basic questions.
             k: Length of the rankings.
-            exclude: For each main question the rows of the pool that must not be used.
 
         Returns:
             The k best rows of each main question.
@@ -121,11 +116,7 @@ class LassoQuestionRanker:
             raise UserError("the LASSO ranker takes lam or alpha, one of the two")
 
     def rank(
-        self,
-        questions: Sequence[str],
-        pool: Sequence[str],
-        k: int,
-        exclude: Sequence[Sequence[int]],
+        self, questions: Sequence[str], pool: Sequence[str], k: int, exclude: Excluded
     ) -> Ranking:
         """Ranks the pool by LASSO, with certificates; see `QuestionRanker.rank`.
 
@@ -155,11 +146,7 @@ class CosineRanker:
     deduplicate: OpenShare | None = None
 
     def rank(
-        self,
-        questions: Sequence[str],
-        pool: Sequence[str],
-        k: int,
-        exclude: Sequence[Sequence[int]],
+        self, questions: Sequence[str], pool: Sequence[str], k: int, exclude: Excluded
     ) -> Ranking:
         """Ranks the pool by cosine; see `QuestionRanker.rank`.
 
@@ -190,11 +177,7 @@ class RandomRanker:
     seed: Seed = 0
 
     def rank(
-        self,
-        questions: Sequence[str],
-        pool: Sequence[str],
-        k: int,
-        exclude: Sequence[Sequence[int]],
+        self, questions: Sequence[str], pool: Sequence[str], k: int, exclude: Excluded
     ) -> Ranking:
         """Draws k different rows of the pool at random, with score 0; see `QuestionRanker.rank`.
 
