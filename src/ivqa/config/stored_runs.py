@@ -20,9 +20,8 @@ from omegaconf import DictConfig, OmegaConf
 
 from ivqa.config.path_keys import ARGUMENTS, command_paths
 from ivqa.config.short_forms import written_out
-from ivqa.config.trust import check_targets
+from ivqa.config.trust import check_targets, contents
 from ivqa.errors import UserError
-from ivqa.store.files import read_yaml
 
 # Keys of a run that no stored run sets for the user.
 _USERS = {"trust", "resume", "output_dir", "artifacts"}
@@ -239,14 +238,13 @@ def _key(path: str) -> str:
 @cache
 def _texts_in(folders: tuple[Path, ...]) -> frozenset[tuple[str, str]]:
     """Every text in the files of folders, with its last key."""
-    files = [file for folder in folders for file in folder.rglob("*.yaml")]
-    leaves = [leaf for file in files for leaf in _leaves(read_yaml(file, object), "")]
+    leaves = [leaf for _, content in contents(folders) for leaf in _leaves(content, "")]
     return frozenset((_key(path), value) for path, value in leaves if isinstance(value, str))
 
 
 @cache
 def _arguments_in(folders: tuple[Path, ...]) -> frozenset[str]:
     """The arguments that the files in logger/ name."""
-    files = [file for folder in folders for file in (folder / "logger").glob("*.yaml")]
-    leaves = [leaf for file in files for leaf in _leaves(read_yaml(file, object), "")]
+    loggers = [content for file, content in contents(folders) if file.parent == Path("logger")]
+    leaves = [leaf for content in loggers for leaf in _leaves(content, "")]
     return frozenset(path.split(".")[1] for path, _ in leaves if "." in path)

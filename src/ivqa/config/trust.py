@@ -135,13 +135,19 @@ def targets(value: Any, keys: tuple[str, ...] = ()) -> Iterator[tuple[str, tuple
 
 
 @cache
-def components(folders: tuple[Path, ...]) -> Mapping[str, frozenset[str]]:
-    """By kind of place, all values of `_target_` in configuration files, and paths of look-ups."""
-    files = [
+def contents(folders: tuple[Path, ...]) -> list[tuple[Path, Any]]:
+    """The configuration files of folders: the path below the folder, and what is in the file."""
+    return [
         (file.relative_to(folder), read_yaml(file, object))
         for folder in folders
         for file in folder.rglob("*.yaml")
     ]
+
+
+@cache
+def components(folders: tuple[Path, ...]) -> Mapping[str, frozenset[str]]:
+    """By kind of place, all values of `_target_` in configuration files, and paths of look-ups."""
+    files = contents(folders)
     others: dict[Path, set[str]] = {}  # keys where a defaults list puts a file or a group
     for file, content in files:
         for entry in content.get("defaults", ()) if isinstance(content, dict) else ():

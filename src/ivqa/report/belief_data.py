@@ -1,5 +1,6 @@
 """The beliefs of a page as compact JSON, which the page draws piece by piece."""
 
+from bisect import bisect_right
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
@@ -188,12 +189,11 @@ def _shared_images(models: Sequence[BeliefPageModel]) -> list[int]:
 
 def _longest(lengths: Sequence[int]) -> int:
     """The greatest length of lists that together hold at most MOST_BELIEFS when cut to it."""
-    low, high = 1, max(lengths, default=1)
-    while low < high:
-        middle = (low + high + 1) // 2
-        fits = sum(min(length, middle) for length in lengths) <= MOST_BELIEFS
-        low, high = (middle, high) if fits else (low, middle - 1)
-    return low
+
+    def held(limit: int) -> int:
+        return sum(min(length, limit) for length in lengths)
+
+    return max(1, bisect_right(range(max(lengths, default=1) + 1), MOST_BELIEFS, key=held) - 1)
 
 
 def _packed(reasons: Reasons) -> dict[str, Any]:
