@@ -33,21 +33,16 @@ def check_hub_id(
     example: str,
     make: str = "write a model and its processor there with save_pretrained",
 ) -> None:
-    """Checks that a text, for which no folder exists, may be a hub id.
+    """Raises UserError where a text, for which no folder exists, is a path and no hub id.
 
-    Raises:
-        UserError: It looks like a path; the message says how to `make` such a folder.
+    The message gives an example, and how to `make` such a folder.
     """
     if Path(name).exists() or name.startswith(("/", ".", "~")) or name.count("/") > 1:
         raise UserError(f"there is no folder '{name}'; {make}, or pass a hub id such as {example}")
 
 
 def check_revision(path: str, revision: str | None) -> None:
-    """Checks that a revision (branch, tag or commit) belongs to a hub id, not to a folder.
-
-    Raises:
-        UserError: A revision is given for a folder.
-    """
+    """Raises UserError where a revision (branch, tag or commit) is given for a folder."""
     if revision is not None and Path(path).is_dir():
         raise UserError(
             f"revision={revision} names a version on the hub, but '{path}' is a folder; leave "

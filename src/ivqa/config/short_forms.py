@@ -10,9 +10,6 @@ from ivqa.store.files import read_yaml
 ALIASES = {"vqa": "model@vqa", "reward": "reward@model.module.rewards"}
 JUDGES = "measuring_models.parts"  # the models of judge=NAME
 
-# A key that chooses a model, unless model= is present.
-MODELS = {("diagnose", "images"): "plain_english"}
-
 
 def expanded(arguments: Sequence[str], conf_dir: Path, config_name: str) -> list[str]:
     """Expands the short forms among the arguments of a command.
@@ -30,9 +27,8 @@ def expanded(arguments: Sequence[str], conf_dir: Path, config_name: str) -> list
     groups = {f"model@{JUDGES}.{name}": name for name in names if name != "null"}
     # A resumed run has them already.
     written += [f"+{group}={name}" for group, name in groups.items() if group not in keys]
-    for (command, key), model in MODELS.items():
-        if command == config_name and key in keys and "model" not in keys:
-            written.append(f"model={model}")
+    if config_name == "diagnose" and "images" in keys and "model" not in keys:
+        written.append("model=plain_english")
     if "task" in keys:
         return written
     tasks = task_keys(conf_dir, config_name)

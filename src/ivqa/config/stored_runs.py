@@ -131,10 +131,7 @@ def check_stored(
 
 
 def check_links(run_dir: Path) -> None:
-    """Checks that a run directory leads nowhere else, since a resumed run writes into it.
-
-    Raises:
-        UserError: A symbolic link in it leads outside.
+    """Raises UserError where a link in a run directory leads outside: a resumed run writes there.
     """
     root = run_dir.resolve()
     for folder, folders, files in os.walk(run_dir):

@@ -85,11 +85,7 @@ def asked_images(split: VQASplit) -> ImageFiles:
 
 
 def check_room(file: Path, wanted: int) -> None:
-    """Checks that the disk of a file that will be written has room for `wanted` bytes.
-
-    Raises:
-        UserError: The disk has less room.
-    """
+    """Raises UserError unless the disk of a file has room for `wanted` bytes."""
     # Writing to a memory map on a full disk ends the process with a bus error.
     free = shutil.disk_usage(file.parent).free
     if wanted > free:

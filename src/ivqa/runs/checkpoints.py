@@ -120,11 +120,7 @@ def restore_training(module: nn.Module, path: Path, what: str) -> int:
 
 
 def check_best(last: Path, best: Path) -> None:
-    """Checks that a resumed run has the best checkpoint so far, with which it compares later ones.
-
-    Raises:
-        FileError: The run wrote a best checkpoint, and it is missing or damaged.
-    """
+    """Raises FileError where a resumed run has lost its best checkpoint, with which it compares."""
     states = training_state(last)["callbacks"].values()
     if not any(Path(state.get("best_model_path", "")).name == best.name for state in states):
         return
@@ -137,11 +133,7 @@ def check_best(last: Path, best: Path) -> None:
 
 
 def check_component(component: Any, path: Path) -> None:
-    """Checks the description of a module in a checkpoint.
-
-    Raises:
-        FileError: It is absent, or it lacks words, answers or feature sizes.
-    """
+    """Raises FileError unless a checkpoint has words, answers and feature sizes of its module."""
     if component is None:
         raise FileError(f"{path} was not written by ivqa: it names no component")
     texts = ("question_words", "answer_words", "answers")

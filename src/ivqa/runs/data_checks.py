@@ -146,11 +146,7 @@ def _check_features(context: RunContext) -> None:
 
 
 def check_offered(context: RunContext, offered: Mapping[str, Any]) -> None:
-    """Checks that the image features of the model and its parts are among those offered.
-
-    Raises:
-        UserError: A feature is missing.
-    """
+    """Raises UserError unless all image features of the model and its parts are offered."""
     if absent := set(context.wanted_features) - set(offered):
         raise UserError(
             f"model={context.cfg.model.name} reads the image features {sorted(absent)}, which "

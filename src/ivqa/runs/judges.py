@@ -22,12 +22,7 @@ def judge_names(cfg: DictConfig) -> list[str]:
 
 
 def check_judges(cfg: DictConfig) -> None:
-    """Checks the judges of a configuration of diagnose.py before any work.
-
-    Raises:
-        UserError: A judge is no VQA model, is the model whose beliefs it would judge, or is named
-            outside of the command line.
-    """
+    """Raises UserError where a judge is no VQA model, or the model whose beliefs it would judge."""
     models = (cfg.get("measuring_models") or {}).get("parts") or {}
     for name in judge_names(cfg):
         if name not in models:

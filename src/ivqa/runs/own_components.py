@@ -35,8 +35,7 @@ _POOL = 20  # basic questions of a trial
 def try_text_components(cfg: DictConfig, dataset: VQADataset, split: str) -> None:
     """Tries the user's rankers and noise, which need questions alone, on those of a split.
 
-    Raises:
-        UserError: A component returns something else than its protocol says.
+    A component that returns something else than its protocol says raises UserError.
     """
     for name, node, _ in _own(cfg):
         trials = {"rank": _try_ranker, "disturbed": _try_noise}
@@ -49,8 +48,7 @@ def try_text_components(cfg: DictConfig, dataset: VQADataset, split: str) -> Non
 def try_models(context: RunContext) -> None:
     """Tries the user's models that have no trained parts, and the user's rewards.
 
-    Raises:
-        UserError: A component returns something else than its protocol says.
+    A component that returns something else than its protocol says raises UserError.
     """
     for one in context.all_models():
         own = list(_own(one.cfg.model.module))

@@ -79,11 +79,7 @@ def answers_questions(model: DictConfig) -> bool:
 
 
 def check_gives_probabilities(model: DictConfig) -> None:
-    """Checks that a question generator is trained, and so has probabilities of questions.
-
-    Raises:
-        UserError: It only remembers a data set, or combines other models.
-    """
+    """Raises UserError unless a question generator is trained and so has probabilities."""
     if isinstance(source_of(model), Untrained):
         raise UserError(
             f"model={model.name} gives no probabilities p(q | I, a) of questions; choose a trained "
@@ -92,11 +88,7 @@ def check_gives_probabilities(model: DictConfig) -> None:
 
 
 def check_reads_images(context: RunContext) -> None:
-    """Checks that a question generator reads images.
-
-    Raises:
-        UserError: It reads none, so its questions would be the same for every picture.
-    """
+    """Raises UserError where a question generator asks the same about every picture."""
     modules = [get_object(part.cfg.model.module._target_) for part in context.models()]
     reads_pixels = any(getattr(module, "reads_pixels", False) for module in modules)
     if not context.wanted_features and not reads_pixels:

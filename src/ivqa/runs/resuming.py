@@ -23,11 +23,7 @@ _COMMANDS = ("train", "evaluate", "diagnose")
 
 
 def check_command(run_dir: Path, config_name: str) -> None:
-    """Checks that a run to continue was started by this command ("train" for train.py).
-
-    Raises:
-        UserError: It was started by another command.
-    """
+    """Raises UserError unless a run was started by this command ("train" for train.py)."""
     earlier = _of_hydra(run_dir).get("job", {}).get("config_name", config_name)
     if earlier != config_name:
         raise UserError(
