@@ -131,8 +131,7 @@ def check_stored(
 
 
 def check_links(run_dir: Path) -> None:
-    """Raises UserError where a link in a run directory leads outside: a resumed run writes there.
-    """
+    """Raises UserError for links that lead out of a run directory, where a resumed run writes."""
     root = run_dir.resolve()
     for folder, folders, files in os.walk(run_dir):
         if Path(folder).parent == run_dir / "wandb":  # W&B links logs, and writes a new folder
