@@ -11,9 +11,9 @@ from ivqa.metrics.captions.rouge_l import rouge_l, rouge_l_scores
 from ivqa.metrics.correlation import COEFFICIENTS, correlation, correlation_interval
 from ivqa.metrics.diversity import question_diversity, self_bleu
 from ivqa.metrics.expected_cider import expected_cider
-from ivqa.metrics.mcnemar import McNemar, mcnemar
+from ivqa.metrics.mcnemar import mcnemar
 from ivqa.metrics.oracle_consistency import oracle_consistency, verdict
-from ivqa.metrics.prediction_powered import PredictionPowered, prediction_powered
+from ivqa.metrics.prediction_powered import prediction_powered
 from ivqa.metrics.r_score import PUBLISHED_R_SCORE, RScore, r_score
 from ivqa.metrics.vqa_accuracy import VQAAccuracy, vqa_accuracies
 from ivqa.metrics.wups import wup_similarity, wups
@@ -23,8 +23,6 @@ __all__ = [
     "PUBLISHED_R_SCORE",
     "CiderStatistics",
     "Matches",
-    "McNemar",
-    "PredictionPowered",
     "RScore",
     "VQAAccuracy",
     "bleu",
