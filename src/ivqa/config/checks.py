@@ -134,8 +134,7 @@ def _unknown_arguments(node: DictConfig, prefix: str) -> list[str]:
     try:
         target = get_object(node._target_)
     except Exception as error:
-        reason = reason_of(error)
-        return [f"{prefix}_target_={node._target_} cannot be imported ({reason})"]
+        return [f"{prefix}_target_={node._target_} cannot be imported ({reason_of(error)})"]
     parameters = arguments_of(target)
     if "**" in parameters:
         return []

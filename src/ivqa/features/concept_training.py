@@ -118,9 +118,6 @@ class _Images(Dataset[Batch]):
     def __init__(self, pixels: NDArray[np.uint8], targets: Tensor) -> None:
         self.pixels, self.targets = pixels, targets
 
-    def __getitem__(self, index: int) -> Batch:
-        return torch.from_numpy(self.pixels[index].copy()), self.targets[index]
-
     def __getitems__(self, indices: list[int]) -> Batch:
         rows = np.asarray(indices)
         return torch.from_numpy(self.pixels[rows]), self.targets[torch.from_numpy(rows)]

@@ -58,8 +58,7 @@ class FeatureParts(SharedParts):
             with np.load(file) as stored:
                 arrays = dict(stored)
         except Exception as error:  # NumPy and zipfile raise many types for damaged files
-            reason = reason_of(error)
-            raise FileError(f"{file} is damaged ({reason}); {remedy}") from error
+            raise FileError(f"{file} is damaged ({reason_of(error)}); {remedy}") from error
         size = len(self.rows(part))
         if any(len(array) != size for array in arrays.values()):
             raise FileError(f"{file} does not have {size} rows; {remedy}")
