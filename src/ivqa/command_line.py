@@ -202,7 +202,7 @@ def with_multirun(arguments: list[str], conf_dir: Path) -> list[str]:
 
 
 def command_line(arguments: list[str], folders: Sequence[Path] = ()) -> list[str]:
-    """Translates the arguments of a command to Hydra's overrides, with `quoted_path`s.
+    """Translates the arguments of a command to Hydra's overrides, with quoted paths.
 
     `resume=DIR` restores the overrides of that run, before the new ones, and its directory. With
     -m, `output_dir=DIR` is the directory of the sweep, with one numbered folder for each job.

@@ -81,7 +81,7 @@ def is_disk_error(error: BaseException) -> bool:
 
 
 def place_in_own_code(error: BaseException) -> str | None:
-    """Finds where an error, or a cause of it, left the user's own code, as the class of a reward.
+    """Finds where an error, or its cause, left the user's own code, such as the class of a reward.
 
     Returns:
         "MODULE.CLASS.METHOD (FILE:LINE)" and the error itself, for the innermost frame outside of

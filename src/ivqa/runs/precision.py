@@ -8,7 +8,7 @@ from ivqa.errors import UserError
 
 
 def set_precision(trainer: DictConfig) -> None:
-    """Replaces precision=auto of a trainer, and checks that this machine can train so.
+    """Replaces precision=auto of a trainer, and checks that this machine has the precision.
 
     Raises:
         UserError: bfloat16 on a CPU without AVX-512: oneDNN has no bfloat16 LSTM there.
