@@ -124,8 +124,9 @@ def loggers_of_part(loggers: DictConfig | None) -> DictConfig | None:
         return loggers
     kept = {}
     for name, node in loggers.items():
-        target = get_object(node._target_) if node is not None else WandbLogger
-        if not (isinstance(target, type) and issubclass(target, WandbLogger)):
+        target = get_object(node._target_) if node is not None else None
+        to_wandb = isinstance(target, type) and issubclass(target, WandbLogger)
+        if target is not None and not to_wandb:
             kept[name] = node
     return OmegaConf.create(kept)
 
