@@ -52,7 +52,6 @@ MODULES: dict[str, tuple[str, ...]] = {
     "encoders.whitened": ("encoders/test_whitened.py",),
     "ranking.pools": ("ranking/test_bqd_answers.py", "ranking/test_bqd.py"),
     "ranking.bqd_files": ("ranking/test_bqd_files.py", "ranking/test_bqd.py"),
-    "ranking.bqd_merging": ("ranking/test_bqd_merging.py",),
     "ranking.bqd_ranking": ("ranking/test_bqd.py", "ranking/test_bqd_merging.py"),
     "ranking.deduplication": ("ranking/test_deduplication.py",),
     "ranking.question_rankers": (

@@ -9,7 +9,7 @@ from ivqa.data import DataError
 from ivqa.encoders.tfidf import TfidfEncoder
 from ivqa.ranking import LassoQuestionRanker, RandomRanker
 from ivqa.ranking.bqd_files import read_parquet, write_parquet
-from ivqa.ranking.bqd_merging import merge_shards
+from ivqa.ranking.bqd_ranking import merge_shards
 from ivqa.ranking.question_rankers import QuestionRanker
 
 

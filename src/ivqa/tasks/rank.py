@@ -28,8 +28,7 @@ from ivqa.errors import UserError
 from ivqa.lasso import TOLERANCE
 from ivqa.ranges import AtLeastOne, Count, CountOrZero, ExistingFolder, FreeText
 from ivqa.ranking.bqd_files import scores_of, write_parquet, write_records
-from ivqa.ranking.bqd_merging import merge_shards
-from ivqa.ranking.bqd_ranking import BQDRanking
+from ivqa.ranking.bqd_ranking import BQDRanking, merge_shards
 from ivqa.ranking.pools import with_answers, with_main_answers
 from ivqa.report.tables import print_metrics
 from ivqa.robustness.vqabq import selection_figures
