@@ -2,13 +2,15 @@
 
 import os
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
+from rich.progress import track
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, get_worker_info
 
@@ -16,7 +18,6 @@ from ivqa.data.images import ImageFiles
 from ivqa.data.vqa_json import VQASplit
 from ivqa.errors import UserError
 from ivqa.features.pictures import Resize
-from ivqa.features.progress import tracked
 from ivqa.store.files import atomic_write
 from ivqa.store.integrity import is_intact, manifest_of, write_manifest
 
@@ -93,3 +94,11 @@ def check_room(file: Path, wanted: int) -> None:
             f"{file} needs {wanted / 1e9:.1f} GB and its disk has {free / 1e9:.1f} GB left; "
             "make room, set artifacts= to another disk, or choose a smaller features.image_size"
         )
+
+
+def tracked(items: Iterable[Any], activity: str) -> Iterator[Any]:
+    """Shows a line of progress while items are consumed, and removes it at the end.
+
+    `activity` says what is being done, such as "reading 500 images".
+    """
+    yield from track(items, description=f"image features: {activity}", transient=True)

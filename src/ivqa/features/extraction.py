@@ -21,10 +21,9 @@ from torch.utils.data import DataLoader, Sampler
 from ivqa.data.batches.encoded_split import ImageFeatures
 from ivqa.data.dataset import VQADataset
 from ivqa.data.images import ImageFiles
-from ivqa.features.decoding import PreparedImages, asked_images, check_room
+from ivqa.features.decoding import PreparedImages, asked_images, check_room, tracked
 from ivqa.features.feature_parts import FeatureParts
 from ivqa.features.pictures import Network, PictureFeatures
-from ivqa.features.progress import tracked
 from ivqa.features.store import FeatureStore, read_meta
 from ivqa.store.digests import digest
 from ivqa.store.files import FileError, copy_file, write_json
