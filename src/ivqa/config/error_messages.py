@@ -156,7 +156,9 @@ def _described(
         return f"{cause} (configuration node {_node(error)})", "", []
     if isinstance(error, MissingConfigException) and error.options:
         name = str(error.missing_cfg_file)
-        argument = next((item for item in arguments if _file_of(item) == name), "")
+        # Hydra names the file that model@vqa=mlb chooses model/mlb.
+        files = {f"{_group(item)}/{item.partition('=')[2]}": item for item in reversed(arguments)}
+        argument = files.get(name, "")
         key, _, choice = (argument or name[::-1].replace("/", "=", 1)[::-1]).partition("=")
         near = difflib.get_close_matches(choice, error.options, n=1, cutoff=0.6)
         group = "judge" if f"@{JUDGES}." in key else _group(key)
@@ -277,11 +279,6 @@ def _no_file(argument: str, folders: Sequence[Path]) -> bool:
         return False
     parsed = OverridesParser.create().parse_override(f"key={value}").value()
     return not isinstance(parsed, str | QuotedString | list)
-
-
-def _file_of(argument: str) -> str:
-    """The file that an override chooses, as Hydra names it: "model/mlb" of model@vqa=mlb."""
-    return f"{_group(argument)}/{argument.partition('=')[2]}"
 
 
 def _nearest(word: str, valid: Iterable[str]) -> str:
