@@ -69,7 +69,7 @@ def consistency_sentences(metrics: Mapping[str, float], name: str) -> list[str]:
     )
     truth = f"; in truth {found['error']:.1%}" if "error" in found else ""
     lines.append(
-        f"Of its {int(found['questions']):,} answers to questions of the data set, an estimated "
+        f"Of its {int(found['questions']):,} answers to the questions asked first, an estimated "
         f"{share('error_estimate')} are wrong{truth}."
     )
     if found["suspects"] > MOST_SUSPECTS:
