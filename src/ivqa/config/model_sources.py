@@ -78,6 +78,7 @@ class UntrainedKeys(OtherKeys, total=False):
     """Keys of a question generator that is not trained."""
 
     untrained: Literal[True]
+    path: Annotated[NonEmptyText, CONTENT]  # of a part that is loaded
 
 
 class ModelSource:

@@ -23,6 +23,7 @@ from ivqa.diagnosis import (
     PolicyGradientModule,
     Reasons,
     SearchFigures,
+    WithoutPolicy,
     agreement,
     apply_annotations,
     check_annotations,
@@ -46,7 +47,7 @@ from ivqa.diagnosis import (
     write_reasons,
 )
 from ivqa.errors import UserError
-from ivqa.generators import DistinctSampling, Sampling
+from ivqa.generators import DistinctSampling, Questioner, Sampling
 from ivqa.metrics import PUBLISHED_R_SCORE, CiderStatistics
 from ivqa.provenance import note_questions
 from ivqa.ranges import (
@@ -236,7 +237,7 @@ def _objective(metrics: Mapping[str, float]) -> float:
 
 def _search_beliefs(
     cfg: DictConfig,
-    module: PolicyGradientModule,
+    module: PolicyGradientModule | WithoutPolicy,
     datamodule: VQADataModule,
     pairs: Pairs,
     figures: SearchFigures,
@@ -246,8 +247,11 @@ def _search_beliefs(
     """Runs Algorithm 1 over the pairs that are not in `log` yet, and waits for other processes."""
     if module.legality_model is None:
         raise UserError("diagnosis needs a legality model; name one in model.parts.legality_model")
+    questioners: dict[str, Questioner] = {"supervised": module.reference}
+    if module.questioner is not module.reference:
+        questioners["rl"] = module.questioner
     search = BeliefSearch(
-        questioners={"supervised": module.reference, "rl": module.questioner},
+        questioners=questioners,
         answerer=module.answerer,
         answers=module.answers,
         legality_model=module.legality_model,
