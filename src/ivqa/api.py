@@ -94,8 +94,7 @@ class LoadedGenerator:
             if value < 1:
                 raise UserError(f"{name}={value} must be at least 1")
         questioner = self.model.questioner
-        known = self.model.context.dataset.split("train").main_answers
-        check_answer(answer, questioner.answer_words, known)
+        check_answer(answer, questioner.answer_words, self.model.context.dataset)
         batch = self.model.read(read_picture(image))
         return likely_questions(
             questioner,

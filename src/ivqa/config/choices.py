@@ -24,7 +24,7 @@ from ivqa.plug_ins import plug_ins
 from ivqa.store.files import read_yaml
 
 # What marks the file of a model that answers questions and can therefore be diagnosed.
-_ANSWERS = ("shared/answerer", "pretrained: true")
+_ANSWERS = ("shared/answerer", "ivqa.vqa.evaluation.VQABenchmark")
 # Groups that people need most come first; the others follow in the order of the command's file.
 _FIRST = ("model", "vqa", "reward", "data", "features", "task", "experiment", "callbacks")
 _INDENT = 19

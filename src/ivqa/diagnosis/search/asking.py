@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from ivqa.data import VQADataset
 from ivqa.data.batches.batch import ImageBatch
 from ivqa.diagnosis.search.search import pooled
 from ivqa.errors import UserError
@@ -209,13 +210,13 @@ def answer_marginal(
     return dict(shares.most_common())
 
 
-def check_answer(answer: str, words: Vocabulary, known: Sequence[str]) -> None:
+def check_answer(answer: str, words: Vocabulary, dataset: VQADataset) -> None:
     """Checks that a generator knows the words of an answer.
 
     Args:
         answer: The answer.
         words: The answer words of the generator.
-        known: Answers of the training split, for the message.
+        dataset: The data, whose training split is read for the message alone.
 
     Raises:
         UserError: The answer has no words, or one that the generator does not know; names the
@@ -225,6 +226,7 @@ def check_answer(answer: str, words: Vocabulary, known: Sequence[str]) -> None:
     unknown = [word for word in found if word not in words]
     if found and not unknown:
         return
+    known = dataset.split("train").main_answers
     choices = list(dict.fromkeys([*known, *words.words]))
     close = difflib.get_close_matches(answer.lower(), choices, n=3, cutoff=0.6)
     frequent = [name for name, _ in Counter(known).most_common(5)]

@@ -208,8 +208,8 @@ def _chosen(cfg: DictConfig) -> dict[int, Path]:
     check_answers_questions(cfg.vqa, "vqa")
     if cfg.model.module._target_.rpartition(".")[2] != PlainEnglish.__name__:
         raise UserError(
-            f"images= asks without training, and model={cfg.model.name} is trained on a data set; "
-            "leave model= out"
+            "images= asks questions whose meanings are known, and those of "
+            f"model={cfg.model.name} are not; leave model= out"
         )
     found = drawn_pictures(str(cfg.images), cfg.num_images, cfg.seed)
     if not cfg.oracle:
